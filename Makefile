@@ -67,24 +67,24 @@ $(STAMPS)/project: $(STAMPS)/packages pyproject.toml
 
 # Java comes from the machine. It is brought only where that takes no decision: as root, with apt-get.
 $(STAMPS)/java: $(STAMPS)/project
-	@if ! $(RUN) -m replica_audit.setup.environment 2>/dev/null; then \
+	@if ! $(RUN) -m replica_audit.install.environment 2>/dev/null; then \
 	  if [ -z "$${JAVA_HOME:-}" ] && [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
 	    apt-get update -qq >&2 || true; \
 	    DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends openjdk-17-jre-headless >&2 \
 	      || DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends openjdk-21-jre-headless >&2 || true; \
 	  fi; \
-	  $(RUN) -m replica_audit.setup.environment; \
+	  $(RUN) -m replica_audit.install.environment; \
 	fi
 	@touch $@
 
 $(STAMPS)/jars: $(STAMPS)/java $(wildcard conf/jars-*.lock)
-	@$(RUN) -m replica_audit.setup.jars --settings "$(IVY_SETTINGS)"
+	@$(RUN) -m replica_audit.install.jars --settings "$(IVY_SETTINGS)"
 	@touch $@
 
 # Classes loaded once and mapped from a file ever after; without it everything works, more slowly. And the settings for
 # spark-submit on this machine, which name it.
-$(STAMPS)/archive: $(STAMPS)/jars $(wildcard lib/replica_audit/setup/*.py) lib/replica_audit/spark/session.py lib/replica_audit/spark/training.py
-	@$(RUN) -m replica_audit.setup.archive
+$(STAMPS)/archive: $(STAMPS)/jars $(wildcard lib/replica_audit/install/*.py) lib/replica_audit/spark/session.py lib/replica_audit/spark/class_training.py
+	@$(RUN) -m replica_audit.install.class_archive
 	@touch $@
 
 audit: install
@@ -129,7 +129,7 @@ build/fuzz/tools/.installed: $(STAMPS)/project .locks/fuzz.txt
 # What an edit of the reading, judging and telling can break. The simulated cluster is left to make test: on few
 # histories its tests cannot see enough cases. Some of tests/auditing are here, so that both processes take as long.
 FAST_SHARE := $(wildcard tests/auditing/test_[lr]*.py)
-FAST_TESTS := tests/formats tests/protocol tests/reporting tests/docs tests/test_imports.py $(FAST_SHARE)
+FAST_TESTS := tests/protocol tests/segments tests/snapshot tests/report tests/docs tests/test_imports.py $(FAST_SHARE)
 test-fast: $(STAMPS)/project
 	@mkdir -p build; chosen="not spark and not session and not chromium and not slow and $(OPT_IN)"; \
 	$(RUN) -m pytest -q -m "$$chosen" tests/auditing $(FAST_SHARE:%=--ignore=%) $(PYTEST_ARGS) > build/tests-fast.log 2>&1 & others=$$!; \
@@ -140,7 +140,7 @@ test-fast: $(STAMPS)/project
 # Where tests of Spark are; pytest refuses one that is elsewhere (tests/conftest.py). To look through all takes ten seconds.
 SPARK_TESTS := tests/spark tests/api tests/cli/test_interruption.py tests/test_readme.py
 # What audits captures and looks at the answers, which a process keeps.
-ANSWER_TESTS := tests/auditing tests/deciding tests/property tests/reporting tests/salvaging tests/verifying
+ANSWER_TESTS := tests/auditing tests/elect tests/property tests/report tests/salvage tests/verify
 # Four processes side by side, two for the tests without Spark, one for those that share a Spark session and one for those that
 # start Spark anew: they end at about the same time, so that no core is left idle. What three of them print is shown at the end.
 test: install
@@ -180,8 +180,8 @@ build/spark-%/.stamp: .locks/build.txt .locks/spark40.txt .locks/spark41.txt $(w
 	$(@D)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes --only-binary :all: -r .locks/build.txt; \
 	$(@D)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes --no-build-isolation --use-pep517 --only-binary :all: --no-binary pyspark -r "$$lock"; \
 	$(@D)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --no-index --editable .; \
-	$(@D)/bin/python -m replica_audit.setup.jars --settings "$(IVY_SETTINGS)"; \
-	$(@D)/bin/python -m replica_audit.setup.archive; \
+	$(@D)/bin/python -m replica_audit.install.jars --settings "$(IVY_SETTINGS)"; \
+	$(@D)/bin/python -m replica_audit.install.class_archive; \
 	touch $@
 
 ifeq ($(SPARK),4.2)

@@ -28,7 +28,7 @@ def log(count: int, start: int, epoch: int, mark: int) -> Any:
     """`BATCH_DTYPE` rows of batches of one record at the offsets from `start` to `count`; equal marks, equal records."""
     import numpy as np
 
-    from replica_audit.formats.segments.batches import BATCH_DTYPE
+    from replica_audit.segments.record_batch import BATCH_DTYPE
 
     rows = np.zeros(count - start, BATCH_DTYPE)
     offsets = np.arange(start, count)
@@ -62,9 +62,9 @@ def logs_of(case: str, count: int) -> tuple[list[Any], int, int]:
 
 def evidence_of(logs: list[Any], mark: int, epoch: int) -> tuple[Any, dict[Any, Any]]:
     """The partition's evidence, and all batches by copy."""
-    from replica_audit.auditing.partitions.partition_evidence import PartitionEvidence
-    from replica_audit.formats.segments.segment_summary import Summariser
+    from replica_audit.auditing.evidence import PartitionEvidence
     from replica_audit.model import CheckpointFile, Leadership, ReplicaDir, TopicPartition
+    from replica_audit.segments.summary import Summariser
 
     name = TopicPartition("orders", 0)
     replicas, batches = [], {}
@@ -104,9 +104,9 @@ def evidence_of(logs: list[Any], mark: int, epoch: int) -> tuple[Any, dict[Any, 
 
 def measure(case: str, count: int) -> dict[str, float]:
     """Milliseconds of CPU by stage."""
-    from replica_audit.auditing.partitions.conclusion import conclude
-    from replica_audit.auditing.partitions.plan import plan_audit
-    from replica_audit.deciding.election_rows import decided_rows
+    from replica_audit.auditing.comparison_plan import plan_audit
+    from replica_audit.auditing.conclude import conclude
+    from replica_audit.elect.election_rows import decided_rows
 
     evidence, batches = evidence_of(*logs_of(case, count))
     took: dict[str, float] = {}

@@ -45,9 +45,9 @@ def write_snapshot(directory: Path, batch_bytes: int, size_bytes: int) -> None:
 
 def _examined(directory: str) -> tuple[Any, Any]:
     """The snapshot opened, and its one partition with its segments scanned."""
-    from replica_audit.auditing.rows.evidence import AuditOptions
-    from replica_audit.local.audit import open_snapshot
-    from replica_audit.local.opened_snapshot import OpenedSnapshot
+    from replica_audit.auditing.evidence import AuditOptions
+    from replica_audit.auditing.opened_snapshot import OpenedSnapshot
+    from replica_audit.auditing.opening import open_snapshot
 
     snapshot, inventory = open_snapshot(directory, (), None)
     opened = OpenedSnapshot.read(snapshot, inventory, AuditOptions(), ())
@@ -60,9 +60,9 @@ def _examined_only(directory: str) -> None:
 
 def compare(directory: str) -> int:
     """The partition's batches, after its report rows were made."""
-    from replica_audit.auditing.partitions.conclusion import conclude
-    from replica_audit.deciding.election_rows import decided_rows
-    from replica_audit.formats.segments.record_reader import RecordReader
+    from replica_audit.auditing.conclude import conclude
+    from replica_audit.elect.election_rows import decided_rows
+    from replica_audit.snapshot.record_reader import RecordReader
 
     opened, examined = _examined(directory)
     batches = opened.read_batches(examined)

@@ -42,9 +42,9 @@ else:
 """
 DISCOVER = """
 import sys, time
-import replica_audit.formats.metadata.reading as reading
-from replica_audit.formats.files.storage import Snapshot
-from replica_audit.formats.snapshots.discovery import discover
+import replica_audit.snapshot.metadata.metadata_log as reading
+from replica_audit.snapshot.storage import Snapshot
+from replica_audit.snapshot.discovery import discover
 mark, took = reading.mark_sole_isr, []
 def marked(*arguments):
     before = time.process_time()
@@ -59,7 +59,7 @@ print(time.process_time() - before, sum(took))
 AUDIT = """
 import sys, time
 from replica_audit.config import Settings
-from replica_audit.local.audit import audit_all
+from replica_audit.runner.in_process import audit_all
 before = time.process_time()
 audit_all(sys.argv[1], Settings())
 print(time.process_time() - before)
@@ -67,10 +67,10 @@ print(time.process_time() - before)
 PLAN = """
 import sys, time
 from replica_audit.config import Settings
-from replica_audit.deciding.election_plan import plan_elections
-from replica_audit.local.audit import audit_all
+from replica_audit.elect.election_plan import plan_elections
+from replica_audit.runner.in_process import audit_all
 from replica_audit.results import Results
-from replica_audit.tables import sort_rows
+from replica_audit.schema import sort_rows
 one, copies = audit_all(sys.argv[1], Settings()), int(sys.argv[2])
 tables = {
     table: sort_rows(

@@ -24,9 +24,9 @@ from typing import TYPE_CHECKING
 from large import REPLICAS
 from scan import MIB, make_segment
 
-from replica_audit.cli.progress_lines import Progress
+from replica_audit.cli.progress_lines import ProgressLine
 from replica_audit.config import Settings
-from replica_audit.reporting.written.audit_json import render_audit_json
+from replica_audit.report.audit_json import render_audit_json
 from replica_audit.spark.pipeline import run_audit, run_ingest
 from replica_audit.spark.scanning import ReadBytes
 from replica_audit.spark.session import start_session
@@ -68,7 +68,7 @@ def write_days(directory: Path, total_bytes: int, batch_bytes: int, new: float) 
 
 def audit(spark: SparkSession, snapshot: Path, warehouse: Path, **more: bool) -> tuple[float, ReadBytes, dict]:
     """Seconds of ingest and audit, the bytes that the ingest read, and the answers without ids and times."""
-    settings, progress = Settings(warehouse=str(warehouse), quiet=True, **more), Progress(True)
+    settings, progress = Settings(warehouse=str(warehouse), quiet=True, **more), ProgressLine(True)
     before = time.perf_counter()
     results = run_audit(spark, run_ingest(spark, str(snapshot), settings, progress), settings, progress)
     seconds = time.perf_counter() - before

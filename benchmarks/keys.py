@@ -78,11 +78,11 @@ def write_snapshot(directory: Path, keys: int) -> None:
 
 def compare(directory: Path, keys: int) -> None:
     """Audit the one partition of the snapshot in this process; prints what it took."""
-    from replica_audit.auditing.partitions.conclusion import conclude
-    from replica_audit.auditing.rows.evidence import AuditOptions
-    from replica_audit.formats.segments.record_reader import RecordReader
-    from replica_audit.local.audit import open_snapshot
-    from replica_audit.local.opened_snapshot import OpenedSnapshot
+    from replica_audit.auditing.conclude import conclude
+    from replica_audit.auditing.evidence import AuditOptions
+    from replica_audit.auditing.opened_snapshot import OpenedSnapshot
+    from replica_audit.auditing.opening import open_snapshot
+    from replica_audit.snapshot.record_reader import RecordReader
 
     snapshot, inventory = open_snapshot(str(directory), (), None)
     opened = OpenedSnapshot.read(snapshot, inventory, AuditOptions(), ())

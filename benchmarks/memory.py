@@ -17,7 +17,7 @@ from pathlib import Path
 from large import GREATEST_SEGMENT, REPLICAS, write_snapshot
 from scan import MIB
 
-from replica_audit.setup.session_settings import ENGINE_SETTINGS
+from replica_audit.install.session_settings import ENGINE_SETTINGS
 
 TARGET = 200e6
 
@@ -30,7 +30,7 @@ def peak_bytes() -> int:
 
 def scan(directory: Path) -> None:
     """Scan all that lies below `directory` in one task; prints what it took."""
-    from replica_audit.local.audit import open_snapshot
+    from replica_audit.auditing.opening import open_snapshot
     from replica_audit.spark.scanning import SCANNED_TABLES, SegmentWork, scan_task
 
     snapshot, inventory = open_snapshot(str(directory), (), None)

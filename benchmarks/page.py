@@ -18,9 +18,9 @@ sys.path.insert(0, str(ROOT))
 from tests.support.fixtures import FIXTURES  # noqa: E402
 from tests.support.large_audit import audit_models, large_results  # noqa: E402
 
-from replica_audit.answering.verdict import build_verdict  # noqa: E402
-from replica_audit.reporting.answers.what_to_do import tell_what_to_do  # noqa: E402
-from replica_audit.reporting.page.document import render_page  # noqa: E402
+from replica_audit.report.facts.verdict import build_verdict  # noqa: E402
+from replica_audit.report.first_steps import tell_what_to_do  # noqa: E402
+from replica_audit.report.page.document import render_page  # noqa: E402
 
 TARGET = 5_000_000
 

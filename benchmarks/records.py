@@ -23,7 +23,7 @@ sys.path.insert(0, str(ROOT))
 from tests.support.encoder import TIMESTAMP_MS, Record, encode_batch  # noqa: E402
 from tests.support.hashing import NumberedHasher  # noqa: E402
 
-from replica_audit.formats.segments.records import RECORD_DTYPE, decode_records  # noqa: E402
+from replica_audit.segments.records import RECORD_DTYPE, decode_records  # noqa: E402
 
 ROUNDS = 11
 RECORDS = 10_000

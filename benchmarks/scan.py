@@ -27,8 +27,8 @@ from pathlib import Path
 
 import google_crc32c
 
-from replica_audit.formats.segments.scan import scan_segment
-from replica_audit.formats.segments.segment_summary import summarise_segment
+from replica_audit.segments.scan import scan_segment
+from replica_audit.segments.summary import summarise_segment
 
 MIB = 1 << 20
 ROUNDS = 7

@@ -11,7 +11,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from replica_audit.cli.progress_lines import Progress
+from replica_audit.cli.progress_lines import ProgressLine
 from replica_audit.config import Settings
 from replica_audit.spark.pipeline import run_audit, run_ingest
 from replica_audit.spark.session import start_session
@@ -29,7 +29,7 @@ def main() -> None:
     print(f"start {time.perf_counter() - before:.2f} s")
     for number in range(1, arguments.runs + 1):
         with tempfile.TemporaryDirectory() as directory:
-            settings, progress = Settings(warehouse=f"{directory}/warehouse", quiet=True), Progress(True)
+            settings, progress = Settings(warehouse=f"{directory}/warehouse", quiet=True), ProgressLine(True)
             before = time.perf_counter()
             snapshot_id = run_ingest(spark, str(arguments.sample), settings, progress)
             between = time.perf_counter()

@@ -15,7 +15,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from replica_audit.cli.progress_lines import Progress
+from replica_audit.cli.progress_lines import ProgressLine
 from replica_audit.config import Settings
 from replica_audit.spark.pipeline import prune, run_audit, run_ingest, sweep_rows
 from replica_audit.spark.session import start_session
@@ -53,7 +53,7 @@ def main() -> int:
         settings = Settings(
             warehouse=f"{directory}/warehouse", quiet=True, keep_audits=arguments.keep, time_travel_days=0
         )
-        spark, progress = start_session("benchmark soak", local=True), Progress(True)
+        spark, progress = start_session("benchmark soak", local=True), ProgressLine(True)
         for number in range(arguments.audits):
             snapshot = Path(directory) / "snapshot"
             shutil.rmtree(snapshot, ignore_errors=True)

@@ -35,10 +35,10 @@ def main() -> int:
     parser.add_argument("--runs", type=int, default=3)
     arguments = parser.parse_args()
 
-    from replica_audit.local.audit import open_snapshot
-    from replica_audit.spark.dealing import SegmentWork
+    from replica_audit.auditing.opening import open_snapshot
     from replica_audit.spark.scanning import SCANNED_TABLES, scan_files
     from replica_audit.spark.session import build_session
+    from replica_audit.spark.task_planning import SegmentWork
 
     with tempfile.TemporaryDirectory() as scratch:
         directory = Path(scratch) / "snapshot"

@@ -30,8 +30,8 @@ class Modes:
     def __init__(self, directory: Path) -> None:
         import pyspark
 
-        from replica_audit.setup.environment import find_java
-        from replica_audit.setup.installation import share_directory
+        from replica_audit.install.environment import find_java
+        from replica_audit.install.installation import share_directory
 
         self.directory, self.home = directory, Path(pyspark.__file__).parent
         self.environment = {
@@ -51,7 +51,7 @@ class Modes:
         }
 
     def _shared(self) -> list[str]:
-        from replica_audit.setup.environment import check_jars
+        from replica_audit.install.environment import check_jars
 
         return [
             *("--properties-file", str(ROOT / "conf" / "spark-defaults.conf")),

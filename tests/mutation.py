@@ -40,9 +40,9 @@ _HISTORIES = tuple(f"tests/property/test_{name}.py" for name in ("truncation", "
 ROOMS = {
     "protocol": Room(
         "lib/replica_audit/protocol",
-        ("tests/protocol", *_HISTORIES, "tests/verifying/test_elections_replayed.py", "tests/auditing"),
+        ("tests/protocol", *_HISTORIES, "tests/verify/test_elections_replayed.py", "tests/auditing"),
     ),
-    "rules": Room("lib/replica_audit/auditing/findings/families", ("tests/auditing",)),
+    "rules": Room("lib/replica_audit/auditing/findings", ("tests/auditing",)),
 }
 
 

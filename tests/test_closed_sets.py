@@ -9,8 +9,8 @@ import pytest
 from tests.auditing.captures import CAPTURES, audit_capture
 
 import replica_audit
-from replica_audit.closed_sets import COLUMNS
-from replica_audit.tables import REPORT_TABLES, VERIFICATION_TABLES
+from replica_audit.literals import COLUMNS
+from replica_audit.schema import REPORT_TABLES, VERIFICATION_TABLES
 
 LIBRARY = Path(replica_audit.__file__).parent
 

@@ -13,13 +13,13 @@ from pathlib import Path
 import pytest
 from tests.spark.planted import write_small
 
-from replica_audit.auditing.findings.catalogue import CATALOGUE, SEVERITIES, VERDICTS
+from replica_audit.auditing.catalogue import CATALOGUE, SEVERITIES, VERDICTS
 from replica_audit.bronze_tables import BRONZE_TABLES
 from replica_audit.cli.commands import COMMANDS
 from replica_audit.config import FAIL_LEVELS
 from replica_audit.errors import EngineError, InputError, UsageError
 from replica_audit.model import PROTOCOLS
-from replica_audit.tables import REPORT_TABLES
+from replica_audit.schema import REPORT_TABLES
 
 ROOT = Path(__file__).parents[1]
 #: In the order in which a reader would type their examples; the first leaves the audit that the others look at.
@@ -159,8 +159,8 @@ def test_the_copying_recipe_copies_everything_in_order(tmp_path):
 
 
 def test_examples_of_files_are_read_by_their_parsers():
-    from replica_audit.formats.leadership.leadership_json import parse_leadership
-    from replica_audit.formats.log_dirs.manifest import parse_manifest
+    from replica_audit.snapshot.leadership_json import parse_leadership
+    from replica_audit.snapshot.manifest import parse_manifest
 
     leadership, manifest = (block.body for block in BLOCKS if block.language == "json")
     assert parse_leadership(leadership, "leadership.json")[0].leader_id == 1
@@ -170,13 +170,13 @@ def test_examples_of_files_are_read_by_their_parsers():
 
 @pytest.mark.spark
 def test_the_query_finds_what_the_first_audit_found(spark, tmp_path):
-    from replica_audit.cli.progress_lines import Progress
+    from replica_audit.cli.progress_lines import ProgressLine
     from replica_audit.config import Settings
     from replica_audit.spark.pipeline import run_audit, run_ingest
 
     (query,) = [block.body for block in BLOCKS if block.language == "sql" and block.is_run]
     assert query.count("replica-audit-warehouse/") == 2
-    settings, silent = Settings(warehouse=str(tmp_path), quiet=True), Progress(quiet=True)
+    settings, silent = Settings(warehouse=str(tmp_path), quiet=True), ProgressLine(quiet=True)
     snapshot_id = run_ingest(spark, str(ROOT / "data" / "samples" / "last-replica-standing"), settings, silent)
     run_audit(spark, snapshot_id, settings, silent)
     rows = spark.sql(query.replace("replica-audit-warehouse", str(tmp_path))).collect()

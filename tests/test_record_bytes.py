@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pyarrow.parquet as parquet
 import pytest
-from tests.restoring.fake_cluster import FakeCluster
+from tests.restore.fake_cluster import FakeCluster
 from tests.support.in_process import InProcessSession
 from tests.support.marked_records import BINARY, CLUSTER_ID, MARKS, forms_of, shown_in, write_marked_snapshot
 
@@ -75,7 +75,7 @@ def places(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 @pytest.fixture
 def quiet_engine(places: dict[str, Path], monkeypatch: pytest.MonkeyPatch) -> None:
     """Stages in this process, a cluster in memory, and every other file that is written in `places`."""
-    import replica_audit.restoring.contact
+    import replica_audit.restore.kafka_client
     import replica_audit.spark.session
 
     class Session(InProcessSession):
@@ -84,7 +84,7 @@ def quiet_engine(places: dict[str, Path], monkeypatch: pytest.MonkeyPatch) -> No
 
     cluster = FakeCluster(CLUSTER_ID)
     monkeypatch.setattr(replica_audit.spark.session, "start_session", lambda *_: Session())
-    monkeypatch.setattr(replica_audit.restoring.contact, "Contact", lambda *_: cluster)
+    monkeypatch.setattr(replica_audit.restore.kafka_client, "Contact", lambda *_: cluster)
     monkeypatch.setattr(failure, "TEMPORARY", str(places["temporary"]))
     monkeypatch.setenv("TMPDIR", str(places["temporary"]))
     monkeypatch.chdir(places["work"])

@@ -17,9 +17,9 @@ from replica_audit.cli import failure
 from replica_audit.cli.main import main
 from replica_audit.cli.parser import build_parser, parsers_of
 from replica_audit.errors import EngineError
-from replica_audit.formats.files.storage import Snapshot
-from replica_audit.formats.snapshots.discovery import discover
 from replica_audit.redaction import NOT_SHOWN, redact
+from replica_audit.snapshot.discovery import discover
+from replica_audit.snapshot.storage import Snapshot
 
 SAMPLE = SAMPLES / "last-replica-standing"
 KEY, SECRET = "AKIAPLANTED", "pl4nted/s3cret+x"
@@ -190,7 +190,7 @@ def test_settings_of_every_command_are_printed_without_secrets(
 
 def test_what_java_logs_is_passed_on_without_secrets() -> None:
     program = (
-        "import io, os, sys; from replica_audit.spark.relay import Relay\n"
+        "import io, os, sys; from replica_audit.spark.jvm_stderr import Relay\n"
         f"relay = Relay(io.BytesIO(b'fs.s3a.secret.key={SECRET} {URI} \\xff\\n')); relay.thread.join()"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True)

@@ -13,17 +13,17 @@ __version__ = "0.1.0"
 
 #: Where the public names are; they are loaded when they are used first, so that importing the package costs nothing.
 _PLACES = {
-    "Answers": "replica_audit.api.answers",
-    "Audit": "replica_audit.api.audits",
+    "Answers": "replica_audit.api",
+    "Audit": "replica_audit.api",
     "EngineError": "replica_audit.errors",
     "InputError": "replica_audit.errors",
     "ReplicaAuditError": "replica_audit.errors",
     "UsageError": "replica_audit.errors",
-    "audit": "replica_audit.api.functions",
-    "read_batches": "replica_audit.api.logs",
-    "read_metadata_log": "replica_audit.api.logs",
-    "read_records": "replica_audit.api.logs",
-    "show": "replica_audit.api.functions",
+    "audit": "replica_audit.api",
+    "read_batches": "replica_audit.api",
+    "read_metadata_log": "replica_audit.api",
+    "read_records": "replica_audit.api",
+    "show": "replica_audit.api",
 }
 
 __all__ = ["__version__", *_PLACES]  # noqa: PLE0604

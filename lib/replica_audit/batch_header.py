@@ -1,8 +1,8 @@
 """The header of a record batch: each of its fields once, with what it is on disk, in memory, in the table and in words.
 
 The field list is `Batch` itself. From it come the arrays of a scan (`BATCH_DTYPE`) and the bytes on disk (`HEADER_DTYPE`,
-both in `formats.segments.batches`), the columns of the table `batches` (`bronze_tables`), and their list in docs/reference.md. What
-a header has not is -1 in all but the table, where it is null; `formats.segments.header_columns` converts.
+both in `segments.record_batch`), the columns of the table `batches` (`bronze_tables`), and their list in docs/reference.md. What
+a header has not is -1 in all but the table, where it is null; `segments.header_columns` converts.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ KNOWN_ATTRIBUTES = 0x7F
 _DDL = {"i8": "bigint", "i4": "int", "i2": "smallint", "i1": "tinyint", "?": "boolean"}
 
 
-class Disk(NamedTuple):
+class DiskField(NamedTuple):
     """Where a field lies in the 61 bytes of magic 2, big-endian, and what it is called there."""
 
     position: int
@@ -35,13 +35,13 @@ class Disk(NamedTuple):
     """Where the header has another number, from which the field is computed."""
 
 
-class Stored(NamedTuple):
+class HeaderField(NamedTuple):
     """A field of the header."""
 
     code: str
     """numpy's type in memory."""
     meaning: str
-    disk: Disk | None = None
+    disk: DiskField | None = None
     """None: it is not in the header."""
     may_lack: bool = False
     """-1 stands for none, null in the table."""
@@ -55,23 +55,29 @@ class Stored(NamedTuple):
 class Batch(NamedTuple):
     """One batch of magic 2, or one entry of a legacy message set, of a segment file."""
 
-    position: Annotated[int, Stored("i8", "byte position in the file")]
-    size: Annotated[int, Stored("i8", "bytes, with the 12 of offset and length", Disk(8, "i4", "length"))]
-    base_offset: Annotated[int, Stored("i8", "offset of the first record when it was written", Disk(0, "i8"))]
-    last_offset: Annotated[int, Stored("i8", "offset of the last record", Disk(23, "i4", "last_offset_delta"))]
-    leader_epoch: Annotated[int, Stored("i4", "epoch of the leader that appended it", Disk(12, "i4"), True)]
-    magic: Annotated[int, Stored("i1", "version of the format, 0 to 2", Disk(16, "i1"))]
-    crc: Annotated[int, Stored("i8", "checksum as it is in the file", Disk(17, "u4"))]
-    crc_valid: Annotated[bool, Stored("?", "whether the checksum is right")]
-    attributes: Annotated[int, Stored("i2", "bits: codec, time type, transactional, control", Disk(21, "i2"))]
-    base_timestamp: Annotated[
-        int, Stored("i8", "time of the first record in ms, or a delete horizon", Disk(27, "i8"), True)
+    position: Annotated[int, HeaderField("i8", "byte position in the file")]
+    size: Annotated[int, HeaderField("i8", "bytes, with the 12 of offset and length", DiskField(8, "i4", "length"))]
+    base_offset: Annotated[int, HeaderField("i8", "offset of the first record when it was written", DiskField(0, "i8"))]
+    last_offset: Annotated[
+        int, HeaderField("i8", "offset of the last record", DiskField(23, "i4", "last_offset_delta"))
     ]
-    max_timestamp: Annotated[int, Stored("i8", "greatest time of a record in ms", Disk(35, "i8"), True)]
-    producer_id: Annotated[int, Stored("i8", "idempotent producer", Disk(43, "i8"), True)]
-    producer_epoch: Annotated[int, Stored("i2", "its epoch", Disk(51, "i2"), True)]
-    base_sequence: Annotated[int, Stored("i4", "its sequence number of the first record", Disk(53, "i4"), True)]
-    record_count: Annotated[int, Stored("i4", "records; -1 for an entry that cannot be opened", Disk(57, "i4"))]
+    leader_epoch: Annotated[int, HeaderField("i4", "epoch of the leader that appended it", DiskField(12, "i4"), True)]
+    magic: Annotated[int, HeaderField("i1", "version of the format, 0 to 2", DiskField(16, "i1"))]
+    crc: Annotated[int, HeaderField("i8", "checksum as it is in the file", DiskField(17, "u4"))]
+    crc_valid: Annotated[bool, HeaderField("?", "whether the checksum is right")]
+    attributes: Annotated[int, HeaderField("i2", "bits: codec, time type, transactional, control", DiskField(21, "i2"))]
+    base_timestamp: Annotated[
+        int, HeaderField("i8", "time of the first record in ms, or a delete horizon", DiskField(27, "i8"), True)
+    ]
+    max_timestamp: Annotated[int, HeaderField("i8", "greatest time of a record in ms", DiskField(35, "i8"), True)]
+    producer_id: Annotated[int, HeaderField("i8", "idempotent producer", DiskField(43, "i8"), True)]
+    producer_epoch: Annotated[int, HeaderField("i2", "its epoch", DiskField(51, "i2"), True)]
+    base_sequence: Annotated[
+        int, HeaderField("i4", "its sequence number of the first record", DiskField(53, "i4"), True)
+    ]
+    record_count: Annotated[
+        int, HeaderField("i4", "records; -1 for an entry that cannot be opened", DiskField(57, "i4"))
+    ]
 
     @property
     def is_control(self) -> bool:
@@ -95,7 +101,7 @@ class Batch(NamedTuple):
 
 
 #: The fields by name, in the order of `Batch`.
-BATCH_FIELDS: dict[str, Stored] = {
+BATCH_FIELDS: dict[str, HeaderField] = {
     name: kind.__metadata__[0] for name, kind in get_type_hints(Batch, include_extras=True).items()
 }
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from replica_audit.batch_header import BATCH_FIELDS
-from replica_audit.tables import PARTITION_STATES, Column, columns
+from replica_audit.schema import PARTITION_STATES, Column, columns
 
 #: Columns that name a segment file in front of each of its batches.
 SEGMENT_COLUMNS = columns("""

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import get_args
 
-from replica_audit.closed_sets import (
+from replica_audit.literals import (
     DamageKind,
     FileState,
     IrregularityKind,
@@ -198,7 +198,7 @@ class RemoteSegment:
     epochs: tuple[tuple[int, int], ...]
     """(leader epoch, start offset) of its records."""
     state: int
-    """As in `formats.leadership.remote_states.STATES`."""
+    """As in `snapshot.remote_log_metadata.STATES`."""
     broker_id: int
     """That copied it."""
     size_bytes: int
@@ -253,9 +253,9 @@ class SegmentSummary:
     source: SegmentSource = "segment"
     """What was read: segment, dump_text, batch_table or record_table."""
     form: str = "batches"
-    """What stands for a record batch (`formats.stand_ins.second_hand`): only logs of one form can be compared batch by batch."""
+    """What stands for a record batch (`snapshot.provenance`): only logs of one form can be compared batch by batch."""
     unproven: tuple[str, ...] = ()
-    """What `source` leaves unproven, in the words of `formats.stand_ins.second_hand.UNPROVEN`."""
+    """What `source` leaves unproven, in the words of `snapshot.provenance.UNPROVEN`."""
     digest: str | None = None
     """SHA-256 of what is kept of every batch, and of where damage is; None if it was not computed."""
 

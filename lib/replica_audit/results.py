@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import Any
 
 from replica_audit.model import Place
-from replica_audit.tables import REPORT_TABLES
+from replica_audit.schema import REPORT_TABLES
 
 
 @dataclass(frozen=True)

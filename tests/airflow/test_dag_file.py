@@ -14,12 +14,12 @@ from jinja2 import Environment, StrictUndefined
 from tests.airflow.stand_in import AirflowFailException, SparkSubmitOperator, load_dag
 from tests.support.some import some
 
-from replica_audit.answering.verdict import build_failure
-from replica_audit.auditing.findings.catalogue import SEVERITIES
+from replica_audit.auditing.catalogue import SEVERITIES
 from replica_audit.cli.parser import given_flags, parse_arguments
 from replica_audit.config import FAIL_LEVELS, resolve_settings
 from replica_audit.model import PROTOCOLS
-from replica_audit.tables import REPORT_TABLES
+from replica_audit.report.facts.verdict import build_failure
+from replica_audit.schema import REPORT_TABLES
 
 ROOT = Path(__file__).parents[2]
 FILE = ROOT / "jobs" / "airflow" / "scheduled_audit.py"

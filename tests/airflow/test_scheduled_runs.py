@@ -13,9 +13,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.airflow.snapshots import write_day
+from tests.airflow.nightly_snapshots import write_day
 
-from replica_audit.setup.environment import check_jars, find_java
+from replica_audit.install.environment import check_jars, find_java
 
 ROOT = Path(__file__).parents[2]
 PYTHON = ROOT / ".venv-airflow" / "bin" / "python"

@@ -15,7 +15,7 @@ from tests.support.samples import SAMPLES
 import replica_audit
 from replica_audit.cli.main import main
 from replica_audit.errors import UsageError
-from replica_audit.reporting.written.answer_html import render_answer_html
+from replica_audit.report.answer_html import render_answer_html
 
 SAMPLE = str(SAMPLES / "last-replica-standing")
 PACKAGE = Path(replica_audit.__file__).parent

@@ -5,13 +5,14 @@ from __future__ import annotations
 from functools import cache
 from pathlib import Path
 
-from tests.formats.captures import batches_of, scan_file
+from tests.segments.scanned import batches_of, scan_file
 from tests.support.fixtures import CAPTURES, EXPECTED, FIXTURES, truth
 
+from replica_audit.auditing.opening import open_snapshot
 from replica_audit.config import Settings
-from replica_audit.local.audit import audit_all, audit_one, open_snapshot
 from replica_audit.model import TopicPartition
 from replica_audit.results import Results
+from replica_audit.runner.in_process import audit_all, audit_one
 
 __all__ = [
     "CAPTURES",

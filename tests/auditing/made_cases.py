@@ -6,16 +6,16 @@ from collections.abc import Iterable
 from dataclasses import fields, replace
 from typing import Any
 
-from replica_audit.auditing.comparing.alignment import Alignment
-from replica_audit.auditing.comparing.comparison import Comparison
-from replica_audit.auditing.comparing.runs import Run
-from replica_audit.auditing.comparing.tallies import Tally
-from replica_audit.auditing.findings.case import Case
-from replica_audit.auditing.findings.finding import Finding
-from replica_audit.auditing.leadership.bounds import HighWatermark
-from replica_audit.auditing.replicas.facts import ReplicaFacts, replica_facts
+from replica_audit.auditing.case import Case
+from replica_audit.auditing.compare.alignment import Alignment
+from replica_audit.auditing.compare.comparison import Comparison
+from replica_audit.auditing.compare.divergent_ranges import DivergentRange
+from replica_audit.auditing.compare.tallies import Tally
+from replica_audit.auditing.finding import Finding
+from replica_audit.auditing.leadership.high_watermark_bounds import HighWatermark
 from replica_audit.auditing.replicas.reference import Reference
-from replica_audit.closed_sets import FileState
+from replica_audit.auditing.replicas.replica_facts import ReplicaFacts, replica_facts
+from replica_audit.literals import FileState
 from replica_audit.model import CheckpointFile, EpochStart, Leadership, ReplicaDir, SegmentSummary, TopicPartition
 from replica_audit.protocol.truncation import Replay
 
@@ -82,7 +82,7 @@ def log(
 
 
 def compared(
-    follower: ReplicaFacts, *runs: Run, alignment: Alignment = ALIKE, cut: int = 40, **changes: Any
+    follower: ReplicaFacts, *runs: DivergentRange, alignment: Alignment = ALIKE, cut: int = 40, **changes: Any
 ) -> Comparison:
     """A follower beside the reference that the protocol `fetch` cuts at `cut`."""
     replays = {"fetch": Replay("fetch", cut, 1, "epoch_match")}

@@ -19,8 +19,8 @@ from tests.support.logdirs import (
 )
 
 from replica_audit.config import Settings
-from replica_audit.local.audit import audit_one
 from replica_audit.model import TopicPartition
+from replica_audit.runner.in_process import audit_one
 
 TOPIC = "orders"
 TOPIC_ID = make_uuid("orders topic")

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from replica_audit.auditing.rows.bronze import segment_row
-from replica_audit.auditing.rows.segment_counts import in_order_of_replicas, segment_counts
-from replica_audit.formats.snapshots.sources import summarise_source
-from replica_audit.local.audit import open_snapshot
+from replica_audit.auditing.bronze_rows import segment_row
+from replica_audit.auditing.opening import open_snapshot
+from replica_audit.quality.segment_counts import in_order_of_replicas, segment_counts
+from replica_audit.snapshot.segment_sources import summarise_source
 
 
 def count_snapshot(uri: str) -> list[dict]:

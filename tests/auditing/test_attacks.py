@@ -9,11 +9,11 @@ import pytest
 from tests.auditing.captures import told
 from tests.support.fixtures import ATTACKS
 
-from replica_audit.auditing.findings.catalogue import at_or_above
+from replica_audit.auditing.catalogue import at_or_above
 from replica_audit.config import Settings
-from replica_audit.local.audit import audit_one
 from replica_audit.model import TopicPartition
 from replica_audit.results import Results
+from replica_audit.runner.in_process import audit_one
 
 
 class Answer:

@@ -12,18 +12,18 @@ import pytest
 from tests.auditing.test_chunks import NAME, directory
 from tests.support.some import some
 
-from replica_audit.auditing.comparing import alignment
-from replica_audit.auditing.partitions import plan as planning
-from replica_audit.auditing.partitions.conclusion import conclude
-from replica_audit.auditing.partitions.partition_evidence import PartitionEvidence
-from replica_audit.auditing.partitions.plan import plan_audit
+from replica_audit.auditing import comparison_plan as planning
+from replica_audit.auditing.compare import alignment
+from replica_audit.auditing.comparison_plan import plan_audit
+from replica_audit.auditing.conclude import conclude
+from replica_audit.auditing.evidence import PartitionEvidence
 from replica_audit.batch_header import CONTROL, TRANSACTIONAL, Batch
-from replica_audit.deciding.election_rows import decided_rows
-from replica_audit.formats.segments import batch_rows, digests
-from replica_audit.formats.segments.batch_rows import Batches, find_rows
-from replica_audit.formats.segments.batches import BATCH_DTYPE
-from replica_audit.formats.segments.segment_summary import Summariser
+from replica_audit.elect.election_rows import decided_rows
 from replica_audit.model import CheckpointFile, Leadership
+from replica_audit.segments import batch_rows, digests
+from replica_audit.segments.batch_rows import Batches, find_rows
+from replica_audit.segments.record_batch import BATCH_DTYPE
+from replica_audit.segments.summary import Summariser
 
 SEEDS = range(400)
 

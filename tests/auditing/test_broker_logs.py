@@ -11,10 +11,11 @@ from tests.auditing.captures import CAPTURES, FIXTURES, audit_capture, told, tru
 from tests.auditing.scenario import Broker, audit, written
 from tests.support.some import some
 
+from replica_audit.auditing.opening import open_snapshot
 from replica_audit.config import Settings
-from replica_audit.formats.leadership.broker_logs import broker_of_path, is_broker_log, parse_broker_log
-from replica_audit.local.audit import audit_one, open_snapshot
 from replica_audit.model import TopicPartition
+from replica_audit.runner.in_process import audit_one
+from replica_audit.snapshot.broker_logs import broker_of_path, is_broker_log, parse_broker_log
 
 
 def with_logs(capture: str, path: Path, place="logs/broker-{}/server.log") -> Path:

@@ -8,12 +8,12 @@ from dataclasses import fields, replace
 
 from tests.auditing.captures import CAPTURES, FIXTURES
 
-from replica_audit.auditing.leadership.logged_events import event_row, events_of_rows
-from replica_audit.auditing.rows.bronze import bronze_rows, directories_of_rows
-from replica_audit.formats.leadership.broker_log_event import BrokerLogEvent
-from replica_audit.formats.leadership.states import leadership_of_rows
-from replica_audit.local.audit import open_snapshot
+from replica_audit.auditing.bronze_rows import bronze_rows, directories_of_rows
+from replica_audit.auditing.leadership.broker_log_evidence import event_row, events_of_rows
+from replica_audit.auditing.opening import open_snapshot
 from replica_audit.model import ReplicaDir
+from replica_audit.snapshot.broker_logs import BrokerLogEvent
+from replica_audit.snapshot.leadership_rows import leadership_of_rows
 
 
 def _of_partitions(rows):

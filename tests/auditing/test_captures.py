@@ -8,10 +8,10 @@ import pytest
 from tests.auditing.captures import CAPTURES, EXPECTED, FIXTURES, audit_by_listing, audit_capture, told, truth
 from tests.support.some import some
 
-from replica_audit.answering.by_partition import served_rows
-from replica_audit.auditing.findings.catalogue import at_or_above
-from replica_audit.auditing.findings.finding_rows import ReportedFinding
-from replica_audit.tables import REPORT_TABLES
+from replica_audit.auditing.catalogue import at_or_above
+from replica_audit.auditing.finding import ReportedFinding
+from replica_audit.report.facts.by_partition import served_rows
+from replica_audit.schema import REPORT_TABLES
 
 #: Healthy, lagging, and clusters of 2.8 and later after everybody came back: nothing is wrong any more.
 QUIET = (

@@ -21,11 +21,11 @@ from tests.auditing.made_cases import (
     texts,
 )
 
-from replica_audit.auditing.comparing.contents import RecordProblem
-from replica_audit.auditing.findings.catalogue import CATALOGUE
-from replica_audit.auditing.findings.families import cap_doubts, cap_files, chk
-from replica_audit.auditing.findings.finding import offsets
-from replica_audit.closed_sets import FileState
+from replica_audit.auditing.catalogue import CATALOGUE
+from replica_audit.auditing.compare.record_comparison import RecordProblem
+from replica_audit.auditing.finding import offsets
+from replica_audit.auditing.findings import cap_doubts, cap_files, chk
+from replica_audit.literals import FileState
 
 STATES = get_args(FileState)
 CHECKPOINTS = [name for name in FILES if name != "epoch_file"]

@@ -8,18 +8,17 @@ from typing import Any
 import pytest
 from tests.auditing.made_cases import ALIKE, LINEAGE, case, compared, found, log, paths, place, texts
 
-from replica_audit.auditing.comparing.alignment import Alignment, Difference
-from replica_audit.auditing.comparing.cause import Cause
-from replica_audit.auditing.comparing.compacted import Compaction
-from replica_audit.auditing.comparing.damaged_pairs import CorruptPair
-from replica_audit.auditing.comparing.key_state import KeyState
-from replica_audit.auditing.comparing.runs import Proof, Run
-from replica_audit.auditing.comparing.tallies import Tally
-from replica_audit.auditing.findings.families import div_records, div_storage
-from replica_audit.auditing.findings.finding import Finding
-from replica_audit.auditing.replicas.cleaner_progress import Cleaning
+from replica_audit.auditing.compare.alignment import Alignment, CorruptPair, Difference
+from replica_audit.auditing.compare.compacted import Compaction
+from replica_audit.auditing.compare.divergence_cause import Cause
+from replica_audit.auditing.compare.divergent_ranges import CommitProof, DivergentRange
+from replica_audit.auditing.compare.key_state import KeyState
+from replica_audit.auditing.compare.tallies import Tally
+from replica_audit.auditing.finding import Finding
+from replica_audit.auditing.findings import div_records, div_storage
+from replica_audit.auditing.replicas.cleaner import Cleaning
 from replica_audit.batch_header import Batch
-from replica_audit.formats.segments.batch_rows import NO_BATCHES, Batches
+from replica_audit.segments.batch_rows import NO_BATCHES, Batches
 
 CLEAN, UNCLEAN, UNKNOWN = (Cause(None, clean, None) for clean in (True, False, None))
 
@@ -28,14 +27,14 @@ def batch(base: int, last: int, crc: int = 7, epoch: int = 0) -> Batch:
     return Batch(0, 100, base, last, epoch, 2, crc, True, 0, 1, 1, -1, -1, -1, last - base + 1)
 
 
-def run(kind: str = "epoch", *, leader: int | None = 2, replica: int | None = 1, **changes: Any) -> Run:
+def run(kind: str = "epoch", *, leader: int | None = 2, replica: int | None = 1, **changes: Any) -> DivergentRange:
     """Offsets 30 to 39, which are cut; the reference has records there."""
     held = {name: Batches.of(changes.pop(name, ())) for name in ("batches", "written_again")}
-    made = Run(30, 40, leader, replica, Tally(), None, 0, kind, survives=False, compacted=False, **held)
+    made = DivergentRange(30, 40, leader, replica, Tally(), None, 0, kind, survives=False, compacted=False, **held)
     return replace(made, **changes)
 
 
-def told_of(one: Run, cut: int = 30, leader=None, follower=None) -> Finding:
+def told_of(one: DivergentRange, cut: int = 30, leader=None, follower=None) -> Finding:
     """The finding of a run."""
     leader, follower = leader or log(1, *LINEAGE), follower or log(2, *LINEAGE)
     (item,) = div_records.judge(case(leader, compared(follower, one, cut=cut)))
@@ -164,7 +163,7 @@ def test_compaction_is_ruled_out_by_how_far_the_cleaners_came(compacted):
 
 
 def test_what_makes_a_loss_likely_is_told_with_its_broker():
-    proof = Proof("sole_isr", 3, "broker 3 was alone in the ISR", "9", evidence=("record 7", "record 8"))
+    proof = CommitProof("sole_isr", 3, "broker 3 was alone in the ISR", "9", evidence=("record 7", "record 8"))
     item = told_of(run(likely=proof))
     assert item.message.endswith("cuts the log at 30; broker 3 was alone in the ISR")
     assert [(one.text, one.broker_id, one.value) for one in item.evidence if one.kind == "leadership"] == [

@@ -20,10 +20,10 @@ from tests.auditing.made_cases import (
     texts,
 )
 
-from replica_audit.auditing.findings.families import epo_file
-from replica_audit.auditing.findings.finding import Finding
-from replica_audit.auditing.replicas.written_epochs import EpochRot
-from replica_audit.closed_sets import FileState
+from replica_audit.auditing.finding import Finding
+from replica_audit.auditing.findings import epo_file
+from replica_audit.auditing.replicas.written_epochs import CorruptEpoch
+from replica_audit.literals import FileState
 from replica_audit.model import OffsetRange
 
 NAME = f"broker-2/{FILES['epoch_file']}"
@@ -192,7 +192,7 @@ def test_an_entry_inside_or_beside_what_is_not_there_may_be_right(where, start, 
 
 def test_an_entry_that_recovery_took_from_a_changed_batch_is_told_with_that_batch():
     facts = with_file((0, 0), (1, 10), (2, 20))
-    rot = EpochRot(facts.key, 10, 15, 1, 0, (1, "broker-1"), "proven", in_file=True)
+    rot = CorruptEpoch(facts.key, 10, 15, 1, 0, (1, "broker-1"), "proven", in_file=True)
     assert told_of_file(replace(facts, rot=(rot,))) == []
     for other in (replace(rot, start_offset=11), replace(rot, leader_epoch=3)):
         assert [item.start_offset for item in told_of_file(replace(facts, rot=(other,)))] == [10]

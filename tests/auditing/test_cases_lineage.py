@@ -8,12 +8,11 @@ from typing import Any
 import pytest
 from tests.auditing.made_cases import ALIKE, LINEAGE, case, compared, found, leadership, log, place
 
-from replica_audit.auditing.comparing.alignment import Alignment, Difference
-from replica_audit.auditing.comparing.damaged_pairs import CorruptPair
-from replica_audit.auditing.findings.families import epo_lineage
-from replica_audit.auditing.findings.finding import Finding
-from replica_audit.formats.segments.batch_rows import NO_BATCHES
+from replica_audit.auditing.compare.alignment import Alignment, CorruptPair, Difference
+from replica_audit.auditing.finding import Finding
+from replica_audit.auditing.findings import epo_lineage
 from replica_audit.model import OffsetRange
+from replica_audit.segments.batch_rows import NO_BATCHES
 
 REFERENCE = log(1, *LINEAGE)
 

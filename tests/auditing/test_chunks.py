@@ -9,17 +9,17 @@ import numpy as np
 import pytest
 from tests.support.some import some
 
-from replica_audit.auditing.comparing.tallies import tally_batches, tally_from
-from replica_audit.auditing.partitions import plan
-from replica_audit.auditing.partitions.conclusion import conclude
-from replica_audit.auditing.partitions.partition_evidence import PartitionEvidence
-from replica_audit.auditing.partitions.plan import plan_audit
-from replica_audit.auditing.replicas.facts import replica_facts
-from replica_audit.auditing.rows.answer_rows import report_rows
-from replica_audit.formats.segments.batch_rows import Batches
-from replica_audit.formats.segments.batches import BATCH_DTYPE
-from replica_audit.formats.segments.segment_summary import Summariser
+from replica_audit.auditing import comparison_plan
+from replica_audit.auditing.answer_rows import report_rows
+from replica_audit.auditing.compare.tallies import tally_batches, tally_from
+from replica_audit.auditing.comparison_plan import plan_audit
+from replica_audit.auditing.conclude import conclude
+from replica_audit.auditing.evidence import PartitionEvidence
+from replica_audit.auditing.replicas.replica_facts import replica_facts
 from replica_audit.model import CHUNK_OFFSETS, CheckpointFile, Leadership, ReplicaDir, SegmentSummary, TopicPartition
+from replica_audit.segments.batch_rows import Batches
+from replica_audit.segments.record_batch import BATCH_DTYPE
+from replica_audit.segments.summary import Summariser
 
 NAME = TopicPartition("large", 0)
 SEEDS = range(120)
@@ -194,7 +194,7 @@ def test_the_chunks_asked_for_are_enough(seed, monkeypatch):
     evidence, batches = make(seed)
     wanted = plan_audit(evidence).batches
     seen = report_rows(conclude(plan_audit(evidence), only(batches, wanted)))
-    monkeypatch.setattr(plan, "needed_chunks", lambda one, other, *_: {*one.facts.chunks, *other.chunks})
+    monkeypatch.setattr(comparison_plan, "needed_chunks", lambda one, other, *_: {*one.facts.chunks, *other.chunks})
     whole = report_rows(conclude(plan_audit(evidence), batches))
     for table in some(whole):
         assert seen[table] == whole[table], (seed, table)

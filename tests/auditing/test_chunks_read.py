@@ -5,10 +5,10 @@ from __future__ import annotations
 from tests.auditing.scenario import TOPIC, Broker, audit
 from tests.support.encoder import encode_batch
 
+from replica_audit.auditing import opened_snapshot
 from replica_audit.config import Settings
-from replica_audit.local import opened_snapshot
-from replica_audit.local.audit import audit_one
 from replica_audit.model import CHUNK_OFFSETS, TopicPartition
+from replica_audit.runner.in_process import audit_one
 
 
 def test_of_a_log_only_the_files_with_chunks_that_are_asked_for_are_read_again(tmp_path, monkeypatch):

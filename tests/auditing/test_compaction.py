@@ -10,7 +10,7 @@ from tests.auditing.captures import FIXTURES, audit_capture, told
 from tests.auditing.scenario import Answer, Broker, audit
 from tests.support.encoder import Record, encode_batch, encode_legacy, encode_marker
 
-from replica_audit.auditing.comparing.contents import Reading
+from replica_audit.auditing.compare.record_comparison import RecordComparison
 
 COMPACT = {"cleanup.policy": "compact"}
 #: Batches of five offsets: what is gone from one of them was cleaned away.
@@ -287,14 +287,14 @@ def test_a_replica_that_missed_an_abort_has_the_records_come_back(tmp_path):
 def asked(monkeypatch) -> list[tuple[int, int, bool]]:
     """(broker, base offset, only some keys) of every batch whose records were read."""
     found: list[tuple[int, int, bool]] = []
-    rows = Reading.rows
+    rows = RecordComparison.rows
 
     def recorded(self, facts, batches, keys=None):
         batches = list(batches)
         found.extend((facts.broker_id, batch.base_offset, keys is not None) for batch in batches)
         return rows(self, facts, batches, keys)
 
-    monkeypatch.setattr(Reading, "rows", recorded)
+    monkeypatch.setattr(RecordComparison, "rows", recorded)
     return found
 
 

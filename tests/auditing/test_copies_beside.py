@@ -12,7 +12,7 @@ from tests.auditing.test_leadership_history import COMMON, UNCLEAN_TO_2, change,
 from tests.support.encoder import encode_batch, encode_marker
 from tests.support.logdirs import PartitionFiles, make_uuid, manifest_text, write_log_dir
 
-from replica_audit.deciding.election_plan import plan_elections
+from replica_audit.elect.election_plan import plan_elections
 from replica_audit.results import Results
 
 UNIQUE = "5ce01f624f974a48b95f875be0c0e41b"

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from tests.auditing.captures import CAPTURES, audit_capture, told, truth
 
-from replica_audit.closed_sets import PUT_ASIDE
+from replica_audit.literals import PUT_ASIDE
 
 MISSING_TAIL = {"HWM-CP-ABOVE-LEO", "HWM-RP-ABOVE-LEO"}
 FILE_CORRUPT = ("LATENT_CORRUPTION", {"EPO-FILE-CORRUPT"})

@@ -11,10 +11,10 @@ import pytest
 from tests.auditing.captures import FIXTURES, audit_capture, told
 from tests.auditing.test_damaged_captures import DAMAGE
 
-from replica_audit.answering.verdict import build_verdict
 from replica_audit.config import Settings
-from replica_audit.local.audit import audit_all
+from replica_audit.report.facts.verdict import build_verdict
 from replica_audit.results import Results
+from replica_audit.runner.in_process import audit_all
 
 DAMAGED, NEIGHBOUR = "codecs-1", "codecs-7"
 #: Files of the log dir that speak of all its partitions: harm to them is harm to both.

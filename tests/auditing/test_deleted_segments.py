@@ -14,13 +14,13 @@ from tests.auditing.test_leadership_history import UNCLEAN_TO_2, change, scene
 from tests.support import metadata_log as write
 from tests.support.some import some
 
-from replica_audit.answering.losses import find_holders
-from replica_audit.answering.verdict import build_verdict
 from replica_audit.config import Settings
-from replica_audit.deciding.election_plan import advise
-from replica_audit.local.audit import audit_all
-from replica_audit.reporting.answers.answer import build_answer
+from replica_audit.elect.election_plan import advise
+from replica_audit.report.answer import build_answer
+from replica_audit.report.facts.losses import find_holders
+from replica_audit.report.facts.verdict import build_verdict
 from replica_audit.results import Results
+from replica_audit.runner.in_process import audit_all
 
 #: What the old leader has cut: [50, 56) of epoch 0, where the present one has epoch 1.
 CUT = OLD[len(COMMON) :]

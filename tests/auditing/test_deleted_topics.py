@@ -10,8 +10,8 @@ from tests.auditing.scenario import TOPIC, TOPIC_ID, Broker, audit, written
 from tests.support import metadata_log as write
 from tests.support.logdirs import make_uuid
 
-from replica_audit.formats.files.storage import Snapshot
-from replica_audit.formats.snapshots.discovery import discover
+from replica_audit.snapshot.discovery import discover
+from replica_audit.snapshot.storage import Snapshot
 
 ALIKE = {number: Broker(written(0, 20, 0)) for number in (1, 2)}
 ANOTHER_ID = make_uuid("another life")

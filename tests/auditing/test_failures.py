@@ -5,19 +5,19 @@ from __future__ import annotations
 import json
 
 import pytest
-from tests.reporting.rows import finding, partition, results
+from tests.report.rows import finding, partition, results
 from tests.support.fixtures import FIXTURES
 
-from replica_audit.answering.verdict import build_verdict
-from replica_audit.auditing.audits.history import build_history
-from replica_audit.auditing.findings.catalogue import audit_verdict
-from replica_audit.auditing.rows.evidence import AuditOptions
+from replica_audit.auditing import opened_snapshot
+from replica_audit.auditing.catalogue import audit_verdict
+from replica_audit.auditing.evidence import AuditOptions
+from replica_audit.auditing.history import build_history
 from replica_audit.config import Settings
-from replica_audit.formats.format_error import FormatError
-from replica_audit.local import audit as snapshot
-from replica_audit.local import opened_snapshot
-from replica_audit.local.audit import audit_all, audit_one
+from replica_audit.errors import FormatError
 from replica_audit.model import TopicPartition
+from replica_audit.report.facts.verdict import build_verdict
+from replica_audit.runner import in_process as snapshot
+from replica_audit.runner.in_process import audit_all, audit_one
 
 FIXTURE = FIXTURES / "diverged-unclean"
 BAD = TopicPartition("ledger", 1)
@@ -91,7 +91,7 @@ def test_an_executor_answers_with_the_failure(monkeypatch, kind):
     def fail(*_arguments, **_named):
         raise error
 
-    monkeypatch.setattr("replica_audit.auditing.rows.evidence.partition_evidence", fail)
+    monkeypatch.setattr("replica_audit.auditing.evidence.partition_evidence", fail)
     options = AuditOptions("fetch", None, None, "cluster")
     group = (("ledger", 1), {"replica_dirs": [{}]})
     for transactions in (None, {}):

@@ -7,11 +7,11 @@ import re
 from pathlib import Path
 
 import pytest
-from tests.reporting.rows import finding
+from tests.report.rows import finding
 
 import replica_audit
-from replica_audit.auditing.findings.finding_rows import ReportedFinding
-from replica_audit.tables import REPORT_TABLES
+from replica_audit.auditing.finding import ReportedFinding
+from replica_audit.schema import REPORT_TABLES
 
 LIBRARY = Path(replica_audit.__file__).parent
 
@@ -55,4 +55,4 @@ def test_no_other_module_makes_such_a_row():
                 names = {key.value for key in node.keys if isinstance(key, ast.Constant)}
                 if {"finding_id", "message"} <= names or {"kind", "value", "text"} <= names:
                     found.append(f"{path.relative_to(LIBRARY)}:{node.lineno}")
-    assert not [place for place in found if not place.startswith("auditing/findings/finding_rows.py")]
+    assert not [place for place in found if not place.startswith("auditing/finding.py")]

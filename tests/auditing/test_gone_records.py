@@ -6,17 +6,17 @@ import json
 from dataclasses import replace
 
 import pytest
-from tests.reporting.rows import finding
+from tests.report.rows import finding
 from tests.support.fixtures import FIXTURES
 
-from replica_audit.auditing.audits.baseline import compare_findings
-from replica_audit.auditing.findings.finding_rows import ReportedFinding
-from replica_audit.auditing.findings.gone import losses_of_rows
-from replica_audit.auditing.rows.evidence import EARLIER
+from replica_audit.auditing import opened_snapshot
+from replica_audit.auditing.earlier_losses import losses_of_rows
+from replica_audit.auditing.evidence import EARLIER
+from replica_audit.auditing.finding import ReportedFinding
+from replica_audit.auditing.known_findings import compare_findings
 from replica_audit.config import Settings
-from replica_audit.local import opened_snapshot
-from replica_audit.local.audit import audit_all
 from replica_audit.results import Results
+from replica_audit.runner.in_process import audit_all
 
 
 def seen_by(results: Results, finished: str = "2026-11-20T10:00:00.000Z") -> list[dict]:

@@ -12,13 +12,13 @@ import pytest
 from tests.support.encoder import Record, encode_batch
 from tests.support.fixtures import FIXTURES
 
-from replica_audit.auditing.comparing.group_positions import LostRange, Position, group_position
-from replica_audit.auditing.findings.families import grp
+from replica_audit.auditing.compare.group_positions import LostRange, Position, group_position
+from replica_audit.auditing.findings import grp
 from replica_audit.config import Settings
-from replica_audit.deciding.election_plan import plan_elections
-from replica_audit.local.audit import audit_all
+from replica_audit.elect.election_plan import plan_elections
 from replica_audit.model import GroupOffset
 from replica_audit.protocol.lineage import Lineage
+from replica_audit.runner.in_process import audit_all
 
 #: Divergence at 20: epoch 0 ends there, epoch 1 goes on; of epoch 0 another replica has 20 to 29 (H12).
 LOST = (LostRange(20, 30, replaced_ms=5000),)

@@ -6,10 +6,10 @@ import contextvars
 
 import pytest
 
-from replica_audit.auditing.audits.history import build_history
-from replica_audit.auditing.findings.catalogue import VERDICTS, audit_verdict
-from replica_audit.reporting.phrases.layout import WIDTH, set_text_width
-from replica_audit.reporting.terminal.audit_history import render_history
+from replica_audit.auditing.catalogue import VERDICTS, audit_verdict
+from replica_audit.auditing.history import build_history
+from replica_audit.report.audit_history import render_history
+from replica_audit.report.layout import WIDTH, set_text_width
 
 
 def audits(*clusters):

@@ -9,9 +9,8 @@ import pytest
 from tests.auditing.scenario import Broker, audit
 from tests.property.compaction import History
 
-from replica_audit.auditing.comparing import key_store
-from replica_audit.auditing.comparing.key_state import KeyRows, KeyState
-from replica_audit.auditing.comparing.key_store import SHELVES, KeyStore, shelf_of, shelves_of
+from replica_audit.auditing.compare import key_state
+from replica_audit.auditing.compare.key_state import SHELVES, KeyRows, KeyState, KeyStore, shelf_of, shelves_of
 
 
 def _rows(count: int, seed: int = 0) -> KeyRows:
@@ -29,7 +28,7 @@ def _sorted(rows: np.ndarray) -> list[tuple]:
 
 @pytest.mark.parametrize("held", [0, 3_000, 1 << 20])
 def test_a_store_has_what_was_added_on_one_shelf_for_each_key(monkeypatch, held):
-    monkeypatch.setattr(key_store, "HELD_BYTES", held)
+    monkeypatch.setattr(key_state, "HELD_BYTES", held)
     store, parts = KeyStore(), [_rows(count, seed) for seed, count in enumerate((70, 0, 500, 1))]
     for part in parts:
         store.add(part)
@@ -69,7 +68,7 @@ def test_a_bound_that_everything_passes_changes_no_answer(tmp_path, monkeypatch)
         }
         answers = []
         for held in (1 << 30, 0):
-            monkeypatch.setattr(key_store, "HELD_BYTES", held)
+            monkeypatch.setattr(key_state, "HELD_BYTES", held)
             place = tmp_path / f"{seed}-{held}"
             answers.append(audit(place, brokers, leader=history.leader, configs={"cleanup.policy": "compact"}))
         assert answers[0].tables == answers[1].tables, seed

@@ -14,11 +14,11 @@ from tests.support.encoder import encode_marker
 from tests.support.logdirs import PartitionFiles, make_uuid, write_log_dir
 from tests.support.some import some
 
-from replica_audit.auditing.findings.catalogue import at_or_above
+from replica_audit.auditing.catalogue import at_or_above
 from replica_audit.config import Settings
 from replica_audit.errors import UsageError
-from replica_audit.local.audit import audit_all, audit_one
 from replica_audit.model import TopicPartition
+from replica_audit.runner.in_process import audit_all, audit_one
 
 KRAFT = [name for name in CAPTURES if any((FIXTURES / name).glob("*/__cluster_metadata-0"))]
 STOPPED = ("healthy", "diverged-healed", "diverged-multi-healed", "diverged-multi2-healed")

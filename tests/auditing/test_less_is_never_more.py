@@ -13,20 +13,21 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from tests.exhaustive.snapshots import write_snapshot
 from tests.exhaustive.states import walks
+from tests.exhaustive.written_snapshots import write_snapshot
 from tests.support.fixtures import ATTACKS, CAPTURES, FIXTURES
 from tests.support.less import CALM, too_calm
 from tests.support.parts import some_parts, take_away
 from tests.support.some import some
 
-from replica_audit.answering.captured import find_compared
-from replica_audit.answering.verdict import build_verdict
+from replica_audit.auditing.opening import open_snapshot
 from replica_audit.config import Settings
 from replica_audit.errors import InputError, UsageError
-from replica_audit.local.audit import audit_all, open_snapshot
 from replica_audit.model import Place, TopicPartition
+from replica_audit.report.facts.coverage import find_compared
+from replica_audit.report.facts.verdict import build_verdict
 from replica_audit.results import Results
+from replica_audit.runner.in_process import audit_all
 
 #: Parts of each snapshot; `PARTS=30` for a long run, which has as many times more histories, of a few parts each.
 PARTS = int(os.environ.get("PARTS", "2"))

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from replica_audit.auditing.comparing.comparison import Comparison
-from replica_audit.auditing.comparing.contents import RecordProblem
-from replica_audit.auditing.comparing.damaged_pairs import CorruptPair
-from replica_audit.auditing.findings.families import log_batches, log_damage
-from replica_audit.auditing.replicas.cleaner_progress import Cleaning
-from replica_audit.auditing.replicas.facts import ReplicaFacts
-from replica_audit.auditing.replicas.written_epochs import EpochRot
+from replica_audit.auditing.compare.alignment import CorruptPair
+from replica_audit.auditing.compare.comparison import Comparison
+from replica_audit.auditing.compare.record_comparison import RecordProblem
+from replica_audit.auditing.findings import log_batches, log_damage
+from replica_audit.auditing.replicas.cleaner import Cleaning
+from replica_audit.auditing.replicas.replica_facts import ReplicaFacts
+from replica_audit.auditing.replicas.written_epochs import CorruptEpoch
 from replica_audit.model import Damage, Irregularity, OffsetRange
 
 
@@ -284,7 +284,7 @@ def test_a_gap_between_two_segments_may_be_a_missing_segment(cleaned_to, other_e
     ],
 )  # fmt: skip
 def test_a_changed_leader_epoch_says_who_knows_which(confidence, in_file, entries, texts) -> None:
-    rot = EpochRot((2, "b"), 30, 35, 7, 3, (1, "a"), confidence, in_file)
+    rot = CorruptEpoch((2, "b"), 30, 35, 7, 3, (1, "a"), confidence, in_file)
     (one,) = found(log_batches, log(1), log(2, rot=(rot,), epochs=entries))
     known, lineage, looked_at = texts
     assert one.message.startswith("broker 2: offsets 30 to 34 read leader epoch 7") and known in one.message

@@ -11,10 +11,10 @@ from tests.auditing.scenario import Answer, Broker, audit, written, written_lega
 from tests.support.encoder import encode_batch, encode_marker
 from tests.support.some import some
 
-from replica_audit.answering.verdict import build_verdict
-from replica_audit.reporting.answers.what_to_do import tell_what_to_do
-from replica_audit.reporting.written.markdown import render_markdown
-from replica_audit.reporting.written.metrics import render_metrics
+from replica_audit.report.facts.verdict import build_verdict
+from replica_audit.report.first_steps import tell_what_to_do
+from replica_audit.report.markdown import render_markdown
+from replica_audit.report.metrics import render_metrics
 
 #: Epoch 2 leads from 30 on; the same tails of epoch 1 lie beyond it on others.
 LEADER = Broker([*written(0, 30, 1), *written(30, 40, 2, "new ")])

@@ -9,16 +9,16 @@ from typing import Any
 
 import pytest
 
-from replica_audit.auditing.comparing.cause import Cause
-from replica_audit.auditing.comparing.runs import Proof
-from replica_audit.auditing.findings.case import Case
-from replica_audit.auditing.findings.families import hwm_loss
-from replica_audit.auditing.findings.finding import Finding, finding_id
-from replica_audit.auditing.findings.gone import EarlierLosses, EarlierRun
-from replica_audit.formats.leadership.broker_log_event import BrokerLogEvent
+from replica_audit.auditing.case import Case
+from replica_audit.auditing.compare.divergence_cause import Cause
+from replica_audit.auditing.compare.divergent_ranges import CommitProof
+from replica_audit.auditing.earlier_losses import EarlierLosses, EarlierRun
+from replica_audit.auditing.finding import Finding, finding_id
+from replica_audit.auditing.findings import hwm_loss
 from replica_audit.model import TopicPartition
 from replica_audit.protocol.election import Election
 from replica_audit.protocol.lineage import Lineage
+from replica_audit.snapshot.broker_logs import BrokerLogEvent
 
 TOPIC_ID = "m" * 22
 
@@ -48,15 +48,17 @@ def partition(*replicas: Any, leader_epoch: int | None = 3, **named: Any) -> Cas
 
 # --- held by a replica, and not by the leader
 
-CHECKPOINT = Proof("checkpoint", 2, "its own high watermark reached 48", "48", "broker-2/replication-offset-checkpoint")
-ALONE = Proof(
+CHECKPOINT = CommitProof(
+    "checkpoint", 2, "its own high watermark reached 48", "48", "broker-2/replication-offset-checkpoint"
+)
+ALONE = CommitProof(
     "sole_isr", 1, "broker 1 was alone in the ISR", "1", evidence=("It led in epoch 1.", "It was never fenced.")
 )
 
 
 def lost(
     records: int,
-    proof: Proof = CHECKPOINT,
+    proof: CommitProof = CHECKPOINT,
     doubt: str | None = None,
     version: tuple[int, ...] | None = None,
     **named: Any,

@@ -7,8 +7,8 @@ from functools import cache
 from tests.support.fixtures import FIXTURES
 
 from replica_audit.config import Settings
-from replica_audit.local.audit import audit_all
 from replica_audit.results import Results
+from replica_audit.runner.in_process import audit_all
 
 CAPTURE = "txn-failover-1-unclean"
 

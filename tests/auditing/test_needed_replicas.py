@@ -9,12 +9,12 @@ from tests.auditing.made_cases import LINEAGE, case, leadership, log
 from tests.support.fixtures import FIXTURES
 from tests.support.less import without
 
-from replica_audit.answering.verdict import build_verdict
 from replica_audit.auditing.leadership.needed_replicas import needed_replicas
 from replica_audit.config import Settings
-from replica_audit.local.audit import audit_all
 from replica_audit.model import Leadership, PartitionState
-from replica_audit.reporting.answers.answer import build_answer
+from replica_audit.report.answer import build_answer
+from replica_audit.report.facts.verdict import build_verdict
+from replica_audit.runner.in_process import audit_all
 
 #: (leader, isr, elr) of each state, oldest first; the first has the epoch 0, and every new leader another one. `STOPPED` for a
 #: leader: nobody leads, since the last one was stopped in order.

@@ -6,12 +6,13 @@ from collections import Counter
 
 import pytest
 from tests.auditing.captures import CAPTURES, FIXTURES, audit_whole
-from tests.formats.captures import batches_of, scan_file
+from tests.segments.scanned import batches_of, scan_file
 
-from replica_audit.auditing.rows.accounting import account_for_input, check_answered
+from replica_audit.auditing.accounting import account_for_input, check_answered
+from replica_audit.auditing.opening import open_snapshot
 from replica_audit.config import Settings
 from replica_audit.errors import EngineError
-from replica_audit.local.audit import audit_all, open_snapshot
+from replica_audit.runner.in_process import audit_all
 
 
 @pytest.mark.parametrize("capture", CAPTURES)
@@ -59,6 +60,6 @@ def test_an_audit_with_a_partition_less_than_was_discovered_ends_in_an_error(mon
     check_answered(("a", "b"), 2)
     with pytest.raises(EngineError, match="2 partitions were discovered and 1 have a verdict"):
         check_answered(("a", "b"), 1)
-    monkeypatch.setattr("replica_audit.local.audit._Gathered.conclude", lambda *_: None)
+    monkeypatch.setattr("replica_audit.runner.in_process._Gathered.conclude", lambda *_: None)
     with pytest.raises(EngineError, match="have a verdict"):
         audit_all(str(FIXTURES / "healthy"), Settings())

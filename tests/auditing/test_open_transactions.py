@@ -19,7 +19,7 @@ from tests.auditing.test_transactions import (
     _later,
     _marker,
 )
-from tests.formats.test_transactions import _log_value
+from tests.snapshot.test_transaction_log import _log_value
 from tests.support import metadata_log as write
 from tests.support.encoder import TIMESTAMP_MS, encode_batch, encode_marker
 

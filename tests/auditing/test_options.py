@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 from tests.support.samples import SAMPLES
 
+from replica_audit.auditing.evidence import resolve_options
 from replica_audit.auditing.leadership.capture_times import CaptureTimes
-from replica_audit.auditing.rows.evidence import resolve_options
 from replica_audit.config import Settings
 from replica_audit.errors import UsageError
-from replica_audit.local.audit import audit_one
 from replica_audit.model import TopicPartition
 from replica_audit.protocol.versions import parse_kafka_version, protocol_of
+from replica_audit.runner.in_process import audit_one
 
 KIP279 = TopicPartition("kip279", 0)
 

@@ -6,7 +6,7 @@ import pytest
 from tests.auditing.scenario import Answer, Broker, audit, written
 from tests.support.encoder import Record, encode_batch, encode_legacy, encode_wrapper
 
-from replica_audit.auditing.comparing.contents import Reading
+from replica_audit.auditing.compare.record_comparison import RecordComparison
 
 DELETE = {"cleanup.policy": "delete"}
 
@@ -186,13 +186,13 @@ def test_where_records_cannot_be_decoded_the_headers_word_stands(tmp_path):
 def test_a_file_that_changed_under_the_audit_is_unreadable(tmp_path, monkeypatch):
     other = _new(0, 20, 10, odd=(3,))
     path = tmp_path / "broker-2" / "orders-0" / "00000000000000000000.log"
-    rows = Reading.rows
+    rows = RecordComparison.rows
 
     def changed(self, facts, batches, keys=None):
         path.write_bytes(b"".join(_new(0, 20, 10, odd=(4,))))
         return rows(self, facts, batches, keys)
 
-    monkeypatch.setattr(Reading, "rows", changed)
+    monkeypatch.setattr(RecordComparison, "rows", changed)
     answer = _audit(tmp_path, _new(0, 20, 10), other)
     assert answer.one("CAP-UNREADABLE", 2)[0] == "high"
     assert [run[:3] for run in answer.runs(2)] == [("DIV-CONTENT", 0, 10)], "the headers' word stands"
@@ -202,7 +202,7 @@ def test_nothing_is_read_where_batches_agree_or_epochs_tell(tmp_path, monkeypatc
     def refuse(self, *_):
         raise AssertionError("records were read")
 
-    monkeypatch.setattr(Reading, "rows", refuse)
+    monkeypatch.setattr(RecordComparison, "rows", refuse)
     shared = written(0, 20, 0)
     old = Broker([*shared, *written(20, 30, 0, "old ")], high_watermark=20)
     brokers = {1: Broker([*shared, *written(20, 40, 1)], high_watermark=20), 2: old, 3: Broker(shared[:3])}
@@ -212,14 +212,14 @@ def test_nothing_is_read_where_batches_agree_or_epochs_tell(tmp_path, monkeypatc
 
 def test_only_differing_batches_are_read(tmp_path, monkeypatch):
     asked = []
-    rows = Reading.rows
+    rows = RecordComparison.rows
 
     def recorded(self, facts, batches, keys=None):
         batches = list(batches)
         asked.extend((facts.broker_id, batch.base_offset) for batch in batches)
         return rows(self, facts, batches, keys)
 
-    monkeypatch.setattr(Reading, "rows", recorded)
+    monkeypatch.setattr(RecordComparison, "rows", recorded)
     answer = _audit(tmp_path, _new(0, 200, 5), [*_new(0, 95, 5), *_new(95, 105, 2), *_new(105, 200, 5)])
     assert answer.one("DIV-BATCHING", 2)[2:] == (95, 105)
     assert sorted(asked) == [(1, 95), (1, 100), *((2, base) for base in range(95, 105, 2))]

@@ -8,9 +8,9 @@ import pytest
 from tests.auditing.scenario import TOPIC_ID, Answer, Broker, audit, written
 from tests.support.logdirs import make_uuid
 
-from replica_audit.auditing.findings.families import meta_copies, meta_identity
-from replica_audit.auditing.findings.families.meta_copies import META_FORK, META_STALE
-from replica_audit.auditing.findings.families.meta_identity import META_FOREIGN_DIR, META_NO_LEADER
+from replica_audit.auditing.findings import meta_copies, meta_identity
+from replica_audit.auditing.findings.meta_copies import META_FORK, META_STALE
+from replica_audit.auditing.findings.meta_identity import META_FOREIGN_DIR, META_NO_LEADER
 
 LOG = written(0, 30, 2)
 OLD_ID = make_uuid("first life")

@@ -15,8 +15,8 @@ from tests.support.logdirs import PartitionFiles, make_uuid, write_log_dir
 from tests.support.some import some
 
 from replica_audit.config import Settings
-from replica_audit.local.audit import audit_one
 from replica_audit.model import TopicPartition
+from replica_audit.runner.in_process import audit_one
 
 COMMON = written(0, 50, 0)
 #: It led epoch 0 alone; its checkpoint is from before.

@@ -12,8 +12,8 @@ from tests.support import metadata_log as write
 from tests.support.logdirs import PartitionFiles, PartitionListing, TopicListing, describe_text, write_log_dir
 
 from replica_audit.config import Settings
-from replica_audit.local.audit import audit_one
 from replica_audit.model import TopicPartition
+from replica_audit.runner.in_process import audit_one
 
 COMMON = written(0, 50, 0)
 OLD = Broker([*COMMON, *written(50, 72, 1, "old ")], high_watermark=72)

@@ -6,12 +6,12 @@ import pytest
 from tests.auditing.captures import audit_capture
 from tests.support.some import some
 
-from replica_audit.auditing.partitions.conclusion import conclude
-from replica_audit.auditing.partitions.partition_evidence import PartitionEvidence
-from replica_audit.auditing.partitions.plan import plan_audit
-from replica_audit.auditing.rows.answer_rows import report_rows
+from replica_audit.auditing.answer_rows import report_rows
+from replica_audit.auditing.comparison_plan import plan_audit
+from replica_audit.auditing.conclude import conclude
+from replica_audit.auditing.evidence import PartitionEvidence
 from replica_audit.model import TopicPartition
-from replica_audit.tables import REPORT_TABLES
+from replica_audit.schema import REPORT_TABLES
 
 #: `show` gives the bronze rows of `partition_states`, whose columns the engine puts in order.
 TABLES = tuple(name for name in REPORT_TABLES if name != "partition_states")

@@ -16,8 +16,8 @@ from tests.support.logdirs import make_uuid
 from tests.support.some import some
 
 from replica_audit.config import Settings
-from replica_audit.local.audit import audit_all
 from replica_audit.model import TopicPartition
+from replica_audit.runner.in_process import audit_all
 
 TIERED = {"remote.storage.enable": "true"}
 STARTED, FINISHED, DELETING, DELETED = range(4)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from tests.auditing.captures import CAPTURES, audit_capture, told
 from tests.auditing.scenario import TOPIC, Answer, Broker, audit, written
-from tests.formats.test_transactions import KEY, NAME, _log_value
+from tests.snapshot.test_transaction_log import KEY, NAME, _log_value
 from tests.support.encoder import TIMESTAMP_MS, Record, encode_batch, encode_marker
 from tests.support.some import some
 

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 from tests.auditing.scenario import Broker, audit, written
 
-from replica_audit.answering.verdict import build_verdict
-from replica_audit.formats.files.storage import Snapshot
+from replica_audit.report.facts.verdict import build_verdict
 from replica_audit.results import Results
+from replica_audit.snapshot.storage import Snapshot
 
 LOG = written(0, 60, 1)
 #: What a log end that is none would be taken for.
@@ -65,8 +65,8 @@ def deny(monkeypatch, *denied: Path) -> None:
         refuse(path)
         return real_scandir(path)
 
-    monkeypatch.setattr("replica_audit.formats.files.storage.os.open", fake_open)
-    monkeypatch.setattr("replica_audit.formats.files.storage.os.scandir", fake_scandir)
+    monkeypatch.setattr("replica_audit.snapshot.storage.os.open", fake_open)
+    monkeypatch.setattr("replica_audit.snapshot.storage.os.scandir", fake_scandir)
 
 
 def holds(answer, broker: int, code: str, path: Path) -> None:

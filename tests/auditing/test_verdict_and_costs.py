@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 from tests.auditing.test_less_is_never_more import SNAPSHOTS, audited, whole
-from tests.exhaustive.snapshots import write_snapshot
 from tests.exhaustive.states import reachable, walks
+from tests.exhaustive.written_snapshots import write_snapshot
 from tests.support.fixtures import ATTACKS
 from tests.support.less import too_calm, without
 

@@ -9,16 +9,16 @@ import pytest
 from tests.auditing.scenario import Broker, audit
 from tests.support.encoder import Record, encode_batch
 
-from replica_audit.auditing.comparing.verified_prefix import verified_copies
-from replica_audit.auditing.partitions.conclusion import conclude
-from replica_audit.auditing.partitions.plan import plan_audit
-from replica_audit.auditing.rows.answer_rows import report_rows
-from replica_audit.auditing.rows.evidence import AuditOptions
-from replica_audit.formats.segments.record_reader import RecordReader
-from replica_audit.local.audit import open_snapshot
-from replica_audit.local.opened_snapshot import OpenedSnapshot
+from replica_audit.auditing.answer_rows import report_rows
+from replica_audit.auditing.compare.verified_prefix import verified_copies
+from replica_audit.auditing.comparison_plan import plan_audit
+from replica_audit.auditing.conclude import conclude
+from replica_audit.auditing.evidence import AuditOptions
+from replica_audit.auditing.opened_snapshot import OpenedSnapshot
+from replica_audit.auditing.opening import open_snapshot
 from replica_audit.model import CHUNK_OFFSETS, TopicPartition
-from replica_audit.tables import sort_rows
+from replica_audit.schema import sort_rows
+from replica_audit.snapshot.record_reader import RecordReader
 from replica_audit.warehouse.answer_tables import REPORTED_TABLES
 
 STEP, PLACE = 1000, 10_000

@@ -7,23 +7,23 @@ import struct
 from pathlib import Path
 
 import pytest
-from tests.formats.metadata.test_reading import BEGINNING, VOTERS, first_batches
+from tests.snapshot.metadata.test_metadata_log import BEGINNING, VOTERS, first_batches
 from tests.support import metadata_log as write
 from tests.support.fixtures import FIXTURES
 from tests.support.less import without
 
-from replica_audit.answering.verdict import build_verdict
-from replica_audit.auditing.rows.identity import inventory_lines
+from replica_audit.auditing.snapshot_id import inventory_lines
 from replica_audit.config import Settings
-from replica_audit.formats.files.storage import Snapshot
-from replica_audit.formats.inventory import VoterCopy
-from replica_audit.formats.snapshots.discovery import discover
-from replica_audit.local.audit import audit_all
-from replica_audit.reporting.page.document import render_page
-from replica_audit.reporting.terminal.summary import render_summary
-from replica_audit.reporting.written.audit_json import render_audit_json
-from replica_audit.reporting.written.markdown import render_markdown
+from replica_audit.report.audit_json import render_audit_json
+from replica_audit.report.audit_summary import render_summary
+from replica_audit.report.facts.verdict import build_verdict
+from replica_audit.report.markdown import render_markdown
+from replica_audit.report.page.document import render_page
 from replica_audit.results import Results
+from replica_audit.runner.in_process import audit_all
+from replica_audit.snapshot.discovery import discover
+from replica_audit.snapshot.inventory import VoterCopy
+from replica_audit.snapshot.storage import Snapshot
 
 
 def of_voters(results: Results) -> list[tuple]:

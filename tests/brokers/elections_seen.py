@@ -10,7 +10,7 @@ from typing import Any
 
 from tests.support.fixtures import truth
 
-from replica_audit.verifying.verification import Verification
+from replica_audit.verify.verification import Verification
 
 SEEN_FILE = Path(__file__).parent / "elections_seen.json"
 

@@ -1,7 +1,7 @@
 """`elect` on real brokers: the plan of every candidate carried out by its own commands, and `verify --plan` afterwards.
 
 A cluster is started from a capture's directories with the brokers that ran then. RECORD=yes writes what was seen to
-elections_seen.json and groups_seen.json, which tests/verifying compares with what plans predict.
+elections_seen.json and groups_seen.json, which tests/verify compares with what plans predict.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from tests.brokers.steered_zookeeper import SteeredZooKeeper
 from tests.support.fixtures import FIXTURES, truth
 
 from replica_audit.config import Settings
-from replica_audit.local.audit import audit_all
-from replica_audit.local.two_snapshots import verify_snapshots
+from replica_audit.runner.in_process import audit_all
+from replica_audit.verify.two_snapshots import verify_snapshots
 
 pytestmark = [pytest.mark.brokers, pytest.mark.timeout(1200)]
 

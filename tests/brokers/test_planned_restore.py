@@ -14,7 +14,7 @@ from tests.brokers.clients import received, run, run_json, start
 from tests.brokers.elections_seen import brokers_up
 from tests.brokers.steered_cluster import SteeredCluster
 from tests.brokers.test_elections import JARS, PUT_BACK
-from tests.salvaging.captured import acknowledged, short_hash
+from tests.salvage.captured import acknowledged, short_hash
 from tests.support.fixtures import FIXTURES, truth
 
 pytestmark = [pytest.mark.brokers, pytest.mark.timeout(1200)]

@@ -8,8 +8,8 @@ import pytest
 from tests.support.samples import SAMPLES
 
 from replica_audit.config import Settings
-from replica_audit.local.audit import audit_one
 from replica_audit.model import TopicPartition
+from replica_audit.runner.in_process import audit_one
 
 
 @pytest.fixture(scope="module")

@@ -9,21 +9,21 @@ from pathlib import Path
 
 import pytest
 from tests.auditing.test_group_positions import with_groups
-from tests.reporting.rows import finding, partition, results, row
+from tests.report.rows import finding, partition, results, row
 from tests.support.fixtures import ATTACKS, FIXTURES
 from tests.support.large_audit import audit_models, large_results
 from tests.support.less import without
 from tests.support.samples import SAMPLES
 
-from replica_audit.answering.verdict import build_verdict
-from replica_audit.auditing.audits.earlier_audit import Earlier
+from replica_audit.auditing.earlier_audit import Earlier
 from replica_audit.config import Settings
-from replica_audit.local.audit import audit_all as audit_snapshot
-from replica_audit.local.audit import audit_one
 from replica_audit.model import TopicPartition
-from replica_audit.reporting.answers.what_to_do import tell_what_to_do
-from replica_audit.reporting.page.document import render_page
+from replica_audit.report.facts.verdict import build_verdict
+from replica_audit.report.first_steps import tell_what_to_do
+from replica_audit.report.page.document import render_page
 from replica_audit.results import Results
+from replica_audit.runner.in_process import audit_all as audit_snapshot
+from replica_audit.runner.in_process import audit_one
 
 # The picture of offsets; those of leadership and of the high watermark over time are there only where something tells them.
 OPEN = "document.querySelectorAll('tr.details figure svg.picture[aria-labelledby]').length"

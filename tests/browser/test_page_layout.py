@@ -9,18 +9,19 @@ from pathlib import Path
 
 import pytest
 from tests.browser.layout import CLIPPED, LABELS, WRAPPED
-from tests.reporting.rows import finding, partition, results, row
+from tests.report.rows import finding, partition, results, row
 from tests.support.fixtures import FIXTURES
 from tests.support.samples import SAMPLES
 
-from replica_audit.answering.verdict import build_verdict
-from replica_audit.auditing.findings.catalogue import VERDICTS
+from replica_audit.auditing.catalogue import VERDICTS
+from replica_audit.auditing.opening import open_snapshot
 from replica_audit.config import Settings
-from replica_audit.local.audit import audit_one, open_snapshot
 from replica_audit.model import PROTOCOLS
-from replica_audit.reporting.answers.what_to_do import tell_what_to_do
-from replica_audit.reporting.page.document import render_page
+from replica_audit.report.facts.verdict import build_verdict
+from replica_audit.report.first_steps import tell_what_to_do
+from replica_audit.report.page.document import render_page
 from replica_audit.results import Results
+from replica_audit.runner.in_process import audit_one
 
 WIDTHS = (1280, 1920, 390)
 #: A4 without the margins of the style sheet, in CSS pixels.

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from tests.browser.test_page_layout import LABELS, audit_whole, settle, write
-from tests.reporting.rows import finding, partition, results, row
+from tests.report.rows import finding, partition, results, row
 from tests.support.samples import SAMPLES
 
 from replica_audit.cli.main import main

@@ -7,9 +7,9 @@ from datetime import date
 from pathlib import Path
 
 import pytest
-from tests.reporting.rows import finding
+from tests.report.rows import finding
 
-from replica_audit.auditing.audits.acceptance import parse_acceptances, unmatched, with_acceptances
+from replica_audit.auditing.known_findings import parse_acceptances, unmatched, with_acceptances
 from replica_audit.cli.main import main
 from replica_audit.errors import UsageError
 

@@ -14,11 +14,12 @@ import pytest
 from tests.support.encoder import Record, encode_batch
 from tests.support.logdirs import PartitionFiles, make_uuid, write_log_dir
 
-from replica_audit.answering.verdict import build_verdict
+from replica_audit.auditing.opening import open_snapshot
 from replica_audit.cli.main import main
 from replica_audit.config import Settings
-from replica_audit.local.audit import audit_one, open_snapshot
 from replica_audit.model import TopicPartition
+from replica_audit.report.facts.verdict import build_verdict
+from replica_audit.runner.in_process import audit_one
 
 AT = TopicPartition("orders", 0)
 NOBODY = 65534

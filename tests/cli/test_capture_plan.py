@@ -10,11 +10,12 @@ from pathlib import Path
 import pytest
 from tests.auditing.captures import FIXTURES
 
+from replica_audit.auditing.opening import open_snapshot
 from replica_audit.cli.main import main
 from replica_audit.config import Settings
-from replica_audit.formats.log_dirs.manifest import parse_manifest
-from replica_audit.local.audit import audit_one, open_snapshot
 from replica_audit.model import TopicPartition
+from replica_audit.runner.in_process import audit_one
+from replica_audit.snapshot.manifest import parse_manifest
 
 SAMPLE = Path(__file__).parents[2] / "data" / "samples" / "isr-minimum"
 DESCRIBE = """Topic: t\tPartitionCount: 3\tReplicationFactor: 2\tConfigs:

@@ -124,5 +124,5 @@ def test_a_calm_partition_that_is_asked_for_has_its_costs(capsys: pytest.Capture
 def test_the_whole_text_is_as_it_was_read(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(FIXTURES)
     assert main(["elect", "diverged-unclean", "--kafka-version", "4.3.1"]) == 0
-    golden = Path(__file__).parents[1] / "deciding" / "golden" / "diverged-unclean.txt"
+    golden = Path(__file__).parents[1] / "elect" / "golden" / "diverged-unclean.txt"
     assert capsys.readouterr().out == golden.read_text(encoding="utf-8")

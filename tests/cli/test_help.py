@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from replica_audit.auditing.findings.catalogue import CATALOGUE, FAMILIES, VERDICT_MEANINGS, VERDICTS
+from replica_audit.auditing.catalogue import CATALOGUE, FAMILIES, VERDICT_MEANINGS, VERDICTS
 from replica_audit.cli import main as program
 from replica_audit.cli.commands import COMMANDS
 from replica_audit.cli.main import main

@@ -13,8 +13,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from tests.salvaging.made import files, write_snapshot
-from tests.salvaging.test_choosing_records import COMMON, LEADER
+from tests.salvage.made import files, write_snapshot
+from tests.salvage.test_choosing_records import COMMON, LEADER
 from tests.support.encoder import encode_batch
 from tests.support.many_partitions import write_cluster
 
@@ -84,7 +84,7 @@ def _verdict(tmp_path: Path) -> tuple[str, int, str]:
 @pytest.mark.parametrize(("number", "status", "said"), ENDINGS)
 def test_show_ends_at_once(number: int, status: int, said: str, tmp_path: Path) -> None:
     write_cluster(tmp_path / "snapshot", 1, ("zombie",))
-    slow = "import replica_audit.local.audit as s; s.conclude_all = lambda *_: (print('here'), time.sleep(60)); "
+    slow = "import replica_audit.runner.in_process as s; s.conclude_all = lambda *_: (print('here'), time.sleep(60)); "
     call = "entry_point(['show', 'snapshot'])"
     with _running(tmp_path, slow + _PROGRAM + call) as process:
         assert process.stdout is not None and process.stdout.readline() == "here\n"
@@ -162,7 +162,7 @@ def test_a_run_ends_in_the_middle_of_a_spark_job(number: int, status: int, said:
 
 
 _SLOW_SALVAGE = (
-    "import replica_audit.salvaging.written_salvage as w; w.hash_file = lambda *_: (print('here'), time.sleep(60)); "
+    "import replica_audit.salvage.written_salvage as w; w.hash_file = lambda *_: (print('here'), time.sleep(60)); "
 )
 _SALVAGE = "entry_point(['salvage', 'snapshot', '--to', 'out', '--payloads', '--quiet'])"
 

@@ -10,15 +10,14 @@ from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
-from tests.reporting.rows import REPORT_FILES, finding, partition, results
+from tests.report.rows import REPORT_FILES, finding, partition, results
 
 from replica_audit.cli import failure
 from replica_audit.cli.main import main
-from replica_audit.errors import EngineError, InputError, UsageError
-from replica_audit.formats.format_error import FormatError
-from replica_audit.reporting.phrases.layout import WIDTH
+from replica_audit.errors import EngineError, FormatError, InputError, UsageError
+from replica_audit.report.layout import WIDTH
 from replica_audit.results import Results
-from replica_audit.tables import REPORT_TABLES
+from replica_audit.schema import REPORT_TABLES
 
 
 class Engine:
@@ -76,9 +75,9 @@ def engine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Engine:
     made = Engine()
     for name, functions in (
         ("replica_audit.spark.session", ("start_session",)),
-        ("replica_audit.spark.relay", ("logged_errors",)),
+        ("replica_audit.spark.jvm_stderr", ("logged_errors",)),
         ("replica_audit.spark.pipeline", ("run_ingest", "run_audit", "load_results", "load_earlier")),
-        ("replica_audit.local.audit", ("audit_one", "audit_all")),
+        ("replica_audit.runner.in_process", ("audit_one", "audit_all")),
     ):
         module = ModuleType(name)
         for function in functions:

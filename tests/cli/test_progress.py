@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import time
 
-from replica_audit.cli.progress_lines import LOG_SECONDS, Progress, render_progress
+from replica_audit.cli.progress_lines import LOG_SECONDS, ProgressLine, render_progress
 
 
 class Terminal(io.StringIO):
@@ -13,7 +13,7 @@ class Terminal(io.StringIO):
         return True
 
 
-def _scan(progress: Progress) -> None:
+def _scan(progress: ProgressLine) -> None:
     progress.begin("scan", 3, 3 * 1024)
     for _ in range(3):
         progress.advance(1, 1024)
@@ -22,16 +22,16 @@ def _scan(progress: Progress) -> None:
 
 def test_a_terminal_sees_files_and_bytes_done_of_total() -> None:
     stream = Terminal()
-    _scan(Progress(stream=stream))
+    _scan(ProgressLine(stream=stream))
     assert "scan  0 of 3 files  0 B of 3.0 KiB (0 %)" in stream.getvalue()
     assert stream.getvalue().endswith("scan  3 of 3 files  3.0 KiB of 3.0 KiB (100 %)\n")
 
 
 def test_a_short_stage_in_a_log_and_a_quiet_run_say_nothing() -> None:
     log, quiet_log, terminal = io.StringIO(), io.StringIO(), Terminal()
-    _scan(Progress(stream=log))
-    _scan(Progress(quiet=True, stream=terminal))
-    quiet = Progress(quiet=True, stream=quiet_log, every=0.01)
+    _scan(ProgressLine(stream=log))
+    _scan(ProgressLine(quiet=True, stream=terminal))
+    quiet = ProgressLine(quiet=True, stream=quiet_log, every=0.01)
     quiet.begin("audit")
     time.sleep(0.05)
     quiet.end()
@@ -40,7 +40,7 @@ def test_a_short_stage_in_a_log_and_a_quiet_run_say_nothing() -> None:
 
 def test_a_log_gets_a_line_from_time_to_time_though_nothing_is_counted() -> None:
     log = io.StringIO()
-    progress = Progress(stream=log, every=0.02)
+    progress = ProgressLine(stream=log, every=0.02)
     progress.begin("audit", 1, 2048)
     while log.getvalue().count("\n") < 2:
         time.sleep(0.01)
@@ -59,7 +59,7 @@ def test_a_log_gets_a_line_from_time_to_time_though_nothing_is_counted() -> None
 
 def test_a_shorter_line_covers_a_longer_one() -> None:
     stream = Terminal()
-    progress = Progress(stream=stream)
+    progress = ProgressLine(stream=stream)
     progress.begin("a stage with a long name")
     progress.begin("short")
     assert stream.getvalue().split("\r")[-1] == "short".ljust(len("a stage with a long name"))

@@ -10,15 +10,14 @@ import pytest
 from tests.support.many_partitions import write_cluster
 from tests.support.samples import TEXTBOOK
 
-from replica_audit.auditing.findings.catalogue import VERDICTS
+from replica_audit.auditing import opened_snapshot, opening
+from replica_audit.auditing.catalogue import VERDICTS
 from replica_audit.cli.main import main
 from replica_audit.config import Settings
-from replica_audit.local import audit as snapshot
-from replica_audit.local import opened_snapshot
-from replica_audit.local.audit import audit_all, audit_one
 from replica_audit.model import TopicPartition
-from replica_audit.reporting.phrases.layout import WIDTH
-from replica_audit.tables import REPORT_TABLES
+from replica_audit.report.layout import WIDTH
+from replica_audit.runner.in_process import audit_all, audit_one
+from replica_audit.schema import REPORT_TABLES
 
 SAMPLES = Path(__file__).parents[2] / "data" / "samples"
 PARTITIONS = [
@@ -111,7 +110,7 @@ def test_the_triage_reads_what_all_partitions_share_once(tmp_path: Path, monkeyp
     (tmp_path / "replica_progress.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     calls: list[str] = []
     for module, name in (
-        (snapshot, "discover"),
+        (opening, "discover"),
         (opened_snapshot, "read_broker_log"),
         (opened_snapshot, "read_progress"),
     ):

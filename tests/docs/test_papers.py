@@ -10,8 +10,8 @@ import pytest
 from tests.support.fixtures import ATTACKS
 from tests.test_imports import LIBRARY, ONLY_IN, STEPS
 
-from replica_audit.auditing.findings.catalogue import CATALOGUE, FAMILIES, SEVERITIES, VERDICTS
-from replica_audit.formats.log_dirs import names
+from replica_audit.auditing.catalogue import CATALOGUE, FAMILIES, SEVERITIES, VERDICTS
+from replica_audit.snapshot import log_dir_names
 
 ROOT = Path(__file__).parents[2]
 ARCHITECTURE = ROOT / "docs" / "architecture.md"
@@ -112,8 +112,11 @@ def test_each_kind_of_file_is_on_the_way_to_its_module():
     text = text[text.index("## From file to module") : text.index("## Changing it")]
     rows = re.findall(r"^\| (`.*?) \| (.*) \|$", text, re.MULTILINE)
     told = {name for files, _ in rows for name in re.findall(r"`([^`]+)`", files)}
-    kinds = {*names.LOG_DIR_FILES, *names.PARTITION_FILES, str(names.METADATA_PARTITION)}
-    kinds |= {f"*.{suffix}" for suffix in (*names.SEGMENT_SUFFIXES, *names.SEGMENT_STATES, "checkpoint", "tmp")}
+    kinds = {*log_dir_names.LOG_DIR_FILES, *log_dir_names.PARTITION_FILES, str(log_dir_names.METADATA_PARTITION)}
+    kinds |= {
+        f"*.{suffix}"
+        for suffix in (*log_dir_names.SEGMENT_SUFFIXES, *log_dir_names.SEGMENT_STATES, "checkpoint", "tmp")
+    }
     assert sorted(kinds - told) == []
 
 

@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tests.exhaustive.partition import BROKERS, State
-from tests.exhaustive.snapshots import TOPIC, write_snapshot
 from tests.exhaustive.truth import Rows, Wrong, wrong_answers
+from tests.exhaustive.written_snapshots import TOPIC, write_snapshot
 
 from replica_audit.config import Settings
-from replica_audit.local.audit import audit_all
 from replica_audit.model import TopicPartition
+from replica_audit.runner.in_process import audit_all
 
 #: Where files cost least: a file system in memory, where there is one.
 IN_MEMORY = Path("/dev/shm")

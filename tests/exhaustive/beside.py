@@ -6,8 +6,8 @@ import random
 from collections.abc import Iterator, Sequence
 
 from tests.exhaustive.events import cut_ends, events_of, happenings, settle
+from tests.exhaustive.model_replica import Replica
 from tests.exhaustive.partition import BROKERS, Aside, Entry, State, decide, take_note
-from tests.exhaustive.replica import Replica
 
 #: Kinds of copies, and how a broker comes to have one.
 KINDS = ("future", "stray", "delete", "duplicate")

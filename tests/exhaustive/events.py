@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
+from tests.exhaustive.model_replica import RECORDS, Batch, Replica, follow
 from tests.exhaustive.partition import BROKERS, Entry, State, advance, decide, take_note
-from tests.exhaustive.replica import RECORDS, Batch, Replica, follow
 
 
 class Event(NamedTuple):

@@ -9,19 +9,19 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from tests.exhaustive.carrying_out import Cluster, Name, names, readable, ways
+from tests.exhaustive.model_replica import RECORDS, Batch, Replica
 from tests.exhaustive.partition import BROKERS, State
-from tests.exhaustive.replica import RECORDS, Batch, Replica
-from tests.exhaustive.snapshots import TOPIC, directory_of, write_snapshot
+from tests.exhaustive.plans_carried_out import Cluster, Name, names, readable, ways
 from tests.exhaustive.transactions import committed_in, hangs
 from tests.exhaustive.truth import choose
+from tests.exhaustive.written_snapshots import TOPIC, directory_of, write_snapshot
 
 from replica_audit.config import Settings
-from replica_audit.deciding.plan_parts import Plan, Source, Step, plan_object
-from replica_audit.reporting.answers.first_step_text import first_steps
-from replica_audit.salvaging.partition_salvage import Choices
-from replica_audit.salvaging.planned_leaders import PlannedLeaders
-from replica_audit.salvaging.snapshot_salvage import SalvagedSnapshot
+from replica_audit.elect.plan_model import Plan, SalvageSource, Step, plan_object
+from replica_audit.report.first_steps import first_steps
+from replica_audit.salvage.partition_salvage import Choices
+from replica_audit.salvage.planned_leaders import PlannedLeaders
+from replica_audit.salvage.snapshot_salvage import SalvagedSnapshot
 
 #: Actions that move leaders, or may.
 MOVING = ("forbid_unclean", "stop", "start", "elect", "reorder")
@@ -193,7 +193,7 @@ class Judge:
             if source.start_offset <= batch.base < source.end_offset
         }
 
-    def _log_of(self, topic: str, source: Source) -> Replica:
+    def _log_of(self, topic: str, source: SalvageSource) -> Replica:
         state = self._parts[topic]
         if source.directory is None:
             return state.replicas[source.broker_id]

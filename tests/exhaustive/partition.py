@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from tests.exhaustive.replica import RECORDS, Batch, Replica
+from tests.exhaustive.model_replica import RECORDS, Batch, Replica
 
 BROKERS = (0, 1, 2)
 

@@ -15,19 +15,19 @@ from typing import Any, NamedTuple
 from tests.exhaustive.asking import IN_MEMORY
 from tests.exhaustive.beside import KINDS as ASIDE
 from tests.exhaustive.beside import with_copy
-from tests.exhaustive.carrying_out import readable
 from tests.exhaustive.events import cut_ends
 from tests.exhaustive.judging import MOVING, Judge, Told, write
 from tests.exhaustive.partition import BROKERS, State
-from tests.exhaustive.snapshots import TOPIC
+from tests.exhaustive.plans_carried_out import readable
 from tests.exhaustive.states import histories
 from tests.exhaustive.transactions import hangs, left_open, with_transactions
+from tests.exhaustive.written_snapshots import TOPIC
 
 from replica_audit.config import Settings
-from replica_audit.deciding.election_plan import plan_elections
-from replica_audit.deciding.plan_parts import Plan
-from replica_audit.local.audit import audit_all
+from replica_audit.elect.election_plan import plan_elections
+from replica_audit.elect.plan_model import Plan
 from replica_audit.results import Results
+from replica_audit.runner.in_process import audit_all
 
 
 class Trial(NamedTuple):

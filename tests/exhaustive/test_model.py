@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from functools import cache
 
+from tests.exhaustive.model_replica import RECORDS, Batch, Replica, follow
 from tests.exhaustive.partition import BROKERS, State, created
-from tests.exhaustive.replica import RECORDS, Batch, Replica, follow
 from tests.exhaustive.states import key, reachable, walks
 from tests.support.some import some
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import random
 from collections.abc import Iterable
 
+from tests.exhaustive.model_replica import Batch, Part, Replica
 from tests.exhaustive.partition import Coordinator, State
-from tests.exhaustive.replica import Batch, Part, Replica
 
 Name = tuple[int, int]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
+from tests.exhaustive.model_replica import RECORDS, Replica, follow
 from tests.exhaustive.partition import BROKERS, State
-from tests.exhaustive.replica import RECORDS, Replica, follow
 
 Rows = Mapping[str, list[dict[str, Any]]]
 Name = tuple[int, int]

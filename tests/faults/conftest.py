@@ -14,7 +14,7 @@ _IMPORTED = [
     "pandas",
     "pyspark",
     "replica_audit.spark.segment_scan",
-    "replica_audit.warehouse.row_files",
+    "replica_audit.warehouse.table_files",
 ]
 
 

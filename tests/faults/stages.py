@@ -11,8 +11,8 @@ from typing import Any
 import deltalake
 from tests.support.in_process import InProcessSession
 
+from replica_audit.auditing.opening import Unseen
 from replica_audit.config import Settings
-from replica_audit.local.audit import Unseen
 from replica_audit.spark.audit_job import audit
 from replica_audit.spark.ingest import ingest
 from replica_audit.warehouse.delta_tables import Warehouse

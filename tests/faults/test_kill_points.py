@@ -19,10 +19,9 @@ from tests.faults.stages import KILLED, die_at_commit, die_in_time, run_stages
 from tests.support.fixtures import FIXTURES
 
 from replica_audit.bronze_tables import BRONZE_TABLES
-from replica_audit.tables import REPORT_TABLES, sort_rows
-from replica_audit.warehouse.attempts import finished_attempts, own_rows
+from replica_audit.schema import REPORT_TABLES, sort_rows
+from replica_audit.warehouse.attempts import finished_attempts, own_rows, sweep
 from replica_audit.warehouse.delta_tables import Warehouse
-from replica_audit.warehouse.sweeping import sweep
 from replica_audit.warehouse.table_layout import columns_of
 
 #: Columns that differ from run to run.

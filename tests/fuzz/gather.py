@@ -29,9 +29,9 @@ from tests.support.archives import FILTERS, Files, tar_bytes
 from tests.support.fixtures import ATTACKS, FIXTURES
 
 from replica_audit.batch_header import CODEC_MASK
-from replica_audit.formats.segments.batches import HEADER_BYTES, MAGIC_AT
-from replica_audit.formats.segments.codecs import CODEC_NAMES, CodecError, decompress
-from replica_audit.formats.segments.record_fields import RecordError, read_records
+from replica_audit.segments.compression import CODEC_NAMES, CodecError, decompress
+from replica_audit.segments.record_batch import HEADER_BYTES, MAGIC_AT
+from replica_audit.segments.records import RecordError, read_records
 
 #: Of one target; more cost the test time and add little.
 MOST_SEEDS = 150
@@ -65,7 +65,7 @@ def gather() -> Iterator[tuple[str, bytes]]:
     for name, path in (("config_yaml", "conf/audit.yaml"), ("suites_yaml", "conf/quality.yaml")):
         yield from ((name, one) for one in _pieces((ROOT / path).read_bytes(), TARGETS[name].greatest))
     yield from ((name, text.encode()) for name, texts in WRITTEN.items() for text in texts)
-    log = base64.b64decode((ROOT / "tests/formats/consumer_offsets/kafka-4.3.1.log.b64").read_bytes())
+    log = base64.b64decode((ROOT / "tests/snapshot/consumer_offsets/kafka-4.3.1.log.b64").read_bytes())
     yield from (("consumer_offsets", entry) for entry in entries_of(log))
     yield from (("snapshot", change) for change in first_changes())
 

@@ -11,9 +11,9 @@ from typing import BinaryIO
 import google_crc32c
 from pyarrow import fs
 
-from replica_audit.formats.files.storage import Snapshot
-from replica_audit.formats.files.trees import Entry, Tree
-from replica_audit.formats.segments.batches import CRC_FROM, HEADER_BYTES, LEAST_ENTRY_BYTES, MAGIC_AT, PREFIX_BYTES
+from replica_audit.segments.record_batch import CRC_FROM, HEADER_BYTES, LEAST_ENTRY_BYTES, MAGIC_AT, PREFIX_BYTES
+from replica_audit.snapshot.file_tree import Tree, TreeEntry
+from replica_audit.snapshot.storage import Snapshot
 
 _NO_DISK = fs.LocalFileSystem()
 _CRC_AT, _LEGACY_CRC_AT = 17, 12
@@ -27,13 +27,13 @@ class MemorySnapshot(Snapshot):
         self._files = files
 
     def list_tree(self) -> Tree:
-        entries = {Entry(path, len(data), False) for path, data in self._files.items()}
+        entries = {TreeEntry(path, len(data), False) for path, data in self._files.items()}
         for path in self._files:
             while path := path.rpartition("/")[0]:
-                entries.add(Entry(path, 0, True))
+                entries.add(TreeEntry(path, 0, True))
         return Tree(tuple(sorted(entries)), ())
 
-    def list_directory(self, path: str) -> tuple[Entry, ...]:
+    def list_directory(self, path: str) -> tuple[TreeEntry, ...]:
         return tuple(one for one in self.list_tree().entries if one.path.rpartition("/")[0] == path)
 
     def open_file(self, path: str) -> BinaryIO:

@@ -15,55 +15,56 @@ from typing import Any, NamedTuple
 
 from tests.fuzz.memory import MemorySnapshot, with_right_checksums
 from tests.fuzz.whole import show_changed_snapshot
-from tests.reporting import rows
+from tests.report import rows
 from tests.support import metadata_log
 from tests.support.encoder import CODECS, compress, encode_legacy
 
-from replica_audit.answering.verdict import build_verdict
-from replica_audit.api.known_findings import read_baseline
+from replica_audit.auditing.known_findings import read_baseline
 from replica_audit.config import Settings, resolve_settings
-from replica_audit.errors import UsageError
-from replica_audit.formats.files.trees import Entry
-from replica_audit.formats.format_error import FormatError
-from replica_audit.formats.inventory import MetadataLog
-from replica_audit.formats.leadership.broker_logs import read_broker_log
-from replica_audit.formats.leadership.consumer_offsets import GROUP_OFFSETS
-from replica_audit.formats.leadership.describe import parse_topics_describe
-from replica_audit.formats.leadership.internal_copies import TopicCopy, newest
-from replica_audit.formats.leadership.leadership_json import parse_leadership
-from replica_audit.formats.leadership.states import leadership_of_rows, state_rows
-from replica_audit.formats.leadership.transaction_log import read_transaction_states
-from replica_audit.formats.leadership.zookeeper import parse_zookeeper
-from replica_audit.formats.log_dirs.checkpoints import (
+from replica_audit.errors import FormatError, UsageError
+from replica_audit.model import TopicPartition
+from replica_audit.quality.suites import load_plan
+from replica_audit.report.audit_json import render_audit_json
+from replica_audit.report.facts.verdict import build_verdict
+from replica_audit.restore.client_properties import read_client_properties
+from replica_audit.segments.compression import CODEC_NAMES, CodecError, decompress
+from replica_audit.segments.record_batch import MAGIC_AT, PREFIX_BYTES
+from replica_audit.segments.records import RecordError, RecordHasher, decode_payloads, decode_records
+from replica_audit.segments.scan import scan_segment
+from replica_audit.segments.summary import Summariser, summary_from_json, summary_to_json
+from replica_audit.snapshot.broker_logs import read_broker_log
+from replica_audit.snapshot.checkpoints import (
     parse_epoch_checkpoint,
     parse_meta_properties,
     parse_offset_checkpoint,
     parse_partition_metadata,
 )
-from replica_audit.formats.log_dirs.manifest import parse_manifest
-from replica_audit.formats.log_dirs.names import parse_directory_name, parse_file_name, parse_snapshot_name
-from replica_audit.formats.metadata.fields import MessageError
-from replica_audit.formats.metadata.messages import KRAFT_VOTERS, LEADER_CHANGE
-from replica_audit.formats.metadata.parsing import parse_message, parse_snapshot_time, parse_voters
-from replica_audit.formats.metadata.reading import read_metadata
-from replica_audit.formats.progress.replica_progress import plan_progress, read_progress
-from replica_audit.formats.segments.batches import MAGIC_AT, PREFIX_BYTES
-from replica_audit.formats.segments.codecs import CODEC_NAMES, CodecError, decompress
-from replica_audit.formats.segments.payloads import decode_payloads
-from replica_audit.formats.segments.record_fields import RecordError
-from replica_audit.formats.segments.records import RecordHasher, decode_records
-from replica_audit.formats.segments.scan import scan_segment
-from replica_audit.formats.segments.segment_summary import Summariser, summary_from_json, summary_to_json
-from replica_audit.formats.snapshots.discovery import discover
-from replica_audit.formats.snapshots.sources import summarise_source
-from replica_audit.formats.stand_ins.dump_scan import assemble_dumped_log
-from replica_audit.formats.stand_ins.dump_text import find_sections, shows_files
-from replica_audit.formats.stand_ins.dumped_paths import read_dumped_path
-from replica_audit.formats.stand_ins.dumped_segment import parse_listing
-from replica_audit.model import TopicPartition
-from replica_audit.quality.suites import load_plan
-from replica_audit.reporting.written.audit_json import render_audit_json
-from replica_audit.restoring.client_properties import read_client_properties
+from replica_audit.snapshot.consumer_offsets import GROUP_OFFSETS
+from replica_audit.snapshot.described_replicas import read_dumped_path
+from replica_audit.snapshot.discovery import discover
+from replica_audit.snapshot.dump.dump_text import find_sections, shows_files
+from replica_audit.snapshot.dump.dumped_segment import assemble_dumped_log, parse_listing
+from replica_audit.snapshot.file_tree import TreeEntry
+from replica_audit.snapshot.internal_topics import TopicCopy, newest
+from replica_audit.snapshot.inventory import MetadataLog
+from replica_audit.snapshot.leadership_json import parse_leadership
+from replica_audit.snapshot.leadership_rows import leadership_of_rows, state_rows
+from replica_audit.snapshot.log_dir_names import parse_directory_name, parse_file_name, parse_snapshot_name
+from replica_audit.snapshot.manifest import parse_manifest
+from replica_audit.snapshot.message_fields import MessageError
+from replica_audit.snapshot.metadata.kraft_records import (
+    KRAFT_VOTERS,
+    LEADER_CHANGE,
+    parse_message,
+    parse_snapshot_time,
+    parse_voters,
+)
+from replica_audit.snapshot.metadata.metadata_log import read_metadata
+from replica_audit.snapshot.replica_progress import plan_progress, read_progress
+from replica_audit.snapshot.segment_sources import summarise_source
+from replica_audit.snapshot.topics_describe import parse_topics_describe
+from replica_audit.snapshot.transaction_log import read_transaction_states
+from replica_audit.snapshot.zookeeper import parse_zookeeper
 
 LOG = "00000000000000000000.log"
 #: Enough for any record of the seeds; the library's own bound would have most executions clear memory.
@@ -264,7 +265,7 @@ def _broker_log(data: bytes) -> Any:
 
 def _consumer_offsets(data: bytes) -> Any:
     data = with_right_checksums(data)
-    copy = TopicCopy(0, "o", (Entry(f"o/{LOG}", len(data), False),))
+    copy = TopicCopy(0, "o", (TreeEntry(f"o/{LOG}", len(data), False),))
     found, rows = GROUP_OFFSETS.try_read(MemorySnapshot({f"o/{LOG}": data}), copy)
     return newest([found] if found else []), rows
 
@@ -272,7 +273,7 @@ def _consumer_offsets(data: bytes) -> Any:
 def _transactions(data: bytes) -> Any:
     data = with_right_checksums(data)
     snapshot = MemorySnapshot({f"t/{LOG}": data})
-    return list(read_transaction_states(snapshot, Entry(f"t/{LOG}", len(data), False), range(-5, 5000)))
+    return list(read_transaction_states(snapshot, TreeEntry(f"t/{LOG}", len(data), False), range(-5, 5000)))
 
 
 def _names(data: bytes) -> Any:

@@ -24,7 +24,7 @@ from replica_audit.errors import ReplicaAuditError
 
 ROOT = Path(__file__).parents[2]
 SAMPLES = ("hw-truncation-divergence", "last-replica-standing", "kip279-1-before")
-_OFFSETS = ROOT / "tests" / "formats" / "consumer_offsets" / "kafka-4.3.1.log.b64"
+_OFFSETS = ROOT / "tests" / "snapshot" / "consumer_offsets" / "kafka-4.3.1.log.b64"
 LOG = "00000000000000000000.log"
 _MOST_CHANGES = 6
 #: Names that a change may give a file, besides those that are there.
@@ -139,7 +139,7 @@ def first_changes() -> Iterator[bytes]:
 
 def _audit(place: Path) -> None:
     """The audit behind `show`, without what is printed of it."""
-    from replica_audit.local.audit import audit_all
+    from replica_audit.runner.in_process import audit_all
 
     try:
         tables = audit_all(str(place), Settings()).tables

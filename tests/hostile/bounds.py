@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from replica_audit.tables import REPORT_TABLES
+from replica_audit.schema import REPORT_TABLES
 
 _GREATEST = {"int": 2**31, "bigint": 2**63}
 

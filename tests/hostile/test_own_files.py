@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.restoring.fake_cluster import FakeCluster
-from tests.restoring.lost_records import write_lost_records
+from tests.restore.fake_cluster import FakeCluster
+from tests.restore.lost_records import write_lost_records
 from tests.support.samples import SAMPLES
 
 from replica_audit.cli.main import main
@@ -49,15 +49,16 @@ def _ends_well(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None
 def test_a_plan_of_anything(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from replica_audit.local import audit, two_snapshots
+    from replica_audit.runner import in_process
+    from replica_audit.verify import two_snapshots
 
     plan = tmp_path / "plan.json"
     assert main(["elect", SAMPLE, "--plan", str(plan)]) == 0
     content = json.loads(plan.read_text())
     # What is compared with the plan stays the same.
-    results, found = audit.audit_all(SAMPLE, _settings()), two_snapshots.verify_snapshots
-    monkeypatch.setattr(audit, "audit_all", lambda *_: results)
-    before = found(SAMPLE, SAMPLE, _settings(), audit.Unseen(), None)
+    results, found = in_process.audit_all(SAMPLE, _settings()), two_snapshots.verify_snapshots
+    monkeypatch.setattr(in_process, "audit_all", lambda *_: results)
+    before = found(SAMPLE, SAMPLE, _settings(), in_process.Unseen(), None)
     with_plan = two_snapshots.with_plan
     monkeypatch.setattr(
         two_snapshots,
@@ -80,7 +81,7 @@ def test_a_salvage_of_anything(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     salvage = write_lost_records(tmp_path, {0: 2})
-    monkeypatch.setattr("replica_audit.restoring.contact.Contact", lambda *_: FakeCluster())
+    monkeypatch.setattr("replica_audit.restore.kafka_client.Contact", lambda *_: FakeCluster())
     manifest = salvage / "manifest.json"
     sound = manifest.read_text()
     content = json.loads(sound)

@@ -12,9 +12,9 @@ from tests.support.fixtures import FIXTURES
 from tests.support.logdirs import PartitionFiles, make_uuid, write_log_dir
 
 from replica_audit.config import Settings
-from replica_audit.formats.files import local_files
-from replica_audit.formats.files.trees import Entry, Tree
-from replica_audit.local.audit import audit_all
+from replica_audit.runner.in_process import audit_all
+from replica_audit.snapshot import storage
+from replica_audit.snapshot.file_tree import Tree, TreeEntry
 
 
 @pytest.fixture
@@ -22,14 +22,14 @@ def listed_longer(monkeypatch):
     """Has one file listed with more bytes than it has when it is read."""
 
     def lengthen(path: str) -> None:
-        def seen(entry: Entry) -> Entry:
+        def seen(entry: TreeEntry) -> TreeEntry:
             return replace(entry, size=entry.size + 77) if entry.path == path else entry
 
-        tree, directory = local_files.list_tree, local_files.list_directory
+        tree, directory = storage.list_tree, storage.list_directory
         monkeypatch.setattr(
-            local_files, "list_tree", lambda root: Tree(tuple(map(seen, tree(root).entries)), tree(root).problems)
+            storage, "list_tree", lambda root: Tree(tuple(map(seen, tree(root).entries)), tree(root).problems)
         )
-        monkeypatch.setattr(local_files, "list_directory", lambda *place: tuple(map(seen, directory(*place))))
+        monkeypatch.setattr(storage, "list_directory", lambda *place: tuple(map(seen, directory(*place))))
 
     return lengthen
 

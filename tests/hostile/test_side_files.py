@@ -11,9 +11,9 @@ from tests.auditing.scenario import Broker, audit, written
 from tests.hostile.bounds import check_rows, cpu_seconds
 from tests.support import metadata_log
 
-from replica_audit.formats.files.side_files import is_whole, parse_json, parse_whole
-from replica_audit.formats.format_error import FormatError
+from replica_audit.errors import FormatError
 from replica_audit.model import TopicPartition
+from replica_audit.parsing import is_whole, parse_json, parse_whole
 
 LONG, HUGE = "9" * 5000, "9" * 30
 CONTENTS = {

@@ -12,14 +12,14 @@ import pytest
 from tests.hostile.bounds import cpu_seconds
 from tests.support.dump_lines import batch_line, listing, record_line
 
-from replica_audit.formats.files.storage import Snapshot
-from replica_audit.formats.leadership.broker_logs import parse_broker_log
-from replica_audit.formats.progress.replica_progress import plan_progress, read_progress
-from replica_audit.formats.segments.codecs import GZIP, LZ4, SNAPPY, ZSTD, CodecError, decompress
-from replica_audit.formats.segments.records import RecordError, RecordHasher, decode_records
-from replica_audit.formats.stand_ins.dump_text import Section, find_sections
-from replica_audit.formats.stand_ins.dumped_segment import parse_listing
 from replica_audit.model import QuarantineRow
+from replica_audit.segments.compression import GZIP, LZ4, SNAPPY, ZSTD, CodecError, decompress
+from replica_audit.segments.records import RecordError, RecordHasher, decode_records
+from replica_audit.snapshot.broker_logs import parse_broker_log
+from replica_audit.snapshot.dump.dump_text import Section, find_sections
+from replica_audit.snapshot.dump.dumped_segment import parse_listing
+from replica_audit.snapshot.replica_progress import plan_progress, read_progress
+from replica_audit.snapshot.storage import Snapshot
 
 #: What lines of brokers' logs can be made of, so that a pattern begins to match again and again.
 PIECES = (

@@ -12,9 +12,9 @@ from tests.support.logdirs import PartitionFiles, write_log_dir, write_partition
 
 from replica_audit.cli.main import main
 from replica_audit.config import Settings
-from replica_audit.formats.files.storage import Snapshot
-from replica_audit.formats.snapshots.discovery import discover
-from replica_audit.local.audit import audit_all
+from replica_audit.runner.in_process import audit_all
+from replica_audit.snapshot.discovery import discover
+from replica_audit.snapshot.storage import Snapshot
 
 LOG = written(0, 60, 1)
 NAMES = (

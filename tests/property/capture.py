@@ -20,10 +20,10 @@ from tests.support.logdirs import (
     write_log_dir,
 )
 
-from replica_audit.auditing.partitions.partition_evidence import PartitionEvidence
-from replica_audit.formats.segments.batches import BATCH_DTYPE
-from replica_audit.formats.segments.segment_summary import Summariser
+from replica_audit.auditing.evidence import PartitionEvidence
 from replica_audit.model import CheckpointFile, Leadership, ReplicaDir, SegmentSummary, TopicPartition
+from replica_audit.segments.record_batch import BATCH_DTYPE
+from replica_audit.segments.summary import Summariser
 
 TOPIC = "simulated"
 TOPIC_ID = make_uuid("simulated topic")

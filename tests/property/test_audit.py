@@ -9,11 +9,11 @@ import pytest
 from tests.property.capture import to_model
 from tests.property.cluster import Cluster
 from tests.property.history import HISTORIES, histories, narrate
-from tests.property.test_truncation import common_prefix_end
+from tests.property.test_random_truncation import common_prefix_end
 from tests.support.some import some
 
-from replica_audit.auditing.partitions.conclusion import PartitionAudit, conclude
-from replica_audit.auditing.partitions.plan import plan_audit
+from replica_audit.auditing.comparison_plan import plan_audit
+from replica_audit.auditing.conclude import PartitionAudit, conclude
 
 #: Half of the histories at most: an audit costs some milliseconds.
 AUDITED = max(1, HISTORIES // 2)

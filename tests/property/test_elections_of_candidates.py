@@ -8,11 +8,11 @@ import pytest
 from tests.property.capture import to_model
 from tests.property.cluster import Cluster
 from tests.property.history import HISTORIES, histories, narrate
-from tests.property.test_truncation import lineage_of_batches, lineage_of_cache
+from tests.property.test_random_truncation import lineage_of_batches, lineage_of_cache
 
-from replica_audit.auditing.partitions.conclusion import conclude
-from replica_audit.auditing.partitions.plan import plan_audit
-from replica_audit.deciding.costs import candidate_costs
+from replica_audit.auditing.comparison_plan import plan_audit
+from replica_audit.auditing.conclude import conclude
+from replica_audit.elect.costs import candidate_costs
 from replica_audit.model import PROTOCOLS
 
 

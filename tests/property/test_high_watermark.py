@@ -16,10 +16,10 @@ from tests.property.capture import to_model
 from tests.property.cluster import Cluster
 from tests.property.history import HISTORIES, histories, narrate
 
-from replica_audit.auditing.leadership.bounds import HighWatermark
-from replica_audit.auditing.partitions.conclusion import conclude
-from replica_audit.auditing.partitions.partition_evidence import PartitionEvidence
-from replica_audit.auditing.partitions.plan import plan_audit
+from replica_audit.auditing.comparison_plan import plan_audit
+from replica_audit.auditing.conclude import conclude
+from replica_audit.auditing.evidence import PartitionEvidence
+from replica_audit.auditing.leadership.high_watermark_bounds import HighWatermark
 
 AUDITED = max(1, HISTORIES // 3)
 SOURCES = ("metadata_log", "topics_describe", "user")

@@ -8,12 +8,12 @@ import pytest
 from tests.property.capture import TOPIC, to_directory, to_model
 from tests.property.history import play
 
-from replica_audit.auditing.partitions.conclusion import conclude
-from replica_audit.auditing.partitions.plan import plan_audit
-from replica_audit.auditing.rows.answer_rows import report_rows
+from replica_audit.auditing.answer_rows import report_rows
+from replica_audit.auditing.comparison_plan import plan_audit
+from replica_audit.auditing.conclude import conclude
 from replica_audit.config import Settings
-from replica_audit.local.audit import audit_one
 from replica_audit.model import TopicPartition
+from replica_audit.runner.in_process import audit_one
 
 #: Each writes some thirty files; chosen so that openings, retention and lost tails are among them.
 SEEDS = range(0, 60, 3)

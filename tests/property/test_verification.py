@@ -14,10 +14,10 @@ from tests.property.history import HISTORIES, go_on, histories, narrate, play
 from tests.property.replica import Batch, Replica
 from tests.support.some import some
 
-from replica_audit.auditing.partitions.conclusion import conclude
-from replica_audit.auditing.partitions.plan import plan_audit
-from replica_audit.verifying.pairing import Pairing
-from replica_audit.verifying.verified_partition import PartitionVerification, verify_partition
+from replica_audit.auditing.comparison_plan import plan_audit
+from replica_audit.auditing.conclude import conclude
+from replica_audit.verify.pairing import Pairing
+from replica_audit.verify.verified_partition import PartitionVerification, verify_partition
 
 COUNT = max(1, HISTORIES // 3)
 

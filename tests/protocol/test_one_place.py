@@ -12,7 +12,7 @@ import replica_audit
 from replica_audit.protocol import versions
 
 LIBRARY = Path(replica_audit.__file__).parent
-ROOMS = ("auditing", "protocol", "formats", "local", "verifying")
+ROOMS = ("auditing", "protocol", "segments", "snapshot", "runner", "verify")
 
 
 def _sources(rooms: tuple[str, ...]) -> list[Path]:
@@ -34,10 +34,7 @@ def test_version_gates_have_names_in_one_module() -> None:
     own = Path(versions.__file__)
     assert _gates(own)
     assert not [
-        gate
-        for path in _sources(("auditing", "protocol", "local", "verifying"))
-        if path != own
-        for gate in _gates(path)
+        gate for path in _sources(("auditing", "protocol", "runner", "verify")) if path != own for gate in _gates(path)
     ]
 
 
@@ -50,9 +47,9 @@ def test_an_epoch_has_no_other_name(name: str) -> None:
 @pytest.mark.parametrize(
     ("pattern", "home"),
     [
-        (r"max\(\w+(\.\w+)?\.local_start_offset, \w+(\.\w+)?\.local_start_offset\)", "shared_range.py"),
+        (r"max\(\w+(\.\w+)?\.local_start_offset, \w+(\.\w+)?\.local_start_offset\)", "offset_ranges.py"),
         (r"one\[0\] < two\[0\] and one\[1\] < two\[1\]", "lineage.py"),
-        (r'\("epoch", "content"\)', "runs.py"),
+        (r'\("epoch", "content"\)', "divergent_ranges.py"),
         (r"\.assign\(epoch, self\.facts\.log_end_offset\)", "reference.py"),
     ],
     ids=["first offset that two logs share", "entries increase", "kinds that conflict", "completed lineage"],

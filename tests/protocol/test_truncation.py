@@ -8,7 +8,7 @@ from tests.support.some import some
 
 from replica_audit.model import PROTOCOLS
 from replica_audit.protocol.lineage import Lineage
-from replica_audit.protocol.truncation import ReplicaState, Step, replay
+from replica_audit.protocol.truncation import ReplicaState, TruncationRound, replay
 
 EPOCH_PROTOCOLS = ("kip-101", "kip-279", "fetch")
 LOOPING_PROTOCOLS = ("kip-279", "fetch")
@@ -22,7 +22,7 @@ def _cuts(follower: ReplicaState, leader: ReplicaState) -> tuple[int, ...]:
     return tuple(replay(protocol, follower, leader).truncate_to for protocol in PROTOCOLS)
 
 
-def _trace(step: Step) -> tuple:
+def _trace(step: TruncationRound) -> tuple:
     return (
         step.request_epoch,
         (step.leader_epoch, step.leader_end_offset),

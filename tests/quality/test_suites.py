@@ -10,8 +10,8 @@ import pytest
 from tests.support.some import some
 
 from replica_audit.errors import UsageError
-from replica_audit.fact_tables import FACT_TABLES
 from replica_audit.quality.suites import QualityPlan, load_plan
+from replica_audit.schema import FACT_TABLES
 
 ROOT = Path(__file__).parents[2]
 BETWEEN = "{name: crc-valid, type: expect_column_values_to_be_between, kwargs: {column: wrong_crcs, max_value: 0}"

@@ -19,13 +19,14 @@ from tests.support.logdirs import PartitionFiles, write_log_dir
 from tests.support.samples import SAMPLES
 from tests.warehouse.test_known_batches import directories
 
+from replica_audit.auditing.opening import open_snapshot
 from replica_audit.config import Settings
 from replica_audit.errors import InputError
-from replica_audit.formats.files.storage import Snapshot
-from replica_audit.local.audit import audit_all, open_snapshot
-from replica_audit.reporting.written.audit_json import render_audit_json
-from replica_audit.spark.dealing import SegmentWork
+from replica_audit.report.audit_json import render_audit_json
+from replica_audit.runner.in_process import audit_all
+from replica_audit.snapshot.storage import Snapshot
 from replica_audit.spark.scanning import scan_task
+from replica_audit.spark.task_planning import SegmentWork
 from replica_audit.warehouse.commit_trial import loses_commits
 from replica_audit.warehouse.delta_tables import Warehouse
 

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 from tests.spark.planted import write_planted
 
-from replica_audit.cli.progress_lines import Progress
+from replica_audit.cli.progress_lines import ProgressLine
 from replica_audit.config import Settings
 from replica_audit.results import Results
 
-SILENT = Progress(quiet=True)
+SILENT = ProgressLine(quiet=True)
 
 
 @dataclass(frozen=True)

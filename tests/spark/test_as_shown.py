@@ -10,8 +10,8 @@ import pytest
 from tests.support.fixtures import FIXTURES
 from tests.support.less import without
 
-from replica_audit.local.audit import audit_all
-from replica_audit.tables import REPORT_TABLES
+from replica_audit.runner.in_process import audit_all
+from replica_audit.schema import REPORT_TABLES
 
 
 def _capture(name: str) -> Callable[[Path], Path]:

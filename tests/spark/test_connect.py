@@ -15,7 +15,7 @@ import pytest
 from tests.support.samples import SAMPLES
 
 import replica_audit
-from replica_audit.setup.environment import find_java
+from replica_audit.install.environment import find_java
 
 ROOT = Path(__file__).parents[2]
 SAMPLE = SAMPLES / "last-replica-standing"

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from tests.auditing.scenario import Broker, audit
-from tests.formats.captures import FIXTURES
+from tests.segments.scanned import FIXTURES
 from tests.spark.conftest import SILENT
 from tests.spark.planted import marked_batch, moved
 

@@ -10,8 +10,8 @@ from collections import deque
 import pytest
 
 from replica_audit.config import Settings
-from replica_audit.spark import relay as relay_module
-from replica_audit.spark.faults import describe_fault
+from replica_audit.spark import jvm_stderr as relay_module
+from replica_audit.spark.engine_errors import describe_fault
 
 SETTINGS = Settings(warehouse="/w", report="/r")
 

@@ -11,7 +11,7 @@ from tests.spark.conftest import SILENT
 from tests.support.encoder import Record, encode_batch
 from tests.support.fixtures import FIXTURES
 
-from replica_audit.local.audit import audit_all
+from replica_audit.runner.in_process import audit_all
 
 
 def test_offsets_that_cannot_be_decoded_leave_the_row_of_quarantine_that_show_leaves(run_stages, tmp_path):

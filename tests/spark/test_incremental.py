@@ -12,9 +12,9 @@ from tests.spark.planted import marked_batch
 from tests.spark.test_stages import without_run
 from tests.support.samples import SAMPLES
 
-from replica_audit.cli.progress_lines import Progress
+from replica_audit.cli.progress_lines import ProgressLine
 from replica_audit.errors import UsageError
-from replica_audit.reporting.terminal.summary import render_summary
+from replica_audit.report.audit_summary import render_summary
 from replica_audit.warehouse.attempts import attempts, own_rows
 from replica_audit.warehouse.delta_tables import Warehouse
 
@@ -30,7 +30,7 @@ def test_the_next_day_costs_what_is_new_and_outlives_the_first(spark, run_stages
     new = marked_batch(10_000, 5, 9)
     log.write_bytes(log.read_bytes() + new)
 
-    progress = Progress(quiet=True)
+    progress = ProgressLine(quiet=True)
     own = replace(first.settings, keep_audits=1, time_travel_days=1)
     snapshot_id = run_ingest(spark, str(day), own, progress)
     results = run_audit(spark, snapshot_id, own, SILENT)
@@ -39,7 +39,7 @@ def test_the_next_day_costs_what_is_new_and_outlives_the_first(spark, run_stages
     assert progress.reading.read_bytes <= len(new) + 61 * 2 * (segments + 1)
     assert progress.reading.known_bytes == results.audit["inputs"]["size_bytes"] - len(new)
 
-    fully = Progress(quiet=True)
+    fully = ProgressLine(quiet=True)
     other = replace(own, warehouse=str(tmp_path / "other"), full=True)
     full = run_audit(spark, run_ingest(spark, str(day), other, fully), other, SILENT)
     assert without_run(results) == without_run(full) and fully.reading.known_bytes == 0

@@ -13,7 +13,7 @@ from tests.support.fixtures import FIXTURES
 import replica_audit
 from replica_audit.bronze_tables import BRONZE_TABLES
 from replica_audit.errors import UsageError
-from replica_audit.formats.segments.batches import BATCH_DTYPE
+from replica_audit.segments.record_batch import BATCH_DTYPE
 from replica_audit.spark.kafka_log import FORMAT, KafkaLogSource, parse_options
 from replica_audit.spark.pipeline import open_warehouse, run_ingest
 from replica_audit.spark.record_rows import wanted_batches

@@ -18,8 +18,8 @@ from tests.spark.planted import (
     write_small,
 )
 
-from replica_audit.answering.verdict import build_verdict
-from replica_audit.reporting.files import write_report
+from replica_audit.report.facts.verdict import build_verdict
+from replica_audit.report.report_files import write_report
 
 
 def of_topic(results, table, topic):

@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 
 from replica_audit.errors import EngineError
-from replica_audit.setup import archive
-from replica_audit.setup.environment import check_jars
-from replica_audit.setup.installation import JARS_VARIABLE
-from replica_audit.setup.session_settings import DELTA_EXTENSION, local_settings
+from replica_audit.install import class_archive as archive
+from replica_audit.install.environment import check_jars
+from replica_audit.install.installation import JARS_VARIABLE
+from replica_audit.install.session_settings import DELTA_EXTENSION, local_settings
 from replica_audit.spark.session import build_session, start_session
 
 ROOT = Path(__file__).parents[2]

@@ -15,10 +15,10 @@ from tests.spark.planted import CLUSTER_ID, FAR, UNLED, write_far, write_leaders
 from replica_audit.bronze_tables import BRONZE_TABLES
 from replica_audit.config import Settings
 from replica_audit.errors import UsageError
-from replica_audit.local.audit import audit_one
 from replica_audit.model import TopicPartition
-from replica_audit.reporting.written.audit_json import render_audit_json
-from replica_audit.tables import AUDITS, REPORT_TABLES
+from replica_audit.report.audit_json import render_audit_json
+from replica_audit.runner.in_process import audit_one
+from replica_audit.schema import AUDITS, REPORT_TABLES
 from replica_audit.warehouse.attempts import attempts, finished_attempts, own_rows
 from replica_audit.warehouse.delta_tables import Warehouse
 

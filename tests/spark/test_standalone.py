@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from replica_audit.setup.environment import check_jars, find_java
+from replica_audit.install.environment import check_jars, find_java
 
 ROOT = Path(__file__).parents[2]
 SAMPLE = ROOT / "data" / "samples" / "last-replica-standing"

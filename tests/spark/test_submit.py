@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import pytest
 
-from replica_audit.setup.environment import check_jars
+from replica_audit.install.environment import check_jars
 
 ROOT = Path(__file__).parents[2]
 SAMPLE = ROOT / "data" / "samples" / "last-replica-standing"

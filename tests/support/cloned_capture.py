@@ -11,11 +11,11 @@ from tests.support.encoder import Record, encode_batch
 from tests.support.logdirs import make_uuid
 
 from replica_audit.batch_header import CODEC_MASK, CONTROL
-from replica_audit.formats.log_dirs.names import parse_directory_name
-from replica_audit.formats.metadata.entries import scan_headers
-from replica_audit.formats.segments.batches import HEADER_BYTES
-from replica_audit.formats.segments.codecs import decompress
-from replica_audit.formats.segments.record_fields import read_records
+from replica_audit.segments.compression import decompress
+from replica_audit.segments.record_batch import HEADER_BYTES
+from replica_audit.segments.records import read_records
+from replica_audit.snapshot.log_dir_names import parse_directory_name
+from replica_audit.snapshot.metadata.entries import scan_headers
 
 _KEPT = ("leader-epoch-checkpoint", "partition.metadata")
 _LISTING = "kafka-topics-describe.txt"

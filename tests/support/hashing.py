@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from replica_audit.formats.segments.records import RecordHasher
+from replica_audit.segments.records import RecordHasher
 
 
 class NumberedHasher(RecordHasher):

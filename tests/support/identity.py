@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from replica_audit.auditing.rows.identity import (
+from replica_audit.auditing.opening import open_snapshot
+from replica_audit.auditing.snapshot_id import (
     SegmentDigest,
     digest_texts,
     hash_piece,
@@ -14,9 +15,8 @@ from replica_audit.auditing.rows.identity import (
     pieces_of,
     text_files,
 )
-from replica_audit.formats.format_error import FormatError
-from replica_audit.formats.snapshots.sources import summarise_source
-from replica_audit.local.audit import open_snapshot
+from replica_audit.errors import FormatError
+from replica_audit.snapshot.segment_sources import summarise_source
 
 
 def identify(path: Path, topics: Sequence[str] = ()) -> str:

@@ -10,12 +10,12 @@ import random
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from replica_audit.auditing.findings.catalogue import SEVERITIES, worst_verdict
+from replica_audit.auditing.catalogue import SEVERITIES, worst_verdict
 from replica_audit.config import Settings
-from replica_audit.local.audit import audit_one
 from replica_audit.model import TopicPartition
 from replica_audit.results import Results
-from replica_audit.tables import REPORT_TABLES, sort_rows
+from replica_audit.runner.in_process import audit_one
+from replica_audit.schema import REPORT_TABLES, sort_rows
 
 #: Columns that are moved by the partition's distance.
 _OFFSETS = {

@@ -13,9 +13,9 @@ from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from replica_audit.answering.verdict import build_verdict
 from replica_audit.model import Place
-from replica_audit.reporting.answers.answer import build_answer
+from replica_audit.report.answer import build_answer
+from replica_audit.report.facts.verdict import build_verdict
 from replica_audit.results import Results
 
 #: Verdicts that see no loss.

@@ -9,9 +9,9 @@ from tests.support.samples import SAMPLES
 from tests.support.some import some
 
 from replica_audit.config import Settings
-from replica_audit.local.audit import audit_one
 from replica_audit.model import TopicPartition
 from replica_audit.results import Results
+from replica_audit.runner.in_process import audit_one
 
 EXPECTED = {
     (path.parent.name, name): partition

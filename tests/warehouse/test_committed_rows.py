@@ -11,18 +11,17 @@ import pytest
 from tests.support.fixtures import FIXTURES
 from tests.support.some import some
 
-from replica_audit.answering.verdict import build_verdict
 from replica_audit.cli.main import main
 from replica_audit.config import Settings
 from replica_audit.errors import EngineError
-from replica_audit.local.audit import audit_all
+from replica_audit.report.facts.verdict import build_verdict
+from replica_audit.runner.in_process import audit_all
 from replica_audit.warehouse.answer_tables import REPORTED_TABLES, load_results
 from replica_audit.warehouse.attempts import record_attempt
 from replica_audit.warehouse.committed_rows import check_large, committed_counts
 from replica_audit.warehouse.delta_tables import Warehouse
-from replica_audit.warehouse.earlier_rows import earlier_rows
-from replica_audit.warehouse.past import load_earlier, load_history
-from replica_audit.warehouse.verified_rows import verified_rows
+from replica_audit.warehouse.earlier_rows import earlier_rows, verified_rows
+from replica_audit.warehouse.retention import load_earlier, load_history
 
 INGESTED = ("quarantine", "partition_states")
 #: No consumer group committed offsets in this capture.

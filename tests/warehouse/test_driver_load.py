@@ -15,15 +15,15 @@ from tests.support.fixtures import FIXTURES
 from tests.support.in_process import InProcessSession
 from tests.support.logdirs import PartitionFiles, write_log_dir
 
-from replica_audit.cli.progress_lines import Progress
+from replica_audit.cli.progress_lines import ProgressLine
 from replica_audit.config import Settings
-from replica_audit.local.audit import audit_all
 from replica_audit.model import CHUNK_OFFSETS
+from replica_audit.runner.in_process import audit_all
 from replica_audit.spark.audit_job import audit
 from replica_audit.spark.ingest import ingest
 from replica_audit.warehouse.delta_tables import Warehouse
 
-SILENT, BATCHES = Progress(quiet=True), 300
+SILENT, BATCHES = ProgressLine(quiet=True), 300
 
 
 class _Counting:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from tests.support.fixtures import FIXTURES
 
-from replica_audit.auditing.findings.gone import losses_of_rows
+from replica_audit.auditing.earlier_losses import losses_of_rows
 from replica_audit.config import Settings
-from replica_audit.local.audit import audit_all
+from replica_audit.runner.in_process import audit_all
 from replica_audit.warehouse.answer_tables import REPORTED_TABLES
 from replica_audit.warehouse.attempts import record_attempt
 from replica_audit.warehouse.delta_tables import Warehouse

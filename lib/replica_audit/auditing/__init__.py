@@ -1,1 +1,1 @@
-"""What we conclude: facts, alignment, findings, verdict. Pure functions of what the formats and protocol rooms give."""
+"""What we conclude: facts, comparison, bounds, findings, verdict. Pure functions of what a snapshot holds."""

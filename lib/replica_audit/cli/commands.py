@@ -12,12 +12,8 @@ from dataclasses import asdict
 from functools import partial
 from typing import Any
 
-from replica_audit.answering.verdict import build_verdict
-from replica_audit.api.answers import Answers, show_snapshot
-from replica_audit.api.functions import parse_partition
-from replica_audit.api.known_findings import Baseline, read_baseline
-from replica_audit.api.quality_stage import quality_stage
-from replica_audit.auditing.findings.catalogue import (
+from replica_audit.api import Answers, parse_partition, show_snapshot
+from replica_audit.auditing.catalogue import (
     CATALOGUE,
     FAMILIES,
     VERDICT_MEANINGS,
@@ -25,35 +21,38 @@ from replica_audit.auditing.findings.catalogue import (
     codes_of_verdict,
     nearest_codes,
 )
-from replica_audit.cli.capture_plan import capture_plan
-from replica_audit.cli.elect import elect
+from replica_audit.auditing.known_findings import Baseline, read_baseline
+from replica_audit.cli.capture_plan_command import capture_plan
+from replica_audit.cli.elect_command import elect
 from replica_audit.cli.engine import catalog_session, spark_session
-from replica_audit.cli.explain_finding import explain_finding, is_finding_id
+from replica_audit.cli.explain_command import explain_finding, is_finding_id
 from replica_audit.cli.failure import discard_verdict, leave_verdict
 from replica_audit.cli.history_command import history, say_removed
 from replica_audit.cli.interruption import INTERRUPTION
 from replica_audit.cli.output import print_error, print_note, print_result, stdout_colour
-from replica_audit.cli.progress_lines import Progress
+from replica_audit.cli.progress_lines import ProgressLine
 from replica_audit.cli.quality_command import quality
 from replica_audit.cli.restore_command import restore
 from replica_audit.cli.salvage_command import salvage
-from replica_audit.cli.snapshot_place import check_snapshot
+from replica_audit.cli.snapshot_argument import check_snapshot
 from replica_audit.cli.verify_command import verify
 from replica_audit.config import Settings
 from replica_audit.errors import UsageError
-from replica_audit.places import check_files, check_outputs
-from replica_audit.reporting.phrases.status_line import render_status_line
-from replica_audit.reporting.terminal.explanation import (
+from replica_audit.paths import check_files, check_outputs
+from replica_audit.report.audit_json import render_audit_json, render_object
+from replica_audit.report.audit_summary import render_summary
+from replica_audit.report.explanation import (
     render_catalogue,
     render_explanation,
     render_family,
     render_verdict,
 )
-from replica_audit.reporting.terminal.partition_page import render_partition
-from replica_audit.reporting.terminal.quality_report import render_failed
-from replica_audit.reporting.terminal.summary import render_summary
-from replica_audit.reporting.written.audit_json import render_audit_json, render_object
+from replica_audit.report.facts.verdict import build_verdict
+from replica_audit.report.partition_page import render_partition
+from replica_audit.report.quality_report import render_failed
+from replica_audit.report.status_line import render_status_line
 from replica_audit.results import Results
+from replica_audit.spark.quality_stage import quality_stage
 
 Command = Callable[[argparse.Namespace, Settings], int]
 
@@ -67,9 +66,9 @@ def run(arguments: argparse.Namespace, settings: Settings) -> int:
     discard_verdict(settings)
     INTERRUPTION.tell = partial(leave_verdict, settings)
     with quality_stage(settings, print_error) as stage, spark_session("replica-audit run", settings) as spark:
-        from replica_audit.api.audits import audit_snapshot
+        from replica_audit.api import audit_snapshot
 
-        answers = audit_snapshot(spark, arguments.snapshot, settings, Progress(settings.quiet), baseline, stage)
+        answers = audit_snapshot(spark, arguments.snapshot, settings, ProgressLine(settings.quiet), baseline, stage)
         if settings.keep_days is not None or settings.keep_audits is not None:
             from replica_audit.spark.pipeline import prune
 
@@ -86,7 +85,7 @@ def ingest(arguments: argparse.Namespace, settings: Settings) -> int:
     with spark_session("replica-audit ingest", settings) as spark:
         from replica_audit.spark.pipeline import run_ingest
 
-        progress = Progress(settings.quiet)
+        progress = ProgressLine(settings.quiet)
         snapshot_id = run_ingest(spark, arguments.snapshot, settings, progress)
     if settings.format == "json":
         reading: dict[str, int] = {} if progress.reading is None else progress.reading._asdict()
@@ -104,7 +103,7 @@ def audit(arguments: argparse.Namespace, settings: Settings) -> int:
     with spark_session("replica-audit audit", settings) as spark:
         from replica_audit.spark.pipeline import run_audit
 
-        results = run_audit(spark, arguments.snapshot_id, settings, Progress(settings.quiet))
+        results = run_audit(spark, arguments.snapshot_id, settings, ProgressLine(settings.quiet))
     _say_unused(baseline, results, settings)
     return _show_summary(baseline.compare(results), settings)
 
@@ -129,7 +128,7 @@ def show(arguments: argparse.Namespace, settings: Settings) -> int:
     check_snapshot(arguments.snapshot)
     check_files(settings)
     baseline = read_baseline(settings)
-    results = show_snapshot(arguments.snapshot, partition, settings, Progress(settings.quiet), baseline).results
+    results = show_snapshot(arguments.snapshot, partition, settings, ProgressLine(settings.quiet), baseline).results
     _say_unused(baseline, results, settings)
     if partition is None or settings.format == "json":
         return _show_summary(results, settings)

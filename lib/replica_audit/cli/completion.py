@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from replica_audit.auditing.findings.catalogue import CATALOGUE, FAMILIES, VERDICTS
+from replica_audit.auditing.catalogue import CATALOGUE, FAMILIES, VERDICTS
 from replica_audit.cli.parser import build_parser, parsers_of
 from replica_audit.errors import EngineError
 

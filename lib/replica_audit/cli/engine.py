@@ -14,8 +14,8 @@ from replica_audit.config import Settings
 @contextmanager
 def spark_session(app_name: str, settings: Settings) -> Iterator[Any]:
     """A session with `settings.spark`, stopped at the end; EngineError says which package executors lack."""
-    from replica_audit.setup.environment import lacking_package
-    from replica_audit.spark.relay import logged_errors
+    from replica_audit.install.environment import lacking_package
+    from replica_audit.spark.jvm_stderr import logged_errors
     from replica_audit.spark.session import start_session
 
     INTERRUPTION.use_scratch()

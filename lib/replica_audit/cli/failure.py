@@ -8,13 +8,13 @@ import tempfile
 import traceback
 from typing import Any
 
-from replica_audit.answering.verdict import build_failure
 from replica_audit.cli.output import print_error
 from replica_audit.config import Settings
 from replica_audit.errors import UsageError
-from replica_audit.places import local_path
+from replica_audit.paths import local_path
 from replica_audit.redaction import redact
-from replica_audit.reporting.files import write_failure
+from replica_audit.report.facts.verdict import build_failure
+from replica_audit.report.report_files import write_failure
 
 #: Not the directory of this process, which goes with it.
 TEMPORARY = tempfile.gettempdir()
@@ -43,7 +43,7 @@ def leave_verdict(settings: Settings, exit_status: int, reason: str) -> dict[str
 
 def tell_fault(error: BaseException, settings: Settings | None) -> str | None:
     """Tell a fault of the engine in a sentence, with its traces in a file that the sentence names; None for another fault."""
-    from replica_audit.spark.faults import describe_fault
+    from replica_audit.spark.engine_errors import describe_fault
 
     sentence = describe_fault(error, settings or Settings())
     if sentence is None:
@@ -55,7 +55,7 @@ def tell_fault(error: BaseException, settings: Settings | None) -> str | None:
 
 def _keep_trace(error: BaseException) -> str | None:
     """The trace of `error` and what Java logged, in a new file that stays; None where nothing can be written."""
-    relay = sys.modules.get("replica_audit.spark.relay")
+    relay = sys.modules.get("replica_audit.spark.jvm_stderr")
     logged = relay.logged_errors() if relay is not None else ""
     text = "".join(traceback.format_exception(error)) + ("\nJava's log:\n" + logged + "\n" if logged else "")
     for directory in (TEMPORARY, "."):

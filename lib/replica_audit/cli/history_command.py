@@ -8,10 +8,10 @@ from dataclasses import asdict
 from replica_audit.cli.engine import catalog_session
 from replica_audit.cli.output import print_note, print_result, stdout_colour
 from replica_audit.config import Settings
-from replica_audit.places import check_outputs
-from replica_audit.reporting.phrases.layout import render_count
-from replica_audit.reporting.terminal.audit_history import render_history
-from replica_audit.reporting.written.audit_json import render_object
+from replica_audit.paths import check_outputs
+from replica_audit.report.audit_history import render_history
+from replica_audit.report.audit_json import render_object
+from replica_audit.report.layout import render_count
 
 
 def history(arguments: argparse.Namespace, settings: Settings) -> int:

@@ -22,12 +22,11 @@ from replica_audit.cli.output import (
 )
 from replica_audit.cli.parser import given_flags, help_text, parse_arguments
 from replica_audit.config import Resolved, Settings, resolve_settings
-from replica_audit.errors import EngineError, InputError, ReplicaAuditError, UsageError
-from replica_audit.formats.format_error import FormatError
-from replica_audit.reporting.phrases.layout import set_text_width
-from replica_audit.reporting.phrases.status_line import render_status_line
-from replica_audit.reporting.terminal.settings_page import build_settings, render_settings
-from replica_audit.reporting.written.audit_json import render_object
+from replica_audit.errors import EngineError, FormatError, InputError, ReplicaAuditError, UsageError
+from replica_audit.report.audit_json import render_object
+from replica_audit.report.layout import set_text_width
+from replica_audit.report.settings_page import build_settings, render_settings
+from replica_audit.report.status_line import render_status_line
 from replica_audit.scratch import finish_result, say_left, unfinished_results
 
 INTERRUPTED = 130

@@ -8,7 +8,7 @@ import sys
 import traceback
 
 from replica_audit.redaction import redact
-from replica_audit.reporting.phrases.layout import clean
+from replica_audit.report.layout import clean
 
 
 def print_result(text: str) -> None:

@@ -8,16 +8,15 @@ from functools import cache, partial
 from typing import Any, NoReturn
 
 from replica_audit import __version__
-from replica_audit.cli.capture_plan import add_capture_arguments
-from replica_audit.cli.elect import add_elect_arguments
+from replica_audit.cli.capture_plan_command import add_capture_arguments
+from replica_audit.cli.elect_command import add_elect_arguments
 from replica_audit.cli.options import GROUPS, OPTIONS, PLACES, one_of
 from replica_audit.cli.output import print_result
 from replica_audit.cli.restore_command import add_restore_arguments
 from replica_audit.cli.salvage_command import add_salvage_arguments
-from replica_audit.config import KEYS
+from replica_audit.config import KEYS, nearest
 from replica_audit.errors import UsageError
-from replica_audit.reporting.phrases.layout import text_width, wrap
-from replica_audit.setting_kinds import nearest
+from replica_audit.report.layout import text_width, wrap
 
 SHELLS = ("bash", "zsh", "fish")
 

@@ -8,13 +8,13 @@ import time
 from typing import TextIO
 
 from replica_audit.redaction import redact
-from replica_audit.reporting.phrases.layout import render_count, render_size
+from replica_audit.report.layout import render_count, render_size
 
 #: Seconds between the lines of a stage where stderr is not a terminal.
 LOG_SECONDS = 10.0
 
 
-class Progress:
+class ProgressLine:
     """A line that a terminal sees overwritten, and a log anew every `LOG_SECONDS`; silent when `quiet` is set.
 
     A stage is `begin(name, files, bytes)`, any number of `update(files_done, bytes_done)` (absolute) or

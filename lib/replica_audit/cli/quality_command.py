@@ -6,15 +6,15 @@ import argparse
 from contextlib import ExitStack, closing
 from dataclasses import replace
 
-from replica_audit.answering.quality_counts import build_quality
-from replica_audit.api.known_findings import read_baseline
-from replica_audit.api.quality_stage import QualityStage
+from replica_audit.auditing.known_findings import read_baseline
 from replica_audit.cli.engine import catalog_session, spark_session
 from replica_audit.cli.output import print_error, print_result, stdout_colour
 from replica_audit.config import Settings
-from replica_audit.places import check_files, check_outputs
-from replica_audit.reporting.terminal.quality_report import render_quality, render_quality_line
-from replica_audit.reporting.written.audit_json import render_object
+from replica_audit.paths import check_files, check_outputs
+from replica_audit.report.audit_json import render_object
+from replica_audit.report.facts.quality_counts import build_quality
+from replica_audit.report.quality_report import render_quality, render_quality_line
+from replica_audit.spark.quality_stage import QualityStage
 
 
 def quality(arguments: argparse.Namespace, settings: Settings) -> int:

@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from replica_audit.cli.output import print_note, print_result
-from replica_audit.cli.progress_lines import Progress
+from replica_audit.cli.progress_lines import ProgressLine
 from replica_audit.config import Settings
 from replica_audit.errors import UsageError
-from replica_audit.places import local_path
-from replica_audit.reporting.terminal.restore_text import render_checks, render_outcomes, render_plan
-from replica_audit.reporting.written.audit_json import render_object
+from replica_audit.paths import local_path
+from replica_audit.report.audit_json import render_object
+from replica_audit.report.restore_text import render_checks, render_outcomes, render_plan
 
 DIFFERENT = 1
 
@@ -44,13 +44,13 @@ def add_restore_arguments(command: argparse.ArgumentParser, arguments: Any) -> N
 
 def restore(arguments: argparse.Namespace, settings: Settings) -> int:
     """Restore, or check; 1 where a check finds a difference. Raises UsageError for what is refused."""
-    from replica_audit.restoring.checking import check_partition
-    from replica_audit.restoring.client_properties import read_client_properties
-    from replica_audit.restoring.contact import Contact
-    from replica_audit.restoring.planned_restore import Ways, plan_restore, targets_of
-    from replica_audit.restoring.restore import counts_of, look
-    from replica_audit.restoring.restore import restore as restore_records
-    from replica_audit.restoring.salvaged_records import SalvagedRecords
+    from replica_audit.restore.checking import check_partition
+    from replica_audit.restore.client_properties import read_client_properties
+    from replica_audit.restore.kafka_client import Contact
+    from replica_audit.restore.planned_restore import Ways, plan_restore, targets_of
+    from replica_audit.restore.restore import counts_of, look
+    from replica_audit.restore.restore import restore as restore_records
+    from replica_audit.restore.salvaged_records import SalvagedRecords
 
     if arguments.directory is None:
         raise UsageError("restore: DIR is missing: give a directory that replica-audit salvage --payloads wrote")
@@ -82,7 +82,7 @@ def restore(arguments: argparse.Namespace, settings: Settings) -> int:
     if counts["left"] and not arguments.yes:
         print_note(text.rstrip("\n"))
         _ask(counts["left"])
-    progress = Progress(settings.quiet)
+    progress = ProgressLine(settings.quiet)
     progress.begin("restoring records")
     try:
         outcomes = restore_records(records, plan, contact, ways, arguments.transaction_records)

@@ -7,21 +7,21 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from replica_audit.cli.elect import read_plan
+from replica_audit.cli.elect_command import read_plan
 from replica_audit.cli.options import one_of
 from replica_audit.cli.output import print_result, stdout_colour
-from replica_audit.cli.progress_lines import Progress
-from replica_audit.cli.snapshot_place import check_snapshot
+from replica_audit.cli.progress_lines import ProgressLine
+from replica_audit.cli.snapshot_argument import check_snapshot
 from replica_audit.config import Settings
 from replica_audit.errors import InputError, UsageError
-from replica_audit.places import check_files, lies_inside, local_path
-from replica_audit.reporting.terminal.salvage_text import render_salvage
-from replica_audit.reporting.written.audit_json import render_object
+from replica_audit.paths import check_files, lies_inside, local_path
+from replica_audit.report.audit_json import render_object
+from replica_audit.report.salvage_text import render_salvage
 
 if TYPE_CHECKING:
-    from replica_audit.salvaging.planned_leaders import PlannedLeaders
+    from replica_audit.salvage.planned_leaders import PlannedLeaders
 
-#: As in `salvaging.record_files`, which is not imported for the help.
+#: As in `salvage.record_files`, which is not imported for the help.
 _FORMS = ("jsonl", "parquet", "segments")
 _ENCODINGS = ("base64", "text")
 
@@ -50,10 +50,10 @@ def add_salvage_arguments(command: argparse.ArgumentParser) -> None:
 def salvage(arguments: argparse.Namespace, settings: Settings) -> int:
     """Take out what copies hold and leaders lack; 1 where not all of it was written, 3 where something was not read."""
     # Imported here: the audit is not needed for --help.
-    from replica_audit.salvaging.partition_salvage import Choices
-    from replica_audit.salvaging.record_files import FORMS
-    from replica_audit.salvaging.snapshot_salvage import SalvagedSnapshot
-    from replica_audit.salvaging.written_salvage import Forms, write_salvage
+    from replica_audit.salvage.partition_salvage import Choices
+    from replica_audit.salvage.record_files import FORMS
+    from replica_audit.salvage.snapshot_salvage import SalvagedSnapshot
+    from replica_audit.salvage.written_salvage import Forms, write_salvage
 
     check_snapshot(arguments.snapshot)
     check_files(settings)
@@ -61,7 +61,7 @@ def salvage(arguments: argparse.Namespace, settings: Settings) -> int:
     choices = Choices(arguments.payloads, arguments.include_aborted, arguments.include_ahead)
     forms = Forms(tuple(form for form in FORMS if form in (arguments.form or FORMS)), arguments.encoding)
     opened = SalvagedSnapshot(arguments.snapshot, settings, choices, _planned(arguments.plan, settings))
-    found = opened.find(Progress(settings.quiet))
+    found = opened.find(ProgressLine(settings.quiet))
     head = write_salvage(found, opened.reader, choices, forms, target)
     if settings.format == "json":
         print_result(render_object({**head, "exit_status": exit_status(head)}))
@@ -72,8 +72,8 @@ def salvage(arguments: argparse.Namespace, settings: Settings) -> int:
 
 def _planned(path: str | None, settings: Settings) -> PlannedLeaders | None:
     """The leaders that the plan at `path` chose; None without one."""
-    from replica_audit.salvaging.planned_leaders import PlannedLeaders
-    from replica_audit.salvaging.private_files import hash_file
+    from replica_audit.salvage.planned_leaders import PlannedLeaders
+    from replica_audit.salvage.private_files import hash_file
 
     if path is None:
         return None

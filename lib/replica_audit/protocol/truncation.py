@@ -27,7 +27,7 @@ class ReplicaState:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class TruncationRound:
     """One answer of the leader and what the follower made of it; None where the protocol carries no such value."""
 
     request_epoch: int | None
@@ -49,7 +49,7 @@ class Replay:
     reason: str
     """epoch_match, stepped_back, hw_fallback, out_of_range_tail, full_truncate, tiered_restart or none; recovery where,
     before all that, the follower's own start cut its log."""
-    steps: tuple[Step, ...] = ()
+    steps: tuple[TruncationRound, ...] = ()
     tiered_from: int | None = None
     """With tiered_restart, where its log ended before: what is below is in remote storage. Else None."""
 
@@ -74,20 +74,20 @@ def replay_kip101(follower: ReplicaState, leader: ReplicaState) -> Replay:
         truncate_to, reason = follower.high_watermark, "hw_fallback"
     else:
         truncate_to, reason = min(end_offset, follower.log_end_offset), "epoch_match"
-    step = Step(request, None, end_offset, None, None, truncate_to)
+    step = TruncationRound(request, None, end_offset, None, None, truncate_to)
     return _after_fetch("kip-101", follower, leader, truncate_to, (step,), reason)
 
 
 def replay_kip279(follower: ReplicaState, leader: ReplicaState) -> Replay:
     """2.0.1 to 2.7 (KIP-279): ask again with the next lower epoch until leader and follower name the same one."""
     lineage, end = follower.lineage, follower.log_end_offset
-    steps: list[Step] = []
+    steps: list[TruncationRound] = []
     while True:
         request = lineage.latest_epoch
         if request is None or (answer := leader.lineage.end_offset_for(request, leader.log_end_offset)) is None:
             end = min(follower.high_watermark, end)
             if request is not None:
-                steps.append(Step(request, None, None, None, None, end))
+                steps.append(TruncationRound(request, None, None, None, None, end))
             return _after_fetch("kip-279", follower, leader, end, tuple(steps), "hw_fallback")
         step, done = _diverging_step(request, answer, lineage, end)
         steps.append(step)
@@ -103,7 +103,7 @@ def replay_fetch(follower: ReplicaState, leader: ReplicaState) -> Replay:
     counted, so that rounds are those of `kip-279` on the same logs.
     """
     lineage, end = follower.lineage, follower.log_end_offset
-    steps: list[Step] = []
+    steps: list[TruncationRound] = []
     if not lineage:
         return _after_fetch("fetch", follower, leader, follower.high_watermark, (), "hw_fallback")
     matched = False
@@ -116,7 +116,9 @@ def replay_fetch(follower: ReplicaState, leader: ReplicaState) -> Replay:
         if answer is None or end < leader.log_start_offset:
             # OFFSET_OUT_OF_RANGE: from here on only the two ends of the leader's log decide.
             leader_epoch, leader_end = answer or (None, None)
-            steps.append(Step(request, leader_epoch, leader_end, None, None, min(end, leader.log_end_offset)))
+            steps.append(
+                TruncationRound(request, leader_epoch, leader_end, None, None, min(end, leader.log_end_offset))
+            )
             return _after_fetch("fetch", follower, leader, end, tuple(steps), "out_of_range_tail")
         served = answer[0] == request and answer[1] >= end
         if served and matched:
@@ -128,7 +130,7 @@ def replay_fetch(follower: ReplicaState, leader: ReplicaState) -> Replay:
             return _after_fetch("fetch", follower, leader, end, tuple(steps), _epoch_reason(steps))
 
 
-def _diverging_step(request: int, answer: tuple[int, int], lineage: Lineage, end: int) -> tuple[Step, bool]:
+def _diverging_step(request: int, answer: tuple[int, int], lineage: Lineage, end: int) -> tuple[TruncationRound, bool]:
     """What a follower makes of (epoch, end offset); True when both sides name the same epoch, so that it is done."""
     leader_epoch, leader_end = answer
     own = lineage.end_offset_for(leader_epoch, end)
@@ -138,15 +140,20 @@ def _diverging_step(request: int, answer: tuple[int, int], lineage: Lineage, end
         truncate_to, done = min(own_end, end), False
     else:
         truncate_to, done = min(own_end, leader_end, end), True
-    return Step(request, leader_epoch, leader_end, own_epoch, own_end, truncate_to), done
+    return TruncationRound(request, leader_epoch, leader_end, own_epoch, own_end, truncate_to), done
 
 
-def _epoch_reason(steps: list[Step]) -> str:
+def _epoch_reason(steps: list[TruncationRound]) -> str:
     return "stepped_back" if len(steps) > 1 else "epoch_match"
 
 
 def _after_fetch(
-    protocol: str, follower: ReplicaState, leader: ReplicaState, truncate_to: int, steps: tuple[Step, ...], reason: str
+    protocol: str,
+    follower: ReplicaState,
+    leader: ReplicaState,
+    truncate_to: int,
+    steps: tuple[TruncationRound, ...],
+    reason: str,
 ) -> Replay:
     """The out-of-range step that every generation ends with, and the reason `none` where nothing is cut."""
     if truncate_to > leader.log_end_offset:

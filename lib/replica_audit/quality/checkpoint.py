@@ -14,7 +14,7 @@ from datetime import datetime
 from html import unescape
 from typing import Any, Literal
 
-from replica_audit.setting_kinds import nearest
+from replica_audit.config import nearest
 from replica_audit.errors import UsageError
 from replica_audit.quality.package import gx
 from replica_audit.quality.data_docs import SITE, data_docs_site, finish_data_docs

@@ -14,8 +14,7 @@ from typing import Any
 
 from replica_audit.bronze_tables import BRONZE_TABLES
 from replica_audit.errors import UsageError
-from replica_audit.fact_tables import FACT_TABLES
-from replica_audit.tables import REPORT_TABLES
+from replica_audit.schema import FACT_TABLES, REPORT_TABLES
 from replica_audit.yaml_file import parse_yaml_mapping, parse_yaml_text
 
 #: Severities that a file may name. Ours are those of findings; Great Expectations' own `warning` is our medium.

@@ -9,11 +9,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from replica_audit.auditing.findings.log_dirs import LogDirTally
-from replica_audit.auditing.leadership.capture_times import times_of_manifest
-from replica_audit.auditing.rows.accounting import check_answered
-from replica_audit.auditing.rows.captures import voter_rows
-from replica_audit.auditing.rows.evidence import (
+from replica_audit.auditing.accounting import check_answered
+from replica_audit.auditing.capture_rows import voter_rows
+from replica_audit.auditing.evidence import (
     EARLIER,
     EVIDENCE_TABLES,
     GROUPS,
@@ -26,19 +24,21 @@ from replica_audit.auditing.rows.evidence import (
     options_row,
     resolve_options,
 )
+from replica_audit.auditing.leadership.capture_times import times_of_manifest
+from replica_audit.auditing.log_dir_findings import LogDirTally
 from replica_audit.bronze_tables import BRONZE_TABLES
 from replica_audit.config import Settings
-from replica_audit.formats.files.storage import Snapshot
-from replica_audit.formats.leadership.consumer_offsets import GROUP_OFFSETS
-from replica_audit.formats.leadership.internal_copies import InternalTopic
-from replica_audit.formats.leadership.remote_log_metadata import REMOTE_SEGMENTS
-from replica_audit.moments import now
 from replica_audit.protocol.high_watermark import rule_of
 from replica_audit.results import Results
+from replica_audit.snapshot.consumer_offsets import GROUP_OFFSETS
+from replica_audit.snapshot.internal_topics import InternalTopic
+from replica_audit.snapshot.remote_log_metadata import REMOTE_SEGMENTS
+from replica_audit.snapshot.storage import Snapshot
 from replica_audit.spark.coordinator_job import log_dirs_of, read_internal
 from replica_audit.spark.observation_jobs import PROGRESS, TIMELINE_TABLE, write_timeline
 from replica_audit.spark.partition_jobs import audit_partitions, may_be_many
 from replica_audit.spark.partition_tasks import Group, PartitionWork
+from replica_audit.text import now
 from replica_audit.warehouse.answer_tables import (
     REPORTED_TABLES,
     assemble_results,
@@ -49,10 +49,9 @@ from replica_audit.warehouse.answer_tables import (
 from replica_audit.warehouse.attempts import latest_attempt, own_rows, record_attempt
 from replica_audit.warehouse.committed_rows import check_committed, check_large
 from replica_audit.warehouse.delta_tables import Warehouse
-from replica_audit.warehouse.earlier_rows import earlier_rows
-from replica_audit.warehouse.segment_places import TABLE as SEGMENTS
-from replica_audit.warehouse.segment_places import placed_segments
-from replica_audit.warehouse.verified_rows import verified_rows
+from replica_audit.warehouse.earlier_rows import earlier_rows, verified_rows
+from replica_audit.warehouse.segment_index import TABLE as SEGMENTS
+from replica_audit.warehouse.segment_index import placed_segments
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

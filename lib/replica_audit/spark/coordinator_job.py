@@ -8,17 +8,17 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from replica_audit.formats.files.storage import Snapshot
-from replica_audit.formats.files.trees import Entry
-from replica_audit.formats.format_error import FormatError
-from replica_audit.formats.leadership.internal_copies import InternalTopic, ReadCopy, TopicCopy, newest
-from replica_audit.formats.leadership.transaction_log import (
+from replica_audit.errors import FormatError
+from replica_audit.model import TransactionState
+from replica_audit.snapshot.file_tree import TreeEntry
+from replica_audit.snapshot.internal_topics import InternalTopic, ReadCopy, TopicCopy, newest
+from replica_audit.snapshot.log_dir_names import kind_of_copy
+from replica_audit.snapshot.storage import Snapshot
+from replica_audit.snapshot.transaction_log import (
     find_transaction_logs,
     latest_states,
     read_transaction_states,
 )
-from replica_audit.formats.log_dirs.names import kind_of_copy
-from replica_audit.model import TransactionState
 from replica_audit.spark.tasks import deal, parallelism, run_tasks
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ def read_transactions(
         return {}
     wanted = frozenset(producers)
 
-    def read(of_task: list[Entry]) -> Iterator[TransactionState]:
+    def read(of_task: list[TreeEntry]) -> Iterator[TransactionState]:
         for segment in of_task:
             try:
                 yield from latest_states(read_transaction_states(snapshot, segment, wanted)).values()

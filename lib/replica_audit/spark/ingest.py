@@ -13,8 +13,9 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from replica_audit import __version__
-from replica_audit.auditing.rows.bronze import bronze_rows
-from replica_audit.auditing.rows.identity import (
+from replica_audit.auditing.bronze_rows import bronze_rows
+from replica_audit.auditing.opening import open_snapshot
+from replica_audit.auditing.snapshot_id import (
     SegmentDigest,
     TextDigest,
     digest_texts,
@@ -26,18 +27,17 @@ from replica_audit.auditing.rows.identity import (
     text_files,
 )
 from replica_audit.config import Settings
-from replica_audit.formats.files.storage import Snapshot
-from replica_audit.formats.inventory import Inventory
-from replica_audit.formats.leadership.consumer_offsets import GROUP_OFFSETS
-from replica_audit.formats.leadership.remote_log_metadata import REMOTE_SEGMENTS
-from replica_audit.local.audit import open_snapshot
-from replica_audit.moments import now
 from replica_audit.redaction import redact
+from replica_audit.snapshot.consumer_offsets import GROUP_OFFSETS
+from replica_audit.snapshot.inventory import Inventory
+from replica_audit.snapshot.remote_log_metadata import REMOTE_SEGMENTS
+from replica_audit.snapshot.storage import Snapshot
 from replica_audit.spark.coordinator_job import check_internal
-from replica_audit.spark.dealing import SegmentWork
 from replica_audit.spark.observation_jobs import LOG_EVENTS, PROGRESS, scan_broker_logs, scan_progress
 from replica_audit.spark.scanning import SCANNED_TABLES, ReadBytes, scan_files
+from replica_audit.spark.task_planning import SegmentWork
 from replica_audit.spark.tasks import deal, parallelism, run_tasks
+from replica_audit.text import now
 from replica_audit.warehouse.attempts import attempts, finished_attempts, record_attempt
 from replica_audit.warehouse.delta_tables import Warehouse
 from replica_audit.warehouse.known_batches import known_segments
@@ -51,7 +51,7 @@ def ingest(spark: SparkSession, warehouse: Warehouse, uri: str, settings: Settin
     """Ingest the snapshot at `uri` and return its id.
 
     A snapshot that lies where it lay when it was ingested, with no file changed since, is not scanned again. Else it is
-    scanned first, which tells its id (`auditing.rows.identity`); where that id is there, its rows are these, and only where
+    scanned first, which tells its id (`auditing.snapshot_id`); where that id is there, its rows are these, and only where
     it lies is noted. Segments that an earlier ingest of the cluster knows are not scanned again either, and one that has
     grown is scanned from where it ended (`segment_scan`); with `settings.full` all are scanned.
 

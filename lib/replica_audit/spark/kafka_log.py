@@ -18,11 +18,11 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
 from replica_audit.bronze_tables import BRONZE_TABLES, PAYLOAD_COLUMNS, RECORD_COLUMNS, SEGMENT_COLUMNS
 from replica_audit.errors import InputError, UsageError
-from replica_audit.spark.dealing import SegmentWork, deal_work
+from replica_audit.schema import Column, ddl
 from replica_audit.spark.row_filters import Condition, matching_rows, may_match, take_filters
+from replica_audit.spark.task_planning import SegmentWork, deal_work
 from replica_audit.spark.tasks import parallelism
-from replica_audit.tables import Column, ddl
-from replica_audit.warehouse.locations import absolute_location
+from replica_audit.warehouse.table_layout import absolute_location
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from pyspark.sql.datasource import Filter
     from pyspark.sql.types import StructType
 
-    from replica_audit.formats.inventory import Inventory, SegmentFile
+    from replica_audit.snapshot.inventory import Inventory, SegmentFile
 
 FORMAT = "kafka_log"
 
@@ -57,7 +57,7 @@ _PUSHING_WORKER = "pyspark.sql.worker.data_source_pushdown_filters"
 
 
 @dataclass(frozen=True, slots=True)
-class Selection:
+class ReadOptions:
     """What is read: options, checked, and conditions on columns."""
 
     path: str
@@ -98,7 +98,7 @@ class KafkaLogSource(DataSource):
         return (FilteringReader if pushing else LogReader)(selection, schema)
 
 
-def columns_of_rows(selection: Selection) -> tuple[Column, ...]:
+def columns_of_rows(selection: ReadOptions) -> tuple[Column, ...]:
     """Columns of the rows that are read."""
     if selection.rows == "records":
         return (*RECORD_COLUMNS, *PAYLOAD_COLUMNS) if selection.payloads else RECORD_COLUMNS
@@ -108,7 +108,7 @@ def columns_of_rows(selection: Selection) -> tuple[Column, ...]:
 class LogReader(DataSourceReader):
     """Reads what `selection` chooses, with the columns of `schema` and no others."""
 
-    def __init__(self, selection: Selection, schema: StructType) -> None:
+    def __init__(self, selection: ReadOptions, schema: StructType) -> None:
         self._selection = selection
         self._conditions = list(selection.conditions)
         self._schema = schema
@@ -138,11 +138,11 @@ class LogReader(DataSourceReader):
     def _read_batches(self, part: LogPart, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
         import pyarrow as pa
 
-        from replica_audit.formats.files.storage import Snapshot
-        from replica_audit.formats.format_error import FormatError
-        from replica_audit.formats.segments.header_columns import headers_to_columns
-        from replica_audit.formats.snapshots.sources import open_source
+        from replica_audit.errors import FormatError
         from replica_audit.model import Damage
+        from replica_audit.segments.header_columns import headers_to_columns
+        from replica_audit.snapshot.segment_sources import open_source
+        from replica_audit.snapshot.storage import Snapshot
 
         snapshot = Snapshot.open(self._selection.path)
         for file in part.files:
@@ -169,7 +169,7 @@ class LogReader(DataSourceReader):
                     ) from error
 
     def _read_records(self, part: LogPart, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-        from replica_audit.formats.files.storage import Snapshot
+        from replica_audit.snapshot.storage import Snapshot
         from replica_audit.spark.record_rows import record_batches
 
         snapshot = Snapshot.open(self._selection.path)
@@ -178,7 +178,7 @@ class LogReader(DataSourceReader):
             yield from record_batches(snapshot, file, values, schema, self._conditions, self._selection.payloads)
 
     def _read_small_files(self, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-        from replica_audit.auditing.rows.bronze import bronze_rows
+        from replica_audit.auditing.bronze_rows import bronze_rows
         from replica_audit.warehouse.arrow_types import rows_to_arrow
 
         inventory = _discover(self._selection)
@@ -199,10 +199,10 @@ class FilteringReader(LogReader):
         yield from left
 
 
-def _discover(selection: Selection) -> Inventory:
+def _discover(selection: ReadOptions) -> Inventory:
     """What the snapshot holds. Raises UsageError and InputError as an audit does, which is loaded only for that."""
-    from replica_audit.formats.files.storage import Snapshot
-    from replica_audit.formats.snapshots.discovery import discover
+    from replica_audit.snapshot.discovery import discover
+    from replica_audit.snapshot.storage import Snapshot
 
     try:
         inventory = discover(Snapshot.open(selection.path), selection.topics)
@@ -210,12 +210,12 @@ def _discover(selection: Selection) -> Inventory:
             return inventory
     except (OSError, ValueError):
         pass  # said below, in the words of an audit
-    from replica_audit.local.audit import open_snapshot
+    from replica_audit.auditing.opening import open_snapshot
 
     return open_snapshot(selection.path, selection.topics, None)[1]
 
 
-def parse_options(options: Mapping[str, str]) -> Selection:
+def parse_options(options: Mapping[str, str]) -> ReadOptions:
     """The options of a read; raises UsageError for one that there is none of, or a value that it cannot have."""
     given = {name.lower(): value for name, value in options.items()}
     for name in given:
@@ -241,7 +241,7 @@ def parse_options(options: Mapping[str, str]) -> Selection:
     ]
     tasks = _number("tasks", given["tasks"]) if "tasks" in given else os.cpu_count() or 1
     topics = tuple(_listed(given.get("topic", "")))
-    return Selection(given["path"], rows, topics, tuple(conditions), payloads == "true", unreadable == "skip", tasks)
+    return ReadOptions(given["path"], rows, topics, tuple(conditions), payloads == "true", unreadable == "skip", tasks)
 
 
 def _listed(text: str) -> list[str]:

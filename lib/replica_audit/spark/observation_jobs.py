@@ -11,20 +11,19 @@ from dataclasses import asdict
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from replica_audit.auditing.rows.bronze import quarantine_row
-from replica_audit.auditing.rows.evidence import LOG_EVENTS
-from replica_audit.formats.files.storage import Snapshot
-from replica_audit.formats.inventory import BrokerLogFile
-from replica_audit.formats.progress.replica_progress import ProgressPart, plan_progress, read_progress
+from replica_audit.auditing.bronze_rows import quarantine_row
+from replica_audit.auditing.evidence import LOG_EVENTS
 from replica_audit.model import QuarantineRow
 from replica_audit.protocol.high_watermark import Rule
+from replica_audit.schema import ddl
+from replica_audit.snapshot.inventory import BrokerLogFile
+from replica_audit.snapshot.replica_progress import ProgressPart, plan_progress, read_progress
+from replica_audit.snapshot.storage import Snapshot
 from replica_audit.spark.tasks import deal, run_tasks
 from replica_audit.spark.timeline_job import recompute
-from replica_audit.tables import ddl
 from replica_audit.warehouse.delta_tables import Warehouse
-from replica_audit.warehouse.locations import spark_location
 from replica_audit.warehouse.table_files import GROUP_ROWS, TableFileWriter
-from replica_audit.warehouse.table_layout import DataFile, columns_of
+from replica_audit.warehouse.table_layout import DataFile, columns_of, spark_location
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -74,8 +73,8 @@ def scan_broker_logs(
     """Files of `broker_log_events` below `directory`, and quarantine rows of logs that could not be read."""
 
     def read(of_task: list[BrokerLogFile]) -> Iterator[tuple[DataFile | None, list[dict]]]:
-        from replica_audit.auditing.leadership.logged_events import event_row
-        from replica_audit.formats.leadership.broker_logs import read_broker_log
+        from replica_audit.auditing.leadership.broker_log_evidence import event_row
+        from replica_audit.snapshot.broker_logs import read_broker_log
         from replica_audit.warehouse.arrow_types import rows_to_arrow
 
         writer, unused = TableFileWriter(directory, LOG_EVENTS, constants), []
@@ -104,7 +103,7 @@ def write_timeline(
     """Recompute the timeline of every observed partition of a snapshot into its table.
 
     `attempt` has the snapshot_id and ingest_id whose observations count. Returns what each timeline comes to
-    (`auditing.leadership.deviations.summary_row`), by topic and partition; nothing where nothing was observed.
+    (`auditing.leadership.timeline_deviations.summary_row`), by topic and partition; nothing where nothing was observed.
     """
     files = warehouse.files(PROGRESS, attempt["snapshot_id"])
     if not files:
@@ -145,7 +144,7 @@ def write_timeline(
 
 
 def _assigned_replicas(warehouse: Warehouse, attempt: Mapping[str, str]) -> pa.Table:
-    """(topic, partition, broker_id) of every replica that states or directories name: `auditing.leadership.deviations.assigned_replicas`."""
+    """(topic, partition, broker_id) of every replica that states or directories name: `auditing.leadership.timeline_deviations.assigned_replicas`."""
     import pyarrow as pa
 
     states = warehouse.read("partition_states", ("topic", "partition", "replicas"), **attempt)

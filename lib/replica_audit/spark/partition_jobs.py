@@ -10,21 +10,21 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from replica_audit.auditing.rows.lost_producers import (
+from replica_audit.auditing.lost_producers import (
     awaits_coordinator,
     transactional_producers,
     with_transactions,
 )
 from replica_audit.spark.coordinator_job import log_dirs_of, read_transactions
-from replica_audit.spark.dealing import cut_stretches, deal_evenly, in_rounds
 from replica_audit.spark.partition_tasks import (
-    Answer,
     Group,
+    PartitionAnswer,
     PartitionWork,
     Place,
     Rows,
     audit_group,
 )
+from replica_audit.spark.task_planning import cut_stretches, deal_evenly, in_rounds
 from replica_audit.spark.tasks import parallelism, run_tasks
 from replica_audit.warehouse.answer_tables import REPORTED_TABLES
 from replica_audit.warehouse.batch_files import check_batch_files
@@ -45,7 +45,7 @@ _ROWS_OF_PARTITION = 100
 
 
 @dataclass(frozen=True, slots=True)
-class Answers:
+class PartitionAnswers:
     """Those of all partitions: rows by report table, and files with more of them."""
 
     rows: Rows = field(default_factory=lambda: {table: [] for table in REPORTED_TABLES})
@@ -58,9 +58,9 @@ def may_be_many(groups: Sequence[Group], driver_rows: int) -> bool:
     return batches + _ROWS_OF_PARTITION * len(groups) > driver_rows
 
 
-def audit_partitions(spark: SparkSession, groups: Sequence[Group], work: PartitionWork) -> Answers:
+def audit_partitions(spark: SparkSession, groups: Sequence[Group], work: PartitionWork) -> PartitionAnswers:
     """What every partition has in the report tables."""
-    answers = Answers()
+    answers = PartitionAnswers()
     check_batch_files(work.directory, (row for _, evidence in groups for row in evidence.get("segments", ())))
     waiting = _take(_run(spark, groups, work), answers)
     if waiting:
@@ -78,7 +78,7 @@ def audit_partitions(spark: SparkSession, groups: Sequence[Group], work: Partiti
     return answers
 
 
-def _take(found: Iterable[tuple[Place, Answer]], answers: Answers) -> dict[Place, frozenset[int]]:
+def _take(found: Iterable[tuple[Place, PartitionAnswer]], answers: PartitionAnswers) -> dict[Place, frozenset[int]]:
     """Add what was `found` to `answers`; returns the producers that are waited for, by place."""
     waiting = {}
     for place, answer in found:
@@ -92,10 +92,10 @@ def _take(found: Iterable[tuple[Place, Answer]], answers: Answers) -> dict[Place
 
 
 def bound_rows(
-    found: Iterable[tuple[Place, Answer]], work: PartitionWork, limit: int
-) -> Iterator[tuple[Place, Answer]]:
+    found: Iterable[tuple[Place, PartitionAnswer]], work: PartitionWork, limit: int
+) -> Iterator[tuple[Place, PartitionAnswer]]:
     """`found` with the rows of a task beyond `limit` in files, which come with its last partition."""
-    from replica_audit.warehouse.row_files import RowFiles
+    from replica_audit.warehouse.table_files import RowFiles
 
     files = RowFiles(work.report_directories, work.ids)
     sent, last = 0, None
@@ -110,10 +110,10 @@ def bound_rows(
             sent += count
         yield place, answer
     if last is not None:
-        yield last, Answer(files=files.close())
+        yield last, PartitionAnswer(files=files.close())
 
 
-def _run(spark: SparkSession, groups: Sequence[Group], work: PartitionWork) -> list[tuple[Place, Answer]]:
+def _run(spark: SparkSession, groups: Sequence[Group], work: PartitionWork) -> list[tuple[Place, PartitionAnswer]]:
     """The answer of each group, in one job."""
     if not groups:
         return []
@@ -121,7 +121,7 @@ def _run(spark: SparkSession, groups: Sequence[Group], work: PartitionWork) -> l
     tasks = _deal(groups, parallelism(spark))
     limit = work.driver_rows // len(tasks)
 
-    def audit_groups(of_task: list[Group]) -> Iterator[tuple[Place, Answer]]:
+    def audit_groups(of_task: list[Group]) -> Iterator[tuple[Place, PartitionAnswer]]:
         return bound_rows(((group[0], audit_group(group, work)) for group in of_task), work, limit)
 
     return run_tasks(spark, tasks, audit_groups)

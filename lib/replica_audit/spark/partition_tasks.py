@@ -11,12 +11,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from replica_audit.auditing.rows.evidence import AuditOptions
+from replica_audit.auditing.evidence import AuditOptions
 from replica_audit.model import Place, TopicPartition, TransactionState
 from replica_audit.warehouse.table_layout import DataFile
 
 if TYPE_CHECKING:
-    from replica_audit.auditing.partitions.plan import Plan
+    from replica_audit.auditing.comparison_plan import ComparisonPlan
 
 #: A partition and its evidence: rows by table, as `partition_evidence` takes them, without summaries (`read_summaries`).
 Group = tuple[Place, dict[str, list[dict]]]
@@ -45,7 +45,7 @@ class PartitionWork:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class PartitionAnswer:
     """What a task has of one partition: rows by report table, or what they wait for."""
 
     rows: Rows = field(default_factory=dict)
@@ -55,33 +55,33 @@ class Answer:
     """With rows of this and other partitions, by table."""
 
 
-def audit_group(group: Group, work: PartitionWork) -> Answer:
+def audit_group(group: Group, work: PartitionWork) -> PartitionAnswer:
     """Audit one partition, or say what it waits for. One that raises is CAP-NOT-AUDITED, and all others are
     answered."""
-    from replica_audit.auditing.partitions.conclusion import conclude
-    from replica_audit.auditing.rows.failures import failure_rows
-    from replica_audit.deciding.election_rows import decided_rows
-    from replica_audit.formats.segments.record_reader import RecordReader
+    from replica_audit.auditing.answer_rows import failure_rows
+    from replica_audit.auditing.conclude import conclude
+    from replica_audit.elect.election_rows import decided_rows
+    from replica_audit.snapshot.record_reader import RecordReader
     from replica_audit.warehouse.batch_files import read_batches
 
     place, rows = group
     try:
         plan = _plan(group, work)
         if work.transactions is None and plan.producers:
-            return Answer(producers=plan.producers)
+            return PartitionAnswer(producers=plan.producers)
         needed = plan.batches
         batches = read_batches(work.directory, rows.get("segments", ()), needed) if needed else {}
         audit = conclude(plan, batches, RecordReader(work.location), work.transactions or {})
-        return Answer(decided_rows(audit, batches))
+        return PartitionAnswer(decided_rows(audit, batches))
     except Exception as error:
-        return Answer(failure_rows(TopicPartition(*place), error, work.options.cluster_id))
+        return PartitionAnswer(failure_rows(TopicPartition(*place), error, work.options.cluster_id))
 
 
-def _plan(group: Group, work: PartitionWork) -> Plan:
-    from replica_audit.auditing.partitions.plan import plan_audit
-    from replica_audit.auditing.rows.evidence import VERIFIED, partition_evidence
-    from replica_audit.warehouse.segment_places import TABLE as SEGMENTS
-    from replica_audit.warehouse.segment_places import read_summaries
+def _plan(group: Group, work: PartitionWork) -> ComparisonPlan:
+    from replica_audit.auditing.comparison_plan import plan_audit
+    from replica_audit.auditing.evidence import VERIFIED, partition_evidence
+    from replica_audit.warehouse.segment_index import TABLE as SEGMENTS
+    from replica_audit.warehouse.segment_index import read_summaries
 
     place, rows = group
     read = {name: list(read_summaries(work.segments_directory, rows.get(name, ()))) for name in (SEGMENTS, VERIFIED)}

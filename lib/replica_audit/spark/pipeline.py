@@ -5,27 +5,26 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from replica_audit.auditing.audits.earlier_audit import Earlier
-from replica_audit.auditing.audits.history import History
-from replica_audit.auditing.rows.segment_counts import in_order_of_replicas, segment_counts
+from replica_audit.auditing.earlier_audit import Earlier
+from replica_audit.auditing.history import AuditHistory
 from replica_audit.bronze_tables import BRONZE_TABLES
 from replica_audit.config import Settings
 from replica_audit.errors import UsageError
+from replica_audit.quality.segment_counts import in_order_of_replicas, segment_counts
 from replica_audit.quality.suites import Suite
 from replica_audit.results import Results
+from replica_audit.schema import REPORT_TABLES
 from replica_audit.spark.audit_job import audit
 from replica_audit.spark.catalogs import catalog_warehouse
 from replica_audit.spark.ingest import ingest
 from replica_audit.spark.quality_run import quality_frames
 from replica_audit.spark.table_frames import table_frame
-from replica_audit.tables import REPORT_TABLES
-from replica_audit.warehouse import answer_tables, past
-from replica_audit.warehouse.attempts import latest_attempt, own_rows
+from replica_audit.warehouse import answer_tables, retention
+from replica_audit.warehouse.attempts import latest_attempt, own_rows, sweep
 from replica_audit.warehouse.commit_trial import loses_commits
 from replica_audit.warehouse.committed_rows import check_committed, check_large
 from replica_audit.warehouse.delta_tables import Warehouse
-from replica_audit.warehouse.segment_places import placed_segments, read_summaries
-from replica_audit.warehouse.sweeping import sweep
+from replica_audit.warehouse.segment_index import placed_segments, read_summaries
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -65,18 +64,18 @@ def load_results(spark: SparkSession | None, audit_id: str | None, settings: Set
 
 def load_earlier(spark: SparkSession | None, results: Results, settings: Settings) -> Earlier | None:
     """The audit of the cluster before that of `results`. See `past.load_earlier`."""
-    return past.load_earlier(open_warehouse(spark, settings), results.audit)
+    return retention.load_earlier(open_warehouse(spark, settings), results.audit)
 
 
-def load_past(spark: SparkSession | None, settings: Settings, limit: int | None = None) -> History:
+def load_past(spark: SparkSession | None, settings: Settings, limit: int | None = None) -> AuditHistory:
     """The history of the finished audits. See `past.load_history`."""
-    return past.load_history(open_warehouse(spark, settings), settings.topics, limit)
+    return retention.load_history(open_warehouse(spark, settings), settings.topics, limit)
 
 
 def prune(spark: SparkSession | None, settings: Settings, *, vacuum: bool = False) -> tuple[list[str], list[str]]:
     """Remove the audits that the settings do not keep. See `past.apply_retention`."""
     warehouse = open_warehouse(spark, settings)
-    return past.apply_retention(warehouse, settings.keep_days, settings.keep_audits, vacuum=vacuum)
+    return retention.apply_retention(warehouse, settings.keep_days, settings.keep_audits, vacuum=vacuum)
 
 
 def sweep_rows(spark: SparkSession | None, settings: Settings) -> int:
@@ -85,7 +84,7 @@ def sweep_rows(spark: SparkSession | None, settings: Settings) -> int:
 
 
 def count_segments(spark: SparkSession | None, snapshot_id: str, settings: Settings) -> list[dict[str, Any]]:
-    """What quality suites need of a snapshot's segments. See `auditing.rows.segment_counts`."""
+    """What quality suites need of a snapshot's segments. See `quality.segment_counts`."""
     warehouse = open_warehouse(spark, settings)
     attempt = latest_attempt(warehouse, "ingest", snapshot_id=snapshot_id)
     rows = in_order_of_replicas(placed_segments(warehouse, **own_rows(attempt)))

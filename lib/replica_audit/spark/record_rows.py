@@ -11,14 +11,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from replica_audit.batch_header import or_none
-from replica_audit.formats.files.storage import Snapshot
-from replica_audit.formats.format_error import FormatError
-from replica_audit.formats.inventory import SegmentFile
-from replica_audit.formats.segments.payloads import Payload, decode_payloads
-from replica_audit.formats.segments.record_reader import RecordReader, RecordRequest
-from replica_audit.formats.segments.records import RecordError
-from replica_audit.formats.snapshots.sources import open_source
+from replica_audit.errors import FormatError
 from replica_audit.model import Damage
+from replica_audit.segments.records import Payload, RecordError, decode_payloads
+from replica_audit.snapshot.inventory import SegmentFile
+from replica_audit.snapshot.record_reader import RecordReader, RecordRequest
+from replica_audit.snapshot.segment_sources import open_source
+from replica_audit.snapshot.storage import Snapshot
 from replica_audit.spark.row_filters import Condition
 
 if TYPE_CHECKING:

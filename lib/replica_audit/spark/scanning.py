@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
-from replica_audit.spark.dealing import SegmentWork, deal_work
+from replica_audit.spark.task_planning import SegmentWork, deal_work
 from replica_audit.spark.tasks import parallelism, run_tasks
 from replica_audit.warehouse.table_layout import DataFile
 
@@ -15,10 +15,10 @@ if TYPE_CHECKING:
     import numpy as np
     from pyspark.sql import SparkSession
 
-    from replica_audit.auditing.rows.identity import SegmentDigest
-    from replica_audit.formats.files.storage import Snapshot
+    from replica_audit.auditing.snapshot_id import SegmentDigest
+    from replica_audit.snapshot.storage import Snapshot
     from replica_audit.warehouse.batch_files import BatchFileWriter
-    from replica_audit.warehouse.row_files import RowFiles
+    from replica_audit.warehouse.table_files import RowFiles
 
 
 #: Tables that the scan writes.
@@ -84,7 +84,7 @@ def scan_task(
     """
     from replica_audit.warehouse.batch_files import BatchFileWriter
     from replica_audit.warehouse.known_batches import StaleBatchesError
-    from replica_audit.warehouse.row_files import RowFiles
+    from replica_audit.warehouse.table_files import RowFiles
 
     others = {table: directories[table] for table in ("segments", "quarantine")}
     while True:
@@ -109,11 +109,11 @@ def _scan(
     writer: BatchFileWriter,
     rows: RowFiles,
 ) -> tuple[list[SegmentDigest], ReadBytes]:
-    from replica_audit.auditing.rows.bronze import damage_rows, segment_row
-    from replica_audit.auditing.rows.identity import SegmentDigest
-    from replica_audit.formats.files.read_ahead import run_ahead
-    from replica_audit.formats.format_error import FormatError
-    from replica_audit.local.opened_snapshot import unreadable_row
+    from replica_audit.auditing.bronze_rows import damage_rows, segment_row
+    from replica_audit.auditing.opened_snapshot import unreadable_row
+    from replica_audit.auditing.snapshot_id import SegmentDigest
+    from replica_audit.errors import FormatError
+    from replica_audit.snapshot.read_ahead import run_ahead
     from replica_audit.spark.segment_scan import open_segment, scan_segment_file
 
     digests, read = [], ReadBytes()

@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 
-from replica_audit.formats.segments.known_segments import KnownSegment, Relation, hash_headers, relate, sound_end
-from replica_audit.formats.segments.scan import scan_segment
-from replica_audit.formats.segments.segment_summary import Summariser
-from replica_audit.formats.snapshots.sources import open_source
 from replica_audit.model import Damage, SegmentSummary
-from replica_audit.spark.dealing import SegmentWork
+from replica_audit.segments.known_segments import KnownSegment, Relation, hash_headers, relate, sound_end
+from replica_audit.segments.scan import scan_segment
+from replica_audit.segments.summary import Summariser
+from replica_audit.snapshot.segment_sources import open_source
+from replica_audit.spark.task_planning import SegmentWork
 from replica_audit.warehouse.known_batches import known_batches, known_summary
 
 if TYPE_CHECKING:
-    from replica_audit.formats.files.storage import Snapshot
+    from replica_audit.snapshot.storage import Snapshot
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class ScannedSegment:
     """Nothing of it is new."""
 
 
-class _Counted(io.RawIOBase, BinaryIO):
+class _CountedStream(io.RawIOBase, BinaryIO):
     """A stream of which it is counted how many bytes are read."""
 
     def __init__(self, stream: BinaryIO) -> None:
@@ -63,7 +63,7 @@ class _Counted(io.RawIOBase, BinaryIO):
 class OpenSegment:
     """A segment file that was opened and compared with what is known of it."""
 
-    stream: _Counted
+    stream: _CountedStream
     last_change: str | None
     relation: Relation
     before: tuple[KnownSegment, SegmentSummary] | None
@@ -78,7 +78,7 @@ def open_segment(snapshot: Snapshot, directory: str, work: SegmentWork) -> OpenS
         return None
     opened = snapshot.open_file(file.path, checked=False)
     try:
-        stream, change = _Counted(opened), snapshot.last_change(file.path, opened)
+        stream, change = _CountedStream(opened), snapshot.last_change(file.path, opened)
         relation, before = Relation.OTHER, None
         summary = None if known is None else known_summary(directory, known)
         if known is not None and summary is not None:

@@ -20,12 +20,12 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from replica_audit.errors import EngineError
+from replica_audit.install.environment import check_packages, check_worker_python, find_java, worker_python
+from replica_audit.install.releases import check_delta_jar, check_spark
+from replica_audit.install.session_settings import DELTA_EXTENSION, ENGINE_SETTINGS, joined_settings, local_settings
 from replica_audit.redaction import redact
 from replica_audit.scratch import scratch_directory
-from replica_audit.setup.environment import check_packages, check_worker_python, find_java, worker_python
-from replica_audit.setup.releases import check_delta_jar, check_spark
-from replica_audit.setup.session_settings import DELTA_EXTENSION, ENGINE_SETTINGS, joined_settings, local_settings
-from replica_audit.spark.relay import Relay
+from replica_audit.spark.jvm_stderr import Relay
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -157,7 +157,7 @@ def _start_local_context(app_name: str, settings: Mapping[str, str]) -> SparkCon
     check_worker_python(worker_python(dict(os.environ), None), remote=False)
     chosen = local_settings(app_name, settings)
     if os.environ["PYSPARK_PYTHON"] == sys.executable and "spark.pyspark.python" not in chosen:
-        chosen.setdefault("spark.python.daemon.module", "replica_audit.setup.worker_daemon")
+        chosen.setdefault("spark.python.daemon.module", "replica_audit.install.worker_daemon")
     scratch = scratch_directory()
     if chosen.get("spark.sql.catalogImplementation") != "hive":
         # Spark's own catalog makes a directory where the user works as soon as it is looked at.

@@ -8,10 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from replica_audit.tables import ddl
+from replica_audit.schema import ddl
 from replica_audit.warehouse.delta_tables import Warehouse
-from replica_audit.warehouse.locations import spark_location
-from replica_audit.warehouse.table_layout import columns_of, partition_of
+from replica_audit.warehouse.table_layout import columns_of, partition_of, spark_location
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -10,7 +10,7 @@ import json
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from replica_audit.auditing.leadership.deviations import (
+from replica_audit.auditing.leadership.timeline_deviations import (
     ProgressRow,
     TimelineTally,
     observation_of,
@@ -20,7 +20,7 @@ from replica_audit.auditing.leadership.deviations import (
 from replica_audit.protocol.high_watermark import Rule
 from replica_audit.protocol.observations import Observation
 from replica_audit.protocol.timeline import follow_timeline
-from replica_audit.tables import REPORT_TABLES, ddl
+from replica_audit.schema import REPORT_TABLES, ddl
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -34,7 +34,7 @@ _ANSWERS = 10_000
 
 def recompute(progress: DataFrame, rule: Rule, assigned: DataFrame | None = None) -> DataFrame:
     """Rows of `high_watermark_timeline` for every observation in `progress` (rows of the bronze table `replica_progress`),
-    and in `summary`, on the last row of a partition, what its timeline comes to (`auditing.leadership.deviations.TimelineSummary`, JSON).
+    and in `summary`, on the last row of a partition, what its timeline comes to (`auditing.leadership.timeline_deviations.TimelineSummary`, JSON).
 
     `assigned` (topic, partition, broker_id): replicas that partitions are known to have, observed or not.
     """

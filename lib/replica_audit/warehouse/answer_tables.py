@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from replica_audit.auditing.findings.catalogue import audit_verdict
+from replica_audit.auditing.accounting import account_for_input, check_losses
+from replica_audit.auditing.catalogue import audit_verdict
 from replica_audit.auditing.leadership.capture_times import times_of_manifest
-from replica_audit.auditing.rows.accounting import account_for_input, check_losses
 from replica_audit.results import Results
-from replica_audit.tables import REPORT_TABLES, sort_rows
+from replica_audit.schema import REPORT_TABLES, sort_rows
 from replica_audit.warehouse.attempts import attempts, latest_attempt, own_rows
 from replica_audit.warehouse.committed_rows import check_committed
 from replica_audit.warehouse.delta_tables import Warehouse

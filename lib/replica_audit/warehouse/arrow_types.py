@@ -1,4 +1,4 @@
-"""The columns of `tables` as Arrow schemas, and rows as Arrow tables and back."""
+"""The columns of `schema` as Arrow schemas, and rows as Arrow tables and back."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from replica_audit.tables import Column
+from replica_audit.schema import Column
 
 _PLAIN = {
     "string": pa.string(),

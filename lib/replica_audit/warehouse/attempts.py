@@ -1,4 +1,4 @@
-"""The table `audits`: which attempts of which stages were made, and which of them count.
+"""The table `audits`: which attempts of which stages were made, which of them count, and rows that no finished one owns.
 
 A stage writes its tables and then its `finished` row. Bronze rows carry the `ingest_id` of the attempt that wrote them;
 of the finished attempts of a snapshot the first is used, so that two runs at once do no harm.
@@ -7,11 +7,14 @@ of the finished attempts of a snapshot the first is used, so that two runs at on
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from datetime import datetime, timedelta, timezone
 from typing import Any
 
 from replica_audit import __version__
+from replica_audit.bronze_tables import BRONZE_TABLES
 from replica_audit.errors import UsageError
-from replica_audit.moments import now
+from replica_audit.schema import REPORT_TABLES
+from replica_audit.text import now
 from replica_audit.warehouse.delta_tables import Warehouse
 
 
@@ -84,3 +87,36 @@ def latest_attempt(warehouse: Warehouse, stage: str, **equals: str) -> dict[str,
 def own_rows(attempt: Mapping[str, Any]) -> dict[str, Any]:
     """What the bronze rows of an attempt are read by: `snapshot_id` and `ingest_id`."""
     return {name: attempt[name] for name in ("snapshot_id", "ingest_id")}
+
+
+#: A stage commits its tables within minutes of each other, so rows older than this belong to no run that goes on.
+LONGEST_RUN = timedelta(days=1)
+
+
+def sweep(warehouse: Warehouse, *, before: datetime | None = None) -> int:
+    """Delete the rows that were committed before `before` (default: `LONGEST_RUN` ago) by attempts that do not count;
+    returns how many.
+
+    Those are attempts without a `finished` row in `audits`, and ingests of a snapshot that another attempt finished
+    first. Rows without an `ingest_id`, of warehouses that earlier versions made, stay.
+    """
+    before = before or datetime.now(timezone.utc) - LONGEST_RUN
+    warehouse.describe_commits(stage="sweep")
+    ingests = {row["ingest_id"] for row in finished_attempts(warehouse, "ingest")}
+    audits = {row["audit_id"] for row in finished_attempts(warehouse, "audit")}
+    answers = (table for table in REPORT_TABLES if table not in BRONZE_TABLES)
+    return _sweep(warehouse, BRONZE_TABLES, "ingest_id", ingests, before) + _sweep(
+        warehouse, answers, "audit_id", audits, before
+    )
+
+
+def _sweep(warehouse: Warehouse, tables: Iterable[str], column: str, owners: set[str], before: datetime) -> int:
+    count = 0
+    for table in tables:
+        found: dict[str, int] = {}
+        for owner, rows in warehouse.owners(table, column, before):
+            if owner is not None and owner not in owners:
+                found[owner] = found.get(owner, 0) + rows
+        warehouse.delete(table, column, found)
+        count += sum(found.values())
+    return count

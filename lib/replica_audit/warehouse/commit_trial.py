@@ -17,7 +17,7 @@ from pyarrow import fs
 
 from replica_audit.errors import InputError
 from replica_audit.redaction import redact
-from replica_audit.warehouse.locations import absolute_location, open_directory
+from replica_audit.warehouse.table_layout import absolute_location, open_directory
 
 _FILE = "commits.json"
 _WRITERS, _ROUNDS = 6, 2

@@ -8,9 +8,9 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from replica_audit.errors import EngineError
-from replica_audit.warehouse.damage import damage_sentence
+from replica_audit.text import count
 from replica_audit.warehouse.delta_tables import Warehouse
-from replica_audit.wording import count
+from replica_audit.warehouse.table_reads import damage_sentence
 
 
 def committed_counts(finished: Mapping[str, Any]) -> dict[str, int]:

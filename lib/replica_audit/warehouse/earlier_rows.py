@@ -1,4 +1,4 @@
-"""What earlier audits of a cluster saw that may be gone by now, out of the warehouse (HWM-GONE, HWM-UNSEEN)."""
+"""What earlier audits of a cluster saw or verified, out of the warehouse (HWM-GONE, HWM-UNSEEN, `--since`)."""
 
 from __future__ import annotations
 
@@ -6,17 +6,18 @@ from collections import defaultdict
 from collections.abc import Collection
 from typing import Any
 
-from replica_audit.auditing.findings.catalogue import codes_with
-from replica_audit.auditing.findings.code import VERDICTS
-from replica_audit.warehouse.attempts import finished_attempts
-from replica_audit.warehouse.committed_rows import check_audits
+from replica_audit.auditing.catalogue import codes_with
+from replica_audit.auditing.finding import VERDICTS
+from replica_audit.errors import UsageError
+from replica_audit.warehouse.attempts import finished_attempts, latest_attempt, own_rows
+from replica_audit.warehouse.committed_rows import check_audits, check_committed
 from replica_audit.warehouse.delta_tables import Warehouse
+from replica_audit.warehouse.segment_index import placed_segments
 
 #: Only partitions of these verdicts can have had records that were committed, or left behind by an unclean election.
 _LOSSES = VERDICTS[: VERDICTS.index("WILL_LOSE_ON_TRUNCATION") + 1]
 #: Audits with partitions of these verdicts are looked into: INCONCLUSIVE is what HWM-UNSEEN asks for.
 _TELLING = (*_LOSSES, "INCONCLUSIVE")
-
 _RUN = (
     "audit_id", "topic", "partition", "broker_id", "start_offset", "end_offset", "replica_epoch", "record_count",
     "lost_records", "committed",
@@ -69,4 +70,43 @@ def earlier_rows(
             records = row["record_count"] if row["lost_records"] is None else row["lost_records"]
             more = {"finished": finished[row["audit_id"]], "records": records}
             found[place].append({**row, **more, **{name: partition[name] for name in ("topic_id", "leader_epoch")}})
+    return dict(found)
+
+
+#: With any other verdict something is left to look at again.
+_WELL = ("CONSISTENT", "LAGGING")
+
+
+def verified_rows(
+    warehouse: Warehouse, audit_id: str, cluster_id: str | None
+) -> dict[tuple[str, int], list[dict[str, Any]]]:
+    """Rows for `verified_copies`, by (topic, partition), of partitions that the audit found well, with the places of their
+    summaries (`read_summaries`).
+
+    Raises UsageError when there is no such finished audit, or it is of another cluster.
+    """
+    audit = latest_attempt(warehouse, "audit", audit_id=audit_id)
+    if audit["cluster_id"] != cluster_id:
+        raise UsageError(
+            f"--since {audit_id}: that audit is of cluster {audit['cluster_id'] or 'without a name'}, "
+            f"the snapshot of {cluster_id or 'one without a name'}"
+        )
+    names = ("topic", "partition", "verdict")
+    judged = warehouse.read("partitions", names, audit_id=audit_id)
+    well = {(row["topic"], row["partition"]) for row in judged if row["verdict"] in _WELL}
+    columns = ("topic", "partition", "broker_id", "log_dir")
+    summary = ("summary_file", "summary_row")
+    replicas = warehouse.read("replicas", (*columns, "common_prefix_end"), audit_id=audit_id)
+    check_committed(warehouse, audit, {"partitions": len(judged), "replicas": len(replicas)})
+    ends = {
+        tuple(row[name] for name in columns): row["common_prefix_end"]
+        for row in replicas
+        if (row["topic"], row["partition"]) in well and row["common_prefix_end"] is not None
+    }
+    found: dict[tuple[str, int], list[dict[str, Any]]] = defaultdict(list)
+    for row in placed_segments(warehouse, **own_rows(audit)):
+        end = ends.get(tuple(row[name] for name in columns))
+        if end is not None:
+            kept = {name: row[name] for name in (*columns, *summary)}
+            found[row["topic"], row["partition"]].append({**kept, "common_prefix_end": end})
     return dict(found)

@@ -9,15 +9,15 @@ import numpy as np
 import pyarrow as pa
 
 from replica_audit import __version__
-from replica_audit.formats.inventory import SegmentFile
-from replica_audit.formats.segments.digests import ContentDigest
-from replica_audit.formats.segments.known_segments import KnownSegment, in_order
-from replica_audit.formats.segments.segment_summary import summary_from_json
 from replica_audit.model import Damage, SegmentSummary
+from replica_audit.segments.digests import ContentDigest
+from replica_audit.segments.known_segments import KnownSegment, in_order
+from replica_audit.segments.summary import summary_from_json
+from replica_audit.snapshot.inventory import SegmentFile
 from replica_audit.warehouse.attempts import finished_attempts, own_rows
 from replica_audit.warehouse.batch_files import open_batches
 from replica_audit.warehouse.delta_tables import Warehouse
-from replica_audit.warehouse.segment_places import placed_segments, read_summary
+from replica_audit.warehouse.segment_index import placed_segments, read_summary
 
 #: So many of the cluster's latest ingests are looked into: they may have been of different topics.
 _LOOK_BACK = 4

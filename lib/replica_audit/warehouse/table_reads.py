@@ -12,7 +12,13 @@ import pyarrow.parquet as pq
 from pyarrow import fs
 
 from replica_audit.errors import EngineError, InputError
-from replica_audit.warehouse.damage import damage_sentence
+
+
+def damage_sentence(what: str, warehouse: str | None = None) -> str:
+    """The error for a damaged warehouse: `what` is wrong with it, and what to do."""
+    name = f"the warehouse {warehouse}" if warehouse else "the warehouse"
+    remedy = "restore it, or move the warehouse away and run again, which reads the snapshot from the start"
+    return f"{name} is damaged: {what}; {remedy}"
 
 
 def list_files(handle, key: str | None, before: datetime | None = None) -> list[tuple[str, str | None]]:

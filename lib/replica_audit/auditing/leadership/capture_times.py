@@ -6,14 +6,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from replica_audit.auditing.comparing.provenance import is_epoch_open
+from replica_audit.auditing.compare.comparable import is_epoch_open
 from replica_audit.auditing.replicas.reference import Reference, log_epoch
-from replica_audit.formats.inventory import CopiedLogDir
-from replica_audit.moments import render_time
+from replica_audit.snapshot.inventory import CopiedLogDir
+from replica_audit.text import render_time
 
 if TYPE_CHECKING:
-    from replica_audit.auditing.comparing.comparison import Comparison
-    from replica_audit.auditing.replicas.facts import ReplicaFacts
+    from replica_audit.auditing.compare.comparison import Comparison
+    from replica_audit.auditing.replicas.replica_facts import ReplicaFacts
     from replica_audit.model import Leadership
 
 #: Clocks of brokers that were copied by different machines may differ by this.

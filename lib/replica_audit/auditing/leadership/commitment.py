@@ -6,11 +6,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from replica_audit.auditing.comparing.runs import Proof, Run
-from replica_audit.auditing.leadership.alone_in_isr import SoleTerm, committed_stretch
+from replica_audit.auditing.compare.divergent_ranges import CommitProof, DivergentRange
+from replica_audit.auditing.leadership.sole_isr_proofs import SoleTerm, committed_stretch
 
 if TYPE_CHECKING:
-    from replica_audit.auditing.comparing.comparison import Comparison
+    from replica_audit.auditing.compare.comparison import Comparison
     from replica_audit.batch_header import Batch
 
 
@@ -18,9 +18,9 @@ class _Proven(NamedTuple):
     """A run whose records are proven committed up to `end_offset`."""
 
     item: Comparison
-    run: Run
+    run: DivergentRange
     end_offset: int
-    proof: Proof
+    proof: CommitProof
 
 
 def with_proofs(comparisons: Sequence[Comparison], terms: Sequence[SoleTerm] = ()) -> tuple[Comparison, ...]:
@@ -44,7 +44,9 @@ def with_proofs(comparisons: Sequence[Comparison], terms: Sequence[SoleTerm] = (
     return tuple(_with_terms(item, guesses, lambda run, _, proof: replace(run, likely=proof)) for item in comparisons)
 
 
-def _with_terms(item: Comparison, terms: Sequence[SoleTerm], add: Callable[[Run, int, Proof], Run]) -> Comparison:
+def _with_terms(
+    item: Comparison, terms: Sequence[SoleTerm], add: Callable[[DivergentRange, int, CommitProof], DivergentRange]
+) -> Comparison:
     """`add` called on each conflicting run with the furthest term that reaches further into it than its own proof."""
     reached = [(end, term) for term in terms if (end := committed_stretch(item.follower, term)) is not None]
     if not reached or not item.runs:
@@ -61,7 +63,7 @@ def _with_terms(item: Comparison, terms: Sequence[SoleTerm], add: Callable[[Run,
     )
 
 
-def _furthest(item: Comparison, run: Run, proven: Sequence[_Proven]) -> Run:
+def _furthest(item: Comparison, run: DivergentRange, proven: Sequence[_Proven]) -> DivergentRange:
     best = run
     for other in proven:
         if not run.conflicting or other.run is run:
@@ -73,7 +75,7 @@ def _furthest(item: Comparison, run: Run, proven: Sequence[_Proven]) -> Run:
     return best
 
 
-def _committed_by(item: Comparison, run: Run, other: _Proven) -> int:
+def _committed_by(item: Comparison, run: DivergentRange, other: _Proven) -> int:
     """Up to where the records of `run` are committed because those of `other` are; -1: not at all.
 
     An offset in a leader epoch is one record, as long as the two logs do not part before, and all that is below a
@@ -110,7 +112,7 @@ def _conflicting(item: Comparison) -> list[Batch]:
     return [batch for run in item.runs if run.conflicting for batch in (*run.batches, *run.written_again)]
 
 
-def _is_one_history(item: Comparison, run: Run, later: Run) -> bool:
+def _is_one_history(item: Comparison, run: DivergentRange, later: DivergentRange) -> bool:
     """Whether the follower has no batch between two of its runs: one that the reference has too may part two histories."""
     starts = item.alignment.own.starts
     between = starts[(run.end_offset <= starts) & (starts < later.start_offset)]
@@ -120,7 +122,7 @@ def _is_one_history(item: Comparison, run: Run, later: Run) -> bool:
     return not len(between)
 
 
-def _shared_end(item: Comparison, run: Run, other: _Proven) -> int:
+def _shared_end(item: Comparison, run: DivergentRange, other: _Proven) -> int:
     """Up to where two runs without epochs begin with the same batches, of which those of `other` are committed."""
     keys = {_key(other.item, batch) for batch in other.run.batches if batch.base_offset < other.end_offset}
     end = -1
@@ -131,7 +133,7 @@ def _shared_end(item: Comparison, run: Run, other: _Proven) -> int:
     return end
 
 
-def proven_to(run: Run, end_offset: int, proof: Proof) -> Run:
+def proven_to(run: DivergentRange, end_offset: int, proof: CommitProof) -> DivergentRange:
     """The run with its records below `end_offset` proven committed; as it is where the reference lacks none of them."""
     if not run.lacks_below(end_offset):
         return run
@@ -139,7 +141,7 @@ def proven_to(run: Run, end_offset: int, proof: Proof) -> Run:
     return replace(run, committed_end=end_offset, committed_records=count, proof=proof)
 
 
-def _of_other(proof: Proof) -> Proof:
+def _of_other(proof: CommitProof) -> CommitProof:
     if proof.kind != "checkpoint":
         return proof
     text = f"the high watermark of broker {proof.broker_id}, which has the same records, reached {proof.value}"

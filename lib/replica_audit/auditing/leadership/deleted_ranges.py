@@ -10,16 +10,16 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from replica_audit.auditing.leadership.recorded_marks import unseen_below
+from replica_audit.auditing.leadership.high_watermark_bounds import unseen_below
 from replica_audit.auditing.replicas.written_epochs import lineage_of_batches
 from replica_audit.model import OffsetRange
 from replica_audit.protocol.lineage import Lineage
 
 if TYPE_CHECKING:
-    from replica_audit.auditing.comparing.comparison import Comparison
-    from replica_audit.auditing.leadership.lost_marks import LostMark
-    from replica_audit.auditing.replicas.facts import ReplicaFacts
+    from replica_audit.auditing.compare.comparison import Comparison
+    from replica_audit.auditing.leadership.checkpoints_past_end import LostMark
     from replica_audit.auditing.replicas.reference import Reference
+    from replica_audit.auditing.replicas.replica_facts import ReplicaFacts
 
 
 class _Mark(NamedTuple):

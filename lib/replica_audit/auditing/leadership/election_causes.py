@@ -7,17 +7,16 @@ from dataclasses import dataclass, replace
 from itertools import dropwhile, pairwise
 from typing import TYPE_CHECKING
 
-from replica_audit.auditing.comparing.cause import Cause
-from replica_audit.moments import render_time
+from replica_audit.auditing.compare.divergence_cause import Cause
 from replica_audit.protocol.election import Election, elections, first_known_epoch
 from replica_audit.protocol.lineage import Lineage
-from replica_audit.wording import brokers
+from replica_audit.text import brokers, render_time
 
 if TYPE_CHECKING:
-    from replica_audit.auditing.comparing.comparison import Comparison
-    from replica_audit.auditing.comparing.runs import Run
-    from replica_audit.auditing.replicas.facts import ReplicaFacts
+    from replica_audit.auditing.compare.comparison import Comparison
+    from replica_audit.auditing.compare.divergent_ranges import DivergentRange
     from replica_audit.auditing.replicas.reference import Reference
+    from replica_audit.auditing.replicas.replica_facts import ReplicaFacts
     from replica_audit.model import Leadership, PartitionState
 
 MIN_ISR = "min.insync.replicas"
@@ -78,7 +77,7 @@ def with_causes(
     )
 
 
-def _with_cause(run: Run, past: PastElections, leadership: Leadership) -> Run:
+def _with_cause(run: DivergentRange, past: PastElections, leadership: Leadership) -> DivergentRange:
     epoch = run.replica_epoch
     if not run.conflicting or epoch is None or epoch < 0:
         return run
@@ -95,7 +94,7 @@ def _with_cause(run: Run, past: PastElections, leadership: Leadership) -> Run:
     return replace(run, cause=cause)
 
 
-def _abandonments(run: Run, epoch: int, past: PastElections) -> list[tuple[Election, ...]]:
+def _abandonments(run: DivergentRange, epoch: int, past: PastElections) -> list[tuple[Election, ...]]:
     """The elections that left the run, of leader epoch `epoch`, behind, each with the suspects before it, of whose leaders no log tells any more.
 
     Such an election is the first whose leader did not have the run's first record, after one whose leader had it. There
@@ -118,7 +117,7 @@ def _abandonments(run: Run, epoch: int, past: PastElections) -> list[tuple[Elect
     return [*groups, tuple(suspects)] if suspects else groups
 
 
-def _is_clean(run: Run, epoch: int, suspects: Sequence[Election], past: PastElections) -> bool | None:
+def _is_clean(run: DivergentRange, epoch: int, suspects: Sequence[Election], past: PastElections) -> bool | None:
     """Whether the last of its abandonments was a clean election; one of several suspects was unclean when any was.
 
     Nothing is known where the history does not reach back far enough, or where a replica that still had the records led
@@ -142,7 +141,7 @@ def _is_clean(run: Run, epoch: int, suspects: Sequence[Election], past: PastElec
 
 
 def _promised(
-    run: Run, epoch: int, suspects: Sequence[Election], past: PastElections, leadership: Leadership
+    run: DivergentRange, epoch: int, suspects: Sequence[Election], past: PastElections, leadership: Leadership
 ) -> int | None:
     """At most so many of the run's records were acknowledged to producers with acks=all; None where that is not known.
 

@@ -10,10 +10,10 @@ from replica_audit.auditing.leadership.election_causes import MIN_ISR, past_elec
 from replica_audit.protocol.versions import stands_still_below_min_isr
 
 if TYPE_CHECKING:
-    from replica_audit.auditing.leadership.bounds import HighWatermark
     from replica_audit.auditing.leadership.election_causes import PastElections
-    from replica_audit.auditing.replicas.facts import ReplicaFacts
+    from replica_audit.auditing.leadership.high_watermark_bounds import HighWatermark
     from replica_audit.auditing.replicas.reference import Reference
+    from replica_audit.auditing.replicas.replica_facts import ReplicaFacts
     from replica_audit.model import Leadership, PartitionState
 
 

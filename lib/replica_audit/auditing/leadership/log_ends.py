@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 from replica_audit.protocol.election import last_led
 
 if TYPE_CHECKING:
-    from replica_audit.auditing.comparing.comparison import Comparison
-    from replica_audit.auditing.replicas.facts import ReplicaFacts
+    from replica_audit.auditing.compare.comparison import Comparison
     from replica_audit.auditing.replicas.reference import Reference
+    from replica_audit.auditing.replicas.replica_facts import ReplicaFacts
     from replica_audit.model import Leadership
 
 #: `log.segment.bytes` when nobody sets it.

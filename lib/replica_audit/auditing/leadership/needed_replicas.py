@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 
 from replica_audit.auditing.leadership.log_ends import why_down
 from replica_audit.auditing.replicas.lost_tails import is_tail_lost
-from replica_audit.closed_sets import Need
+from replica_audit.literals import Need
 from replica_audit.protocol.election import elections, last_led
 
 if TYPE_CHECKING:
-    from replica_audit.auditing.replicas.facts import ReplicaFacts
     from replica_audit.auditing.replicas.reference import Reference
+    from replica_audit.auditing.replicas.replica_facts import ReplicaFacts
     from replica_audit.model import Leadership, PartitionState
 
 #: A clause for each reason why an answer depends on a replica that was not captured.

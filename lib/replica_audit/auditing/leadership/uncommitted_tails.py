@@ -7,19 +7,19 @@ from dataclasses import dataclass, replace
 from itertools import takewhile
 from typing import TYPE_CHECKING
 
-from replica_audit.auditing.comparing.cause import Tail
-from replica_audit.auditing.comparing.loss import committed_ahead
+from replica_audit.auditing.compare.divergence_cause import Tail
+from replica_audit.auditing.compare.loss import committed_ahead
 from replica_audit.auditing.leadership.election_causes import past_elections
 from replica_audit.auditing.leadership.log_ends import why_open
 from replica_audit.auditing.replicas.lost_tails import is_tail_lost
 from replica_audit.protocol.election import last_led
 
 if TYPE_CHECKING:
-    from replica_audit.auditing.comparing.comparison import Comparison
+    from replica_audit.auditing.compare.comparison import Comparison
     from replica_audit.auditing.leadership.election_causes import PastElections
     from replica_audit.auditing.leadership.frozen_epochs import FrozenEpochs
-    from replica_audit.auditing.replicas.facts import ReplicaFacts
     from replica_audit.auditing.replicas.reference import Reference
+    from replica_audit.auditing.replicas.replica_facts import ReplicaFacts
     from replica_audit.batch_header import Batch
     from replica_audit.model import Leadership
 

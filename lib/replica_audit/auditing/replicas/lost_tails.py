@@ -9,8 +9,8 @@ from replica_audit.protocol.election import first_known_epoch
 from replica_audit.protocol.lineage import Lineage
 
 if TYPE_CHECKING:
-    from replica_audit.auditing.replicas.facts import ReplicaFacts
     from replica_audit.auditing.replicas.reference import Reference
+    from replica_audit.auditing.replicas.replica_facts import ReplicaFacts
 
 
 def is_tail_lost(reference: Reference, replicas: Iterable[ReplicaFacts], facts: ReplicaFacts) -> bool:

@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from replica_audit.closed_sets import LeadershipSource
+from replica_audit.literals import LeadershipSource
 from replica_audit.protocol.election import last_led
 from replica_audit.protocol.lineage import Lineage
 
 if TYPE_CHECKING:
-    from replica_audit.auditing.replicas.facts import ReplicaFacts
+    from replica_audit.auditing.replicas.replica_facts import ReplicaFacts
     from replica_audit.model import Leadership, PartitionState
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from replica_audit.auditing.replicas.facts import ReplicaFacts
+    from replica_audit.auditing.replicas.replica_facts import ReplicaFacts
     from replica_audit.model import OffsetRange
 
 

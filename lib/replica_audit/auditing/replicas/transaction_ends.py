@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from replica_audit.formats.segments.records import ABORT, COMMIT
+from replica_audit.segments.records import ABORT, COMMIT
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
-from replica_audit.closed_sets import Confidence
+from replica_audit.literals import Confidence
 from replica_audit.protocol.lineage import Lineage
 
 if TYPE_CHECKING:
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class EpochRot:
-    """Batches of one copy whose leader epoch was changed on its disk (`auditing.comparing.epoch_rot`)."""
+class CorruptEpoch:
+    """Batches of one copy whose leader epoch was changed on its disk (`auditing.compare.epoch_corruption`)."""
 
     key: tuple[int, str]
     start_offset: int
@@ -34,7 +34,7 @@ class EpochRot:
 
 
 def starts_of_epochs(
-    segments: Sequence[SegmentSummary], rot: Sequence[EpochRot], found_end: int
+    segments: Sequence[SegmentSummary], rot: Sequence[CorruptEpoch], found_end: int
 ) -> tuple[tuple[int, int], ...]:
     """(leader epoch, base offset) of the first batch of each stretch of one epoch, in order; changed epochs restored.
 

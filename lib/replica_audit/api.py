@@ -1,0 +1,364 @@
+"""What Python programs call; arguments are those of the command line, checked alike, and the environment is not read."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import fields, replace
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+from replica_audit.auditing.earlier_audit import Earlier
+from replica_audit.auditing.known_findings import Baseline, read_baseline
+from replica_audit.config import Settings, resolve_settings
+from replica_audit.errors import UsageError
+from replica_audit.model import TopicPartition
+from replica_audit.paths import check_files, check_outputs
+from replica_audit.redaction import redact
+from replica_audit.report.answer_html import render_answer_html
+from replica_audit.report.audit_summary import render_summary
+from replica_audit.report.facts.verdict import build_verdict
+from replica_audit.report.partition_page import render_partition
+from replica_audit.report.report_files import write_report
+from replica_audit.results import Results
+from replica_audit.schema import REPORT_TABLES
+from replica_audit.spark.quality_stage import QualityStage, QualityUnavailable, discard_data_docs, quality_stage
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import DataFrame, SparkSession
+
+
+class Answers:
+    """The answers of one audit. Its tables are those of `audit.json`, by the same names and with the same columns."""
+
+    def __init__(
+        self, results: Results, fail_on: str, earlier: Earlier | None = None, partition: TopicPartition | None = None
+    ) -> None:
+        """`earlier` is the audit that a report compares with; `partition` the only one that was asked for."""
+        self.results = results
+        self.fail_on = fail_on
+        self._earlier = earlier
+        self._partition = partition
+
+    @property
+    def audit_id(self) -> str | None:
+        """Names the audit in the warehouse; None where nothing was written."""
+        return self.results.audit["audit_id"]
+
+    @property
+    def verdict(self) -> str:
+        """The worst verdict of all partitions, e.g. COMMITTED_LOSS (`docs/semantics.md`)."""
+        return self.results.audit["verdict"]
+
+    @property
+    def verdict_json(self) -> dict[str, Any]:
+        """What `verdict.json` says: verdict, status, exit_status and counts."""
+        return build_verdict(self.results, self.fail_on)
+
+    @property
+    def exit_status(self) -> int:
+        """What the command line would end with: 0, 1 (findings at or above `fail_on`) or 3 (cannot be trusted whole)."""
+        return self.verdict_json["exit_status"]
+
+    def rows(self, table: str) -> Sequence[Mapping[str, Any]]:
+        """Rows of a table as they are in audit.json. Raises KeyError for a table that there is none of."""
+        return self.results.rows(table)
+
+    def arrow(self, table: str) -> pa.Table:
+        """The same as an Arrow table."""
+        from replica_audit.warehouse.arrow_types import arrow_schema, rows_to_arrow
+
+        return rows_to_arrow(self.rows(table), arrow_schema(REPORT_TABLES[table]))
+
+    def report(self, directory: str) -> str:
+        """Write the report's files into `directory`, which is made; returns its path. Raises OSError."""
+        return write_report(self.results, directory, self.fail_on, self._earlier)
+
+    def __str__(self) -> str:
+        """What `show` prints: everything about the one partition, or the summary of all."""
+        return render_summary(self.results) if self._partition is None else render_partition(self.results)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.verdict}, {len(self.rows('partitions'))} partitions>"
+
+    def _repr_html_(self) -> str:
+        return render_answer_html(self.results, self.verdict_json)
+
+
+def show_snapshot(
+    path: str, partition: TopicPartition | None, settings: Settings, progress: Any = None, known: Any = None
+) -> Answers:
+    """Audit the snapshot at `path` in this process, or one partition of it; nothing is written.
+
+    `known` is a `Baseline`. Raises UsageError and InputError as `runner.in_process` does.
+    """
+    from replica_audit.runner.in_process import audit_all, audit_one
+
+    if partition is None:
+        results = audit_all(path, settings, progress)
+    else:
+        results = audit_one(path, partition, settings)
+    if known is not None:
+        results = known.compare(results)
+    return Answers(results, settings.fail_on, None, partition)
+
+
+class Audit(Answers):
+    """The answers of an audit that is in the warehouse, its tables as DataFrames of the session that it ran in.
+
+    The DataFrames have the columns of the Delta tables, ids first, and all rows. They are read when they are used: a
+    session that has ended reads nothing.
+    """
+
+    def __init__(
+        self, spark: SparkSession, results: Results, settings: Settings, earlier: Earlier | None = None
+    ) -> None:
+        super().__init__(results, settings.fail_on, earlier)
+        self._spark = spark
+        self._settings = settings
+
+    def table(self, name: str) -> DataFrame:
+        """A table of the warehouse, report or bronze: the rows of this audit, or of its snapshot. Raises KeyError."""
+        from replica_audit.spark.pipeline import audit_frame
+
+        return audit_frame(self._spark, name, self.results.audit, self._settings)
+
+    @property
+    def partitions(self) -> DataFrame:
+        """A row for each partition: verdict, leader, high watermark, what is lost."""
+        return self.table("partitions")
+
+    @property
+    def replicas(self) -> DataFrame:
+        """A row for each copy of a partition."""
+        return self.table("replicas")
+
+    @property
+    def high_watermarks(self) -> DataFrame:
+        """The bounds of each partition's high watermark, and what they stand on."""
+        return self.table("high_watermarks")
+
+    @property
+    def high_watermark_timeline(self) -> DataFrame:
+        """The high watermark recomputed from what was observed of a running cluster."""
+        return self.table("high_watermark_timeline")
+
+    @property
+    def divergences(self) -> DataFrame:
+        """Ranges in which a replica differs from the reference."""
+        return self.table("divergences")
+
+    @property
+    def truncations(self) -> DataFrame:
+        """Where each replica's log would end, by protocol."""
+        return self.table("truncations")
+
+    @property
+    def findings(self) -> DataFrame:
+        """What is wrong, with severity and evidence."""
+        return self.table("findings")
+
+    @property
+    def quarantine(self) -> DataFrame:
+        """Input that could not be used."""
+        return self.table("quarantine")
+
+    @property
+    def batches(self) -> DataFrame:
+        """The header of every batch of the snapshot."""
+        return self.table("batches")
+
+
+def audit_snapshot(
+    spark: SparkSession,
+    path: str,
+    settings: Settings,
+    progress: Any,
+    known: Baseline | None = None,
+    stage: QualityStage | None = None,
+) -> Audit:
+    """Ingest and audit the snapshot at `path` and check the quality of the answers where there is a `stage`.
+
+    `known` is the audit that findings are compared with. Without Great Expectations its checks are left out, which
+    `stage` reports. Raises UsageError, InputError and EngineError.
+    """
+    from replica_audit.spark.pipeline import load_earlier, run_audit, run_ingest
+
+    known = known or Baseline()
+    snapshot_id = run_ingest(spark, path, settings, progress)
+    if stage is not None:
+        stage.prepare(spark, snapshot_id)
+    audited = run_audit(spark, snapshot_id, settings, progress, path)
+    results = known.compare(replace(audited, location=redact(path)))
+    checked = False
+    if stage is not None:
+        try:
+            results = known.compare(stage.check(spark, results))
+            checked = True
+        except QualityUnavailable as error:
+            stage.tell(str(error))
+    if not checked:
+        discard_data_docs(settings)
+    return Audit(spark, results, settings, known.earlier or load_earlier(spark, results, settings))
+
+
+def audit(
+    spark: SparkSession,
+    path: str,
+    *,
+    warehouse: str | None = None,
+    catalog: str | None = None,
+    topics: Sequence[str] = (),
+    leadership: str | None = None,
+    protocol: str | None = None,
+    kafka_version: str | None = None,
+    fail_on: str = "high",
+    baseline: str | None = None,
+    report: str | None = None,
+    quality: bool = False,
+    suites: Sequence[str] = (),
+    config: str | None = None,
+    progress: Any = None,
+) -> Audit:
+    """Audit the snapshot at `path` as `replica-audit run` does, in a session of the caller's, which is never stopped.
+
+    The tables go into `warehouse` (default: replica-audit-warehouse) or `catalog`; on Spark Connect into a place that the
+    server's executors and this process both reach. With `report`, a directory, the report is written too; `quality`
+    checks the answers with Great Expectations and needs `report`, where Data Docs go. `config` is a configuration file.
+    `progress` has the methods of `auditing.opening.Progress`.
+
+    Raises UsageError, InputError and EngineError of `replica_audit.errors`.
+    """
+    given = {
+        "warehouse": warehouse,
+        "catalog": catalog,
+        "topics": tuple(topics),
+        "leadership": leadership,
+        "protocol": protocol,
+        "kafka_version": kafka_version,
+        "fail_on": fail_on,
+        "baseline": baseline,
+        "report": report,
+        "quality": quality,
+        "suites": tuple(suites),
+    }
+    if quality and report is None:
+        raise UsageError("quality needs report: the Data Docs of its checks are written there")
+    settings = _settings(given, config)
+    check_outputs(path, settings, report=report is not None)
+    check_files(settings)
+    known = read_baseline(settings)
+    from replica_audit.auditing.opening import Unseen
+
+    with quality_stage(settings, lambda sentence: warnings.warn(sentence, stacklevel=4)) as stage:
+        audited = audit_snapshot(spark, path, settings, progress or Unseen(), known, stage)
+    if report is not None:
+        audited.report(report)
+    return audited
+
+
+def show(
+    path: str,
+    partition: str | None = None,
+    *,
+    topics: Sequence[str] = (),
+    leadership: str | None = None,
+    protocol: str | None = None,
+    kafka_version: str | None = None,
+    fail_on: str = "high",
+    baseline: str | None = None,
+    config: str | None = None,
+) -> Answers:
+    """Audit the snapshot at `path` in this process, without Spark, or only `partition` ("orders-0"); nothing is written.
+
+    Raises UsageError and InputError of `replica_audit.errors`.
+    """
+    given = {
+        "topics": tuple(topics),
+        "leadership": leadership,
+        "protocol": protocol,
+        "kafka_version": kafka_version,
+        "fail_on": fail_on,
+        "baseline": baseline,
+    }
+    settings = _settings(given, config)
+    check_files(settings)
+    return show_snapshot(path, parse_partition(partition), settings, None, read_baseline(settings))
+
+
+def parse_partition(text: str | None) -> TopicPartition | None:
+    """The partition of a text such as orders-0; None for None. Raises UsageError."""
+    if text is None:
+        return None
+    try:
+        return TopicPartition.parse(text)
+    except ValueError as error:
+        raise UsageError(f"{error}: give a partition such as orders-0") from error
+
+
+def _settings(given: Mapping[str, Any], config: str | None) -> Settings:
+    """Settings of the arguments that differ from their defaults, then of the file."""
+    defaults = {item.name: getattr(Settings(), item.name) for item in fields(Settings)}
+    chosen = {name: value for name, value in given.items() if value is not None and value != defaults[name]}
+    if "quality" in given:
+        chosen["quality"] = given["quality"]
+    return resolve_settings(chosen, {}, config, source="argument").settings
+
+
+def read_batches(
+    spark: SparkSession,
+    path: str,
+    *,
+    topics: Sequence[str] = (),
+    partitions: Sequence[int] = (),
+    brokers: Sequence[int] = (),
+    columns: Sequence[str] = (),
+) -> DataFrame:
+    """A row for each batch header in the snapshot at `path`: the columns of the table `batches`, or `columns` of them.
+
+    `topics` are shell patterns on whole names; nothing is left out where nothing is given. Reading fails with InputError
+    for a file that cannot be read, UsageError where there is no snapshot.
+    """
+    return _read(spark, path, "batches", topics, partitions, brokers, columns)
+
+
+def read_records(
+    spark: SparkSession,
+    path: str,
+    *,
+    topics: Sequence[str] = (),
+    partitions: Sequence[int] = (),
+    brokers: Sequence[int] = (),
+    payloads: bool = False,
+    columns: Sequence[str] = (),
+) -> DataFrame:
+    """A row for each record in the snapshot at `path`: offset, times, producer, sizes; with `payloads` key, value and headers.
+
+    A batch whose records cannot be read or decoded is a row with a `problem` and no offset. Columns are in
+    docs/reference.md; arguments are those of `read_batches`.
+    """
+    more = {"payloads": "true"} if payloads else {}
+    return _read(spark, path, "records", topics, partitions, brokers, columns, more)
+
+
+def read_metadata_log(spark: SparkSession, path: str, *, topics: Sequence[str] = ()) -> DataFrame:
+    """A row for each state of a partition that the snapshot's metadata log knows: the columns of `partition_states`."""
+    return _read(spark, path, "leadership", topics).where("source = 'metadata_log'")
+
+
+def _read(
+    spark: SparkSession,
+    path: str,
+    rows: str,
+    topics: Sequence[str] = (),
+    partitions: Sequence[int] = (),
+    brokers: Sequence[int] = (),
+    columns: Sequence[str] = (),
+    more: Mapping[str, str] = MappingProxyType({}),
+) -> DataFrame:
+    from replica_audit.spark.kafka_log import open_rows
+
+    chosen = {"topic": topics, "partition": partitions, "broker": brokers}
+    options = {name: ",".join(map(str, values)) for name, values in chosen.items() if values}
+    return open_rows(spark, path, rows, {**options, **more}, columns)

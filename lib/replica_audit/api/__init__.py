@@ -1,1 +1,0 @@
-"""What Python programs call; the command line is built on it."""

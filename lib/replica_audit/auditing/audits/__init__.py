@@ -1,1 +1,0 @@
-"""Audits compared: earlier ones, what came and went between them, baselines."""

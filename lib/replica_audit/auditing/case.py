@@ -1,0 +1,215 @@
+"""The case that the rules look at: one partition with everything known of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from replica_audit.auditing.compare.loss import committed_ahead
+from replica_audit.auditing.compare.remote_storage import RemoteHoles
+from replica_audit.auditing.earlier_losses import EarlierLosses
+from replica_audit.auditing.leadership.capture_times import CaptureTimes, lacks_tail
+from replica_audit.auditing.leadership.needed_replicas import needed_replicas
+from replica_audit.auditing.leadership.orphaned_checkpoints import OrphanedMark, orphaned_marks
+from replica_audit.auditing.replicas.lost_tails import is_tail_lost
+from replica_audit.protocol.versions import keeps_committed
+
+if TYPE_CHECKING:
+    from replica_audit.auditing.compare.comparison import Comparison
+    from replica_audit.auditing.compare.divergent_ranges import DivergentRange
+    from replica_audit.auditing.compare.group_positions import Position
+    from replica_audit.auditing.compare.remote_storage import RemoteOrphan
+    from replica_audit.auditing.leadership.high_watermark_bounds import HighWatermark
+    from replica_audit.auditing.leadership.timeline_deviations import TimelineSummary
+    from replica_audit.auditing.replicas.reference import Reference
+    from replica_audit.auditing.replicas.replica_facts import ReplicaFacts
+    from replica_audit.literals import Need
+    from replica_audit.model import Leadership, RemoteSegment, TopicPartition, TransactionState
+    from replica_audit.protocol.election import Election
+    from replica_audit.snapshot.broker_logs import BrokerLogEvent
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One partition as the rules see it."""
+
+    topic_partition: TopicPartition
+    leadership: Leadership | None
+    reference: Reference
+    comparisons: tuple[Comparison, ...]
+    """Every other comparable replica against the reference, by broker id."""
+    high_watermark: HighWatermark
+    protocol: str
+    kafka_version: tuple[int, ...] | None
+    quiesced: bool
+    """Nothing was written while the copies were made: a manifest says so, or every log dir was stopped cleanly (F.0)."""
+    one_moment: bool = False
+    """No skew of the copies explains an end that is too short (`capture_times.are_of_one_moment`)."""
+    foreign: tuple[ReplicaFacts, ...] = ()
+    """Replicas of another topic id, not compared."""
+    duplicates: tuple[ReplicaFacts, ...] = ()
+    """Second copies on one broker; they neither lead nor follow."""
+    beside: tuple[Comparison, ...] = ()
+    """Those and what Kafka has put aside (`snapshot.put_aside`), against the reference, where they can be read."""
+    strangers: tuple[tuple[Comparison, str], ...] = ()
+    """Replicas of which it is not known whether they are of the same topic, and why; nothing is concluded from them."""
+    set_aside: tuple[ReplicaFacts, ...] = ()
+    """Logs that are known from a text or table which cannot be compared with the reference's."""
+    orphans: Mapping[tuple[int, str, str], int] = field(default_factory=dict)
+    """(broker id, log dir, checkpoint file) → value, where the log dir has no directory of the partition."""
+    times: CaptureTimes = CaptureTimes()
+    """When the copies were made, where the manifest says so."""
+    log_events: tuple[BrokerLogEvent, ...] = ()
+    """What brokers' own logs say of the partition, in order of time."""
+    transactions: Mapping[int, TransactionState] = field(default_factory=dict)
+    """What the coordinator last said of the producers whose transactions the reference leaves open; those it knows."""
+    timeline: TimelineSummary | None = None
+    """What observations of the partition come to; None without any."""
+    losses: EarlierLosses = EarlierLosses()
+    """What earlier audits of the cluster saw that may be gone by now."""
+    groups: tuple[Position, ...] = ()
+    """Where consumer groups stand on the reference's log, in order of their names."""
+    lost_from: int | None = None
+    """First offset of what other replicas hold and the reference lost; None where it lost nothing."""
+    cluster_id: str | None = None
+    has_metadata_log: bool = False
+    """The snapshot has one, whatever it says of the partition."""
+    remote_segments: tuple[RemoteSegment, ...] = ()
+    """Of the reference's topic id, by `__remote_log_metadata`."""
+    remote_orphans: tuple[RemoteOrphan, ...] = ()
+    """What of them is of another history than the reference's log."""
+    remote_holes: RemoteHoles = RemoteHoles()
+    """What none of them has between the reference's log start and local start; `uncopied` only where they tell as late."""
+
+    @property
+    def replicas(self) -> tuple[ReplicaFacts, ...]:
+        """The reference and all that were laid beside it, by broker id."""
+        strangers = (item.follower for item, _ in self.strangers)
+        everyone = (self.reference.facts, *(item.follower for item in self.comparisons), *strangers)
+        return tuple(sorted(everyone, key=lambda facts: facts.key))
+
+    @property
+    def copies(self) -> tuple[ReplicaFacts, ...]:
+        """`replicas`, and the copies beside them."""
+        return (*self.replicas, *(item.follower for item in self.beside))
+
+    def comparison_of(self, facts: ReplicaFacts) -> Comparison | None:
+        """Of a replica, or a copy beside them, with the reference; None of the reference itself and of what was not compared."""
+        return next((item for item in (*self.comparisons, *self.beside) if item.follower is facts), None)
+
+    def is_lost_tail(self, item: Comparison) -> bool:
+        """Whether what a copy `beside` has past the reference's end was in the reference's log, and no skew of the two explains
+        it: while a broker is down its disks do not change.
+        """
+        if self.is_copied_from_reference(item):
+            was_down = all(self.times.was_down(one, self.leadership) for one in (item.follower, self.reference.facts))
+            return self.one_moment or self.quiesced or was_down
+        return not item.follower.is_about_to_go and lacks_tail(
+            self.reference, item, self.leadership, self.times, self.one_moment
+        )
+
+    def is_copied_from_reference(self, item: Comparison) -> bool:
+        """Whether a copy `beside` is of a move of the reference's own log to another disk."""
+        return item.follower.kind == "future" and item.follower.broker_id == self.reference.facts.broker_id
+
+    def committed_in(self, run: DivergentRange) -> tuple[int, int]:
+        """How far the records of a conflicting run are committed: proven, and at most.
+
+        What a clean election left behind was not committed, as long as the log of the elected one was whole: a committed record
+        in the run says that it was not. Before KIP-279 clean elections lost committed records too. Of any other run that may
+        have been committed which all in sync may have had at some time. The present leader's high watermark is one of its own
+        lineage, and has no weight here.
+        """
+        committed = -1 if run.committed_end is None else run.committed_end
+        cause = run.cause
+        if (
+            run.likely is not None
+            or not keeps_committed(self.protocol)
+            or cause is None
+            or cause.promised_records is None
+        ):
+            return committed, run.end_offset
+        if cause.clean:
+            whole = cause.excludes_commitment and run.committed_end is None and not self._lost_its_tail(cause.election)
+            return committed, committed if whole else run.end_offset
+        # Of markers alone no record was promised: nothing tells.
+        may_be = cause.promised_records > run.committed_records or not run.data_records
+        return committed, run.end_offset if may_be else committed
+
+    def _lost_its_tail(self, election: Election | None) -> bool:
+        """Whether the log of the elected replica shows today that it lost its end."""
+        return election is not None and any(
+            is_tail_lost(self.reference, self.replicas, facts)
+            for facts in self.replicas
+            if facts.broker_id == election.leader_id
+        )
+
+    def committed_tail(self, item: Comparison) -> int:
+        """Up to where the tail of a copy that `is_lost_tail` was committed; the reference's end where nothing proves any."""
+        reference = self.reference.facts
+        reached = min(item.follower.log_end_offset, committed_ahead(reference, item.follower))
+        return max(reference.log_end_offset, reached)
+
+    @property
+    def is_tiered(self) -> bool:
+        """Whether the topic's older segments may be in remote storage only."""
+        return self.leadership is not None and self.leadership.is_tiered
+
+    @property
+    def unread_replicas(self) -> tuple[int, ...]:
+        """Brokers that have, or were assigned, a replica whose log is not known: no files of it, or not all readable."""
+        copies = (*self.replicas, *self.set_aside)
+        named = self.leadership.named if self.leadership else frozenset()
+        known = {facts.broker_id for facts in copies if facts.end_is_known}
+        return tuple(sorted(({facts.broker_id for facts in copies} | named) - known))
+
+    @property
+    def captured(self) -> frozenset[int]:
+        """Brokers of which a copy of the partition is known to its end, also one that Kafka put aside, or whose directory is of
+        another topic of that name. `.deleted` segments are part of a log only.
+        """
+        copies = (facts for facts in (*self.copies, *self.set_aside) if not facts.is_about_to_go)
+        known = (facts for facts in copies if facts.end_is_known)
+        return frozenset(facts.broker_id for facts in (*known, *self.foreign))
+
+    @property
+    def needed_replicas(self) -> dict[int, Need]:
+        """Brokers whose replica was not captured and that the answer depends on, with the reason."""
+        orphaned = {broker_id for broker_id, _, _ in self.orphans}
+        return needed_replicas(self.leadership, self.reference, self.captured, orphaned, self.replicas)
+
+    @property
+    def orphaned_marks(self) -> tuple[OrphanedMark, ...]:
+        """What checkpoint files prove to be lost that name the partition on brokers without a directory of it."""
+        copies = (*self.replicas, *self.set_aside, *self.foreign, *self.duplicates)
+        present = {facts.broker_id for facts in copies}
+        orphans = {key: mark for key, mark in self.orphans.items() if key[0] not in present}
+        return tuple(orphaned_marks(orphans, self.leadership, self.reference))
+
+    @property
+    def is_alone(self) -> bool:
+        """Whether one copy is all that the snapshot has, and nothing says which others there are.
+
+        A metadata log that does not name the partition says that it is deleted.
+        """
+        assigned = self.leadership.replicas if self.leadership else None
+        others = self.comparisons or self.strangers or self.set_aside or self.foreign or self.duplicates
+        return assigned is None and not self.has_metadata_log and not others
+
+    @property
+    def stopped(self) -> bool:
+        """Nobody leads because everybody was stopped cleanly: then who is in sync no longer matters."""
+        return self.reference.leader_id is None and all(facts.directory.clean_shutdown for facts in self.replicas)
+
+    @property
+    def is_epoch_said(self) -> bool:
+        """Whether the source of leadership says in which epoch."""
+        return self.leadership is not None and self.leadership.leader_epoch is not None
+
+    def config(self, name: str) -> str | None:
+        """A topic config as the leadership source shows it; None when it does not."""
+        return self.leadership.configs.get(name) if self.leadership else None
+
+    def in_isr(self, broker_id: int) -> bool | None:
+        return None if self.reference.isr is None else broker_id in self.reference.isr

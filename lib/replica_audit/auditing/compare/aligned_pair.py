@@ -1,0 +1,189 @@
+"""Two logs laid side by side, and what their records say: the part of a comparison that looks at batches.
+
+A follower of a log that is not compacted stores the leader's bytes, so this is rare: message formats converted for it
+during an upgrade, or two replicas that really hold other records (KAFKA-1211, KIP-101).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from replica_audit.auditing.compare.alignment import Alignment, Difference, align
+from replica_audit.auditing.compare.compacted import Compaction, compare_compacted
+from replica_audit.auditing.compare.record_comparison import (
+    RecordComparison,
+    RecordProblem,
+    RecordSource,
+    Window,
+    offsets_only_in,
+    unequal_offsets,
+    unequal_ranges,
+)
+from replica_audit.auditing.compare.remote_storage import differences_below
+from replica_audit.auditing.compare.replays import replay_lineage
+from replica_audit.auditing.compare.resent import with_resent
+from replica_audit.auditing.replicas.offset_ranges import shared_start
+from replica_audit.auditing.replicas.reference import Reference
+from replica_audit.auditing.replicas.replica_facts import ReplicaFacts
+from replica_audit.literals import DifferenceKind
+from replica_audit.segments.batch_rows import Batches
+from replica_audit.segments.digests import rows_of_chunks
+
+if TYPE_CHECKING:
+    from replica_audit.batch_header import Batch
+
+
+def decide_by_records(
+    reference: ReplicaFacts, follower: ReplicaFacts, alignment: Alignment, reading: RecordComparison
+) -> Alignment:
+    """`alignment` of a log that is not compacted, with its `content` and `format` differences decided by records.
+
+    Of a batch only the records that differ are a difference; equal ones make it `batching` or `format`, `compared`; a
+    record that only one side has is a hole. Where records cannot be read the headers' word stands.
+    """
+    undecided = {item.batches[0]: item for item in alignment.differences if item.kind in ("content", "format")}
+    if not undecided:
+        return alignment
+    floor = shared_start(reference, follower)
+    own, theirs = _clusters(alignment, [batch.base_offset for batch in undecided])
+    decided = [item for item in alignment.differences if item.kind not in ("content", "format")]
+    for window in reading.windows(reference, follower, own, theirs):
+        decided.extend(_decide(window, undecided, floor, reference, follower))
+    return replace(alignment, differences=tuple(sorted(decided, key=lambda item: (item.start_offset, item.end_offset))))
+
+
+def _clusters(alignment: Alignment, chosen: Sequence[int]) -> tuple[Batches, Batches]:
+    """All batches of either side that overlap those of the follower that begin at `chosen` offsets, directly or through others."""
+    own, theirs = alignment.own, alignment.reference
+    starts, ends = (np.concatenate(columns) for columns in ((own.starts, theirs.starts), (own.ends, theirs.ends)))
+    order = starts.argsort(kind="stable")
+    begins = starts[order][1:] >= np.maximum.accumulate(ends[order])[:-1]
+    clusters = np.empty(len(order), np.int64)
+    clusters[order] = np.concatenate(([0], np.cumsum(begins)))
+    is_own = np.arange(len(order)) < len(own)
+    kept = np.isin(clusters, clusters[is_own & np.isin(starts, chosen)])
+    return own.where(kept[: len(own)]), theirs.where(kept[len(own) :])
+
+
+def _decide(
+    window: Window, undecided: dict[Batch, Difference], floor: int, reference: ReplicaFacts, follower: ReplicaFacts
+) -> Iterator[Difference]:
+    unequal = unequal_offsets(window.own, window.theirs)
+    unequal = unequal[unequal >= floor]
+    conflicting: list[tuple[int, int]] = []
+    for batch in window.own_batches:
+        item = undecided.get(batch)
+        if item is None:
+            continue
+        if window.cannot_read(batch.base_offset, batch.end_offset):
+            yield item
+            conflicting.append((batch.base_offset, batch.end_offset))
+            continue
+        ranges = unequal_ranges(window.own, window.theirs, unequal, batch)
+        mixed = (item.leader_epoch is None) != (item.replica_epoch is None)
+        for start, end in ranges:
+            kind: DifferenceKind = "epoch" if mixed else "content"
+            yield replace(item, kind=kind, start_offset=start, end_offset=end, compared=True)
+        conflicting += ranges
+        if not ranges:
+            yield replace(item, kind="format" if item.kind == "format" else "batching", compared=True)
+    sides: tuple[tuple[DifferenceKind, np.ndarray, np.ndarray, tuple[Batch, ...], int], ...] = (
+        ("hole_there", window.own, window.theirs, window.their_batches, reference.log_end_offset),
+        ("hole_here", window.theirs, window.own, window.own_batches, follower.log_end_offset),
+    )
+    for kind, one, other, other_batches, other_end in sides:
+        rows = one[offsets_only_in(one, other)]
+        rows = rows[(rows["offset"] >= floor) & (rows["offset"] < other_end)]
+        for stretch in _stretches(rows):
+            start, end = int(stretch["offset"][0]), int(stretch["offset"][-1]) + 1
+            if window.cannot_read(start, end) or any(low < end and start < high for low, high in conflicting):
+                continue
+            if any(batch.base_offset <= start < batch.end_offset and _thinned(batch) for batch in other_batches):
+                continue
+            epoch = None if stretch["leader_epoch"][0] < 0 else int(stretch["leader_epoch"][0])
+            batches = Batches.of(
+                batch
+                for batch in window.own_batches
+                if kind == "hole_there" and batch.base_offset < end and start < batch.end_offset
+            )
+            here, there = (None, epoch) if kind == "hole_there" else (epoch, None)
+            yield Difference(kind, start, end, here, there, batches, compared=True)
+
+
+def _stretches(rows: np.ndarray) -> list[np.ndarray]:
+    """Rows at consecutive offsets and of one epoch, together."""
+    if not len(rows):
+        return []
+    breaks = (np.diff(rows["offset"]) != 1) | (np.diff(rows["leader_epoch"]) != 0)
+    return np.split(rows, np.flatnonzero(breaks) + 1)
+
+
+def _thinned(batch: Batch) -> bool:
+    """A batch of magic 2 with fewer records than its span: the topic was compacted once, whatever its policy is now."""
+    return batch.magic >= 2 and batch.record_count < batch.end_offset - batch.base_offset
+
+
+@dataclass(frozen=True, slots=True)
+class Records:
+    """How the records of a pair are read, and the batches of all chunks that were read of either side."""
+
+    read: RecordSource
+    own: np.ndarray
+    """The follower's (`BATCH_DTYPE`)."""
+    theirs: np.ndarray
+
+
+@dataclass(frozen=True, slots=True)
+class AlignedPair:
+    """A follower beside the reference, as far as their batches, and the records in them, tell."""
+
+    alignment: Alignment = Alignment()
+    loaded: frozenset[int] = frozenset()
+    """Chunks of which `alignment` has every batch of both."""
+    compaction: Compaction | None = None
+    """Of a compacted pair whose batches differ, where their records could be read."""
+    problems: tuple[RecordProblem, ...] = ()
+    """Batches whose records were wanted and could not be had."""
+
+
+def batches_in(rows: np.ndarray, chunks: Collection[int]) -> Batches:
+    """Those of `rows` (`BATCH_DTYPE`) that belong to `chunks` by their base offsets, in the order of these."""
+    return Batches.in_order(rows_of_chunks(rows, chunks))
+
+
+def align_pair(
+    reference: Reference,
+    follower: ReplicaFacts,
+    reference_batches: Batches,
+    follower_batches: Batches,
+    loaded: Collection[int],
+    tiered: bool = False,
+    records: Records | None = None,
+) -> AlignedPair:
+    """Lay one follower beside the reference, given the batches of both in the chunks `loaded` (`wanted_chunks`).
+
+    Without `records` batches are compared by their headers only.
+    """
+    leader = reference.facts
+    lineage = replay_lineage(leader, tiered)
+    alignment = align(leader, follower, reference.log_epoch, reference_batches, follower_batches, lineage)
+    if below := list(differences_below(leader, follower, lineage, follower_batches)):
+        alignment = replace(alignment, differences=(*below, *alignment.differences))
+    compaction = None
+    problems: tuple[RecordProblem, ...] = ()
+    can_read = records is not None and not (leader.second_hand or follower.second_hand)
+    alignment = with_resent(
+        leader, follower, alignment, RecordComparison(records.read) if records and can_read else None
+    )
+    if records is not None and can_read:
+        reading = RecordComparison(records.read)
+        if leader.compacted or follower.compacted:
+            alignment, compaction = compare_compacted(leader, follower, alignment, records.own, records.theirs, reading)
+        else:
+            alignment = decide_by_records(leader, follower, alignment, reading)
+        problems = tuple(reading.problems)
+    return AlignedPair(alignment, frozenset(loaded), compaction, problems)

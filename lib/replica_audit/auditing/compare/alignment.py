@@ -1,0 +1,419 @@
+"""Two replicas laid side by side, offset by offset, from the batches of the chunks whose digests differ.
+
+The unit is the follower's batch: it agrees when the reference has the very same one, conflicts when the reference has
+other records there (or wrote past it in a later epoch), and is otherwise ahead, missing on the reference, or cannot be
+compared. Compacted logs are compared by epoch and batch range only, and absence means nothing where cleaners may have
+been (F.0).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from replica_audit.auditing.compare.divergent_ranges import CONFLICTS
+from replica_audit.auditing.replicas.offset_ranges import shared_start
+from replica_audit.batch_header import or_none
+from replica_audit.literals import DifferenceKind, PairDamage
+from replica_audit.model import OffsetRange
+from replica_audit.protocol.lineage import Lineage
+from replica_audit.segments.batch_rows import NO_BATCHES, Batches, find_rows
+
+if TYPE_CHECKING:
+    from replica_audit.auditing.replicas.replica_facts import ReplicaFacts
+    from replica_audit.batch_header import Batch
+
+
+_GREATEST_MAGIC = 2
+
+
+@dataclass(frozen=True, slots=True)
+class CorruptPair:
+    """A batch that both hold, readable on one side only (`bad_broker_id`'s is the damaged one), or CRC-blind."""
+
+    kind: PairDamage
+    """crc: the checksum of one side fails; blind: a header field outside the checksum was changed on one side."""
+    start_offset: int
+    end_offset: int
+    bad_broker_id: int
+    good_broker_id: int
+    position: int
+    detail: str
+    odd: Batch | None = None
+    """The batch with the changed offset or epoch, where that is the damage."""
+    right: Batch | None = None
+    """The other one of these two."""
+
+
+def damaged_pair(
+    reference: ReplicaFacts, follower: ReplicaFacts, batch: Batch, others: Iterable[Batch]
+) -> CorruptPair | None:
+    """`batch` of the follower with the one of the reference's `others` that is the same except for one bad checksum."""
+    for other in others:
+        same_place = (other.base_offset, other.leader_epoch) == (batch.base_offset, batch.leader_epoch)
+        if same_place and other.crc_valid != batch.crc_valid:
+            return _crc_pair(reference, follower, batch, other)
+    return None
+
+
+def changed_magic(
+    reference: ReplicaFacts, follower: ReplicaFacts, own: Batches, theirs: Batches
+) -> Iterator[CorruptPair]:
+    """Equal batches of which one has a magic byte that no version of Kafka wrote: it is outside the checksum."""
+    if not any((side.rows["magic"] > _GREATEST_MAGIC).any() for side in (own, theirs)):
+        return
+    known = {(batch.base_offset, batch.crc, batch.size): batch for batch in theirs if batch.crc_valid}
+    for batch in own:
+        twin = known.get((batch.base_offset, batch.crc, batch.size)) if batch.crc_valid else None
+        if twin is None or (twin.magic > _GREATEST_MAGIC) == (batch.magic > _GREATEST_MAGIC):
+            continue
+        bad, good, odd, right = (
+            (follower, reference, batch, twin) if batch.magic > _GREATEST_MAGIC else (reference, follower, twin, batch)
+        )
+        detail = f"magic byte {odd.magic} here and {right.magic} on broker {good.broker_id}, for the same bytes under the checksum"
+        yield CorruptPair(
+            "blind", right.base_offset, right.end_offset, bad.broker_id, good.broker_id, odd.position, detail
+        )
+
+
+def _crc_pair(reference: ReplicaFacts, follower: ReplicaFacts, batch: Batch, other: Batch) -> CorruptPair:
+    bad, good, damaged = (reference, follower, other) if batch.crc_valid else (follower, reference, batch)
+    return CorruptPair(
+        "crc",
+        damaged.base_offset,
+        max(batch.end_offset, other.end_offset) if damaged.last_offset < damaged.base_offset else damaged.end_offset,
+        bad.broker_id,
+        good.broker_id,
+        damaged.position,
+        f"checksum of the batch at offset {damaged.base_offset} fails here and is right on broker {good.broker_id}",
+    )
+
+
+def changed_headers(
+    reference: ReplicaFacts, follower: ReplicaFacts, unmatched: Batches, foreign: Batches
+) -> tuple[list[CorruptPair], Batches, Batches]:
+    """Pairs of the same bytes under the checksum whose offset or epoch differs because one header was changed.
+
+    Equal bytes alone prove nothing: a producer that retries after a fail-over writes them again under a new epoch. So
+    the odd header must also contradict its neighbours in its own log.
+    """
+    own_odd, their_odd = _are_odd(follower, unmatched), _are_odd(reference, foreign)
+    pairs: list[CorruptPair] = []
+    if not own_odd.any() and not their_odd.any():
+        return pairs, unmatched, foreign
+    kept_own, kept_theirs = np.ones(len(unmatched), bool), np.ones(len(foreign), bool)
+    by_bytes = {(batch.crc, batch.size): at for at, batch in enumerate(foreign) if batch.crc_valid}
+    for at, batch in enumerate(unmatched):
+        place = by_bytes.get((batch.crc, batch.size)) if batch.crc_valid else None
+        if place is None or not (own_odd[at] or their_odd[place]):
+            continue
+        twin = foreign[place]
+        bad, good, odd, right = (
+            (follower, reference, batch, twin) if own_odd[at] else (reference, follower, twin, batch)
+        )
+        detail = (
+            f"base offset {odd.base_offset} and leader epoch {odd.leader_epoch} here, {right.base_offset} and "
+            f"{right.leader_epoch} on broker {good.broker_id}, for the same bytes under the checksum"
+        )
+        pairs.append(
+            CorruptPair(
+                "blind",
+                right.base_offset,
+                right.end_offset,
+                bad.broker_id,
+                good.broker_id,
+                odd.position,
+                detail,
+                odd,
+                right,
+            )
+        )
+        kept_own[at] = kept_theirs[place] = False
+    return pairs, unmatched.where(kept_own), foreign.where(kept_theirs)
+
+
+def _are_odd(facts: ReplicaFacts, batches: Batches) -> np.ndarray:
+    """Mask of the `batches` whose offset or epoch contradicts the batch before or after in the same log."""
+    # A cleaner leaves gaps, and a producer that retries, or ends two transactions in one millisecond, equal bytes.
+    kinds = {"epoch_regression", "regression", "duplicate"} | (set() if facts.compacted else {"gap"})
+    found = [item for _, item in facts.irregularities if item.kind in kinds]
+    if not found:
+        return np.zeros(len(batches), bool)
+    bases = [item.base_offset for item in found]
+    befores = [item.previous for item in found if item.kind != "epoch_regression" and item.previous is not None]
+    after_rise = [item.base_offset for item in found if item.kind == "epoch_regression"]
+    odd = np.isin(batches.starts, bases) | np.isin(batches.rows["last_offset"], befores)
+    return odd | np.isin(batches.ends, after_rise)
+
+
+_NO_LINEAGE = Lineage()
+#: What two batches have in common, besides their base offset, that are the same bytes.
+_IDENTITY = ("last_offset", "leader_epoch", "crc", "size", "crc_valid")
+#: The same of batches that differ in nothing but their epoch, which their checksums do not cover.
+_CONTENT = ("last_offset", "magic", "crc", "size")
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """A stretch where the two differ, before runs are made of it.
+
+    `kind`: epoch, content, hole_here, hole_there; batching and format where the records are equal or were not read.
+    """
+
+    kind: DifferenceKind
+    start_offset: int
+    end_offset: int
+    leader_epoch: int | None
+    replica_epoch: int | None
+    batches: Batches
+    """The follower's; empty where it has none. Several only where nothing but their offsets tells them apart, each of which
+    begins where the one before it ends."""
+    compared: bool = False
+    """Records were decoded to tell."""
+    written_again: bool = False
+    """The reference has the very same batch in another epoch: its producer sent it again to another leader."""
+    twin: Batch | None = None
+    """The reference's batch, where it lies at another offset."""
+
+    @property
+    def conflicting(self) -> bool:
+        """Other records at the same offsets, and not a hole or another way to store them."""
+        return self.kind in CONFLICTS
+
+    def parted(self, offset: int) -> tuple[Difference, ...]:
+        """What begins below `offset`, and the batches that begin at or above it."""
+        at = int((self.batches.starts < offset).sum()) if len(self.batches) > 1 else 0
+        return self.split([at]) if 0 < at < len(self.batches) else (self,)
+
+    def split(self, places: Sequence[int]) -> tuple[Difference, ...]:
+        """A difference for the batches up to each of `places`, ascending indexes, and for those from the last on."""
+        bounds = [0, *places, len(self.batches)]
+        parts = [self.batches[low:high] for low, high in zip(bounds, bounds[1:], strict=False)]
+        ends = [*(int(part.starts[0]) for part in parts[1:]), self.end_offset]
+        starts = [self.start_offset, *ends]
+        return tuple(
+            replace(self, start_offset=start, end_offset=end, batches=part)
+            for start, end, part in zip(starts, ends, parts, strict=False)
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Alignment:
+    """The outcome for one follower."""
+
+    differences: tuple[Difference, ...] = ()
+    corrupt: tuple[CorruptPair, ...] = ()
+    ahead: Batches = NO_BATCHES
+    """Batches at or past the reference's end that its leadership does not contradict."""
+    own: Batches = NO_BATCHES
+    """The follower's batches of the chunks that were looked at, for counting what a truncation drops."""
+    reference: Batches = NO_BATCHES
+
+
+def align(
+    reference: ReplicaFacts,
+    follower: ReplicaFacts,
+    leader_epoch: int | None,
+    theirs: Batches,
+    own: Batches,
+    lineage: Lineage = _NO_LINEAGE,
+) -> Alignment:
+    """Lay `follower` beside `reference`, given their batches of every chunk whose digests differ.
+
+    `leader_epoch` is the current one: a record past the reference's end that is older than it conflicts (F.0). `lineage`
+    is the reference's: where its cleaner left nothing, it tells the epoch.
+    """
+    floor = shared_start(reference, follower)
+    compacted = reference.compacted or follower.compacted
+    unmatched, foreign = unmatched_batches(own, theirs, floor, compacted)
+    blind, unmatched, foreign = changed_headers(reference, follower, unmatched, foreign)
+    corrupt = [*blind, *changed_magic(reference, follower, own, theirs)]
+    if not unmatched and not foreign:
+        return Alignment((), tuple(corrupt), NO_BATCHES, own, theirs)
+    alone = _alone(reference, unmatched, theirs)
+    starts = np.maximum(unmatched.starts, floor)
+    past = alone & (starts >= reference.log_end_offset)
+    old = past & (unmatched.epochs >= 0) & (unmatched.epochs < (-1 if leader_epoch is None else leader_epoch))
+    lacking = alone & ~past & (not reference.compacted)
+    conflicts, their_epochs, again = epoch_conflicts(unmatched, theirs)
+    #: By the index of their first batch.
+    found = dict(_stretches("epoch", unmatched, conflicts, floor, their_epochs, again))
+    found.update(_stretches("epoch", unmatched, old, floor))
+    found.update(_stretches("hole_there", unmatched, lacking, floor))
+    rest = ~(conflicts | past | lacking)
+    for at, batch in zip(rest.nonzero()[0].tolist(), unmatched.where(rest), strict=True):
+        others = theirs.overlapping(batch.base_offset, batch.end_offset)
+        pair = damaged_pair(reference, follower, batch, others)
+        if pair is not None:
+            corrupt.append(pair)
+            continue
+        if not batch.crc_valid:
+            continue
+        readable = [other for other in others if other.crc_valid]
+        start, one = max(batch.base_offset, floor), Batches.of((batch,))
+        if readable:
+            kind = _conflict_kind(batch, readable, compacted)
+            if kind:
+                leader = readable[0]
+                same = kind == "epoch" and any(_is_same_content(batch, other) for other in readable)
+                found[at] = Difference(
+                    kind, start, batch.end_offset, leader.epoch, batch.epoch, one, written_again=same
+                )
+        elif others or reference.cannot_read(batch.base_offset, batch.end_offset):
+            continue
+        elif _is_cleaned_away(reference, batch, start):
+            had = _foreign_epoch(reference, lineage, batch, start, theirs)
+            if had is not None:
+                found[at] = Difference("epoch", start, batch.end_offset, had, batch.epoch, one)
+        else:
+            found[at] = Difference("hole_there", start, batch.end_offset, None, batch.epoch, one)
+    differences = [*(found[at] for at in sorted(found)), *_holes(follower, foreign, own, floor)]
+    differences.sort(key=lambda item: (item.start_offset, item.end_offset))
+    return Alignment(tuple(differences), tuple(corrupt), unmatched.where(past & ~old), own, theirs)
+
+
+def unmatched_batches(own: Batches, theirs: Batches, floor: int, compacted: bool) -> tuple[Batches, Batches]:
+    """Batches above `floor` that the other side does not have: the follower's, the reference's.
+
+    The same batch is one of the same bytes; where `compacted`, one of the same range and leader epoch, since each
+    replica's cleaner writes its own bytes.
+    """
+
+    def identity(batches: Batches) -> list[np.ndarray]:
+        if compacted:
+            return [*batches.columns("last_offset", "crc_valid"), batches.epochs]
+        return batches.columns(*_IDENTITY)
+
+    mine, their = identity(own), identity(theirs)
+    return (
+        own.where((own.ends > floor) & (find_rows(mine, their) < 0)),
+        theirs.where((theirs.ends > floor) & (find_rows(their, mine) < 0)),
+    )
+
+
+def _conflict_kind(batch: Batch, others: list[Batch], compacted: bool) -> DifferenceKind | None:
+    """epoch, content or format; None where a comparison by batch headers sees no contradiction."""
+    if any(other.epoch != batch.epoch for other in others if other.epoch is not None and batch.epoch is not None):
+        return "epoch"
+    if any(
+        (other.epoch is None) != (batch.epoch is None) or (batch.epoch is None and other.magic != batch.magic)
+        for other in others
+    ):
+        # Records were converted between formats, or the cleaner rewrote them: only decoding can tell.
+        return None if compacted else "format"
+    if compacted:
+        legacy = batch.magic < 2 or batch.epoch is None or any(other.epoch is None for other in others)
+        return None if legacy else "content"
+    return "content"
+
+
+def _is_same_content(batch: Batch, other: Batch) -> bool:
+    """Whether two batches differ in nothing but their epoch, which their checksums do not cover."""
+    return all(getattr(batch, name) == getattr(other, name) for name in ("base_offset", *_CONTENT))
+
+
+def _alone(facts: ReplicaFacts, batches: Batches, others: Batches) -> np.ndarray:
+    """Mask of the readable `batches` at whose offsets `facts`, which has `others`, has nothing, and is not unreadable."""
+    low, high = others.overlaps(batches.starts, batches.ends)
+    alone = batches.rows["crc_valid"] & (low >= high)
+    for stretch in (*facts.unreadable, *facts.missing):
+        alone &= (batches.ends <= stretch.start_offset) | (batches.starts >= stretch.end_offset)
+    return alone
+
+
+def epoch_conflicts(batches: Batches, others: Batches) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Mask of the `batches` in whose place the other log has nothing but sound ones of one other epoch; that epoch; and a mask
+    of those that are there as they are here, except for the epoch."""
+    low, high = others.overlaps(batches.starts, batches.ends)
+    is_plain = others.rows["crc_valid"] & (others.epochs >= 0)
+    # How many there were up to each of the others that tell nothing, and that are of another epoch than the one before, or
+    # overlap it: without these all between the two bounds are in a batch's place.
+    odd = np.concatenate(([0], np.cumsum(~is_plain)))
+    changes = (others.epochs[1:] != others.epochs[:-1]) | (others.starts[1:] < others.reach[:-1])
+    breaks = np.concatenate(([0, 0], np.cumsum(changes)))
+    conflicts = batches.rows["crc_valid"] & (batches.epochs >= 0) & (low < high)
+    low, high = low[conflicts], high[conflicts]
+    epochs = np.full(len(batches), -1)
+    epochs[conflicts] = others.epochs[low]
+    conflicts[conflicts] = (odd[high] == odd[low]) & (breaks[high] == breaks[low + 1])
+    conflicts &= epochs != batches.epochs
+    return conflicts, epochs, find_rows(batches.columns(*_CONTENT), others.columns(*_CONTENT)) >= 0
+
+
+def _stretches(
+    kind: DifferenceKind,
+    batches: Batches,
+    chosen: np.ndarray,
+    floor: int,
+    their_epochs: np.ndarray | None = None,
+    again: np.ndarray | None = None,
+) -> Iterator[tuple[int, Difference]]:
+    """Differences of the `chosen` ones of `batches`, with the index of their first one: equal ones that follow each other are one."""
+    if not chosen.any():
+        return
+    starts, ends, own = np.maximum(batches.starts, floor), batches.ends, batches.epochs
+    theirs = np.full(len(batches), -1) if their_epochs is None else their_epochs
+    again = np.zeros(len(batches), bool) if again is None else again
+    # What overlaps another one stands for itself.
+    single = np.zeros(len(batches), bool)
+    single[1:] |= batches.starts[1:] < batches.reach[:-1]
+    single[:-1] |= batches.starts[1:] < ends[:-1]
+    together = np.where(single, np.arange(len(batches)), -1)
+    for low, high in batches.stretches(chosen, own, theirs, again, together):
+        part = batches[low : high + 1]
+        epochs = or_none(theirs[low]), or_none(own[low])
+        yield low, Difference(kind, int(starts[low]), int(ends[high]), *epochs, part, written_again=bool(again[low]))
+
+
+def _holes(follower: ReplicaFacts, foreign: Batches, own: Batches, floor: int) -> Iterator[Difference]:
+    """Batches of the reference, strictly inside the follower's range, where the follower has nothing at all."""
+    absent = _alone(follower, foreign, own) & (foreign.ends <= follower.log_end_offset)
+    for batch in foreign.where(absent):
+        start = max(batch.base_offset, floor)
+        if not _is_cleaned_away(follower, batch, start):
+            yield Difference("hole_here", start, batch.end_offset, batch.epoch, None, NO_BATCHES)
+
+
+def _is_cleaned_away(facts: ReplicaFacts, batch: Batch, start: int) -> bool:
+    """Whether compaction may be why `facts` has nothing of the other side's `batch` from `start` on."""
+    return facts.compacted and (batch.record_count == 0 or facts.may_be_cleaned(start, batch.end_offset))
+
+
+def _foreign_epoch(facts: ReplicaFacts, lineage: Lineage, batch: Batch, start: int, batches: Batches) -> int | None:
+    """The epoch that `facts` was in at `start`, where that is certainly not the one of the other side's `batch` of records.
+
+    Then its cleaner removed another record there, and this one was never on that log. `batches` are those of `facts`. They
+    tell of a later epoch from its first batch on, but of an earlier one only below a batch of it or of one between: an
+    epoch began before where the cleaner left its first batch. The epoch file of a replica that fetched a log that was
+    cleaned already says no more than the batches.
+    """
+    epochs = [epoch for epoch, _ in facts.epoch_starts]
+    if batch.epoch is None or not batch.record_count or epochs != sorted(epochs):
+        return None
+    epoch = lineage.epoch_for_offset(start)
+    if epoch is None or epoch == batch.epoch:
+        return None
+    return epoch if epoch > batch.epoch or _is_followed_by(batch, batches, batch.epoch) else None
+
+
+def _is_followed_by(batch: Batch, batches: Batches, below: int) -> bool:
+    """Whether a batch of an epoch below `below` comes after `batch`."""
+    epochs = batches.epochs[batches.starts >= batch.end_offset]
+    return bool(((epochs >= 0) & (epochs < below)).any())
+
+
+def conflicting_ranges(differences: Iterable[Difference]) -> tuple[OffsetRange, ...]:
+    """Contiguous stretches of conflicting records (not holes), touching ones joined: what a checkpoint proves by (F.0)."""
+    stretches: list[OffsetRange] = []
+    for item in differences:
+        if not item.conflicting:
+            continue
+        if stretches and item.start_offset <= stretches[-1].end_offset:
+            last = stretches.pop()
+            stretches.append(OffsetRange(last.start_offset, max(last.end_offset, item.end_offset)))
+        else:
+            stretches.append(OffsetRange(item.start_offset, item.end_offset))
+    return tuple(stretches)

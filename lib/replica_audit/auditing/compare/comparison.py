@@ -1,0 +1,173 @@
+"""One follower against the reference: differences, runs, replays of all four protocols, and what each would drop."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import groupby
+from typing import TYPE_CHECKING
+
+from replica_audit.auditing.compare.aligned_pair import AlignedPair
+from replica_audit.auditing.compare.alignment import Alignment, Difference, conflicting_ranges
+from replica_audit.auditing.compare.compacted import Compaction
+from replica_audit.auditing.compare.divergence_cause import Tail
+from replica_audit.auditing.compare.divergent_ranges import DivergentRange, runs_of
+from replica_audit.auditing.compare.record_comparison import RecordProblem
+from replica_audit.auditing.compare.replays import file_replay, first_dropped, replay_all
+from replica_audit.auditing.compare.tallies import Tally, tally_batches, tally_from
+from replica_audit.auditing.replicas.offset_ranges import shared_end, shared_start
+from replica_audit.model import OffsetRange
+from replica_audit.protocol.truncation import Replay
+from replica_audit.segments.batch_rows import find_rows
+
+if TYPE_CHECKING:
+    from replica_audit.auditing.replicas.reference import Reference
+    from replica_audit.auditing.replicas.replica_facts import ReplicaFacts
+    from replica_audit.batch_header import Batch
+    from replica_audit.segments.batch_rows import Batches
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """All that is concluded of one follower beside the reference."""
+
+    follower: ReplicaFacts
+    alignment: Alignment
+    replays: Mapping[str, Replay]
+    file_replay: Replay | None
+    """The chosen protocol with the lineages of the files; None when one of the two has no usable file."""
+    drops: Mapping[str, Tally]
+    committed_drops: Mapping[str, int]
+    runs: tuple[DivergentRange, ...]
+    stretches: tuple[OffsetRange, ...]
+    """Conflicting ranges, touching runs joined."""
+    common_prefix_end: int | None
+    lag: Tally
+    """What the reference has above the follower's end."""
+    compaction: Compaction | None = None
+    """Of a compacted pair whose batches differ, where their records could be read."""
+    problems: tuple[RecordProblem, ...] = ()
+    """Batches whose records were wanted and could not be had."""
+    never_committed: Tail | None = None
+    """Of what it has past the reference's end, that which was never committed; None: all may have been."""
+    undecided: Tail | None = None
+    """Of it, that of which no file tells whether it was committed."""
+    unproven_below_start: OffsetRange | None = None
+    """Of what it has below the reference's log start, that which nothing proves committed: it may be of another history."""
+    doubt: str | None = None
+    """What else would explain that the two differ, so that nothing of it is proven; None: nothing would."""
+
+    def problems_by_broker(self, *, lost: bool) -> list[list[RecordProblem]]:
+        """Problems with records that could not be read (`lost`) or decoded, of one broker each."""
+        of_kind = sorted((one for one in self.problems if one.lost == lost), key=lambda one: one.broker_id)
+        return [list(of_broker) for _, of_broker in groupby(of_kind, key=lambda one: one.broker_id)]
+
+    @property
+    def ahead(self) -> Batches:
+        """What it has past the reference's end, and the reference may have lost: not what was never committed."""
+        ahead, tail = self.alignment.ahead, self.never_committed
+        return ahead if tail is None else ahead.where(ahead.starts < tail.start_offset)
+
+    @property
+    def is_undecided(self) -> bool:
+        """Whether none of `ahead` is known to have been committed: it may be lost, and may not."""
+        tail = self.undecided
+        return tail is not None and bool((self.ahead.starts >= tail.start_offset).all())
+
+    def differs_between(self, start: int, end: int, names: Sequence[str]) -> bool:
+        """Whether the two have other batches in [start, end), by their base offsets and the fields `names`."""
+        own, theirs = (
+            batches.where((batches.ends > start) & (batches.starts < end)).columns(*names)
+            for batches in (self.alignment.own, self.alignment.reference)
+        )
+        return bool((find_rows(own, theirs) < 0).any() or (find_rows(theirs, own) < 0).any())
+
+    def split_by(self, offset: int) -> Batch | None:
+        """The follower's batch that a cut at `offset` goes through, and drops whole."""
+        own = self.alignment.own
+        return own.first((own.starts < offset) & (own.ends > offset))
+
+    @property
+    def conflicts(self) -> bool:
+        return bool(self.stretches)
+
+    def diverging_suffix(self, reference_end: int) -> OffsetRange | None:
+        """The conflicting stretch that holds the follower's last record at or below the reference's end, if one does."""
+        last = min(self.follower.log_end_offset, reference_end) - 1
+        return next((part for part in self.stretches if part.start_offset <= last < part.end_offset), None)
+
+
+def compare(
+    reference: Reference, follower: ReplicaFacts, protocol: str, pair: AlignedPair, tiered: bool = False
+) -> Comparison:
+    """What follows from a follower laid beside the reference.
+
+    The high watermark is known only once all followers are compared; `with_high_watermark` adds what depends on it.
+    """
+    replays = replay_all(reference, follower, tiered)
+    leader, alignment = reference.facts, pair.alignment
+    stretches = conflicting_ranges(alignment.differences)
+    if not follower.knows_high_watermark:
+        # Nothing is known of where it would be cut by its high watermark; nothing must be dropped for that.
+        replays = replay_all(reference, follower, tiered, _first_difference(leader, follower, alignment.differences))
+    cut = replays[protocol].kept_to
+    runs = runs_of(alignment.differences, stretches, cut, follower)
+    firsts = {name: first_dropped(follower, outcome) for name, outcome in replays.items()}
+    dropped = {first: tally_from(follower, first, alignment.own, pair.loaded) for first in set(firsts.values())}
+    overlap = bool(runs) or shared_end(leader, follower) >= shared_start(leader, follower)
+    shorter = shared_end(leader, follower)
+    return Comparison(
+        follower=follower,
+        alignment=alignment,
+        replays=replays,
+        file_replay=file_replay(reference, follower, protocol),
+        drops={name: dropped[first] for name, first in firsts.items()},
+        committed_drops={},
+        runs=runs,
+        stretches=stretches,
+        common_prefix_end=(runs[0].start_offset if runs else shorter) if overlap else None,
+        lag=tally_from(leader, follower.log_end_offset, alignment.reference, pair.loaded)
+        if leader.log_end_offset > follower.log_end_offset
+        else Tally(),
+        compaction=pair.compaction,
+        problems=pair.problems,
+    )
+
+
+def _first_difference(leader: ReplicaFacts, follower: ReplicaFacts, differences: Sequence[Difference]) -> int:
+    starts = [item.start_offset for item in differences if item.kind not in ("format", "batching")]
+    shorter = shared_end(leader, follower)
+    return min(max(min(starts, default=shorter), follower.log_start_offset), follower.log_end_offset)
+
+
+def with_high_watermark(comparison: Comparison, hw_lower: int) -> Comparison:
+    """The same with `committed_drops`: dropped records that are proven committed, under each protocol.
+
+    Proven by the follower's own checkpoint in a conflicting run, else by `hw_lower` on the common prefix.
+    """
+    counts = {}
+    prefix, follower = comparison.common_prefix_end, comparison.follower
+    for name, outcome in comparison.replays.items():
+        # A batch that the cut goes through is dropped whole.
+        split = comparison.split_by(outcome.kept_to)
+        cut = max(outcome.kept_to if split is None else split.base_offset, follower.log_start_offset)
+        lost = sum(
+            run.batches.records_between(max(committed[0], cut), committed[1])
+            for run in comparison.runs
+            if (committed := run.committed_range) is not None
+        )
+        shared = (
+            0 if prefix is None else _shared_records(comparison, comparison.drops[name], cut, min(prefix, hw_lower))
+        )
+        counts[name] = min(lost + shared, comparison.drops[name].record_count)
+    return replace(comparison, committed_drops=counts)
+
+
+def _shared_records(comparison: Comparison, dropped: Tally, start: int, end: int) -> int:
+    """Records that the follower drops in [start, end) of the common prefix: no more than offsets, nor than all that it
+    drops less those of its runs and past the reference's end.
+    """
+    ahead = comparison.alignment.ahead
+    others = tally_batches(ahead.where(ahead.ends > start)).record_count
+    others += sum(run.tally.record_count for run in comparison.runs if run.end_offset > start)
+    return max(0, min(end - start, dropped.record_count - others))

@@ -1,0 +1,157 @@
+"""Ranges of offsets that differ in one way, and what proves that their records were committed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from replica_audit.auditing.compare.tallies import tally_batches
+from replica_audit.literals import DifferenceKind, ProofKind
+from replica_audit.segments.batch_rows import Batches
+
+if TYPE_CHECKING:
+    from replica_audit.auditing.compare.alignment import Difference
+    from replica_audit.auditing.compare.divergence_cause import Cause
+    from replica_audit.auditing.compare.tallies import Tally
+    from replica_audit.auditing.replicas.replica_facts import ReplicaFacts
+    from replica_audit.model import OffsetRange
+
+
+#: Kinds of differences that are other records at the same offsets.
+CONFLICTS = ("epoch", "content")
+
+
+@dataclass(frozen=True, slots=True)
+class CommitProof:
+    """What shows that records were committed."""
+
+    kind: ProofKind
+    """checkpoint: a high watermark; lost_tail: one past the end of the log that had it; sole_isr: their leader was alone in
+    the ISR."""
+    broker_id: int
+    """Whose checkpoint, or which leader."""
+    text: str
+    """A clause such as "its own high watermark reached 100"."""
+    value: str
+    path: str | None = None
+    evidence: tuple[str, ...] = ()
+    """Sentences with what it rests on, where that is more than one value."""
+
+
+@dataclass(frozen=True, slots=True)
+class DivergentRange:
+    """A maximal range of offsets that differ in one way, with one leader epoch on either side."""
+
+    start_offset: int
+    end_offset: int
+    leader_epoch: int | None
+    replica_epoch: int | None
+    tally: Tally
+    committed_end: int | None
+    """Offsets below this one were proven committed; None where nothing is proven."""
+    committed_records: int
+    kind: DifferenceKind
+    """Of its differences: epoch, content, hole_here, hole_there or format."""
+    survives: bool
+    """It begins below the offset that the follower keeps under the chosen protocol."""
+    compacted: bool
+    """The follower's log is, or was once."""
+    batches: Batches
+    """The follower's, without `written_again`; none where it has nothing."""
+    written_again: Batches
+    """Those that the reference has, too, in its own epoch: no record of them is lost."""
+    cause: Cause | None = None
+    """None without a history of leadership, and where the run is not a conflict."""
+    proof: CommitProof | None = None
+    """Of `committed_end`."""
+    likely: CommitProof | None = None
+    """What makes it likely that all of it was committed, and does not prove it."""
+
+    @property
+    def committed_range(self) -> tuple[int, int] | None:
+        """[start, end) of what was proven committed of it; None where nothing is proven."""
+        return None if self.committed_end is None else (self.start_offset, min(self.end_offset, self.committed_end))
+
+    @property
+    def data_records(self) -> int:
+        """Its records without those that end transactions, which no producer waits for."""
+        return self.batches.records_between(self.start_offset, self.end_offset)
+
+    @property
+    def conflicting(self) -> bool:
+        return self.kind in CONFLICTS
+
+    @property
+    def is_written_again(self) -> bool:
+        """Whether the reference has all of it in its own epoch."""
+        return bool(self.written_again) and not self.batches
+
+    def lacks_below(self, offset: int) -> bool:
+        """Whether the reference lacks a batch of it that begins below `offset`."""
+        return bool((self.batches.starts < offset).any())
+
+
+def runs_of(
+    differences: tuple[Difference, ...], stretches: tuple[OffsetRange, ...], cut: int, follower: ReplicaFacts
+) -> tuple[DivergentRange, ...]:
+    """Runs of a follower's `differences`, in order.
+
+    `cut` is the offset up to which it keeps its log, `stretches` are the conflicting ranges.
+    """
+    groups: list[list[Difference]] = []
+    for item in (part for one in differences for part in one.parted(cut)):
+        if item.kind in ("format", "batching"):
+            continue
+        last = groups[-1][-1] if groups else None
+        if (
+            last is not None
+            and item.start_offset <= last.end_offset
+            and (item.kind, item.leader_epoch, item.replica_epoch) == (last.kind, last.leader_epoch, last.replica_epoch)
+            and (item.start_offset >= cut) == (last.start_offset >= cut)
+        ):
+            groups[-1].append(item)
+        else:
+            groups.append([item])
+    return tuple(_run(group, stretches, cut, follower) for group in groups)
+
+
+def _run(
+    group: list[Difference], stretches: tuple[OffsetRange, ...], cut: int, follower: ReplicaFacts
+) -> DivergentRange:
+    first = group[0]
+    start, end = first.start_offset, max(item.end_offset for item in group)
+    batches = Batches.joined([item.batches for item in group])
+    lacking, again = (
+        Batches.joined([item.batches for item in group if item.written_again is same]).once() for same in (False, True)
+    )
+    committed_end = None
+    if first.conflicting:
+        stretch = next(part for part in stretches if part.start_offset <= start < part.end_offset)
+        checkpoint = follower.directory.high_watermark_checkpoint
+        end_here = min(stretch.end_offset, follower.log_end_offset)
+        if checkpoint is not None and start < checkpoint <= end_here and (lacking.starts < checkpoint).any():
+            committed_end = checkpoint
+    return DivergentRange(
+        start_offset=start,
+        end_offset=end,
+        leader_epoch=first.leader_epoch,
+        replica_epoch=first.replica_epoch,
+        tally=replace(tally_batches(batches), record_count=batches.records_between(start, end))
+        if any(item.compared for item in group)
+        else tally_batches(batches),
+        committed_end=committed_end,
+        committed_records=0 if committed_end is None else lacking.records_between(start, committed_end),
+        kind=first.kind,
+        survives=start < cut,
+        compacted=follower.compacted,
+        batches=lacking,
+        written_again=again,
+        proof=None if committed_end is None else _own_checkpoint(follower, committed_end),
+    )
+
+
+def _own_checkpoint(follower: ReplicaFacts, checkpoint: int) -> CommitProof:
+    text = f"its own high watermark reached {checkpoint}"
+    return CommitProof(
+        "checkpoint", follower.broker_id, text, str(checkpoint), follower.directory.high_watermark_file.path
+    )

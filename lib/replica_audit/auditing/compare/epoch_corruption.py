@@ -1,0 +1,249 @@
+"""Leader epochs that were changed on a disk: the same batch in another epoch on another replica, which nobody else knows.
+
+A batch's leader epoch is outside its checksum (F.2, LOG-CRC-BLIND). Equal bytes in two epochs are also what a producer
+leaves that retries after a fail-over; but then an election began the epoch, and epoch files or the metadata log know it.
+Such a batch is taken for what it was: lineages, comparisons and replays go by the other replica's epoch.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, get_args
+
+from replica_audit.auditing.replicas.written_epochs import CorruptEpoch
+from replica_audit.literals import Confidence
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from replica_audit.auditing.replicas.replica_facts import ReplicaFacts
+    from replica_audit.model import Leadership
+
+_RANKS: tuple[Confidence, ...] = get_args(Confidence)[::-1]
+
+
+@dataclass(frozen=True, slots=True)
+class _Stretch:
+    """Offsets [start, end) that one replica has in epoch `own` and another in epoch `other`."""
+
+    start_offset: int
+    end_offset: int
+    own: int
+    other: int
+    goes_on: bool
+    """The replica has more of this epoch after them, where the other has ended."""
+    is_contradicted: bool
+    """Its epoch is above that of what follows on the replica, or below that of what comes before."""
+
+
+def doubtful_epochs(
+    copies: Sequence[ReplicaFacts], leadership: Leadership | None, at_rest: bool = False
+) -> list[CorruptEpoch]:
+    """Stretches whose epoch may have been changed, by lineages and epoch files alone; `confirm_rot` looks at batches.
+
+    `at_rest`: all copies are of one moment, so that no file was copied before its log's last batches were written.
+    """
+    found: dict[tuple, CorruptEpoch] = {}
+    for facts in copies:
+        for other in copies:
+            for part in _differing(facts, other) if other is not facts else ():
+                confidence = _confidence(facts, other, part, copies, leadership, at_rest)
+                if confidence is not None:
+                    found[facts.key, other.key, part.start_offset] = CorruptEpoch(
+                        facts.key,
+                        part.start_offset,
+                        part.end_offset,
+                        part.own,
+                        part.other,
+                        other.key,
+                        confidence,
+                        _start_in_file(facts, part.own) == part.start_offset,
+                        any(_has(one, part.own, part.start_offset) for one in copies if one is not facts),
+                    )
+    # Only one side can be corrupt: keep the more confident suspicion; on a tie drop both.
+    return [
+        one
+        for (key, other, start), one in found.items()
+        if (key_back := (other, key, start)) not in found
+        or _RANKS.index(found[key_back].confidence) < _RANKS.index(one.confidence)
+    ]
+
+
+def confirm_rot(
+    doubts: Iterable[CorruptEpoch], rows: Mapping[tuple[int, str], np.ndarray]
+) -> dict[tuple[int, str], tuple[CorruptEpoch, ...]]:
+    """Of `doubts` those all of whose batches the other replica has, in another epoch, by copy.
+
+    `rows` are batches (`BATCH_DTYPE`) of chunks whose digests differ.
+    """
+    confirmed: dict[tuple[int, str], dict[tuple, CorruptEpoch]] = {}
+    for one in doubts:
+        own, other = rows[one.key], rows[one.good_key]
+        own = own[_within(own, one) & (own["leader_epoch"] == one.leader_epoch)]
+        other = other[_within(other, one) & (other["leader_epoch"] == one.true_epoch)]
+        held = set(_contents(other))
+        if one.in_file and one.confidence == "suspect" and len(own) > 1:
+            # One header may have changed; a row of them is more likely what an election left.
+            continue
+        if one.is_contested and not _is_foreign(own, one, rows):
+            continue
+        if len(own) and all(content in held for content in _contents(own)):
+            confirmed.setdefault(one.key, {}).setdefault((one.start_offset, one.end_offset), one)
+    return {key: tuple(parts[place] for place in sorted(parts)) for key, parts in confirmed.items()}
+
+
+def _is_foreign(own: np.ndarray, one: CorruptEpoch, rows: Mapping[tuple[int, str], np.ndarray]) -> bool:
+    """Whether what others have there in the epoch of `own` are other batches: an epoch has one leader, and one log."""
+    contents, found = set(_contents(own)), False
+    for key in rows.keys() - {one.key}:
+        theirs = rows[key]
+        overlaps = (theirs["last_offset"] >= one.start_offset) & (theirs["base_offset"] < one.end_offset)
+        held = set(_contents(theirs[overlaps & (theirs["leader_epoch"] == one.leader_epoch)]))
+        if contents & held:
+            return False
+        found |= bool(held)
+    return found
+
+
+def restore_epochs(rows: np.ndarray, rot: Collection[CorruptEpoch]) -> np.ndarray:
+    """`rows` (`BATCH_DTYPE`) with the epochs that the changed batches were written in; themselves where none was changed."""
+    rows = rows.copy() if rot else rows
+    for one in rot:
+        rows["leader_epoch"][_within(rows, one) & (rows["leader_epoch"] == one.leader_epoch)] = one.true_epoch
+    return rows
+
+
+def _within(rows: np.ndarray, one: CorruptEpoch) -> np.ndarray:
+    return (rows["base_offset"] >= one.start_offset) & (rows["base_offset"] < one.end_offset)
+
+
+def _contents(rows: np.ndarray) -> Iterator[tuple]:
+    sound = rows["crc_valid"]
+    return zip(*(rows[name].tolist() for name in ("base_offset", "last_offset", "crc", "size")), sound.tolist())
+
+
+def _stretches(facts: ReplicaFacts) -> list[tuple[int, int, int]]:
+    """(start, end, epoch) of the replica's batches above its log start, neighbours of one epoch joined."""
+    starts = facts.epoch_starts
+    ends = [start for _, start in starts[1:]] + [facts.found_end_offset] * bool(starts)
+    floor = facts.local_start_offset
+    return [(max(start, floor), end, epoch) for (epoch, start), end in zip(starts, ends, strict=True) if end > floor]
+
+
+def _split_by_file(facts: ReplicaFacts) -> Iterator[tuple[int, int, int]]:
+    """`_stretches`, split where the replica's own file begins an epoch: a batch changed to its neighbour's is not one with it."""
+    starts = sorted(start for _, start in facts.directory.checkpoint_epochs or ())
+    for start, end, epoch in _stretches(facts):
+        places = [start, *starts[bisect_right(starts, start) : bisect_left(starts, end)], end]
+        yield from ((low, high, epoch) for low, high in zip(places, places[1:]))
+
+
+def _differing(facts: ReplicaFacts, other: ReplicaFacts) -> Iterator[_Stretch]:
+    """Where both have batches in two epochs; stretches of batches that go back in offset are left alone."""
+    own, theirs = list(_split_by_file(facts)), _stretches(other)
+    at = 0
+    for index, (start, end, epoch) in enumerate(own):
+        falls = index + 1 < len(own) and 0 <= own[index + 1][2] < epoch
+        while at > 0 and at < len(theirs) and theirs[at][0] > start:
+            at -= 1
+        while at < len(theirs) and theirs[at][1] <= start:
+            at += 1
+        for number in range(at, len(theirs)):
+            low, high, their_epoch = theirs[number]
+            if low >= end:
+                break
+            first, last = max(start, low), min(end, high)
+            if first < last and their_epoch != epoch and their_epoch >= 0 and not _is_bare(facts, first, last):
+                rises = index > 0 and own[index - 1][2] > epoch
+                goes_on = end > last and last == theirs[-1][1]
+                yield _Stretch(first, last, epoch, their_epoch, goes_on, falls or rises)
+
+
+def _is_bare(facts: ReplicaFacts, start: int, end: int) -> bool:
+    """Whether the replica has no batch in [start, end): its stretches are known by where the next begins."""
+    return any(part.start_offset <= start and end <= part.end_offset for part in (*facts.gaps, *facts.missing))
+
+
+def _confidence(
+    facts: ReplicaFacts,
+    other: ReplicaFacts,
+    part: _Stretch,
+    copies: Sequence[ReplicaFacts],
+    leadership: Leadership | None,
+    at_rest: bool,
+) -> Confidence | None:
+    """How sure it is that `facts`, not `other`, has the changed epoch; None where nothing says so."""
+    epoch, start = part.own, part.start_offset
+    others = [one for one in copies if one is not facts]
+    known = any(_says(one, epoch, start) or _has(one, epoch, start) for one in others)
+    own, theirs = _says(facts, epoch, start), _says(other, part.other, start)
+    led = _was_led(leadership, epoch)
+    if known and own is not False:
+        return None
+    if own is None:
+        if led is False:
+            return "proven" if theirs else "likely"
+        if led or not theirs or part.goes_on:
+            return None
+        return "proven" if part.is_contradicted else "suspect"
+    is_newest = all(epoch > one for one, _ in facts.directory.checkpoint_epochs or ())
+    if not own:
+        # The file may have been copied before the leader began this epoch and wrote on.
+        is_final = at_rest or facts.killed or facts.directory.clean_shutdown or part.is_contradicted
+        may_be_late = is_newest and not is_final and (part.goes_on or (led and not known))
+        begins_later = any((_start_in_file(one, epoch) or 0) >= part.end_offset for one in others)
+        if theirs is False or (may_be_late and not begins_later):
+            return None
+        return "proven" if theirs or part.is_contradicted or _says(facts, part.other, start) else "likely"
+    # Its own file knows the epoch: an election wrote that, or recovery found it in the changed batch.
+    if _start_in_file(facts, epoch) != start or part.goes_on or led:
+        return None
+    if any(_start_in_file(one, epoch) is not None for one in others):
+        return None
+    if led is False or part.is_contradicted:
+        return "proven"
+    if _start_in_file(facts, part.other) is None:
+        # Each side has an epoch that the other has not: two histories.
+        return None
+    return "suspect" if _is_settled(facts, other, leadership, start) else None
+
+
+def _says(facts: ReplicaFacts, epoch: int, offset: int) -> bool | None:
+    """Whether the replica's own epoch file gives `epoch` for `offset`; None without a usable file."""
+    written = facts.found_lineage
+    if not written:
+        return None
+    return written.epoch_for_offset(max(offset, facts.log_start_offset)) == epoch
+
+
+def _has(facts: ReplicaFacts, epoch: int, offset: int) -> bool:
+    return any(start <= offset < end and one == epoch for start, end, one in _stretches(facts))
+
+
+def _start_in_file(facts: ReplicaFacts, epoch: int) -> int | None:
+    return None if facts.found_lineage is None else facts.found_lineage.start_of(epoch)
+
+
+def _was_led(leadership: Leadership | None, epoch: int) -> bool | None:
+    """Whether somebody led in `epoch`, by the metadata log; None where it does not reach back so far, or is not here."""
+    if leadership is None:
+        return None
+    if not leadership.history:
+        return True if epoch == leadership.leader_epoch else None
+    if any(state.leader_epoch == epoch and state.leader_id is not None for state in leadership.history):
+        return True
+    return None if 0 <= epoch < min(state.leader_epoch for state in leadership.history) else False
+
+
+def _is_settled(facts: ReplicaFacts, other: ReplicaFacts, leadership: Leadership | None, start: int) -> bool:
+    """Whether what both have from `start` on was replicated as it is, so that no producer had to send it again.
+
+    Both are in sync: then neither has what the other's election replaced. Where that is not known, the other replica had
+    it committed in its epoch.
+    """
+    if leadership is None or leadership.source == "inferred" or leadership.isr is None:
+        checkpoint = other.directory.high_watermark_checkpoint
+        return checkpoint is not None and checkpoint > start
+    return {facts.broker_id, other.broker_id} <= set(leadership.isr)

@@ -1,0 +1,172 @@
+"""Records of two replicas laid side by side, read from the segments only where their batches differ.
+
+What is read is asked for batch by batch; of a record nothing but offsets, flags and keyed hashes is ever held.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from replica_audit.segments.records import RECORD_DTYPE
+from replica_audit.snapshot.record_reader import RecordRequest, RecordRows
+
+if TYPE_CHECKING:
+    from replica_audit.auditing.replicas.replica_facts import ReplicaFacts
+    from replica_audit.batch_header import Batch
+
+#: Reads the records of batches, with hashes of keys only theirs: `snapshot.record_reader.RecordReader`, or a test's own.
+RecordSource = Callable[..., RecordRows]
+
+#: Batches of both replicas are decoded together up to about this many bytes of file.
+_WINDOW_BYTES = 4 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """Batches of a stretch of offsets that no other batch reaches into, with their records by offset."""
+
+    own_batches: tuple[Batch, ...]
+    their_batches: tuple[Batch, ...]
+    own: np.ndarray
+    """The follower's records (`RECORD_DTYPE`)."""
+    theirs: np.ndarray
+    """The reference's."""
+    unread: tuple[tuple[int, int], ...]
+    """(first offset, end offset) of batches of either side whose records could not be read."""
+
+    def cannot_read(self, start_offset: int, end_offset: int) -> bool:
+        return any(start < end_offset and start_offset < end for start, end in self.unread)
+
+
+def record_requests(facts: ReplicaFacts, batches: Iterable[Batch]) -> dict[RecordRequest, Batch]:
+    """The request of each of `batches` whose checksum is right."""
+    bases = [segment.base_offset for segment in facts.segments]
+    requests = {}
+    for batch in batches:
+        if batch.crc_valid:
+            segment = facts.segments[max(0, bisect_right(bases, batch.base_offset) - 1)]
+            first = batch.base_offset if batch.magic >= 2 else batch.last_offset
+            requests[RecordRequest(segment.path, batch.position, batch.size, first, batch.crc)] = batch
+    return requests
+
+
+@dataclass(frozen=True, slots=True)
+class RecordProblem:
+    """A batch whose records were wanted and could not be had."""
+
+    broker_id: int
+    path: str
+    position: int
+    start_offset: int
+    end_offset: int
+    reason: str
+    lost: bool
+    """The file is gone or has changed, or the batch is too large to be expanded; else Kafka could not read its records."""
+
+
+class RecordComparison:
+    """The records of one pair of replicas as they are read, and what could not be."""
+
+    def __init__(self, read: RecordSource) -> None:
+        self._read = read
+        self.problems: list[RecordProblem] = []
+
+    def rows(
+        self, facts: ReplicaFacts, batches: Iterable[Batch], keys: np.ndarray | None = None
+    ) -> tuple[np.ndarray, list[tuple[int, int]]]:
+        """Records of `batches` (with `keys` only theirs), and the (first, end) offsets of those not to be had."""
+        requests = record_requests(facts, batches)
+        if not requests:
+            return np.empty(0, RECORD_DTYPE), []
+        outcome = self._read(requests, keys)
+        found = [(*one, True) for one in outcome.unread] + [(*one, False) for one in outcome.undecodable]
+        problems = [
+            RecordProblem(
+                facts.broker_id,
+                request.path,
+                request.position,
+                requests[request].base_offset,
+                requests[request].end_offset,
+                reason,
+                lost,
+            )
+            for request, reason, lost in found
+        ]
+        self.problems += problems
+        return outcome.rows, [(problem.start_offset, problem.end_offset) for problem in problems]
+
+    def windows(
+        self, reference: ReplicaFacts, follower: ReplicaFacts, own: Sequence[Batch], theirs: Sequence[Batch]
+    ) -> Iterator[Window]:
+        """The records of `own` and `theirs`, the follower's and the reference's batches, window by window."""
+        for own_part, their_part in _windows(own, theirs):
+            unread = [
+                (batch.base_offset, batch.end_offset) for batch in (*own_part, *their_part) if not batch.crc_valid
+            ]
+            mine, unread_mine = self.rows(follower, own_part)
+            their, unread_theirs = self.rows(reference, their_part)
+            yield Window(own_part, their_part, mine, their, (*unread, *unread_mine, *unread_theirs))
+
+
+def _windows(own: Sequence[Batch], theirs: Sequence[Batch]) -> Iterator[tuple[tuple[Batch, ...], tuple[Batch, ...]]]:
+    """Cut both sides at offsets that no batch of either reaches across, once enough bytes have come together."""
+    sides: tuple[list[Batch], list[Batch]] = ([], [])
+    size, end = 0, -1
+    for batch, side in sorted(
+        [(batch, 0) for batch in own] + [(batch, 1) for batch in theirs], key=lambda pair: pair[0].base_offset
+    ):
+        if size >= _WINDOW_BYTES and batch.base_offset >= end:
+            yield tuple(sides[0]), tuple(sides[1])
+            sides, size = ([], []), 0
+        sides[side].append(batch)
+        size += batch.size
+        end = max(end, batch.end_offset)
+    if size:
+        yield tuple(sides[0]), tuple(sides[1])
+
+
+def unequal_offsets(one: np.ndarray, other: np.ndarray) -> np.ndarray:
+    """Offsets that both hold and at which the records differ (F.4, record identity).
+
+    A leader epoch counts where both sides have one. What a format does not have is not compared: no timestamp in
+    magic 0, no headers and no producer in magic 0 and 1.
+    """
+    _, mine, their = np.intersect1d(one["offset"], other["offset"], return_indices=True)
+    one, other = one[mine], other[their]
+    new = (one["magic"] >= 2) & (other["magic"] >= 2)
+    timed = new | ((one["timestamp"] >= 0) & (other["timestamp"] >= 0))
+    in_epochs = (one["leader_epoch"] >= 0) & (other["leader_epoch"] >= 0)
+    differ = one["content"] != other["content"]
+    differ |= timed & (one["timestamp"] != other["timestamp"])
+    differ |= in_epochs & (one["leader_epoch"] != other["leader_epoch"])
+    for name in ("headers", "producer_id", "producer_epoch", "sequence", "transactional", "control", "marker"):
+        differ |= new & (one[name] != other[name])
+    return one["offset"][differ]
+
+
+def offsets_only_in(one: np.ndarray, other: np.ndarray) -> np.ndarray:
+    """Mask of the rows of `one` whose offsets `other` does not hold."""
+    return ~np.isin(one["offset"], other["offset"])
+
+
+def unequal_ranges(own: np.ndarray, theirs: np.ndarray, unequal: np.ndarray, batch: Batch) -> list[tuple[int, int]]:
+    """[start, end) of the records of a batch that differ, apart where one between them is equal.
+
+    `own` are records of the log that has the batch, `theirs` of the other, `unequal` the offsets at which they differ. The
+    last range reaches to the end of the batch where no equal record follows.
+    """
+    offsets = own["offset"][(own["offset"] >= batch.base_offset) & (own["offset"] <= batch.last_offset)]
+    differs = np.isin(offsets, unequal)
+    equal = np.flatnonzero(np.isin(offsets, theirs["offset"]) & ~differs)
+    found = []
+    for part in np.split(np.arange(len(offsets)), equal):
+        odd = part[differs[part]]
+        if len(odd):
+            is_last = part[-1] == len(offsets) - 1
+            found.append((int(offsets[odd[0]]), batch.end_offset if is_last else int(offsets[odd[-1]]) + 1))
+    return found

@@ -1,0 +1,167 @@
+"""Followers beside the reference's segments in remote storage: those of another history, and what is missing (T1, T2, T7).
+
+The reference's epoch file covers its whole log, the part in remote storage too (KIP-405).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from replica_audit.auditing.compare.alignment import Difference
+from replica_audit.auditing.compare.loss import RecordRange
+from replica_audit.model import CHUNK_OFFSETS, OffsetRange, RemoteSegment
+from replica_audit.segments.batch_rows import Batches
+from replica_audit.snapshot.remote_log_metadata import COPY_FINISHED, DELETE_STARTED
+
+if TYPE_CHECKING:
+    from replica_audit.auditing.replicas.replica_facts import ReplicaFacts
+    from replica_audit.protocol.lineage import Lineage
+
+
+def remote_range(reference: ReplicaFacts, follower: ReplicaFacts) -> tuple[int, int]:
+    """[start, end) of what the reference has in remote storage only and the follower in its files; empty where start >= end."""
+    return max(reference.log_start_offset, follower.local_start_offset), reference.local_start_offset
+
+
+def chunks_below(reference: ReplicaFacts, follower: ReplicaFacts, lineage: Lineage) -> set[int]:
+    """The follower's chunks with records there of another epoch than `lineage`, the reference's, has at their offsets."""
+    low, high = remote_range(reference, follower)
+    wanted = set()
+    for start, end, epoch in _stretches(follower, low, high):
+        if any(had != epoch for _, _, had in epoch_parts(lineage, start, end)):
+            wanted |= set(range(start // CHUNK_OFFSETS, (end - 1) // CHUNK_OFFSETS + 1))
+    return wanted & follower.chunks.keys()
+
+
+def differences_below(
+    reference: ReplicaFacts, follower: ReplicaFacts, lineage: Lineage, batches: Batches
+) -> Iterator[Difference]:
+    """The parts of the follower's `batches` there that are of another epoch than the reference's log has at their offsets."""
+    low, high = remote_range(reference, follower)
+    for batch in batches.where((batches.starts < high) & (batches.ends > low)):
+        start, end = max(batch.base_offset, low), min(batch.end_offset, high)
+        if start < end and batch.crc_valid and batch.epoch is not None:
+            for first, last, epoch in epoch_parts(lineage, start, end):
+                if epoch != batch.epoch:
+                    yield Difference("epoch", first, last, epoch, batch.epoch, Batches.of((batch,)))
+
+
+def _stretches(facts: ReplicaFacts, low: int, high: int) -> Iterator[tuple[int, int, int]]:
+    """(start, end, epoch) of a log's epochs within [low, high)."""
+    entries = [*facts.lineage, (-1, facts.log_end_offset)]
+    for (epoch, start), (_, end) in zip(entries, entries[1:], strict=False):
+        if max(start, low) < min(end, high):
+            yield max(start, low), min(end, high), epoch
+
+
+def epoch_parts(lineage: Lineage, start: int, end: int) -> Iterator[tuple[int, int, int]]:
+    """(start, end, epoch) of a lineage within [start, end), as far as it has an epoch there."""
+    if start >= end:
+        return
+    bounds = [start, *(first for _, first in lineage if start < first < end), end]
+    for first, last in zip(bounds, bounds[1:], strict=False):
+        epoch = lineage.epoch_for_offset(first)
+        if epoch is not None:
+            yield first, last, epoch
+
+
+#: Stands for remote storage where copies are told apart.
+REMOTE = (-1, "remote storage")
+
+
+@dataclass(frozen=True, slots=True)
+class RemoteOrphan:
+    """A stretch of records in remote storage that are of no part of a log: it has others there, or was cut before them."""
+
+    start_offset: int
+    end_offset: int
+    leader_epoch: int
+    segment_ids: tuple[str, ...]
+
+    @property
+    def piece(self) -> RecordRange:
+        """All of it proven committed: Kafka copies only what lies below the last stable offset."""
+        count = self.end_offset - self.start_offset
+        span = (self.start_offset, self.end_offset)
+        return RecordRange(REMOTE, (self.leader_epoch,), *span, count, self.end_offset, 0, exact=True)
+
+
+def find_orphans(facts: ReplicaFacts, lineage: Lineage, segments: Iterable[RemoteSegment]) -> tuple[RemoteOrphan, ...]:
+    """What copied `segments` have at or above the log start in an epoch that `lineage`, that of the log, rules out there.
+
+    An epoch later than all that the log knows is not ruled out: the log was copied before.
+    """
+    latest = -1 if lineage.latest_epoch is None else lineage.latest_epoch
+    found: list[RemoteOrphan] = []
+    for segment in sorted(segments, key=lambda one: (one.epochs, one.start_offset)):
+        if segment.state != COPY_FINISHED:
+            continue
+        for start, end, epoch in stretches(segment):
+            for first, last, had in epoch_parts(lineage, max(start, facts.log_start_offset), end):
+                if had == epoch or epoch > latest:
+                    continue
+                before = found[-1] if found else None
+                if before is not None and (before.leader_epoch, before.end_offset) == (epoch, first):
+                    found[-1] = RemoteOrphan(
+                        before.start_offset, last, epoch, (*before.segment_ids, segment.segment_id)
+                    )
+                else:
+                    found.append(RemoteOrphan(first, last, epoch, (segment.segment_id,)))
+    return tuple(sorted(found, key=lambda one: (one.start_offset, one.leader_epoch)))
+
+
+@dataclass(frozen=True, slots=True)
+class RemoteHoles:
+    """Offsets between a log's start and its local start that no copied segment of its own history has."""
+
+    gaps: tuple[OffsetRange, ...] = ()
+    """Before a segment that has later ones: Kafka copies in order, so these were copied once (T2)."""
+    uncopied: OffsetRange | None = None
+    """Up to the local start, though Kafka deletes local files only once they were copied (T7)."""
+
+    @property
+    def ranges(self) -> tuple[OffsetRange, ...]:
+        """All of them."""
+        return self.gaps if self.uncopied is None else (*self.gaps, self.uncopied)
+
+
+def find_holes(facts: ReplicaFacts, lineage: Lineage, segments: Sequence[RemoteSegment]) -> RemoteHoles:
+    """The holes of a log of which `segments` are those of its topic id.
+
+    What retention is deleting at the beginning does not count, whatever the log-start checkpoint says: it is written once a minute.
+    Nothing is known where `__remote_log_metadata` is not here from its beginning, or names no segment.
+    """
+    start, end = facts.log_start_offset, facts.local_start_offset
+    if not segments or not all(segment.is_whole for segment in segments):
+        return RemoteHoles()
+    parts = sorted(
+        (first, last, segment.state)
+        for segment in segments
+        if segment.state >= COPY_FINISHED
+        for low, high, epoch in stretches(segment)
+        for first, last, had in epoch_parts(lineage, max(low, start), min(high, end))
+        if had == epoch
+    )
+    gaps = []
+    reached, is_deleting = start, True
+    for first, last, state in parts:
+        if is_deleting and state >= DELETE_STARTED:
+            reached = max(reached, last)
+            continue
+        if state >= DELETE_STARTED:
+            continue
+        if first > reached:
+            gaps.append(OffsetRange(reached, first))
+        is_deleting = False
+        reached = max(reached, last)
+    return RemoteHoles(tuple(gaps), OffsetRange(reached, end) if reached < end else None)
+
+
+def stretches(segment: RemoteSegment) -> Iterator[tuple[int, int, int]]:
+    """(start, end, epoch) of the epochs within a segment."""
+    starts = [*(start for _, start in segment.epochs), segment.end_offset]
+    for (epoch, start), end in zip(segment.epochs, starts[1:], strict=True):
+        if max(start, segment.start_offset) < end:
+            yield max(start, segment.start_offset), end, epoch

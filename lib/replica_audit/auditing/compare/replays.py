@@ -1,0 +1,190 @@
+"""What truncation makes of a follower under each protocol, whoever leads: what it keeps, and which batches tell what it drops (B)."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+from replica_audit.auditing.compare.chunks import chunks_at
+from replica_audit.auditing.replicas.reference import Reference, log_epoch_as_leader
+from replica_audit.auditing.replicas.replica_facts import CopyKey, ReplicaFacts
+from replica_audit.model import PROTOCOLS
+from replica_audit.protocol.lineage import Lineage
+from replica_audit.protocol.truncation import Replay, ReplicaState, replay
+
+
+def replay_lineage(facts: ReplicaFacts, tiered: bool) -> Lineage:
+    """The lineage that truncation should go by: that of the batches.
+
+    Where batches may have vanished from below it (compaction, tiering) the file's is used instead, as long as no
+    batch contradicts it: an entry still tells where its epoch really began. Where no record can be read any more, the
+    file as the next start takes it is all there is.
+    """
+    written = facts.file_lineage
+    if facts.empty:
+        return written or facts.lineage
+    if not written or not (facts.compacted or tiered):
+        return facts.lineage
+    agrees = all(written.epoch_for_offset(start) == epoch for epoch, start in facts.lineage)
+    return written if agrees else facts.lineage
+
+
+def answering_lineage(facts: ReplicaFacts, tiered: bool) -> Lineage:
+    """The lineage that the reference answers with: `replay_lineage`, and what a running broker keeps of a purged log.
+
+    DeleteRecords up to the end leaves (latest epoch, log start) in its cache and file; only a restart drops it.
+    """
+    lineage = replay_lineage(facts, tiered)
+    entries = facts.directory.checkpoint_epochs
+    if facts.empty and not lineage and entries and entries[-1] == (facts.last_leader_epoch, facts.log_end_offset):
+        return Lineage(entries[-1:])
+    return lineage
+
+
+def follower_state(follower: ReplicaFacts, tiered: bool, high_watermark: int | None = None) -> ReplicaState:
+    """The follower as truncation begins; `high_watermark` stands for its own where that is not part of the input."""
+    return follower.following_state(replay_lineage(follower, tiered), high_watermark)
+
+
+def leader_state(reference: Reference, lineage: Lineage, protocol: str) -> ReplicaState:
+    """The reference as it answers with `lineage`, which kip-279 and fetch find completed with its own epoch (B.5)."""
+    return reference.facts.state(reference.complete(lineage) if protocol in ("kip-279", "fetch") else lineage)
+
+
+def replay_all(
+    reference: Reference, follower: ReplicaFacts, tiered: bool, high_watermark: int | None = None
+) -> dict[str, Replay]:
+    """Each protocol by name; `high_watermark` as in `follower_state`."""
+    own, lineage = follower_state(follower, tiered, high_watermark), answering_lineage(reference.facts, tiered)
+    return {name: replay_one(name, follower, own, leader_state(reference, lineage, name)) for name in PROTOCOLS}
+
+
+def replay_one(protocol: str, follower: ReplicaFacts, own: ReplicaState, leader: ReplicaState) -> Replay:
+    """What one protocol makes of the follower's state; the reason is `recovery` where only its own start cuts its log."""
+    return _recovered(follower, replay(protocol, own, leader))
+
+
+def _recovered(follower: ReplicaFacts, outcome: Replay) -> Replay:
+    """`outcome` with the reason `recovery` where the follower's own start cuts its log, and the protocol no more."""
+    cut_before = outcome.reason == "none" and outcome.truncate_to < follower.log_end_offset
+    return replace(outcome, reason="recovery") if cut_before else outcome
+
+
+def first_dropped(follower: ReplicaFacts, outcome: Replay) -> int:
+    """First offset of which a truncation drops something: what lies below the log start was deleted before."""
+    return max(outcome.kept_to, follower.log_start_offset)
+
+
+def file_replay(reference: Reference, follower: ReplicaFacts, protocol: str) -> Replay | None:
+    """The replay by what the epoch files say; None where one of them cannot be used."""
+    theirs, own = reference.facts.file_lineage, follower.file_lineage
+    if theirs is None or own is None:
+        return None
+    if reference.facts.empty:
+        theirs = answering_lineage(reference.facts, tiered=False)
+    return replay_one(protocol, follower, follower.following_state(own), leader_state(reference, theirs, protocol))
+
+
+def as_leader(reference: Reference, candidate: ReplicaFacts, replicas: Sequence[ReplicaFacts]) -> Reference:
+    """`candidate` elected in an epoch after all that are known; a broker that was killed has recovered its log before."""
+    epochs = [epoch for facts in replicas for epoch, _ in (*facts.lineage, *(facts.file_lineage or ()))]
+    latest = max([-1 if reference.leader_epoch is None else reference.leader_epoch, *epochs])
+    end = candidate.following_end_offset
+    if end != candidate.log_end_offset:
+        start = min(candidate.log_start_offset, end)
+        lineage = candidate.lineage.truncate_from_end(end)
+        candidate = replace(candidate, log_start_offset=start, log_end_offset=end, lineage=lineage)
+    epoch = latest + 1 if latest >= 0 else None
+    return Reference(
+        facts=candidate,
+        leader_id=candidate.broker_id,
+        leader_epoch=epoch,
+        log_epoch=log_epoch_as_leader(candidate, epoch),
+        source=reference.source,
+        isr=None,
+        elr=(),
+    )
+
+
+class CandidateCuts(NamedTuple):
+    """By candidate, where the log of each other copy is cut once it follows; of copies `beside`, if they did."""
+
+    as_found: Mapping[CopyKey, Mapping[CopyKey, int]]
+    recovered: Mapping[CopyKey, Mapping[CopyKey, int]]
+    """The same after a start that cuts the candidate's own log; of those only that may recover."""
+
+
+def cuts_of_candidates(
+    reference: Reference,
+    replicas: Sequence[ReplicaFacts],
+    protocol: str,
+    tiered: bool,
+    beside: Sequence[ReplicaFacts] = (),
+) -> CandidateCuts:
+    """The cuts under each of `replicas`.
+
+    Where nothing is known of a follower's own high watermark, nothing is dropped for it.
+    """
+    copies = (*replicas, *beside)
+    followers = {
+        facts.key: follower_state(facts, tiered, None if facts.knows_high_watermark else facts.log_end_offset)
+        for facts in copies
+    }
+
+    def cuts_under(candidate: ReplicaFacts) -> dict[CopyKey, int]:
+        elected = as_leader(reference, candidate, replicas)
+        leader = leader_state(elected, answering_lineage(elected.facts, tiered), protocol)
+        return {
+            facts.key: replay_one(protocol, facts, followers[facts.key], leader).kept_to
+            for facts in copies
+            if facts.key != candidate.key
+        }
+
+    return CandidateCuts(
+        {facts.key: cuts_under(facts) for facts in replicas},
+        {facts.key: cuts_under(facts.recovering) for facts in replicas if facts.may_recover},
+    )
+
+
+def chunks_of_candidates(
+    reference: Reference,
+    replicas: Sequence[ReplicaFacts],
+    cuts_of: Callable[[], CandidateCuts],
+) -> dict[CopyKey, set[int]]:
+    """Chunks whose batches the costs of all candidates want, by copy: those that replicas do not hold alike or the
+    reference does not have, and those that a cut, a log start or end, or a recorded high watermark goes through.
+
+    A chunk that only some hold, all of them as the reference does, is counted by its digest. `cuts_of` gives
+    `cuts_of_candidates`, and is asked only where logs differ.
+    """
+    wanted: dict[CopyKey, set[int]] = defaultdict(set)
+    holders: dict[int, list[ReplicaFacts]] = defaultdict(list)
+    for facts in replicas:
+        for number in facts.chunks:
+            holders[number].append(facts)
+    for number, some in holders.items():
+        contents = {(chunk.digest, chunk.batch_count) for chunk in (facts.chunks[number] for facts in some)}
+        if len(contents) > 1 or all(facts is not reference.facts for facts in some):
+            for facts in some:
+                wanted[facts.key].add(number)
+    if not wanted and len({facts.log_end_offset for facts in replicas}) < 2:
+        return {}
+    offsets = {facts.following_end_offset for facts in replicas}
+    offsets |= {facts.recovering.following_end_offset for facts in replicas if facts.may_recover}
+    offsets |= {facts.log_start_offset for facts in replicas}
+    offsets |= {mark for facts in replicas if (mark := facts.directory.high_watermark_checkpoint) is not None}
+    cuts: dict[CopyKey, set[int]] = defaultdict(set)
+    for ways in cuts_of():
+        for of_candidate in ways.values():
+            for key, cut in of_candidate.items():
+                cuts[key].add(cut)
+    for facts in replicas:
+        for offset in offsets | cuts[facts.key]:
+            wanted[facts.key] |= chunks_at(facts, offset)
+    split = {number for chunks in wanted.values() for number in chunks}
+    for number in split:
+        for facts in holders[number]:
+            wanted[facts.key].add(number)
+    return {key: chunks for key, chunks in wanted.items() if chunks}

@@ -1,0 +1,149 @@
+"""Batches that their producer sent again to the next leader, which has them at another offset: no record of them is lost.
+
+A batch's checksum covers neither its offset nor its leader epoch, but its producer, sequence, times and records; of a
+topic with LogAppendTime the times are each leader's own. Clients before 2.5 begin at sequence 0 again under one producer
+epoch, so that the number alone proves nothing (KAFKA-5494).
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from replica_audit.auditing.compare.alignment import Alignment, Difference
+from replica_audit.auditing.compare.record_comparison import RecordComparison
+from replica_audit.batch_header import LOG_APPEND_TIME, TRANSACTIONAL, Batch
+from replica_audit.segments.batch_rows import Batches
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from replica_audit.auditing.replicas.replica_facts import ReplicaFacts
+
+
+@dataclass(frozen=True, slots=True)
+class LogOfPair:
+    """One of two logs, and its batches in the order of their offsets, as far as they were looked at."""
+
+    facts: ReplicaFacts
+    batches: Batches
+
+
+def with_resent(
+    reference: ReplicaFacts, follower: ReplicaFacts, alignment: Alignment, reading: RecordComparison | None
+) -> Alignment:
+    """`alignment` with the twins of the follower's conflicting batches, where the reference has one past the fork."""
+    conflicts = [item for item in alignment.differences if item.kind == "epoch" and item.batches]
+    if not conflicts:
+        return alignment
+    fork = min(item.start_offset for item in conflicts)
+    # A batch that the reference has at the same offset is nobody's twin besides.
+    chosen = Batches.joined([item.batches for item in conflicts if not item.written_again])
+    twins = twins_of(
+        chosen, fork, LogOfPair(follower, alignment.own), LogOfPair(reference, alignment.reference), reading
+    )
+    return replace(alignment, differences=tuple(_with_twins(alignment.differences, twins)))
+
+
+def twins_of(
+    chosen: Batches, fork: int, own: LogOfPair, reference: LogOfPair, reading: RecordComparison | None
+) -> dict[Batch, Batch]:
+    """Those of the `chosen` batches of a log that were sent again to the reference, with what it has of them from `fork` on.
+
+    Each of the reference's batches is one's twin at most. A batch of a transaction needs the same outcome on both, which
+    only the records of the markers tell; without `reading` batches are the same by their checksums only.
+    """
+    senders = chosen.where(_are_sent(chosen))
+    if not len(senders):
+        return {}
+    others = reference.batches.where((reference.batches.starts >= fork) & _are_sent(reference.batches))
+    candidates: dict[tuple, list[Batch]] = defaultdict(list)
+    for batch in others.where(_may_be_among(others, senders)):
+        candidates[_identity(batch)].append(batch)
+    senders = senders.where(_may_be_among(senders, others))
+    found = {}
+    for batch in senders:
+        same = candidates.get(_identity(batch), [])
+        twin = next((one for one in same if _is_twin(batch, own, one, reference, reading)), None)
+        if twin is not None:
+            found[batch] = twin
+            same.remove(twin)
+    return found
+
+
+def _with_twins(differences: Sequence[Difference], twins: Mapping[Batch, Batch]) -> Iterator[Difference]:
+    positions = np.array([batch.position for batch in twins], np.int64)
+    for item in differences:
+        if item.kind != "epoch" or not np.isin(item.batches.rows["position"], positions).any():
+            yield item
+            continue
+        for part in item.split(range(1, len(item.batches))):
+            twin = twins.get(part.batches[0])
+            yield part if twin is None else replace(part, written_again=True, twin=twin)
+
+
+def _are_sent(batches: Batches) -> np.ndarray:
+    """Mask of those that an idempotent producer sent, and that can be read."""
+    rows = batches.rows
+    return (rows["magic"] >= 2) & (rows["producer_id"] >= 0) & ~batches.control & rows["crc_valid"]
+
+
+def _may_be_among(batches: Batches, others: Batches) -> np.ndarray:
+    """Mask of the `batches` whose sequence number some producer of one of `others` was at, and whose producer sent one of them."""
+    return np.logical_and(
+        *(np.isin(batches.rows[name], others.rows[name]) for name in ("producer_id", "base_sequence"))
+    )
+
+
+def _identity(batch: Batch) -> tuple:
+    return (
+        batch.producer_id,
+        batch.producer_epoch,
+        batch.base_sequence,
+        batch.record_count,
+        batch.last_offset - batch.base_offset,
+        batch.attributes & TRANSACTIONAL,
+    )
+
+
+def _is_twin(
+    batch: Batch, own: LogOfPair, other: Batch, reference: LogOfPair, reading: RecordComparison | None
+) -> bool:
+    """Whether two batches of one identity have the same records, and their transaction came to the same."""
+    if (batch.crc, batch.size) != (other.crc, other.size) and (
+        reading is None or not _are_equal(*(_records(*side, reading) for side in ((batch, own), (other, reference))))
+    ):
+        return False
+    if not batch.attributes & TRANSACTIONAL:
+        return True
+    outcome = None if reading is None else _outcome(batch, own, reading)
+    return reading is not None and outcome is not None and outcome == _outcome(other, reference, reading)
+
+
+def _records(batch: Batch, side: LogOfPair, reading: RecordComparison) -> np.ndarray:
+    """The records of a batch, none where they cannot be read; the time is left out where it is the broker's."""
+    rows = reading.rows(side.facts, [batch])[0].copy()
+    rows["offset"] -= batch.base_offset
+    if batch.attributes & LOG_APPEND_TIME:
+        rows["timestamp"] = -1
+    return rows
+
+
+def _are_equal(rows: np.ndarray, others: np.ndarray) -> bool:
+    names = ("offset", "timestamp", "content", "headers")
+    return 0 < len(rows) == len(others) and all(np.array_equal(rows[name], others[name]) for name in names)
+
+
+def _outcome(batch: Batch, side: LogOfPair, reading: RecordComparison) -> int | None:
+    """How the transaction of a batch ended in a log; None where it has not."""
+    own, rows = side.batches, side.batches.rows
+    ends = own.control & (rows["producer_id"] == batch.producer_id) & (rows["producer_epoch"] >= batch.producer_epoch)
+    marker = own.first(ends & (own.starts > batch.base_offset))
+    if marker is None:
+        return None
+    found, _ = reading.rows(side.facts, [marker])
+    return int(found["marker"][0]) if len(found) else None

@@ -1,0 +1,98 @@
+"""Logs that may be of two lives of one topic name: deleted and created again, where no topic id tells (F.4, suppressors)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from replica_audit.auditing.replicas.offset_ranges import shared_start
+from replica_audit.segments.batch_rows import find_rows
+from replica_audit.text import render_time
+
+if TYPE_CHECKING:
+    from replica_audit.auditing.compare.comparison import Comparison
+    from replica_audit.auditing.replicas.reference import Reference
+    from replica_audit.auditing.replicas.replica_facts import ReplicaFacts
+    from replica_audit.model import Leadership
+    from replica_audit.snapshot.broker_logs import BrokerLogEvent
+
+
+@dataclass(frozen=True, slots=True)
+class RecreatedTopic:
+    """Why two logs without a batch in common may not be of one topic."""
+
+    judged: bool
+    """They are compared all the same: leader epochs went on growing, as they do within one topic."""
+    reason: str
+
+
+def other_life(
+    reference: Reference, item: Comparison, leadership: Leadership | None, events: Sequence[BrokerLogEvent]
+) -> RecreatedTopic | None:
+    """Whether the two may be of different lives; None where topic ids or batches in common tell that they are not.
+
+    A reference that begins in a later epoch than the other ever had was elected empty, and all that the other holds is
+    lost: that is judged, but a topic created anew whose first record was written after an election looks the same.
+    """
+    leader, follower = reference.facts, item.follower
+    if _ids_decide(leader, follower) or not _nothing_in_common(leader, item):
+        return None
+    first, last = _first_epoch(reference), follower.last_leader_epoch
+    pair = f"broker {follower.broker_id} and broker {leader.broker_id} have no batch in common, and no topic id tells whether the topic was "
+    pair += "deleted and created again"
+    dated = _created_after(follower, leadership, events)
+    if dated is not None:
+        return RecreatedTopic(False, f"{pair}; {dated}, after the last record of broker {follower.broker_id}")
+    if first is None or last is None:
+        return RecreatedTopic(False, f"{pair}; without leader epochs nothing else does")
+    if first <= last:
+        return RecreatedTopic(
+            False,
+            f"{pair}; it probably was, since the log of broker {leader.broker_id} begins in leader epoch {first}, and broker "
+            f"{follower.broker_id} has records of epoch {last}",
+        )
+    return RecreatedTopic(
+        True,
+        f"the topic was deleted and created again: not excluded, there is no topic id and no batch in common; but the log of broker "
+        f"{leader.broker_id} begins in leader epoch {first}, above all of broker {follower.broker_id}, as when an empty replica is elected",
+    )
+
+
+def _ids_decide(leader: ReplicaFacts, follower: ReplicaFacts) -> bool:
+    return leader.directory.topic_id is not None and follower.directory.topic_id is not None
+
+
+def _nothing_in_common(leader: ReplicaFacts, item: Comparison) -> bool:
+    """They differ from the first offset on that both could have, and no batch is the same."""
+    follower = item.follower
+    floor = shared_start(leader, follower)
+    if not any(run.conflicting for run in item.runs) or item.runs[0].start_offset > floor:
+        return False
+    theirs, own = (batches.columns("crc", "size") for batches in (item.alignment.reference, item.alignment.own))
+    shared = leader.chunks.keys() & follower.chunks.keys()
+    same = any(leader.chunks[number].digest == follower.chunks[number].digest for number in shared)
+    return not same and not (find_rows(own, theirs) >= 0).any()
+
+
+def _first_epoch(reference: Reference) -> int | None:
+    """The epoch that the reference's log begins in; where it is empty the one that its leader would write in."""
+    lineage = reference.facts.lineage
+    return next(iter(lineage))[0] if lineage else reference.log_epoch
+
+
+def _created_after(
+    follower: ReplicaFacts, leadership: Leadership | None, events: Iterable[BrokerLogEvent]
+) -> str | None:
+    """What dates the creation of the topic after the follower's last record, as a clause."""
+    times = [chunk.last_timestamp_ms for chunk in follower.chunks.values() if chunk.last_timestamp_ms is not None]
+    if not times:
+        return None
+    state = leadership.history[0] if leadership and leadership.history else None
+    if state is not None and state.occasion == "created" and state.time_ms > max(times):
+        return f"the metadata log says that it was created at {render_time(state.time_ms)}"
+    for event in events:
+        begins = event.kind == "created" or (event.kind == "starts" and event.leader_epoch == 0)
+        if begins and event.clock_ms is not None and event.clock_ms > max(times):
+            return f"{event.path} line {event.line} says that the log was created at {event.time}"
+    return None

@@ -1,0 +1,220 @@
+"""What is concluded of one partition. Spark and `show` call the same function."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from replica_audit.auditing.case import Case
+from replica_audit.auditing.catalogue import worst_verdict
+from replica_audit.auditing.compare.aligned_pair import Records, align_pair, batches_in
+from replica_audit.auditing.compare.comparison import Comparison, compare, with_high_watermark
+from replica_audit.auditing.compare.epoch_corruption import confirm_rot, restore_epochs
+from replica_audit.auditing.compare.record_comparison import RecordSource
+from replica_audit.auditing.compare.remote_storage import RemoteHoles, find_holes, find_orphans
+from replica_audit.auditing.compare.replays import answering_lineage
+from replica_audit.auditing.compare.topic_recreation import other_life
+from replica_audit.auditing.comparison_plan import ComparisonPlan
+from replica_audit.auditing.consumer_groups import with_groups
+from replica_audit.auditing.evidence import PartitionEvidence
+from replica_audit.auditing.finding import Finding, merge_findings
+from replica_audit.auditing.findings import judge
+from replica_audit.auditing.findings.cap_files import judge_copy, no_replica
+from replica_audit.auditing.findings.hwm_timeline import judge_timeline
+from replica_audit.auditing.leadership.broker_log_evidence import of_present_topic, tighten_by_logs
+from replica_audit.auditing.leadership.capture_times import are_of_one_moment, lacks_tail
+from replica_audit.auditing.leadership.checkpoints_past_end import lost_marks, with_lost_marks
+from replica_audit.auditing.leadership.commitment import with_proofs
+from replica_audit.auditing.leadership.deleted_ranges import with_unproven_below_start
+from replica_audit.auditing.leadership.election_causes import with_causes
+from replica_audit.auditing.leadership.frozen_epochs import bounded_by_frozen_epochs, frozen_epochs
+from replica_audit.auditing.leadership.high_watermark_bounds import bound_high_watermark, narrow_high_watermark
+from replica_audit.auditing.leadership.needed_replicas import needed_replicas
+from replica_audit.auditing.leadership.sole_isr_proofs import sole_terms
+from replica_audit.auditing.leadership.uncommitted_tails import with_uncommitted_tails
+from replica_audit.auditing.replicas.reference import Reference
+from replica_audit.auditing.replicas.replica_facts import CopyKey
+from replica_audit.literals import Need
+from replica_audit.model import Leadership, TransactionState
+from replica_audit.protocol.lineage import Lineage
+from replica_audit.protocol.versions import cleans_below_mark
+from replica_audit.segments.record_batch import BATCH_DTYPE
+from replica_audit.snapshot.broker_logs import BrokerLogEvent
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionAudit:
+    """The outcome; `case` is None when the snapshot has no replica."""
+
+    evidence: PartitionEvidence
+    case: Case | None
+    findings: tuple[Finding, ...]
+    verdict: str
+
+    @property
+    def unread_replicas(self) -> tuple[int, ...]:
+        """Brokers that have, or were assigned, a replica whose log is not known: no files of it, or not all readable."""
+        if self.case is not None:
+            return self.case.unread_replicas
+        leadership = self.evidence.leadership
+        found = {directory.broker_id for directory, _ in self.evidence.replicas}
+        return tuple(sorted(found | (leadership.named if leadership else frozenset())))
+
+    @property
+    def needed_replicas(self) -> dict[int, Need]:
+        """Brokers whose replica was not captured and that the answer depends on, with the reason."""
+        if self.case is not None:
+            return self.case.needed_replicas
+        orphaned = {broker_id for broker_id, _, _ in self.evidence.orphans}
+        return needed_replicas(self.evidence.leadership, None, (), orphaned)
+
+
+def conclude(
+    plan: ComparisonPlan,
+    batches: Mapping[CopyKey, np.ndarray] | None = None,
+    records: RecordSource | None = None,
+    transactions: Mapping[int, TransactionState] | None = None,
+) -> PartitionAudit:
+    """Audit one partition, given the batches (`BATCH_DTYPE`) of every chunk that the plan names.
+
+    `records` is asked for the records of batches that differ though their offsets agree, and of compacted replicas;
+    without it they are compared by their headers. `transactions` are the coordinator's latest states of the plan's producers.
+    """
+    rows = defaultdict(lambda: np.empty(0, BATCH_DTYPE), batches or {})
+    if rot := confirm_rot(plan.doubts, rows):
+        rows.update({key: restore_epochs(rows[key], parts) for key, parts in rot.items()})
+        plan = ComparisonPlan(plan.evidence, rot)
+    evidence, grouping = plan.evidence, plan.grouping
+    reference = grouping.reference
+    if reference is None:
+        return _without_replicas(plan)
+    leadership = None if evidence.leadership is None else evidence.leadership.believed
+    found = list(_compare(plan, rows, records))
+    events = of_present_topic(evidence.log_events, reference.facts.directory.topic_id)
+    kept, strangers = _apart(reference, found[: len(grouping.followers)], leadership, events)
+    replicas = (reference.facts, *(item.follower for item in kept))
+    terms = sole_terms(replicas, leadership, evidence.kafka_version)
+    frozen = frozen_epochs(replicas, leadership, evidence.kafka_version)
+    everything = (*kept, *found[len(grouping.followers) :])
+    lost = lost_marks(reference, replicas)
+    everything = with_unproven_below_start(with_lost_marks(everything, lost), reference, replicas, lost)
+    everything = with_causes(with_proofs(everything, terms), reference, leadership)
+    everything = with_uncommitted_tails(everything, reference, leadership, frozen)
+    compared, beside = everything[: len(kept)], everything[len(kept) :]
+    one_moment = are_of_one_moment(evidence.quiesced, replicas, leadership)
+    shorter = any(lacks_tail(reference, item, leadership, evidence.times, one_moment) for item in compared)
+    mark = bound_high_watermark(
+        reference,
+        compared,
+        leadership=leadership,
+        cleaner_bound=_cleaner_bound(evidence),
+        one_moment=one_moment,
+        shorter=shorter,
+    )
+    mark = bounded_by_frozen_epochs(mark, reference, leadership, frozen)
+    mark = narrow_high_watermark(mark, reference, compared, leadership, evidence.kafka_version)
+    mark = tighten_by_logs(mark, reference, leadership, events, evidence.kafka_version)
+    topic_id = reference.facts.directory.topic_id
+    remote = tuple(one for one in evidence.remote_segments if one.topic_id == topic_id)
+    holes = find_holes(reference.facts, _whole_lineage(reference), remote)
+    # Else more may have been copied to remote storage before the local files were deleted.
+    if not (one_moment or all(evidence.times.began_after(one.told_in, reference.facts) for one in remote)):
+        holes = RemoteHoles(holes.gaps)
+    case = Case(
+        topic_partition=evidence.topic_partition,
+        leadership=leadership,
+        reference=reference,
+        comparisons=tuple(with_high_watermark(item, mark.proven_lower) for item in compared),
+        high_watermark=mark,
+        protocol=evidence.protocol,
+        kafka_version=evidence.kafka_version,
+        quiesced=evidence.was_at_rest,
+        one_moment=one_moment,
+        foreign=grouping.foreign,
+        strangers=tuple(strangers),
+        beside=beside,
+        duplicates=grouping.duplicates,
+        set_aside=grouping.set_aside,
+        orphans=evidence.orphans,
+        log_events=events,
+        times=evidence.times,
+        transactions=transactions or {},
+        timeline=evidence.timeline,
+        losses=evidence.losses,
+        cluster_id=evidence.cluster_id,
+        has_metadata_log=evidence.has_metadata_log,
+        remote_segments=remote,
+        remote_orphans=find_orphans(reference.facts, _whole_lineage(reference), remote),
+        remote_holes=holes,
+    )
+    if evidence.group_offsets:
+        case = with_groups(case, evidence.group_offsets)
+    findings = merge_findings(judge(case))
+    return PartitionAudit(evidence, case, findings, _verdict(findings))
+
+
+def _whole_lineage(reference: Reference) -> Lineage:
+    """The epochs of the reference's log, the part in remote storage too."""
+    return reference.complete(answering_lineage(reference.facts, tiered=True))
+
+
+def _verdict(findings: Iterable[Finding]) -> str:
+    return worst_verdict(item.verdict for item in findings if item.verdict is not None)
+
+
+def _compare(
+    plan: ComparisonPlan, rows: Mapping[CopyKey, np.ndarray], records: RecordSource | None
+) -> Iterator[Comparison]:
+    """Each follower with the reference, then each copy beside them, by their batches.
+
+    Another follower may have asked for more of the reference than this pair needs: what was not asked for here is known
+    to be equal, and must not look like a hole.
+    """
+    tiered = plan.evidence.is_tiered
+    for reference, follower, chunks in plan.pairs:
+        own, theirs = rows[follower.key], rows[reference.facts.key]
+        read = None if records is None else Records(records, own, theirs)
+        sides = (batches_in(theirs, chunks), batches_in(own, chunks))
+        pair = align_pair(reference, follower, *sides, chunks, tiered, read)
+        yield compare(reference, follower, plan.evidence.protocol, pair, tiered)
+
+
+def _apart(
+    reference: Reference,
+    compared: Sequence[Comparison],
+    leadership: Leadership | None,
+    events: Sequence[BrokerLogEvent],
+) -> tuple[list[Comparison], list[tuple[Comparison, str]]]:
+    """The comparisons that are judged, some with a doubt, and those of logs that may be of another topic, with the reason."""
+    kept, strangers = [], []
+    for item in compared:
+        found = other_life(reference, item, leadership, events)
+        if found is None or found.judged:
+            kept.append(item if found is None else replace(item, doubt=found.reason))
+        else:
+            uncommitted = (replace(run, committed_end=None, committed_records=0, proof=None) for run in item.runs)
+            strangers.append(
+                (replace(item, runs=tuple(uncommitted), committed_drops=dict.fromkeys(item.drops, 0)), found.reason)
+            )
+    return kept, strangers
+
+
+def _cleaner_bound(evidence: PartitionEvidence) -> bool:
+    """Whether the cleaner stays below the high watermark: by the version, else by partition.metadata, which 2.8 began with."""
+    known = cleans_below_mark(evidence.kafka_version)
+    return known if known is not None else all(directory.topic_id is not None for directory, _ in evidence.replicas)
+
+
+def _without_replicas(plan: ComparisonPlan) -> PartitionAudit:
+    evidence, grouping = plan.evidence, plan.grouping
+    if grouping.set_aside:
+        found = [item for facts in grouping.set_aside for item in judge_copy(facts)]
+    else:
+        observed = evidence.timeline is not None
+        found = [no_replica(evidence.leadership, named_by_checkpoint=bool(evidence.orphans), observed=observed)]
+    findings = merge_findings((*found, *judge_timeline(evidence.timeline)))
+    only_observed = not grouping.set_aside and evidence.leadership is None and not evidence.orphans and observed
+    return PartitionAudit(evidence, None, findings, _verdict(findings) if only_observed else "INCONCLUSIVE")

@@ -1,0 +1,80 @@
+"""The consumer groups of one partition: what they committed, from rows and as rows, and where they stand."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import fields, replace
+from typing import TYPE_CHECKING, Any
+
+from replica_audit.auditing.compare.group_positions import LostRange, Position, group_position
+from replica_audit.auditing.compare.loss import is_lost
+from replica_audit.auditing.compare.replays import answering_lineage
+from replica_audit.model import GroupOffset
+
+if TYPE_CHECKING:
+    from replica_audit.auditing.case import Case
+    from replica_audit.auditing.compare.comparison import Comparison
+    from replica_audit.auditing.compare.divergent_ranges import DivergentRange
+
+_FIELDS = tuple(field.name for field in fields(GroupOffset))
+
+
+def offsets_of_rows(rows: Iterable[Mapping[str, Any]]) -> tuple[GroupOffset, ...]:
+    """The committed offsets of rows with their fields."""
+    return tuple(GroupOffset(**{name: row[name] for name in _FIELDS}) for row in rows)
+
+
+def with_groups(case: Case, offsets: Iterable[GroupOffset]) -> Case:
+    """The case with where each group stands on the log of the present leader."""
+    lost = lost_ranges(case)
+    first = min((part.start_offset for part in lost), default=None)
+    return replace(case, groups=tuple(_positions(case, sorted(offsets), lost)), lost_from=first)
+
+
+def _positions(case: Case, offsets: Sequence[GroupOffset], lost: Sequence[LostRange]) -> Iterator[Position]:
+    reference = case.reference
+    lineage = answering_lineage(reference.facts, case.is_tiered)
+    if not reference.predates:
+        lineage = reference.complete(lineage)
+    end = reference.facts.log_end_offset
+    for one in offsets:
+        if _is_of_earlier_topic(one, case):
+            yield Position(one, None)
+        else:
+            yield group_position(one, lineage, end, lost, one_moment=case.one_moment or case.quiesced)
+
+
+def group_rows(case: Case) -> Iterator[dict[str, Any]]:
+    """Rows of the table `group_offsets`."""
+    for one in case.groups:
+        row = {name: getattr(one.offset, name) for name in _FIELDS if name != "topic_id"}
+        yield {**row, "effect": one.effect, "parted_at": one.parted_at}
+
+
+def lost_ranges(case: Case) -> tuple[LostRange, ...]:
+    """What other replicas hold and the reference lacks, by the runs that count as lost."""
+    found = {
+        LostRange(run.start_offset, run.end_offset, _replaced_ms(item, run))
+        for item in case.comparisons
+        for run in item.runs
+        if is_lost(run) and run.data_records
+    }
+    return tuple(sorted(found, key=lambda part: (part.start_offset, part.end_offset, part.replaced_ms or 0)))
+
+
+def _replaced_ms(item: Comparison, run: DivergentRange) -> int | None:
+    """When a leader began that did not have the records of a run; else when it wrote in their place."""
+    if run.cause is not None and run.cause.election is not None:
+        return run.cause.election.time_ms
+    theirs = item.alignment.reference
+    instead = theirs.where(theirs.ends > run.start_offset)
+    return next((min(batch.timestamps) for batch in instead if batch.timestamps), None)
+
+
+def _is_of_earlier_topic(one: GroupOffset, case: Case) -> bool:
+    """Whether an offset was committed before this topic was created, under the same name."""
+    topic_id = case.reference.facts.directory.topic_id
+    if one.topic_id is not None and topic_id is not None:
+        return one.topic_id != topic_id
+    history = case.leadership.history if case.leadership else ()
+    return bool(history) and history[0].occasion == "created" and one.committed_ms < history[0].time_ms

@@ -1,0 +1,178 @@
+"""What was ingested of one partition, put together from its rows of the bronze tables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from replica_audit.auditing.bronze_rows import directories_of_rows
+from replica_audit.auditing.compare.verified_prefix import VerifiedCopy, verified_copies
+from replica_audit.auditing.consumer_groups import offsets_of_rows
+from replica_audit.auditing.earlier_losses import EarlierLosses, losses_of_rows
+from replica_audit.auditing.leadership.broker_log_evidence import events_of_rows
+from replica_audit.auditing.leadership.capture_times import CaptureTimes
+from replica_audit.auditing.leadership.timeline_deviations import TimelineSummary, summary_of_row
+from replica_audit.auditing.replicas.replica_facts import CopyKey
+from replica_audit.config import Settings
+from replica_audit.errors import UsageError
+from replica_audit.model import GroupOffset, Leadership, RemoteSegment, ReplicaDir, SegmentSummary, TopicPartition
+from replica_audit.protocol.versions import parse_kafka_version, protocol_of
+from replica_audit.segments.summary import summary_from_json
+from replica_audit.snapshot.broker_logs import BrokerLogEvent
+from replica_audit.snapshot.leadership_rows import leadership_of_rows
+from replica_audit.snapshot.log_dir_names import kind_of_copy
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionEvidence:
+    """Everything ingested of one partition. `replicas` are pairs of a directory and the summaries of its segments."""
+
+    topic_partition: TopicPartition
+    replicas: tuple[tuple[ReplicaDir, tuple[SegmentSummary, ...]], ...]
+    leadership: Leadership | None = None
+    cluster_id: str | None = None
+    quiesced: bool | None = None
+    """From manifest.json; None: it does not say."""
+    protocol: str = "fetch"
+    kafka_version: tuple[int, ...] | None = None
+    orphans: Mapping[tuple[int, str, str], int] = field(default_factory=dict)
+    brokers: frozenset[int] = frozenset()
+    """Those of which a log dir is in the snapshot, with or without the partition."""
+    has_metadata_log: bool = False
+    """The snapshot has one, whatever it says of the partition."""
+    times: CaptureTimes = CaptureTimes()
+    log_events: tuple[BrokerLogEvent, ...] = ()
+    """From brokers' own logs, in order of time."""
+    timeline: TimelineSummary | None = None
+    """What observations of the partition come to; None without any."""
+    losses: EarlierLosses = EarlierLosses()
+    """What earlier audits of the cluster saw that may be gone by now."""
+    group_offsets: tuple[GroupOffset, ...] = ()
+    """What consumer groups committed for it."""
+    verified: Mapping[CopyKey, VerifiedCopy] = field(default_factory=dict)
+    """What an earlier audit found equal and need not be compared again; empty: all is compared."""
+    remote_segments: tuple[RemoteSegment, ...] = ()
+    """By `__remote_log_metadata`, of any topic of that name."""
+    put_aside: tuple[tuple[ReplicaDir, tuple[SegmentSummary, ...]], ...] = ()
+    """Copies that Kafka does not serve from (`snapshot.put_aside`)."""
+
+    @property
+    def was_at_rest(self) -> bool:
+        """Nothing was written while the copies were made: a manifest says so, or every log dir was stopped cleanly (F.0)."""
+        if self.quiesced is not None:
+            return self.quiesced
+        return all(directory.clean_shutdown for directory, _ in self.replicas)
+
+    @property
+    def is_tiered(self) -> bool:
+        """Whether the topic's older segments may be in remote storage only."""
+        return self.leadership is not None and self.leadership.is_tiered
+
+
+def segments_of_rows(rows: Iterable[Mapping[str, Any]]) -> tuple[RemoteSegment, ...]:
+    """The segments of rows with their fields."""
+    return tuple(
+        RemoteSegment(**{**row, "epochs": tuple((epoch, start) for epoch, start in row["epochs"])}) for row in rows
+    )
+
+
+#: Bronze tables that evidence is made of.
+EVIDENCE_TABLES = ("replica_dirs", "segments", "leader_epochs", "offset_checkpoints", "partition_states")
+#: The bronze table of what brokers' own logs say; there where the snapshot has such logs.
+LOG_EVENTS = "broker_log_events"
+#: The name under which what consumer groups committed for a partition comes with them, where the snapshot says so.
+GROUPS = "group_offsets"
+#: The name under which a partition's segments in remote storage come with them, where the snapshot says so.
+REMOTE = "remote_segments"
+#: The name under which the summary of a partition's timeline comes with them, where the partition was observed.
+TIMELINE = "timeline"
+#: The name under which what earlier audits saw of a partition comes with them (`auditing.audits.gone`), where there were any.
+EARLIER = "earlier"
+#: The name under which come the segments of an earlier audit that found the partition well (`verified_prefix`).
+VERIFIED = "verified"
+
+
+@dataclass(frozen=True, slots=True)
+class AuditOptions:
+    """What a run chooses or the snapshot's manifest says, the same for every partition."""
+
+    protocol: str = "fetch"
+    kafka_version: tuple[int, ...] | None = None
+    quiesced: bool | None = None
+    cluster_id: str | None = None
+    times: CaptureTimes = CaptureTimes()
+    brokers: tuple[int, ...] = ()
+    """Those of which a log dir is in the snapshot."""
+    has_metadata_log: bool = False
+
+
+def has_metadata_log(files: Mapping[str, int]) -> bool:
+    """Whether files of a metadata log are among those of a snapshot, counted by kind."""
+    return any(files.get(kind) for kind in ("metadata_log", "metadata_kraft_snapshot"))
+
+
+def resolve_options(
+    settings: Settings,
+    kafka_version: str | None,
+    quiesced: bool | None,
+    cluster_id: str | None,
+    times: CaptureTimes,
+    brokers: Iterable[int] = (),
+    *,
+    has_metadata_log: bool = False,
+) -> AuditOptions:
+    """What `settings` choose, and where they do not what the manifest says: its `kafka_version` and `quiesced`.
+
+    Without a protocol the version's is used, else `fetch`. Raises UsageError for a version that is not one.
+    """
+    try:
+        version = parse_kafka_version(settings.kafka_version or kafka_version)
+    except ValueError as error:
+        raise UsageError(str(error)) from error
+    protocol = settings.protocol or (protocol_of(version) if version else "fetch")
+    return AuditOptions(protocol, version, quiesced, cluster_id, times, tuple(brokers), has_metadata_log)
+
+
+def options_row(options: AuditOptions, settings: Settings) -> dict[str, Any]:
+    """`audit.options` of audit.json: what the answers were computed with, whoever chose it."""
+    version = options.kafka_version
+    return {
+        "protocol": options.protocol,
+        "kafka_version": None if version is None else ".".join(str(part) for part in version),
+        "topics": list(settings.topics),
+        "quiesced": options.quiesced,
+        "fail_on": settings.fail_on,
+        **({"since": settings.since} if settings.since else {}),
+    }
+
+
+def partition_evidence(
+    topic_partition: TopicPartition, rows: Mapping[str, Iterable[Mapping]], options: AuditOptions
+) -> PartitionEvidence:
+    """Evidence from the rows of `EVIDENCE_TABLES` of one partition (dicts as in `bronze_tables.BRONZE_TABLES`)."""
+    directories, orphans = directories_of_rows(rows)
+    summaries: dict[tuple[int, str], list[SegmentSummary]] = {}
+    for row in rows.get("segments", ()):
+        summaries.setdefault((row["broker_id"], row["log_dir"]), []).append(summary_from_json(row["summary"]))
+    copies = [(one, tuple(summaries.get((one.broker_id, one.log_dir), ()))) for one in directories]
+    return PartitionEvidence(
+        topic_partition=topic_partition,
+        replicas=tuple(pair for pair in copies if kind_of_copy(pair[0].path, pair[0].log_dir) == "current"),
+        put_aside=tuple(pair for pair in copies if kind_of_copy(pair[0].path, pair[0].log_dir) != "current"),
+        leadership=leadership_of_rows(rows.get("partition_states", ())),
+        cluster_id=options.cluster_id,
+        quiesced=options.quiesced,
+        protocol=options.protocol,
+        kafka_version=options.kafka_version,
+        times=options.times,
+        group_offsets=offsets_of_rows(rows.get(GROUPS, ())),
+        log_events=events_of_rows(rows.get(LOG_EVENTS, ())),
+        losses=losses_of_rows(rows.get(EARLIER, ())),
+        verified=verified_copies(rows.get(VERIFIED, ())),
+        timeline=next((summary_of_row(row) for row in rows.get(TIMELINE, ())), None),
+        orphans=orphans,
+        brokers=frozenset(options.brokers),
+        has_metadata_log=options.has_metadata_log,
+        remote_segments=segments_of_rows(rows.get(REMOTE, ())),
+    )

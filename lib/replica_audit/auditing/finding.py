@@ -1,0 +1,293 @@
+"""A finding: its code, what it stands on, and its row in the table `findings`; no other module makes such a row."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from typing import TYPE_CHECKING, Any, get_args
+
+from replica_audit.literals import Confidence, Severity, Status, Verdict
+from replica_audit.parsing import INT64
+
+if TYPE_CHECKING:
+    from replica_audit.auditing.compare.comparison import Comparison
+    from replica_audit.model import TopicPartition
+
+
+SEVERITIES: tuple[Severity, ...] = get_args(Severity)
+VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
+#: What reports and other readers of findings go by, besides severity and verdict: trait and what it says of a code.
+TRAITS = {
+    "records": "is about records of one replica that differ, are dropped or were committed; of the same ones it tells one fact",
+    "difference": "says that replicas hold other records, however the differences are put",
+    "hole": "may be of a stretch at which one side has nothing",
+    "gone": "is about committed records that no replica has any more",
+    "held": "is about records that a replica holds and the leader does not have",
+    "doubt": "makes it uncertain what a replica holds",
+    "damage": "says that a replica's own files are damaged, as whoever lets it lead has to know",
+    "no_files": "says that files of an assigned replica are missing or could not be read",
+    "unreadable": "says that input could not be read at all, so that the audit does not say everything",
+    "retold": "is in a partition's story by the sentences on leadership, agreement, differences or truncation",
+    "saved_first": "asks for nothing more once the records that it is about are saved",
+    "own_step": "has a step of its own in what to do",
+    "quorum": "is about the copies of the metadata log, where it is of no partition",
+    "earlier": "is about records that an earlier audit saw",
+    "padding": "is about space that a file has beyond its last batch, without being damaged",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Code:
+    """What a finding code means, how it is proven and what to do about it."""
+
+    code: str
+    severities: tuple[Severity, ...]
+    """Every severity that the code can have, worst first."""
+    verdicts: tuple[Verdict, ...]
+    """Every verdict that it can bring on its partition, worst first; empty when it never moves the verdict."""
+    summary: str
+    """One line, without a full stop."""
+    meaning: str
+    proof: str
+    remedy: str
+    traps: str
+    """Harmless explanations that were considered, or have to be; '' when there is none."""
+    traits: tuple[str, ...] = ()
+    """Of `TRAITS`."""
+
+    def __post_init__(self) -> None:
+        for severity in self.severities:
+            SEVERITIES.index(severity)
+        for verdict in self.verdicts:
+            VERDICTS.index(verdict)
+        if unknown := set(self.traits) - TRAITS.keys():
+            raise ValueError(f"{self.code} has unknown traits {sorted(unknown)}")
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """One thing that a finding stands on: a place in a file, a value, or a benign explanation that was considered."""
+
+    kind: str
+    """batch, checkpoint, lineage, replay, leadership, log, timeline, loss, file, or considered."""
+    text: str
+    broker_id: int | None = None
+    path: str | None = None
+    position: int | None = None
+    value: str | None = None
+
+
+def considered(text: str) -> Evidence:
+    """A benign explanation that was looked at, and why it holds or does not."""
+    return Evidence("considered", text)
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One conclusion. `verdict` is what it asks of its partition, None when it never moves the verdict."""
+
+    code: str
+    severity: Severity
+    confidence: Confidence
+    broker_id: int | None
+    start_offset: int | None
+    end_offset: int | None
+    message: str
+    evidence: tuple[Evidence, ...]
+    verdict: Verdict | None
+    replica_epoch: int | None = None
+    status: Status = "new"
+    """known where an earlier audit of the warehouse told it already."""
+
+
+def finding(
+    code: Code,
+    message: str,
+    *,
+    severity: Severity | None = None,
+    verdict: str | None = "",
+    confidence: Confidence = "proven",
+    broker_id: int | None = None,
+    start_offset: int | None = None,
+    end_offset: int | None = None,
+    evidence: Sequence[Evidence] = (),
+    replica_epoch: int | None = None,
+) -> Finding:
+    """A finding of `code`; severity and verdict default to the worst that it can have (verdict None: leaves it alone).
+
+    Raises ValueError for a severity or a verdict that the code cannot have.
+    """
+    severity = severity or code.severities[0]
+    if verdict == "":
+        verdict = code.verdicts[0] if code.verdicts else None
+    if severity not in code.severities or (verdict is not None and verdict not in code.verdicts):
+        raise ValueError(f"{code.code} cannot have severity {severity} with verdict {verdict}")
+    return Finding(
+        code=code.code,
+        severity=severity,
+        confidence=confidence,
+        broker_id=broker_id,
+        start_offset=start_offset,
+        end_offset=end_offset,
+        message=message,
+        evidence=tuple(evidence),
+        verdict=verdict,
+        replica_epoch=replica_epoch,
+    )
+
+
+def doubted(found: Finding, item: Comparison) -> Finding:
+    """A finding of a comparison: not proven where something else would explain the difference."""
+    if item.doubt is None:
+        return found
+    confidence = "likely" if found.confidence == "proven" else found.confidence
+    return replace(found, confidence=confidence, evidence=(*found.evidence, considered(item.doubt)))
+
+
+def merge_findings(findings: Iterable[Finding]) -> tuple[Finding, ...]:
+    """Findings with one place each: those of one code, broker, start offset and replica epoch have one id, and become one.
+
+    The worst of them is kept, the first of equals, with the evidence of all and the greatest end.
+    """
+    places: dict[tuple, list[Finding]] = {}
+    for item in findings:
+        places.setdefault((item.code, item.broker_id, item.start_offset, item.replica_epoch), []).append(item)
+    return tuple(same[0] if len(same) == 1 else _merge(same) for same in places.values())
+
+
+def _merge(same: Sequence[Finding]) -> Finding:
+    worst = min(same, key=lambda item: SEVERITIES.index(item.severity))
+    return replace(
+        worst,
+        message=f"{worst.message} ({len(same)} times)",
+        end_offset=max((item.end_offset for item in same if item.end_offset is not None), default=None),
+        evidence=tuple(dict.fromkeys(evidence for item in same for evidence in item.evidence)),
+        verdict=next((verdict for verdict in VERDICTS if any(item.verdict == verdict for item in same)), None),
+    )
+
+
+def finding_id(item: Finding, partition: TopicPartition | None, place: str | None, cluster_id: str | None) -> str:
+    """16 hex digits that stay the same between audits of one problem (CONTRACT).
+
+    `place` is the topic id of the partition, or, where the finding is of no partition, the path that it is about.
+    """
+    parts = (
+        cluster_id or "",
+        place or (partition.topic if partition else ""),
+        partition.partition if partition else "",
+        "" if item.broker_id is None else item.broker_id,
+        item.code,
+        "" if item.start_offset is None else item.start_offset,
+        "" if item.replica_epoch is None else item.replica_epoch,
+    )
+    return hashlib.sha256("\x00".join(str(part) for part in parts).encode()).hexdigest()[:16]
+
+
+def offsets(start_offset: int, end_offset: int) -> str:
+    """Half-open range in words: `offset 12` or `offsets 12 to 16`."""
+    last = end_offset - 1
+    return f"offset {start_offset}" if last <= start_offset else f"offsets {start_offset} to {last}"
+
+
+@dataclass(frozen=True, slots=True)
+class ReportedFinding:
+    """A finding as an audit reports it. Its fields are the columns of `findings`, in their order."""
+
+    finding_id: str
+    code: str
+    severity: Severity
+    confidence: Confidence
+    topic: str | None
+    partition: int | None
+    """Topic and partition are None where the finding is of a log dir or of input that belongs to no partition."""
+    broker_id: int | None
+    start_offset: int | None
+    end_offset: int | None
+    message: str
+    evidence: tuple[Evidence, ...]
+    status: Status
+
+    def to_row(self) -> dict[str, Any]:
+        """The row, as Delta and JSON take it."""
+        row = {field.name: getattr(self, field.name) for field in fields(self)}
+        return {**row, "evidence": [evidence_to_row(one) for one in self.evidence]}
+
+    @classmethod
+    def from_row(cls, row: Any) -> ReportedFinding:
+        """The finding of a row; columns that a later version added are passed over.
+
+        Raises ValueError, naming the column, for what is not such a row.
+        """
+        if not isinstance(row, Mapping):
+            raise ValueError("not a finding")
+        values = {}
+        for name in (field.name for field in fields(cls)):
+            if name not in row:
+                raise ValueError(f"no column {name}")
+            kinds = _KINDS.get(name, (str,))
+            values[name] = _of_kind(name, row[name], kinds)
+        if values["severity"] not in SEVERITIES:
+            raise ValueError("severity is none of " + ", ".join(SEVERITIES))
+        return cls(**{**values, "evidence": tuple(evidence_from_row(one) for one in row["evidence"] or ())})
+
+
+def _of_kind(name: str, value: Any, kinds: tuple[type, ...]) -> Any:
+    # True and False are numbers to Python.
+    if not isinstance(value, kinds) or isinstance(value, bool):
+        raise ValueError(f"{name} is {type(value).__name__}")
+    if isinstance(value, int) and not -INT64 <= value <= INT64:
+        raise ValueError(f"{name} is a number of {value.bit_length()} bits")
+    return value
+
+
+_NUMBER = (int, type(None))
+#: What a column may be, those that are always text left out.
+_KINDS: dict[str, tuple[type, ...]] = {
+    "topic": (str, type(None)),
+    **dict.fromkeys(("partition", "broker_id", "start_offset", "end_offset"), _NUMBER),
+    "evidence": (list, tuple, type(None)),
+}
+
+
+def evidence_to_row(item: Evidence) -> dict[str, Any]:
+    """An element of the column `evidence`."""
+    return {name: getattr(item, name) for name in _EVIDENCE}
+
+
+def evidence_from_row(row: Any) -> Evidence:
+    """The `Evidence` of an element of a row; raises ValueError for anything else."""
+    if not isinstance(row, Mapping) or not row.keys() >= set(_EVIDENCE):
+        raise ValueError(f"evidence without {', '.join(_EVIDENCE)}")
+    return Evidence(**{name: _of_kind(f"evidence.{name}", row[name], kinds) for name, kinds in _EVIDENCE.items()})
+
+
+#: As in the type of the column.
+_EVIDENCE: dict[str, tuple[type, ...]] = {
+    "kind": (str,),
+    "broker_id": _NUMBER,
+    "path": (str, type(None)),
+    "position": _NUMBER,
+    "value": (str, type(None)),
+    "text": (str, type(None)),
+}
+
+
+def report_finding(
+    item: Finding, partition: TopicPartition | None, place: str | None, cluster_id: str | None
+) -> ReportedFinding:
+    """A conclusion with its place and its id; `place` as in `finding_id`."""
+    return ReportedFinding(
+        finding_id=finding_id(item, partition, place, cluster_id),
+        code=item.code,
+        severity=item.severity,
+        confidence=item.confidence,
+        topic=partition.topic if partition else None,
+        partition=partition.partition if partition else None,
+        broker_id=item.broker_id,
+        start_offset=item.start_offset,
+        end_offset=item.end_offset,
+        message=item.message,
+        evidence=item.evidence,
+        status=item.status,
+    )

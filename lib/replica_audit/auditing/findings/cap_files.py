@@ -1,0 +1,228 @@
+"""Files that are not in the snapshot, or could not be read (F.7)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
+
+from replica_audit.auditing.finding import Code, Evidence, Finding, considered, finding, offsets
+from replica_audit.auditing.finding_evidence import unread_records, unusable_input
+from replica_audit.auditing.leadership.needed_replicas import WHY_NEEDED
+from replica_audit.auditing.replicas.segment_traces import traces_of_segment
+from replica_audit.text import name_source
+
+if TYPE_CHECKING:
+    from replica_audit.auditing.case import Case
+    from replica_audit.auditing.replicas.replica_facts import ReplicaFacts
+    from replica_audit.model import Leadership, OffsetRange
+
+CAP_MISSING_REPLICA = Code(
+    "CAP-MISSING-REPLICA",
+    severities=("medium", "info"),
+    verdicts=("INCONCLUSIVE",),
+    traits=("no_files",),
+    summary="An assigned replica has no readable files in the snapshot",
+    meaning="Nothing can be said about it. Medium when it is in the ISR, since it may lead next, and when it may hold "
+    "committed records that no captured replica has: it is eligible to lead; it is in the ISR and the leader is not "
+    "here, not live or elected uncleanly; it led or was in the ISR before an unclean election that it has not "
+    "followed since; or no history says how it left the ISR. Then the partition is inconclusive at least.",
+    proof="The assignment, its history, and the log directories found.",
+    remedy="Where the answer depends on it, do not start the broker before its log directory is copied; add the copy to "
+    "the snapshot and audit again.",
+    traps="A replica that left the ISR cleanly and is down for maintenance changes no verdict.",
+)
+CAP_MISSING_SEGMENT = Code(
+    "CAP-MISSING-SEGMENT",
+    severities=("medium",),
+    verdicts=("INCONCLUSIVE",),
+    traits=("doubt", "no_files"),
+    summary="A segment that must have been there is not in the snapshot",
+    meaning="Index or snapshot files without their log, or other replicas, show that a segment is missing here; or a "
+    "partition's directory has no .log at all, which Kafka never leaves. What it held cannot be compared, and where "
+    "the log ends is not known.",
+    proof="The files left behind, or the range that the others hold.",
+    remedy="Copy the partition again. If the broker itself lacks the file, let it fetch the partition again.",
+    traps="Retention that deleted a segment during the copy; the script of capture-plan puts it aside.",
+)
+CAP_UNREADABLE = Code(
+    "CAP-UNREADABLE",
+    severities=("high",),
+    verdicts=("INCONCLUSIVE",),
+    traits=("doubt", "no_files", "unreadable"),
+    summary="A directory, replica or file could not be read at all",
+    meaning="It is left out of the comparison, so part of the answer is missing.",
+    proof="The path and the reason.",
+    remedy="Fix what the reason names (permissions, a link that leads out of the snapshot, a missing meta.properties, a file "
+    "that differs from manifest.json), or copy it again, and run again.",
+    traps="",
+)
+CAP_NOT_AUDITED = Code(
+    "CAP-NOT-AUDITED",
+    severities=("high",),
+    verdicts=("INCONCLUSIVE",),
+    summary="This partition could not be audited",
+    meaning="The audit of this partition ended in an error, so nothing is known of it. All other partitions were audited.",
+    proof="The error, the file where it names one, and the place in the program.",
+    remedy="Where the error names a file, look at that file and copy it again. Otherwise it is a fault of replica-audit: "
+    "report it with the message and the traceback in the log, and look at the partition by hand meanwhile.",
+    traps="A snapshot that changed while it was read.",
+)
+CODES = (
+    CAP_MISSING_REPLICA,
+    CAP_MISSING_SEGMENT,
+    CAP_UNREADABLE,
+    CAP_NOT_AUDITED,
+)
+
+
+def judge(case: Case) -> Iterator[Finding]:
+    """Of every copy, and of replicas that are not there."""
+    for facts in (*case.replicas, *case.set_aside):
+        yield from judge_copy(facts)
+        for stretch in facts.missing:
+            yield from _missing_file(case, facts, stretch)
+        yield from _indexes_without_log(facts)
+    yield from _missing_replicas(case)
+    for item in case.comparisons:
+        for problems in item.problems_by_broker(lost=True):
+            yield unread_records(CAP_UNREADABLE, problems, "could not be read")
+
+
+def judge_copy(facts: ReplicaFacts) -> Iterator[Finding]:
+    """What of one copy's files could not be read, or is not there."""
+    directory, broker_id = facts.directory, facts.broker_id
+    if facts.unread_bases:
+        yield finding(
+            CAP_UNREADABLE,
+            f"broker {broker_id}: {facts.unread}; its log is compared with nothing",
+            broker_id=broker_id,
+            evidence=[Evidence("file", "see quarantine", broker_id, directory.path)],
+        )
+    elif facts.unread is not None and directory.problem is None:
+        yield finding(
+            CAP_MISSING_SEGMENT,
+            f"broker {broker_id}: {facts.unread}; what its log holds is not known, and nothing is concluded from it",
+            broker_id=broker_id,
+            evidence=[
+                Evidence("file", "as found", broker_id, directory.path),
+                considered("an empty log: no, it has a .log file of 0 bytes"),
+            ],
+        )
+    if directory.problem is not None:
+        yield finding(
+            CAP_UNREADABLE,
+            f"broker {broker_id}: {directory.problem}",
+            broker_id=broker_id,
+            evidence=[Evidence("file", directory.problem, broker_id, directory.path)],
+        )
+    files = (
+        directory.epoch_file,
+        directory.high_watermark_file,
+        directory.recovery_point_file,
+        directory.log_start_file,
+        directory.cleaner_file,
+    )
+    for file in files:
+        if file.state == "unreadable":
+            yield finding(
+                CAP_UNREADABLE,
+                f"broker {broker_id}: {file.problem}",
+                broker_id=broker_id,
+                evidence=[Evidence("file", "as found", broker_id, file.path)],
+            )
+
+
+def _missing_replicas(case: Case) -> Iterator[Finding]:
+    needed = case.needed_replicas
+    if case.is_alone and not needed:
+        yield finding(
+            CAP_MISSING_REPLICA,
+            f"nothing was compared: broker {case.reference.facts.broker_id} has the only copy in the snapshot, and nothing "
+            "says which other brokers have a replica",
+            evidence=[
+                Evidence("file", "the only copy", case.reference.facts.broker_id, case.reference.facts.directory.path)
+            ],
+        )
+    present = {facts.broker_id for facts in (*case.replicas, *case.foreign, *case.set_aside)}
+    named = case.leadership.named if case.leadership is not None else frozenset()
+    for broker_id in sorted((named | needed.keys()) - present):
+        in_sync, leads = bool(case.in_isr(broker_id)), broker_id == case.reference.leader_id
+        why = needed.get(broker_id)
+        what = (
+            "leads" if leads else "is in sync" if in_sync else "is assigned" if broker_id in named else "had a replica"
+        )
+        text = f"broker {broker_id} {what}, but the snapshot has no readable files of it"
+        yield finding(
+            CAP_MISSING_REPLICA,
+            text
+            if why is None
+            else f"{text}; {WHY_NEEDED[why]}, so it may hold committed records that no replica here has",
+            severity="medium" if why or in_sync or leads else "info",
+            verdict="INCONCLUSIVE" if why else None,
+            broker_id=broker_id,
+            evidence=[
+                Evidence("leadership", name_source(case.leadership.source) if case.leadership else "a checkpoint file")
+            ],
+        )
+
+
+def _missing_file(case: Case, facts: ReplicaFacts, stretch: OffsetRange) -> Iterator[Finding]:
+    """Offsets between two segments, where another replica or an index shows that a segment was there (else LOG-GAP)."""
+    start, end = stretch.start_offset, stretch.end_offset
+    shown = traces_of_segment(facts, case.replicas, stretch)
+    if shown and not facts.is_cleaned(start, end):
+        yield finding(
+            CAP_MISSING_SEGMENT,
+            f"broker {facts.broker_id}: a segment file with {offsets(start, end)} is missing; copy the replica again, or it is gone",
+            confidence="likely",
+            broker_id=facts.broker_id,
+            start_offset=start,
+            end_offset=end,
+            evidence=[Evidence("file", text, facts.broker_id, facts.directory.path) for text in shown],
+        )
+
+
+def _indexes_without_log(facts: ReplicaFacts) -> Iterator[Finding]:
+    """Indexes below the first segment or above the last: its log was there when they were written, or copied."""
+    bases = [base for base in facts.directory.index_bases if facts.segments and base < facts.segments[0].base_offset]
+    if bases and not facts.missing:
+        yield _without_log(facts, bases, facts.segments[0].base_offset)
+    newer = [base for base in facts.directory.index_bases if facts.segments and base > facts.segments[-1].base_offset]
+    if newer:
+        yield _without_log(facts, newer, None)
+
+
+def _without_log(facts: ReplicaFacts, bases: list[int], end: int | None) -> Finding:
+    where = f"{offsets(min(bases), end)}" if end is not None else f"offsets from {min(bases)} on"
+    return finding(
+        CAP_MISSING_SEGMENT,
+        f"broker {facts.broker_id}: files of segment {min(bases)} are there without its .log; {where} cannot be compared",
+        confidence="likely",
+        broker_id=facts.broker_id,
+        start_offset=min(bases),
+        end_offset=end,
+        evidence=[Evidence("file", f"base offset {base}", facts.broker_id, facts.directory.path) for base in bases],
+    )
+
+
+def no_replica(leadership: Leadership | None, *, named_by_checkpoint: bool, observed: bool) -> Finding:
+    """Of a partition without a copy in the snapshot; `observed`: replica_progress has observations of it."""
+    if observed and leadership is None and not named_by_checkpoint:
+        # Somebody watches more than was copied: the timeline is all that was asked of this partition.
+        text = "replica_progress has observations of this partition, but no replica of it is in the snapshot"
+        return finding(CAP_MISSING_REPLICA, text, severity="info", verdict=None)
+    source = name_source(leadership.source) if leadership else "a checkpoint file"
+    text = f"{source} names this partition, but no replica of it is in the snapshot"
+    if (leadership.replicas if leadership else None) is None and not named_by_checkpoint:
+        return finding(CAP_UNREADABLE, text)
+    return finding(CAP_MISSING_REPLICA, text, severity="medium")
+
+
+def of_input(row: Mapping) -> Finding | None:
+    """Of a quarantine row without a partition; None for any other row."""
+    return unusable_input(CAP_UNREADABLE, row) if row["code"] == CAP_UNREADABLE.code else None
+
+
+def not_audited(problem: str, place: Evidence) -> Finding:
+    """Of a partition whose audit ended in an error."""
+    return finding(CAP_NOT_AUDITED, f"this partition could not be audited: {problem}", evidence=[place])

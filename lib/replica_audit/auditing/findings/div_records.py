@@ -1,0 +1,351 @@
+"""Records that differ (F.4): one finding per run, and damage that only one side has."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from replica_audit.auditing.compare.loss import has_data, is_lost
+from replica_audit.auditing.finding import Code, Evidence, Finding, considered, doubted, finding, offsets
+from replica_audit.auditing.finding_evidence import (
+    damaged_pair,
+    fate_of_copy,
+    left_by,
+    name_copy,
+    place_of_copy,
+    told_by_history,
+)
+from replica_audit.auditing.replicas.offset_ranges import shared_end, shared_start
+from replica_audit.literals import Severity, Verdict
+from replica_audit.text import count, name_cut
+
+if TYPE_CHECKING:
+    from replica_audit.auditing.case import Case
+    from replica_audit.auditing.compare.compacted import Compaction
+    from replica_audit.auditing.compare.comparison import Comparison
+    from replica_audit.auditing.compare.divergent_ranges import DivergentRange
+    from replica_audit.auditing.replicas.replica_facts import ReplicaFacts
+
+DIV_EPOCH = Code(
+    "DIV-EPOCH",
+    severities=("high", "medium", "info"),
+    verdicts=("WILL_LOSE_ON_TRUNCATION", "INCONCLUSIVE", "UNCOMMITTED_DIVERGENCE"),
+    traits=("records", "difference", "retold", "saved_first"),
+    summary="A replica's tail was written by another leader and will be cut",
+    meaning="From some offset on the replica has records that are not on the leader's lineage. When it follows the "
+    "leader it cuts them. If they were acknowledged with acks=1 only, that is within what acks=1 promises; after "
+    "an unclean election acknowledged records go.",
+    proof="The range, the epochs on either side, and the replay that cuts at or before its start. Where the metadata log has "
+    "the elections since and leaves open whether the records were committed (the elected replica had been down, or shows that it "
+    "lost its end), the partition is inconclusive. Of records that are only in `.deleted` segments, which the broker cut already, "
+    "it is info without a verdict.",
+    remedy="If the records matter, copy this broker's log directory before the broker rejoins. For the election, "
+    "see META-UNCLEAN-ELECTION. Whether any were committed is said by HWM-LOSS, not by this code.",
+    traps="Being below the leader's high watermark proves nothing: the uncommitted tail of a leader long gone "
+    "normally is.",
+)
+DIV_TAIL_PENDING = Code(
+    "DIV-TAIL-PENDING",
+    severities=("info",),
+    verdicts=("UNCOMMITTED_DIVERGENCE",),
+    traits=("records", "difference", "retold"),
+    summary="An old leader's uncommitted tail, to be cut after a clean election",
+    meaning="The replica led before, its last records never reached the in-sync replicas, and the election after it "
+    "was clean. It cuts them as soon as it follows.",
+    proof="The range, the epochs on either side, and the election in the metadata log. Or, past the reference's end, that "
+    "fewer replicas than min.insync.replicas were in sync throughout the epoch, and under every later leader that had the "
+    "records; or that all elections since were clean, and a winner did not have them, or the reference is eligible to lead and "
+    "was stopped cleanly, so that it has all that was committed.",
+    remedy="None. Producers with acks=1 may miss these records.",
+    traps="",
+)
+DIV_HIDDEN = Code(
+    "DIV-HIDDEN",
+    severities=("critical",),
+    verdicts=("COMMITTED_DIVERGENCE",),
+    traits=("records", "difference", "hole", "retold"),
+    summary="Replicas differ where Kafka will never look again",
+    meaning="The difference lies below the offset that the follower keeps. The tails agree, so the follower is in "
+    "sync by every number that Kafka shows, and consumers get other records after the next change of leader.",
+    proof="The range with the batches of both sides, and the replay that ends above it.",
+    remedy="Decide which side is right (which one consumers have read, which one producers were acknowledged for), "
+    "copy both, then rebuild the other replica. Do not move leadership meanwhile.",
+    traps="Compaction and retention are taken out beforehand; other batches of equal records are DIV-BATCHING.",
+)
+DIV_CONTENT = Code(
+    "DIV-CONTENT",
+    severities=("critical",),
+    verdicts=("COMMITTED_DIVERGENCE",),
+    traits=("records", "difference", "retold"),
+    summary="Same offset, same leader epoch, different record",
+    meaning="One leader wrote one record at an offset in its epoch; two replicas have two, both with a right "
+    "checksum. That must never happen: two brokers led in one epoch, or a leader lost its tail and wrote again.",
+    proof="The range with the batches of both sides, their epochs and checksums.",
+    remedy="Copy both replicas' directories, find out which one consumers have read, rebuild the other. Find out "
+    "whether there was a power loss, a disk snapshot rolled back or a volume restored.",
+    traps="Compaction rewrites batches: compacted logs are compared record by record.",
+)
+DIV_CORRUPT = Code(
+    "DIV-CORRUPT",
+    severities=("high",),
+    verdicts=("LATENT_CORRUPTION",),
+    traits=("records", "difference"),
+    summary="One replica's copy of a batch fails its checksum, another's is right",
+    meaning="The batch is damaged on one side only, so it can be repaired from the other.",
+    proof="The batch with position on both sides, which one fails, and the replica to repair from.",
+    remedy="If the damaged replica leads, move leadership to the sound one. Then stop the broker with the damaged "
+    "copy, move its partition directory away, and start it. Check the disk.",
+    traps="",
+)
+DIV_PRESENCE = Code(
+    "DIV-PRESENCE",
+    severities=("high", "info"),
+    verdicts=("COMMITTED_DIVERGENCE",),
+    traits=("records", "difference", "hole", "retold"),
+    summary="An offset is on one replica only, well inside both logs",
+    meaning="One replica has a hole where another has records. In a compacted log that is normal (info).",
+    proof="The range, who has it and who does not, and the batches on both sides of the hole.",
+    remedy="Rebuild the replica with the hole. If it leads, move leadership first.",
+    traps="Compaction, retention, tiered storage, DeleteRecords, transaction markers (which hold offsets of their "
+    "own).",
+)
+CODES = (
+    DIV_EPOCH,
+    DIV_TAIL_PENDING,
+    DIV_HIDDEN,
+    DIV_CONTENT,
+    DIV_CORRUPT,
+    DIV_PRESENCE,
+)
+
+
+#: Severity and verdict of a run by its code.
+_VERDICTS: dict[Code, tuple[Severity, Verdict]] = {
+    DIV_TAIL_PENDING: ("info", "UNCOMMITTED_DIVERGENCE"),
+    DIV_HIDDEN: ("critical", "COMMITTED_DIVERGENCE"),
+    DIV_CONTENT: ("critical", "COMMITTED_DIVERGENCE"),
+    DIV_PRESENCE: ("high", "COMMITTED_DIVERGENCE"),
+}
+
+
+def code_of_run(run: DivergentRange) -> Code:
+    """The code of a run by F.4."""
+    if run.kind == "content" and (run.survives or run.replica_epoch is not None):
+        return DIV_CONTENT
+    if run.kind in ("hole_here", "hole_there"):
+        return DIV_HIDDEN if run.survives and not run.compacted else DIV_PRESENCE
+    if run.survives:
+        return DIV_HIDDEN
+    # Also records without epochs that differ in a tail which is cut: an old leader's unreplicated end, before KIP-101.
+    # A checkpoint that proves records committed contradicts that they were nothing but an uncommitted tail.
+    pending = run.cause is not None and run.cause.excludes_commitment and run.committed_end is None
+    return DIV_TAIL_PENDING if pending else DIV_EPOCH
+
+
+def judge(case: Case) -> Iterator[Finding]:
+    """Runs and damaged pairs of every follower, and what a compacted pair showed."""
+    for item in case.comparisons:
+        for run in item.runs:
+            yield doubted(_run(case, item, run), item)
+        yield from _never_committed(case, item)
+        for pair in item.alignment.corrupt:
+            if pair.kind == "crc":
+                yield damaged_pair(DIV_CORRUPT, pair)
+        yield from _compacted(case, item)
+    for item in case.beside:
+        for run in item.runs:
+            if is_lost(run) and any(has_data(batch) for batch in run.batches):
+                yield _beside(case, item, run)
+
+
+def _beside(case: Case, item: Comparison, run: DivergentRange) -> Finding:
+    leader, facts = case.reference.facts, item.follower
+    there = (
+        f"the log of broker {leader.broker_id} ends at {leader.log_end_offset}"
+        if run.start_offset >= leader.log_end_offset
+        else f"broker {leader.broker_id} has {'other records' if run.conflicting else 'nothing'} there"
+    )
+    severity, verdict = _of_old_tail(case, run)
+    if facts.is_about_to_go:
+        severity, verdict = "info", None  # it has been cut: only HWM-LOSS, where it was committed, asks for a verdict
+    return finding(
+        DIV_EPOCH,
+        f"{name_copy(facts)} has {count(run.data_records, 'record')}{_epoch(run.replica_epoch)} at "
+        f"{offsets(run.start_offset, run.end_offset)}; {there}{left_by(run)}; {fate_of_copy(facts)}",
+        severity=severity,
+        verdict=verdict,
+        broker_id=facts.broker_id,
+        start_offset=run.start_offset,
+        end_offset=run.end_offset,
+        replica_epoch=run.replica_epoch,
+        evidence=[place_of_copy(facts), considered("lag: no, the records differ"), *told_by_history(run)],
+    )
+
+
+def _never_committed(case: Case, item: Comparison) -> Iterator[Finding]:
+    """What a replica has past the reference's end, and was never committed."""
+    tail = item.never_committed
+    if tail is None:
+        return
+    follower, leader, end = item.follower, case.reference.facts, item.alignment.ahead[-1].end_offset
+    yield finding(
+        DIV_TAIL_PENDING,
+        f"broker {follower.broker_id} has {offsets(tail.start_offset, end)}, past the end of broker {leader.broker_id} at "
+        f"{leader.log_end_offset}, which were never committed: {tail.why}",
+        broker_id=follower.broker_id,
+        start_offset=tail.start_offset,
+        end_offset=end,
+        replica_epoch=item.alignment.ahead[-1].epoch,
+        evidence=[Evidence("leadership", tail.why)],
+    )
+
+
+def _run(case: Case, item: Comparison, run: DivergentRange) -> Finding:
+    code = code_of_run(run)
+    severity, verdict = _of_old_tail(case, run) if code is DIV_EPOCH else _VERDICTS[code]
+    leader, follower = case.reference.facts, item.follower
+    replay = item.replays[case.protocol]
+    here = f"broker {follower.broker_id}"
+    where = offsets(run.start_offset, run.end_offset)
+    own, theirs = f"records{_epoch(run.replica_epoch)}", f"records{_epoch(run.leader_epoch)}"
+    if run.kind == "hole_here":
+        what = f"{here} has nothing at {where}, where broker {leader.broker_id} has {theirs}"
+    elif run.kind == "hole_there":
+        what = f"{here} has {own} at {where}, where broker {leader.broker_id} has nothing"
+    elif run.leader_epoch is None and run.start_offset >= leader.log_end_offset:
+        what = f"{here} has {own} at {where}; the log of broker {leader.broker_id} ends at {leader.log_end_offset}"
+    else:
+        # Its cleaner may have removed them since.
+        has = "had" if leader.compacted else "has"
+        what = (
+            f"{here} has {own} at {where}, which broker {leader.broker_id} has, too, as {theirs}"
+            if run.is_written_again
+            else f"{here} has {own} at {where}, where broker {leader.broker_id} {has} other {theirs}"
+        )
+    fate = (
+        f"the {case.protocol} protocol cuts the log at {replay.kept_to}"
+        if run.start_offset >= replay.kept_to
+        else f"the {case.protocol} protocol keeps everything below {replay.truncate_to}, so this stays"
+    )
+    if run.is_written_again:
+        lag = "loss: no, their producer sent them again to another leader"
+    else:
+        lag = "lag: no, the records differ" if run.conflicting else "lag: no, it lies inside both logs"
+    likely = run.likely
+    if likely is not None:
+        fate += f"; {likely.text}"
+    return finding(
+        code,
+        f"{what}; {fate}{left_by(run)}",
+        severity=severity,
+        verdict=verdict,
+        broker_id=follower.broker_id,
+        start_offset=run.start_offset,
+        end_offset=run.end_offset,
+        replica_epoch=run.replica_epoch,
+        evidence=[
+            Evidence(
+                "replay",
+                f"truncate to {replay.truncate_to}: {name_cut(replay.reason)}",
+                follower.broker_id,
+                value=case.protocol,
+            ),
+            considered(lag),
+            considered("retention: no, it lies above both log starts"),
+            considered(_compaction(leader, follower)),
+            considered("corruption: no, every batch compared has the right checksum"),
+            *told_by_history(run),
+            *(
+                []
+                if likely is None
+                else [Evidence("leadership", text, likely.broker_id, value=likely.value) for text in likely.evidence]
+            ),
+        ],
+    )
+
+
+def _of_old_tail(case: Case, run: DivergentRange) -> tuple[Severity, Verdict | None]:
+    """Severity and verdict of DIV-EPOCH, by what is known of the election that left the run behind."""
+    if run.cause is None or run.is_written_again:
+        return "medium", "UNCOMMITTED_DIVERGENCE"
+    if run.cause.clean is False:
+        return "high", "WILL_LOSE_ON_TRUNCATION"
+    if run.cause.promised_records is None:
+        # The history begins later: as without one, nothing is known of the elections.
+        return "medium", "UNCOMMITTED_DIVERGENCE"
+    committed, possible = case.committed_in(run)
+    is_open = run.cause.elections and run.data_records and possible > max(committed, run.start_offset)
+    return "medium", "INCONCLUSIVE" if is_open else "UNCOMMITTED_DIVERGENCE"
+
+
+def _compaction(leader: ReplicaFacts, follower: ReplicaFacts) -> str:
+    if not (leader.compacted or follower.compacted):
+        return "compaction: no, neither replica shows any"
+    return (
+        f"compaction: no, the partition's cleaners came to {follower.cleaning.furthest}, and cleaners change no record"
+    )
+
+
+def _epoch(epoch: int | None) -> str:
+    return " without an epoch" if epoch is None else f" of epoch {epoch}"
+
+
+_CLEANERS = considered("compaction: each replica cleans on its own, so presence and bytes may differ")
+
+
+def _compacted(case: Case, item: Comparison) -> Iterator[Finding]:
+    """What the records of a compacted pair showed; where they were not read, that only headers were compared."""
+    if not (case.reference.facts.compacted or item.follower.compacted):
+        return
+    leader, follower = case.reference.facts, item.follower
+    outcome = item.compaction
+    if outcome is not None:
+        yield _presence(case, item, outcome)
+        return
+    shared = shared_start(leader, follower), shared_end(leader, follower)
+    if item.differs_between(*shared, ("last_offset", "crc")):
+        yield finding(
+            DIV_PRESENCE,
+            f"broker {item.follower.broker_id} and broker {case.reference.facts.broker_id} hold other batches of this compacted "
+            "partition; only epochs and batch ranges were compared, where both have them, not records or latest values",
+            severity="info",
+            verdict=None,
+            broker_id=item.follower.broker_id,
+            evidence=[_CLEANERS],
+        )
+
+
+def _presence(case: Case, item: Comparison, outcome: Compaction) -> Finding:
+    leader, follower, keys = case.reference.facts.broker_id, item.follower.broker_id, outcome.keys
+    equal = not any(part.compared and part.conflicting for part in item.alignment.differences)
+    said = []
+    if outcome.only_reference or outcome.only_follower:
+        has = [(leader, outcome.only_reference, follower), (follower, outcome.only_follower, leader)]
+        told = [
+            f"broker {one} has {count(records, 'record')} that broker {other} does not have"
+            for one, records, other in has
+            if records
+        ]
+        said.append(f"in this compacted partition {', and '.join(told)}")
+    if not outcome.complete:
+        said.append("some records could not be read")
+    elif equal:
+        said.append("every record that both have is equal")
+    if not keys.differing and not keys.undecided:
+        said.append(
+            "so is the latest value of each key"
+            if equal and outcome.complete
+            else "no key was seen with another latest value"
+        )
+    if keys.undecided:
+        said.append(
+            f"{count(keys.undecided, 'key')} cannot be compared until what is missing has been replicated or read"
+        )
+    return finding(
+        DIV_PRESENCE,
+        "; ".join(said),
+        severity="info",
+        verdict=None,
+        broker_id=follower,
+        evidence=[_CLEANERS],
+    )

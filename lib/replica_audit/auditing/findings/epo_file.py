@@ -1,0 +1,198 @@
+"""leader-epoch-checkpoint against the batches beside it (F.3)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from replica_audit.auditing.finding import Code, Evidence, Finding, considered, finding
+from replica_audit.auditing.finding_evidence import entries_text
+from replica_audit.protocol.lineage import Lineage
+
+if TYPE_CHECKING:
+    from replica_audit.auditing.case import Case
+    from replica_audit.auditing.replicas.replica_facts import ReplicaFacts
+
+EPO_FILE_CORRUPT = Code(
+    "EPO-FILE-CORRUPT",
+    severities=("high",),
+    verdicts=("LATENT_CORRUPTION",),
+    traits=("damage",),
+    summary="leader-epoch-checkpoint cannot be read, or is empty though the log has epochs",
+    meaning="The file that tells this replica where each leader's records begin is malformed, its entry count is "
+    "wrong, or it is empty while batches carry epochs. A 4.3 broker refuses to start on the first two. "
+    "Without the file a replica truncates by its high watermark, which loses or keeps the wrong records.",
+    proof="The file, the line, what was expected and what was found; the epochs that the batches show.",
+    remedy="Keep a copy of the file. If this replica leads, move leadership first. Then, with the broker stopped, "
+    "move "
+    "the partition directory away and let the broker fetch the partition anew. Deleting the file alone is not "
+    "enough: "
+    "after a clean stop nothing rebuilds it, after a crash only the segments past the recovery point are read.",
+    traps="A file of 0 bytes beside a log without batches of format 2 is healthy.",
+)
+EPO_CACHE_MISSING = Code(
+    "EPO-CACHE-MISSING",
+    severities=("high", "info"),
+    verdicts=("LATENT_CORRUPTION",),
+    traits=("damage",),
+    summary="A batch's epoch is not what leader-epoch-checkpoint says for its offset",
+    meaning="The epoch in a batch and the epoch that the checkpoint file gives for the batch's offset differ. "
+    "Kafka "
+    "answers followers from the file, so truncation on either side goes wrong at the next change of leader.",
+    proof="The batch with offset and epoch, the file's entries around that offset.",
+    remedy="Trust the batches unless their epochs are out of order too. If this replica leads, move leadership "
+    "first; "
+    "then rebuild it from a replica whose file and batches agree.",
+    traps="Info when the copies may be of different moments and only the newest epochs are missing: the file was copied "
+    "before the segments. An epoch needs an entry only while a batch of it ends at or above the log start: after "
+    "DeleteRecords up to the end and a restart the file rightly has none.",
+)
+EPO_CACHE_STALE = Code(
+    "EPO-CACHE-STALE",
+    severities=("info",),
+    verdicts=(),
+    summary="leader-epoch-checkpoint has entries outside the log",
+    meaning="Entries at or past the log end, or all below the log start. Kafka flushes the file after a truncation "
+    "only later, and drops such entries when it loads the log.",
+    proof="The entries, the log start and the log end.",
+    remedy="None.",
+    traps="A leader's entry at its log end is not stale: it was elected and has not written yet.",
+)
+EPO_NON_MONOTONIC = Code(
+    "EPO-NON-MONOTONIC",
+    severities=("medium",),
+    verdicts=(),
+    traits=("damage",),
+    summary="Epochs or start offsets do not increase in leader-epoch-checkpoint",
+    meaning="Kafka keeps both strictly increasing. Brokers before 2.0.1 could write such a file; later ones drop "
+    "the conflicting entries in memory and may leave the file as it is.",
+    proof="The two neighbouring entries.",
+    remedy="Compare the lineage that the batches show with the file's. If they differ, rebuild the replica.",
+    traps="",
+)
+CODES = (
+    EPO_FILE_CORRUPT,
+    EPO_CACHE_MISSING,
+    EPO_CACHE_STALE,
+    EPO_NON_MONOTONIC,
+)
+
+
+def judge(case: Case) -> Iterator[Finding]:
+    """The epoch file of every replica that was compared."""
+    for facts in case.replicas:
+        yield from _file(case, facts)
+
+
+def _file(case: Case, facts: ReplicaFacts) -> Iterator[Finding]:
+    directory = facts.directory
+    file = directory.epoch_file
+    place = Evidence("lineage", entries_text(directory.checkpoint_epochs), facts.broker_id, file.path)
+    if file.is_unknown:
+        return
+    if file.state == "malformed":
+        yield finding(
+            EPO_FILE_CORRUPT,
+            f"broker {facts.broker_id}: {file.problem}; a broker refuses to start on it",
+            broker_id=facts.broker_id,
+            evidence=[place],
+        )
+        return
+    if file.state == "empty" and facts.lineage:
+        yield finding(
+            EPO_FILE_CORRUPT,
+            f"broker {facts.broker_id}: {file.path} is empty though the log has batches with leader epochs",
+            broker_id=facts.broker_id,
+            evidence=[place, considered("empty log: no, it has batches with epochs")],
+        )
+        return
+    entries = directory.checkpoint_epochs or ()
+    for one, two in zip(entries, entries[1:]):
+        if one[0] >= two[0] or one[1] >= two[1]:
+            yield finding(
+                EPO_NON_MONOTONIC,
+                f"broker {facts.broker_id}: {file.path} goes from epoch {one[0]} at {one[1]} to epoch {two[0]} at {two[1]}",
+                broker_id=facts.broker_id,
+                start_offset=two[1],
+                evidence=[place],
+            )
+    yield from _contradictions(case, facts, place)
+    outside = tuple(entry for entry in entries if entry[1] > facts.log_end_offset and not facts.end_is_open)
+    if not outside and len(entries) > 1 and all(start < facts.log_start_offset for _, start in entries):
+        outside = entries
+    if outside:
+        yield finding(
+            EPO_CACHE_STALE,
+            f"broker {facts.broker_id}: {file.path} has entries outside the log {entries_text(outside)}",
+            broker_id=facts.broker_id,
+            evidence=[
+                place,
+                considered("truncation writes this file later than the log; the loader drops such entries"),
+            ],
+        )
+
+
+def _contradictions(case: Case, facts: ReplicaFacts, place: Evidence) -> Iterator[Finding]:
+    """Epochs of batches that the file does not give for their offsets: EPO-CACHE-MISSING, one for the whole file."""
+    if not facts.has_epochs:
+        return
+    written = facts.found_lineage or Lineage()
+    cut_from_start = _cut_from_start(facts, written)
+    wrong = [
+        (epoch, start)
+        for epoch, start in facts.lineage
+        if written.epoch_for_offset(start) != epoch and not (cut_from_start is not None and start < cut_from_start)
+    ]
+    own_starts = {start for _, start in facts.lineage}
+    claimed = [
+        (epoch, start)
+        for epoch, start in written
+        if start < facts.log_end_offset
+        # Where an epoch of the batches begins, either it is the same or `wrong` has it: a leader that wrote nothing gave
+        # way to the next one there.
+        and start not in own_starts
+        # A changed batch is what recovery took this entry from: that is LOG-CRC-BLIND.
+        and (epoch, start) not in {(one.leader_epoch, one.start_offset) for one in facts.rot}
+        and facts.lineage.epoch_for_offset(start) not in (None, epoch)
+        and not any(
+            gap.start_offset <= start <= gap.end_offset for gap in (*facts.gaps, *facts.unreadable, *facts.missing)
+        )
+    ]
+    if not wrong and not claimed:
+        return
+    newest = written.latest_epoch
+    late = not claimed and newest is not None and all(epoch > newest for epoch, _ in wrong) and not case.quiesced
+    if wrong:
+        text = f"the batches have epochs {entries_text(tuple(wrong))} that the file does not give for those offsets"
+    else:
+        text = f"the file has {entries_text(tuple(claimed))} where the batches are of another epoch"
+    yield finding(
+        EPO_CACHE_MISSING,
+        f"broker {facts.broker_id}: {facts.directory.epoch_file.path}: {text}",
+        severity="info" if late else "high",
+        verdict=None if late else "LATENT_CORRUPTION",
+        broker_id=facts.broker_id,
+        start_offset=min(start for _, start in wrong or claimed),
+        evidence=[
+            place,
+            Evidence("lineage", f"from the batches: {entries_text(facts.lineage.entries)}", facts.broker_id),
+            considered(
+                "the file was copied before the segments: only the newest epochs are missing from it"
+                if late
+                else "the file was copied before the segments: no, older epochs are missing too, or all copies are of one moment"
+            ),
+        ],
+    )
+
+
+def _cut_from_start(facts: ReplicaFacts, written: Lineage) -> int | None:
+    """The log start that the file was cut to, where segments below it are still in the directory.
+
+    Retention moves the log start, cuts the file, and deletes the segments later. The first entry then begins inside its
+    epoch, or at the base of a segment; in a file that lost an entry it begins where its epoch does.
+    """
+    if not written:
+        return None
+    epoch, start = written.entries[0]
+    begins_inside = facts.lineage.epoch_for_offset(start) == epoch and (epoch, start) not in facts.lineage
+    return start if begins_inside or start in {segment.base_offset for segment in facts.segments} else None

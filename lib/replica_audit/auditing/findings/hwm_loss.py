@@ -1,0 +1,328 @@
+"""Committed records that the reference does not have, or that no replica has any more (F.5)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from replica_audit.auditing.earlier_losses import EARLIER
+from replica_audit.auditing.finding import Code, Evidence, Finding, considered, doubted, finding, finding_id, offsets
+from replica_audit.auditing.finding_evidence import fate_of_copy, name_copy, place_of_copy
+from replica_audit.auditing.leadership.broker_log_evidence import losing_cuts
+from replica_audit.auditing.leadership.election_causes import describe
+from replica_audit.auditing.replicas.offset_ranges import offsets_of_epoch, without
+from replica_audit.model import OffsetRange
+from replica_audit.protocol.versions import may_mark_over_tail
+from replica_audit.text import brokers, count
+
+if TYPE_CHECKING:
+    from replica_audit.auditing.case import Case
+    from replica_audit.auditing.compare.comparison import Comparison
+    from replica_audit.auditing.compare.divergent_ranges import CommitProof, DivergentRange
+    from replica_audit.auditing.earlier_losses import EarlierRun
+    from replica_audit.auditing.leadership.orphaned_checkpoints import OrphanedMark
+    from replica_audit.auditing.replicas.replica_facts import ReplicaFacts
+
+HWM_LOSS = Code(
+    "HWM-LOSS",
+    severities=("critical",),
+    verdicts=("COMMITTED_LOSS",),
+    traits=("records", "held", "retold", "saved_first"),
+    summary="Committed records are not in the leader's log",
+    meaning="A replica has records that the leader does not have and that were committed: consumers may have read them, "
+    "and they are gone from the partition unless they are taken from that replica before it truncates.",
+    proof="The high watermark checkpoint of a replica lies inside a stretch that conflicts with the leader, at or below that "
+    "replica's own log end; every replica with the same records is named. A checkpoint above the stretch proves nothing, as it "
+    "may come from the present leader. Or it lies past that replica's own log end, and no truncation explains it: then what "
+    "its epoch file gives for those offsets was committed, wherever it is held. "
+    "Or the metadata log shows that the records' leader was alone in the ISR to the end of "
+    "its epoch and knew it, with min.insync.replicas 1 and every other assigned replica fenced: then all that it had was "
+    "committed. Where part of this is known from times only, it is likely, and said without this finding.",
+    remedy="Keep the broker that holds them from rejoining (stop it, or copy its log directory now). Then decide: "
+    "elect that broker, or take the records out and produce them again. Once it follows, they are deleted; "
+    ".deleted files live on for file.delete.delay.ms (60 s).",
+    traps="Before the fix of KAFKA-14704 (3.5) a follower could raise its high watermark over records it was about "
+    "to cut: there the confidence is suspect.",
+)
+HWM_GONE = Code(
+    "HWM-GONE",
+    severities=("high",),
+    verdicts=("COMMITTED_LOSS",),
+    traits=("earlier",),
+    summary="Records that an earlier audit saw are on no replica any more",
+    meaning="An earlier audit of this cluster in the warehouse found records that one replica held and the leader did not: "
+    "committed, or left behind by an election known to be unclean. That replica has followed the leader since, and they are "
+    "gone from the partition. All replicas agree now, which is not to say that nothing was lost.",
+    proof="The earlier audit with its date, and what it saw: offsets, leader epoch, brokers. What each replica has there now: "
+    "nothing, or another epoch. It is reported once: a later audit knows it, and it no longer asks for a verdict.",
+    remedy="Look for a copy: the earlier snapshot, salvaged records, a backup, a `.deleted` file (file.delete.delay.ms, 60 s), "
+    "a consumer that had read them. Produce them again from there, or note the loss; then accept the finding.",
+    traps="Retention that has passed the range, a topic created again, compaction and tiered storage are left out; so are "
+    "partitions where the log of an assigned replica, or of the one that held the records, is not in the snapshot.",
+)
+HWM_UNSEEN = Code(
+    "HWM-UNSEEN",
+    severities=("medium",),
+    verdicts=("INCONCLUSIVE",),
+    traits=("earlier",),
+    summary="Records that an earlier audit saw are on no replica in the snapshot, and not all replicas are in it",
+    meaning="An earlier audit of this cluster in the warehouse found records that one replica held and the leader did not. "
+    "No log in this snapshot has them; the log of the broker that held them, or of another assigned one, is missing. They "
+    "may be there, or gone.",
+    proof="The earlier audit with its date, and what it saw: offsets, leader epoch, brokers. What each replica in the snapshot "
+    "has there now, and whose log is missing.",
+    remedy="Add the missing log directories to the snapshot and audit again. Until then keep the broker that held the records "
+    "from following: it deletes them when it does.",
+    traps="As for HWM-GONE, retention, a topic created again, compaction and tiered storage are left out. It is reported once; "
+    "a later audit knows it.",
+)
+CODES = (
+    HWM_LOSS,
+    HWM_GONE,
+    HWM_UNSEEN,
+)
+
+
+def judge(case: Case) -> Iterator[Finding]:
+    """HWM-LOSS, one for each run of a replica with records that were committed, and for each mark of a replica whose
+    directory is missing; HWM-GONE or HWM-UNSEEN, one for each earlier run."""
+    for item in case.comparisons:
+        for run in item.runs:
+            if (proof := run.proof) and (committed := run.committed_range):
+                yield doubted(_loss(case, item, run, committed[1], proof), item)
+    for item in case.beside:
+        for run in item.runs:
+            if (proof := run.proof) and (committed := run.committed_range) and run.committed_records:
+                yield _beside(case, item, committed, run.committed_records, proof.text, run.replica_epoch)
+        if case.is_lost_tail(item):
+            yield from _lost_tail(case, item)
+    for mark in case.orphaned_marks:
+        yield _orphaned(case, mark)
+    yield from _gone(case)
+
+
+def _orphaned(case: Case, mark: OrphanedMark) -> Finding:
+    start, end = mark.start_offset, mark.end_offset
+    return finding(
+        HWM_LOSS,
+        f"{offsets(start, end)} had been committed on broker {mark.broker_id}, and broker {case.reference.facts.broker_id} has "
+        f"epoch {mark.leader_epoch} from {start} on: the high watermark in a checkpoint file of broker {mark.broker_id} reached "
+        f"{end}; its directory of the partition is not in the snapshot",
+        confidence="suspect" if may_mark_over_tail(case.kafka_version) else "proven",
+        broker_id=mark.broker_id,
+        start_offset=start,
+        end_offset=end,
+        replica_epoch=mark.leader_epoch - 1,
+        evidence=[
+            Evidence("checkpoint", "high watermark", mark.broker_id, mark.log_dir, value=str(end)),
+            considered(
+                "an entry of an earlier topic, or of the present leader: no, the broker was in sync, and fenced from before "
+                f"the election of epoch {mark.leader_epoch} on"
+            ),
+        ],
+    )
+
+
+def _lost_tail(case: Case, item: Comparison) -> Iterator[Finding]:
+    """What a copy beside the replicas still has of the leader's log, as far as that log's checkpoint proves it."""
+    start, end = case.reference.facts.log_end_offset, case.committed_tail(item)
+    if records := item.alignment.ahead.records_between(start, end):
+        log = "the current log, which it was copied from," if case.is_copied_from_reference(item) else "that log"
+        why = f"{log} ends at {start} and its high watermark was {end} or more"
+        yield _beside(case, item, (start, end), records, why, item.alignment.ahead[0].epoch)
+
+
+def _beside(
+    case: Case, item: Comparison, where: tuple[int, int], records: int, why: str, replica_epoch: int | None
+) -> Finding:
+    facts = item.follower
+    return finding(
+        HWM_LOSS,
+        f"{count(records, 'committed record')} at {offsets(*where)} {'is' if records == 1 else 'are'} not on broker "
+        f"{case.reference.facts.broker_id}; {name_copy(facts)} still has {'it' if records == 1 else 'them'}: {why}; "
+        f"{fate_of_copy(facts)}",
+        broker_id=facts.broker_id,
+        start_offset=where[0],
+        end_offset=where[1],
+        replica_epoch=replica_epoch,
+        evidence=[place_of_copy(facts)],
+    )
+
+
+def _loss(case: Case, item: Comparison, run: DivergentRange, end: int, proof: CommitProof) -> Finding:
+    follower, leader = item.follower, case.reference.facts
+    suspect = proof.kind != "sole_isr" and bool(may_mark_over_tail(case.kafka_version))
+    number, what = run.committed_records, ("committed record", "committed records")
+    if not number:
+        # Only the end of a transaction is missing: no producer lost a record, but its consumers wait.
+        number = sum(batch.base_offset < end for batch in run.batches)
+        what = ("committed control batch", "committed control batches")
+    are, them = ("is", "it") if number == 1 else ("are", "them")
+    doubt = "" if item.doubt is None else "; unless the topic was deleted and created again"
+    return finding(
+        HWM_LOSS,
+        f"{count(number, *what)} at {offsets(run.start_offset, end)} {are} not on broker {leader.broker_id}; "
+        f"broker {follower.broker_id} still has {them}: {proof.text}{doubt}",
+        confidence="suspect" if suspect else "proven",
+        broker_id=follower.broker_id,
+        start_offset=run.start_offset,
+        end_offset=end,
+        replica_epoch=run.replica_epoch,
+        evidence=[*_evidence(proof, suspect), *_history(run)],
+    )
+
+
+def _evidence(proof: CommitProof, suspect: bool) -> list[Evidence]:
+    if proof.kind == "sole_isr":
+        return [
+            Evidence("leadership", text, proof.broker_id, value=proof.value) for text in (proof.text, *proof.evidence)
+        ]
+    return [
+        Evidence(
+            "checkpoint",
+            "a high watermark that lies among these records, so those below it were committed"
+            if proof.kind == "checkpoint"
+            else "high watermark past the end of its own log, over records of the same leader epoch",
+            proof.broker_id,
+            proof.path,
+            value=proof.value,
+        ),
+        considered(
+            "KAFKA-14704: this version could checkpoint a high watermark over a tail that it was about to cut"
+            if suspect
+            else "the checkpoint was learnt from the present leader: no, the logs differ up to it"
+            if proof.kind == "checkpoint"
+            else "a truncation took the end of that log: no, no leader's epoch begins there"
+        ),
+    ]
+
+
+def _history(run: DivergentRange) -> list[Evidence]:
+    """The election that left committed records behind; a clean one does that when its winner had lost its own tail."""
+    cause = run.cause
+    if cause is None or cause.election is None:
+        return []
+    found = [
+        Evidence(
+            "leadership", describe(cause.election), cause.election.leader_id, value=str(cause.election.leader_epoch)
+        )
+    ]
+    if cause.clean:
+        found.append(
+            considered(
+                f"a clean election loses nothing: broker {cause.election.leader_id} must have lost the end of its own log"
+            )
+        )
+    return found
+
+
+def _gone(case: Case) -> Iterator[Finding]:
+    """Records that an earlier audit saw on a replica, and that no replica here holds any more.
+
+    They are gone where every log is here that may hold them. Nothing is said of compacted and tiered logs, and of a topic
+    without an id, which may be another one. Once an earlier audit has told it, it is known and asks for no verdict.
+    """
+    topic_id = case.reference.facts.directory.topic_id
+    if topic_id is None or case.is_tiered or any(facts.compacted for facts in case.replicas):
+        return
+    for run in case.losses.runs:
+        if run.topic_id != topic_id:
+            continue
+        left = _left_of(case, run)
+        if left and not _is_told_by_log(case, run) and _is_later(case, run):
+            # A broker that is not asked may have them still, also one that the partition was moved away from.
+            at_hand = {facts.broker_id for facts in (*case.replicas, *case.duplicates)}
+            item = _finding(case, run, left, sorted({*case.unread_replicas, *({*run.broker_ids} - at_hand)}))
+            told = finding_id(item, case.topic_partition, topic_id, case.cluster_id) in case.losses.told
+            yield replace(item, status="known", verdict=None) if told else item
+
+
+def _left_of(case: Case, run: EarlierRun) -> list[OffsetRange]:
+    """Offsets of an earlier run above every log start that no replica holds."""
+    floor = max(facts.log_start_offset for facts in case.replicas)
+    left = [OffsetRange(max(run.start_offset, floor), run.end_offset)]
+    for facts in (*case.replicas, *case.duplicates, *case.set_aside):
+        left = without(left, offsets_of_epoch(facts, run.replica_epoch))
+    return [part for part in left if part.start_offset < part.end_offset]
+
+
+def _is_later(case: Case, run: EarlierRun) -> bool:
+    """Whether this snapshot can be later than that audit's: in an older one the records may not have been written yet."""
+    now = case.reference.leader_epoch
+    return now is not None and now > run.replica_epoch and (run.leader_epoch is None or now >= run.leader_epoch)
+
+
+def _is_told_by_log(case: Case, run: EarlierRun) -> bool:
+    """Whether a broker's own log says that it cut them (TRN-BELOW-HW of the past)."""
+    return any(
+        cut.event.broker_id in run.broker_ids
+        and cut.truncate_to < run.end_offset
+        and cut.high_watermark is not None
+        and run.start_offset < cut.high_watermark
+        for cut in losing_cuts(case.log_events, case.reference)
+    )
+
+
+def _finding(case: Case, run: EarlierRun, left: Sequence[OffsetRange], unseen: Sequence[int]) -> Finding:
+    """HWM-GONE, or HWM-UNSEEN where the logs of the brokers `unseen` are not here, or not whole."""
+    where = ", ".join(offsets(part.start_offset, part.end_offset) for part in left)
+    date, holders = run.finished[:10], brokers(run.broker_ids)
+    holder = run.broker_ids[0] if len(run.broker_ids) == 1 else None
+    reference = case.reference.facts
+    whole = sum(part.end_offset - part.start_offset for part in left)
+    number = None if run.records is None else min(run.records, whole)
+    records = _records(number, run.committed)
+    if number and whole != run.end_offset - run.start_offset:
+        records = f"up to {records}"
+    said = f"{records} that only {holders} held on {date} {'is' if number == 1 else 'are'}"
+    if unseen:
+        logs, are = ("log", "is") if len(unseen) == 1 else ("logs", "are")
+        message = (
+            f"{said} on no replica in the snapshot ({where} of epoch {run.replica_epoch}), and the {logs} of {brokers(unseen)} "
+            f"{are} not in it, or not whole"
+        )
+    else:
+        message = f"{said} gone: no replica has {where} of epoch {run.replica_epoch} any more"
+    return finding(
+        HWM_UNSEEN if unseen else HWM_GONE,
+        message,
+        broker_id=holder,
+        start_offset=run.start_offset,
+        end_offset=run.end_offset,
+        replica_epoch=run.replica_epoch,
+        evidence=[
+            Evidence(
+                EARLIER,
+                f"audit {run.audit_id}, finished {run.finished}: {holders} held {offsets(run.start_offset, run.end_offset)} of "
+                f"epoch {run.replica_epoch}, "
+                + ("committed" if run.committed else "left behind by an unclean election"),
+                holder,
+                value=run.to_text(),
+            ),
+            *(_now(facts, left[0].start_offset) for facts in case.replicas),
+            considered(f"retention: no, it lies above every log start; broker {reference.broker_id} begins at "
+                       f"{reference.log_start_offset}"),
+            considered("the topic was created again: no, its id is the same"),
+            considered("compaction and tiered storage: no, the topic has neither"),
+            considered(
+                f"a replica that was not copied: yes, that of {brokers(unseen)}"
+                if unseen
+                else "a replica that was not copied: no, the log of every assigned replica is here"
+            ),
+        ],
+    )  # fmt: skip
+
+
+def _now(facts: ReplicaFacts, offset: int) -> Evidence:
+    epoch = facts.lineage.epoch_for_offset(offset) if offset < facts.log_end_offset else None
+    text = f"ends at {facts.log_end_offset}" if epoch is None else f"has epoch {epoch} at {offset}"
+    return Evidence("lineage", f"broker {facts.broker_id} {text}", facts.broker_id, value=str(offset))
+
+
+def _records(number: int | None, committed: bool) -> str:
+    """Records of an earlier run in words; where there were none, it was the ends of transactions."""
+    kind = "committed " if committed else ""
+    if not number:
+        return f"{kind}records" if number is None else f"{kind}control batches"
+    return count(number, f"{kind}record")

@@ -1,0 +1,191 @@
+"""High watermarks that contradict a log or the in-sync replicas (F.5)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from replica_audit.auditing.finding import Code, Evidence, Finding, considered, doubted, finding
+from replica_audit.auditing.replicas.lost_tails import is_tail_lost, lineage_as_found
+from replica_audit.text import count, name_source
+
+if TYPE_CHECKING:
+    from replica_audit.auditing.case import Case
+    from replica_audit.auditing.replicas.replica_facts import ReplicaFacts
+
+HWM_CP_ABOVE_LEO = Code(
+    "HWM-CP-ABOVE-LEO",
+    severities=("critical", "high"),
+    traits=("gone", "saved_first"),
+    verdicts=("COMMITTED_LOSS", "LATENT_CORRUPTION"),
+    summary="A replica's checkpointed high watermark lies past its log end",
+    meaning="The replica once had records up to its checkpoint, committed ones, and has lost its tail: an "
+    "unflushed file after a power loss, a deleted segment, a recovery that cut at damage. On the leader, with "
+    "no replica holding the range, the records are gone for good.",
+    proof="The checkpoint, the log end, and a recovery point that no truncation explains.",
+    remedy="See which replica still has the range, and copy its log before it follows a leader that lacks it. A follower that "
+    "lost its tail fetches it again. Check the disk and why the tail was lost.",
+    traps="A truncation less than 5 s ago (then the recovery point equals the log end); a live copy whose checkpoint "
+    "files were copied after the segments; a topic that was created anew less than 5 s ago.",
+)
+HWM_RP_ABOVE_LEO = Code(
+    "HWM-RP-ABOVE-LEO",
+    severities=("high",),
+    verdicts=("LATENT_CORRUPTION",),
+    summary="The recovery point lies past the log end: flushed records are missing",
+    meaning="Records up to the recovery point had been forced to disk, and they are not in the log. A truncation "
+    "writes a smaller recovery point at once, so it does not explain this.",
+    proof="The recovery point and the log end.",
+    remedy="Suspect the disk, a restored volume or a deleted file. Do not let this replica lead before it has fetched "
+    "the range from one that holds it.",
+    traps="Files copied at different moments; a log that the loader itself cut less than 60 s ago.",
+)
+HWM_ABOVE_ISR_PREFIX = Code(
+    "HWM-ABOVE-ISR-PREFIX",
+    severities=("critical",),
+    verdicts=("COMMITTED_DIVERGENCE",),
+    summary="An in-sync replica does not have what is committed",
+    meaning="A member of the ISR, which may lead next, has a conflicting or unreadable end below the proven high "
+    "watermark. Electing it loses committed records although the election is clean.",
+    proof="The start of the member's conflicting or unreadable end, the lower bound of the high watermark and what "
+    "proves it.",
+    remedy="Take that broker out of service before the leader goes down, and rebuild its replica from the leader.",
+    traps="Copies of different moments.",
+)
+HWM_UNDER_MIN_ISR = Code(
+    "HWM-UNDER-MIN-ISR",
+    severities=("medium",),
+    traits=("saved_first",),
+    verdicts=(),
+    summary="Fewer in-sync replicas than min.insync.replicas",
+    meaning="Producers with acks=all are refused. From 3.7 the high watermark stands still; before, it goes on "
+    "over records that one broker alone may hold.",
+    proof="The ISR and the topic's min.insync.replicas.",
+    remedy="Bring the missing replicas back, each once it is known that it holds nothing that the leader lacks.",
+    traps="",
+)
+CODES = (
+    HWM_CP_ABOVE_LEO,
+    HWM_RP_ABOVE_LEO,
+    HWM_ABOVE_ISR_PREFIX,
+    HWM_UNDER_MIN_ISR,
+)
+
+
+def judge(case: Case) -> Iterator[Finding]:
+    """Marks of every replica that was compared, and of the partition."""
+    for facts in case.replicas:
+        yield from _above_log_end(case, facts)
+    yield from _suffix(case)
+    yield from _under_min_isr(case)
+
+
+def _above_log_end(case: Case, facts: ReplicaFacts) -> Iterator[Finding]:
+    if facts.end_is_open:
+        return  # what lies past the end of what is shown is not known, so it is not a loss
+    directory, end = facts.directory, facts.log_end_offset
+    checkpoint, recovery_point = directory.high_watermark_checkpoint, directory.recovery_point_checkpoint
+    if checkpoint is not None and is_tail_lost(case.reference, case.replicas, facts):
+        held_to = max((_held_to(case, facts, other, checkpoint) for other in case.copies), default=end)
+        gone = facts is case.reference.facts and case.quiesced and held_to < checkpoint
+        yield finding(
+            HWM_CP_ABOVE_LEO,
+            f"broker {facts.broker_id}: its high watermark was {checkpoint}, its log ends at {end}"
+            + _gone_from(case.reference.facts, held_to, end, checkpoint),
+            severity="critical" if gone else "high",
+            verdict="COMMITTED_LOSS" if gone else "LATENT_CORRUPTION",
+            confidence="likely" if gone else "proven",
+            broker_id=facts.broker_id,
+            start_offset=end,
+            end_offset=checkpoint,
+            evidence=[
+                Evidence(
+                    "checkpoint",
+                    "high watermark",
+                    facts.broker_id,
+                    directory.high_watermark_file.path,
+                    value=str(checkpoint),
+                ),
+                considered(
+                    f"a truncation just before the copy: no, recovery point {recovery_point}, and no other leader of a later epoch "
+                    f"began between {end} and that high watermark"
+                ),
+            ],
+        )
+    if recovery_point is not None and recovery_point > end:
+        yield finding(
+            HWM_RP_ABOVE_LEO,
+            f"broker {facts.broker_id}: offsets below {recovery_point} were flushed to disk, its log ends at {end}",
+            broker_id=facts.broker_id,
+            start_offset=end,
+            end_offset=recovery_point,
+            evidence=[
+                Evidence(
+                    "checkpoint",
+                    "recovery point",
+                    facts.broker_id,
+                    directory.recovery_point_file.path,
+                    value=str(recovery_point),
+                ),
+                considered("a truncation: no, it writes a smaller recovery point at once"),
+            ],
+        )
+
+
+def _held_to(case: Case, facts: ReplicaFacts, other: ReplicaFacts, checkpoint: int) -> int:
+    """Up to where a replica has what `facts` lost between its log end and its checkpoint.
+
+    An epoch file as found tells of which epochs that was. Without one, records of a lineage that the reference has left
+    are not taken for it.
+    """
+    lost, end = lineage_as_found(facts), min(other.log_end_offset, checkpoint)
+    if other.is_about_to_go and other.log_start_offset > facts.log_end_offset:
+        return facts.log_end_offset  # segments from the middle of a log
+    if lost is not None:
+        return lost.agrees_to(other.lineage, facts.log_end_offset, end)
+    item = case.comparison_of(other)
+    left = item is not None and any(part.start_offset < end <= part.end_offset for part in item.stretches)
+    return facts.log_end_offset if left else end
+
+
+def _gone_from(reference: ReplicaFacts, held_to: int, end: int, checkpoint: int) -> str:
+    """What no replica has past `end`, in words."""
+    if held_to >= checkpoint:
+        return ""
+    if reference.log_start_offset >= checkpoint:
+        return f"; the records between have been deleted since, broker {reference.broker_id} begins at {reference.log_start_offset}"
+    if held_to <= end:
+        return "; no replica here has the records between"
+    return f"; no replica here has the records from {held_to} on"
+
+
+def _suffix(case: Case) -> Iterator[Finding]:
+    suffix = case.high_watermark.lowest_suffix
+    if suffix is None:
+        return
+    broker_id, start = suffix
+    lower = case.high_watermark.hw_lower
+    found = finding(
+        HWM_ABOVE_ISR_PREFIX,
+        f"broker {broker_id} counts as in sync but has other or unreadable records from {start} on, though everything below {lower} is committed",
+        broker_id=broker_id,
+        start_offset=start,
+        end_offset=lower,
+        evidence=[Evidence("checkpoint", case.high_watermark.lower_evidence)],
+    )
+    yield doubted(found, next(item for item in case.comparisons if item.follower.broker_id == broker_id))
+
+
+def _under_min_isr(case: Case) -> Iterator[Finding]:
+    isr, leadership = case.reference.isr, case.leadership
+    if isr is None or leadership is None or case.stopped or case.reference.leader_id is None:
+        return
+    assigned = leadership.replicas
+    minimum = case.config("min.insync.replicas")
+    if minimum is not None and minimum.isdigit() and len(isr) < min(int(minimum), len(assigned or isr) or int(minimum)):
+        yield finding(
+            HWM_UNDER_MIN_ISR,
+            f"{count(len(isr), 'replica')} in sync, but min.insync.replicas is {minimum}: acks=all is refused, and since 3.7 the high "
+            "watermark stands still",
+            evidence=[Evidence("leadership", f"min.insync.replicas={minimum}", value=name_source(leadership.source))],
+        )

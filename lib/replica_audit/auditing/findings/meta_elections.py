@@ -1,0 +1,200 @@
+"""Unclean elections of the partition's history, by the metadata log or by lines of brokers' own logs (F.7)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from replica_audit.auditing.compare.divergence_cause import promised_in_all
+from replica_audit.auditing.finding import Code, Evidence, Finding, considered, finding
+from replica_audit.auditing.finding_evidence import log_line, name_copy
+from replica_audit.auditing.leadership.broker_log_evidence import lineage_entries, place, unclean_elections
+from replica_audit.auditing.leadership.election_causes import describe, past_elections, were_in_sync
+from replica_audit.text import count
+
+if TYPE_CHECKING:
+    from replica_audit.auditing.case import Case
+    from replica_audit.auditing.compare.divergent_ranges import DivergentRange
+    from replica_audit.auditing.leadership.broker_log_evidence import LoggedElection
+    from replica_audit.auditing.leadership.election_causes import PastElections, were_in_sync
+    from replica_audit.model import Leadership
+    from replica_audit.protocol.election import Election
+
+META_UNCLEAN_ELECTION = Code(
+    "META-UNCLEAN-ELECTION",
+    severities=("high", "info"),
+    verdicts=("WILL_LOSE_ON_TRUNCATION",),
+    traits=("retold", "saved_first"),
+    summary="A replica outside the ISR was elected",
+    meaning="Its log may end below what was committed. High while a replica still holds records that conflict with "
+    "the new lineage, since these can be saved; afterwards a note of what happened.",
+    proof="The election in the metadata history: the leader was in neither the ISR nor the eligible leader "
+    "replicas "
+    "before. The bound of loss is the old leader's log end less the new epoch's start.",
+    remedy="Keep the old leader from rejoining and copy its log directory, if the records matter.",
+    traps="A last known leader that is elected again counts as unclean, and with ELR the setting "
+    "unclean.leader.election.enable may be false; a clean election can lose records as well (HWM-LOSS).",
+)
+CODES = (META_UNCLEAN_ELECTION,)
+
+
+def judge(case: Case) -> Iterator[Finding]:
+    """One for each election: high while a replica still holds records that it left behind."""
+    leadership = case.leadership
+    if not (leadership and leadership.history):
+        yield from (_logged(case, election) for election in unclean_elections(case.log_events))
+    past = past_elections(case.replicas, leadership)
+    if past is None or leadership is None:
+        return
+    for election in past.elections:
+        if not election.clean:
+            yield _unclean(case, leadership, past, election)
+
+
+def _unclean(case: Case, leadership: Leadership, past: PastElections, election: Election) -> Finding:
+    left: dict[str, list[DivergentRange]] = {}
+    to_be_cut = False
+    for item in (*case.comparisons, *case.beside):
+        holder = name_copy(item.follower) if item in case.beside else f"broker {item.follower.broker_id}"
+        for run in item.runs:
+            if run.cause is not None and run.batches and election in run.cause.elections:
+                left.setdefault(holder, []).append(run)
+                to_be_cut = to_be_cut or not item.follower.is_about_to_go
+    start = past.start_of(election.leader_epoch)
+    end = max((run.end_offset for runs in left.values() for run in runs), default=None)
+    began = "" if start is None else f"; it leads from offset {start}"
+    evidence = [
+        Evidence(
+            "leadership",
+            f"record {election.metadata_offset} of the metadata log: {describe(election)}",
+            election.leader_id,
+            value=str(election.leader_epoch),
+        )
+    ]
+    if left:
+        parts = [f"{holder} still has {_loss(runs)}" for holder, runs in left.items()]
+        nowhere = f"broker {case.reference.facts.broker_id} has none of this"
+        message = f"{describe(election)}{began}; {'; '.join(parts)}; {nowhere}"
+        if to_be_cut:
+            evidence.append(considered("healed: no, they are cut as soon as their broker follows"))
+        else:
+            message += "; it may have lost more, and these files cannot tell: who held them has been cut since"
+            evidence.append(considered(_unseen(case, election)))
+    else:
+        nothing = _lost_nothing(case, leadership, election)
+        said = (
+            nothing
+            or _in_remote_storage(case, election)
+            or "it may have lost records, and these files cannot tell: no replica here still holds any that it left behind"
+        )
+        message = f"{describe(election)}{began}; {said}"
+        evidence.append(
+            considered(_unseen(case, election)) if nothing is None else Evidence("loss", nothing, value="0")
+        )
+    return finding(
+        META_UNCLEAN_ELECTION,
+        message,
+        severity="high" if to_be_cut else "info",
+        verdict="WILL_LOSE_ON_TRUNCATION" if to_be_cut else None,
+        broker_id=election.leader_id,
+        start_offset=start,
+        end_offset=end if start is not None and end is not None and end > start else None,
+        replica_epoch=election.leader_epoch,
+        evidence=evidence,
+    )
+
+
+def _loss(runs: list[DivergentRange]) -> str:
+    """The three ways to count what one replica holds of it: all, proven committed, promised."""
+    records, committed = sum(run.data_records for run in runs), sum(run.committed_records for run in runs)
+    known = promised_in_all(run.cause for run in runs)
+    start = min(run.start_offset for run in runs)
+    if not records:
+        return f"only ends of transactions or empty batches from {start} on"
+    held = f"{count(records, 'record')} from {start} on"
+    if committed == records:
+        return f"{held}, all proven committed"
+    more = "" if known is None else f", at most {known} promised by acks=all"
+    return f"{held} ({committed or 'none'} proven committed{more})"
+
+
+def _lost_nothing(case: Case, leadership: Leadership, election: Election) -> str | None:
+    """A clause that says so, where the log of the leader before is as it was then; None where that is not known."""
+    before = election.previous_leader_id
+    item = next((one for one in case.comparisons if one.follower.broker_id == before), None)
+    if item is None or before == election.leader_id:
+        return None
+    facts, directory = item.follower, item.follower.directory
+    epochs = [epoch for epoch, _ in (*facts.lineage, *(directory.checkpoint_epochs or ()))]
+    marks = (directory.high_watermark_checkpoint, directory.recovery_point_checkpoint)
+    whole = (
+        facts.end_is_known
+        and facts.tail_kind == "clean"
+        and not facts.unreadable
+        and all(mark is None or mark <= facts.log_end_offset for mark in marks)
+    )
+    # With an entry of a later epoch it has followed since, and was cut; a leader that wrote nothing leaves no entry, so it
+    # must have been down all the time as well: in the ISR of no later state, and fenced at the end.
+    later = [state for state in leadership.history if state.metadata_offset >= election.metadata_offset]
+    returned = any(before in state.isr for state in later) or before not in (leadership.fenced or ())
+    followed = not epochs or max(epochs) >= election.leader_epoch or returned
+    if not whole or followed or item.common_prefix_end != facts.log_end_offset:
+        return None
+    return (
+        f"it lost nothing: broker {before}, which led before, has followed nobody since, and broker "
+        f"{case.reference.facts.broker_id} has all its records"
+    )
+
+
+def _in_remote_storage(case: Case, election: Election) -> str | None:
+    """A clause that says that remote storage has records of an epoch before it that the log has left; else None."""
+    found = [one for one in case.remote_orphans if one.leader_epoch < election.leader_epoch]
+    if not found:
+        return None
+    first, end = min(one.start_offset for one in found), max(one.end_offset for one in found)
+    return f"it lost records: remote storage still has segments of an earlier epoch from {first} to {end - 1}"
+
+
+def _unseen(case: Case, election: Election) -> str:
+    here = {facts.broker_id for facts in case.replicas}
+    before = election.previous_leader_id
+    if before is not None and before != election.leader_id and before not in here:
+        return f"loss: open, broker {before}, which led before, is not in the snapshot"
+    return "loss: what was above that offset on the leader before was cut since, or never was; nothing tells how much"
+
+
+def _logged(case: Case, election: LoggedElection) -> Finding:
+    members = election.previous_isr
+    before = "who was in sync is not known" if members is None else were_in_sync(members)
+    conflicting = [run for item in case.comparisons for run in item.runs if run.conflicting and run.batches]
+    left = (
+        bool(conflicting) and (election.said or election.witnessed) and election.leader_id == case.reference.leader_id
+    )
+    epoch = "" if election.leader_epoch is None else f" in epoch {election.leader_epoch}"
+    start = next(
+        (begin for known, begin in sorted(lineage_entries(case.reference)) if known == election.leader_epoch), None
+    )
+    return finding(
+        META_UNCLEAN_ELECTION,
+        f"broker {election.leader_id} was elected{epoch} though it was not in sync ({before}); "
+        f"by {place(election.event)}",
+        severity="high" if left else "info",
+        verdict="WILL_LOSE_ON_TRUNCATION" if left else None,
+        confidence="proven" if election.said else "likely",
+        broker_id=election.leader_id,
+        start_offset=start,
+        replica_epoch=election.leader_epoch,
+        evidence=[
+            log_line(election.event, "elected"),
+            considered(
+                "it had joined the ISR again: no, a line says that nobody in sync was alive"
+                if election.said
+                else "it had joined the ISR again: no line says so"
+                + (
+                    ""
+                    if election.witnessed
+                    else f"; but the log of broker {election.previous_leader_id}, which led before, is not here"
+                )
+            ),
+        ],
+    )

@@ -1,0 +1,179 @@
+"""Who leads, and which directories are of the partition (F.7)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
+
+from replica_audit.auditing.finding import Code, Evidence, Finding, considered, finding
+from replica_audit.auditing.finding_evidence import unusable_input
+from replica_audit.text import name_source, render_time
+
+if TYPE_CHECKING:
+    from replica_audit.auditing.case import Case
+    from replica_audit.model import Leadership
+
+META_NO_LEADER = Code(
+    "META-NO-LEADER",
+    severities=("medium", "info"),
+    verdicts=(),
+    traits=("retold", "own_step"),
+    summary="The newest state of the partition has no leader",
+    meaning="Nobody leads. After a clean stop of the whole cluster that is normal (info). The replicas are then "
+    "compared with the one that would most likely be elected; the answers are for that case. Of a topic that was deleted "
+    "(info) only directories are left, and nobody will lead it again.",
+    proof="The state and its source, and the reference that was chosen instead.",
+    remedy="See what each choice of leader costs (replica-audit elect) before a broker is started or an unclean election is "
+    "held. A broker of the ISR, or an eligible leader replica, leads as soon as it is back.",
+    traps="",
+)
+META_ISR_UNKNOWN = Code(
+    "META-ISR-UNKNOWN",
+    severities=("info",),
+    verdicts=(),
+    summary="The in-sync replicas are not known",
+    meaning="Without the ISR only the leader's log end bounds the high watermark from above.",
+    proof="The sources of leadership that were looked for.",
+    remedy="Add the metadata log, the output of kafka-topics --describe as kafka-topics-describe.txt, or a "
+    "leadership.json to the snapshot.",
+    traps="",
+)
+META_TOPICID_MISMATCH = Code(
+    "META-TOPICID-MISMATCH",
+    severities=("medium", "info"),
+    verdicts=("INCONCLUSIVE",),
+    traits=("doubt",),
+    summary="Directories of one name belong to different topics",
+    meaning="The topic was deleted and created again while a broker was away, or a directory was restored. Logs of "
+    "different topic ids are never compared.",
+    proof="The topic ids and their files; or, without ids, no batch in common at all (suspect). Where the leader's log then "
+    "begins in a later leader epoch than the other ever had, an empty replica was elected or the topic was created anew: that "
+    "is judged as loss, likely and never proven, unless a broker's log dates the creation after the other's last record.",
+    remedy="Leave the older directory alone if its broker is about to return, which makes a -stray directory of it. Otherwise "
+    "remove it, once nothing in it is wanted.",
+    traps="",
+)
+META_DUP_DIR = Code(
+    "META-DUP-DIR",
+    severities=("medium",),
+    verdicts=(),
+    summary="One broker has two current copies of a partition",
+    meaning="Two log directories of a broker both hold the partition under its plain name. A broker with both "
+    "refuses to start or takes either.",
+    proof="Both directories, which one was used and why (the metadata names it, or it is longer).",
+    remedy="Find out which one is current and move the other away while the broker is stopped.",
+    traps="Two copies of one disk in the snapshot.",
+)
+META_FOREIGN_DIR = Code(
+    "META-FOREIGN-DIR",
+    severities=("medium",),
+    verdicts=(),
+    summary="A log directory belongs to another cluster or node",
+    meaning="The meta.properties of the directory names another cluster id or node id than the rest.",
+    proof="The file and both values.",
+    remedy="Take the directory out of the snapshot, or find out why it is mounted there.",
+    traps="",
+)
+CODES = (
+    META_NO_LEADER,
+    META_ISR_UNKNOWN,
+    META_TOPICID_MISMATCH,
+    META_DUP_DIR,
+    META_FOREIGN_DIR,
+)
+
+
+def judge(case: Case) -> Iterator[Finding]:
+    """What listing, metadata log and directories show."""
+    yield from _leader(case)
+    yield from _topic_ids(case)
+    for facts in case.duplicates:
+        yield finding(
+            META_DUP_DIR,
+            f"broker {facts.broker_id} has this partition twice; '{facts.directory.path}' was not used",
+            broker_id=facts.broker_id,
+            evidence=[Evidence("file", f"log end {facts.log_end_offset}", facts.broker_id, facts.directory.path)],
+        )
+
+
+def _leader(case: Case) -> Iterator[Finding]:
+    reference = case.reference
+    if case.leadership is not None and case.leadership.is_deleted:
+        yield _deleted(case.leadership)
+        return
+    if reference.leader_id is None:
+        yield finding(
+            META_NO_LEADER,
+            f"no leader; the others are compared with broker {reference.facts.broker_id}, and cuts are shown as if it were elected",
+            severity="info" if case.stopped else "medium",
+            evidence=[Evidence("leadership", name_source(reference.source))],
+        )
+    if reference.isr is None:
+        bound = f"only the log end of broker {reference.facts.broker_id} bounds the high watermark from above"
+        if case.high_watermark.hw_upper is None:
+            bound = "no log end bounds the high watermark from above"
+        yield finding(
+            META_ISR_UNKNOWN,
+            f"{_why_unknown(case)}; {bound}",
+            evidence=[Evidence("leadership", name_source(reference.source))],
+        )
+
+
+def _why_unknown(case: Case) -> str:
+    """Why it is not known who is in sync."""
+    source = name_source(case.reference.source)
+    if case.leadership is not None and case.leadership.overtaken and not case.reference.outdated:
+        return (
+            f"what {source} says of who is in sync is not used, as it is older than the logs: those of another partition "
+            "know a later leader epoch"
+        )
+    return f"nothing says who is in sync (leadership: {source})"
+
+
+def _deleted(leadership: Leadership) -> Finding:
+    last = leadership.history[-1]
+    return finding(
+        META_NO_LEADER,
+        f"the topic was deleted at {render_time(last.time_ms)} by record {last.metadata_offset} of the metadata log; a broker that "
+        "still has a directory of it removes it, or sets it aside as -stray, once it has caught up",
+        severity="info",
+        evidence=[Evidence("leadership", f"topic id {leadership.topic_id}", value=name_source(leadership.source))],
+    )
+
+
+def _topic_ids(case: Case) -> Iterator[Finding]:
+    """Copies of another topic id: an earlier life of the name where the listing tells the present id, else unclear."""
+    for item, reason in case.strangers:
+        yield finding(
+            META_TOPICID_MISMATCH,
+            reason,
+            confidence="suspect",
+            broker_id=item.follower.broker_id,
+            evidence=[considered("divergence: two logs of one topic share at least their first batches")],
+        )
+    leadership = case.leadership
+    known = leadership.topic_id if leadership is not None else None
+    for facts in case.foreign:
+        present = case.reference.facts.directory.topic_id
+        yield finding(
+            META_TOPICID_MISMATCH,
+            f"broker {facts.broker_id}: {facts.directory.path} is of topic id {facts.directory.topic_id}, the others of {present}; not compared",
+            severity="medium" if known is None else "info",
+            verdict="INCONCLUSIVE" if known is None else None,
+            broker_id=facts.broker_id,
+            evidence=[
+                Evidence(
+                    "file", "partition.metadata", facts.broker_id, facts.directory.path, value=facts.directory.topic_id
+                ),
+                considered(
+                    "topic re-created: possible, nothing says which id is the present one"
+                    if leadership is None or known is None
+                    else f"topic re-created: yes, {name_source(leadership.source)} names {known}; Kafka sets such a directory aside as -stray"
+                ),
+            ],
+        )
+
+
+def of_input(row: Mapping) -> Finding | None:
+    """Of a quarantine row of a log dir of another cluster or node; None for any other row."""
+    return unusable_input(META_FOREIGN_DIR, row) if row["code"] == META_FOREIGN_DIR.code else None

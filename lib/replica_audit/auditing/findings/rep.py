@@ -1,0 +1,261 @@
+"""Who is behind, ahead or too few (F.5)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any
+
+from replica_audit.auditing.finding import Code, Evidence, Finding, considered, finding, offsets
+from replica_audit.auditing.finding_evidence import fate_of_copy, name_copy, place_of_copy
+from replica_audit.auditing.findings.cap_doubts import skew
+from replica_audit.auditing.leadership.capture_times import is_whole_though_down, lacks_tail
+from replica_audit.auditing.replicas.lost_tails import is_tail_lost
+from replica_audit.text import brokers, count, name_source
+
+if TYPE_CHECKING:
+    from replica_audit.auditing.case import Case
+    from replica_audit.auditing.compare.comparison import Comparison
+
+REP_UNDER_REPLICATED = Code(
+    "REP-UNDER-REPLICATED",
+    severities=("low",),
+    verdicts=("LAGGING",),
+    traits=("retold",),
+    summary="The ISR is smaller than the assignment",
+    meaning="A replica is down or behind; the partition has less redundancy than it was given.",
+    proof="The ISR and the assignment.",
+    remedy="Find out why the other replicas are not in sync: their brokers are down, or do not keep up.",
+    traps="A reassignment in progress.",
+)
+REP_LAG = Code(
+    "REP-LAG",
+    severities=("info",),
+    verdicts=("LAGGING",),
+    traits=("retold",),
+    summary="A replica is equal to the leader but shorter",
+    meaning="Everything that the replica has is what the leader has; it only lacks the newest records.",
+    proof="Both log ends; records and bytes behind.",
+    remedy="None unless it lasts.",
+    traps="",
+)
+REP_ISR_SHORT = Code(
+    "REP-ISR-SHORT",
+    severities=("high", "medium"),
+    verdicts=("WILL_LOSE_ON_TRUNCATION", "INCONCLUSIVE"),
+    traits=("own_step",),
+    summary="An in-sync replica ends below the proven high watermark",
+    meaning="The member lacks committed records without a conflict. If it is elected, and it may be, they are lost "
+    "from every replica.",
+    proof="The member's log end, the proven lower bound of the high watermark and what proves it; and that the copies "
+    "are of one moment (the manifest says quiesced, or all brokers were stopped cleanly and the metadata log knows every "
+    "leader epoch), or that the member has no epochs and ends at its own checkpoint.",
+    remedy="Keep the leader up until the member has caught up; do not restart the leader or move leadership. If "
+    "the leader must stop, stop the short member first.",
+    traps="Copies of different moments look the same, and so do brokers that were stopped one after the other: then it "
+    "is CAP-SKEW and no finding of this code.",
+)
+REP_LEADER_SHORTER = Code(
+    "REP-LEADER-SHORTER",
+    severities=("high",),
+    verdicts=("COMMITTED_LOSS", "WILL_LOSE_ON_TRUNCATION"),
+    traits=("held", "saved_first"),
+    summary="A replica goes on past the leader's log end though nothing was written while they were copied",
+    meaning="The leader lost its tail, or another broker leads by now. Followers will cut these records to match it.",
+    proof="The records past the leader's end with their epoch; and that the copies are of one moment (the manifest says "
+    "quiesced, or all brokers were stopped cleanly and the metadata log knows every leader epoch), or that the leader "
+    "wrote them before its own copy was begun, or that its broker was down when it was copied and nobody has led since. "
+    "Where the ISR had shrunk below min.insync.replicas by the end of their epoch, nothing tells whether they were appended "
+    "before; where another replica led since, and nothing shows that it had them, it may have led without them: then it is "
+    "suspect, and they are possibly lost.",
+    remedy="Copy the longer replica's directory before it follows the leader. Consider electing it.",
+    traps="Copies of different moments: the leader was copied earlier, or stopped earlier, or the listing is older than "
+    "the logs. Then it is CAP-SKEW.",
+)
+CODES = (
+    REP_UNDER_REPLICATED,
+    REP_LAG,
+    REP_ISR_SHORT,
+    REP_LEADER_SHORTER,
+)
+
+
+def brokers_past_leader(findings: Iterable[Finding]) -> set[int]:
+    """Brokers that hold what the leader had and lost (REP-LEADER-SHORTER)."""
+    return {item.broker_id for item in findings if item.code == REP_LEADER_SHORTER.code and item.broker_id is not None}
+
+
+def judge(case: Case) -> Iterator[Finding]:
+    """Ends of the logs, and the ISR. Where copies of different moments explain an end, it is CAP-SKEW."""
+    yield from _short_stand_in(case)
+    for item in case.comparisons:
+        yield from _ahead(case, item)
+        yield from _short(case, item)
+        yield from _lag(case, item)
+    for item in case.beside:
+        if case.is_lost_tail(item):
+            yield from _lost_tail(case, item)
+    yield from _replication(case)
+
+
+def _lost_tail(case: Case, item: Comparison) -> Iterator[Finding]:
+    """What a copy beside the replicas still has of the leader's log, where nothing proves it committed."""
+    facts, leader = item.follower, case.reference.facts
+    start = case.committed_tail(item)
+    if facts.log_end_offset <= start:
+        return
+    is_copied = case.is_copied_from_reference(item)
+    log = f"the {'current ' * is_copied}log on broker {leader.broker_id}{', which it was copied from,' * is_copied}"
+    yield finding(
+        REP_LEADER_SHORTER,
+        f"{name_copy(facts)} has {offsets(start, facts.log_end_offset)}; {log} ends at {leader.log_end_offset} and lost its tail; "
+        f"{fate_of_copy(facts)}",
+        confidence="proven" if is_copied else "likely",
+        verdict="COMMITTED_LOSS" if is_copied else "WILL_LOSE_ON_TRUNCATION",
+        broker_id=facts.broker_id,
+        start_offset=start,
+        end_offset=facts.log_end_offset,
+        evidence=[place_of_copy(facts), considered("copied later: no, nothing was written while the copies were made")],
+    )
+
+
+def _ahead(case: Case, item: Comparison) -> Iterator[Finding]:
+    ahead, reference = item.ahead, case.reference
+    if not ahead:
+        return
+    start, end = ahead[0].base_offset, ahead[-1].end_offset
+    leader, follower = reference.facts, item.follower
+    text = f"broker {follower.broker_id} has {offsets(start, end)}, past the end of broker {leader.broker_id} at {leader.log_end_offset}"
+    newest = max((batch.epoch for batch in ahead if batch.epoch is not None), default=-1)
+    # Of an empty log whose epoch nobody says, no epoch is later.
+    unknown = reference.leader_epoch is None and leader.empty
+    if not unknown and newest > (-1 if reference.leader_epoch is None else reference.leader_epoch):
+        text += f", of leader epoch {newest}, which is later than that of broker {leader.broker_id}"
+        if not case.one_moment:
+            is_undecided = reference.is_before(newest)
+            text += ": the leadership given is older than the logs"
+            if is_undecided:
+                text += ", or the leader was elected without these records"
+            yield skew(case, follower, text, start, end, is_undecided=is_undecided)
+            return
+    when = case.times.describe((follower, leader))
+    if lacks_tail(reference, item, case.leadership, case.times, case.one_moment):
+        place: dict[str, Any] = {"broker_id": follower.broker_id, "start_offset": start, "end_offset": end}
+        shared = {**place, "confidence": "likely", "verdict": "COMMITTED_LOSS"}
+        if case.one_moment:
+            why = "all copies were made while the cluster was at rest, so the reference lost its tail or is not the leader"
+            evidence = [considered("capture skew: no, the cluster was at rest")]
+        elif is_whole_though_down(reference, item, case.leadership, case.times):
+            why = (
+                f"broker {leader.broker_id} was down when it was copied, and nobody has led since, so it lost its tail"
+            )
+            evidence = [
+                considered(f"capture skew: no, broker {leader.broker_id} was down, so its copy has all that it left")
+            ]
+        else:
+            why = (
+                f"they are of epoch {reference.leader_epoch}, in which broker {leader.broker_id} leads and wrote them itself, "
+                "and its copy is the later one, so it lost its tail"
+            )
+            evidence = [
+                Evidence("leadership", f"manifest.json: {when}"),
+                considered("capture skew: no, a later copy has at least as much"),
+            ]
+        if item.undecided is not None and item.is_undecided:
+            why += f"; {item.undecided.why}, so they may have been committed, and may not"
+            shared |= {"confidence": "suspect", "verdict": "WILL_LOSE_ON_TRUNCATION"}
+        yield finding(REP_LEADER_SHORTER, f"{text}; {why}", evidence=evidence, **shared)
+    elif not case.one_moment:
+        yield skew(case, follower, text, start, end, when, doubtful=is_tail_lost(case.reference, case.replicas, leader))
+
+
+def _short(case: Case, item: Comparison) -> Iterator[Finding]:
+    """An in-sync replica without a conflict that ends below what is proven committed."""
+    follower, lower = item.follower, case.high_watermark.proven_lower
+    suffix = case.high_watermark.lowest_suffix
+    if not case.in_isr(follower.broker_id) or item.conflicts or follower.found_end_offset >= lower:
+        return
+    if suffix is not None and suffix[0] == follower.broker_id:
+        return
+    start, end = follower.found_end_offset, lower
+    text = f"broker {follower.broker_id} is in sync but ends at {start}, below {end}, which is proven committed"
+    shared = {"broker_id": follower.broker_id, "start_offset": start, "end_offset": end}
+    proof = Evidence("checkpoint", case.high_watermark.proof)
+    checkpoint = follower.directory.high_watermark_checkpoint
+    if case.one_moment:
+        yield finding(
+            REP_ISR_SHORT,
+            f"{text}: if it leads next, committed records are gone",
+            severity="high",
+            verdict="WILL_LOSE_ON_TRUNCATION",
+            confidence="likely",
+            evidence=[proof, considered("capture skew: no, the cluster was at rest")],
+            **shared,
+        )
+    elif not follower.has_epochs and checkpoint == start and not follower.empty:
+        yield finding(
+            REP_ISR_SHORT,
+            f"{text}; it ends exactly at its own high watermark, as a follower does that was cut there before 0.11",
+            severity="medium",
+            verdict="INCONCLUSIVE",
+            confidence="suspect",
+            evidence=[proof, considered("capture skew: possible, a manifest with quiesced: true would decide")],
+            **shared,
+        )
+    elif not is_tail_lost(case.reference, case.replicas, follower):  # HWM-CP-ABOVE-LEO says more
+        yield skew(case, follower, text, start, end)
+
+
+def _short_stand_in(case: Case) -> Iterator[Finding]:
+    """The same of the replica that the others are compared with, where the leader's own log is not here."""
+    reference, mark = case.reference, case.high_watermark
+    facts, end = reference.facts, reference.facts.log_end_offset
+    if reference.leader_id in (None, facts.broker_id) or not (case.one_moment and case.in_isr(facts.broker_id)):
+        return
+    if mark.reached > end and not is_tail_lost(case.reference, case.replicas, facts):
+        yield finding(
+            REP_ISR_SHORT,
+            f"broker {facts.broker_id} is in sync but ends at {end}, and the high watermark had reached {mark.reached}: if "
+            "it leads next, committed records are gone",
+            severity="high",
+            verdict="WILL_LOSE_ON_TRUNCATION",
+            confidence="likely",
+            broker_id=facts.broker_id,
+            start_offset=end,
+            end_offset=mark.reached,
+            evidence=[Evidence("checkpoint", mark.proof), considered("capture skew: no, the cluster was at rest")],
+        )
+
+
+def _lag(case: Case, item: Comparison) -> Iterator[Finding]:
+    follower, leader = item.follower, case.reference.facts
+    assigned = case.leadership.replicas if case.leadership else None
+    behind = leader.log_end_offset - follower.log_end_offset
+    if behind <= 0 or item.diverging_suffix(leader.log_end_offset) is not None:
+        return
+    if assigned is not None and follower.broker_id not in assigned:
+        return
+    text = f"broker {follower.broker_id} is {count(behind, 'offset')} and {count(item.lag.size_bytes, 'byte')} behind broker {leader.broker_id}"
+    if leader.log_start_offset > follower.log_end_offset:
+        gone = offsets(follower.log_end_offset, leader.log_start_offset)
+        text += f", which begins at {leader.log_start_offset}, so that broker {follower.broker_id} never gets {gone}"
+    yield finding(
+        REP_LAG,
+        text,
+        broker_id=follower.broker_id,
+        start_offset=follower.log_end_offset,
+        end_offset=leader.log_end_offset,
+    )
+
+
+def _replication(case: Case) -> Iterator[Finding]:
+    isr, leadership = case.reference.isr, case.leadership
+    if isr is None or leadership is None or case.stopped:
+        return
+    assigned = leadership.replicas
+    if assigned is not None and len(isr) < len(assigned):
+        yield finding(
+            REP_UNDER_REPLICATED,
+            f"{len(isr) or 'none'} of {count(len(assigned), 'assigned replica')} "
+            f"{'are' if len(isr) > 1 else 'is'} in sync{': ' if isr else ''}{brokers(sorted(isr)) if isr else ''}",
+            evidence=[Evidence("leadership", name_source(leadership.source))],
+        )

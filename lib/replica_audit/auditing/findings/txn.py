@@ -1,0 +1,207 @@
+"""Hanging transactions (F.5): open on the reference, and no coordinator will end them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from replica_audit.auditing.finding import Code, Evidence, Finding, considered, finding, offsets
+from replica_audit.auditing.finding_evidence import name_copy
+from replica_audit.literals import Confidence
+from replica_audit.segments.open_transactions import marker_of, open_at_end
+
+if TYPE_CHECKING:
+    from replica_audit.auditing.case import Case
+    from replica_audit.auditing.compare.comparison import Comparison
+    from replica_audit.auditing.replicas.replica_facts import ReplicaFacts
+    from replica_audit.batch_header import Batch
+    from replica_audit.model import OpenTransaction, TransactionState
+
+TXN_HANGING = Code(
+    "TXN-HANGING",
+    severities=("medium",),
+    verdicts=(),
+    traits=("own_step",),
+    summary="A transaction has records but will get no marker",
+    meaning="The last stable offset stands still at its first record, so read_committed consumers see nothing "
+    "after it, and the cleaner stops there as well.",
+    proof="The producer id, producer epoch and first offset; no control record after them; the coordinator's log, or a "
+    "later epoch of the producer, that says the transaction is over.",
+    remedy="kafka-transactions.sh find-hanging, then abort, for this partition.",
+    traps="A transaction that is simply in progress; a log that was copied before the marker was written.",
+)
+TXN_MARKER_LOST = Code(
+    "TXN-MARKER-LOST",
+    severities=("medium",),
+    verdicts=(),
+    summary="A transaction is open on the leader and decided on a replica's conflicting tail",
+    meaning="The marker was lost with the tail that the leader never had. The coordinator holds the transaction "
+    "for finished and will not write another.",
+    proof="The marker on the replica, the transaction's records on the leader.",
+    remedy="Find out what the marker on the replica says. Where it committed the transaction, that replica's log, or what is "
+    "salvaged of it, has the outcome: abort on the leader only what was aborted.",
+    traps="",
+)
+CODES = (
+    TXN_HANGING,
+    TXN_MARKER_LOST,
+)
+
+
+#: States in which the coordinator is still going to write markers.
+_PREPARED = ("PrepareCommit", "PrepareAbort", "PrepareEpochFence")
+_PENDING = ("Ongoing", *_PREPARED)
+
+
+def judge(case: Case) -> Iterator[Finding]:
+    """TXN-HANGING and TXN-MARKER-LOST."""
+    facts = case.reference.facts
+    for transaction in open_at_end(facts.segments).values():
+        if transaction.last_offset < facts.local_start_offset or _is_damaged_after(facts, transaction):
+            continue
+        state = case.transactions.get(transaction.producer_id)
+        if state is not None and _is_pending(case, transaction, state):
+            continue
+        yield from _hanging(case, transaction, state)
+        for item in (*case.comparisons, *case.beside):
+            yield from _marker_lost(case, item, transaction, state)
+
+
+def _is_damaged_after(facts: ReplicaFacts, transaction: OpenTransaction) -> bool:
+    """Whether the marker may have been in a part of the log that cannot be read, or is not there."""
+    holes = (*facts.unreadable, *facts.unexplained_gaps)
+    return facts.tail_kind != "clean" or any(hole.end_offset > transaction.last_offset for hole in holes)
+
+
+def _is_pending(case: Case, transaction: OpenTransaction, state: TransactionState) -> bool:
+    """The coordinator holds this very transaction for unfinished, and knows of this partition.
+
+    Since KIP-890 it raises the producer's epoch as it prepares the end; an ongoing one of a later epoch is another.
+    """
+    partition = (case.topic_partition.topic, case.topic_partition.partition)
+    if state.state not in _PENDING or partition not in state.partitions:
+        return False
+    return state.state != "Ongoing" or state.producer_epoch in (-1, transaction.last_epoch)
+
+
+def _hanging(case: Case, transaction: OpenTransaction, state: TransactionState | None) -> Iterator[Finding]:
+    facts = case.reference.facts
+    evidence = []
+    if transaction.first_epoch != transaction.last_epoch:
+        why = (
+            f"it went on with producer epoch {transaction.last_epoch} after {transaction.first_epoch}, which no "
+            "producer gets before its transaction has ended"
+        )
+        confidence: Confidence = "proven"
+    elif state is not None and (after := _is_over(case, transaction, state)):
+        why = f"its coordinator says {state.state}"
+        confidence, text = after
+        said = f"{state.state} at {state.updated_ms} ms, producer epoch {state.producer_epoch}; {text}"
+        evidence.append(Evidence("transaction", said, value=state.state))
+    else:
+        return
+    yield finding(
+        TXN_HANGING,
+        f"the transaction of {_owner(transaction, state)} that begins at offset {transaction.first_offset} has "
+        f"no marker on broker {facts.broker_id}, and none will come: {why}; read_committed consumers see nothing from "
+        f"{transaction.first_offset} on",
+        confidence=confidence,
+        broker_id=facts.broker_id,
+        start_offset=transaction.first_offset,
+        end_offset=transaction.last_offset + 1,
+        evidence=[
+            Evidence(
+                "batch",
+                f"records of producer {transaction.producer_id}, epoch {transaction.last_epoch}, no marker after them",
+                facts.broker_id,
+            ),
+            *evidence,
+            considered("in progress: no, it is over for its coordinator or its producer"),
+        ],
+    )
+
+
+def _is_over(case: Case, transaction: OpenTransaction, state: TransactionState) -> tuple[Confidence, str] | None:
+    """Confidence and reason, where the coordinator ended the transaction before the reference was copied; else None.
+
+    The coordinator's log and the partition may be copied at different moments. What it says must be newer than the
+    records, and the log must have gone on after it.
+    """
+    if not _is_newer(case, transaction, state):
+        return None
+    if case.quiesced:
+        return "proven", "nothing was written while the copies were made"
+    facts = case.reference.facts
+    history = case.leadership.history if case.leadership else ()
+    epochs = {epoch for epoch, _ in facts.lineage}
+    elected = min(
+        (one.time_ms for one in history if one.leader_epoch in epochs and one.time_ms > state.updated_ms), default=None
+    )
+    if elected is not None:
+        return "proven", f"the log knows an election of {elected} ms, after that"
+    latest = max(segment.last_timestamp_ms or 0 for segment in facts.segments)
+    if latest > state.updated_ms and facts.log_end_offset > transaction.last_offset + 1:
+        return "likely", f"the log has records of {latest} ms, after that"
+    return None
+
+
+def _is_newer(case: Case, transaction: OpenTransaction, state: TransactionState) -> bool:
+    newer = state.producer_epoch > transaction.last_epoch or state.updated_ms >= transaction.last_timestamp_ms
+    return newer or bool(case.quiesced)
+
+
+def _owner(transaction: OpenTransaction, state: TransactionState | None) -> str:
+    """Whose transaction it is, as far as the coordinator's log tells: producer 7 (transactional id payments-1)."""
+    name = None if state is None else state.transactional_id
+    return f"producer {transaction.producer_id}" + ("" if name is None else f" (transactional id {name})")
+
+
+def _marker_lost(
+    case: Case, item: Comparison, transaction: OpenTransaction, state: TransactionState | None
+) -> Iterator[Finding]:
+    marker = _marker_in_conflict(item, transaction)
+    if marker is None:
+        return
+    follower, leader = item.follower.broker_id, case.reference.facts.broker_id
+    holder = name_copy(item.follower) if item in case.beside else f"broker {follower}"
+    where = offsets(transaction.first_offset, transaction.last_offset + 1)
+    yield finding(
+        TXN_MARKER_LOST,
+        f"the transaction of {_owner(transaction, state)} with {where} is open on broker {leader} and ended on "
+        f"{holder} at offset {marker.base_offset}, among records that broker {leader} does not have",
+        broker_id=follower,
+        start_offset=marker.base_offset,
+        end_offset=marker.end_offset,
+        evidence=[
+            Evidence("batch", f"marker of producer {transaction.producer_id}", follower, position=marker.position),
+            Evidence("batch", f"records of producer {transaction.producer_id} without a marker after them", leader),
+            considered("in progress: no, the coordinator had it ended, and the conflicting records will be cut"),
+        ],
+    )
+
+
+def _marker_in_conflict(item: Comparison, transaction: OpenTransaction) -> Batch | None:
+    """The marker of a transaction among the follower's conflicting batches; one below its last record is of an earlier one.
+
+    A transaction that both logs have the beginning of ended at the first marker there: what the leader has of its producer
+    after that is of a later one, though its log shows one transaction.
+    """
+    batches = [batch for part in item.alignment.differences if part.conflicting for batch in part.batches]
+    if batches and transaction.first_offset < batches[0].base_offset:
+        transaction = replace(transaction, last_epoch=transaction.first_epoch, last_offset=transaction.first_offset)
+    marker = marker_of(transaction, batches)
+    return marker if marker is not None and marker.base_offset > transaction.last_offset else None
+
+
+def is_marker_due(case: Case, producer_id: int) -> bool:
+    """Whether the coordinator, by its log, has yet to write this partition's marker of a producer's transaction."""
+    state = case.transactions.get(producer_id)
+    place = (case.topic_partition.topic, case.topic_partition.partition)
+    return state is not None and state.state in _PREPARED and place in state.partitions
+
+
+def is_ended(case: Case, transaction: OpenTransaction) -> bool:
+    """Whether the coordinator, by its log, has ended a transaction that a replica leaves open."""
+    state = case.transactions.get(transaction.producer_id)
+    return state is not None and not _is_pending(case, transaction, state) and _is_newer(case, transaction, state)

@@ -1,0 +1,263 @@
+"""Findings that are known already: of an earlier audit (`--baseline`), or accepted with a reason and for a time (`--accept`)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import date, datetime
+from typing import Any
+
+from replica_audit.auditing.earlier_audit import Earlier, parse_earlier
+from replica_audit.auditing.finding import Evidence, ReportedFinding
+from replica_audit.config import Settings
+from replica_audit.errors import FormatError, UsageError
+from replica_audit.parsing import INT64, is_whole, parse_json
+from replica_audit.paths import local_path
+from replica_audit.results import Results
+from replica_audit.schema import REPORT_TABLES
+from replica_audit.text import now
+
+
+def parse_baseline(text: str, path: str) -> list[ReportedFinding]:
+    """The findings of the audit.json `text` that were there at its time: new or known, not resolved.
+
+    Raises UsageError naming `path` when it is not an audit.json.
+    """
+    try:
+        content = parse_json(text, path, "")
+    except FormatError as error:
+        expected = f"the audit.json of an earlier run, {error.expected}"
+        raise UsageError(f"baseline {path}: expected {expected}, found {error.found}") from None
+    if (
+        not isinstance(content, dict)
+        or content.get("schema_version") != 1
+        or not isinstance(content.get("findings"), list)
+    ):
+        raise UsageError(f"baseline {path}: expected an audit.json of schema_version 1 with findings")
+    findings = []
+    for number, row in enumerate(content["findings"]):
+        try:
+            findings.append(ReportedFinding.from_row(row))
+        except ValueError as error:
+            raise UsageError(
+                f"baseline {path}: findings[{number}] is not a finding as audit.json has it: {error}"
+            ) from None
+    return [item for item in findings if item.status != "resolved"]
+
+
+def compare_findings(
+    findings: Sequence[Mapping[str, Any]], baseline: Sequence[ReportedFinding], audited: set[tuple[str, int]]
+) -> list[dict[str, Any]]:
+    """`findings` with their status, then those of `baseline` that are not there any more, as resolved.
+
+    A finding is the same when its finding_id is; one that is known without the baseline stays so. Only what was audited
+    now can be resolved: `audited` has the (topic, partition) of this run, so that a run on one topic does not resolve
+    the findings of the others. Comparing what was compared before changes nothing.
+    """
+    known = {item.finding_id for item in baseline}
+    present = {row["finding_id"] for row in findings}
+    compared = []
+    for row in findings:
+        status = "known" if row["status"] == "new" and row["finding_id"] in known else row["status"]
+        compared.append({**row, "status": status})
+    for item in baseline:
+        is_audited = item.partition is None or (item.topic, item.partition) in audited
+        if item.finding_id not in present and is_audited:
+            compared.append(replace(item, status="resolved").to_row())
+    return compared
+
+
+def parse_quality_baseline(text: str) -> list[dict[str, Any]]:
+    """Rows of `quality` in an audit.json that `parse_baseline` accepted; none where its version had no such table."""
+    rows = parse_json(text, "baseline", "").get("quality")
+    types = {column.name: column.type for column in REPORT_TABLES["quality"]}
+    return [
+        row
+        for row in (rows if isinstance(rows, list) else ())
+        if isinstance(row, dict) and all(_fits(row[name], types[name]) for name in types if name in row)
+    ]
+
+
+def _fits(value: Any, kind: str) -> bool:
+    """Whether a JSON value is null or of a type that the table `quality` has."""
+    if value is None:
+        return True
+    if kind == "array<string>":
+        return isinstance(value, list) and all(isinstance(one, str) for one in value)
+    if kind == "bigint":
+        return is_whole(value, -INT64 - 1, INT64)
+    return isinstance(value, {"string": str, "boolean": bool}[kind])
+
+
+def compare_quality(rows: Sequence[Mapping[str, Any]], baseline: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Rows of `quality` with their status: a failure is known when the same expectation failed before, on these rows.
+
+    One row more, or another value in one of them, makes it new. Met expectations and errors have no status.
+    """
+    known = {(row.get("suite"), row.get("name")): row for row in baseline if row.get("success") is False}
+    compared = []
+    for row in rows:
+        status = None
+        if not row["success"] and row["error"] is None:
+            before = known.get((row["suite"], row["name"]))
+            status = "known" if before is not None and _covers(before, row) else "new"
+        compared.append({**row, "status": status})
+    return compared
+
+
+def _covers(before: Mapping[str, Any], row: Mapping[str, Any]) -> bool:
+    if (row["unexpected_count"] or 0) > (before.get("unexpected_count") or 0):
+        return False
+    return set(row["failing"] or ()) <= set(before.get("failing") or ()) and (
+        row["unexpected_count"] is not None or row["observed"] == before.get("observed")
+    )
+
+
+#: Kind of the evidence that says who accepted a finding, and until when.
+KIND = "accepted"
+_KEYS = {"finding", "reason", "until"}
+_ID = re.compile(r"[0-9a-f]{16}")
+
+
+@dataclass(frozen=True, slots=True)
+class Acceptance:
+    """One entry of accept.yaml."""
+
+    finding_id: str
+    reason: str
+    until: date
+    """The last day on which the finding does not count."""
+
+
+def parse_acceptances(content: Mapping[str, Any], path: str) -> tuple[Acceptance, ...]:
+    """The entries of a file whose mapping is `accepted: [{finding, reason, until}, ...]`.
+
+    Raises UsageError naming `path` and the entry: an unknown key, a malformed id or date, a missing reason, a finding
+    that is there twice.
+    """
+    if set(content) - {"accepted"}:
+        raise UsageError(f"{path}: expected accepted, found {', '.join(sorted(map(str, set(content) - {'accepted'})))}")
+    entries = content.get("accepted") or []
+    if not isinstance(entries, list):
+        raise UsageError(f"{path}: accepted: expected a list of entries with finding, reason and until")
+    found: dict[str, Acceptance] = {}
+    for number, entry in enumerate(entries):
+        where = f"{path}: accepted[{number}]"
+        if not isinstance(entry, dict) or set(entry) != _KEYS:
+            raise UsageError(f"{where}: expected finding, reason and until, found {_found(entry)}")
+        finding_id, reason = str(entry["finding"]), entry["reason"]
+        if not _ID.fullmatch(finding_id):
+            raise UsageError(
+                f"{where}: finding: expected an id of 16 hexadecimal digits in quotes, found {finding_id!r}"
+            )
+        if not isinstance(reason, str) or not reason.strip():
+            raise UsageError(f"{where}: reason: expected a text, found {reason!r}")
+        if finding_id in found:
+            raise UsageError(f"{where}: finding {finding_id} is accepted twice")
+        found[finding_id] = Acceptance(finding_id, " ".join(reason.split()), _date(entry["until"], where))
+    return tuple(found.values())
+
+
+def with_acceptances(
+    findings: Sequence[Mapping[str, Any]], accepted: Sequence[Acceptance], today: date | None = None
+) -> list[dict[str, Any]]:
+    """`findings` with the status of those accepted: known as long as that lasts, new again afterwards, whatever a baseline says.
+
+    Each has the reason among its evidence. Doing it again changes nothing.
+    """
+    today = today or date.fromisoformat(now()[:10])
+    by_id = {one.finding_id: one for one in accepted}
+    rows = []
+    for row in findings:
+        one = by_id.get(row["finding_id"])
+        if one is None or row["status"] == "resolved":
+            rows.append(dict(row))
+            continue
+        lasts = today <= one.until
+        text = (
+            f"accepted until {one.until}: {one.reason}"
+            if lasts
+            else f"was accepted until {one.until}, which is over: {one.reason}"
+        )
+        item = ReportedFinding.from_row(row)
+        kept = [evidence for evidence in item.evidence if evidence.kind != KIND]
+        evidence = (*kept, Evidence(KIND, text, value=str(one.until)))
+        rows.append(replace(item, status="known" if lasts else "new", evidence=evidence).to_row())
+    return rows
+
+
+def unmatched(findings: Sequence[Mapping[str, Any]], accepted: Sequence[Acceptance]) -> list[Acceptance]:
+    """Entries whose finding is not there: it may be gone, and the entry can be."""
+    present = {row["finding_id"] for row in findings if row["status"] != "resolved"}
+    return [one for one in accepted if one.finding_id not in present]
+
+
+def _date(value: Any, where: str) -> date:
+    if isinstance(value, datetime):
+        value = value.date()
+    if isinstance(value, date):
+        return value
+    try:
+        return date.fromisoformat(str(value))
+    except ValueError:
+        raise UsageError(f"{where}: until: expected a date such as 2026-12-31, found {value!r}") from None
+
+
+def _found(entry: Any) -> str:
+    return ", ".join(sorted(map(str, entry))) if isinstance(entry, dict) else repr(entry)
+
+
+@dataclass(frozen=True, slots=True)
+class Baseline:
+    """What is known of an earlier audit; `findings` None: there is none to compare with."""
+
+    findings: list[ReportedFinding] | None = None
+    quality: tuple[Mapping[str, Any], ...] = ()
+    earlier: Earlier | None = None
+    accepted: tuple[Acceptance, ...] = ()
+
+    def compare(self, results: Results) -> Results:
+        """`results` with the status of findings and of failed expectations: new, known or resolved."""
+        compared = self._compare(results)
+        if not self.accepted:
+            return compared
+        findings = with_acceptances(compared.rows("findings"), self.accepted)
+        return replace(compared, tables={**compared.tables, "findings": findings})
+
+    def unused(self, results: Results) -> list[str]:
+        """Ids of accepted findings that are not there: they are gone, and their entries can be."""
+        return [one.finding_id for one in unmatched(results.rows("findings"), self.accepted)]
+
+    def _compare(self, results: Results) -> Results:
+        if self.findings is None:
+            return results
+        audited = {(row["topic"], row["partition"]) for row in results.rows("partitions")}
+        findings = compare_findings(results.rows("findings"), self.findings, audited)
+        quality = compare_quality(results.rows("quality"), self.quality)
+        return replace(results, tables={**results.tables, "findings": findings, "quality": quality})
+
+
+def read_baseline(settings: Settings) -> Baseline:
+    """The baseline of `settings`; read before anything else is started, as it may not be an audit.json."""
+    accepted = _read_accepted(settings)
+    if settings.baseline is None:
+        return Baseline(accepted=accepted)
+    path = local_path(settings.baseline) or settings.baseline
+    try:
+        with open(path, encoding="utf-8") as stream:
+            text = stream.read()
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"baseline {settings.baseline}: {error}") from error
+    findings = parse_baseline(text, settings.baseline)
+    return Baseline(findings, tuple(parse_quality_baseline(text)), parse_earlier(text), accepted)
+
+
+def _read_accepted(settings: Settings) -> tuple[Acceptance, ...]:
+    """The entries of `settings.accept`; none without it."""
+    if settings.accept is None:
+        return ()
+    from replica_audit.yaml_file import parse_yaml_mapping  # PyYAML only where a file is given
+
+    path = local_path(settings.accept) or settings.accept
+    return parse_acceptances(parse_yaml_mapping(path, "--accept"), settings.accept)

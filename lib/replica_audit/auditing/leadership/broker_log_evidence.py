@@ -1,0 +1,242 @@
+"""What brokers' own logs add to the files: a tighter high watermark, cuts that left no trace, elections (D.4)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields, replace
+from typing import TYPE_CHECKING, Any
+
+from replica_audit.protocol.versions import stands_still_below_min_isr
+from replica_audit.snapshot.broker_logs import BrokerLogEvent
+
+if TYPE_CHECKING:
+    from replica_audit.auditing.leadership.high_watermark_bounds import HighWatermark
+    from replica_audit.auditing.replicas.reference import Reference
+    from replica_audit.model import Leadership, PartitionState
+
+
+@dataclass(frozen=True, slots=True)
+class LoggedCut:
+    """One truncation that a broker logged, with all that its lines say of it."""
+
+    event: BrokerLogEvent
+    truncate_to: int
+    high_watermark: int | None
+    """The replica's own before the cut, where a line shows it."""
+    asked: BrokerLogEvent | None
+    """The line that says what it was cut to: the replica's own high watermark, or where the leader's epoch ends."""
+
+    @property
+    def is_below_mark(self) -> bool:
+        """Whether it went below the replica's own high watermark."""
+        return self.high_watermark is not None and self.high_watermark > self.truncate_to
+
+
+@dataclass(frozen=True, slots=True)
+class LoggedElection:
+    """An election of a replica that was not in sync, as lines tell it."""
+
+    event: BrokerLogEvent
+    leader_id: int
+    leader_epoch: int | None
+    previous_leader_id: int | None
+    """None where nobody led before, or no line says who."""
+    previous_isr: tuple[int, ...] | None
+    said: bool
+    """A line says so; else it follows from the ISR of before."""
+    witnessed: bool
+    """The log of the leader before, which would show the ISR grow, was captured; where nobody led, it could not grow."""
+
+
+def event_row(event: BrokerLogEvent) -> dict[str, Any]:
+    """The row of `broker_log_events`; `events_of_rows` is the way back."""
+    return asdict(event)
+
+
+def events_of_rows(rows: Iterable[Mapping[str, Any]]) -> tuple[BrokerLogEvent, ...]:
+    """Events of one partition from rows of `broker_log_events`, in order of time, then of file and line."""
+    names = [field.name for field in fields(BrokerLogEvent)]
+    found = [
+        BrokerLogEvent(
+            **{**{name: row[name] for name in names}, "isr": None if row["isr"] is None else tuple(row["isr"])}
+        )
+        for row in rows
+    ]
+    return tuple(sorted(found, key=lambda one: (one.clock_ms is not None, one.clock_ms or 0, one.path, one.line)))
+
+
+def of_present_topic(events: Sequence[BrokerLogEvent], topic_id: str | None) -> tuple[BrokerLogEvent, ...]:
+    """Events after the last one that names another topic id: the topic was deleted and created again since."""
+    others = [at for at, one in enumerate(events) if topic_id is not None and one.topic_id not in (None, topic_id)]
+    return tuple(events[others[-1] + 1 :] if others else events)
+
+
+def tighten_by_logs(
+    mark: HighWatermark,
+    reference: Reference,
+    leadership: Leadership | None,
+    events: Sequence[BrokerLogEvent],
+    kafka_version: tuple[int, ...] | None,
+) -> HighWatermark:
+    """`mark` with the lower bound that a leader's own words prove; exact where nothing can have changed since.
+
+    A leader that began epoch E at offset O with high watermark H had a log whose first O offsets are those of every log
+    with the entry (E, O). So where the reference's lineage has that entry, everything below H was committed on it.
+    """
+    if mark.method == "capture_skew" or mark.lowest_suffix is not None or reference.outdated:
+        return mark
+    entries = lineage_entries(reference) if events else set()
+    led = [
+        (value, one)
+        for one in events
+        if one.kind == "starts" and one.leads and (one.leader_epoch, one.offset) in entries
+        and (value := one.high_watermark) is not None and one.offset is not None and value <= one.offset
+    ]  # fmt: skip
+    state = next((one for one in reversed(leadership.history if leadership else ()) if not one.uncommitted), None)
+    for value, one in led:
+        if _frozen(one, state, reference, kafka_version) and mark.admits(value):
+            text = (
+                f"high watermark {value}, at which broker {one.broker_id} began to lead in epoch "
+                f"{one.leader_epoch} with fewer replicas in sync "
+            )
+            text += f"than min.insync.replicas, as they still are: it stands still ({place(one)})"
+            return mark.settled(value, "bounds_meet", text)
+    if not led:
+        return mark
+    value, best = max(led, key=lambda pair: pair[0])
+    if value == mark.hw_lower or not mark.admits(value):
+        return mark
+    text = (
+        f"high watermark {value} with which broker {best.broker_id} began to lead in epoch "
+        f"{best.leader_epoch} at {best.offset} ({place(best)})"
+    )
+    method = "bounds_meet" if value == mark.hw_upper else mark.method
+    reached = max(value, mark.reached)
+    return replace(
+        mark, hw_lower=value, proven_lower=value, reached=reached, proof=text, lower_evidence=text, method=method
+    )
+
+
+def lineage_entries(reference: Reference) -> set[tuple[int, int]]:
+    """(epoch, start offset) that the reference's batches or its file have."""
+    return {
+        *((epoch, start) for epoch, start in reference.facts.lineage),
+        *(reference.facts.directory.checkpoint_epochs or ()),
+    }
+
+
+def place(event: BrokerLogEvent) -> str:
+    """File, line and time of an event in words."""
+    return f"{event.path} line {event.line}" + (f", {event.time}" if event.time else "")
+
+
+def _frozen(
+    event: BrokerLogEvent, state: PartitionState | None, reference: Reference, kafka_version: tuple[int, ...] | None
+) -> bool:
+    """Whether the partition is still in the state in which the leader began, and its high watermark may not move."""
+    if state is None or event.partition_epoch is None or reference.leader_id != event.broker_id:
+        return False
+    if (state.leader_epoch, state.partition_epoch) != (event.leader_epoch, event.partition_epoch):
+        return False
+    gate = stands_still_below_min_isr(kafka_version)
+    gated = bool(state.elr) if gate is None else gate
+    minimum = state.configs.get("min.insync.replicas", "")
+    return gated and minimum.isdigit() and len(state.isr) < min(int(minimum), len(state.replicas))
+
+
+def logged_cuts(events: Sequence[BrokerLogEvent]) -> Iterator[LoggedCut]:
+    """Truncations by broker, in order, first those of which no one knows whose they are; those of a log that never had
+    anything are left out."""
+    brokers = {one.broker_id for one in events}
+    for broker_id in sorted(brokers, key=lambda one: -1 if one is None else one):
+        own = [one for one in events if one.broker_id == broker_id]
+        cuts: list[LoggedCut] = []
+        asked: BrokerLogEvent | None = None
+        fresh = True
+        for one in own:
+            fresh = (
+                fresh
+                and (one.offset or 0) == 0
+                and (one.high_watermark or 0) == 0
+                and one.kind not in ("isr", "elected")
+            )
+            last = cuts[-1] if cuts else None
+            if one.kind == "asked_to_cut":
+                asked = one
+            elif one.kind in ("cut", "cut_below_mark") and one.offset is not None and not fresh:
+                same = (
+                    last is not None
+                    and last.event.kind == "cut_below_mark"
+                    and one.kind == "cut"
+                    and last.truncate_to == one.offset
+                )
+                if not same:
+                    why = asked if asked is not None and asked.offset == one.offset else None
+                    cuts.append(LoggedCut(one, one.offset, one.high_watermark, why))
+            elif (
+                one.kind == "no_cut"
+                and last is not None
+                and last.truncate_to == one.offset
+                and last.event.path == one.path
+            ):
+                # 0.10 says that it truncates first, and that there is nothing to truncate next.
+                if one.line - last.event.line <= 2:
+                    cuts.pop()
+            elif one.kind == "mark_went_back" and last is not None and last.truncate_to == one.offset:
+                marks = [mark for mark in (last.high_watermark, one.high_watermark) if mark is not None]
+                cuts[-1] = replace(last, high_watermark=max(marks, default=None))
+        yield from cuts
+
+
+def losing_cuts(events: Sequence[BrokerLogEvent], reference: Reference) -> Iterator[LoggedCut]:
+    """Cuts below the replica's own high watermark, at an offset where the reference goes on in another epoch."""
+    cuts = [cut for cut in logged_cuts(events) if cut.is_below_mark]
+    begins = {begin for _, begin in lineage_entries(reference)} if cuts else set()
+    first = min(begins, default=None)
+    for cut in cuts:
+        if cut.truncate_to != first and cut.truncate_to in begins:
+            yield cut
+
+
+def led_after(
+    cut: LoggedCut, elections: Iterable[LoggedElection], events: Sequence[BrokerLogEvent]
+) -> LoggedElection | None:
+    """The unclean election that this replica won after the cut, without having joined the ISR in between."""
+    order = {id(one): at for at, one in enumerate(events)}
+    begin = order[id(cut.event)]
+    for election in elections:
+        end = order[id(election.event)]
+        if election.leader_id != cut.event.broker_id or end < begin:
+            continue
+        joined = any(one.kind == "isr" and cut.event.broker_id in (one.isr or ()) for one in events[begin:end])
+        return None if joined else election
+    return None
+
+
+def unclean_elections(events: Sequence[BrokerLogEvent]) -> Iterator[LoggedElection]:
+    """Elections of a replica out of sync, from the controller's and the leaders' lines."""
+    witnesses = {one.broker_id for one in events if not one.kind.startswith("elected")}
+    said: dict[int, BrokerLogEvent] = {}
+    epoch, leader, isr = -1, None, None
+    for one in events:
+        if one.kind == "elected_uncleanly" and one.leader_id is not None:
+            said[one.leader_id] = one
+        elif one.kind == "isr" and one.broker_id == leader:
+            isr = one.isr
+        elif one.kind == "elected" or (one.kind == "starts" and one.leads):
+            chosen = one.leader_id if one.kind == "elected" else one.broker_id
+            if one.leader_epoch is None or chosen is None or one.leader_epoch < epoch:
+                continue
+            if one.leader_epoch > epoch and chosen >= 0:
+                outside = isr is not None and epoch >= 0 and chosen not in isr
+                # A line of an epoch between that is not here may have put it into the ISR.
+                if chosen in said or (outside and one.leader_epoch == epoch + 1):
+                    event = said.pop(chosen, one)
+                    witnessed = leader is None or leader in witnesses
+                    yield LoggedElection(event, chosen, one.leader_epoch, leader, isr, event is not one, witnessed)
+                isr = one.isr
+            elif one.isr is not None and one.kind == "elected":
+                isr = one.isr
+            epoch, leader = one.leader_epoch, None if chosen < 0 else chosen
+    for chosen, event in said.items():
+        yield LoggedElection(event, chosen, None, leader, isr, True, True)

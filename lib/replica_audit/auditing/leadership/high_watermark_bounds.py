@@ -1,0 +1,373 @@
+"""The high watermark as an interval (C.2): what the files prove at least, what the in-sync replicas allow at most.
+
+Where the history of leadership tells it exactly, the two meet (X1 and X2).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from replica_audit.auditing.leadership.election_causes import MIN_ISR
+from replica_audit.auditing.leadership.log_ends import LogEnd, bounding_ends, is_led
+from replica_audit.auditing.replicas.offset_ranges import shared_start
+from replica_audit.protocol.election import CleanElections, last_led
+from replica_audit.protocol.versions import stands_still_below_min_isr
+
+if TYPE_CHECKING:
+    from replica_audit.auditing.compare.comparison import Comparison
+    from replica_audit.auditing.replicas.reference import Reference
+    from replica_audit.auditing.replicas.replica_facts import ReplicaFacts
+    from replica_audit.model import Leadership, PartitionState
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedHighWatermark:
+    """What a replica recorded of the high watermark: everything below `offset` of the reference's log was committed."""
+
+    offset: int
+    reached: int
+    """The high watermark itself; past `offset` where the reference does not have what was committed in its own epoch."""
+    text: str
+
+
+def recorded_marks(
+    reference: Reference, comparisons: Sequence[Comparison], leadership: Leadership | None, cleaner_bound: bool
+) -> list[RecordedHighWatermark]:
+    """What each replica recorded of the high watermark, as far as that is of the reference's lineage; never empty.
+
+    A value within both logs proves all below it where the two agree there. One past an end, left by a lost tail or by a
+    copy of another moment, proves what lies below that end, but nothing from the first epoch on that began below it and
+    whose election may have been unclean: the replica may have been cut there since.
+    """
+    leader, led = reference.facts, is_led(reference, leadership)
+    clean = CleanElections.of(() if leadership is None else leadership.history)
+    last_epoch = None if leadership is None else leadership.leader_epoch
+    latest = reference.complete(reference.facts.lineage).latest_epoch
+    start = leader.log_start_offset
+    found = [RecordedHighWatermark(start, start, f"log start {start} of broker {leader.broker_id}")]
+    if not led and _may_have_been_cut(leader, last_epoch, clean):
+        found = [RecordedHighWatermark(0, 0, "nothing: the leader may have been elected without what the others have")]
+    for facts, stretches, agreed_above in (
+        (leader, (), -1),
+        *((item.follower, item.stretches, unseen_below(reference, item)) for item in comparisons),
+    ):
+        if not led and _may_have_been_cut(facts, last_epoch, clean):
+            continue
+        for value, name in _values(facts, cleaner_bound):
+            offset = min(value, leader.log_end_offset)
+            if offset > facts.log_end_offset and not _wrote_up_to(leader, facts, offset):
+                offset = facts.log_end_offset
+            if value > min(facts.log_end_offset, leader.log_end_offset):
+                offset = min(offset, _first_doubtful_start(leader, value, clean))
+            held = min(offset, facts.log_end_offset)
+            # An empty leader has nothing to agree on: the other had records from there on.
+            from_empty = leader.empty and held == leader.log_end_offset >= agreed_above
+            if (held > agreed_above or from_empty) and not any(
+                part.start_offset < held <= part.end_offset for part in stretches
+            ):
+                text = f"{name} {value} of broker {facts.broker_id}"
+                text += "" if offset == value else f", which proves everything below {offset}"
+                conflicting = any(part.start_offset < value <= part.end_offset for part in stretches)
+                # Of the reference's leadership or a later one; what was recorded before it, it may rightly lack, unless every
+                # election since was clean.
+                known = _latest_known_epoch(facts)
+                current = latest is None or known >= latest or clean.between(known, latest)
+                passes = offset == leader.log_end_offset and not conflicting and current
+                found.append(RecordedHighWatermark(offset, value if passes else offset, text))
+    return found
+
+
+def _values(facts: ReplicaFacts, cleaner_bound: bool) -> list[tuple[int, str]]:
+    directory = facts.directory
+    found = [
+        (directory.high_watermark_checkpoint, "checkpointed high watermark"),
+        (facts.log_start_offset, "log start"),
+        (directory.cleaner_checkpoint if cleaner_bound else None, "cleaner checkpoint"),
+    ]
+    return [(value, name) for value, name in found if value is not None]
+
+
+def unseen_below(reference: Reference, item: Comparison) -> int:
+    """Where the two logs begin, when nothing there shows that they agree: what lies below may be of another lineage; else -1."""
+    floor = shared_start(reference.facts, item.follower)
+    agree = item.common_prefix_end is not None and item.common_prefix_end > floor
+    return -1 if agree else floor
+
+
+def _wrote_up_to(leader: ReplicaFacts, facts: ReplicaFacts, offset: int) -> bool:
+    """Whether a log that ends below `offset` had the leader's records up to there: those of one epoch are of one leader.
+
+    Its epoch file, which is written before the records, tells its last epoch, and that must be the leader's there.
+    """
+    entries = facts.directory.checkpoint_epochs or ()
+    if not entries or not facts.file_increases:
+        return False
+    epoch, start = entries[-1]
+    known = start < facts.log_end_offset or leader.lineage.start_of(epoch) == start
+    return known and leader.lineage.epoch_for_offset(offset - 1) == epoch
+
+
+def _latest_known_epoch(facts: ReplicaFacts) -> int:
+    entries = (*facts.lineage, *(facts.directory.checkpoint_epochs or ()))
+    return max((epoch for epoch, _ in entries), default=-1)
+
+
+def _may_have_been_cut(facts: ReplicaFacts, last_epoch: int | None, clean: CleanElections) -> bool:
+    """Whether a leader whose log is not here may have been elected, uncleanly, without what a replica recorded before."""
+    known = _latest_known_epoch(facts)
+    return last_epoch is not None and last_epoch > known and not clean.between(known, last_epoch)
+
+
+def _first_doubtful_start(leader: ReplicaFacts, value: int, clean: CleanElections) -> int:
+    """Where the leader's first epoch begins, below `value`, that an unclean election may have preceded; else `value`.
+
+    The first epoch of a log counts as clean.
+    """
+    starts: dict[int, int] = {}
+    for epoch, start in (*leader.lineage, *(leader.file_lineage or ())):
+        starts[epoch] = min(start, starts.get(epoch, start))
+    entries = sorted(starts.items())
+    for (before, _), (epoch, start) in zip(entries, entries[1:]):
+        if start < value and not clean.between(before, epoch):
+            return start
+    return value
+
+
+@dataclass(frozen=True, slots=True)
+class HighWatermark:
+    """[hw_lower, hw_upper] holds the true high watermark, except for method capture_skew (then it moved through it)."""
+
+    hw_lower: int
+    hw_upper: int | None
+    """None: no log end bounds it."""
+    proven_lower: int
+    """Everything below it was committed, also where copies of different moments put the interval lower."""
+    reached: int
+    """How far a replica saw the high watermark: past `proven_lower` where the reference does not have what lies between."""
+    method: str
+    proof: str
+    """What `proven_lower` stands on, in words."""
+    lower_evidence: str
+    upper_evidence: str
+    limiting_broker_id: int | None
+    leader_end_bounds: bool
+    """Whether the reference's log end is the leader's as it was, so that nothing was committed past it."""
+    lowest_suffix: tuple[int, int] | None = None
+    """(broker id, offset) of the in-sync replica whose conflicting or unreadable suffix starts lowest below hw_lower."""
+
+    @property
+    def exact(self) -> bool:
+        return self.hw_lower == self.hw_upper
+
+    def admits(self, offset: int) -> bool:
+        """Whether the interval holds `offset`."""
+        return self.hw_lower <= offset and (self.hw_upper is None or offset <= self.hw_upper)
+
+    def settled(self, value: int, method: str, evidence: str) -> HighWatermark:
+        """The same, known to be exactly `value`."""
+        return replace(
+            self,
+            hw_lower=value,
+            hw_upper=value,
+            proven_lower=value,
+            reached=value,
+            method=method,
+            proof=evidence,
+            lower_evidence=evidence,
+            upper_evidence=evidence,
+        )
+
+
+def bound_high_watermark(
+    reference: Reference,
+    comparisons: Sequence[Comparison],
+    *,
+    leadership: Leadership | None = None,
+    cleaner_bound: bool = False,
+    one_moment: bool = False,
+    shorter: bool = False,
+) -> HighWatermark:
+    """The interval for the reference's leadership, from all aligned replicas.
+
+    `cleaner_bound`: a cleaner checkpoint counts as a lower bound (the cleaner stays below the high watermark since 3.1).
+    `one_moment`: the copies are surely of one moment, so that no skew explains an in-sync replica that is too short.
+    `shorter`: the reference lost its tail or is not the leader, as another replica's records past its end tell.
+    """
+    proofs = recorded_marks(reference, comparisons, leadership, cleaner_bound)
+    proof = max(proofs, key=lambda one: (one.offset, one.reached))
+    lower = proof.offset
+    ends, reasons = bounding_ends(reference, comparisons, leadership)
+    # What was committed past the reference's end, a log end short of that cannot bound.
+    for end in [end for end in ends if lower <= end.offset < proof.reached or (shorter and end.of_reference)]:
+        ends.remove(end)
+        reasons.append(f"broker {end.broker_id} ends at {end.offset}, and another replica shows that there was more")
+    suffix = _lowest_suffix(reference, comparisons, lower)
+    short = [end for end in ends if end.offset < lower]
+    open_above = HighWatermark(
+        hw_lower=lower,
+        hw_upper=None,
+        proven_lower=lower,
+        reached=proof.reached,
+        method="interval",
+        proof=proof.text,
+        lower_evidence=proof.text,
+        upper_evidence="",
+        limiting_broker_id=None,
+        leader_end_bounds=False,
+        lowest_suffix=suffix,
+    )
+    if short and suffix is None and not one_moment:
+        least = min(short, key=lambda end: end.offset)
+        return replace(
+            open_above,
+            hw_lower=least.offset,
+            hw_upper=lower,
+            method="capture_skew",
+            lower_evidence=least.text,
+            upper_evidence=proof.text,
+            limiting_broker_id=_limiting(least),
+        )
+    ends = [end for end in ends if end not in short and (suffix is None or end.of_reference)]
+    reasons += [f"broker {end.broker_id} ends at {end.offset}, below what is proven" for end in short]
+    if reference.isr is None:
+        reasons.append("the in-sync replicas are not known")
+    if not ends:
+        return replace(open_above, upper_evidence="; ".join(["no log end bounds it", *reasons]))
+    least = min(ends, key=lambda end: end.offset)
+    return replace(
+        open_above,
+        hw_upper=least.offset,
+        method="bounds_meet" if lower == least.offset else "interval",
+        upper_evidence="; ".join([least.text, *reasons]),
+        limiting_broker_id=_limiting(least),
+        leader_end_bounds=any(end.of_reference for end in ends),
+    )
+
+
+def _limiting(end: LogEnd) -> int | None:
+    return None if end.of_reference else end.broker_id
+
+
+def _lowest_suffix(reference: Reference, comparisons: Sequence[Comparison], lower: int) -> tuple[int, int] | None:
+    """The in-sync replica that provably cannot serve up to `lower`: it conflicts there, or its end is unreadable.
+
+    None where the reference was copied before it led: who is in sync since may have been cut to it meanwhile.
+    """
+    if reference.predates:
+        return None
+    found = []
+    members = {*(reference.isr or ()), *reference.elr}
+    for item in comparisons:
+        if item.follower.broker_id not in members:
+            continue
+        suffix = item.diverging_suffix(reference.facts.log_end_offset)
+        if suffix is not None and suffix.start_offset < lower:
+            found.append((suffix.start_offset, item.follower.broker_id))
+        elif _lost_its_tail(item.follower) and item.follower.log_end_offset < lower:
+            found.append((item.follower.log_end_offset, item.follower.broker_id))
+    return min(found)[::-1] if found else None
+
+
+def _lost_its_tail(facts: ReplicaFacts) -> bool:
+    """Whether the bytes after the last sound batch are damage. Zeros are preallocation, but a clean stop cuts that off."""
+    return facts.tail_kind == "garbage" or (facts.tail_kind == "zero_filled" and facts.directory.clean_shutdown is True)
+
+
+def narrow_high_watermark(
+    mark: HighWatermark,
+    reference: Reference,
+    comparisons: Sequence[Comparison],
+    leadership: Leadership | None,
+    kafka_version: tuple[int, ...] | None,
+) -> HighWatermark:
+    """The exact high watermark where one is known and lies within the bounds, else `mark` as it is."""
+    if leadership is None or leadership.source != "metadata_log" or reference.outdated or reference.predates:
+        return mark
+    if mark.method == "capture_skew" or mark.lowest_suffix is not None or not mark.leader_end_bounds:
+        return mark
+    replicas = {facts.broker_id: facts for facts in (reference.facts, *(item.follower for item in comparisons))}
+    if (stop := _clean_shutdown(reference, replicas, leadership)) is not None:
+        return _as_it_stopped(mark, stop, reference.facts.broker_id)
+    found = _sole_isr(reference, leadership, kafka_version)
+    return mark.settled(*found) if found is not None and mark.admits(found[0]) else mark
+
+
+@dataclass(frozen=True, slots=True)
+class _CleanStop:
+    """What the last leader wrote as it stopped."""
+
+    checkpoint: int
+    high_watermark: int
+    """The checkpoint, within the log."""
+    epoch_start: int
+    """Where the epoch began since which it had led."""
+
+
+def _as_it_stopped(mark: HighWatermark, stop: _CleanStop, broker_id: int) -> HighWatermark:
+    """X1. A leader that did not advance the high watermark in its epoch has it as it learnt it, which may be too late: of
+    what lies below its epoch an earlier leader may have committed more. Of its own records it knows.
+    """
+    written = f"high watermark {stop.checkpoint} that broker {broker_id} wrote as it stopped"
+    if stop.high_watermark >= stop.epoch_start:
+        text = f"{written}: it led last, and was stopped cleanly, as were all in sync with it"
+        value = stop.high_watermark
+        return mark.settled(value, "clean_shutdown", text) if mark.admits(value) else mark
+    if mark.hw_upper is None or not mark.hw_lower <= stop.epoch_start < mark.hw_upper:
+        return mark
+    return replace(
+        mark,
+        hw_upper=stop.epoch_start,
+        method="bounds_meet" if mark.hw_lower == stop.epoch_start else "interval",
+        upper_evidence=f"start {stop.epoch_start} of the epoch in which broker {broker_id} led last: it stopped cleanly, as "
+        f"did all in sync with it, and the {written} lies below",
+        limiting_broker_id=None,
+    )
+
+
+def _clean_shutdown(
+    reference: Reference, replicas: dict[int, ReplicaFacts], leadership: Leadership
+) -> _CleanStop | None:
+    """The stop of the last leader, where it and all in sync with it stopped cleanly."""
+    facts, last = reference.facts, last_led(leadership.history)
+    checkpoint = facts.directory.high_watermark_checkpoint
+    if leadership.leader_id is not None or last is None or last.leader_id != facts.broker_id or checkpoint is None:
+        return None
+    if not all(one in replicas and replicas[one].directory.clean_shutdown for one in {*last.isr, facts.broker_id}):
+        return None
+    first = _first_epoch(leadership.history, last)
+    starts = (start for epoch, start in _entries(facts) if first <= epoch <= last.leader_epoch)
+    return _CleanStop(checkpoint, facts.high_watermark, min(starts, default=facts.log_end_offset))
+
+
+def _first_epoch(history: Sequence[PartitionState], last: PartitionState) -> int:
+    """The epoch since which the leader of `last` has led without a break: a change of the ISR may begin one, too."""
+    first = last.leader_epoch
+    for state in reversed([one for one in history if not one.uncommitted and one.leader_epoch < last.leader_epoch]):
+        if state.leader_id != last.leader_id:
+            break
+        first = state.leader_epoch
+    return first
+
+
+def _entries(facts: ReplicaFacts) -> tuple[tuple[int, int], ...]:
+    """Epochs with their starts, by the batches and by the file as found."""
+    return (*facts.lineage, *(facts.directory.checkpoint_epochs or ()))
+
+
+def _sole_isr(
+    reference: Reference, leadership: Leadership, kafka_version: tuple[int, ...] | None
+) -> tuple[int, str, str] | None:
+    """X2: the leader alone is in sync and nobody else can hold it back, so whatever it wrote is committed."""
+    facts = reference.facts
+    if reference.leader_id != facts.broker_id or leadership.isr != (facts.broker_id,) or leadership.fenced is None:
+        return None
+    others = {*(leadership.replicas or ())} - {facts.broker_id}
+    minimum = leadership.configs.get(MIN_ISR, "")
+    gated = stands_still_below_min_isr(kafka_version) is not False
+    enough = not gated or (minimum.isdigit() and min(int(minimum), len(others) + 1) <= 1)
+    if not enough or not others <= set(leadership.fenced):
+        return None
+    text = f"log end {facts.log_end_offset} of broker {facts.broker_id}, which alone is in sync; all others are fenced"
+    return facts.log_end_offset, "sole_isr", text

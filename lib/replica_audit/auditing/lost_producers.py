@@ -1,0 +1,74 @@
+"""Who wrote the records that the reference lost: producers and their transactional ids, by batch headers and the coordinator."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from operator import itemgetter
+from typing import Any
+
+import numpy as np
+
+from replica_audit.auditing.case import Case
+from replica_audit.auditing.compare.divergent_ranges import DivergentRange
+from replica_audit.auditing.compare.loss import is_lost
+from replica_audit.auditing.compare.tallies import Tally, tally_batches
+from replica_audit.batch_header import TRANSACTIONAL
+from replica_audit.model import TransactionState
+from replica_audit.segments.batch_rows import Batches
+
+Row = dict[str, Any]
+
+
+def lost_producer_rows(case: Case) -> Iterator[Row]:
+    """One row for each broker that holds lost records and each producer of them; without an id, idempotence was off."""
+    for item in case.comparisons:
+        written: dict[int, list[tuple[DivergentRange, Batches]]] = defaultdict(list)
+        for run in filter(is_lost, item.runs):
+            sent = run.batches.where(~run.batches.control & (run.batches.rows["record_count"] != 0))
+            for producer in np.unique(sent.rows["producer_id"]).tolist():
+                written[producer].append((run, sent.where(sent.rows["producer_id"] == producer)))
+        for producer, parts in sorted(written.items(), key=itemgetter(0)):
+            sums = [tally_batches(batches) for _, batches in parts]
+            span = sum(sums, Tally())
+            yield {
+                "topic": case.topic_partition.topic,
+                "partition": case.topic_partition.partition,
+                "broker_id": item.follower.broker_id,
+                "producer_id": producer if producer >= 0 else None,
+                "transactional": any(_are_transactional(batches) for _, batches in parts),
+                "transactional_id": None,
+                "transaction_state": None,
+                "start_offset": min(max(int(batches.starts.min()), run.start_offset) for run, batches in parts),
+                "end_offset": max(min(int(batches.ends.max()), run.end_offset) for run, batches in parts),
+                "record_count": sum(
+                    batches.records_between(run.start_offset, run.end_offset) for run, batches in parts
+                ),
+                "first_timestamp_ms": span.first_timestamp_ms,
+                "last_timestamp_ms": span.last_timestamp_ms,
+            }
+
+
+def _are_transactional(batches: Batches) -> bool:
+    """Whether any of them is of a transaction."""
+    return bool(((batches.rows["magic"] >= 2) & (batches.rows["attributes"] & TRANSACTIONAL != 0)).any())
+
+
+def transactional_producers(rows: Iterable[Mapping[str, Any]]) -> frozenset[int]:
+    """Producers of which the coordinator may know more."""
+    return frozenset(row["producer_id"] for row in rows if awaits_coordinator(row))
+
+
+def awaits_coordinator(row: Mapping[str, Any]) -> bool:
+    """Whether the coordinator may know more of the producer of a row."""
+    return row["transactional"] and row["producer_id"] is not None
+
+
+def with_transactions(rows: Sequence[Row], states: Mapping[int, TransactionState]) -> list[Row]:
+    """The same with what the coordinator says last of each producer's transaction, where it knows it."""
+    named = []
+    for row in rows:
+        state = states.get(row["producer_id"])
+        known = {} if state is None else {"transactional_id": state.transactional_id, "transaction_state": state.state}
+        named.append({**row, **known})
+    return named

@@ -1,0 +1,146 @@
+"""A snapshot opened for an audit: what it holds, who leads, and what to give instead where there is nothing."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from dataclasses import replace
+from typing import Any, Protocol
+
+from replica_audit.auditing.evidence import AuditOptions, has_metadata_log, resolve_options
+from replica_audit.auditing.leadership.capture_times import CaptureTimes
+from replica_audit.config import Settings
+from replica_audit.errors import FormatError, InputError, UsageError
+from replica_audit.snapshot.discovery import discover
+from replica_audit.snapshot.inventory import Inventory, Manifest
+from replica_audit.snapshot.leadership_json import parse_leadership
+from replica_audit.snapshot.log_dir_names import parse_directory_name, parse_file_name
+from replica_audit.snapshot.storage import Snapshot
+
+_SHOWN = 3
+_WANTED = "expected directories such as broker-1/orders-0 below it, with meta.properties beside them"
+
+
+def explain_nothing_found(uri: str, snapshot: Snapshot, inventory: Inventory) -> str:
+    """Why `inventory` has no partition, and what to do, as one sentence."""
+    if any(parse_file_name(entry.path).kind == "log" for entry in snapshot.list_directory("") if not entry.is_dir):
+        return _one_partition(uri, snapshot)
+    nameless = [log_dir.path for log_dir in inventory.log_dirs if log_dir.broker_id is None]
+    if nameless == [""]:
+        return (
+            f"{uri} is a log directory without a broker id: no node.id or broker.id in its meta.properties; put it into a "
+            "directory named broker-<id>, and give the directory above that one"
+        )
+    if nameless:
+        shown = ", ".join(nameless[:_SHOWN]) + (" and more" if len(nameless) > _SHOWN else "")
+        return (
+            f"{uri}: no broker id is known of {shown}: name each of them broker-<id>, or copy its meta.properties with it, "
+            f"and give {uri} again"
+        )
+    unread = [row for row in inventory.quarantine if row.code == "CAP-UNREADABLE"]
+    if unread:
+        more = f"; {len(unread) - 1} more could not be read" if len(unread) > 1 else ""
+        return f"{uri}: no partition found; {unread[0].path}: {unread[0].reason}{more}"
+    if inventory.log_dirs:
+        found = "1 log directory" if len(inventory.log_dirs) == 1 else f"{len(inventory.log_dirs)} log directories"
+        return f"{uri}: no partition found in {found}; {_WANTED}"
+    return f"{uri}: no log directory found; {_WANTED}"
+
+
+def _one_partition(uri: str, snapshot: Snapshot) -> str:
+    advice = "give the directory above the log directories of all brokers"
+    partition = parse_directory_name(snapshot.name).topic_partition
+    above = os.path.dirname(os.path.dirname(snapshot.location.rstrip("/")))
+    if "://" not in uri and partition is not None and len(above) > 1:
+        shown = above if os.path.isabs(uri) else os.path.relpath(above)
+        advice += f": replica-audit show {shlex.quote(shown)} {shlex.quote(str(partition))}"
+    return f"{uri} is the directory of one partition: {advice}"
+
+
+class Progress(Protocol):
+    """Is told how far an audit is."""
+
+    def begin(self, stage: str, files: int = 0, size_bytes: int = 0) -> None: ...
+
+    def advance(self, files: int = 0, size_bytes: int = 0) -> None: ...
+
+    def end(self) -> None: ...
+
+    def tell_reading(self, reading: Any) -> None: ...
+
+
+class Unseen:
+    """Progress that nobody looks at."""
+
+    def begin(self, stage: str, files: int = 0, size_bytes: int = 0) -> None:
+        pass
+
+    def advance(self, files: int = 0, size_bytes: int = 0) -> None:
+        pass
+
+    def end(self) -> None:
+        pass
+
+    def tell_reading(self, reading: Any) -> None:
+        pass
+
+
+def open_snapshot(
+    uri: str, topics: tuple[str, ...], leadership: str | None, source: str | None = None
+) -> tuple[Snapshot, Inventory]:
+    """A snapshot and what it holds, with the leadership of the file `leadership` in place of its own `user` entries.
+
+    With `source`, one of LEADERSHIP_SOURCES, what others say of who leads is left out.
+
+    Raises UsageError when there is no such snapshot, `topics` match nothing, the leadership file is wrong, or `source`
+    names no leader; InputError when no log dir or partition is found.
+    """
+    snapshot, inventory = _open_with_leadership(uri, topics, leadership)
+    if source is None:
+        return snapshot, inventory
+    told = tuple(one for one in inventory.leaderships if one.source == source)
+    if not told:
+        others = ", ".join(sorted({one.source for one in inventory.leaderships})) or "no other either"
+        raise UsageError(f"--leadership-source {source}: {uri} has nothing from that source; it has {others}")
+    return snapshot, replace(inventory, leaderships=told)
+
+
+def _open_with_leadership(uri: str, topics: tuple[str, ...], leadership: str | None) -> tuple[Snapshot, Inventory]:
+    try:
+        snapshot = Snapshot.open(uri)
+    except (OSError, ValueError) as error:
+        raise UsageError(str(error)) from error
+    inventory = discover(snapshot, topics)
+    named = inventory.replicas or inventory.leaderships or inventory.progress_files
+    if topics and inventory.topics and not named:
+        known = ", ".join(inventory.topics[:10]) or "none"
+        raise UsageError(f"{' '.join(topics)} matches no topic of {uri}; topics there: {known}")
+    if not named:
+        raise InputError(explain_nothing_found(uri, snapshot, inventory))
+    if leadership is None:
+        return snapshot, inventory
+    try:
+        with open(leadership, "rb") as file:
+            given = parse_leadership(file.read(), leadership)
+    except (OSError, FormatError) as error:
+        raise UsageError(f"--leadership {leadership}: {error}") from error
+    kept = tuple(one for one in inventory.leaderships if one.source != "user")
+    names = {(one.topic, one.partition) for one in inventory.replicas}
+    return snapshot, replace(
+        inventory, leaderships=(*kept, *(one for one in given if (one.topic, one.partition) in names))
+    )
+
+
+def audit_options(inventory: Inventory, settings: Settings) -> AuditOptions:
+    """What the settings choose and the manifest says; raises UsageError for a version that is not one."""
+    manifest = inventory.manifest or Manifest(None, None, ())
+    times = CaptureTimes(manifest.brokers)
+    return resolve_options(
+        settings,
+        manifest.kafka_version,
+        manifest.quiesced,
+        inventory.cluster_id,
+        times,
+        inventory.brokers,
+        has_metadata_log=has_metadata_log(inventory.counts),
+    )

@@ -1,0 +1,152 @@
+"""What the log cleaner did to a replica: how far it came, and which gaps that explains (F.0).
+
+What was cleaned stays cleaned when the policy changes to `delete`, and a follower that fetches from a cleaned leader gets
+its gaps, above what its own cleaner has reached. So both are asked of the partition, not of one replica.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from replica_audit.model import Leadership, OffsetRange
+
+if TYPE_CHECKING:
+    from replica_audit.auditing.replicas.replica_facts import ReplicaFacts
+
+
+@dataclass(frozen=True, slots=True)
+class Cleaning:
+    """How far cleaners have come in a compacted partition, as one of its replicas sees it (`auditing.replicas.cleaner`)."""
+
+    cleaned_to: int = 0
+    """The replica's own has come so far, by its checkpoint."""
+    reached: int = 0
+    """It may have come so far until the segments were copied."""
+    furthest: int = 0
+    """The same two of the partition's most advanced cleaner."""
+    furthest_reached: int = 0
+    shared: tuple[OffsetRange, ...] = ()
+    """Stretches in order: at an offset of theirs at which this replica has nothing, another has nothing either."""
+
+    def explains(self, start_offset: int, end_offset: int) -> bool:
+        """Whether cleaners removed what the replica lacks at [start, end): its own, or that of the leader it fetched from."""
+        return self._explains(start_offset, end_offset, self.cleaned_to, self.furthest)
+
+    def may_explain(self, start_offset: int, end_offset: int) -> bool:
+        """The same, counting what cleaners may have done between the copies of their checkpoints and of the segments."""
+        return self._explains(start_offset, end_offset, self.reached, self.furthest_reached)
+
+    def _explains(self, start: int, end: int, own: int, furthest: int) -> bool:
+        start = max(start, own)
+        if start >= end:
+            return True
+        at = bisect_right(self.shared, start, key=lambda part: part.start_offset) - 1
+        return end <= furthest and at >= 0 and end <= self.shared[at].end_offset
+
+
+_POLICY = "cleanup.policy"
+#: Of a cleaner-offset-checkpoint in one of these states nobody knows what it would say.
+_UNKNOWN = ("not_given", "malformed")
+
+
+def was_compacted(leadership: Leadership | None) -> bool:
+    """Whether the topic's policy is, or at any time of the history was, one with `compact`."""
+    if leadership is None:
+        return False
+    committed = (state.configs for state in leadership.history if not state.uncommitted)
+    return any("compact" in configs.get(_POLICY, "") for configs in (leadership.configs, *committed))
+
+
+def is_compacted_now(leadership: Leadership | None) -> bool | None:
+    """Whether cleaners still work on the topic; None where nothing tells.
+
+    A source that shows configs, and not this one, means the brokers' default, which is `delete` unless their
+    server.properties say otherwise.
+    """
+    if leadership is None:
+        return None
+    if _POLICY in leadership.configs:
+        return "compact" in leadership.configs[_POLICY]
+    return False if leadership.configs or leadership.history else None
+
+
+def with_cleaning(
+    copies: Sequence[ReplicaFacts], leadership: Leadership | None, at_rest: bool = False
+) -> list[ReplicaFacts]:
+    """The copies of one partition, each with what its own cleaner and those of the others explain.
+
+    `at_rest`: all copies are of one moment, so that no cleaner went on between a checkpoint's copy and the segments'.
+    """
+    if not was_compacted(leadership) and not any(_shows_cleaner(facts) for facts in copies):
+        return list(copies)
+    own = [_cleaned_to(facts, copies) for facts in copies]
+    reached = [
+        end if at_rest or _is_final(facts, leadership) else max(end, _active_base(facts))
+        for facts, end in zip(copies, own, strict=True)
+    ]
+    found = []
+    for place, facts in enumerate(copies):
+        others = [other for other in copies if other is not facts]
+        shared = _join(part for other in others for part in _absent(other, facts))
+        cleaning = Cleaning(own[place], reached[place], max(own), max(reached), shared)
+        found.append(replace(facts, compacted=True, cleaning=cleaning))
+    return found
+
+
+def _shows_cleaner(facts: ReplicaFacts) -> bool:
+    """Whether the replica's own files show that a cleaner was at work; a gap between batches alone never does."""
+    thinned = any(segment.has_delete_horizon or segment.has_sparse_batch for segment in facts.segments)
+    return thinned or bool(facts.directory.cleaner_checkpoint)
+
+
+def _cleaned_to(facts: ReplicaFacts, copies: Iterable[ReplicaFacts]) -> int:
+    """Offset up to which the replica's own cleaner has come by its checkpoint; its log end where that is not known.
+
+    A replica without an entry was never cleaned if another has one. Where none has, the log is compacted all the same:
+    then the entries are what is missing.
+    """
+    directory = facts.directory
+    if directory.cleaner_checkpoint is not None:
+        return directory.cleaner_checkpoint
+    none_known = all(one.directory.cleaner_checkpoint is None for one in copies)
+    return facts.log_end_offset if none_known or directory.cleaner_file.state in _UNKNOWN else 0
+
+
+def _is_final(facts: ReplicaFacts, leadership: Leadership | None) -> bool:
+    """Whether the cleaner has not gone on since it wrote the checkpoint that was copied."""
+    return bool(facts.directory.clean_shutdown) or is_compacted_now(leadership) is False
+
+
+def _active_base(facts: ReplicaFacts) -> int:
+    """Base offset of the active segment, which no cleaner touches."""
+    return facts.segments[-1].base_offset if facts.segments else 0
+
+
+def _absent(other: ReplicaFacts, facts: ReplicaFacts) -> Iterable[OffsetRange]:
+    """Offsets at which `other`, too, has no batch; of gaps that its summaries only count, the stretch they lie in."""
+    yield from other.gaps
+    yield from other.missing
+    following = [segment.base_offset for segment in other.segments[1:]] + [other.log_end_offset]
+    for segment, end in zip(other.segments, following, strict=False):  # none where no segment could be read
+        kept = [item.base_offset for item in segment.irregularities if item.kind == "gap"]
+        if segment.irregularity_counts.get("gap", 0) > len(kept):
+            yield OffsetRange(kept[-1], end)
+    # Chunks that are equal have the same gaps, those included that were not listed.
+    for number, chunk in other.chunks.items():
+        same = facts.chunks.get(number)
+        if same is not None and (same.digest, same.batch_count) == (chunk.digest, chunk.batch_count):
+            yield OffsetRange(chunk.base_offset, chunk.last_offset + 1)
+
+
+def _join(parts: Iterable[OffsetRange]) -> tuple[OffsetRange, ...]:
+    joined: list[OffsetRange] = []
+    for part in sorted(parts):
+        if joined and part.start_offset <= joined[-1].end_offset:
+            last = joined.pop()
+            joined.append(OffsetRange(last.start_offset, max(last.end_offset, part.end_offset)))
+        else:
+            joined.append(part)
+    return tuple(joined)

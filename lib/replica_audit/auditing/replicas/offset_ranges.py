@@ -1,0 +1,40 @@
+"""Ranges of offsets of a log: those that it holds of an epoch, and those that it shares with another."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from replica_audit.model import OffsetRange
+
+if TYPE_CHECKING:
+    from replica_audit.auditing.replicas.replica_facts import ReplicaFacts
+
+
+def offsets_of_epoch(facts: ReplicaFacts, leader_epoch: int) -> list[OffsetRange]:
+    """Offsets of an epoch that a log has, by its lineage."""
+    entries = [*facts.lineage, (None, facts.log_end_offset)]
+    return [OffsetRange(start, end) for (epoch, start), (_, end) in pairwise(entries) if epoch == leader_epoch]
+
+
+def without(ranges: Iterable[OffsetRange], taken: Iterable[OffsetRange]) -> list[OffsetRange]:
+    """`ranges` in their order, without what `taken` covers of them."""
+    left = list(ranges)
+    for one in taken:
+        cut = []
+        for part in left:
+            cut.append(OffsetRange(part.start_offset, min(part.end_offset, max(part.start_offset, one.start_offset))))
+            cut.append(OffsetRange(max(part.start_offset, min(part.end_offset, one.end_offset)), part.end_offset))
+        left = [part for part in cut if part.start_offset < part.end_offset]
+    return left
+
+
+def shared_start(one: ReplicaFacts, other: ReplicaFacts) -> int:
+    """The first offset that both logs can have a record at: the floor of what can be compared."""
+    return max(one.local_start_offset, other.local_start_offset)
+
+
+def shared_end(one: ReplicaFacts, other: ReplicaFacts) -> int:
+    """Where the shorter of two logs ends: what lies above it is lag, or ahead."""
+    return min(one.log_end_offset, other.log_end_offset)

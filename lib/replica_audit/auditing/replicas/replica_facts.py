@@ -1,0 +1,357 @@
+"""The facts of one replica, put together from its directory and the summaries of its segments."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from replica_audit.auditing.replicas.cleaner import Cleaning
+from replica_audit.auditing.replicas.written_epochs import CorruptEpoch, readable_lineage, starts_of_epochs
+from replica_audit.literals import TailKind
+from replica_audit.model import ChunkDigest, Irregularity, OffsetRange, ReplicaDir, SegmentSummary
+from replica_audit.protocol.lineage import Lineage, increases
+from replica_audit.protocol.loading import LoadedLog, load_log, log_end_of
+from replica_audit.protocol.truncation import ReplicaState
+from replica_audit.segments.summary import merge_chunks
+from replica_audit.snapshot.log_dir_names import kind_of_copy
+from replica_audit.snapshot.provenance import UNDECIDED, join_forms
+from replica_audit.text import count
+
+
+def irregularities_of(
+    segments: Sequence[SegmentSummary], log_start: int
+) -> Iterator[tuple[SegmentSummary, Irregularity]]:
+    """Those that the scan found, and those that only show between the end of one segment and the start of the next."""
+    last_offset = last_epoch = None
+    where = "first batch of the segment"
+    for segment in segments:
+        base, epoch = segment.first_base_offset, segment.first_leader_epoch
+        # A segment has both as soon as it has a batch; the epoch of one that has none is -1.
+        if base is not None and epoch is not None:
+            if last_offset is not None and base <= last_offset:
+                yield segment, Irregularity("regression", 0, base, base, epoch, last_offset, where)
+            expected = max(segment.base_offset, log_start)
+            if base > expected and not (segment.damage and segment.damage[0].expected_offset is None):
+                yield segment, Irregularity("gap", 0, base, base, epoch, expected - 1, where)
+            if last_epoch is not None and 0 <= epoch < last_epoch:
+                yield segment, Irregularity("epoch_regression", 0, base, base, epoch, last_epoch, where)
+        for item in segment.irregularities:
+            yield segment, item
+        if segment.greatest_last_offset is not None:
+            last_offset = max(segment.greatest_last_offset, -1 if last_offset is None else last_offset)
+        if segment.last_leader_epoch is not None and segment.last_leader_epoch >= 0:
+            last_epoch = segment.last_leader_epoch
+
+
+def gaps_among(irregularities: Iterable[tuple[SegmentSummary, Irregularity]]) -> Iterator[OffsetRange]:
+    """Offsets that no batch claims, for each irregularity that is a gap."""
+    for _, item in irregularities:
+        if item.kind == "gap" and item.previous is not None:
+            yield OffsetRange(item.previous + 1, item.base_offset)
+
+
+def unreadable_stretches(
+    segments: Sequence[SegmentSummary],
+    irregularities: Sequence[tuple[SegmentSummary, Irregularity]],
+    found_end: int,
+) -> tuple[OffsetRange, ...]:
+    """Offsets that the log had but that cannot be read: damage, batches with a wrong checksum, and gaps right beside these."""
+    ranges = [OffsetRange(item.base_offset, item.last_offset + 1) for _, item in irregularities if item.kind == "crc"]
+    # The bytes of a batch that is missing right beside a damaged one may be what damaged it, or have gone with it.
+    damaged = {offset for one in ranges for offset in (one.start_offset, one.end_offset)}
+    ranges += [gap for gap in gaps_among(irregularities) if {gap.start_offset, gap.end_offset} & damaged]
+    for index, segment in enumerate(segments):
+        border = segments[index + 1].base_offset if index + 1 < len(segments) else found_end
+        for damage in segment.damage:
+            start = segment.base_offset if damage.expected_offset is None else damage.expected_offset
+            end = border if damage.next_offset is None else damage.next_offset
+            if end > start:
+                ranges.append(OffsetRange(start, end))
+    return tuple(sorted(ranges))
+
+
+def border_gaps(segments: Sequence[SegmentSummary]) -> Iterator[OffsetRange]:
+    """Offsets between the end of one segment and the base of the next."""
+    for segment, following in zip(segments, segments[1:]):
+        end = segment.base_offset if segment.greatest_last_offset is None else segment.greatest_last_offset + 1
+        damaged_tail = any(damage.next_offset is None for damage in segment.damage)
+        if following.base_offset > end and not damaged_tail:
+            yield OffsetRange(end, following.base_offset)
+
+
+def tail_kind_of(segments: Sequence[SegmentSummary], found_end: int, log_end: int) -> TailKind:
+    """clean, partial, zero_filled or garbage: what follows the last sound batch."""
+    if not segments:
+        return "clean"
+    if segments[-1].tail_kind == "clean" and found_end > log_end:
+        return "garbage"
+    return segments[-1].tail_kind
+
+
+#: (broker id, log dir): one copy of a partition.
+CopyKey = tuple[int, str]
+
+
+@dataclass(frozen=True)
+class ReplicaFacts:
+    """One replica as found. Built by `replica_facts`; offsets are int64, ranges half-open.
+
+    What follows from the fields is worked out once: the rules ask for it again and again.
+    """
+
+    directory: ReplicaDir
+    segments: tuple[SegmentSummary, ...]
+    """In order of base offset."""
+    log_start_offset: int
+    local_start_offset: int
+    """First offset whose record can be in the files: above `log_start_offset` where older segments are tiered."""
+    log_end_offset: int
+    found_end_offset: int
+    """End of the last batch with a readable header, its checksum right or not."""
+    lineage: Lineage
+    """Rebuilt from the batches that end at or above the log start, cut there; empty where all records were deleted."""
+    file_lineage: Lineage | None
+    """From leader-epoch-checkpoint as the loader would take it; None when there is no usable file."""
+    found_lineage: Lineage | None
+    """The same with what the loader drops at either end of the log."""
+    irregularities: tuple[tuple[SegmentSummary, Irregularity], ...]
+    """Of all segments and of their borders, in order."""
+    unreadable: tuple[OffsetRange, ...]
+    """Offsets that the log had but that cannot be read: damaged stretches and batches with a wrong checksum."""
+    missing: tuple[OffsetRange, ...]
+    """Offsets between the end of one segment and the base of the next: a whole file may be missing."""
+    gaps: tuple[OffsetRange, ...]
+    """Offsets that no batch claims, inside a segment, and not because of damage."""
+    chunks: Mapping[int, ChunkDigest]
+    tail_kind: TailKind
+    loaded: LoadedLog
+    recovered: LoadedLog
+    has_epochs: bool
+    epoch_starts: tuple[tuple[int, int], ...] = ()
+    """(leader epoch, base offset) of the first batch of each stretch of one epoch, in order; changed epochs restored."""
+    rot: tuple[CorruptEpoch, ...] = ()
+    """Batches whose epoch was changed: all that is concluded goes by the epoch that they were written in."""
+    killed: bool = False
+    """The broker is down, and its next start recovers the log (`loaded`) before it follows anybody."""
+    is_live: bool = False
+    """The broker was up when it was copied, by the manifest: it does not start before it leads or follows."""
+    compacted: bool = False
+    """Now or once: its topic's policy says so, or a cleaner's trace on any replica of the partition (F.0)."""
+    cleaning: Cleaning = Cleaning()
+
+    @cached_property
+    def unexplained_gaps(self) -> tuple[OffsetRange, ...]:
+        """Of `gaps` and `missing` those above the log start that no cleaner explains, in order."""
+        absent = (part for part in (*self.gaps, *self.missing) if part.end_offset > self.log_start_offset)
+        return tuple(sorted(part for part in absent if not self.is_cleaned(part.start_offset, part.end_offset)))
+
+    def count_unexplained_gaps(self) -> int:
+        """How many there are, with those that the summaries of a log that is not compacted only count."""
+        if self.compacted:
+            return len(self.unexplained_gaps)
+        counted = sum(segment.irregularity_counts.get("gap", 0) for segment in self.segments)
+        listed = sum(item.kind == "gap" for segment in self.segments for item in segment.irregularities)
+        return len(self.unexplained_gaps) + counted - listed
+
+    def is_cleaned(self, start_offset: int, end_offset: int) -> bool:
+        """Whether compaction is why nothing is at [start, end)."""
+        return self.compacted and self.cleaning.explains(start_offset, end_offset)
+
+    def may_be_cleaned(self, start_offset: int, end_offset: int) -> bool:
+        """Whether compaction may be why nothing is at [start, end), by what was going on during the copy."""
+        return self.compacted and self.cleaning.may_explain(start_offset, end_offset)
+
+    @cached_property
+    def file_increases(self) -> bool:
+        """Whether the entries of leader-epoch-checkpoint rise throughout, as Kafka writes them; so do none."""
+        return increases(self.directory.checkpoint_epochs or ())
+
+    @property
+    def broker_id(self) -> int:
+        return self.directory.broker_id
+
+    @property
+    def key(self) -> CopyKey:
+        """What tells this copy from every other of the partition."""
+        return self.directory.broker_id, self.directory.log_dir
+
+    @property
+    def kind(self) -> str:
+        """One of `names.kind_of_copy`."""
+        return kind_of_copy(self.directory.path, self.directory.log_dir)
+
+    @property
+    def is_about_to_go(self) -> bool:
+        """Whether these are `.deleted` segments: their broker has cut, cleaned or expired them, and deletes the files next."""
+        return self.kind == "deleted_segments"
+
+    @cached_property
+    def high_watermark(self) -> int:
+        """The replica's own after a restart: its checkpoint, or 0, between log start and end (`Partition.createLog`)."""
+        checkpoint = self.directory.high_watermark_checkpoint or 0
+        return min(max(checkpoint, self.log_start_offset), self.log_end_offset)
+
+    @cached_property
+    def second_hand(self) -> bool:
+        """Whether the log is known from a text or table, not from its segments: its records cannot be read."""
+        return any(segment.source != "segment" for segment in self.segments)
+
+    @cached_property
+    def unproven(self) -> tuple[str, ...]:
+        """What the input leaves open of the log, in the words of `snapshot.provenance.UNPROVEN`."""
+        words = {word for segment in self.segments for word in segment.unproven}
+        return tuple(sorted(words | ({"cut_short"} if self._is_cut_short else set())))
+
+    @property
+    def _is_cut_short(self) -> bool:
+        """Whether a text or table shows less of the log than the log dir's own files say that there was."""
+        directory = self.directory
+        last_epoch = max((start for _, start in directory.checkpoint_epochs or ()), default=None)
+        said = (directory.high_watermark_checkpoint, directory.recovery_point_checkpoint, last_epoch)
+        return self.second_hand and any(value is not None and value > self.found_end_offset for value in said)
+
+    @cached_property
+    def undecided(self) -> tuple[str, ...]:
+        """Of these, what leaves open where the log ends or whose its records are."""
+        epochless = self.segments and all((segment.greatest_magic or 0) < 2 for segment in self.segments)
+        return tuple(
+            word for word in self.unproven if word in UNDECIDED and not (epochless and word == "leader_epochs")
+        )
+
+    @cached_property
+    def unread_bases(self) -> tuple[int, ...]:
+        """Base offsets of segments that are there and could not be read."""
+        read = {segment.base_offset for segment in self.segments}
+        return tuple(base for base in self.directory.segment_bases if base not in read)
+
+    @cached_property
+    def unread(self) -> str | None:
+        """Why the log is not known from the files that are there, as a clause; None where they could all be read."""
+        directory, missed = self.directory, len(self.unread_bases)
+        if missed:
+            return f"{missed} of {count(directory.segment_count, 'segment')} in {directory.path} could not be read"
+        if self.segments:
+            return None
+        return directory.problem or f"{directory.path} has no .log file, and a partition's directory always has one"
+
+    @cached_property
+    def end_is_open(self) -> bool:
+        """Whether the log may go on past what the input shows of it."""
+        return not self.end_is_known or "rest" in self.unproven
+
+    @cached_property
+    def end_is_known(self) -> bool:
+        """Whether the log end of what was read is one of the log at all."""
+        return self.unread is None and not {"left_out", "one_moment", "cut_short", "overlap"} & set(self.unproven)
+
+    @cached_property
+    def form(self) -> str:
+        """What stands for a record batch in the segments that have any."""
+        return join_forms(segment.form for segment in self.segments if segment.batch_count)
+
+    @property
+    def knows_high_watermark(self) -> bool:
+        """Whether the log dir's checkpoint, or that there is none, is part of the input."""
+        return not self.directory.high_watermark_file.is_unknown
+
+    @property
+    def empty(self) -> bool:
+        return self.log_end_offset <= self.local_start_offset
+
+    @property
+    def last_leader_epoch(self) -> int | None:
+        """Leader epoch of the last batch that has one."""
+        return next((epoch for epoch, _ in reversed(self.epoch_starts) if epoch >= 0), None)
+
+    def state(self, lineage: Lineage) -> ReplicaState:
+        """What truncation looks at in a leader's log, with the lineage that the caller wants replayed.
+
+        A log that ends below its own start begins anew there (A.9).
+        """
+        end = max(self.log_end_offset, self.log_start_offset)
+        return ReplicaState(self.log_start_offset, end, lineage, self.high_watermark, self.local_start_offset)
+
+    def following_state(self, lineage: Lineage, high_watermark: int | None = None) -> ReplicaState:
+        """The same as the replica comes to follow: a broker that was killed has recovered its log before.
+
+        `high_watermark`: the caller's, where the replica's own is not known.
+        """
+        end = self.following_end_offset
+        own = self.high_watermark if high_watermark is None else high_watermark
+        start = min(self.log_start_offset, end)
+        return ReplicaState(start, end, lineage.truncate_from_end(end), max(start, min(own, end)))
+
+    @cached_property
+    def following_end_offset(self) -> int:
+        """Where the log ends when the replica comes to follow: one that ends below its own start begins anew there (A.9)."""
+        end = min(self.log_end_offset, self.loaded.log_end_offset) if self.killed else self.log_end_offset
+        return max(end, self.log_start_offset)
+
+    @property
+    def may_recover(self) -> bool:
+        """Whether it is not known that its next start cuts the log, as `killed` would have it, nor that it does not: the stop was
+        not clean as far as anything tells.
+        """
+        return not self.killed and not self.is_live and self.loaded.log_end_offset < self.log_end_offset
+
+    @cached_property
+    def recovering(self) -> ReplicaFacts:
+        """The same replica as one whose next start recovers the log."""
+        return replace(self, killed=True)
+
+    def cannot_read(self, start_offset: int, end_offset: int) -> bool:
+        """Whether a damaged or possibly missing stretch touches [start, end)."""
+        return any(
+            stretch.start_offset < end_offset and start_offset < stretch.end_offset
+            for stretch in (*self.unreadable, *self.missing)
+        )
+
+
+def replica_facts(
+    directory: ReplicaDir,
+    segments: Sequence[SegmentSummary],
+    *,
+    tiered: bool = False,
+    killed: bool = False,
+    is_live: bool = False,
+    rot: Sequence[CorruptEpoch] = (),
+) -> ReplicaFacts:
+    """Facts of `directory`, whose scanned segments are given in any order; `with_cleaning` says what was compacted."""
+    ordered = tuple(sorted(segments, key=lambda segment: segment.base_offset))
+    first_base = ordered[0].base_offset if ordered else 0
+    checkpoint = directory.log_start_checkpoint
+    log_start = checkpoint if tiered and checkpoint is not None else max(checkpoint or 0, first_base)
+    irregularities = tuple(irregularities_of(ordered, log_start))
+    log_end = log_end_of(ordered)
+    found_end = max([log_end, *(item.last_offset + 1 for _, item in irregularities if item.kind == "crc")])
+    unreadable = unreadable_stretches(ordered, irregularities, found_end)
+    missing = tuple(border_gaps(ordered))
+    epoch_starts = starts_of_epochs(ordered, rot, found_end)
+    written = None if directory.checkpoint_epochs is None else Lineage.of(directory.checkpoint_epochs)
+    # Without its log dir nothing says that the stop was clean.
+    clean, recovery_point = directory.clean_shutdown is True, directory.recovery_point_checkpoint
+    return ReplicaFacts(
+        directory=directory,
+        segments=ordered,
+        log_start_offset=min(log_start, log_end) if checkpoint is None else log_start,
+        local_start_offset=max(log_start, first_base),
+        log_end_offset=log_end,
+        found_end_offset=found_end,
+        lineage=readable_lineage(epoch_starts, log_start, log_end),
+        file_lineage=None if written is None else written.truncate_from_end(log_end).truncate_from_start(log_start),
+        found_lineage=written,
+        irregularities=irregularities,
+        unreadable=unreadable,
+        missing=missing,
+        gaps=tuple(gaps_among(irregularities)),
+        chunks=merge_chunks(segment.chunks for segment in ordered),
+        tail_kind=tail_kind_of(ordered, found_end, log_end),
+        loaded=load_log(ordered, clean=clean, recovery_point=recovery_point, log_start_checkpoint=checkpoint),
+        recovered=load_log(ordered, clean=False, recovery_point=0, log_start_checkpoint=checkpoint),
+        has_epochs=any(segment.has_epochs for segment in ordered),
+        epoch_starts=epoch_starts,
+        rot=tuple(rot),
+        killed=killed,
+        is_live=is_live,
+    )

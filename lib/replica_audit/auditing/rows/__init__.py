@@ -1,1 +1,0 @@
-"""Bronze rows, the evidence put together from them, and answers as rows."""

@@ -1,0 +1,138 @@
+"""The snapshot's id: what of a snapshot makes it that one and no other, as plain values.
+
+The id is the first 32 hex digits of the SHA-256 of lines, sorted, each a JSON array without spaces, its object keys sorted
+and everything beyond ASCII escaped, and each ended by a newline:
+
+- ``["cluster", cluster_id]``, ``["manifest", {…}]`` where there is one, and ``["topics", [pattern…]]`` where there are observations:
+  of other topics none are kept;
+- ``["voters", [row…]]`` where a voter's copy of the metadata log is missing;
+- ``[table, row]`` for each row of the bronze tables `replica_dirs`, `leader_epochs`, `offset_checkpoints`, `partition_states`
+  and `quarantine` that is known before the scan: what checkpoints, metadata and listings say; without `reason`, and without
+  columns that are null or empty there, so that a version that adds a column leaves other snapshots their ids;
+- ``["segment", broker_id, path, size_bytes, digest]`` for each segment, `digest` being that of its summary: the SHA-256 of the
+  fields of `batches` of every batch, and of the place of all damage; null where it could not be read;
+- ``["text", path, size_bytes, digest]`` for each file of observations and each broker's log: SHA-256 of the SHA-256s of its pieces.
+
+Paths are relative to the snapshot, so a copy has the id of the original. Copies that differ in anything that bronze tables keep
+have different ids, so the findings of one never meet the rows of another.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict
+from typing import Any, NamedTuple
+
+from replica_audit.auditing.bronze_rows import bronze_rows
+from replica_audit.snapshot.inventory import Inventory
+from replica_audit.snapshot.storage import Snapshot
+
+#: Bytes of a file of text that are hashed at a time, on one executor.
+PIECE_BYTES = 64 << 20
+_STEP = 4 << 20
+
+_ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"))
+
+
+class SegmentDigest(NamedTuple):
+    """One segment as it was scanned; `digest` None where it could not be read."""
+
+    broker_id: int
+    path: str
+    size_bytes: int
+    digest: str | None
+
+
+class TextDigest(NamedTuple):
+    """A file of observations or a broker's log; `digest` None where it could not be read."""
+
+    path: str
+    size_bytes: int
+    digest: str | None
+
+
+class ByteRange(NamedTuple):
+    """Bytes [start, end) of a file."""
+
+    path: str
+    start: int
+    end: int
+
+
+def inventory_lines(inventory: Inventory, topics: Iterable[str] = ()) -> list[str]:
+    """The lines of what is known before the scan."""
+    lines = [_line("cluster", inventory.cluster_id)]
+    if inventory.manifest is not None:
+        lines.append(_line("manifest", asdict(inventory.manifest)))
+    if any(one.state != "whole" for one in inventory.voters):
+        lines.append(_line("voters", [asdict(one) for one in inventory.voters]))
+    if inventory.progress_files:
+        lines.append(_line("topics", sorted(topics)))
+    for table, rows in bronze_rows(inventory).items():
+        for row in rows:
+            given = {name: value for name, value in row.items() if value is not None and value != [] and value != {}}
+            given.pop("reason", None)
+            lines.append(_line(table, given))
+    return sorted(lines)
+
+
+def identify_snapshot(
+    inventory_lines: Iterable[str], segments: Iterable[SegmentDigest], texts: Iterable[TextDigest] = ()
+) -> str:
+    """The snapshot's id from `inventory_lines`, and what was read of segments and texts, in any order."""
+    lines = [*inventory_lines, *(_line("segment", *one) for one in segments), *(_line("text", *one) for one in texts)]
+    return hash_lines(lines)
+
+
+def hash_lines(lines: Iterable[str]) -> str:
+    """32 hex digits of the SHA-256 of the lines, sorted."""
+    digest = hashlib.sha256()
+    for line in sorted(lines):
+        digest.update(line.encode("ascii") + b"\n")
+    return digest.hexdigest()[:32]
+
+
+def text_files(inventory: Inventory) -> list[tuple[str, int]]:
+    """Path and size of the files of observations and of brokers' logs."""
+    return [*inventory.progress_files, *((file.path, file.size_bytes) for file in inventory.broker_logs)]
+
+
+def pieces_of(files: Iterable[tuple[str, int]]) -> Iterator[ByteRange]:
+    """The files (path, size) in pieces, in order; an empty file has one."""
+    for path, size in files:
+        for start in range(0, max(size, 1), PIECE_BYTES):
+            yield ByteRange(path, start, min(size, start + PIECE_BYTES))
+
+
+def hash_piece(snapshot: Snapshot, piece: ByteRange) -> str | None:
+    """SHA-256 of a piece as hex digits; None where it cannot be read, which the ingest tells."""
+    digest = hashlib.sha256()
+    try:
+        with snapshot.open_file(piece.path) as stream:
+            stream.seek(piece.start)
+            left = piece.end - piece.start
+            while left > 0 and (chunk := stream.read(min(_STEP, left))):
+                digest.update(chunk)
+                left -= len(chunk)
+    except OSError:
+        return None
+    return digest.hexdigest()
+
+
+def digest_texts(files: Iterable[tuple[str, int]], pieces: Iterable[tuple[ByteRange, str | None]]) -> list[TextDigest]:
+    """The files (path, size) with the digests of their `pieces`, given in order."""
+    found: dict[str, list[str | None]] = {}
+    for piece, digest in pieces:
+        found.setdefault(piece.path, []).append(digest)
+    return [TextDigest(path, size, _join(found[path])) for path, size in files]
+
+
+def _join(digests: list[str | None]) -> str | None:
+    known = [digest for digest in digests if digest is not None]
+    return None if len(known) < len(digests) else hashlib.sha256("".join(known).encode("ascii")).hexdigest()
+
+
+def _line(*values: Any) -> str:
+    return _ENCODER.encode(values)

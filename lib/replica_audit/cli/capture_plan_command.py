@@ -1,0 +1,103 @@
+"""`capture-plan`: brokers and directories in, the capture recipe for them out. No snapshot, no Spark."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from collections import Counter
+from typing import Any
+
+from replica_audit.cli.options import one_of
+from replica_audit.cli.output import print_result
+from replica_audit.config import Settings
+from replica_audit.errors import UsageError
+from replica_audit.report.audit_json import render_object
+from replica_audit.report.capture_script import KINDS, STEPS, CapturedBroker, render_capture_script
+from replica_audit.snapshot.topics_describe import parse_topics_describe
+
+_BROKER = re.compile(r"(?P<id>\d+)(?:@(?P<host>[^=\s]+))?=(?P<dirs>.+)")
+_EXAMPLE = "give ID=DIR, ID=DIR,DIR or ID@HOST=DIR, for example 1=/var/lib/kafka/data 2@kafka2=/disk1,/disk2"
+DEFAULT_TARGET = "/backup/snapshot"
+
+
+def add_capture_arguments(command: argparse.ArgumentParser, arguments: Any) -> None:
+    """The options of `capture-plan`, and its arguments into their group."""
+    text = "a broker and its log dirs: ID=DIR, ID=DIR,DIR (several disks), ID@HOST=DIR (by ssh)"
+    arguments.add_argument("brokers", metavar="BROKER", nargs="*", help=text)
+    command.add_argument(
+        "--to", metavar="DIR", default=DEFAULT_TARGET, help="where the snapshot goes (default: %(default)s)"
+    )
+    text = "listing of the topics: brokers that lead less are copied first (default: the order given)"
+    command.add_argument("--describe", metavar="FILE", help=text)
+    command.add_argument("--bootstrap-server", metavar="HOST:PORT", help="let the plan take the listing of the topics")
+    text = f"what the brokers do meanwhile: {', '.join(KINDS)} (default: %(default)s)"
+    command.add_argument("--kind", metavar="KIND", type=one_of(KINDS), choices=KINDS, default="live", help=text)
+
+
+def capture_plan(arguments: argparse.Namespace, settings: Settings) -> int:
+    """Print the recipe for the brokers given: a shell script, or with `--format json` its steps."""
+    brokers = [parse_broker(text) for text in arguments.brokers]
+    if not brokers:
+        raise UsageError(f"capture-plan: no broker; {_EXAMPLE}")
+    again = [broker_id for broker_id, count in Counter(one.broker_id for one in brokers).items() if count > 1]
+    if again:
+        raise UsageError(
+            f"capture-plan: broker {again[0]} twice; give its log dirs together, as in {again[0]}=/disk1,/disk2"
+        )
+    if arguments.describe:
+        brokers = order_brokers(brokers, arguments.describe)
+    if settings.format == "json":
+        print_result(render_object(_plan(brokers, arguments)))
+        return 0
+    script = render_capture_script(
+        brokers,
+        arguments.to,
+        kind=arguments.kind,
+        kafka_version=settings.kafka_version,
+        bootstrap=arguments.bootstrap_server,
+    )
+    print_result(script.rstrip("\n"))
+    return 0
+
+
+def parse_broker(text: str) -> CapturedBroker:
+    """`1=/data` or `2@host=/disk1,/disk2`; raises UsageError."""
+    found = _BROKER.fullmatch(text)
+    log_dirs = [part for part in found["dirs"].split(",") if part] if found else []
+    if not found or not log_dirs or any("\n" in part or not part.startswith("/") for part in log_dirs):
+        raise UsageError(f"capture-plan: {text!r} is not a broker with absolute directories; {_EXAMPLE}")
+    if len(set(log_dirs)) < len(log_dirs) or (found["host"] or "").startswith("-"):
+        raise UsageError(f"capture-plan: {text!r} names a directory twice, or no host; {_EXAMPLE}")
+    return CapturedBroker(int(found["id"]), tuple(log_dirs), found["host"])
+
+
+def order_brokers(brokers: list[CapturedBroker], describe: str) -> list[CapturedBroker]:
+    """Those that lead the fewest partitions of the listing first, otherwise as given; raises UsageError."""
+    try:
+        with open(describe, encoding="utf-8") as file:
+            listing = parse_topics_describe(file.read(), describe)
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"--describe {describe}: {error}") from error
+    if not listing.leaderships:
+        raise UsageError(f"--describe {describe}: no partition in it; give what kafka-topics --describe printed")
+    led = Counter(one.leader_id for one in listing.leaderships)
+    return sorted(brokers, key=lambda one: led[one.broker_id])
+
+
+def _plan(brokers: list[CapturedBroker], arguments: argparse.Namespace) -> dict:
+    return {
+        "to": arguments.to,
+        "kind": arguments.kind,
+        "copies": [
+            {
+                "broker_id": broker.broker_id,
+                "host": broker.host,
+                "log_dir": path,
+                "to": f"{arguments.to.rstrip('/')}/{name}",
+                "steps": [{"name": title, "reason": why, "find": select} for title, why, select in STEPS],
+            }
+            for broker in brokers
+            for path, name in broker.copies()
+        ],
+        "then": ["kafka-topics-describe.txt", "manifest.json"],
+    }

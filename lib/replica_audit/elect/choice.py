@@ -1,0 +1,155 @@
+"""Which replica had best lead, and why: whoever loses the fewest records that may have been acknowledged (H.1)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from replica_audit.auditing.case import Case
+from replica_audit.auditing.replicas.reference import log_epoch
+from replica_audit.elect.costs import CandidateCost
+from replica_audit.elect.loss_words import say_loss
+from replica_audit.text import brokers, count
+
+#: By what right each of these would lead, best first.
+STANDINGS = ("leader", "isr", "elr", "last_known", "out_of_sync", "unknown", "unassigned")
+CLEAN = ("leader", "isr", "elr")
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """The best candidate of a partition, the worst where another one loses more, and why."""
+
+    best: CandidateCost
+    worst: CandidateCost | None
+    reason: str
+    """One sentence."""
+
+
+def standing(case: Case, broker_id: int) -> str:
+    """By what right a replica would lead: one of `STANDINGS`. Eligible ones count where nobody is in sync (KIP-966)."""
+    leadership = case.leadership
+    if leadership is not None and leadership.replicas is not None and broker_id not in leadership.replicas:
+        return "unassigned"
+    if case.reference.leader_id == broker_id and case.reference.source != "inferred":
+        return "leader"
+    if leadership is None or leadership.isr is None or case.reference.outdated:
+        return "unknown"
+    if broker_id in leadership.isr:
+        return "isr"
+    if not leadership.isr and broker_id in leadership.elr:
+        return "elr"
+    if not leadership.isr and not leadership.elr and leadership.last_known_elr == (broker_id,):
+        return "last_known"
+    return "out_of_sync"
+
+
+def is_clean(name: str) -> bool | None:
+    """Whether an election by that right is clean; None where it is not known who is in sync."""
+    return None if name == "unknown" else name in CLEAN
+
+
+def is_leader_gone(case: Case) -> bool:
+    """Whether the leader, as it is registered, is known to have gone down without having been stopped in order."""
+    reference, leadership = case.reference, case.leadership
+    if reference.leader_id != reference.facts.broker_id or reference.facts.directory.clean_shutdown:
+        return False
+    fenced = () if leadership is None else leadership.fenced or ()
+    return reference.facts.killed or reference.leader_id in fenced
+
+
+def choose(case: Case, costs: Sequence[CandidateCost], damaged: Mapping[int, Sequence[str]]) -> Choice | None:
+    """The choice among the replicas that are assigned; None without any. `damaged`: codes of what is wrong with a log's files.
+
+    First whoever loses the fewest records that may have been acknowledged with acks=all, then the fewest that are proven
+    committed, and cuts the fewest transactions. The present leader goes on where it is among these: an election for the
+    sake of records that were never committed, or of damaged files before its next start, is not worth it. Then whoever
+    lacks the fewest records that another replica keeps unseen, loses the fewest at all, has no damaged file, is elected
+    cleanly, has the later epoch, the longer log, the earlier log start, and the place in the assignment: length never goes
+    before the epoch.
+    """
+    standings = {cost.broker_id: standing(case, cost.broker_id) for cost in costs}
+    electable = [cost for cost in costs if standings[cost.broker_id] != "unassigned"]
+    if not electable:
+        return None
+    order = (case.leadership.replicas if case.leadership else None) or ()
+
+    def rank(cost: CandidateCost) -> tuple:
+        broker, facts = cost.broker_id, cost.facts
+        place = order.index(broker) if broker in order else len(order)
+        leads = standings[broker] == "leader" and not (damaged.get(broker) and is_leader_gone(case))
+        return (
+            *_loss(cost),
+            not leads,
+            cost.hidden_records,
+            cost.lost_records,
+            bool(damaged.get(broker)),
+            STANDINGS.index(standings[broker]),
+            -log_epoch(facts),
+            -facts.following_end_offset,
+            facts.log_start_offset,
+            place,
+            broker,
+        )
+
+    ranked = sorted(electable, key=rank)
+    best, last = ranked[0], max(ranked, key=lambda cost: (*_loss(cost), cost.lost_records))
+    worst = None if _say_loss(last) == _say_loss(best) else last
+    reason = _reason(case, best, ranked[1:], standings)
+    if codes := damaged.get(best.broker_id):
+        reason = f"{reason}. Its own files are damaged ({', '.join(codes)}): copy them before it is started"
+    return Choice(best, worst, reason)
+
+
+def _loss(cost: CandidateCost) -> tuple[int, int, int]:
+    """What an election is worth: records that may have been acknowledged, proven ones, transactions that would hang."""
+    return cost.lost_acknowledged, cost.lost_committed, cost.cut_transactions
+
+
+def _reason(case: Case, best: CandidateCost, others: Sequence[CandidateCost], standings: dict[int, str]) -> str:
+    """Why `best` is best, in a sentence or two."""
+    name = f"broker {best.broker_id}"
+    if not others:
+        return f"{name} has the only log that is known"
+    equals = [cost for cost in others if _say_loss(cost) == _say_loss(best)]
+    rest = [cost for cost in others if _say_loss(cost) != _say_loss(best)]
+    reason = f"{name} loses {_say_loss(best)}"
+    if rest:
+        least = min(rest, key=lambda cost: (*_loss(cost), cost.lost_records))
+        next_best = ", the next best," if len(rest) > 1 else ""
+        reason = f"{reason}; broker {least.broker_id}{next_best} would lose {_say_loss(least)}"
+    if equals:
+        same = brokers(sorted(cost.broker_id for cost in equals))
+        too = f"neither would {same}" if _say_loss(best) == "nothing" else f"so would {same}"
+        if best.hidden_records:
+            too = f"it is the same with {same}"
+        advantage = _advantage(case, best, equals, standings)
+        reason = f"{name} loses {_say_loss(best)}; {too}. Broker {best.broker_id} {advantage}"
+        if rest:
+            reason = f"{reason}; broker {least.broker_id} would lose {_say_loss(least)}"
+    return reason
+
+
+def _advantage(case: Case, best: CandidateCost, equals: Sequence[CandidateCost], standings: dict[int, str]) -> str:
+    """What decides between candidates that lose the same."""
+    own = standings[best.broker_id]
+    if own == "leader":
+        return "is the registered leader"
+    if all(STANDINGS.index(standings[cost.broker_id]) > STANDINGS.index(own) for cost in equals) and own in CLEAN:
+        return "is in sync" if own == "isr" else "is eligible"
+    if own == "last_known" and all(standings[cost.broker_id] != own for cost in equals):
+        return "led last"
+    if all(log_epoch(cost.facts) < log_epoch(best.facts) for cost in equals):
+        return "has the later leader epoch"
+    end = best.facts.following_end_offset
+    if all((log_epoch(cost.facts), cost.facts.following_end_offset) < (log_epoch(best.facts), end) for cost in equals):
+        return "has the longer log of that epoch"
+    return "comes first in the assignment" if case.leadership and case.leadership.replicas else "has the lowest id"
+
+
+def _say_loss(cost: CandidateCost) -> str:
+    loss = say_loss(cost.lost_records, cost.lost_committed, cost.lost_possible, cost.at_most, cost.cut_transactions)
+    if cost.hidden_records:
+        more = "nothing more" if loss == "nothing" else loss
+        loss = f"{more}, but lacks {count(cost.hidden_records, 'record')} that another replica has where no truncation finds them"
+    return loss

@@ -1,0 +1,226 @@
+"""The cluster as a snapshot shows it: every partition as the controller has it, which brokers are up, how others stopped."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence, Set
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple
+
+from replica_audit.auditing.catalogue import codes_with
+from replica_audit.model import Place
+from replica_audit.protocol.controller import Registration
+from replica_audit.results import Results
+from replica_audit.snapshot.log_dir_names import METADATA_PARTITION
+
+Row = Mapping[str, Any]
+UNCLEAN = "unclean.leader.election.enable"
+_MIN_ISR = "min.insync.replicas"
+
+#: The first version that can have eligible leader replicas (KIP-966); clusters formatted by 4.1 and later do.
+_ELR_POSSIBLE = (4, 0)
+
+#: Sources of leadership, the least trusted first.
+_TRUST = ("user", "topics_describe", "zookeeper", "metadata_log")
+
+
+def states_of_source(states: Sequence[Row]) -> list[Row]:
+    """Of one partition's rows of `partition_states` those of its most trusted source, oldest first, tentative ones left out."""
+    known = [row for row in states if row["source"] in _TRUST and not row["uncommitted"]]
+    best = max((_TRUST.index(row["source"]) for row in known), default=0)
+    return sorted((row for row in known if row["source"] == _TRUST[best]), key=lambda row: row["entry"] or 0)
+
+
+def newest_states(results: Results) -> dict[Place, Row]:
+    """The newest state of each partition that any source knows."""
+    grouped = results.rows_of("partition_states").items()
+    return {place: states[-1] for place, rows in grouped if (states := states_of_source(rows))}
+
+
+def find_up(results: Results) -> dict[int, bool]:
+    """Whether each broker was up when it was copied; a broker of which nothing tells is left out (docs/semantics.md H.2).
+
+    In order of trust: what the manifest says of its copy; the newest metadata log, which knows who is fenced; the
+    clean-shutdown flag. A listing tells nothing: it may have been taken before the brokers went down.
+    """
+    up: dict[int, bool] = {}
+    for row in results.rows("partition_states"):
+        if row["fenced"] is not None:
+            up.update({broker_id: broker_id not in row["fenced"] for broker_id in row["replicas"] or ()})
+    at_rest = (results.audit.get("options") or {}).get("quiesced")
+    for broker_id in {row["broker_id"] for row in results.rows("replicas") if row["clean_shutdown"]}:
+        if up.get(broker_id) and not at_rest:
+            # Flag and metadata log are of different moments, and nothing tells which is the later one.
+            del up[broker_id]
+        else:
+            up[broker_id] = False
+    kinds: dict[int, set[str]] = defaultdict(set)
+    for item in (results.audit.get("inputs") or {}).get("brokers") or ():
+        kinds[item["broker_id"]].add(item["kind"])
+    for broker_id, said in kinds.items():
+        # A broker that was copied both before and after it stopped is judged by what is in the copies.
+        if len({kind == "live" for kind in said}) == 1:
+            up[broker_id] = said == {"live"}
+    return up
+
+
+def find_clean(results: Results) -> dict[int, bool]:
+    """Whether each broker that is down was stopped cleanly, by the flag that it leaves in its log dir."""
+    clean: dict[int, bool] = {}
+    for row in results.rows("replicas"):
+        if row["clean_shutdown"] is not None:
+            clean[row["broker_id"]] = clean.get(row["broker_id"], False) or row["clean_shutdown"]
+    return clean
+
+
+class MetadataHolders(NamedTuple):
+    """Nodes that hold the metadata log, captured or not."""
+
+    brokers: tuple[int, ...]
+    controllers: tuple[int, ...]
+    """Voters that are not brokers too."""
+
+
+@dataclass(frozen=True)
+class PresentState:
+    """What a plan starts from."""
+
+    partitions: Mapping[Place, Registration]
+    """Those of which it is known who is assigned and who is in sync."""
+    unclean_said: Mapping[Place, bool | None]
+    """unclean.leader.election.enable of the topic; None where its source does not show it."""
+    up: frozenset[int]
+    """Brokers that are up."""
+    clean: frozenset[int]
+    """Brokers that are down and were stopped cleanly."""
+    unknown: frozenset[int]
+    """Brokers of which nothing tells whether they are up: a plan must hold either way."""
+    has_elr: bool | None
+    """Whether eligible leader replicas are in force; None: nothing tells."""
+    mode: str | None
+    """kraft or zookeeper; None: nothing tells."""
+    epoch_said: frozenset[Place]
+    """Partitions whose source says in which leader epoch they are."""
+    overtaken: frozenset[Place] = frozenset()
+    """Partitions whose source of leadership is older than the logs: what it says of leader and ISR is not in `partitions`."""
+    doubted: MetadataHolders | None = None
+    """Whose metadata log may be the right one, where copies are stale or contradict each other; None where they are not."""
+
+    @cached_property
+    def brokers(self) -> frozenset[int]:
+        return frozenset(broker for one in self.partitions.values() for broker in one.replicas)
+
+    @cached_property
+    def down(self) -> frozenset[int]:
+        """Brokers that are known to be down."""
+        return self.brokers - self.up - self.unknown
+
+    def liveness(self, broker_id: int) -> str:
+        """up, down or unknown."""
+        return "up" if broker_id in self.up else "unknown" if broker_id in self.unknown else "down"
+
+    def may_lead(self, place: Place, broker_id: int) -> bool:
+        """Whether the broker is the registered leader, and not known to be down."""
+        registration = self.partitions.get(place)
+        return registration is not None and registration.leader_id == broker_id and broker_id not in self.down
+
+    def leaderless(self) -> tuple[Place, ...]:
+        """Partitions without a leader, or whose leader is known to be down."""
+        return tuple(
+            place
+            for place, one in sorted(self.partitions.items())
+            if one.leader_id is None or one.leader_id in self.down
+        )
+
+    def leader_now(self, place: Place) -> int | None:
+        """Who leads at this moment: the registered leader, if it is known to be up."""
+        registration = self.partitions.get(place)
+        leader = None if registration is None else registration.leader_id
+        return leader if leader in self.up else None
+
+
+def present_state(
+    results: Results,
+    kafka_version: tuple[int, ...] | None,
+    up: Iterable[int] | None = None,
+    stopped_cleanly: Iterable[int] | None = None,
+) -> PresentState:
+    """The state that `results` tell; `up` and `stopped_cleanly`, where given, go before fencing and flags."""
+    newest = newest_states(results)
+    leaders = {(row["topic"], row["partition"]): row for row in results.rows("partitions")}
+    sources = {row["source"] for row in newest.values()}
+    mode = _mode(sources, kafka_version)
+    has_elr = _has_elr(results, mode, kafka_version)
+    found_up, found_clean = find_up(results), find_clean(results)
+    partitions, said = {}, {}
+    doubted = [
+        row for row in results.rows("findings") if row["code"] in codes_with("quorum") and row["status"] != "resolved"
+    ]
+    overtaken = frozenset((row["topic"], row["partition"]) for row in doubted if row["topic"] is not None)
+    nodes = [row["broker_id"] for row in doubted if row["topic"] is None]
+    for place, state in newest.items():
+        if state["isr"] is None or not state["replicas"] or (place in overtaken and not nodes):
+            continue
+        configs = dict(state["configs"] or {})
+        value = configs.get(UNCLEAN)
+        said[place] = None if value is None else value == "true"
+        epoch = state["leader_epoch"]
+        if epoch is None and place in leaders:
+            epoch = leaders[place]["leader_epoch"]
+        least = configs.get(_MIN_ISR, "")
+        partitions[place] = Registration(
+            replicas=tuple(state["replicas"]),
+            leader_id=state["leader_id"],
+            leader_epoch=-1 if epoch is None else epoch,
+            isr=frozenset(state["isr"]),
+            elr=frozenset(state["elr"] or ()),
+            last_known=tuple(state["last_known_elr"] or ()),
+            min_isr=int(least) if least.isdigit() else 1,
+            unclean=value == "true",
+            has_elr=bool(has_elr),
+            adding=frozenset(state["adding"] or ()),
+            removing=frozenset(state["removing"] or ()),
+        )
+    brokers = {broker for one in partitions.values() for broker in one.replicas}
+    brokers |= {row["leader_id"] for place, row in leaders.items() if place not in partitions} - {None}
+    is_up = {broker for broker in brokers if found_up.get(broker)} if up is None else set(up)
+    clean = (
+        {broker for broker in brokers if found_clean.get(broker)} if stopped_cleanly is None else set(stopped_cleanly)
+    )
+    return PresentState(
+        partitions=partitions,
+        unclean_said=said,
+        up=frozenset(is_up),
+        clean=frozenset(clean - is_up),
+        unknown=frozenset() if up is not None else frozenset(brokers - found_up.keys()),
+        has_elr=has_elr,
+        mode=mode,
+        epoch_said=frozenset(place for place, state in newest.items() if state["leader_epoch"] is not None),
+        overtaken=overtaken,
+        doubted=_metadata_holders(results, brokers, {node for node in nodes if node is not None}) if nodes else None,
+    )
+
+
+def _metadata_holders(results: Results, registered: Set[int], accused: Set[int]) -> MetadataHolders:
+    """All voters, and all brokers that anything names; an `accused` node of neither is a controller too."""
+    rows = results.rows("captures")
+    voters = {row["broker_id"] for row in rows if row["topic"] == METADATA_PARTITION.topic}
+    brokers = registered | {row["broker_id"] for row in rows if row["topic"] != METADATA_PARTITION.topic}
+    return MetadataHolders(tuple(sorted(brokers)), tuple(sorted((voters | accused) - brokers)))
+
+
+def _mode(sources: set[str], kafka_version: tuple[int, ...] | None) -> str | None:
+    if "metadata_log" in sources or (kafka_version is not None and kafka_version >= (4,)):
+        return "kraft"
+    if "zookeeper" in sources or (kafka_version is not None and kafka_version < (2, 8)):
+        return "zookeeper"
+    return None
+
+
+def _has_elr(results: Results, mode: str | None, kafka_version: tuple[int, ...] | None) -> bool | None:
+    if any(row["elr"] or row["last_known_elr"] for row in results.rows("partition_states")):
+        return True
+    if mode == "zookeeper" or (kafka_version is not None and kafka_version < _ELR_POSSIBLE):
+        return False
+    return None

@@ -1,0 +1,416 @@
+"""The cost matrix: each replica as leader, what every other one keeps and drops then, and what no log holds any more (H.1).
+
+A leader finds a remote segment by the epoch that its own epoch file has for an offset, between its log start and its log end
+(`RemoteLogManager.fetchRemoteLogSegmentMetadata`, KIP-405): what is there of another epoch, or past its end, nobody reads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+import numpy as np
+
+from replica_audit.auditing.case import Case
+from replica_audit.auditing.compare.aligned_pair import batches_in
+from replica_audit.auditing.compare.comparison import Comparison
+from replica_audit.auditing.compare.epoch_corruption import restore_epochs
+from replica_audit.auditing.compare.loss import Count, RecordRange, count_beyond
+from replica_audit.auditing.compare.remote_storage import REMOTE, epoch_parts, stretches
+from replica_audit.auditing.compare.replays import (
+    CandidateCuts,
+    answering_lineage,
+    chunks_of_candidates,
+    cuts_of_candidates,
+    replay_lineage,
+)
+from replica_audit.auditing.compare.tallies import Tally
+from replica_audit.auditing.conclude import PartitionAudit
+from replica_audit.auditing.findings.rep import brokers_past_leader
+from replica_audit.auditing.findings.txn import is_ended, is_marker_due
+from replica_audit.auditing.replicas.lost_tails import is_tail_lost
+from replica_audit.auditing.replicas.offset_ranges import without
+from replica_audit.auditing.replicas.replica_facts import CopyKey, ReplicaFacts
+from replica_audit.elect.held_records import CommittedRange, ReplicaRecords, TransactionPart, as_possible, holding
+from replica_audit.model import OffsetRange, OpenTransaction
+from replica_audit.segments.open_transactions import open_at_end
+from replica_audit.segments.record_batch import BATCH_DTYPE
+from replica_audit.snapshot.remote_log_metadata import COPY_FINISHED
+
+
+def unserved(case: Case, candidate: ReplicaFacts, *, stays: bool) -> list[CommittedRange]:
+    """Records in remote storage that no reader gets once the candidate leads, all of them committed.
+
+    A leader that `stays` may have more than its copy shows: of it only what its lineage rules out counts (TIER-ORPHAN).
+    """
+    if stays:
+        return [CommittedRange(one.piece, one.end_offset, one.leader_epoch) for one in case.remote_orphans]
+    floor = max(case.reference.facts.log_start_offset, candidate.log_start_offset)
+    served = _served(candidate)
+    found = []
+    for epoch, ranges, is_counted in _stored(case):
+        above = [OffsetRange(max(one.start_offset, floor), one.end_offset) for one in ranges]
+        left = without(
+            [one for one in above if one.start_offset < one.end_offset],
+            [one for known, one in served if known == epoch],
+        )
+        found += [_marked(one, epoch, is_counted) for one in left]
+    return found
+
+
+def in_holes(
+    case: Case, candidate: ReplicaFacts, kept: Iterable[CommittedRange]
+) -> tuple[list[CommittedRange], list[CommittedRange]]:
+    """(inside, outside) of what another replica keeps: inside what neither the candidate's files nor remote storage have."""
+    holes = case.remote_holes.ranges
+    if not holes:
+        return [], list(kept)
+    inside, outside = [], []
+    for item in kept:
+        piece = item.piece
+        span = OffsetRange(piece.start_offset, min(piece.end_offset, candidate.local_start_offset))
+        left = without([span], holes) if span.start_offset < span.end_offset else [span]
+        if left == [span]:
+            outside.append(item)
+        elif not item.is_plain:
+            inside.append(item)
+        else:
+            rest = OffsetRange(max(piece.start_offset, span.end_offset), piece.end_offset)
+            outside += [item.between(one.start_offset, one.end_offset) for one in (*left, rest) if len(one)]
+            inside += [item.between(one.start_offset, one.end_offset) for one in without([span], left)]
+    return inside, outside
+
+
+def _stored(case: Case) -> Iterator[tuple[int, list[OffsetRange], bool]]:
+    """(epoch, offsets, whether segments tell of them) of what is in remote storage: the copied segments, and what else the
+    reference has deleted from its files.
+    """
+    told: dict[int, list[OffsetRange]] = {}
+    for segment in case.remote_segments:
+        if segment.state == COPY_FINISHED:
+            for start, end, epoch in stretches(segment):
+                told.setdefault(epoch, []).append(OffsetRange(start, end))
+    for epoch, ranges in told.items():
+        yield epoch, ranges, True
+    if not case.is_tiered:
+        return
+    facts, holes = case.reference.facts, case.remote_holes.ranges
+    lineage = answering_lineage(facts, tiered=True)
+    for start, end, epoch in epoch_parts(lineage, facts.log_start_offset, facts.local_start_offset):
+        yield epoch, without([OffsetRange(start, end)], (*holes, *told.get(epoch, ()))), False
+
+
+def _served(candidate: ReplicaFacts) -> list[tuple[int, OffsetRange]]:
+    """(epoch, offsets) of the candidate's whole log, by its epoch file where that covers the remote part."""
+    end = candidate.following_end_offset
+    entries = [*answering_lineage(candidate, tiered=True).truncate_from_end(end), (-1, end)]
+    return [(epoch, OffsetRange(start, stop)) for (epoch, start), (_, stop) in pairwise(entries)]
+
+
+def _marked(part: OffsetRange, epoch: int, is_counted: bool) -> CommittedRange:
+    start, end = part.start_offset, part.end_offset
+    piece = RecordRange(REMOTE, (epoch,), start, end, end - start, end, 0, exact=is_counted)
+    return CommittedRange(piece, end, epoch)
+
+
+@dataclass(frozen=True, slots=True)
+class FollowerCost:
+    """What one replica keeps and drops once a candidate leads; the candidate itself keeps [its log start, `kept_to`)."""
+
+    broker_id: int
+    kept_to: int
+    dropped: Tally = Tally()
+    committed_dropped: int = 0
+    lost_held: int = 0
+    """Of the records that no log holds then, those that this one held."""
+
+
+@dataclass(frozen=True, slots=True)
+class CopyBeside:
+    """A copy that neither leads nor follows: in a -future or -stray directory, say."""
+
+    facts: ReplicaFacts
+    start_offset: int
+    """Where it parts from the candidate's log."""
+    lost_held: int
+    """Of the records that no log holds any more, those that it holds."""
+
+
+@dataclass(frozen=True, slots=True)
+class CandidateCost:
+    """What follows when one replica leads and all others have followed it."""
+
+    facts: ReplicaFacts
+    followers: tuple[FollowerCost, ...]
+    """Every replica, the candidate too, by broker id."""
+    lost_records: int
+    """Distinct records that no log holds any more."""
+    lost_committed: int
+    """Of these, proven committed."""
+    lost_possible: int
+    """Of these, possibly committed besides."""
+    at_most: bool
+    """The numbers are upper bounds: of some of it only offsets tell how many records there are."""
+    cut_transactions: int
+    """Transactions of which the candidate has a part, and a part that may have been committed is lost: data or the marker."""
+    only_here: int
+    """Records that no other replica holds."""
+    hidden_records: int = 0
+    """Records that the candidate lacks and another replica keeps, where nobody sees them: no truncation finds them."""
+    beside: tuple[CopyBeside, ...] = ()
+    """Copies that neither lead nor follow and hold some of what is lost."""
+
+    @property
+    def broker_id(self) -> int:
+        return self.facts.broker_id
+
+    @property
+    def lost_acknowledged(self) -> int:
+        """Records lost that may have been acknowledged with acks=all."""
+        return self.lost_committed + self.lost_possible
+
+
+def candidate_costs(audit: PartitionAudit, batches: Mapping[CopyKey, np.ndarray]) -> tuple[CandidateCost, ...]:
+    """The costs of every replica as leader, by broker id, under the protocol of the audit; none without a case.
+
+    `batches` (`BATCH_DTYPE`) are those that the plan asked for.
+    """
+    case = audit.case
+    if case is None:
+        return ()
+    shorter = brokers_past_leader(audit.findings)
+    is_doubtful = may_have_lost_tail(case)
+    replicas, beside = replicas_of(case), copies_beside(case)
+    cuts = cuts_of_candidates(case.reference, replicas, case.protocol, case.is_tiered, beside)
+    found = holdings_of(case, batches, cuts)
+    holdings = {facts.broker_id: found[facts.key] for facts in replicas}
+    aside = [found[facts.key] for facts in beside]
+    costs = []
+    for facts in replicas:
+        cost = _cost(case, facts, holdings, aside, cuts.as_found[facts.key], shorter, is_doubtful)
+        if facts.may_recover:
+            recovered = cuts.recovered[facts.key]
+            cost = _or_recovered(cost, _cost(case, facts.recovering, holdings, aside, recovered, shorter, is_doubtful))
+        costs.append(cost)
+    return tuple(costs)
+
+
+def _or_recovered(cost: CandidateCost, recovered: CandidateCost) -> CandidateCost:
+    """The cost of a candidate whose next start may cut its log, and may not: what only that loses is possible."""
+    if (recovered.lost_records, recovered.cut_transactions) <= (cost.lost_records, cost.cut_transactions):
+        return cost
+    return replace(
+        recovered,
+        facts=cost.facts,
+        lost_committed=cost.lost_committed,
+        lost_possible=max(cost.lost_possible, recovered.lost_acknowledged - cost.lost_committed),
+        at_most=True,
+    )
+
+
+def replicas_of(case: Case) -> list[ReplicaFacts]:
+    """The replicas that may be candidates, by broker id."""
+    replicas = (case.reference.facts, *(item.follower for item in case.comparisons))
+    return sorted(replicas, key=lambda facts: facts.broker_id)
+
+
+def copies_beside(case: Case) -> list[ReplicaFacts]:
+    """Copies that Kafka does not serve from: no candidates, but what only they hold is lost with them."""
+    return [item.follower for item in case.beside]
+
+
+def holdings_of(
+    case: Case, batches: Mapping[CopyKey, np.ndarray], cuts: CandidateCuts
+) -> dict[CopyKey, ReplicaRecords]:
+    """What each replica and each copy beside them holds, by copy; `cuts` are those of the candidates."""
+    copies = (*replicas_of(case), *copies_beside(case))
+    wanted = chunks_of_candidates(case.reference, copies, lambda: cuts)
+    found = {}
+    for facts in copies:
+        rows = restore_epochs(batches.get(facts.key, np.empty(0, BATCH_DTYPE)), facts.rot)
+        loaded = frozenset(wanted.get(facts.key, ()))
+        found[facts.key] = holding(case, facts, batches_in(rows, loaded), loaded)
+    return found
+
+
+def committed_ranges(case: Case, batches: Mapping[CopyKey, np.ndarray]) -> dict[CopyKey, list[tuple[int, int]]]:
+    """By copy, the [start, end) of its log whose records are proven committed; `batches` as for `candidate_costs`."""
+    beside = copies_beside(case)
+    cuts = cuts_of_candidates(case.reference, replicas_of(case), case.protocol, case.is_tiered, beside)
+    return {
+        key: [(item.piece.start_offset, min(item.piece.committed_end, item.piece.end_offset)) for item in one.marked]
+        for key, one in holdings_of(case, batches, cuts).items()
+    }
+
+
+def may_have_lost_tail(case: Case) -> bool:
+    """Whether that the reference was copied earlier is not what explains an end that is too short: it had been killed, or its
+    own checkpoints lie past the end.
+    """
+    facts = case.reference.facts
+    if facts.killed:
+        return True
+    recovery_point = facts.directory.recovery_point_checkpoint
+    flushed = recovery_point is not None and not facts.end_is_open and recovery_point > facts.log_end_offset
+    return flushed or is_tail_lost(case.reference, case.replicas, facts)
+
+
+def _cost(
+    case: Case,
+    candidate: ReplicaFacts,
+    holdings: Mapping[int, ReplicaRecords],
+    aside: Sequence[ReplicaRecords],
+    cuts_of: Mapping[CopyKey, int],
+    shorter: Collection[int],
+    is_doubtful: bool,
+) -> CandidateCost:
+    own, cuts = holdings[candidate.broker_id], _cuts(case, candidate, holdings, cuts_of)
+    stays = candidate.key == case.reference.facts.key and case.reference.leader_id == candidate.broker_id
+    mine = own.parted(cuts[candidate.broker_id])[0]
+    held, dropped, cut_producers = list(mine), {}, set()
+    left_open = tuple(open_at_end(candidate.segments).values())
+    hidden: list[CommittedRange | None] = []
+    committed: dict[int, int] = {}
+    for broker, cut in cuts.items():
+        kept, gone = holdings[broker].parted(cut)
+        if broker != candidate.broker_id:
+            stranded, kept = in_holes(case, candidate, kept)
+            # A follower that ends below the local start begins anew there: what remote storage has not is gone with its files.
+            gone, unseen = (gone + stranded, []) if cut < candidate.local_start_offset else (gone, stranded)
+            hidden += unseen
+            kept += unseen
+        committed[broker] = _count(gone)[0].committed
+        held += kept if broker != candidate.broker_id else ()
+        compacted = candidate.compacted or holdings[broker].facts.compacted
+        if stays and broker not in shorter:
+            # The leader may have what lies past its end and nothing contradicts: it was copied earlier.
+            kept = [item for item in kept if not item.is_ahead]
+            gone = [
+                item.unproven() if item.is_ahead else item
+                for item in gone
+                if is_doubtful or not item.is_ahead or case.reference.is_before(item.leader_epoch)
+            ]
+        if broker != candidate.broker_id and not compacted:
+            hidden += [item.above(candidate.local_start_offset) for item in kept]
+        # Of a batch that the candidate's log start goes through, the beginning was deleted.
+        above = filter(None, (item.above(candidate.log_start_offset) for item in gone))
+        dropped[broker] = [item for item in above if not (compacted and _was_cleaned(candidate, item))]
+        may_be_newer = stays and broker not in shorter and not is_doubtful
+        cut_producers |= set(_cut_producers(case, left_open, holdings[broker], cut, may_be_newer))
+    for item, one in zip(case.beside, aside, strict=True):
+        may_be_newer = stays and not is_doubtful and not case.is_lost_tail(item)
+        cut_producers |= set(_cut_producers(case, left_open, one, cuts_of[one.facts.key], may_be_newer))
+    beside = {
+        one.facts.key: list(_beside(case, candidate, item, one, stays, is_doubtful))
+        for item, one in zip(case.beside, aside, strict=True)
+    }
+    lost = [item for items in (*dropped.values(), *beside.values()) for item in items]
+    lost += unserved(case, candidate, stays=stays)
+    count, at_most = _count(lost, held)
+    possible, _ = count_beyond(as_possible(lost), as_possible(held))
+    # What is about to be deleted elsewhere is as good as only here.
+    staying = [one for one in aside if not one.facts.is_about_to_go]
+    others = [*(one for broker, one in holdings.items() if broker != candidate.broker_id), *staying]
+    alone, _ = _count(
+        [
+            item
+            for item in own.marked
+            if not any(_was_cleaned(one.facts, item) for one in others if one.facts.compacted)
+        ],
+        [item for one in others for item in one.marked],
+    )
+    return CandidateCost(
+        facts=candidate,
+        followers=tuple(
+            FollowerCost(
+                broker_id=broker,
+                kept_to=cuts[broker],
+                dropped=holdings[broker].dropped(cuts[broker]),
+                committed_dropped=committed[broker],
+                lost_held=_count(dropped[broker], held)[0].records,
+            )
+            for broker in sorted(cuts)
+        ),
+        lost_records=count.records,
+        lost_committed=count.committed,
+        lost_possible=max(0, possible.committed - count.committed),
+        at_most=at_most or any(one.facts.compacted for one in holdings.values()) and count.records > 0,
+        cut_transactions=len(cut_producers),
+        only_here=alone.records,
+        beside=tuple(
+            CopyBeside(one.facts, max(cuts_of[one.facts.key], one.facts.log_start_offset), held_there)
+            for one in aside
+            if (held_there := _count(beside[one.facts.key], held)[0].records)
+        ),
+        hidden_records=_count(filter(None, hidden), mine)[0].records,
+    )
+
+
+def _beside(
+    case: Case, candidate: ReplicaFacts, item: Comparison, holding: ReplicaRecords, stays: bool, is_doubtful: bool
+) -> Iterator[CommittedRange]:
+    """What a copy that neither leads nor follows holds above the candidate's log start.
+
+    Where the candidate `stays` the leader, it may have what the copy has past its end: the copy was made later. That
+    counts where it was in the leader's log before, and where the leader's own checkpoints lie past its end (`is_doubtful`)
+    as not proven.
+    """
+    for one in holding.marked:
+        part = one.above(candidate.local_start_offset)
+        if part is None:
+            continue
+        if part.is_ahead and stays and not case.is_lost_tail(item):
+            if not is_doubtful:
+                continue
+            part = part.unproven()
+        if not (holding.facts.compacted or candidate.compacted) or not _was_cleaned(candidate, part):
+            yield part
+
+
+def _cut_producers(
+    case: Case, left_open: Iterable[OpenTransaction], holding: ReplicaRecords, cut: int, may_be_newer: bool
+) -> Iterator[int]:
+    """Producers whose transaction, one of those `left_open` on the candidate, a copy that is cut goes on with."""
+    for transaction in left_open:
+        part = holding.cut_part(transaction, cut)
+        # A marker alone may be that of another transaction: the coordinator knows.
+        if part is not None and (part.was_open or is_ended(case, transaction)) and _is_cut(case, part, may_be_newer):
+            yield transaction.producer_id
+
+
+def _is_cut(case: Case, part: TransactionPart, may_be_newer: bool) -> bool:
+    """Whether a transaction that is open on a candidate is cut: its next part is dropped elsewhere, and nobody writes it again.
+
+    `may_be_newer`: the candidate leads, and may have what lies past its end: it was copied earlier.
+    """
+    if not part.is_possible or (part.is_ahead and may_be_newer):
+        return False
+    return not (part.batch.is_control and is_marker_due(case, part.batch.producer_id))
+
+
+def _cuts(
+    case: Case,
+    candidate: ReplicaFacts,
+    holdings: Mapping[int, ReplicaRecords],
+    cuts: Mapping[CopyKey, int],
+) -> dict[int, int]:
+    """By broker, where its log ends once the candidate leads: under the reference as the audit itself says it, unless its
+    own start cuts that before.
+    """
+    own = {candidate.broker_id: candidate.following_end_offset}
+    if candidate is case.reference.facts and candidate.following_end_offset >= candidate.log_end_offset:
+        return own | {item.follower.broker_id: item.replays[case.protocol].kept_to for item in case.comparisons}
+    return own | {broker: cuts[one.facts.key] for broker, one in holdings.items() if broker != candidate.broker_id}
+
+
+def _count(items: Iterable[CommittedRange], held: Iterable[CommittedRange] = ()) -> tuple[Count, bool]:
+    return count_beyond([item.piece for item in items], [item.piece for item in held])
+
+
+def _was_cleaned(facts: ReplicaFacts, item: CommittedRange) -> bool:
+    """Whether a compacted log had the records too, by its lineage: its cleaner removed them, no election."""
+    piece, epoch = item.piece, item.leader_epoch
+    if epoch is None or piece.end_offset > facts.log_end_offset:
+        return False
+    return replay_lineage(facts, tiered=False).epoch_for_offset(piece.start_offset) == epoch

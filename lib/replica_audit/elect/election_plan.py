@@ -1,0 +1,118 @@
+"""The plan for a whole cluster out of the answers of an audit."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import replace
+
+from replica_audit import __version__
+from replica_audit.elect.affected_groups import CommittedOffset, by_partition
+from replica_audit.elect.cluster_state import present_state
+from replica_audit.elect.decisions import Matrix, decide, groups_hit, rests_on
+from replica_audit.elect.election_steps import make_steps
+from replica_audit.elect.follow_up_steps import mending_steps
+from replica_audit.elect.kafka_commands import BOOTSTRAP, Copies, Tools
+from replica_audit.elect.plan_model import Plan
+from replica_audit.elect.safeguards import copy_of_outrun, safeguard_steps
+from replica_audit.elect.salvage_steps import restore_steps, salvage_steps
+from replica_audit.model import Place
+from replica_audit.protocol.versions import parse_kafka_version
+from replica_audit.results import Results
+
+
+def plan_elections(
+    results: Results,
+    *,
+    asked: Collection[Place] = (),
+    candidate_id: int | None = None,
+    up: Iterable[int] | None = None,
+    stopped_cleanly: Iterable[int] | None = None,
+    bootstrap: str = BOOTSTRAP,
+    client_config: str | None = None,
+    groups: Sequence[CommittedOffset] | None = None,
+    made_with: Sequence[str] = (),
+) -> Plan:
+    """The plan for the partitions `asked` for, all that have something to decide where none is.
+
+    `results` have rows of `elections` for these. `candidate_id` is taken in place of the best; `up` and `stopped_cleanly`
+    go before what fencing and flags show; `groups` before the rows of `group_offsets`. Raises UsageError for a candidate
+    that a partition does not have. `made_with` are the arguments that make this plan again.
+    """
+    options = results.audit.get("options") or {}
+    version = parse_kafka_version(options.get("kafka_version"))
+    matrix = Matrix(results)
+    state = present_state(results, version, up, stopped_cleanly)
+    decisions, conflicts = decide(matrix, state, asked, candidate_id, _groups(results) if groups is None else groups)
+    tools = Tools(version, bootstrap, client_config, state.mode)
+    about = frozenset(asked) or _Everything()
+    copies = Copies()
+    outcome = make_steps(state, matrix, decisions, tools)
+    first = [
+        *safeguard_steps(results, matrix, state, outcome.decisions, copies, about),
+        *copy_of_outrun(outcome.outrun, copies),
+        *salvage_steps(results, outcome.decisions, made_with),
+    ]
+    last = [
+        *restore_steps(outcome.decisions, bootstrap, client_config),
+        *mending_steps(results, matrix, outcome.decisions, tools, about),
+    ]
+    return Plan(
+        cluster_id=results.audit.get("cluster_id"),
+        tool_version=__version__,
+        kafka_version=options.get("kafka_version"),
+        mode=state.mode,
+        protocol=options.get("protocol") or "fetch",
+        up=tuple(sorted(state.up)),
+        down=tuple(sorted(state.down)),
+        stopped_cleanly=tuple(sorted(state.clean)),
+        unknown=tuple(sorted(state.unknown)),
+        decisions=outcome.decisions,
+        steps=tuple(replace(step, number=number) for number, step in enumerate((*first, *outcome.steps, *last), 1)),
+        keep_down=tuple(replace(one, until_step=one.until_step + len(first)) for one in outcome.keep_down),
+        conflicts=(*conflicts, *outcome.conflicts),
+        alternatives=outcome.alternatives,
+        rests_on=tuple(rests_on(results, matrix, {(one.topic, one.partition) for one in decisions})),
+        leaderless=tuple(one for one in state.leaderless() if one in about),
+    )
+
+
+class _Everything:
+    """All partitions, and the snapshot itself."""
+
+    def __contains__(self, place: object) -> bool:
+        return True
+
+
+def advise(results: Results) -> Plan:
+    """The plan for everything in `results` that has something to decide or to do: what headline, Do first, What to do, page,
+    summary and `elect` render. It is worked out once.
+    """
+    if "plan" not in results.remembered:
+        results.remembered["plan"] = plan_elections(results)
+    return results.remembered["plan"]
+
+
+def hit_groups(results: Results) -> dict[Place, dict[int, frozenset[str]]]:
+    """Of each partition with rows of `elections` and `group_offsets`: the groups that each candidate hits."""
+    matrix, of_place = Matrix(results), by_partition(_groups(results) or ())
+    state = present_state(results, parse_kafka_version((results.audit.get("options") or {}).get("kafka_version")))
+    found: dict[Place, dict[int, frozenset[str]]] = defaultdict(dict)
+    for place in of_place.keys() & matrix.rows.keys():
+        registration = state.partitions.get(place)
+        leader = None if registration is None else registration.leader_id
+        for candidate in sorted(matrix.rows[place]):
+            if candidate in matrix.rows[place][candidate]:
+                hit = groups_hit(matrix, place, candidate, leader, of_place[place])
+                if hit is not None:
+                    found[place][candidate] = hit
+    return found
+
+
+def _groups(results: Results) -> list[CommittedOffset] | None:
+    """What consumer groups committed, by the audit; None where it knows of none. Those of an earlier topic do not count."""
+    rows = results.rows("group_offsets")
+    names = CommittedOffset._fields
+    return (
+        [CommittedOffset(*(row[name] for name in names)) for row in rows if row["effect"] is not None] if rows else None
+    )

@@ -1,0 +1,484 @@
+"""The steps that carry decisions out, tried on an imagined cluster before anybody takes them (docs/semantics.md, H and H.2).
+
+The sequences are those that worked on real brokers: the candidate alone, an unclean election asked for, the others after it
+one at a time. Whatever an election would do by itself meanwhile, to any partition of the snapshot, is seen beforehand.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from replica_audit.elect.cluster_state import PresentState
+from replica_audit.elect.decisions import Matrix
+from replica_audit.elect.kafka_commands import Tools
+from replica_audit.elect.plan_model import Alternative, Conflict, Decision, KeepStopped, Step
+from replica_audit.elect.simulation import ImaginedCluster, ImaginedClusters, LeaderChange, Round, order_rounds
+from replica_audit.elect.step_list import StepList, list_places
+from replica_audit.model import Place
+
+_NO_TOOL = "kafka-leader-election.sh exists since Kafka 2.4: no tool of this version elects a given replica"
+_NO_ISR = "nothing says who is assigned and in sync: add a listing of kafka-topics.sh --describe, or leadership.json"
+_NO_METADATA = (
+    "the metadata logs are stale or contradict each other, so that nothing tells what a controller will do: put the right one "
+    "in place first (replica-audit explain META-FORK)"
+)
+_OVERTAKEN = "what says who leads and who is in sync is older than the logs: make it again and audit again"
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedDecisions:
+    """Decisions with their procedures, and how they are carried out."""
+
+    decisions: tuple[Decision, ...]
+    steps: tuple[Step, ...]
+    keep_down: tuple[KeepStopped, ...]
+    conflicts: tuple[Conflict, ...]
+    alternatives: tuple[Alternative, ...]
+    outrun: tuple[tuple[int, Place], ...]
+    """(leader, partition) where the leader is stopped for others, and one that is started before it may lead with less."""
+
+
+def make_steps(state: PresentState, matrix: Matrix, decisions: Sequence[Decision], tools: Tools) -> PlannedDecisions:
+    """All steps for all decisions, in one order; a decision that no order serves is a conflict.
+
+    Of candidates that lose the same another one is taken where the best has no order, or stops leaders of more partitions.
+    """
+    outcome, stopped = _serve(state, matrix, decisions, tools)
+    if stopped:
+        for candidate, places in sorted(_alternatives(outcome.decisions).items()):
+            others = [
+                _instead(one, candidate, matrix, "fewer leaders have to be stopped for it")
+                if place_of(one) in places
+                else one
+                for one in outcome.decisions
+            ]
+            other, fewer = _serve(state, matrix, others, tools)
+            if len(fewer) < len(stopped) and len(other.conflicts) <= len(outcome.conflicts):
+                outcome, stopped = other, fewer
+    return outcome
+
+
+def _instead(decision: Decision, candidate: int, matrix: Matrix, why: str) -> Decision:
+    return decision.instead(candidate, matrix.sources(place_of(decision), candidate), why)
+
+
+def _alternatives(decisions: Sequence[Decision]) -> dict[int, frozenset[Place]]:
+    """Brokers that lose the same as the choice for partitions that are to be elected, and these partitions."""
+    found: dict[int, set[Place]] = defaultdict(set)
+    for one in decisions:
+        for other in one.equals if one.procedure == "elect" and not one.asked else ():
+            found[other].add(place_of(one))
+    return {broker: frozenset(places) for broker, places in found.items()}
+
+
+def _serve(
+    state: PresentState, matrix: Matrix, decisions: Sequence[Decision], tools: Tools
+) -> tuple[PlannedDecisions, frozenset[Place]]:
+    """The outcome for these candidates, or for equal ones where they have no order, and the partitions whose leader it stops
+    though they are to keep it.
+    """
+    tried = {(place_of(one), one.candidate_id) for one in decisions}
+    while True:
+        outcome, unserved, stopped = _try(state, matrix, decisions, tools)
+        others = {
+            place_of(one): equal
+            for one in outcome.decisions
+            if place_of(one) in unserved and not one.asked
+            for equal in one.equals
+            if (place_of(one), equal) not in tried
+        }
+        if not others:
+            return outcome, stopped
+        tried |= set(others.items())
+        decisions = [
+            one
+            if (equal := others.get(place_of(one))) is None
+            else _instead(one, equal, matrix, f"for broker {equal} there is an order of steps")
+            for one in decisions
+        ]
+
+
+def _try(
+    state: PresentState, matrix: Matrix, decisions: Sequence[Decision], tools: Tools
+) -> tuple[PlannedDecisions, frozenset[Place], frozenset[Place]]:
+    """The outcome for these very candidates, the partitions that no order serves, and those that lose a leader on the way."""
+    sorted_out = [_sort_out(state, one, tools) for one in decisions]
+    decisions = [one for one, _ in sorted_out]
+    conflicts = [Conflict(one.topic, one.partition, reason) for one, reason in sorted_out if reason is not None]
+    given_up: dict[Place, str] = {}
+    elected: set[Place] = set()
+    allowed = {topic for (topic, _), said in state.unclean_said.items() if said}
+    way = tools.way_to_configure(is_any_up=bool(state.up | state.unknown))
+    forbidden: frozenset[str] = frozenset()
+    while True:
+        wanted = {place_of(one) for one in decisions if one.procedure == "elect"}
+        elected |= wanted
+        confirmed = {place_of(one) for one in decisions if one.procedure == "confirm"}
+        if way is not None:
+            forbidden |= frozenset(topic for topic, _ in wanted if topic in allowed)
+        attempt = _Attempt(state, matrix, decisions, tools, forbidden, way)
+        attempt.carry_out()
+        decisions = [replace(one, procedure="elect") if place_of(one) in attempt.dragged else one for one in decisions]
+        if not attempt.dragged and (attempt.risky <= forbidden or way is None):
+            new = {place: why for place, why in attempt.unserved.items() if place in wanted | confirmed}
+            if not new:
+                break
+            # Their own steps go; those for others may serve, or give up, others than before.
+            given_up |= new
+            decisions = [replace(one, procedure="unplanned") if place_of(one) in new else one for one in decisions]
+        forbidden |= attempt.risky if way is not None else frozenset()
+    unserved = {**attempt.unserved, **given_up}
+    conflicts += [Conflict(*place, reason) for place, reason in sorted(unserved.items())]
+    outcome = PlannedDecisions(
+        decisions=tuple(replace(one, procedure=attempt.procedures[place_of(one)]) for one in decisions),
+        steps=tuple(attempt.list.steps),
+        keep_down=tuple(attempt.held()),
+        conflicts=tuple(conflicts),
+        alternatives=tuple(
+            Alternative(*place, attempt.chosen_first(place))
+            for place in sorted(elected)
+            if attempt.procedures[place] in ("elect", "unplanned") and state.mode != "zookeeper"
+        ),
+        outrun=tuple(sorted(attempt.outrun)),
+    )
+    return outcome, frozenset(unserved), frozenset(attempt.interrupted)
+
+
+def _sort_out(state: PresentState, decision: Decision, tools: Tools) -> tuple[Decision, str | None]:
+    """The decision with the procedure that it wants, and why there is none."""
+    registration = state.partitions.get(place_of(decision))
+    choice, reason = decision.candidate_id, None
+    if state.doubted is not None:
+        procedure, reason = "unplanned", _NO_METADATA
+    elif place_of(decision) in state.overtaken:
+        procedure, reason = "unplanned", _OVERTAKEN
+    elif decision.depends_on and not decision.asked:
+        procedure, reason = "unplanned", decision.open_question
+    elif registration is None:
+        if decision.chosen.standing != "leader" or not {choice} & (state.up | state.unknown):
+            procedure, reason = "unplanned", _NO_ISR
+        else:
+            procedure = "none" if choice in state.up else "confirm"
+    elif state.leader_now(place_of(decision)) == choice:
+        procedure = "none"
+    elif registration.leader_id == choice and choice in state.unknown:
+        procedure = "confirm"
+    elif choice not in registration.replicas:
+        procedure, reason = "unplanned", f"broker {choice} is not assigned to it, so that no election finds it"
+    elif not tools.has_elections():
+        procedure, reason = "unplanned", _NO_TOOL
+    else:
+        all_up = set(registration.replicas) <= state.up
+        in_sync = registration.leader_id is not None and choice in registration.isr
+        procedure = "reorder" if all_up and in_sync else "elect"
+    return replace(decision, procedure=procedure), reason
+
+
+class _Attempt:
+    """One try at all steps, with unclean elections forbidden for `forbidden` topics first."""
+
+    def __init__(
+        self,
+        state: PresentState,
+        matrix: Matrix,
+        decisions: Sequence[Decision],
+        tools: Tools,
+        forbidden: frozenset[str],
+        way: str | None,
+    ) -> None:
+        self.decisions: Mapping[Place, Decision] = {place_of(one): one for one in decisions}
+        self.procedures = {place: one.procedure for place, one in self.decisions.items()}
+        self.clusters = ImaginedClusters(state)
+        self.list = StepList(state, matrix, self.decisions, tools, self.clusters)
+        self.unserved: dict[Place, str] = {}
+        """Partitions that the steps do not serve, with the reason."""
+        self.risky: frozenset[str] = frozenset()
+        """Topics of which somebody would be elected uncleanly by itself."""
+        self.dragged: set[Place] = set()
+        """Partitions whose leader is the best and is stopped for others, while another broker can take them to their harm."""
+        self.interrupted: set[Place] = set()
+        """Partitions whose leader is stopped for others."""
+        self.outrun: set[tuple[int, Place]] = set()
+        """As `PlannedDecisions.outrun`."""
+        self._state, self._matrix, self._forbidden, self._way = state, matrix, forbidden, way
+        self._harmful = {place: pairs for place in self.decisions if (pairs := matrix.harmful(self.decisions[place]))}
+        self._takers = {
+            place: self.clusters.takers(place) for place in self.decisions if place in self._state.partitions
+        }
+        self._done: set[Place] = set()
+        self._stopped: set[int] = set()
+
+    def carry_out(self) -> None:
+        """All steps, in order."""
+        moving = [place for place, how in self.procedures.items() if how == "reorder"]
+        choices = {place: self._choice(place) for place, how in self.procedures.items() if how == "elect"}
+        confirmed = [place for place, how in self.procedures.items() if how == "confirm"]
+        if confirmed:
+            self.list.confirm(confirmed)
+        if not moving and not choices:
+            return
+        if self._forbidden and self._way is not None:
+            for cluster in self.clusters:
+                cluster.forbid_unclean(self._forbidden)
+            self.list.forbid_unclean(self._forbidden, self._way)
+        self._reorder(moving)
+        rounds = order_rounds(choices, {place: self.clusters.takers(place) for place in choices})
+        for number, one in enumerate(rounds):
+            self._round(one, [place for later in rounds[number + 1 :] for place in later.places])
+        self._start_rest(rounds)
+        self._judge()
+        if self._forbidden:
+            self.list.restore_config(self._forbidden)
+        self.list.verify()
+
+    def chosen_first(self, place: Place) -> tuple[int, ...]:
+        """The assignment with the chosen replica first, else as it is."""
+        choice = self._choice(place)
+        return (choice, *(one for one in self._state.partitions[place].replicas if one != choice))
+
+    def held(self) -> list[KeepStopped]:
+        """Brokers that must not be started before a step: they would lead, or be found by the election."""
+        elections = [step.number for step in self.list.steps if step.action in ("elect", "check")]
+        found: dict[int, KeepStopped] = {}
+        for step in self.list.steps:
+            if step.action != "start" or not elections or step.number < elections[-1]:
+                continue
+            for broker in step.brokers:
+                reasons: dict[str, list[Place]] = {}
+                for place in sorted(self._done):
+                    if (reason := self._why_down(place, broker)) is not None:
+                        reasons.setdefault(reason, []).append(place)
+                if reasons:
+                    text = "; ".join(reason.format(list_places(places)) for reason, places in reasons.items())
+                    found[broker] = KeepStopped(broker, elections[-1], broker in self._state.down, text)
+        return list(found.values())
+
+    def _why_down(self, place: Place, broker: int) -> str | None:
+        partition, choice = self._state.partitions[place], self._choice(place)
+        if broker == choice or broker not in partition.replicas or self.procedures[place] == "reorder":
+            return None
+        if broker in self._takers[place] or broker == partition.leader_id:
+            return "it could lead {} as soon as it is up"
+        if partition.replicas.index(broker) < partition.replicas.index(choice):
+            return f"it comes before broker {choice} in the assignment of {{}}, so that the election would find it"
+        return None
+
+    def _reorder(self, places: Sequence[Place]) -> None:
+        """H9: the candidate first in the assignment, then a preferred election; all replicas have to be up."""
+        orders = {place: self.chosen_first(place) for place in places}
+        for place, order in orders.items():
+            for way in self.clusters:
+                way.reorder(place, order)
+        self._done |= set(places)
+        if orders:
+            self.list.reorder(orders)
+
+    def _round(self, one: Round, later: Collection[Place]) -> None:
+        """One candidate: alone, elected, and looked at. `later` are the partitions of the rounds that follow."""
+        candidate = one.candidate_id
+        taken = [place for place in later if candidate in self.clusters.takers(place)]
+        if self._is_simple(one):
+            text = f"Start broker {candidate} and nothing else: it is elected by itself"
+            self._start(candidate, text, ["The controllers are up: where they are down, start them first"])
+            self.procedures.update(dict.fromkeys(one.places, "start"))
+        else:
+            uncut = self._still_uncut(one)
+            if rivals := self._rivals(one, taken):
+                self._stop(rivals, one, uncut)
+            if candidate not in self.clusters.up:
+                unless = ", unless it is up," if candidate in self.clusters.perhaps_up else ""
+                before = [*self._before_start(one, taken), *uncut]
+                self._start(candidate, f"Start broker {candidate}{unless} and no other", before)
+            if not all(self.clusters.is_led_by(place, candidate) for place in one.places):
+                by_itself = any(way.leader(place) == candidate for way in self.clusters for place in one.places)
+                for way in self.clusters:
+                    way.elect(one.places)
+                self._look(self.clusters)
+                self.list.elect(one, by_itself=by_itself)
+        self._done |= set(one.places)
+        self.list.check(one)
+
+    def _still_uncut(self, one: Round) -> list[str]:
+        """Conditions for a candidate that may be up and follow a leader that cuts it: it may have been cut after its copy."""
+        candidate, found = one.candidate_id, []
+        for place in one.places:
+            cutting = {leader for leader, broker in self._harmful.get(place, ()) if broker == candidate}
+            leading = {way.leader(place) for way in self.clusters if candidate in way.up}
+            for leader in sorted(cutting & leading):
+                found.append(
+                    f"Broker {candidate} still has {list_places([place])} {self._how_far(place)}: if it has followed broker "
+                    f"{leader} since it was copied, it was cut; then add a new copy of it to the snapshot, beside this one, and "
+                    "audit again"
+                )
+        return found
+
+    def _how_far(self, place: Place) -> str:
+        """What tells the chosen log from one that was cut and has grown again: its end, and the epoch before it."""
+        chosen = self.decisions[place].chosen
+        far = f"up to offset {chosen.log_end_offset}"
+        epochs = self._matrix.replicas[place][chosen.candidate_id]["epochs"]
+        if not epochs:
+            return far
+        return f"{far}, and the last entry of its leader-epoch-checkpoint below that offset is still {epochs[-1][0]} {epochs[-1][1]}"
+
+    def _before_start(self, one: Round, taken: Sequence[Place]) -> list[str]:
+        """What must hold before a candidate is started, which leads `taken` meanwhile though others are chosen for these."""
+        before = ["The controllers are up: where they are down, start them first"] if not self.clusters.up else []
+        for place in taken:
+            before.append(
+                f"No producer writes to {list_places([place])} until broker {self._choice(place)} is elected for it: broker "
+                f"{one.candidate_id} may lead it meanwhile, and what it is sent then is lost"
+            )
+        return before
+
+    def _is_simple(self, one: Round) -> bool:
+        """Whether the candidate has only to be started: it leads what it should, by right, and takes nothing else."""
+        if one.candidate_id in self.clusters.perhaps_up:
+            return False
+        for way in self.clusters:
+            trial = way.copy()
+            trial.start(one.candidate_id)
+            led = all(trial.leader(place) == one.candidate_id for place in one.places)
+            if not led or any(self._is_wrong(change) for change in trial.changes) or any(self._harm(trial)):
+                return False
+        return True
+
+    def _rivals(self, one: Round, taken: Sequence[Place]) -> list[int]:
+        """Brokers that have to be down while the candidate is elected; those that lead now are stopped last.
+
+        Also those that hold what `taken`, which the candidate may lead meanwhile, would lose.
+        """
+        earlier = {self._choice(place) for place in self._done}
+        up = self.clusters.perhaps_up - {one.candidate_id}
+        found = set()
+        for place in one.places:
+            partition = self.clusters.ways[0].partitions[place]
+            for broker in set(partition.replicas) & up:
+                before = partition.replicas.index(broker) < partition.replicas.index(one.candidate_id)
+                # One that was elected in a round before stays, unless it would be found in place of this candidate.
+                if broker not in earlier or before or broker in self.clusters.takers(place):
+                    found.add(broker)
+        for place in taken:
+            found |= {broker for leader, broker in self._harmful.get(place, ()) if leader == one.candidate_id} & up
+        leads = {self.clusters.leader(place) for place in one.places}
+        return sorted(found, key=lambda broker: (broker in leads, broker))
+
+    def _stop(self, brokers: Sequence[int], one: Round, before: Sequence[str]) -> None:
+        led = [place for place in sorted(self._state.partitions) if self.clusters.leader(place) is not None]
+        perhaps = [broker for broker in brokers if broker not in self.clusters.up]
+        for broker in brokers:
+            for way in self.clusters:
+                if broker in way.up:
+                    way.stop(broker)
+            self.dragged |= {place for place in led if self._is_dragged(place, broker)}
+            self.interrupted |= {
+                place
+                for place, partition in self._state.partitions.items()
+                if partition.leader_id == broker
+                and self.procedures.get(place) in (None, "none", "confirm", "unplanned")
+            }
+        self.outrun |= {
+            (broker, place)
+            for place in self.interrupted
+            if self.procedures.get(place) in (None, "unplanned")
+            for broker in brokers
+            if self._is_outrun(place, broker)
+        }
+        self._stopped |= set(brokers)
+        without = [place for place in led if self.clusters.leader(place) is None]
+        self.list.stop(brokers, one, without, perhaps, before)
+
+    def _is_outrun(self, place: Place, stopped: int) -> bool:
+        """Whether a leader was stopped that has more than a broker which is down and leads as soon as it is up."""
+        ends = {broker: row["log_end_offset"] for broker, row in self._matrix.replicas[place].items()}
+        if self._state.partitions[place].leader_id != stopped or ends.get(stopped) is None:
+            return False
+        down = self.clusters.takers(place) - self.clusters.up - {stopped}
+        return any(ends.get(broker) is not None and ends[broker] < ends[stopped] for broker in down)
+
+    def _is_dragged(self, place: Place, stopped: int) -> bool:
+        """Whether a leader that is the best was stopped, and a worse one is in sync or eligible."""
+        stays = self.procedures.get(place) in ("none", "confirm") and self._choice(place) == stopped
+        worse = {leader for leader, _ in self._harmful.get(place, ())}
+        return stays and not worse.isdisjoint(self.clusters.takers(place))
+
+    def _start(self, broker: int, text: str, before: Collection[str] = ()) -> None:
+        for way in self.clusters:
+            way.start(broker)
+        self._stopped.discard(broker)
+        self._look(self.clusters)
+        self.list.start(broker, text, tuple(before))
+
+    def _start_rest(self, rounds: Sequence[Round]) -> None:
+        """Everybody else, one at a time: first who is to lead other partitions again, last who led those of `rounds` before, and
+        so may hold most that is wrong.
+        """
+        partitions = [self._state.partitions[place] for one in rounds for place in one.places]
+        down = ({broker for one in partitions for broker in one.replicas} | self._stopped) - self.clusters.up
+        led = {one.leader_id for one in partitions}
+        others = Counter(one.leader_id for place, one in self._state.partitions.items() if place not in self._done)
+        for broker in sorted(down, key=lambda broker: (broker in led, -others[broker], broker)):
+            condition = "The partitions above have the leaders that the plan gives them"
+            self._start(broker, f"Start broker {broker}", [condition] if rounds else [])
+
+    def _is_wrong(self, change: LeaderChange) -> bool:
+        """Whether an election that nobody asked for gave a partition to somebody who may lack what was committed."""
+        decision = self.decisions.get(change.place)
+        if decision is not None and change.leader_id in (decision.candidate_id, *decision.equals):
+            return False
+        return change.right == "unclean" and not change.ordered
+
+    def _harm(self, way: ImaginedCluster) -> Iterator[tuple[Place, int, int]]:
+        """Partition, leader, and a follower that is cut and has what then no log has, though the choice would keep it."""
+        for place, pairs in self._harmful.items():
+            # Who leads after a reassignment has followed the chosen replica, which it removed.
+            if place in way.partitions and not (place in self._done and self._is_removed(way, place)):
+                for leader, follower in pairs:
+                    if way.leader(place) == leader and follower in way.up:
+                        yield place, leader, follower
+
+    def _is_removed(self, way: ImaginedCluster, place: Place) -> bool:
+        """Whether a reassignment took the chosen replica away, once everything that it adds was in sync with it."""
+        return place in way.reassigned and self._choice(place) not in way.partitions[place].replicas
+
+    def _look(self, ways: Iterable[ImaginedCluster]) -> None:
+        """Give up partitions that a step harms in any way."""
+        for way in ways:
+            for place, leader, follower in self._harm(way):
+                self._give_up(
+                    place,
+                    f"broker {follower} would be cut to broker {leader} before broker {self._choice(place)} can be elected",
+                )
+
+    def _judge(self) -> None:
+        """Collect scenarios that end with a leader other than the chosen one."""
+        for way in self.clusters:
+            for change in filter(self._is_wrong, way.changes):
+                self.risky |= {change.place[0]}
+                if change.place in self.decisions:
+                    choice = self._choice(change.place)
+                    self._give_up(
+                        change.place, f"broker {change.leader_id} would be elected before broker {choice} can be"
+                    )
+                elif self._way is None:
+                    text = f"broker {change.leader_id} would be elected uncleanly as soon as it is up, and no broker is up to forbid it"
+                    self.unserved.setdefault(change.place, text)
+            for place in self._done:
+                leader, choice, isr = way.leader(place), self._choice(place), way.partitions[place].isr
+                if leader != choice and not {leader, choice} <= isr and not self._is_removed(way, place):
+                    who = "nobody" if leader is None else f"broker {leader}"
+                    self._give_up(place, f"after all steps {who} would lead it")
+
+    def _give_up(self, place: Place, reason: str) -> None:
+        self.unserved.setdefault(place, reason)
+        self.procedures[place] = "unplanned"
+
+    def _choice(self, place: Place) -> int:
+        return self.decisions[place].candidate_id
+
+
+def place_of(decision: Decision) -> Place:
+    """The partition of a decision."""
+    return decision.topic, decision.partition

@@ -1,0 +1,137 @@
+"""What is left to do when records are safe and everything has a leader: hanging transactions, remedies of the catalogue."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Collection, Container, Iterator, Sequence
+
+from replica_audit.auditing.catalogue import CATALOGUE, SEVERITIES, at_or_above, codes_with
+from replica_audit.auditing.findings.txn import TXN_HANGING, TXN_MARKER_LOST
+from replica_audit.elect.cluster_state import Row
+from replica_audit.elect.decisions import Matrix
+from replica_audit.elect.kafka_commands import Tools
+from replica_audit.elect.plan_model import Decision, Step
+from replica_audit.elect.step_list import list_names
+from replica_audit.model import Place
+from replica_audit.results import Results
+
+
+def mending_steps(
+    results: Results,
+    matrix: Matrix,
+    decisions: Sequence[Decision],
+    tools: Tools,
+    about: Container[Place],
+) -> Iterator[Step]:
+    """Steps without numbers, most urgent first, for the partitions that the plan is `about`."""
+    found = [
+        row
+        for row in results.rows("findings")
+        if row["status"] != "resolved" and (row["topic"], row["partition"]) in about
+    ]
+    moving = {(one.topic, one.partition) for one in decisions if one.procedure != "none"}
+    yield from _transactions(found, matrix, moving, tools)
+    captured = [
+        row
+        for row in found
+        if not (row["code"] in codes_with("no_files") and (row["topic"], row["partition"]) in matrix.needed)
+    ]
+    yield from _remedies(captured, results, {(one.topic, one.partition) for one in decisions}, moving)
+
+
+def _transactions(found: Sequence[Row], matrix: Matrix, moving: Collection[Place], tools: Tools) -> Iterator[Step]:
+    """Hanging transactions that may be ended: not where another log has the marker, or another leader is to be elected."""
+    decided = {(row["topic"], row["partition"]) for row in found if row["code"] == TXN_MARKER_LOST.code}
+    for row in found:
+        place = (row["topic"], row["partition"])
+        if row["code"] != TXN_HANGING.code or place in moving or place in decided:
+            continue
+        reference = matrix.reference(place)
+        if reference is not None and matrix.cuts_transactions(place, reference):
+            continue
+        states = {item["value"] for item in row["evidence"] or () if item["kind"] == "transaction"}
+        promise = "; its coordinator says that it was committed, so what abort hides has to be produced again"
+        name = f"{place[0]}-{place[1]}"
+        yield Step(
+            action="end_transaction",
+            text=f"End the transaction of {name}: it stops read_committed consumers at offset {row['start_offset']}, and "
+            f"nobody will end it; abort it once find-hanging has confirmed it{promise if 'CompleteCommit' in states else ''}",
+            partitions=(place,),
+            commands=tuple(tools.end_transaction(place, row["start_offset"])),
+        )
+
+
+def _remedies(
+    found: Sequence[Row], results: Results, decided: Collection[Place], moving: Collection[Place]
+) -> Iterator[Step]:
+    """What the catalogue advises of findings that are loud, a step for each code, worst first.
+
+    Nothing of partitions that get another leader: what it advises of a replica may be against the plan, and another audit
+    follows.
+    """
+    verdicts = {(row["topic"], row["partition"]): row["verdict"] for row in results.rows("partitions")}
+    loud = [row for row in found if _is_loud(row, decided) and (row["topic"], row["partition"]) not in moving]
+    if not loud and not decided:
+        # Nothing is loud: what keeps the followers behind is worth a line all the same.
+        behind = [row for row in found if verdicts.get((row["topic"], row["partition"])) == "LAGGING"]
+        loud = _worst_of_each(behind)
+    rows_of: dict[str, list[Row]] = defaultdict(list)
+    for row in loud:
+        rows_of[row["code"]].append(row)
+
+    def urgency(item: tuple[str, list[Row]]) -> tuple[int, int]:
+        return min(SEVERITIES.index(row["severity"]) for row in item[1]), -len(item[1])
+
+    for code, rows in sorted(rows_of.items(), key=urgency):
+        known = CATALOGUE.get(code)
+        if known is None or (known.remedy.startswith("None") and not any(map(_is_medium, rows))):
+            continue
+        yield Step(
+            action="mend",
+            text=f"{_where(rows)}: {name_remedy(known.remedy, rows).rstrip('.')} ({code})",
+            brokers=tuple(sorted({row["broker_id"] for row in rows if row["broker_id"] is not None})),
+            partitions=tuple(sorted({(row["topic"], row["partition"]) for row in rows if row["topic"] is not None})),
+        )
+
+
+def _is_loud(row: Row, decided: Collection[Place]) -> bool:
+    """Whether a remedy is worth a step: not where the plan has one of its own for it."""
+    is_own = row["code"] in codes_with("own_step") or (row["topic"] is None and row["code"] in codes_with("quorum"))
+    is_saved = row["code"] in codes_with("saved_first") and (row["topic"], row["partition"]) in decided
+    return _is_medium(row) and not is_own and not is_saved
+
+
+def _is_medium(row: Row) -> bool:
+    return at_or_above(row["severity"], "medium")
+
+
+def _worst_of_each(found: Sequence[Row]) -> list[Row]:
+    """The worst finding of each partition."""
+    worst: dict[Place, Row] = {}
+    for row in sorted(found, key=lambda row: (SEVERITIES.index(row["severity"]), row["code"])):
+        worst.setdefault((row["topic"], row["partition"]), row)
+    return list(worst.values())
+
+
+def _where(rows: Sequence[Row]) -> str:
+    """Places of findings, brokers of one partition together: orders-0 on brokers 1 and 2."""
+    brokers: dict[str, list[int]] = defaultdict(list)
+    for row in rows:
+        name = "This snapshot" if row["topic"] is None else f"{row['topic']}-{row['partition']}"
+        of_place = brokers[name]
+        if row["broker_id"] is not None and row["broker_id"] not in of_place:
+            of_place.append(row["broker_id"])
+    named = [
+        name if not ids else f"{name} on broker{'s' if len(ids) > 1 else ''} {list_names(map(str, sorted(ids)))}"
+        for name, ids in brokers.items()
+    ]
+    return list_names(named, 4)
+
+
+def name_remedy(remedy: str, rows: Sequence[Row]) -> str:
+    """A remedy of the catalogue with brokers by name: never "this broker" where nobody knows which."""
+    brokers = sorted({row["broker_id"] for row in rows if row["broker_id"] is not None})
+    one = f"broker {brokers[0]}" if len(brokers) == 1 else "that broker"
+    replica = f"the replica on {one}" if len(brokers) == 1 else "that replica"
+    return re.sub(r"\bthis broker\b", one, re.sub(r"\bthis (replica|one)\b", replica, remedy))

@@ -1,0 +1,355 @@
+"""What each replica of a partition holds, as pieces that are counted once however many hold them, and what is committed.
+
+A record is proven committed by what proves it in the audit: below the proven high watermark where a log is the
+reference's, else by its run (docs/semantics.md F.0). It is possibly committed where the bounds of the high watermark, or
+what acks=all promised, leave that open.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from replica_audit.auditing.case import Case
+from replica_audit.auditing.compare.comparison import Comparison
+from replica_audit.auditing.compare.divergent_ranges import DivergentRange
+from replica_audit.auditing.compare.loss import RecordRange, committed_ahead, has_data, piece_of
+from replica_audit.auditing.compare.tallies import Tally, tally_from
+from replica_audit.auditing.replicas.replica_facts import ReplicaFacts
+from replica_audit.batch_header import Batch, or_absent
+from replica_audit.model import ChunkDigest, OpenTransaction
+from replica_audit.protocol.versions import keeps_committed
+from replica_audit.segments.batch_rows import Batches, find_rows
+from replica_audit.segments.open_transactions import next_part
+
+
+@dataclass(frozen=True, slots=True)
+class CommittedRange:
+    """A piece, and how far its records may have been committed at most (its `committed_end` is what is proven).
+
+    Batches that follow each other with a record at every offset, one epoch and the same marks are one piece.
+    """
+
+    piece: RecordRange
+    possible_end: int
+    leader_epoch: int | None
+    is_ahead: bool = False
+    """Past the reference's end, and its leadership does not contradict it."""
+    place: tuple[int, int] | None = None
+    """[start, end) in the replica's own log, where the piece has the offsets that the reference has its records at."""
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether the piece is counted by its offsets alone, so that it may be joined with the next, or cut."""
+        return self.piece.dense and self.piece.exact and self.leader_epoch is not None and self.place is None
+
+    def follows(self, before: CommittedRange) -> bool:
+        """Whether this is the continuation of `before`."""
+        marks = (self.possible_end, self.leader_epoch, self.is_ahead, self.piece.committed_end, self.piece.identity)
+        other = before.piece
+        return (
+            self.is_plain
+            and before.is_plain
+            and other.end_offset == self.piece.start_offset
+            and marks
+            == (before.possible_end, before.leader_epoch, before.is_ahead, other.committed_end, other.identity)
+        )
+
+    def above(self, offset: int) -> CommittedRange | None:
+        """The part from `offset` on, of a piece that cannot be cut all of it; None where nothing reaches so far."""
+        if self.piece.end_offset <= offset:
+            return None
+        cut = self.is_plain and self.piece.start_offset < offset
+        return self.between(offset, self.piece.end_offset) if cut else self
+
+    def unproven(self) -> CommittedRange:
+        """The same with nothing proven of it: all of it may be lost, and may not."""
+        possible_end = max(self.possible_end, self.piece.committed_end)
+        return CommittedRange(self.piece.committed_to(-1), possible_end, self.leader_epoch, self.is_ahead)
+
+    def between(self, start: int, end: int) -> CommittedRange:
+        """The part in [start, end) of a piece that is plain."""
+        return CommittedRange(self.piece.between(start, end), self.possible_end, self.leader_epoch, self.is_ahead)
+
+
+@dataclass(frozen=True, slots=True)
+class TransactionPart:
+    """A batch of a transaction, of its data or its marker."""
+
+    batch: Batch
+    is_possible: bool
+    """It may have been committed."""
+    is_ahead: bool
+    """As in `CommittedRange`."""
+    was_open: bool
+    """The transaction had begun below the cut, where the two logs are alike."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaRecords:
+    """One replica's records, as far as replicas may differ in them."""
+
+    case: Case
+    facts: ReplicaFacts
+    batches: Batches
+    """Of the chunks in `loaded`."""
+    loaded: frozenset[int]
+    marked: tuple[CommittedRange, ...]
+    """In order of offset."""
+    places: Places
+
+    def dropped(self, truncate_to: int) -> Tally:
+        """What truncation drops: every batch that reaches past the cut."""
+        return tally_from(self.facts, self._first_dropped(truncate_to), self.batches, self.loaded)
+
+    def parted(self, truncate_to: int) -> tuple[list[CommittedRange], list[CommittedRange]]:
+        """(kept, dropped) of the pieces: a batch that the cut goes through is dropped whole."""
+        first = self._first_dropped(truncate_to)
+        at = int(self.batches.reach.searchsorted(first, side="right"))
+        edge = min(first, int(self.batches.starts[at])) if at < len(self.batches) else first
+        kept, dropped = [], []
+        for item in self.marked:
+            start, end = item.place or (item.piece.start_offset, item.piece.end_offset)
+            if end <= edge:
+                kept.append(item)
+            elif start >= edge or not item.is_plain:
+                dropped.append(item)
+            else:
+                kept.append(item.between(start, edge))
+                dropped.append(item.between(edge, end))
+        return kept, dropped
+
+    def cut_part(self, transaction: OpenTransaction, truncate_to: int) -> TransactionPart | None:
+        """The first part of a transaction that truncation drops; of one that begins above the cut, in the other log, a marker
+        without any data before it. None where there is no such part.
+        """
+        first, own = self._first_dropped(truncate_to), self.batches
+        dropped = (own.ends > first) & (own.rows["producer_id"] == transaction.producer_id)
+        batch = next_part(transaction, own.where(dropped))
+        was_open = transaction.first_offset < first
+        if batch is None or not (was_open or batch.is_control):
+            return None
+        at = next(iter(find_rows(Batches.of((batch,)).columns(*_PLACE), own.columns(*_PLACE)).tolist()))
+        parts = list(_marked(self.case, self.facts, batch, self.places.runs_at(at), bool(self.places.ahead[at])))
+        is_possible = any(one.possible_end > one.piece.start_offset for one in parts)
+        return TransactionPart(batch, is_possible, any(one.is_ahead for one in parts), was_open)
+
+    def _first_dropped(self, truncate_to: int) -> int:
+        return max(truncate_to, self.facts.log_start_offset)
+
+
+#: Its place in the log tells a batch from all others of it, however it was read; besides its base offset these.
+_PLACE = ("last_offset", "position")
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """What a comparison says of each batch of a replica: parallel to them."""
+
+    runs: Sequence[DivergentRange]
+    run: np.ndarray
+    """Index of the run that it is part of; -1: of none, -2: of several."""
+    several: Mapping[int, Sequence[DivergentRange]]
+    """By the batch's index, the runs that it is part of, where they are several."""
+    again: np.ndarray
+    """Index of the run that has it as written again; -1: none has."""
+    ahead: np.ndarray
+    """Mask of those past the reference's end that its leadership does not contradict."""
+
+    @classmethod
+    def of(cls, item: Comparison | None, batches: Batches) -> Places:
+        """The places of a follower's `batches`; of the reference itself, without a comparison, nothing is said."""
+        runs = () if item is None else item.runs
+        place = batches.columns(*_PLACE)
+        run, again, ahead = np.full(len(batches), -1), np.full(len(batches), -1), np.zeros(len(batches), bool)
+        several: dict[int, list[DivergentRange]] = {}
+        for number, one in enumerate(runs):
+            inside = _are_among(place, one.batches)
+            for twice in (inside & (run != -1)).nonzero()[0].tolist():
+                several.setdefault(twice, [runs[run[twice]]] if run[twice] >= 0 else []).append(one)
+            run[inside] = np.where(run[inside] == -1, number, -2)
+            again[_are_among(place, one.written_again)] = number
+        if item is not None:
+            ahead |= _are_among(place, item.alignment.ahead)
+        return cls(runs, run, several, again, ahead)
+
+    def runs_at(self, at: int) -> Sequence[DivergentRange]:
+        """Those that a batch is part of, in order."""
+        number = self.run[at]
+        return self.several[at] if number == -2 else () if number == -1 else (self.runs[number],)
+
+
+def _are_among(place: Sequence[np.ndarray], batches: Batches) -> np.ndarray:
+    """Mask of a replica's batches, given by their places, that are among some `batches` of it."""
+    return find_rows(place, Batches.in_order(batches.rows).columns(*_PLACE)) >= 0
+
+
+def holding(case: Case, facts: ReplicaFacts, batches: Batches, loaded: frozenset[int]) -> ReplicaRecords:
+    """The holding of one of a case's replicas, given its batches of the chunks `loaded`."""
+    item = case.comparison_of(facts)
+    places, twins = Places.of(item, batches), {} if item is None else _twins(item)
+    marked = list(_pieces(case, facts, batches, places, twins))
+    marked += [
+        _of_chunk(case, facts, chunk)
+        for number, chunk in facts.chunks.items()
+        if number not in loaded and chunk.record_count and chunk.last_offset >= facts.log_start_offset
+    ]
+    marked.sort(key=lambda one: (one.piece.start_offset, one.piece.end_offset))
+    # A cleaner leaves parts of batches: of compacted logs each is asked for by itself.
+    return ReplicaRecords(case, facts, batches, loaded, tuple(marked if facts.compacted else _joined(marked)), places)
+
+
+def _pieces(
+    case: Case, facts: ReplicaFacts, batches: Batches, places: Places, twins: Mapping[tuple[int, int, int], Batch]
+) -> Iterator[CommittedRange]:
+    """The pieces of a replica's batches, from the log start on: those that follow each other with the same marks are one."""
+    known = _as_written_again(batches, places)
+    odd = places.ahead | (places.run == -2)
+    if twins:
+        odd |= np.isin(batches.starts, [base for base, _, _ in twins])
+    for number, run in enumerate(places.runs):
+        inside = (batches.starts >= run.start_offset) & (batches.ends <= run.end_offset) & (run.kind != "content")
+        odd |= (places.run == number) & ~inside
+    plain = known.is_plain & ~odd & (not facts.compacted)
+    chosen = known.data & (batches.ends > facts.log_start_offset)
+    # Of what is not plain each is a piece, or more, for itself.
+    single = np.where(plain, -1, np.arange(len(batches)))
+    for low, high in known.stretches(chosen | odd, known.epochs, places.run, single):
+        if plain[low]:
+            within = next(iter(places.runs_at(low)), None)
+            start = max(int(batches.starts[low]), facts.log_start_offset)
+            marks = (
+                case.committed_in(within) if within is not None and within.conflicting else _shared(case, facts, start)
+            )
+            one = _piece(facts, known[low], start, int(batches.ends[low]), *marks)
+            yield one if low == high else one.between(start, int(batches.ends[high]))
+            continue
+        own = batches[low]
+        twin = twins.get(_key(own))
+        batch = known[low] if twin is None else twin._replace(position=own.position)
+        if has_data(batch) and own.end_offset > facts.log_start_offset:
+            place = None if twin is None else (own.base_offset, own.end_offset)
+            is_here = _key(batch) == _key(own)
+            runs, is_ahead = (places.runs_at(low), bool(places.ahead[low])) if is_here else ((), False)
+            for one in _marked(case, facts, batch, runs, is_ahead):
+                yield replace(one, place=place)
+
+
+def _twins(item: Comparison) -> dict[tuple[int, int, int], Batch]:
+    """The reference's batch for each of the follower's that is the same at another offset or in another epoch: its producer
+    sent it again, or its header was changed on the follower's disk.
+    """
+    found = {_key(part.batches[0]): part.twin for part in item.alignment.differences if part.twin is not None}
+    for pair in item.alignment.corrupt:
+        if pair.odd is not None and pair.right is not None and pair.bad_broker_id == item.follower.broker_id:
+            found[_key(pair.odd)] = pair.right
+    return found
+
+
+def _as_written_again(batches: Batches, places: Places) -> Batches:
+    """The same as the reference has them, where it has them in its own epoch: one record, whoever leads."""
+    again = places.again >= 0
+    if not again.any():
+        return batches
+    rows = batches.rows.copy()
+    rows["leader_epoch"][again] = [or_absent(places.runs[number].leader_epoch) for number in places.again[again]]
+    return Batches(rows)
+
+
+def _joined(marked: Iterable[CommittedRange]) -> Iterator[CommittedRange]:
+    same: list[CommittedRange] = []
+    for item in marked:
+        if same and not item.follows(same[-1]):
+            yield _join(same)
+            same = []
+        same.append(item)
+    if same:
+        yield _join(same)
+
+
+def _join(items: Sequence[CommittedRange]) -> CommittedRange:
+    first, last = items[0], items[-1]
+    return first if first is last else first.between(first.piece.start_offset, last.piece.end_offset)
+
+
+def _key(batch: Batch) -> tuple[int, int, int]:
+    return batch.base_offset, batch.last_offset, batch.position
+
+
+def _marked(
+    case: Case, facts: ReplicaFacts, batch: Batch, runs: Sequence[DivergentRange], is_ahead: bool
+) -> Iterator[CommittedRange]:
+    """A batch from the log start on, in pieces: the parts that are the reference's, and those of runs, in order."""
+    start = max(batch.base_offset, facts.log_start_offset)
+    if is_ahead:
+        yield replace(_piece(facts, batch, start, batch.end_offset, *_of_ahead(case, facts, batch)), is_ahead=True)
+        return
+    for run in runs:
+        begin, end = max(start, run.start_offset), min(batch.end_offset, run.end_offset)
+        if start < begin:
+            yield _piece(facts, batch, start, begin, *_shared(case, facts, start))
+        if begin < end:
+            marks = case.committed_in(run) if run.conflicting else _shared(case, facts, begin)
+            part = _piece(facts, batch, begin, end, *marks)
+            yield _as_other(part, facts) if run.kind == "content" else part
+        start = max(start, end)
+    if start < batch.end_offset:
+        yield _piece(facts, batch, start, batch.end_offset, *_shared(case, facts, start))
+
+
+def _as_other(part: CommittedRange, facts: ReplicaFacts) -> CommittedRange:
+    """Records that are not those of the reference, though their offsets and epoch are: the bytes tell them apart, and
+    every cleaner writes its own.
+    """
+    piece = part.piece
+    return replace(part, piece=replace(piece, identity=(*piece.identity, 0 if facts.compacted else piece.crc)))
+
+
+def _piece(
+    facts: ReplicaFacts, batch: Batch, start: int, end: int, committed_end: int, possible_end: int
+) -> CommittedRange:
+    piece = piece_of(facts.key, batch, start, end, committed_end)
+    return CommittedRange(piece, max(possible_end, committed_end), batch.epoch)
+
+
+def _shared(case: Case, facts: ReplicaFacts, start: int) -> tuple[int, int]:
+    """How far records from `start` on are committed that are in no run: proven, and at most. They are of the reference's own
+    history, except below its log start, where nothing may show that.
+    """
+    mark, item = case.high_watermark, case.comparison_of(facts)
+    part = None if item is None else item.unproven_below_start
+    proven = mark.proven_lower if part is None or start >= part.end_offset else part.start_offset
+    if mark.hw_upper is None or not keeps_committed(case.protocol):
+        return proven, case.reference.facts.log_end_offset
+    return proven, max(mark.hw_upper, mark.proven_lower)
+
+
+def _of_ahead(case: Case, facts: ReplicaFacts, batch: Batch) -> tuple[int, int]:
+    """The same of what a replica has past the reference's end."""
+    committed = committed_ahead(case.reference.facts, facts)
+    item = case.comparison_of(facts)
+    tail = None if item is None else item.never_committed
+    return committed, committed if tail is not None and batch.base_offset >= tail.start_offset else batch.end_offset
+
+
+def _of_chunk(case: Case, facts: ReplicaFacts, chunk: ChunkDigest) -> CommittedRange:
+    """A chunk that every replica which has it holds alike."""
+    committed, possible = _shared(case, case.reference.facts, chunk.base_offset)
+    piece = RecordRange(
+        facts.key,
+        ("chunk", chunk.chunk, chunk.digest),
+        chunk.base_offset,
+        chunk.last_offset + 1,
+        chunk.record_count,
+        committed,
+        chunk.digest,
+        exact=True,
+    )
+    return CommittedRange(piece, max(possible, committed), None)
+
+
+def as_possible(items: Sequence[CommittedRange]) -> list[RecordRange]:
+    """The pieces with what may have been committed in the place of what is proven."""
+    return [item.piece.committed_to(item.possible_end) for item in items]

@@ -1,0 +1,196 @@
+"""Commands of Kafka's own tools, by the version that they come with.
+
+Options that changed names: kafka-leader-election.sh exists since 2.4 (KIP-460) and takes --admin.config, from 4.2 on
+--command-config (KIP-1147); kafka-configs.sh alters topics through brokers since 2.5 (KIP-543), before that through
+ZooKeeper; kafka-reassign-partitions.sh goes through brokers since 2.6 (KIP-455); kafka-server-stop.sh takes --node-id since
+3.7 (KIP-979).
+"""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from replica_audit.elect.cluster_state import UNCLEAN
+from replica_audit.model import Place
+from replica_audit.snapshot.log_dir_names import META_PROPERTIES, METADATA_PARTITION
+
+#: kafka-leader-election.sh does not exist in earlier versions.
+FIRST_VERSION = (2, 4)
+_FIRST_KRAFT = (3, 0)
+#: Stands for what nobody said.
+BOOTSTRAP, ZOOKEEPER = "HOST:PORT", "ZOOKEEPER:2181"
+
+#: Ways to change a topic's setting.
+BROKER, CONTROLLER, ZOOKEEPER_ITSELF = "broker", "controller", "zookeeper"
+
+
+@dataclass(frozen=True, slots=True)
+class Tools:
+    """How to call the tools of one version against one cluster; where none is known, steps that differ have both forms."""
+
+    kafka_version: tuple[int, ...] | None = None
+    bootstrap: str = BOOTSTRAP
+    client_config: str | None = None
+    """File with the client's properties, for clusters that want TLS or SASL."""
+    mode: str | None = None
+    """kraft or zookeeper; None where nothing tells."""
+
+    def has_elections(self) -> bool:
+        """Whether the version has a tool for elections at all."""
+        return self.kafka_version is None or self.kafka_version[:2] >= FIRST_VERSION
+
+    def describe(self, topics: Iterable[str]) -> list[str]:
+        """What shows leaders and ISR of each topic."""
+        return [self._call("kafka-topics.sh", "--describe", "--topic", topic) for topic in sorted(set(topics))]
+
+    def forbid_unclean(self, topics: Iterable[str], way: str) -> list[str]:
+        """Unclean elections switched off for each topic, by a way that `way_to_configure` found."""
+        names = sorted(set(topics))
+        return [
+            command
+            for topic in names
+            for command in self._configure(topic, "--add-config", f"{UNCLEAN}=false", way=way)
+        ]
+
+    def way_to_configure(self, *, is_any_up: bool) -> str | None:
+        """How a topic's setting is changed: through a broker, or where none is up through a controller (KRaft since 3.7,
+        KIP-919) or ZooKeeper (before 3.0); None: not at all.
+        """
+        if is_any_up:
+            return BROKER
+        if self.mode != "kraft" and self.kafka_version is not None and self.kafka_version < (3, 0):
+            return ZOOKEEPER_ITSELF
+        return CONTROLLER if self.mode == "kraft" and self._since((3, 7)) else None
+
+    def restore_unclean(self, topic: str, value: bool | None) -> list[str]:
+        """The topic's setting as it was; None: it had none of its own."""
+        if value is None:
+            return self._configure(topic, "--delete-config", UNCLEAN)
+        return self._configure(topic, "--add-config", f"{UNCLEAN}={str(value).lower()}")
+
+    def elect(self, kind: str, file: str) -> list[str]:
+        """An election, unclean or preferred, of the partitions in `file`."""
+        arguments = ("--election-type", kind, "--path-to-json-file", file)
+        options = ("--command-config", "--admin.config") if self.client_config else ("--command-config",)
+        calls = [self._call("kafka-leader-election.sh", *arguments, config_option=one) for one in options]
+        return self._by_version((4, 2), calls[:1], calls[-1:])
+
+    def reassign(self, file: str, *, verify: bool = False) -> list[str]:
+        """The assignment in `file` put into force, or looked after."""
+        does = "--verify" if verify else "--execute"
+        arguments = ("--reassignment-json-file", file, does)
+        before = shlex.join(["kafka-reassign-partitions.sh", "--zookeeper", ZOOKEEPER, *arguments])
+        return self._by_version((2, 6), [self._call("kafka-reassign-partitions.sh", *arguments)], [before])
+
+    def stop(self, broker_id: int) -> list[str]:
+        """A clean stop, on the broker's host. Before 3.7 the script stops every broker of the host."""
+        return self._by_version(
+            (3, 7),
+            [f"kafka-server-stop.sh --node-id={broker_id}"],
+            [f"kill -TERM PID_OF_{broker_id}"],
+        )
+
+    def end_transaction(self, place: Place, start_offset: int) -> list[str]:
+        """What finds a hanging transaction, and what aborts it."""
+        topic, partition = place
+        names = ("--topic", topic, "--partition", str(partition))
+        return [
+            self._call("kafka-transactions.sh", "find-hanging", *names),
+            self._call("kafka-transactions.sh", "abort", *names, "--start-offset", str(start_offset)),
+        ]
+
+    @staticmethod
+    def start(broker_id: int) -> str:
+        """A start, on the broker's host, with the properties that it always has."""
+        return f"kafka-server-start.sh -daemon SERVER_PROPERTIES_OF_{broker_id}"
+
+    def _configure(self, topic: str, *change: str, way: str = "") -> list[str]:
+        arguments = ("--alter", "--entity-type", "topics", "--entity-name", topic, *change)
+        before = shlex.join(["kafka-configs.sh", "--zookeeper", ZOOKEEPER, *arguments])
+        if way == ZOOKEEPER_ITSELF:
+            return [before]
+        if way == CONTROLLER:
+            return [self._call("kafka-configs.sh", *arguments, server=("--bootstrap-controller", "CONTROLLER:PORT"))]
+        return self._by_version((2, 5), [self._call("kafka-configs.sh", *arguments)], [before])
+
+    def _call(
+        self,
+        tool: str,
+        *arguments: str,
+        config_option: str = "--command-config",
+        server: tuple[str, str] | None = None,
+    ) -> str:
+        config = () if self.client_config is None else (config_option, self.client_config)
+        return shlex.join([tool, *(server or ("--bootstrap-server", self.bootstrap)), *config, *arguments])
+
+    def _by_version(self, first: tuple[int, ...], since: list[str], before: list[str]) -> list[str]:
+        """The commands of the version, those before `first` or those since; both, labelled, where that is not known."""
+        if self.kafka_version is not None or since == before:
+            return since if self._since(first) else before
+        if self.mode == "kraft" and first <= _FIRST_KRAFT:
+            return since
+        name = ".".join(map(str, first))
+        return [f"# Kafka {name} and later:", *since, f"# before Kafka {name}:", *before]
+
+    def _since(self, version: tuple[int, ...]) -> bool:
+        return self.kafka_version is None or self.kafka_version[: len(version)] >= version
+
+
+def in_order(*groups: Sequence[str]) -> list[str]:
+    """Commands one group after the other; a label of versions ends where a group without one follows."""
+    commands: list[str] = []
+    is_labelled = False
+    for group in filter(None, groups):
+        if is_labelled and not group[0].startswith("#"):
+            commands.append("# every version:")
+        is_labelled = group[0].startswith("#")
+        commands += group
+    return commands
+
+
+class Copies:
+    """Commands that copy directories on their broker's host, each into an archive of its own."""
+
+    def __init__(self, of: str = "") -> None:
+        """`of` tells the archives from those of others."""
+        self._of = f"-{of}" if of else ""
+        self._archives: Counter[int] = Counter()
+
+    def of_partitions(self, broker_id: int, places: Iterable[Place]) -> str:
+        """The copy of partitions' directories."""
+        return self.of_directories(broker_id, [f"{topic}-{partition}" for topic, partition in places])
+
+    def of_metadata(self, node_id: int, kind: str = "broker") -> str:
+        """The copy of a node's metadata log, with what says whose it is (node.id and directory.id)."""
+        return self.of_directories(node_id, [META_PROPERTIES, str(METADATA_PARTITION)], kind)
+
+    def of_directories(self, node_id: int, names: Iterable[str], kind: str = "broker") -> str:
+        """The copy of what is directly below a log dir; a name that begins with a dash is a name."""
+        self._archives[node_id] += 1
+        number = self._archives[node_id]
+        archive = f"{kind}-{node_id}{self._of}{f'-{number}' if number > 1 else ''}.tgz"
+        named = [f"./{name}" for name in names]
+        return shlex.join(["tar", "-czf", archive, "-C", f"LOG_DIR_OF_{node_id}", "--", *named])
+
+
+def election_file(places: Iterable[Place]) -> str:
+    """What kafka-leader-election.sh reads: the partitions, one a line."""
+    return _file({}, [{"topic": topic, "partition": number} for topic, number in places])
+
+
+def reassignment_file(assignments: Iterable[tuple[Place, tuple[int, ...]]]) -> str:
+    """What kafka-reassign-partitions.sh reads: replicas in their order, a partition a line."""
+    partitions = [
+        {"topic": topic, "partition": number, "replicas": list(replicas)} for (topic, number), replicas in assignments
+    ]
+    return _file({"version": 1}, partitions)
+
+
+def _file(head: dict[str, int], partitions: Iterable[dict]) -> str:
+    begin = "".join(f"{json.dumps(name)}: {value}, " for name, value in head.items())
+    lines = ",\n".join(f"  {json.dumps(one)}" for one in partitions)
+    return f'{{{begin}"partitions": [\n{lines}\n]}}\n'

@@ -1,0 +1,34 @@
+"""What an election loses, in words."""
+
+from __future__ import annotations
+
+from replica_audit.text import count
+
+
+def say_loss(
+    lost_records: int, lost_committed: int, lost_possible: int, at_most: bool, cut_transactions: int = 0
+) -> str:
+    """A loss as the object of a sentence: `43 committed records`, `3 records, 1 of them committed`, `nothing`.
+
+    `cut_transactions`: those that will be left without an end.
+    """
+    parts = [_say_records(lost_records, lost_committed, lost_possible, at_most)] if lost_records else []
+    parts += [f"the end of {count(cut_transactions, 'transaction')}"] if cut_transactions else []
+    return " and ".join(parts) or "nothing"
+
+
+def _say_records(lost_records: int, lost_committed: int, lost_possible: int, at_most: bool) -> str:
+    most = "at most " if at_most else ""
+    if lost_committed == lost_records:
+        return most + count(lost_records, "committed record")
+    if lost_possible == lost_records:
+        return most + count(lost_records, "possibly committed record")
+    parts = [f"{lost_committed} of them committed"] if lost_committed else []
+    parts += [f"{lost_possible} possibly"] if lost_possible and parts else []
+    parts += [f"{lost_possible} of them possibly committed"] if lost_possible and not parts else []
+    text = most + count(lost_records, "record")
+    return (
+        f"{text}, {' and '.join(parts)}"
+        if parts
+        else f"{text} that {'was' if lost_records == 1 else 'were'} not committed"
+    )

@@ -1,0 +1,290 @@
+"""A plan: for each partition the choice, and the steps that carry all choices out, in order (docs/reference.md, elect).
+
+`plan.json` is `plan_object` of it. Everything in it is plain: dataclasses of strings, numbers, tuples.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+from replica_audit.elect.loss_words import say_loss
+from replica_audit.snapshot.log_dir_names import directory_of_deleted
+from replica_audit.text import brokers as name_brokers
+
+SCHEMA_VERSION = 1
+
+
+@dataclass(frozen=True, slots=True)
+class SalvageSource:
+    """Records that the choice loses and a copy still has: [start, end) of one broker's log."""
+
+    broker_id: int
+    log_dir: str | None
+    start_offset: int
+    end_offset: int
+    records: int
+    directory: str | None = None
+    """The copy's own directory in the snapshot where Kafka does not serve from it: -future, -stray, another disk; or the
+    `.deleted` files in one (`names.deleted_in`).
+    """
+
+    @property
+    def name(self) -> str | None:
+        """t-0.<id>-future, or t-0/*.deleted; None for a replica."""
+        if self.directory is None:
+            return None
+        below = 2 if directory_of_deleted(self.directory) else 1
+        return "/".join(self.directory.split("/")[-below:])
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """What one replica as leader costs; as the `elections` table has it."""
+
+    candidate_id: int
+    standing: str
+    clean: bool | None
+    log_end_offset: int
+    lost_records: int
+    lost_committed: int
+    lost_possible: int
+    lost_at_most: bool
+    cut_transactions: int
+    hidden_records: int
+    """Records that it lacks and another replica keeps, where no truncation finds them."""
+    groups_hit: int | None
+    """Consumer groups that have read records it loses; None where no group's offsets are known."""
+    damage: tuple[str, ...]
+    """Codes of what is damaged in its files."""
+
+    @property
+    def loss(self) -> tuple[int, int, int, int]:
+        """The order of candidates: records that may have been acknowledged, proven ones, cut transactions, all records."""
+        return self.lost_committed + self.lost_possible, self.lost_committed, self.cut_transactions, self.lost_records
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """Whom to let lead one partition, and why."""
+
+    topic: str
+    partition: int
+    candidate_id: int
+    reason: str
+    asked: bool
+    """The candidate was given, not chosen."""
+    present_leader_id: int | None
+    kafka_choice_id: int | None
+    """Whom the controller would elect as things are; None: nobody."""
+    kafka_choice_right: str | None
+    """stays, isr, elr, last_known or unclean."""
+    procedure: str
+    """none; confirm where it may lead already; start, elect, reorder; unplanned where no step brings it about (`conflicts`)."""
+    candidates: tuple[Candidate, ...]
+    salvage: tuple[SalvageSource, ...]
+    """Where the records that are lost can be taken from before."""
+    depends_on: tuple[int, ...]
+    """Brokers that were not captured and may hold what changes the costs."""
+
+    @property
+    def chosen(self) -> Candidate:
+        return next(one for one in self.candidates if one.candidate_id == self.candidate_id)
+
+    @property
+    def loses_acknowledged(self) -> bool:
+        """Whether the choice loses records that are or may be committed."""
+        return self.chosen.loss[0] > 0
+
+    @property
+    def equals(self) -> tuple[int, ...]:
+        """Other candidates that lose the same and lack the same."""
+        best = self.chosen
+        return tuple(
+            one.candidate_id
+            for one in self.candidates
+            if one is not best and one.standing != "unassigned" and _rank(one) == _rank(best)
+        )
+
+    @property
+    def open_question(self) -> str:
+        """What has to be known before anything is decided, as a clause."""
+        who = name_brokers(self.depends_on)
+        was, its = ("were", "their logs are") if len(self.depends_on) > 1 else ("was", "its log is")
+        return (
+            f"{who} {was} not captured and may hold committed records: do not start {who} before {its} copied; add the copy "
+            "to the snapshot and audit again"
+        )
+
+    def instead(self, candidate_id: int, salvage: tuple[SalvageSource, ...], why: str) -> Decision:
+        """An equal candidate in place of the best, with where what it loses can be taken from, and the reason."""
+        loss = self.chosen
+        loses = say_loss(
+            loss.lost_records, loss.lost_committed, loss.lost_possible, loss.lost_at_most, loss.cut_transactions
+        )
+        too = "neither" if loses == "nothing" else "so"
+        reason = (
+            f"broker {candidate_id} loses {loses}; {too} would broker {self.candidate_id}. {why[:1].upper()}{why[1:]}"
+        )
+        return replace(self, candidate_id=candidate_id, salvage=salvage, reason=reason)
+
+
+@dataclass(frozen=True, slots=True)
+class Prediction:
+    """A replica's log after a step. A restart adds epochs, so that `leader_epoch` is the least that it can be."""
+
+    topic: str
+    partition: int
+    broker_id: int
+    leader_id: int | None
+    leader_epoch: int | None
+    truncate_to: int | None
+    """Where its log is cut as it begins to follow; None where it is not cut, or leads."""
+    dropped_records: int
+    """In the batches above the cut."""
+    log_end_offset: int
+    """Where it ends when it has followed, if nothing was written meanwhile."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """One step. `commands` are for a POSIX shell on a host with Kafka's tools; those of stop, start and copy on the broker's own."""
+
+    number: int = 0
+    """From 1 on; 0 as long as the plan is not complete."""
+    action: str
+    """capture, copy, keep_up, salvage, forbid_unclean, stop, start, elect, reorder, check, restore, restore_config, verify,
+    end_transaction or mend."""
+    text: str
+    brokers: tuple[int, ...] = ()
+    controllers: tuple[int, ...] = ()
+    """Those that are not brokers too."""
+    partitions: tuple[tuple[str, int], ...] = ()
+    commands: tuple[str, ...] = ()
+    files: Mapping[str, str] = field(default_factory=dict)
+    """Files that the commands read, by name: their content."""
+    before: tuple[str, ...] = ()
+    """What must hold before it."""
+    after: tuple[Prediction, ...] = ()
+    leaders: tuple[tuple[str, int, int | None], ...] = ()
+    """(topic, partition, leader) of the plan's partitions after it."""
+    irreversible: str | None = None
+    """What is not possible any more after it."""
+    snapshot: tuple[str, ...] = ()
+    """Directories of the snapshot that have what it copies."""
+
+
+@dataclass(frozen=True, slots=True)
+class KeepStopped:
+    """A broker that must not be started before a step."""
+
+    broker_id: int
+    until_step: int
+    is_down: bool
+    """It is down already; else the plan stops it."""
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Conflict:
+    """A partition whose choice no step brings about, and why."""
+
+    topic: str
+    partition: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Alternative:
+    """The way through the Admin API (H10): the same replicas in another order, then an unclean election."""
+
+    topic: str
+    partition: int
+    replicas: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedReplica:
+    """A replica as the plan found it."""
+
+    broker_id: int
+    log_start_offset: int | None
+    log_end_offset: int | None
+    epochs: tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedPartition:
+    """What the plan rests on: `elect --check` compares it with a later snapshot."""
+
+    topic: str
+    partition: int
+    topic_id: str | None
+    leader_id: int | None
+    leader_epoch: int | None
+    isr: tuple[int, ...] | None
+    elr: tuple[int, ...]
+    replicas: tuple[PlannedReplica, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """One plan for the whole cluster."""
+
+    cluster_id: str | None
+    tool_version: str
+    kafka_version: str | None
+    mode: str | None
+    """kraft or zookeeper; None where nothing tells."""
+    protocol: str
+    up: tuple[int, ...]
+    down: tuple[int, ...]
+    stopped_cleanly: tuple[int, ...]
+    unknown: tuple[int, ...]
+    """Brokers of which nothing tells whether they are up: the plan holds either way."""
+    decisions: tuple[Decision, ...]
+    steps: tuple[Step, ...]
+    keep_down: tuple[KeepStopped, ...]
+    conflicts: tuple[Conflict, ...]
+    alternatives: tuple[Alternative, ...]
+    rests_on: tuple[PlannedPartition, ...]
+    leaderless: tuple[tuple[str, int], ...] = ()
+    """Partitions that nobody leads now: no leader is registered, or it is down."""
+
+    @property
+    def is_at_rest(self) -> bool:
+        """Whether every leader leads now, is the best choice, and loses nothing that may have been acknowledged."""
+        return self.is_quiet and not self.leaderless
+
+    @property
+    def is_quiet(self) -> bool:
+        """Whether no decision asks for anything, and no step keeps or moves anything."""
+        moves = any(
+            one.procedure != "none" or one.loses_acknowledged or one.chosen.cut_transactions for one in self.decisions
+        )
+        return not moves and not self.conflicts and all(step.action in _AFTERWARDS for step in self.steps)
+
+
+#: Actions that neither keep nor move anything.
+_AFTERWARDS = ("end_transaction", "mend")
+
+
+def _rank(one: Candidate) -> tuple:
+    return *one.loss, one.lost_at_most, one.hidden_records, bool(one.damage)
+
+
+def plan_object(plan: Plan) -> dict[str, Any]:
+    """The content of plan.json."""
+    fields = asdict(plan)
+    fields["steps"] = [
+        {
+            **step,
+            "partitions": [{"topic": topic, "partition": number} for topic, number in step["partitions"]],
+            "leaders": [
+                {"topic": topic, "partition": number, "leader_id": leader} for topic, number, leader in step["leaders"]
+            ],
+        }
+        for step in fields["steps"]
+    ]
+    return {"schema_version": SCHEMA_VERSION, **fields}

@@ -1,0 +1,320 @@
+"""What comes before anything else of a plan: copies of what may be lost, and brokers that stay as they are meanwhile.
+
+Nothing here starts, stops or elects anything; each step only keeps a later one possible.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from replica_audit.auditing.findings.rep import REP_ISR_SHORT
+from replica_audit.elect.cluster_state import PresentState, Row
+from replica_audit.elect.decisions import Matrix
+from replica_audit.elect.kafka_commands import Copies
+from replica_audit.elect.plan_model import Decision, SalvageSource, Step
+from replica_audit.elect.step_list import list_names, list_places
+from replica_audit.model import Place
+from replica_audit.results import Results
+from replica_audit.snapshot.log_dir_names import directory_of_deleted
+from replica_audit.text import brokers as name_brokers
+from replica_audit.text import count
+
+_WHEN = {"down": "before the broker is started", "up": "now", "unknown": "now, or before the broker is started"}
+
+
+def copy_put_aside(state: PresentState, decisions: Sequence[Decision], copies: Copies) -> Iterator[Step]:
+    """One for each directory that has what a choice loses, then one for each broker with `.deleted` files that have."""
+    deleted: dict[int, list[tuple[Place, SalvageSource, str]]] = defaultdict(list)
+    for decision in decisions:
+        place = (decision.topic, decision.partition)
+        for one in decision.salvage:
+            if one.directory is None or one.name is None:
+                continue
+            if directory := directory_of_deleted(one.directory):
+                deleted[one.broker_id].append((place, one, directory))
+                continue
+            yield Step(
+                action="copy",
+                text=f"Copy {one.name} of broker {one.broker_id} {_WHEN[state.liveness(one.broker_id)]}: it holds "
+                f"{count(one.records, 'record')} of {decision.topic}-{decision.partition} that the choice loses, and Kafka "
+                "cuts or deletes it",
+                brokers=(one.broker_id,),
+                partitions=(place,),
+                commands=(copies.of_directories(one.broker_id, [one.name]),),
+                snapshot=(one.directory,),
+            )
+    for broker, found in sorted(deleted.items()):
+        yield _copy_deleted(broker, found, state, copies)
+
+
+def _copy_deleted(
+    broker: int, found: Sequence[tuple[Place, SalvageSource, str]], state: PresentState, copies: Copies
+) -> Step:
+    """The directories with `.deleted` files of one broker, a command for each of its log dirs."""
+    names: dict[str, list[str]] = defaultdict(list)
+    for _, _, directory in found:
+        log_dir, _, name = directory.rpartition("/")
+        names[log_dir].append(name)
+    records = sum(one.records for _, one, _ in found)
+    return Step(
+        action="copy",
+        text=f"Copy {list_names(name for some in names.values() for name in some)} of broker {broker} "
+        f"{_WHEN[state.liveness(broker)]}: files there that Kafka is about to delete (*.deleted) hold "
+        f"{count(records, 'record')} that the choice loses; they go after file.delete.delay.ms (60 s), or as the broker starts",
+        brokers=(broker,),
+        partitions=tuple(place for place, _, _ in found),
+        commands=tuple(copies.of_directories(broker, some) for _, some in sorted(names.items())),
+        snapshot=tuple(one.directory for _, one, _ in found if one.directory),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class RecordsAtRisk:
+    """Records of one partition that a broker has and that are gone once it follows the log that the others are compared with."""
+
+    place: Place
+    records: int
+    committed: int
+    directories: tuple[str, ...]
+    """In the snapshot, relative to it; none where only a text or table tells of them."""
+
+
+def safeguard_steps(
+    results: Results,
+    matrix: Matrix,
+    state: PresentState,
+    decisions: Sequence[Decision],
+    copies: Copies,
+    about: Container[Place],
+) -> Iterator[Step]:
+    """Steps without numbers, most urgent first, for the partitions that the plan is `about`: what was not captured, what only
+    one broker holds, who has to stay up.
+    """
+    yield from _copy_metadata(state, copies)
+    yield from _capture(matrix, state, copies, about)
+    yield from _copy(matrix, state, decisions, copies, about)
+    yield from _keep_up(results, state, about)
+
+
+def _copy_metadata(state: PresentState, copies: Copies) -> Iterator[Step]:
+    """The metadata logs, where they contradict each other: a controller that starts may cut the only good one."""
+    if state.doubted is None:
+        return
+    brokers, controllers = state.doubted
+    yield Step(
+        action="copy",
+        text="Start no controller and no broker before __cluster_metadata-0 of every one of them is copied: their metadata logs are "
+        "stale or contradict each other, and a node that follows cuts its own without a warning. Then choose the right one by the "
+        "rules of replica-audit explain META-FORK",
+        brokers=brokers,
+        controllers=controllers,
+        commands=(
+            *(copies.of_metadata(node) for node in brokers),
+            *(copies.of_metadata(node, "controller") for node in controllers),
+        ),
+    )
+
+
+def _capture(matrix: Matrix, state: PresentState, copies: Copies, about: Container[Place]) -> Iterator[Step]:
+    """Replicas that were not captured and without which nothing is certain; brokers of which the same is said together."""
+    missing: dict[int, list[Place]] = defaultdict(list)
+    for place, brokers in sorted(matrix.needed.items()):
+        for broker in brokers if place in about else ():
+            missing[broker].append(place)
+    groups: dict[tuple[tuple[Place, ...], str], list[int]] = defaultdict(list)
+    for broker, places in sorted(missing.items()):
+        groups[tuple(places), state.liveness(broker)].append(broker)
+    for (together, _), brokers in groups.items():
+        places = list(together)
+        one = len(brokers) == 1
+        may = f"{'it was not captured and' if one else 'none of them was captured, and each'} may hold committed records of {list_places(places)}"
+        then = f"Add the {'copy' if one else 'copies'} to the snapshot and audit again"
+        yield Step(
+            action="capture",
+            text=f"{_hold(brokers, state) if one else _hold_each(brokers, state)}: {may}. {then}",
+            brokers=tuple(brokers),
+            partitions=together,
+            commands=tuple(copies.of_partitions(broker, places) for broker in brokers),
+        )
+
+
+def _copy(
+    matrix: Matrix,
+    state: PresentState,
+    decisions: Sequence[Decision],
+    copies: Copies,
+    about: Container[Place],
+) -> Iterator[Step]:
+    """What is gone as soon as a broker follows, then what else exists only once or is lost by the choice."""
+    holdings = _find_holdings(matrix, about)
+    groups: dict[tuple, list[int]] = defaultdict(list)
+    for broker, held in holdings.items():
+        numbers = tuple((one.place, one.records, one.committed) for one in held)
+        is_all = all(one.records == matrix.lost.get(one.place) for one in held)
+        groups[numbers if is_all else broker, state.liveness(broker)].append(broker)
+    for _, brokers in sorted(groups.items(), key=lambda item: min(item[1])):
+        held = holdings[min(brokers)]
+        places = [one.place for one in held]
+        yield Step(
+            action="copy",
+            text=f"{_hold(brokers, state)}: {_tell_holding(brokers, held, matrix)}",
+            brokers=tuple(sorted(brokers)),
+            partitions=tuple(places),
+            commands=tuple(_copy_commands(copies, matrix, min(brokers), places)),
+            snapshot=tuple(directory for one in held for directory in one.directories),
+        )
+    yield from _copy_other(matrix, state, decisions, copies, holdings)
+    yield from copy_put_aside(state, decisions, copies)
+
+
+def _copy_other(
+    matrix: Matrix,
+    state: PresentState,
+    decisions: Sequence[Decision],
+    copies: Copies,
+    holdings: Mapping[int, Sequence[RecordsAtRisk]],
+) -> Iterator[Step]:
+    """What else exists only once, or is lost by the choice; nothing where the leader stays and lacks only what was never
+    committed.
+    """
+    wanted: dict[int, list[Place]] = defaultdict(list)
+    copied = {(broker, one.place) for broker, held in holdings.items() for one in held}
+    for decision in decisions:
+        place = (decision.topic, decision.partition)
+        stays = state.may_lead(place, decision.candidate_id)
+        if stays and not decision.loses_acknowledged and not decision.chosen.hidden_records:
+            continue
+        sources = {one.broker_id for one in decision.salvage if one.directory is None}
+        for broker, rows in matrix.rows[place].items():
+            if (broker, place) not in copied and (broker in sources or rows[broker]["only_here"]):
+                wanted[broker].append(place)
+    if wanted:
+        yield Step(
+            action="copy",
+            text=f"Copy these directories of {name_brokers(sorted(wanted))} before anything is started or stopped: they have "
+            "records that no other replica has, or that the choice loses",
+            brokers=tuple(sorted(wanted)),
+            partitions=tuple(sorted({place for places in wanted.values() for place in places})),
+            commands=tuple(
+                one
+                for broker, places in sorted(wanted.items())
+                for one in _copy_commands(copies, matrix, broker, places)
+            ),
+        )
+
+
+def _copy_commands(copies: Copies, matrix: Matrix, broker: int, places: Iterable[Place]) -> Iterator[str]:
+    """A command for each log dir of the broker that has any of the partitions, as far as the snapshot shows it."""
+    in_log_dir: dict[str, list[Place]] = defaultdict(list)
+    for place in places:
+        row = matrix.replicas.get(place, {}).get(broker, {})
+        in_log_dir["" if row.get("clean_shutdown") is None else row["log_dir"]].append(place)
+    for _, some in sorted(in_log_dir.items()):
+        yield copies.of_partitions(broker, some)
+
+
+def copy_of_outrun(outrun: Sequence[tuple[int, Place]], copies: Copies) -> list[Step]:
+    """Leaders that are stopped for other partitions, and in whose place one that has less may lead meanwhile."""
+    wanted: dict[int, list[Place]] = defaultdict(list)
+    for broker, place in outrun:
+        wanted[broker].append(place)
+    copies = Copies("before-its-stop")
+    return [
+        Step(
+            action="copy",
+            text=f"Copy these directories of broker {broker} before it is stopped for other partitions: a replica that is started "
+            f"before it may lead {list_places(places)} and lacks the end of its log",
+            brokers=(broker,),
+            partitions=tuple(places),
+            commands=(copies.of_partitions(broker, places),),
+        )
+        for broker, places in sorted(wanted.items())
+    ]
+
+
+def _find_holdings(matrix: Matrix, about: Container[Place]) -> dict[int, list[RecordsAtRisk]]:
+    """By broker what it loses under the log that the others are compared with, most committed records first."""
+    found: dict[int, list[RecordsAtRisk]] = defaultdict(list)
+    for place, replicas in sorted(matrix.replicas.items()):
+        if place not in about:
+            continue
+        reference = matrix.reference(place)
+        for broker, row in sorted(replicas.items()):
+            cut = None if reference is None else matrix.rows.get(place, {}).get(reference, {}).get(broker)
+            # Without costs any of it may be cut.
+            if row["lost_held"] and broker != reference and (cut is None or cut["lost_held"]):
+                here = () if row["clean_shutdown"] is None else (f"{row['log_dir']}/{place[0]}-{place[1]}",)
+                found[broker].append(RecordsAtRisk(place, row["lost_held"], row["lost_committed_held"] or 0, here))
+    return dict(sorted(found.items(), key=lambda item: (-sum(one.committed for one in item[1]), item[0])))
+
+
+def _keep_up(results: Results, state: PresentState, about: Container[Place]) -> Iterator[Step]:
+    """Leaders that have committed records which a member of the ISR lacks: it leads next if they stop."""
+    members: dict[tuple[int, int], list[Place]] = defaultdict(list)
+    for row in results.rows("findings"):
+        place = (row["topic"], row["partition"])
+        if row["code"] != REP_ISR_SHORT.code or row["status"] == "resolved" or place not in about:
+            continue
+        registration = state.partitions.get(place)
+        leader = None if registration is None else registration.leader_id
+        if leader is not None and leader not in state.down:
+            members[leader, row["broker_id"]].append(place)
+    for (leader, member), places in sorted(members.items()):
+        yield Step(
+            action="keep_up",
+            text=f"Keep broker {leader} up until broker {member} has caught up in {list_places(places)}: broker {member} is in sync "
+            f"without all that is committed. If broker {leader} must stop, stop broker {member} first",
+            brokers=(leader,),
+            partitions=tuple(places),
+        )
+
+
+def _hold(brokers: Sequence[int], state: PresentState) -> str:
+    """What to do with brokers of one liveness until the log directory (of one of them) is copied."""
+    several = len(brokers) > 1
+    whose = "the log directory of one of them" if several else "its log directory"
+    name = f"broker {' or '.join(map(str, sorted(brokers)))}"
+    liveness = state.liveness(min(brokers))
+    if liveness == "down":
+        return f"Do not start {name} before {whose} is copied"
+    if liveness == "up":
+        return f"Copy the log directory of {name} now"
+    return f"If {name} is down, do not start it before {whose} is copied; if it is up, copy the directory now"
+
+
+def _hold_each(brokers: Sequence[int], state: PresentState) -> str:
+    """What to do with brokers of one liveness until the log directory of each is copied."""
+    names, liveness = name_brokers(brokers), state.liveness(min(brokers))
+    if liveness == "down":
+        return f"Do not start {names} before their log directories are copied"
+    if liveness == "up":
+        return f"Copy the log directories of {names} now"
+    return f"Do not start any of {names} that is down before its log directory is copied; copy those of the others now"
+
+
+def _tell_holding(brokers: Sequence[int], held: Sequence[RecordsAtRisk], matrix: Matrix) -> str:
+    records, committed = sum(one.records for one in held), sum(one.committed for one in held)
+    if committed == records:
+        said = count(records, "committed record")
+    else:
+        rest = f", {committed} of them committed," if committed else ", perhaps acknowledged,"
+        said = count(records, "record") + rest
+    several = len(brokers) > 1
+    holds, follow = ("each holds the same", "they follow") if several else ("it holds", "it follows")
+    gone = "it is deleted" if records == 1 else "they are deleted"
+    lacking = _who_lacks([one.place for one in held], matrix)
+    return f"{holds} {said} that {lacking} not have, in {list_places(one.place for one in held)}; {gone} as soon as {follow}"
+
+
+def _who_lacks(places: Iterable[Place], matrix: Matrix) -> str:
+    """Subject and verb: the leader, or who stands in for leaders that were not captured, or do not exist."""
+    references = {place: matrix.reference(place) for place in places}
+    rows: Mapping[Place, Row] = {
+        place: matrix.replicas[place][one] for place, one in references.items() if one is not None
+    }
+    if all(row["role"] == "leader" for row in rows.values()):
+        return "the leader does"
+    compared = set(references.values())
+    return f"broker {compared.pop()} does" if len(compared) == 1 else "the logs that they are compared with do"

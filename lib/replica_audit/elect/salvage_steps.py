@@ -1,0 +1,58 @@
+"""Steps that take out the records which a plan loses, and put them back once its leaders lead."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator, Sequence
+
+from replica_audit.command_line import render_command
+from replica_audit.elect.plan_model import Decision, Step
+from replica_audit.elect.step_list import list_places
+from replica_audit.model import Place
+from replica_audit.results import Results
+
+#: Names in the commands of a plan.
+PLAN_FILE, SALVAGED = "plan.json", "salvaged"
+
+
+def salvage_steps(results: Results, decisions: Sequence[Decision], made_with: Sequence[str]) -> Iterator[Step]:
+    """One step for everything that the plan's leaders lack, and a copy has; `made_with` are the arguments of its `elect`."""
+    places = _worth_it(decisions)
+    if places:
+        records = sum(one.records for decision in decisions for one in decision.salvage if decision.loses_acknowledged)
+        yield Step(
+            action="salvage",
+            text=f"Salvage what the plan's leaders of {list_places(places)} do not have ({records} records at most)",
+            partitions=tuple(places),
+            commands=(
+                render_command(results, "elect", *made_with, "--plan", PLAN_FILE),
+                render_command(results, "salvage", "--plan", PLAN_FILE, "--payloads", "--to", SALVAGED),
+            ),
+        )
+
+
+def restore_steps(decisions: Sequence[Decision], bootstrap: str, client_config: str | None) -> Iterator[Step]:
+    """One step that produces again what was salvaged; none while a partition of it has no plan."""
+    places = _worth_it(decisions)
+    if places:
+        config = [] if client_config is None else ["--command-config", client_config]
+        command = ["replica-audit", "restore", SALVAGED, "--bootstrap-servers", bootstrap, *config, "--to-original"]
+        yield Step(
+            action="restore",
+            text=f"Put the salvaged records of {list_places(places)} back: they are produced at the end of the log",
+            partitions=tuple(places),
+            commands=(shlex.join([*command, "--dry-run"]), shlex.join([*command, "--yes"])),
+            before=(
+                "Every partition of them has the leader that the plan gives it",
+                "The dry run shows what you expect: after it nobody is asked",
+            ),
+        )
+
+
+def _worth_it(decisions: Sequence[Decision]) -> list[Place]:
+    """Partitions that lose what may have been acknowledged and a copy still has."""
+    return [
+        (one.topic, one.partition)
+        for one in decisions
+        if one.salvage and one.loses_acknowledged and one.procedure != "unplanned"
+    ]

@@ -1,0 +1,250 @@
+"""Steps of a plan as they are written down: their words, commands, conditions, and what each log is after them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+
+from replica_audit.elect.cluster_state import PresentState
+from replica_audit.elect.decisions import Matrix
+from replica_audit.elect.kafka_commands import Tools, election_file, in_order, reassignment_file
+from replica_audit.elect.plan_model import Decision, Prediction, Step
+from replica_audit.elect.simulation import ImaginedClusters, Round
+from replica_audit.model import Place
+from replica_audit.text import brokers as name_brokers
+
+_MAJORITY = (
+    "A majority of the controllers stays up, also where brokers are controllers too: without it nobody is elected"
+)
+
+
+class StepList:
+    """The steps so far. Each is added after it was imagined in `clusters`, which tell who leads then."""
+
+    def __init__(
+        self,
+        state: PresentState,
+        matrix: Matrix,
+        decisions: Mapping[Place, Decision],
+        tools: Tools,
+        clusters: ImaginedClusters,
+    ) -> None:
+        self.steps: list[Step] = []
+        self._state, self._matrix, self._decisions = state, matrix, decisions
+        self._tools, self._clusters = tools, clusters
+        self._told: set[tuple[Place, int]] = set()
+        self._reassigned: frozenset[Place] = clusters.reassigned
+
+    def forbid_unclean(self, topics: Collection[str], way: str) -> None:
+        said = {topic for (topic, _), value in self._state.unclean_said.items() if value}
+        unsaid = sorted(set(topics) - said)
+        unshown = f"{list_names(unsaid)}, of which nothing shows whether they are allowed" if unsaid else ""
+        allowed = list_names(sorted(set(topics) & said))
+        how = "at once" if self._state.mode == "zookeeper" else "within unclean.leader.election.interval.ms (5 minutes)"
+        self._add(
+            "forbid_unclean",
+            f"Forbid unclean elections of {' and of '.join(filter(None, (allowed, unshown)))}: whichever replica returned first "
+            "would lead",
+            partitions=sorted(place for place in self._state.partitions if place[0] in topics),
+            commands=self._tools.forbid_unclean(topics, way),
+            before=[
+                f"A {way if way != 'zookeeper' else 'node of ZooKeeper'} answers. Start no broker until this is done: where "
+                f"unclean elections are allowed, one takes place {how}"
+            ],
+        )
+
+    def reorder(self, orders: Mapping[Place, tuple[int, ...]]) -> None:
+        file, preferred = "reassign.json", "elect-preferred.json"
+        self._add(
+            "reorder",
+            f"Put the chosen replica, which is in sync, first in the assignment of {list_places(orders)}, and elect it",
+            brokers=sorted({order[0] for order in orders.values()}),
+            partitions=orders,
+            commands=in_order(
+                self._tools.reassign(file),
+                self._tools.reassign(file, verify=True),
+                self._tools.elect("preferred", preferred),
+                self._tools.describe(place[0] for place in orders),
+            ),
+            files={file: reassignment_file(orders.items()), preferred: election_file(orders)},
+            before=[
+                "Every replica of these partitions is up: a reassignment that names a broker which is down is refused"
+            ],
+        )
+
+    def stop(
+        self,
+        brokers: Sequence[int],
+        one: Round,
+        without: Sequence[Place],
+        perhaps: Sequence[int],
+        before: Sequence[str] = (),
+    ) -> None:
+        """`without`: partitions that have no leader from then on; of `perhaps` it is not known whether they are up."""
+        costs = (
+            f"; {list_places(without)} {'has' if len(without) == 1 else 'have'} no leader meanwhile" if without else ""
+        )
+        order = ", in this order" if len(brokers) > 1 else ""
+        unless = f", where {'they are' if len(brokers) > 1 else 'it is'} up" if perhaps else ""
+        self._add(
+            "stop",
+            f"Stop {name_brokers(brokers)}{unless}{order}{',' if unless or order else ''} with SIGTERM{costs}",
+            brokers=brokers,
+            partitions=one.places,
+            commands=[command for broker in brokers for command in self._tools.stop(broker)],
+            before=[*before, *(() if self._state.mode == "zookeeper" else [_MAJORITY])],
+        )
+
+    def start(self, broker: int, text: str, before: Sequence[str] = ()) -> None:
+        gone = []
+        for place, decision in self._decisions.items():
+            row = self._matrix.rows[place][decision.candidate_id].get(broker, {})
+            if row.get("dropped_records") and self._clusters.leader(place) == decision.candidate_id:
+                gone.append(place)
+        self._add(
+            "start",
+            text,
+            brokers=[broker],
+            partitions=sorted(place for place in self._decisions if broker in self._replicas(place)),
+            commands=[self._tools.start(broker)],
+            before=before,
+            irreversible=f"What broker {broker} has of {list_places(gone)} past the cut is deleted" if gone else None,
+        )
+
+    def elect(self, one: Round, *, by_itself: bool) -> None:
+        """`by_itself`: the broker may lead already, which nothing can tell beforehand."""
+        file = f"elect-broker-{one.candidate_id}.json"
+        single = len(one.places) == 1
+        self._add(
+            "elect",
+            f"Elect broker {one.candidate_id} for {list_places(one.places)}",
+            brokers=[one.candidate_id],
+            partitions=one.places,
+            commands=self._tools.elect("unclean", file),
+            files={file: election_file(one.places)},
+            before=[
+                f"{list_places(one.places)} {'has' if single else 'have'} no leader"
+                f"{f', or broker {one.candidate_id} leads by itself' if by_itself else ''}: where there is one, the tool ends "
+                "with 0 and changes nothing",
+                f"Of {'its' if single else 'their'} replicas broker {one.candidate_id} alone is up: the first live one in the "
+                "order of the assignment is elected",
+            ],
+            irreversible=f"Whoever starts after this follows broker {one.candidate_id} and is cut to it",
+        )
+
+    def confirm(self, places: Collection[Place]) -> None:
+        """Partitions whose leader is the best, if it is up, which nothing tells."""
+        leaders: dict[int, list[Place]] = {}
+        for place in places:
+            leaders.setdefault(self._decisions[place].candidate_id, []).append(place)
+        for broker, led in sorted(leaders.items()):
+            self._add(
+                "check",
+                f"See that broker {broker} leads {list_places(led)}; if it is down, start it before any other of their replicas",
+                brokers=[broker],
+                partitions=led,
+                commands=self._tools.describe(place[0] for place in led),
+            )
+
+    def check(self, one: Round) -> None:
+        self._add(
+            "check",
+            f"See that broker {one.candidate_id} leads {list_places(one.places)}: an exit status of 0 proves nothing",
+            brokers=[one.candidate_id],
+            partitions=one.places,
+            commands=self._tools.describe(place[0] for place in one.places),
+        )
+
+    def restore_config(self, topics: Collection[str]) -> None:
+        said = {place[0]: self._state.unclean_said[place] for place in self._state.partitions}
+        self._add(
+            "restore_config",
+            f"Put unclean.leader.election.enable of {list_names(sorted(topics))} back to what it was, if you want it so",
+            commands=[
+                command for topic in sorted(topics) for command in self._tools.restore_unclean(topic, said[topic])
+            ],
+        )
+
+    def verify(self) -> None:
+        self._add(
+            "verify",
+            "Copy the log directories again and compare: what every follower kept, with what this plan predicts",
+            commands=["replica-audit verify BEFORE AFTER --plan plan.json"],
+        )
+
+    def _add(
+        self,
+        action: str,
+        text: str,
+        *,
+        brokers: Iterable[int] = (),
+        partitions: Iterable[Place] = (),
+        commands: Iterable[str] = (),
+        files: Mapping[str, str] | None = None,
+        before: Iterable[str] = (),
+        irreversible: str | None = None,
+    ) -> None:
+        planned = [place for place in sorted(self._decisions) if place in self._state.partitions]
+        if ended := sorted(self._clusters.reassigned - self._reassigned):
+            removed = f"The reassignment of {list_places(ended)} ends, and the replicas that it removes are deleted"
+            irreversible = "; ".join(
+                filter(None, (irreversible, removed[:1].lower() + removed[1:] if irreversible else removed))
+            )
+            self._reassigned |= set(ended)
+        self.steps.append(
+            Step(
+                number=len(self.steps) + 1,
+                action=action,
+                text=text,
+                brokers=tuple(brokers),
+                partitions=tuple(partitions),
+                commands=tuple(commands),
+                files=files or {},
+                before=tuple(before),
+                after=tuple(self._predict(planned)) if action in ("start", "elect", "reorder") else (),
+                leaders=tuple((*place, self._clusters.leader(place)) for place in planned),
+                irreversible=irreversible,
+            )
+        )
+
+    def _predict(self, places: Iterable[Place]) -> Iterator[Prediction]:
+        """What is new of replicas whose leader is the one that the plan wants; nothing of one that a reassignment removes."""
+        for place in places:
+            choice = self._decisions[place].candidate_id
+            end = self._matrix.kept_to(place, choice, choice)
+            leaving = self._state.partitions[place].removing
+            if end is None or choice in leaving or not self._clusters.is_led_by(place, choice):
+                continue
+            for broker in self._replicas(place):
+                if broker in leaving:
+                    continue
+                row = self._matrix.rows[place][choice].get(broker)
+                if broker not in self._clusters.up or row is None or (place, broker) in self._told:
+                    continue
+                self._told.add((place, broker))
+                epoch = min(way.partitions[place].leader_epoch for way in self._clusters)
+                yield Prediction(
+                    *place,
+                    broker_id=broker,
+                    leader_id=choice,
+                    leader_epoch=epoch if place in self._state.epoch_said else None,
+                    truncate_to=None if broker == choice else row["kept_to"],
+                    dropped_records=row["dropped_records"],
+                    log_end_offset=end,
+                )
+
+    def _replicas(self, place: Place) -> tuple[int, ...]:
+        registration = self._state.partitions.get(place)
+        return () if registration is None else registration.replicas
+
+
+def list_names(names: Iterable[str], limit: int = 5) -> str:
+    """`a`, `a and b`, `a, b and 4 more`; "" of none."""
+    names = list(names)
+    if len(names) > limit:
+        names = [*names[: limit - 1], f"{len(names) - limit + 1} more"]
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}" if names else ""
+
+
+def list_places(places: Iterable[Place]) -> str:
+    """Partitions by name, as `list_names` has them."""
+    return list_names(f"{topic}-{partition}" for topic, partition in places)

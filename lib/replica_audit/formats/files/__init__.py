@@ -1,1 +1,0 @@
-"""Files of a snapshot wherever they are stored, listed and read within bounds."""

@@ -1,1 +1,0 @@
-"""Log dirs and their replicas: what names mean, small text files, whose a directory is."""

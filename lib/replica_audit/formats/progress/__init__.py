@@ -1,1 +1,0 @@
-"""Observations of replicas over time: replica_progress as JSON lines, CSV or Parquet."""

@@ -1,1 +1,0 @@
-"""What stands in for segments: text of kafka-dump-log, and tables of batches or records."""

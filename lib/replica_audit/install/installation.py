@@ -1,0 +1,116 @@
+"""Where an installation keeps what Python packages do not bring: JARs, their lock, configuration, class archive.
+
+Everything lies below `<prefix>/share/replica-audit` of the running interpreter; a checkout's own `conf/` goes before
+the installed copy of it. Nothing here starts a JVM or reaches the network.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from replica_audit.errors import EngineError
+from replica_audit.install.releases import check_spark, minor_of
+
+#: Directory of JARs to use in place of the installation's own (they are still held to the lock).
+JARS_VARIABLE = "REPLICA_AUDIT_JARS_DIR"
+
+
+@dataclass(frozen=True, slots=True)
+class LockedJar:
+    """One JAR of the lock: its Maven coordinates and the SHA-256 of its bytes in hex."""
+
+    group: str
+    artifact: str
+    version: str
+    sha256: str
+
+    @property
+    def file_name(self) -> str:
+        return f"{self.artifact}-{self.version}.jar"
+
+    @property
+    def coordinates(self) -> str:
+        return f"{self.group}:{self.artifact}:{self.version}"
+
+
+def share_directory() -> Path:
+    """Directory of this installation's own files; it need not exist."""
+    return Path(sys.prefix) / "share" / "replica-audit"
+
+
+def jar_directory() -> Path:
+    """Directory of the engine's JARs; it need not exist."""
+    chosen = os.environ.get(JARS_VARIABLE)
+    return Path(chosen) if chosen else share_directory() / "jars"
+
+
+def conf_file(name: str) -> Path | None:
+    """A file of `conf/`: the checkout's, else the installed one; None where there is neither (a --py-files zip)."""
+    checkout = Path(__file__).parents[3]
+    if (checkout / "pyproject.toml").is_file() and (checkout / "conf" / name).is_file():
+        return checkout / "conf" / name
+    installed = share_directory() / "conf" / name
+    return installed if installed.is_file() else None
+
+
+def parse_lock(text: str, source: str) -> tuple[LockedJar, ...]:
+    """JARs of a lock file: one `group:artifact:version sha256:hex` a line, `#` begins a comment.
+
+    Raises EngineError with the line of the first entry that is not of this form, or when there is none at all.
+    """
+    jars = []
+    for number, line in enumerate(text.splitlines(), 1):
+        entry = line.partition("#")[0].split()
+        if not entry:
+            continue
+        names = entry[0].split(":")
+        algorithm, _, digest = (entry[1] if len(entry) == 2 else "").partition(":")
+        if len(names) != 3 or algorithm != "sha256" or len(digest) != 64:
+            expected = "'group:artifact:version sha256:hex'"
+            raise EngineError(f"{source} line {number}: expected {expected}, found {line.strip()!r}")
+        group, artifact, version = names
+        jars.append(LockedJar(group, artifact, version, digest.lower()))
+    if not jars:
+        raise EngineError(f"{source}: expected at least one JAR, found none; restore the file")
+    return tuple(jars)
+
+
+def locked_jars(spark_version: str | None = None) -> tuple[LockedJar, ...]:
+    """The JARs of the tested Delta for a version of Spark, the installed one unless named.
+
+    Raises EngineError for a Spark that there is none for, and where the lock is not installed.
+    """
+    if spark_version is None:
+        import pyspark
+
+        spark_version = pyspark.__version__
+    name = f"jars-{minor_of(check_spark(spark_version).spark)}.lock"
+    path = conf_file(name)
+    if path is None:
+        installed = share_directory() / "conf"
+        raise EngineError(f"{name} is neither in a checkout's conf/ nor in {installed}; reinstall replica-audit")
+    return parse_lock(path.read_text(encoding="utf-8"), str(path))
+
+
+def sha256_of(path: Path) -> str:
+    """SHA-256 of a file in hex."""
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        while block := file.read(1 << 20):
+            digest.update(block)
+    return digest.hexdigest()
+
+
+def jar_problem(directory: Path, jar: LockedJar) -> str | None:
+    """What is wrong with one JAR in `directory` (missing, or other bytes than the lock's); None when nothing is."""
+    path = directory / jar.file_name
+    if not path.is_file():
+        return f"{path} is missing"
+    found = sha256_of(path)
+    if found != jar.sha256:
+        return f"{path} ({path.stat().st_size} bytes) has SHA-256 {found}, expected {jar.sha256}"
+    return None

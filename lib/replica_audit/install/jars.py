@@ -1,0 +1,131 @@
+"""Brings the engine's JARs: `python -m replica_audit.install.jars`, once per installation (`make install` does it).
+
+The JARs of `conf/jars-*.lock`, one lock for each minor of Spark, are all that Delta needs beside pyspark's own. They are resolved with the Ivy that
+pyspark brings, with settings that leave out the local Maven repository, and each is checked against the lock before it
+is moved into place; so no session start resolves anything or reaches the network.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from urllib.parse import urlsplit
+from xml.sax.saxutils import quoteattr
+
+from replica_audit.errors import EngineError
+from replica_audit.install.environment import find_java
+from replica_audit.install.installation import LockedJar, conf_file, jar_directory, jar_problem, locked_jars, sha256_of
+
+
+def module_descriptor(jars: Sequence[LockedJar]) -> str:
+    """An ivy.xml that depends on exactly `jars`: not transitive, since the lock already is the closure."""
+    dependencies = "".join(
+        f"<dependency org={quoteattr(jar.group)} name={quoteattr(jar.artifact)} rev={quoteattr(jar.version)}"
+        ' transitive="false" conf="default->default"/>'
+        for jar in jars
+    )
+    return (
+        '<ivy-module version="2.0"><info organisation="local" module="replica-audit"/>'
+        f'<configurations><conf name="default"/></configurations>'
+        f"<dependencies>{dependencies}</dependencies></ivy-module>"
+    )
+
+
+def proxy_flags(environment: dict[str, str]) -> list[str]:
+    """JVM flags for the proxies that https_proxy and http_proxy name, which Java does not read itself."""
+    flags = []
+    for scheme in ("https", "http"):
+        value = environment.get(f"{scheme}_proxy") or environment.get(f"{scheme.upper()}_PROXY")
+        proxy = urlsplit(value) if value else None
+        if proxy and proxy.hostname:
+            flags += [f"-D{scheme}.proxyHost={proxy.hostname}", f"-D{scheme}.proxyPort={proxy.port or 80}"]
+    return flags
+
+
+def ivy_jar() -> Path:
+    """The Ivy of the installed pyspark."""
+    import pyspark
+
+    directory = Path(pyspark.__file__).parent / "jars"
+    found = sorted(directory.glob("ivy-*.jar"))
+    if not found:
+        raise EngineError(f"{directory}: expected ivy-*.jar of pyspark, found none; reinstall pyspark")
+    return found[-1]
+
+
+def retrieve(jars: Sequence[LockedJar], target: Path, settings: Path | None) -> None:
+    """Resolve `jars` with Ivy into `target`, under their `LockedJar.file_name`.
+
+    A cache of its own is used, below `target`, so that neither a broken cache of the user's is used nor theirs changed.
+    Raises EngineError with the end of what Ivy said.
+    """
+    descriptor = target / "ivy.xml"
+    descriptor.write_text(module_descriptor(jars), encoding="utf-8")
+    command = [str(find_java().executable), *proxy_flags(dict(os.environ)), "-jar", str(ivy_jar())]
+    command += ["-settings", str(settings)] if settings else []
+    command += ["-ivy", str(descriptor), "-cache", str(target / "cache")]
+    command += ["-retrieve", f"{target}/[artifact]-[revision].[ext]"]
+    result = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace")
+    if result.returncode != 0:
+        complaints = [line.strip() for line in result.stdout.splitlines() if "::" in line or "rror" in line]
+        said = "\n".join(complaints[-15:] or result.stdout.splitlines()[-15:])
+        raise EngineError(
+            f"Ivy could not resolve the locked JARs of Delta (status {result.returncode}):\n{said}\n"
+            "check the network, or name your mirror in a copy of conf/ivysettings.xml: make install IVY_SETTINGS=FILE"
+        )
+
+
+def install_jars(jars: Sequence[LockedJar], directory: Path, settings: Path | None) -> list[LockedJar]:
+    """Bring those of `jars` into `directory` that are missing there or differ from the lock; returns them.
+
+    Raises EngineError when what was resolved differs from the lock; then nothing of it is moved into place.
+    """
+    wanted = [jar for jar in jars if jar_problem(directory, jar)]
+    if not wanted:
+        return []
+    directory.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=directory, prefix=".resolving-") as scratch:
+        retrieve(wanted, Path(scratch), settings)
+        for jar in wanted:
+            problem = jar_problem(Path(scratch), jar)
+            if problem:
+                raise EngineError(
+                    f"{jar.coordinates} as resolved: {problem}; nothing was installed, ask whoever runs the mirror"
+                )
+        for jar in wanted:
+            os.replace(Path(scratch) / jar.file_name, directory / jar.file_name)
+    return wanted
+
+
+def relocked(jars: Sequence[LockedJar], settings: Path | None) -> str:
+    """Lines of a lock with the coordinates of `jars` and the checksums of what the repository serves now."""
+    with tempfile.TemporaryDirectory() as scratch:
+        retrieve(jars, Path(scratch), settings)
+        return "".join(f"{jar.coordinates} sha256:{sha256_of(Path(scratch) / jar.file_name)}\n" for jar in jars)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Install the JARs, or print a new lock; returns the exit status."""
+    parser = argparse.ArgumentParser(prog="python -m replica_audit.install.jars", description="Brings the locked JARs.")
+    parser.add_argument("--settings", type=Path, default=conf_file("ivysettings.xml"), help="Ivy settings (mirror)")
+    parser.add_argument("--relock", action="store_true", help="print a lock with the checksums served now")
+    arguments = parser.parse_args(argv)
+    try:
+        if arguments.relock:
+            sys.stdout.write(relocked(locked_jars(), arguments.settings))
+            return 0
+        brought = install_jars(locked_jars(), jar_directory(), arguments.settings)
+    except EngineError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return error.exit_status
+    print(f"{len(brought)} JARs installed in {jar_directory()}" if brought else "JARs are complete", file=sys.stderr)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

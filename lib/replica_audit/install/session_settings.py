@@ -1,0 +1,108 @@
+"""The settings that a Spark session of ours starts with: what workers and Delta need, and what makes a local one fast."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import MappingProxyType
+
+from replica_audit.install.environment import Java, check_jars, find_java
+from replica_audit.install.installation import conf_file, share_directory
+
+
+def archive_path(java: Java, jars: Sequence[Path]) -> Path:
+    """Where the archive of this Java with these JARs lies; it need not exist.
+
+    The name is a digest of the Java's version and home and of name, size and time of every JAR on the class path.
+    """
+    import pyspark
+
+    own = sorted((Path(pyspark.__file__).parent / "jars").glob("*.jar"))
+    digest = hashlib.sha256(f"{java.version}\n{java.home}\n".encode())
+    for path in [*jars, *own]:
+        status = path.stat()
+        digest.update(f"{path}\n{status.st_size}\n{status.st_mtime_ns}\n".encode())
+    return share_directory() / "classes" / f"{digest.hexdigest()[:16]}.jsa"
+
+
+DELTA_EXTENSION = "io.delta.sql.DeltaSparkSessionExtension"
+#: What workers, and SQL on the tables, need wherever the session runs.
+ENGINE_SETTINGS: Mapping[str, str] = MappingProxyType(
+    {
+        "spark.sql.extensions": DELTA_EXTENSION,
+        "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+        "spark.sql.session.timeZone": "UTC",
+        # Arrow's own pool keeps what a worker has freed: a scan task's peak is a seventh higher with it.
+        "spark.executorEnv.ARROW_DEFAULT_MEMORY_POOL": "system",
+    }
+)
+#: A local audit has few jobs and small queries: what counts is the number of tasks and of classes, not throughput.
+LOCAL_SETTINGS: Mapping[str, str] = MappingProxyType(
+    {
+        "spark.master": "local[*]",
+        "spark.driver.memory": "2g",
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.sql.shuffle.partitions": "2",
+        # Delta replays a table's log in this many tasks, 50 unless told: most of the time of a small read.
+        "spark.databricks.delta.snapshotPartitions": "2",
+        # Most queries here see a few rows once: compiling code for each costs more than running them without.
+        "spark.sql.codegen.wholeStage": "false",
+        "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+        # A crash of a Python worker then says where it was.
+        "spark.python.worker.faulthandler.enabled": "true",
+    }
+)
+#: C1 and serial GC: a JVM that lives for seconds on few cores. Warnings of the JVM go where all others go.
+LOCAL_JAVA_FLAGS = (
+    "-XX:TieredStopAtLevel=1",
+    # C1 alone reserves 48 MB for code, which Spark fills; compilation then stops for good.
+    "-XX:ReservedCodeCacheSize=256m",
+    "-XX:+UseSerialGC",
+    "-Xlog:disable",
+    "-Xlog:all=error:stderr",
+)
+#: Settings that a caller adds to ours instead of replacing it, with what goes between.
+_JOINED = {"spark.sql.extensions": ",", "spark.driver.extraJavaOptions": " ", "spark.driver.extraClassPath": os.pathsep}
+
+
+def local_settings(app_name: str, settings: Mapping[str, str]) -> dict[str, str]:
+    """All settings of a local session: ours, then `settings`; Java flags, class path and extensions are joined.
+
+    Raises EngineError where Java or JARs do not fit.
+    """
+    java, jars = find_java(), check_jars()
+    flags = list(LOCAL_JAVA_FLAGS)
+    logging = conf_file("log4j2.properties")
+    if logging is not None:
+        flags.append(f"-Dlog4j2.configurationFile={logging.as_uri()}")
+    archive = archive_path(java, jars)
+    if archive.is_file():
+        flags.append(f'"-XX:SharedArchiveFile={archive}"')
+    return joined_settings(
+        {
+            **ENGINE_SETTINGS,
+            **LOCAL_SETTINGS,
+            "spark.app.name": app_name,
+            "spark.driver.extraJavaOptions": " ".join(flags),
+            # Not spark.jars: those are copied at every start, and are loaded by a loader that no archive covers.
+            "spark.driver.extraClassPath": os.pathsep.join(map(str, jars)),
+        },
+        settings,
+    )
+
+
+def joined_settings(ours: Mapping[str, str], theirs: Mapping[str, str]) -> dict[str, str]:
+    """`ours` with `theirs` in their place; extensions, Java flags and class path are joined."""
+    merged = dict(ours)
+    for key, value in theirs.items():
+        separator = _JOINED.get(key)
+        parts = [merged.get(key, ""), str(value)] if separator else [str(value)]
+        if key == "spark.sql.extensions":
+            parts = list(dict.fromkeys(name.strip() for part in parts for name in part.split(",")))
+        merged[key] = (separator or "").join(filter(None, parts))
+    return merged

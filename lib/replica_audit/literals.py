@@ -1,0 +1,117 @@
+"""Closed sets of words that fields and columns hold: each set once. The type checker refuses any other word where one is compared
+or given; of columns, whose rows it does not know, `COLUMNS` names the set, and a test compares code and answers with it.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, get_args
+
+#: Worst first.
+Severity = Literal["critical", "high", "medium", "low", "info"]
+
+#: Worst first (the order decides a partition's verdict when its findings ask for several).
+Verdict = Literal[
+    "COMMITTED_LOSS",
+    "COMMITTED_DIVERGENCE",
+    "LATENT_CORRUPTION",
+    "WILL_LOSE_ON_TRUNCATION",
+    "INCONCLUSIVE",
+    "UNCOMMITTED_DIVERGENCE",
+    "LAGGING",
+    "CONSISTENT",
+]
+
+#: How sure a finding is, surest first.
+Confidence = Literal["proven", "likely", "suspect"]
+
+#: Of a finding or a failed expectation, beside an earlier audit.
+Status = Literal["new", "known", "resolved"]
+
+#: Whether records that are gone had been committed; possible: every in-sync replica held them.
+Committed = Literal["proven", "possible", "no"]
+
+#: The four generations of follower truncation, oldest first (KIP-101, KIP-279, KIP-595 style fetch).
+Protocol = Literal["high-watermark", "kip-101", "kip-279", "fetch"]
+
+#: Who says who leads, the one that is believed first; inferred: nobody does.
+LeadershipSource = Literal["metadata_log", "zookeeper", "topics_describe", "user", "inferred"]
+
+#: What began a state of a partition.
+Occasion = Literal["snapshot", "created", "changed", "configured", "elr_cleared", "deleted"]
+
+#: Whether every other assigned replica was fenced; later: not at once, or not for all of it.
+OthersFenced = Literal["throughout", "later", "no"]
+
+#: What a log dir has of a file; unreadable: the storage did not give its bytes, not_given: nothing says whether there is one.
+FileState = Literal["present", "empty", "missing", "malformed", "unreadable", "not_given"]
+
+#: The bytes after the last sound batch of a file.
+TailKind = Literal["clean", "partial", "zero_filled", "garbage"]
+
+#: A stretch that holds no usable batch; corrupt lies between sound batches or goes to the file's end, the others are tails.
+DamageKind = Literal["corrupt", "partial", "zero_filled", "garbage"]
+
+#: How a readable batch breaks a rule of its log (`model.Irregularity`).
+IrregularityKind = Literal[
+    "crc", "gap", "regression", "duplicate", "epoch_regression", "segment_name", "field", "producer_duplicate"
+]
+
+#: What a log was read from.
+SegmentSource = Literal["segment", "dump_text", "batch_table", "record_table"]
+
+#: How two logs differ (`Difference`).
+DifferenceKind = Literal["epoch", "content", "hole_here", "hole_there", "batching", "format"]
+
+#: What shows that records were committed: a high watermark in a checkpoint, or that their leader was alone in the ISR.
+ProofKind = Literal["checkpoint", "lost_tail", "sole_isr"]
+
+#: What is wrong with a batch that both logs hold (`CorruptPair`).
+PairDamage = Literal["crc", "blind"]
+
+#: What a broker did while it was copied.
+CaptureKind = Literal["live", "stopped", "killed"]
+
+#: What of a replica is in a snapshot; named: no log dir of its broker is, absent: one is, without the partition.
+CaptureState = Literal["whole", "partial", "named", "absent"]
+
+#: Who names a replica: the present state, an earlier one (metadata_log), a checkpoint file, or the quorum's state.
+NamedBy = Literal["assignment", "isr", "elr", "metadata_log", "checkpoint", "voters"]
+
+#: Why an answer depends on a replica that was not captured.
+Need = Literal["elr", "isr", "led_before_unclean", "isr_before_unclean", "isr_before_crash", "no_history"]
+
+#: What `verify` says of a follower.
+FollowerVerdict = Literal["correct", "not_yet", "over_truncated", "under_truncated", "lost_committed"]
+
+#: Roles of copies that Kafka does not serve from: `snapshot.log_dir_names.kind_of_copy`.
+PUT_ASIDE = ("future", "stray", "delete", "deleted_segments")
+
+#: Closed sets of columns, by table and column of the answers.
+COLUMNS: dict[tuple[str, str], tuple[str, ...]] = {
+    ("partitions", "verdict"): get_args(Verdict),
+    ("findings", "severity"): get_args(Severity),
+    ("findings", "confidence"): get_args(Confidence),
+    ("findings", "status"): get_args(Status),
+    ("quality", "status"): get_args(Status),
+    ("truncations", "protocol"): get_args(Protocol),
+    ("high_watermarks", "leadership_source"): get_args(LeadershipSource),
+    ("partition_states", "source"): get_args(LeadershipSource),
+    ("partition_states", "occasion"): get_args(Occasion),
+    ("replicas", "tail_kind"): get_args(TailKind),
+    ("replicas", "role"): (
+        "leader",
+        "reference",
+        "compared",
+        "foreign",
+        "duplicate",
+        "set_aside",
+        *PUT_ASIDE,
+    ),
+    ("captures", "state"): get_args(CaptureState),
+    ("captures", "needed"): get_args(Need),
+    ("elections", "standing"): ("leader", "isr", "elr", "last_known", "out_of_sync", "unknown", "unassigned"),
+    ("elections", "choice"): ("best", "worst"),
+    ("group_offsets", "effect"): ("unaffected", "past_end", "epoch_differs", "read_lost"),
+    ("verifications", "verdict"): get_args(FollowerVerdict),
+    ("gone_records", "committed"): get_args(Committed),
+}

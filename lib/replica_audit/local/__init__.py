@@ -1,1 +1,0 @@
-"""A snapshot audited in this process, without Spark."""

@@ -1,0 +1,111 @@
+"""The guarded readers of what stands beside segments: JSON, and numbers in text, within what Kafka could have written."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+from replica_audit.errors import FormatError
+
+INT16, INT32, INT64 = 2**15 - 1, 2**31 - 1, 2**63 - 1
+
+#: No file of ours nests deeper, nor has longer numbers.
+_DEEPEST = 32
+_LONGEST_NUMBER = 20
+_DIGITS = re.compile(r"-?[0-9]+")
+_HALF_CHARACTER = re.compile("[\ud800-\udfff]")
+
+
+def parse_json(data: bytes | str, path: str, hint: str) -> Any:
+    """The value of a JSON text.
+
+    Raises FormatError for anything else, for nesting deeper and numbers longer than Kafka ever writes, and for text
+    that no file could hold: half a character, NaN, Infinity.
+    """
+    try:
+        value = json.loads(data, parse_int=_parse_int, parse_float=_parse_float, parse_constant=_parse_constant)
+    except RecursionError:
+        raise FormatError(path, None, f"JSON that is nested at most {_DEEPEST} deep", "more", hint) from None
+    except ValueError as error:
+        raise FormatError(path, getattr(error, "pos", None), "JSON", str(error), hint) from None
+    _check(value, path, hint)
+    return value
+
+
+def parse_whole(text: str | bytes, least: int = 0, greatest: int = INT64) -> int | None:
+    """A whole number of ASCII digits from `least` to `greatest`; None for anything else, however long."""
+    text = text if isinstance(text, str) else text.decode("latin-1")
+    if len(text) < _LONGEST_NUMBER and text.isascii() and text.isdigit():
+        value = int(text)
+        return value if least <= value <= greatest else None
+    if not _DIGITS.fullmatch(text):
+        return None
+    digits = text.lstrip("-").lstrip("0")
+    if len(digits) > _LONGEST_NUMBER:
+        return None
+    value = -int(digits or "0") if text.startswith("-") else int(digits or "0")
+    return value if least <= value <= greatest else None
+
+
+def is_whole(value: Any, least: int = 0, greatest: int = INT32) -> bool:
+    """Whether a JSON value is a whole number from `least` to `greatest`."""
+    return isinstance(value, int) and not isinstance(value, bool) and least <= value <= greatest
+
+
+def fits(value: Any, shape: Any) -> bool:
+    """Whether a JSON value is of a shape: a type (`int` is a whole number of 64 bits, None is null), a list of values of one
+    shape, or of several in their places, a mapping that has the keys given with values of their shapes, or a tuple of shapes of which one fits.
+    """
+    if isinstance(shape, tuple):
+        return any(fits(value, one) for one in shape)
+    if isinstance(shape, list):
+        each = shape * len(value) if isinstance(value, list) and len(shape) == 1 else shape
+        return isinstance(value, list) and len(value) == len(each) and all(map(fits, value, each))
+    if isinstance(shape, dict):
+        return isinstance(value, dict) and all(name in value and fits(value[name], one) for name, one in shape.items())
+    if shape is int:
+        return is_whole(value, -INT64 - 1, INT64)
+    return value is None if shape is None else isinstance(value, shape)
+
+
+def show_value(value: Any) -> str:
+    """A JSON value in at most 80 characters of ASCII, for an error."""
+    return json.dumps(value, default=str)[:80]
+
+
+def _parse_int(text: str) -> int:
+    value = parse_whole(text, -(10**_LONGEST_NUMBER), 10**_LONGEST_NUMBER)
+    if value is None:
+        raise ValueError(f"a number of {len(text)} digits")
+    return value
+
+
+def _parse_float(text: str) -> float:
+    value = float(text) if len(text) <= 2 * _LONGEST_NUMBER else float("inf")
+    if abs(value) == float("inf"):
+        raise ValueError("a number that is too long or too great")
+    return value
+
+
+def _parse_constant(text: str) -> float:
+    raise ValueError(f"{text} is not a number")
+
+
+def _check(value: Any, path: str, hint: str) -> None:
+    level = [value]
+    for _ in range(_DEEPEST):
+        inner: list[Any] = []
+        for one in level:
+            if isinstance(one, str):
+                if not one.isascii() and _HALF_CHARACTER.search(one):
+                    raise FormatError(path, None, "text in whole characters", show_value(one), hint)
+            elif isinstance(one, dict):
+                inner += one
+                inner += one.values()
+            elif isinstance(one, list):
+                inner += one
+        if not inner:
+            return
+        level = inner
+    raise FormatError(path, None, f"JSON that is nested at most {_DEEPEST} deep", "more", hint)

@@ -1,0 +1,1 @@
+"""Answers in, text out: terminal, JSON, page, metrics, JUnit."""

@@ -1,0 +1,326 @@
+"""The answer of a whole audit in a few sentences: what is wrong, where, what no verdict says, and what to do first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from replica_audit.elect.election_plan import advise
+from replica_audit.report.facts.by_partition import Row
+from replica_audit.report.facts.conditions import Conditions, election_times, place_of, places_of
+from replica_audit.report.facts.losses import PlaceLoss
+from replica_audit.report.facts.outcome import Outcome, WorstCase, find_outcome
+from replica_audit.report.first_steps import FirstStep, tell_first_steps
+from replica_audit.report.headlines import NO_PARTITION, count_records, tell_headline
+from replica_audit.report.layout import clean, name_bound, render_count
+from replica_audit.report.sentences import (
+    Sentence,
+    Template,
+    capitalise,
+    decapitalise,
+    end_sentence,
+    join_some,
+    join_words,
+    name_brokers,
+    name_partitions,
+    plain_text,
+    verb,
+)
+from replica_audit.results import Results
+from replica_audit.text import render_time
+
+QUORUM = Template(
+    "Copies of the metadata log are stale or contradict each other: start no controller before all of them are copied."
+)
+NO_LEADER = Template("{partitions} {have} no leader: {places}.")
+HANGING = Template("A transaction that will never end stops read_committed consumers at offset {offset} of {places}.")
+HANGING_IN_MANY = Template("Transactions that will never end stop read_committed consumers in {places}.")
+PAST_ELECTION = Template("An unclean election on {day} may have lost records in {places}; these files cannot tell.")
+PAST_ELECTIONS = Template(
+    "Unclean elections, the last on {day}, may have lost records in {places}; these files cannot tell."
+)
+GONE = Template("Records that an earlier audit saw in {places} are gone from every replica.")
+NEEDED = Template(
+    "{brokers} {was} not captured and may hold committed records of {places}: {act}; add {copies} and audit again."
+)
+NEEDED_WHOLE = Template(
+    "{brokers} {was} not captured whole and may hold more committed records of {places}: {act}; add {copies} and audit again."
+)
+LOGGED_CUTS = Template(
+    "{brokers} cut {logs} below {marks} high watermark in {places}; these files cannot tell what was lost by it."
+)
+RESTART_CUTS = Template(
+    "When {brokers} {starts}, {it} {cuts} committed records off {logs} in {places}; only a leader that stays up has them."
+)
+ABOUT_TO_GO = Template(
+    "{records} of {places} {are} only in files that Kafka is about to delete ({pattern}), in {directories}{proof}."
+)
+SECOND_COPIES = Template("A second copy on {brokers} was not compared in {places}.")
+ALONE = Template("Only one replica of {places} is in the snapshot, and nothing was compared with it.")
+SINGLE = Template("There is one replica of {places}, and nothing to compare with it.")
+UNASSIGNED = Template(
+    "No source says which replicas of {places} exist: {copies} were compared, and one that is not here may hold more."
+)
+NO_FILES = Template("What {replicas} of {places} {hold} is not known: the files are missing or could not be read.")
+
+
+def tell_urgent(conditions: Conditions) -> Iterator[Sentence]:
+    """A sentence for what cannot wait: metadata that is in doubt, no leader, no end of a transaction."""
+    if conditions.quorum:
+        yield QUORUM.say()
+    if conditions.leaderless:
+        places = places_of(conditions.leaderless)
+        count = len(places)
+        partitions = render_count(count, "partition")
+        yield NO_LEADER.say(partitions=partitions, have=verb(count, "has", "have"), places=name_partitions(places))
+    if conditions.hanging:
+        places = places_of(conditions.hanging)
+        template = HANGING if len(places) == 1 else HANGING_IN_MANY
+        offset = min(row["start_offset"] for row in conditions.hanging)
+        yield template.say(offset=offset, places=name_partitions(places))
+
+
+def tell_needed(conditions: Conditions) -> Iterator[Sentence]:
+    """A sentence for replicas that were not captured and may hold committed records, those of the most partitions first."""
+    for one in conditions.needed:
+        several = len(one.brokers) > 1
+        logs = "their logs" if several else "its log"
+        start = f"do not start {'them' if several else 'it'} before {logs} {'are' if several else 'is'} copied"
+        unknown = f"if {'they are' if several else 'it is'} down, {start}"
+        acts = {True: f"copy {logs}", False: start, None: unknown}
+        yield (NEEDED_WHOLE if one.in_part else NEEDED).say(
+            brokers=capitalise(name_brokers(one.brokers)),
+            was=verb(len(one.brokers), "was", "were"),
+            places=name_partitions(one.places),
+            act=acts[one.is_up],
+            copies=verb(len(one.brokers), "it", "them"),
+        )
+
+
+def tell_compared(conditions: Conditions, kind: str) -> Iterator[Sentence]:
+    """A sentence for what was compared with nothing, or may be missing without anything saying so; `kind` is the outcome's."""
+    compared = conditions.compared
+    if compared.alone and kind != "alone":
+        yield ALONE.say(places=name_partitions(compared.alone))
+    if compared.single and kind != "single":
+        yield SINGLE.say(places=name_partitions(compared.single))
+    if compared.unassigned:
+        least, most = (count([number for _, number in compared.unassigned]) for count in (min, max))
+        yield UNASSIGNED.say(
+            places=name_partitions([place for place, _ in compared.unassigned]),
+            copies=f"{least} copies" if least == most else f"{least} to {most} copies",
+        )
+
+
+def tell_doubts(conditions: Conditions, results: Results) -> Iterator[Sentence]:
+    """A sentence for what may be lost, or is, though the captured replicas agree."""
+    if conditions.gone:
+        yield GONE.say(places=name_partitions(places_of(conditions.gone)))
+    if conditions.past:
+        times = election_times(conditions.past, results)
+        day = render_time(max(times))[:10] if times else "a day that is not known"
+        template = PAST_ELECTION if len(conditions.past) == 1 else PAST_ELECTIONS
+        yield template.say(day=day, places=name_partitions(places_of(conditions.past)))
+    if conditions.cuts:
+        brokers = sorted({row["broker_id"] for row in conditions.cuts if row["broker_id"] is not None})
+        yield LOGGED_CUTS.say(
+            brokers=capitalise(name_brokers(brokers)) if brokers else "A broker",
+            logs=verb(len(brokers) or 1, "its log", "their logs"),
+            marks=verb(len(brokers) or 1, "its own", "their own"),
+            places=name_partitions(places_of(conditions.cuts)),
+        )
+    if conditions.restart_cuts:
+        brokers = sorted({row["broker_id"] for row in conditions.restart_cuts})
+        yield RESTART_CUTS.say(
+            brokers=name_brokers(brokers),
+            starts=verb(len(brokers), "starts", "start"),
+            it=verb(len(brokers), "it", "they"),
+            cuts=verb(len(brokers), "cuts", "cut"),
+            logs=verb(len(brokers), "its log", "their logs"),
+            places=name_partitions(places_of(conditions.restart_cuts)),
+        )
+    if found := conditions.about_to_go:
+        records = sum(one.records for one in found)
+        were = verb(records, "it was", "they were")
+        yield ABOUT_TO_GO.say(
+            records=render_count(records, "lost record"),
+            places=name_partitions([one.place for one in found]),
+            are=verb(records, "is", "are"),
+            pattern="*.deleted",
+            directories=join_some([path for one in found for path in one.directories], 4, "place"),
+            proof="" if any(one.is_proven for one in found) else f"; nothing proves that {were} committed",
+        )
+    if conditions.compared.second_copies:
+        places = [place for place, _ in conditions.compared.second_copies]
+        brokers = sorted({broker_id for _, broker_id in conditions.compared.second_copies})
+        yield SECOND_COPIES.say(brokers=name_brokers(brokers), places=name_partitions(list(dict.fromkeys(places))))
+    if conditions.no_files:
+        replicas = {(*place_of(row), row["broker_id"]) for row in conditions.no_files}
+        count = len(replicas)
+        yield NO_FILES.say(
+            replicas=render_count(count, "replica"),
+            hold=verb(count, "holds", "hold"),
+            places=name_partitions(places_of(conditions.no_files)),
+        )
+
+
+#: How many partitions are named one by one.
+CASE_LIMIT = 3
+#: What each verdict says of a partition, in a word or two.
+VERDICT_WORDS = {
+    "COMMITTED_LOSS": "committed records lost",
+    "COMMITTED_DIVERGENCE": "differing for good",
+    "LATENT_CORRUPTION": "damaged",
+    "WILL_LOSE_ON_TRUNCATION": "about to lose records",
+    "INCONCLUSIVE": "inconclusive",
+    "UNCOMMITTED_DIVERGENCE": "differing, uncommitted",
+    "LAGGING": "lagging",
+    "CONSISTENT": "consistent",
+}
+LOST_HERE = Template("{records} at {offsets} {are} not on {leader}; {brokers} still {have} {them}.")
+LOST_HERE_TOGETHER = Template(
+    "{records} at {offsets} {are} not on {leader}; {brokers} still have them, each a part of them."
+)
+ONLY_HERE = Template(
+    "{records} at {offsets} {exist} only on {brokers}; nothing proves that {they} {were} committed{promised}."
+)
+ALL_LOST = Template(
+    "In all, {records} that the leaders do not have {are} on other brokers; {committed} of them {were} proven committed."
+)
+GONE_TOO = Template("Committed records of {places} are on no replica here any more.")
+NOT_COUNTED = Template("In {partitions} it is not known how many records are lost.")
+OTHERS = Template("Other partitions: {counts}.")
+SINCE = Template(
+    "Compared is only what lies above the offsets that audit {audit} verified, and what has changed since."
+)
+UNTRUSTED = Template("*Not all of this can be trusted*: {reason}.")
+
+
+@dataclass(frozen=True, slots=True)
+class WorstPartition:
+    """One partition of the worst verdict and what is wrong with it."""
+
+    topic: str
+    partition: int
+    sentence: str
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """`tone` is bad, warn, unknown or good; `first_steps` are empty when there is nothing to do."""
+
+    tone: str
+    headline: str
+    cases: tuple[WorstPartition, ...]
+    more: tuple[Sentence, ...]
+    first_steps: tuple[FirstStep, ...]
+
+
+def build_answer(results: Results, verdict: Mapping[str, Any]) -> Answer:
+    """The answer of `results`, whose verdict.json is `verdict`."""
+    outcome = find_outcome(results, verdict["untrusted"], verdict["verdict"])
+    if outcome is None:
+        return Answer("unknown", plain_text(NO_PARTITION.say()), (), tuple(_untrusted(verdict)), ())
+    urgent, doubts = tell_urgent(outcome.conditions), list(tell_doubts(outcome.conditions, results))
+    needed = tell_needed(outcome.conditions)
+    compared = tell_compared(outcome.conditions, outcome.kind) if outcome.is_calm else ()
+    # Where something is lost for certain, what may have been lost besides comes below.
+    lines = [
+        tell_headline(outcome),
+        *_gone(outcome),
+        *needed,
+        *urgent,
+        *(() if outcome.is_loss else doubts),
+        *compared,
+        *_since(results),
+    ]
+    return Answer(
+        tone=outcome.tone,
+        headline=" ".join(plain_text(line) for line in lines),
+        cases=tuple(map(_case, outcome.cases[:CASE_LIMIT])),
+        more=(
+            *(doubts if outcome.is_loss else ()),
+            *((end_sentence(clean(row["message"] or row["code"])),) for row in outcome.unplaced[:CASE_LIMIT]),
+            *_sums(outcome),
+            *_others(outcome),
+            *_untrusted(verdict),
+        ),
+        first_steps=tuple(tell_first_steps(results, advise(results))),
+    )
+
+
+def _gone(outcome: Outcome) -> Iterator[Sentence]:
+    """What the number in the headline does not count, since nobody has it."""
+    if outcome.gone:
+        yield GONE_TOO.say(places=name_partitions(outcome.gone))
+
+
+def _since(results: Results) -> Iterator[Sentence]:
+    since = (results.audit.get("options") or {}).get("since")
+    if since:
+        yield SINCE.say(audit=clean(since))
+
+
+def _case(case: WorstCase) -> WorstPartition:
+    row = case.partition
+    if case.loss is not None:
+        text = plain_text(_loss(row, case.loss))
+    elif case.finding is not None:
+        text = end_sentence(clean(case.finding["message"] or case.finding["code"]))
+    else:
+        text = capitalise(VERDICT_WORDS[row["verdict"]])
+    return WorstPartition(row["topic"], row["partition"], text)
+
+
+def _loss(row: Row, loss: PlaceLoss) -> Sentence:
+    """What is not on the leader, and who still has it."""
+    count = loss.records
+    noun = "committed record" if loss.committed else "record"
+    bound = name_bound(at_most=row["lost_at_most"], at_least=row["lost_at_least"])
+    values = {
+        "records": f"{capitalise(bound)}{render_count(count, noun)}",
+        "offsets": _name_ranges(loss.ranges),
+        "are": verb(count, "is", "are"),
+        "brokers": name_brokers(loss.brokers),
+        "have": verb(len(loss.brokers), "has", "have"),
+        "them": verb(count, "it", "them"),
+    }
+    if loss.committed:
+        leads = row["leader_id"] == row["reference_id"]
+        leader = f"{'the leader, ' if leads else ''}broker {row['reference_id']}"
+        return (LOST_HERE_TOGETHER if loss.in_parts else LOST_HERE).say(**values, leader=leader)
+    acks = "" if loss.promised is None else "; acks=all promised none of them"
+    if loss.promised:
+        acks = f"; acks=all may have promised {'all' if loss.promised == count else loss.promised} of them"
+    values.update(exist=verb(count, "exists", "exist"), they=verb(count, "it", "they"), were=verb(count, "was", "were"))
+    return ONLY_HERE.say(**values, promised=acks)
+
+
+def _name_ranges(ranges: Sequence[tuple[int, int]]) -> str:
+    where = join_words([f"{start} to {end - 1}" if end - start > 1 else start for start, end in ranges[:3]])
+    single = len(ranges) == 1 and ranges[0][1] - ranges[0][0] == 1
+    return f"offset{'' if single else 's'} {where}{'' if len(ranges) <= 3 else ' and more'}"
+
+
+def _sums(outcome: Outcome) -> Iterator[Sentence]:
+    total = outcome.total
+    if outcome.adds_up:
+        yield ALL_LOST.say(
+            records=decapitalise(count_records(total, total.records, "record")),
+            are=verb(total.records, "is", "are"),
+            committed=total.committed or "none",
+            were=verb(total.committed, "was", "were"),
+        )
+    if outcome.uncounted:
+        yield NOT_COUNTED.say(partitions=render_count(outcome.uncounted, "partition"))
+
+
+def _others(outcome: Outcome) -> list[Sentence]:
+    rest = [f"{number} {VERDICT_WORDS[name]}" for name, number in outcome.others.items()]
+    return [OTHERS.say(counts=join_words(rest))] if rest else []
+
+
+def _untrusted(verdict: Mapping[str, Any]) -> list[Sentence]:
+    reason = verdict["untrusted"]
+    return [UNTRUSTED.say(reason=clean(reason))] if reason else []

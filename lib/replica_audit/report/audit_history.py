@@ -1,0 +1,95 @@
+"""The history of audits for a terminal: by cluster its audits as they were, changes of verdict, and findings since when."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from replica_audit.auditing.catalogue import SEVERITIES, VERDICTS
+from replica_audit.auditing.history import AuditHistory
+from replica_audit.report.layout import align_columns, clean, drop_columns, paint, render_count, wrap
+
+#: Changes and findings that a terminal shows; --format json has them all.
+CHANGE_LIMIT = 20
+FINDING_LIMIT = 30
+
+Row = Mapping[str, Any]
+
+#: Columns that a narrow screen does without, first one first.
+_GIVE_WAY = ("INFO", "LOW", "NEW", "RESOLVED", "MED", "PART", "HIGH", "CRIT")
+
+
+def render_history(history: AuditHistory, colour: bool = False) -> str:
+    """Cluster after cluster, the worst first: its audits, oldest first, then what changed and was found, worst first.
+
+    No line is longer than the text's width.
+    """
+    clusters: dict[str | None, list[Row]] = {}
+    for audit in history.audits:
+        clusters.setdefault(audit["cluster_id"], []).append(audit)
+    order = sorted(clusters, key=lambda name: (VERDICTS.index(clusters[name][-1]["verdict"]), name is None, name or ""))
+    blocks = []
+    for name in order:
+        changes = [row for row in history.changes if row["cluster_id"] == name]
+        findings = [row for row in history.findings if row["cluster_id"] == name]
+        present = [row for row in findings if row["gone_since"] is None]
+        gone = [row for row in findings if row["gone_since"] is not None]
+        title = "Cluster not known: its snapshots have no cluster id" if name is None else f"Cluster {clean(name)}"
+        lines = [paint(line, "head", colour) for line in wrap(title)]
+        lines += ["", *_audits(clusters[name], colour), *_changes(changes, colour)]
+        lines += _findings("Findings, worst first", present, colour)
+        lines += _findings("Findings that are no longer found, worst first", gone, colour)
+        blocks.append("\n".join(lines))
+    return "\n\n".join(blocks) + "\n"
+
+
+def _audits(audits: Sequence[Row], colour: bool) -> list[str]:
+    rows = [("AUDIT", "FINISHED", "VERDICT", "PART", "CRIT", "HIGH", "MED", "LOW", "INFO", "NEW", "RESOLVED")]
+    for audit in audits:
+        counts = (audit["findings"][severity] for severity in SEVERITIES)
+        numbers = (sum(audit["partitions"].values()), *counts, audit["new"], audit["gone"])
+        rows.append((audit["audit_id"][:8], _time(audit["finished"]), audit["verdict"], *map(str, numbers)))
+    table = drop_columns(rows, _GIVE_WAY)
+    lines = align_columns(table, right=range(table[0].index("VERDICT") + 1, len(table[0])))
+    return [paint(lines[0], "head", colour), *lines[1:]]
+
+
+def _changes(changes: Sequence[Row], colour: bool) -> list[str]:
+    if not changes:
+        return []
+    lines = ["", paint("Verdicts that changed, worst first", "head", colour)]
+    for row in changes[:CHANGE_LIMIT]:
+        steps = [f"{step['verdict']} ({_time(step['finished'])})" for step in row["verdicts"]]
+        shown = steps if len(steps) <= 4 else [steps[0], "...", *steps[-3:]]
+        lines += wrap(f"{clean(row['topic'])}-{row['partition']}  {' -> '.join(shown)}", "", "    ")
+    return lines + _rest(changes, CHANGE_LIMIT)
+
+
+def _findings(title: str, findings: Sequence[Row], colour: bool) -> list[str]:
+    if not findings:
+        return []
+    lines = ["", paint(title, "head", colour)]
+    for row in findings[:FINDING_LIMIT]:
+        place = "" if row["topic"] is None else f" {clean(row['topic'])}-{row['partition']}"
+        broker = "" if row["broker_id"] is None else f" broker {row['broker_id']}"
+        head = f"{row['severity']:<8}  {row['code']}{place}{broker}"
+        told = f"first seen {_time(row['first_seen'])}, audit {row['first_audit_id'][:8]}; in {render_count(row['audits'], 'audit')}"
+        if row["gone_since"] is not None:
+            told += f"; no longer found {_time(row['gone_since'])}"
+        first, *rest = wrap(head, "", "          ")
+        lines += [
+            paint(first, row["severity"], colour),
+            *rest,
+            *wrap(told, "          "),
+            *wrap(row["message"], "          "),
+        ]
+    return lines + _rest(findings, FINDING_LIMIT)
+
+
+def _rest(rows: Sequence[Row], limit: int) -> list[str]:
+    return [f"and {len(rows) - limit} more (--format json has them all)"] if len(rows) > limit else []
+
+
+def _time(text: str | None) -> str:
+    """An ISO 8601 time in UTC to the second."""
+    return "-" if text is None else text[:19].replace("T", " ") + "Z"

@@ -1,0 +1,118 @@
+"""audit.json: every report table as an array, one row a line, then decisions and steps; the same bytes for the same answers.
+
+ASCII only, so that a file name in another encoding than UTF-8 still makes a valid file.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import groupby
+from operator import itemgetter
+from typing import Any
+
+from replica_audit.elect.election_plan import advise
+from replica_audit.elect.plan_model import plan_object
+from replica_audit.results import Results
+from replica_audit.schema import REPORT_TABLES, Column, row_order
+
+SCHEMA_VERSION = 1
+
+_ENCODER = json.JSONEncoder(allow_nan=False)
+
+
+def render_audit_json(results: Results, verdict: Mapping[str, Any] | None = None) -> str:
+    """audit.json of `results`; with `verdict` also the object of verdict.json, under "verdict".
+
+    Raises ValueError for a row that lacks a column, has one that its table does not know, or holds what JSON cannot.
+    """
+    return "".join(render_audit_json_parts(results, verdict))
+
+
+def render_audit_json_parts(results: Results, verdict: Mapping[str, Any] | None = None) -> Iterator[str]:
+    """The same piece by piece, of which none has more than a row."""
+    # What differs from run to run is in verdict.json.
+    audit = {name: value for name, value in results.audit.items() if name != "table_versions"}
+    head = {"audit": _ordered(audit), **({} if verdict is None else {"verdict": verdict})}
+    tables = {table: results.rows(table) for table in REPORT_TABLES}
+    return _render_parts(head, REPORT_TABLES, tables, lambda: _advice(results))
+
+
+def _advice(results: Results) -> Mapping[str, Sequence[Any]]:
+    """Decisions and steps, as plan.json has them."""
+    plan = plan_object(advise(results))
+    return {name: plan[name] for name in ("decisions", "steps")}
+
+
+def render_tables(
+    head: Mapping[str, Any],
+    columns: Mapping[str, tuple[Column, ...]],
+    tables: Mapping[str, Sequence[Mapping[str, Any]]],
+) -> str:
+    """One object with the members of `head` and then the rows of `tables`, as in audit.json.
+
+    Raises ValueError as `render_audit_json` does.
+    """
+    return "".join(_render_parts(head, columns, tables, dict))
+
+
+def _render_parts(
+    head: Mapping[str, Any],
+    columns: Mapping[str, tuple[Column, ...]],
+    tables: Mapping[str, Sequence[Mapping[str, Any]]],
+    lists: Callable[[], Mapping[str, Sequence[Any]]],
+) -> Iterator[str]:
+    """The members of `head`, the tables, and what `lists` gives when these are written, an item a line."""
+    yield f'{{\n"schema_version": {SCHEMA_VERSION}'
+    for name, value in head.items():
+        yield f',\n"{name}": {_render(value, name)}'
+    for table, names in columns.items():
+        yield f',\n"{table}": ['
+        first = True
+        for row in _in_order(table, names, tables[table]):
+            yield "\n" if first else ",\n"
+            yield row
+            first = False
+        yield "]" if first else "\n]"
+    for name, items in lists().items():
+        yield f',\n"{name}": ['
+        yield ",".join(f"\n{_render(item, name)}" for item in items)
+        yield "\n]" if items else "]"
+    yield "\n}\n"
+
+
+def render_object(content: Mapping[str, Any]) -> str:
+    """A single JSON object, indented."""
+    return json.dumps(content, indent=2, allow_nan=False) + "\n"
+
+
+def _ordered(audit: Mapping[str, Any]) -> dict[str, Any]:
+    """The audit with the maps in it by key: the engine gives their entries in any order."""
+
+    def sort(value: Any) -> Any:
+        return {key: sort(value[key]) for key in sorted(value)} if isinstance(value, Mapping) else value
+
+    return {key: sort(value) for key, value in audit.items()}
+
+
+def _in_order(table: str, columns: tuple[Column, ...], rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """The rows as text. Those that the sort keys do not tell apart are in the order of their text, so that every run agrees."""
+    names = [column.name for column in columns]
+    known = set(names)
+    key = row_order(rows)
+    keyed = sorted(((key(row), row) for row in rows), key=itemgetter(0))
+    for _, same in groupby(keyed, key=itemgetter(0)):
+        texts = []
+        for _, row in same:
+            if row.keys() != known:
+                lacking, unknown = sorted(known - set(row)), sorted(set(row) - known)
+                raise ValueError(f"table {table}: row lacks {lacking} and has unknown {unknown}")
+            texts.append(_render({name: row[name] for name in names}, table))
+        yield from sorted(texts)
+
+
+def _render(content: Any, place: str) -> str:
+    try:
+        return _ENCODER.encode(content)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{place}: {error}") from error

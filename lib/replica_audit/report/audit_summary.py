@@ -1,0 +1,165 @@
+"""The terminal's answer for a whole audit: a table of partitions, then the findings, worst first."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from replica_audit.auditing.catalogue import VERDICTS
+from replica_audit.report.answer import build_answer
+from replica_audit.report.coverage_text import HEADS, tell_captures
+from replica_audit.report.fact_lines import render_facts
+from replica_audit.report.facts.by_partition import present, worst_first
+from replica_audit.report.facts.losses import join_ranges
+from replica_audit.report.facts.verdict import build_verdict
+from replica_audit.report.layout import (
+    align_columns,
+    clean,
+    elide,
+    natural_width,
+    paint,
+    render_count,
+    render_interval,
+    render_lost,
+    render_range,
+    text_width,
+    wrap,
+)
+from replica_audit.report.plan_text import wrap_command
+from replica_audit.report.sentences import plain_text
+from replica_audit.results import Results
+
+#: Partitions and findings that a terminal shows; audit.json has them all.
+PARTITION_LIMIT = 40
+FINDING_LIMIT = 20
+
+_HEAD = ("TOPIC", "PART", "VERDICT", "LEADER", "HIGH WATERMARK", "LOST", "DIVERGENT", "WORST FINDING")
+_RIGHT = (1, 3, 4, 5)
+#: Style of each verdict, worst first.
+VERDICT_STYLES: dict[str, str] = dict(
+    zip(VERDICTS, ("critical", "critical", "high", "high", "medium", "medium", "low", "good"), strict=True)
+)
+
+_TONES = {"bad": "critical", "warn": "medium", "unknown": "medium", "good": "good"}
+
+#: Columns that give way when a table is too wide, first one first.
+_GIVE_WAY = (6, 7, 5, 4)
+
+
+def render_summary(results: Results, colour: bool = False) -> str:
+    """Header, answer, partitions (worst verdict first) and findings; no line is longer than `text_width()` on the screen."""
+    audit = results.audit
+    what = f"Audit {audit['audit_id']} of snapshot {audit.get('snapshot_id') or '-'}"
+    if not audit.get("audit_id"):
+        # Not in a warehouse: what it is of has a name only.
+        what = f"Snapshot {audit['inputs']['snapshot']}"
+    lines = wrap(what + (f", cluster {audit['cluster_id']}" if audit.get("cluster_id") else ""))
+    lines += ["", *render_answer(results, colour), "", *_partition_table(results, colour)]
+    findings = present(results.rows("findings"))
+    if findings:
+        lines += ["", paint("Findings, worst first (replica-audit explain CODE says more)", "head", colour)]
+        lines += render_facts(findings, FINDING_LIMIT, colour)
+    resolved = len(results.rows("findings")) - len(findings)
+    if resolved:
+        lines.append(f"{render_count(resolved, 'finding')} of the baseline resolved")
+    if results.rows("quarantine"):
+        pieces = render_count(len(results.rows("quarantine")), "piece")
+        lines += ["", f"{pieces} of input could not be used (quarantine in audit.json)"]
+    return "\n".join(lines) + "\n"
+
+
+def render_answer(results: Results, colour: bool) -> list[str]:
+    """Lines of the page's headline, what is not in the snapshot, and what to do first."""
+    answer = build_answer(results, build_verdict(results, "never"))
+    lines = [paint(line, _TONES[answer.tone], colour) for line in wrap(answer.headline)]
+    lines += _captures(results, colour)
+    if answer.first_steps:
+        lines += ["", paint("Do first", "head", colour)]
+    for number, step in enumerate(answer.first_steps, 1):
+        lines += wrap(plain_text(step.sentence), f"{number}. ", "   ")
+        lines += (line for command in step.commands for line in wrap_command(command, "   "))
+    return lines
+
+
+def _captures(results: Results, colour: bool) -> list[str]:
+    """Which replicas are in the snapshot, where one is missing."""
+    told = tell_captures(results)
+    if told is None:
+        return []
+    heads = [[head.upper() for head in HEADS]] if told.rows else []
+    table = align_columns([*heads, *told.rows], right=range(1, len(HEADS)))
+    lines = ["", paint("Replicas in the snapshot", "head", colour), *table]
+    return lines + [line for sentence in told.lines for line in wrap(plain_text(sentence), "", "    ")]
+
+
+def _partition_table(results: Results, colour: bool) -> list[str]:
+    partitions = sorted(
+        results.rows("partitions"), key=lambda row: (VERDICTS.index(row["verdict"]), row["topic"], row["partition"])
+    )
+    if not partitions:
+        return ["no partitions"]
+    divergent, findings = results.rows_of("divergences"), results.rows_of("findings")
+    rows = []
+    for row in partitions[:PARTITION_LIMIT]:
+        place = (row["topic"], row["partition"])
+        rows.append(_cells(row, divergent.get(place, ()), present(findings.get(place, ()))))
+    lines = _lay_out(rows, colour)
+    if len(partitions) > PARTITION_LIMIT:
+        lines.append(f"and {len(partitions) - PARTITION_LIMIT} more (--format json has all)")
+    return lines
+
+
+def _cells(row: Mapping[str, Any], divergent: Sequence[Mapping], findings: Sequence[Mapping]) -> list[str]:
+    lost = render_lost(row, "lost_records")
+    if row["lost_committed"]:
+        lost += f" ({row['lost_committed']} committed)"
+    by_broker = defaultdict(list)
+    for item in divergent:
+        by_broker[item["broker_id"]].append(item)
+    ranges = []
+    for broker_id in sorted(by_broker):
+        joined = join_ranges(by_broker[broker_id])
+        shown = " ".join(render_range(*each) for each in joined[:3])
+        more = f" and {len(joined) - 3} more" if len(joined) > 3 else ""
+        ranges.append(f"broker {broker_id} {shown}{more}")
+    worst = worst_first(findings)[0] if findings else None
+    return [
+        clean(row["topic"]),
+        str(row["partition"]),
+        row["verdict"],
+        clean(row["leader_id"]),
+        render_interval(row["hw_lower"], row["hw_upper"]),
+        lost,
+        ", ".join(ranges),
+        f"{worst['severity']} {worst['code']}" if worst else "",
+    ]
+
+
+def _lay_out(rows: list[list[str]], colour: bool) -> list[str]:
+    """The table; what does not fit beside the rest goes below its row, and a topic is cut last."""
+    table = [list(_HEAD), *rows]
+    columns = list(range(len(_HEAD)))
+    below: list[int] = []
+    for column in _GIVE_WAY:
+        if natural_width([[row[n] for n in columns] for row in table]) > text_width():
+            columns.remove(column)
+            below.append(column)
+    shown = [[row[n] for n in columns] for row in table]
+    surplus = natural_width(shown) - text_width()
+    if surplus > 0:
+        longest = max(len(row[0]) for row in shown)
+        for row in shown:
+            row[0] = elide(row[0], max(9, longest - surplus))
+    lines = align_columns(shown, right=[columns.index(n) for n in _RIGHT if n in columns])
+    answer = [paint(lines[0], "head", colour)]
+    before = max(len(row[0]) for row in shown)
+    for line, row in zip(lines[1:], rows, strict=True):
+        # Behind the topic, which may be named like a verdict.
+        start = line.index(row[2], before)
+        end = start + len(row[2])
+        answer.append(f"{line[:start]}{paint(line[start:end], VERDICT_STYLES[row[2]], colour)}{line[end:]}")
+        for column in sorted(below):
+            if row[column]:
+                answer += wrap(f"{_HEAD[column].lower()}: {row[column]}", "    ", "      ")
+    return answer

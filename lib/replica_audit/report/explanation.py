@@ -1,0 +1,92 @@
+"""The text of `explain`: a finding code, those of a family or a verdict, all, or one finding of an audit."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from replica_audit.auditing.catalogue import (
+    CATALOGUE,
+    FAMILIES,
+    VERDICT_MEANINGS,
+    VERDICTS,
+    Code,
+    codes_beginning,
+    codes_of_verdict,
+)
+from replica_audit.report.finding_text import render_evidence, render_headline
+from replica_audit.report.layout import paint, wrap
+
+
+def render_explanation(code: Code, colour: bool = False) -> str:
+    """What the code means, how it is proven, what to do, and what it is not to be confused with."""
+    first, *rest = wrap(f"{code.code}  {code.summary}", "", "  ")
+    lines = [first.replace(code.code, paint(code.code, "head", colour), 1), *rest, ""]
+    lines.append("severity  " + ", ".join(paint(severity, severity, colour) for severity in code.severities))
+    lines.append("verdict   " + (", ".join(code.verdicts) if code.verdicts else "does not change it"))
+    sections = (("Meaning", code.meaning), ("Proof", code.proof), ("What to do", code.remedy), ("Not this", code.traps))
+    for title, text in sections:
+        if text:
+            lines += ["", paint(title, "head", colour), *wrap(text, "  ")]
+    return "\n".join(lines) + "\n"
+
+
+def render_catalogue(colour: bool = False) -> str:
+    """Every code with its worst severity and summary, by family, and every verdict."""
+    lines = []
+    for family, about in FAMILIES.items():
+        lines += [paint(f"{family}: {about}", "head", colour), *_codes(codes_beginning(family), colour), ""]
+    lines.append(paint("Verdicts, worst first", "head", colour))
+    longest = max(len(name) for name in VERDICTS)
+    for name in VERDICTS:
+        lines += wrap(f"{name.ljust(longest)}  {VERDICT_MEANINGS[name]}", "  ", " " * (longest + 4))
+    return "\n".join(lines) + "\n"
+
+
+def render_family(prefix: str, colour: bool = False) -> str:
+    """The codes that begin with `prefix`, which some do."""
+    family = prefix.partition("-")[0]
+    title = f"{prefix}: {FAMILIES[family]}"
+    return "\n".join([paint(title, "head", colour), *_codes(codes_beginning(prefix), colour)]) + "\n"
+
+
+def render_verdict(verdict: str, colour: bool = False) -> str:
+    """What a verdict means, and which findings bring it."""
+    lines = [paint(verdict, "head", colour), *wrap(VERDICT_MEANINGS[verdict], "  ")]
+    if codes := codes_of_verdict(verdict):
+        lines += ["", paint("Brought by", "head", colour), *_codes(codes, colour)]
+    return "\n".join(lines) + "\n"
+
+
+def _codes(codes: Sequence[Code], colour: bool) -> list[str]:
+    """A line or more for each: code, worst severity, summary."""
+    longest = max(len(name) for name in CATALOGUE)
+    lines = []
+    for code in codes:
+        severity = code.severities[0]
+        head = f"  {code.code.ljust(longest)}  {severity.ljust(8)}  "
+        first, *rest = wrap(code.summary, " " * len(head))
+        lines += [f"  {code.code.ljust(longest)}  {paint(severity.ljust(8), severity, colour)}  {first.strip()}", *rest]
+    return lines
+
+
+def render_finding(
+    row: Mapping[str, Any],
+    audit: Mapping[str, Any],
+    source: str,
+    steps: Sequence[Mapping[str, Any]] = (),
+    colour: bool = False,
+) -> str:
+    """A row of `findings` of the audit that `source` has; `steps` of its plan are about the finding's partition."""
+    name = f"audit {audit['audit_id']}" if audit.get("audit_id") else "the audit"
+    lines = [*wrap(f"finding {row['finding_id']} of {name}, finished {audit.get('finished')}, in {source}"), ""]
+    head = render_headline(row)
+    lines += [paint(head, row["severity"], colour), *wrap(row["message"], "  "), "", paint("Evidence", "head", colour)]
+    lines += render_evidence(row, "  ") or ["  none"]
+    if steps:
+        lines += ["", paint("In the plan of this audit", "head", colour)]
+        for step in steps:
+            lines += wrap(f"{step['number']}. {step['text']}.", "  ", "     ")
+    code = CATALOGUE.get(row["code"])
+    text = "\n".join(lines) + "\n"
+    return text if code is None else f"{text}\n{render_explanation(code, colour)}"

@@ -1,0 +1,51 @@
+"""What changed since an earlier audit: findings that are new, known or resolved, and verdicts that moved."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from replica_audit.auditing.catalogue import VERDICTS
+from replica_audit.auditing.earlier_audit import Earlier
+from replica_audit.report.facts.by_partition import Row, present
+from replica_audit.results import Results
+
+
+class ChangeSince(NamedTuple):
+    """One partition against the earlier audit; `before` is its verdict then, None when it was not audited."""
+
+    new: int
+    known: int
+    resolved: int
+    before: str | None
+
+
+def compare_partition(partition: Row, findings: Sequence[Row], earlier: Earlier | None) -> ChangeSince:
+    """The change of one partition with its `findings`; without `earlier` by what a baseline has marked them."""
+    found = present(findings)
+    place = (partition["topic"], partition["partition"])
+    if earlier is None:
+        new = sum(row["status"] == "new" for row in found)
+        return ChangeSince(new, len(found) - new, len(findings) - len(found), None)
+    ids, before = {row["finding_id"] for row in found}, earlier.finding_ids.get(place, frozenset())
+    return ChangeSince(len(ids - before), len(ids & before), len(before - ids), earlier.verdicts.get(place))
+
+
+def is_compared(results: Results, earlier: Earlier | None) -> bool:
+    """Whether there is anything to compare with: an earlier audit, or marks of a baseline."""
+    return earlier is not None or has_baseline(results)
+
+
+def has_baseline(results: Results) -> bool:
+    """Whether findings are marked against a baseline."""
+    return any(row["status"] != "new" for row in results.rows("findings"))
+
+
+def count_moves(changes: Sequence[tuple[Row, ChangeSince]]) -> tuple[int, int]:
+    """Partitions whose verdict is worse, and better, than before."""
+    steps = [
+        VERDICTS.index(partition["verdict"]) - VERDICTS.index(change.before)
+        for partition, change in changes
+        if change.before is not None
+    ]
+    return sum(step < 0 for step in steps), sum(step > 0 for step in steps)

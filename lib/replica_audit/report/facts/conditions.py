@@ -1,0 +1,141 @@
+"""Conditions outside the verdict that the headline must mention: nobody leads, a transaction hangs, records may be lost."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from replica_audit.auditing.catalogue import at_or_above, codes_with
+from replica_audit.model import Place
+from replica_audit.report.facts.by_partition import Row, present, told_protocol
+from replica_audit.report.facts.coverage import Compared, NeededBrokers, find_compared, find_needed, is_incomplete
+from replica_audit.report.facts.losses import AboutToGo, find_about_to_go
+from replica_audit.results import Results
+
+
+@dataclass(frozen=True, slots=True)
+class Conditions:
+    """Findings behind each condition; all empty, and nothing of medium or more: peace."""
+
+    leaderless: tuple[Row, ...]
+    hanging: tuple[Row, ...]
+    past: tuple[Row, ...]
+    gone: tuple[Row, ...]
+    no_files: tuple[Row, ...]
+    loud: bool
+    """Whether any finding is of medium severity or more."""
+    needed: tuple[NeededBrokers, ...] = ()
+    """Brokers whose replicas were not captured and may hold committed records."""
+    cuts: tuple[Row, ...] = ()
+    """Cuts below a high watermark that brokers' logs tell of, and of which no file shows what they lost."""
+    compared: Compared = Compared((), (), (), ())
+    restart_cuts: tuple[Row, ...] = ()
+    """Rows of `truncations`: committed records that a replica cuts when it starts, by the protocol of the audit."""
+    incomplete: bool = False
+    """Whether a replica is not in the snapshot, or not whole."""
+    quorum: tuple[Row, ...] = ()
+    """Findings of metadata logs that are stale or contradict each other."""
+    about_to_go: tuple[AboutToGo, ...] = ()
+    """Lost records that only `.deleted` segments have."""
+    past_the_end: bool = False
+    """Whether a replica's own high watermark lies past the end of the log that it is compared with: however that came,
+    the reference lacked something that was committed once."""
+
+    @property
+    def is_peace(self) -> bool:
+        """Whether all is well as far as it can be known: every assigned replica is here, whole, and was compared."""
+        unclear = self.compared.alone or self.compared.unassigned or self.compared.second_copies
+        in_doubt = self.past or self.gone or self.no_files or self.needed or self.cuts or unclear or self.about_to_go
+        at_risk = self.leaderless or self.hanging or self.loud or self.past_the_end or self.restart_cuts
+        return not (in_doubt or at_risk or self.incomplete)
+
+
+def find_conditions(results: Results) -> Conditions:
+    """The conditions of all partitions; what a baseline resolved is over, what it knows is not."""
+    found = present(results.rows("findings"))
+    gone = {place_of(row) for row in found if row["code"] == "HWM-GONE"}
+    captures = results.rows("captures")
+    needed = {(*place_of(row), row["broker_id"]) for row in captures if row["needed"] is not None}
+    return Conditions(
+        # Severity info: nobody leads because all brokers were stopped in order.
+        leaderless=tuple(row for row in found if row["code"] == "META-NO-LEADER" and row["severity"] != "info"),
+        hanging=tuple(row for row in found if row["code"] == "TXN-HANGING"),
+        # Severity info: no replica holds any more what it left behind; what is certainly gone has a sentence of its
+        # own.
+        past=tuple(row for row in found if may_have_lost(row) and place_of(row) not in gone),
+        gone=tuple(row for row in found if row["code"] == "HWM-GONE"),
+        # Of a needed replica another sentence says more, and of one that no broker is named of.
+        no_files=tuple(
+            row
+            for row in found
+            if row["code"] in codes_with("no_files")
+            and None not in (row["topic"], row["broker_id"])
+            and (*place_of(row), row["broker_id"]) not in needed
+        ),
+        loud=any(at_or_above(row["severity"], "medium") for row in found),
+        needed=find_needed(results),
+        cuts=tuple(row for row in found if row["code"] == "TRN-LOGGED" and at_or_above(row["severity"], "medium")),
+        compared=find_compared(results),
+        restart_cuts=tuple(_restart_cuts(results)),
+        incomplete=is_incomplete(captures),
+        quorum=tuple(row for row in found if row["topic"] is None and row["code"] in codes_with("quorum")),
+        about_to_go=tuple(find_about_to_go(results)),
+        past_the_end=_is_past_the_end(results),
+    )
+
+
+def _restart_cuts(results: Results) -> Iterator[Row]:
+    """Truncations of the protocol in force that take committed records off a replica, though the leader has the same."""
+    protocol = told_protocol(results)
+    marks = {place_of(row): row["proven_lower"] for row in results.rows("high_watermarks")}
+    for row in results.rows("truncations"):
+        alike, mark = row["common_prefix_end"], marks.get(place_of(row))
+        if row["protocol"] == protocol and None not in (alike, mark) and row["truncate_to"] < min(alike, mark):
+            yield row
+
+
+def _is_past_the_end(results: Results) -> bool:
+    ends = {
+        place_of(row): row["log_end_offset"]
+        for row in results.rows("replicas")
+        if row["role"] in ("leader", "reference")
+    }
+    return any(
+        row["role"] == "compared"
+        and row["high_watermark_checkpoint"] is not None
+        and (end := ends.get(place_of(row))) is not None
+        and row["high_watermark_checkpoint"] > end
+        for row in results.rows("replicas")
+    )
+
+
+def may_have_lost(row: Row) -> bool:
+    """Whether a finding is an unclean election of which the files cannot tell any more what it lost."""
+    known = any(item["kind"] == "loss" for item in row["evidence"] or ())
+    return row["code"] == "META-UNCLEAN-ELECTION" and row["severity"] == "info" and not known
+
+
+def places_of(findings: Sequence[Row]) -> list[Place]:
+    """The partitions of findings, each once, in order."""
+    return list(dict.fromkeys(place_of(row) for row in findings))
+
+
+def election_times(findings: Sequence[Row], results: Results) -> list[int]:
+    """When the elections of META-UNCLEAN-ELECTION findings took place (ms), as far as the history tells."""
+    epochs = {
+        (*place_of(row), int(item["value"]))
+        for row in findings
+        for item in row["evidence"] or ()
+        if item["kind"] == "leadership"
+    }
+    times: dict[tuple, int] = {}
+    for row in results.rows("partition_states"):
+        key = (*place_of(row), row["leader_epoch"])
+        if key in epochs and row["time_ms"] is not None:
+            times[key] = min(row["time_ms"], times.get(key, row["time_ms"]))
+    return list(times.values())
+
+
+def place_of(row: Row) -> Place:
+    """The partition that a row is of."""
+    return row["topic"], row["partition"]

@@ -1,0 +1,102 @@
+"""Findings of one partition grouped by fact: each fact is stated once, with its brokers."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from replica_audit.auditing.catalogue import codes_with
+from replica_audit.report.facts.by_partition import worst_first
+from replica_audit.report.facts.losses import join_ranges
+
+Row = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """What one or more findings tell.
+
+    `head` is the worst of them; `same` are the findings with the code of `head`, `other` those with other codes, both
+    worst first; `brokers` of `same` are ids in ascending order; `ranges` of `same` are joined where they touch,
+    [(start, end)…].
+    """
+
+    head: Row
+    same: tuple[Row, ...]
+    other: tuple[Row, ...]
+    brokers: tuple[int, ...]
+    ranges: tuple[tuple[int, int], ...]
+
+
+def group_facts(findings: Sequence[Row]) -> list[Fact]:
+    """The facts that `findings` tell, worst first, those of findings that are resolved last.
+
+    Findings tell one fact when they are of one partition and status and
+    - have the same code, severity and confidence, on whichever brokers and ranges, or
+    - are of divergence, truncation or loss and are about the same records of one broker.
+    """
+    rows = sorted(worst_first(findings), key=lambda row: row["status"] == "resolved")
+    parents = list(range(len(rows)))
+
+    def root(number: int) -> int:
+        while parents[number] != number:
+            parents[number] = parents[parents[number]]
+            number = parents[number]
+        return number
+
+    for pair in (*_alike(rows), *_about_the_same_records(rows)):
+        one, other = sorted(map(root, pair))
+        parents[other] = one
+    groups: dict[int, list[Row]] = defaultdict(list)
+    for number, row in enumerate(rows):
+        groups[root(number)].append(row)
+    return [_fact(groups[number]) for number in sorted(groups)]
+
+
+def _alike(rows: Sequence[Row]) -> Iterator[tuple[int, int]]:
+    """Numbers of rows, each with the first that has the same code, severity and confidence."""
+    first: dict[tuple, int] = {}
+    for number, row in enumerate(rows):
+        key = (*_place(row), row["code"], row["severity"], row["confidence"])
+        yield first.setdefault(key, number), number
+
+
+def _about_the_same_records(rows: Sequence[Row]) -> Iterator[tuple[int, int]]:
+    """Numbers of rows of one broker whose ranges overlap or touch; one without an end overlaps everything after it."""
+    by_broker: dict[tuple, list[tuple[float, float, int]]] = defaultdict(list)
+    for number, row in enumerate(rows):
+        if row["broker_id"] is not None and row["start_offset"] is not None and row["code"] in codes_with("records"):
+            end = float("inf") if row["end_offset"] is None else row["end_offset"]
+            by_broker[(*_place(row), row["broker_id"])].append((row["start_offset"], end, number))
+    for spans in by_broker.values():
+        spans.sort()
+        reach, furthest = spans[0][1], spans[0][2]
+        for start, end, number in spans[1:]:
+            if start <= reach:
+                yield furthest, number
+            if end > reach:
+                reach, furthest = end, number
+
+
+def _place(row: Row) -> tuple:
+    return row["topic"], row["partition"], row["status"]
+
+
+def brokers_of(rows: Iterable[Row]) -> tuple[int, ...]:
+    """The brokers of findings, in ascending order."""
+    return tuple(sorted({row["broker_id"] for row in rows if row["broker_id"] is not None}))
+
+
+def ranges_of(rows: Iterable[Row]) -> tuple[tuple[int, int], ...]:
+    """The ranges of findings, joined where they touch, on whichever brokers; those without an end are left out."""
+    return tuple(join_ranges(row for row in rows if None not in (row["start_offset"], row["end_offset"])))
+
+
+def _fact(rows: Sequence[Row]) -> Fact:
+    head = rows[0]
+    same = tuple(row for row in rows if row["code"] == head["code"])
+    return Fact(
+        head, same, tuple(row for row in rows if row["code"] != head["code"]), brokers_of(same), ranges_of(same)
+    )

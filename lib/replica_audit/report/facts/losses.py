@@ -1,0 +1,167 @@
+"""What is lost and who still has it, summed over partitions, by the numbers of the tables (docs/semantics.md F.0)."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from replica_audit.model import Place
+from replica_audit.report.facts.by_partition import Row
+from replica_audit.results import Results
+
+
+def join_ranges(rows: Iterable[Mapping[str, Any]]) -> list[tuple[int, int]]:
+    """Ranges of divergence rows of one replica, those that touch joined."""
+    joined: list[tuple[int, int]] = []
+    for start, end in sorted((row["start_offset"], row["end_offset"]) for row in rows):
+        if joined and start <= joined[-1][1]:
+            joined[-1] = (joined[-1][0], max(end, joined[-1][1]))
+        else:
+            joined.append((start, end))
+    return joined
+
+
+@dataclass(frozen=True, slots=True)
+class Total:
+    """Lost records of several partitions, each counted once."""
+
+    records: int
+    committed: int
+    at_most: bool
+    """Upper bounds: of some input only offsets tell how many records there are."""
+    at_least: bool
+    """Lower bounds: a replica that may hold more was not captured."""
+    places: tuple[Place, ...]
+    """Partitions that lost records."""
+    committed_places: tuple[Place, ...]
+    """Those of them that lost committed ones."""
+    unknown: int
+    """Partitions of which it is not known whether they lost any."""
+
+
+class Holder(NamedTuple):
+    """Lost records that one broker holds, in whichever of its copies; several brokers may hold the same."""
+
+    broker_id: int
+    partitions: int
+    records: int
+    committed: int
+    only_here: int
+    """Of the records those that no other broker holds."""
+    committed_only_here: int
+
+
+def total_loss(partitions: Sequence[Row]) -> Total:
+    """The sums over rows of `partitions`."""
+    lost = [row for row in partitions if row["lost_records"]]
+    committed = [row for row in lost if row["lost_committed"]]
+    return Total(
+        records=sum(row["lost_records"] for row in lost),
+        committed=sum(row["lost_committed"] for row in committed),
+        at_most=any(row["lost_at_most"] for row in lost),
+        at_least=any(row["lost_at_least"] for row in lost),
+        places=tuple((row["topic"], row["partition"]) for row in lost),
+        committed_places=tuple((row["topic"], row["partition"]) for row in committed),
+        unknown=sum(row["lost_records"] is None for row in partitions),
+    )
+
+
+def find_holders(results: Results) -> dict[int, Holder]:
+    """By broker id, most committed records first, what it holds of the lost records of all partitions."""
+    replicas, found = results.rows_of("replicas"), defaultdict(list)
+    for row in results.rows("partitions"):
+        for one in holders_at(row, replicas.get((row["topic"], row["partition"]), ())):
+            found[one["broker_id"]].append(one)
+    names = ("records", "committed", "only_here", "committed_only_here")
+    holders = [
+        Holder(broker_id, len(held), *(sum(one[name] for one in held) for name in names))
+        for broker_id, held in found.items()
+    ]
+    holders.sort(key=lambda one: (-one.committed, -one.records, one.broker_id))
+    return {one.broker_id: one for one in holders}
+
+
+def holders_at(row: Row, replicas: Sequence[Row]) -> Sequence[Row]:
+    """Who holds lost records of a row of `partitions`. Audits before there was a column of them have one copy a broker."""
+    if row["holders"] is not None:
+        return row["holders"]
+    return [
+        {
+            "broker_id": one["broker_id"],
+            "records": one["lost_held"],
+            "committed": one["lost_committed_held"] or 0,
+            "only_here": one["lost_only_here"] or 0,
+            "committed_only_here": one["lost_committed_only_here"] or 0,
+        }
+        for one in replicas
+        if one["lost_held"]
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class AboutToGo:
+    """Lost records of one partition that only `.deleted` segments have."""
+
+    place: Place
+    records: int
+    is_proven: bool
+    """Some of what the partition lost is proven committed."""
+    directories: tuple[str, ...]
+    """Of the snapshot, that the segments lie in."""
+
+
+def find_about_to_go(results: Results) -> Iterator[AboutToGo]:
+    """Partitions with such records, those of which no file that stays has any, or one `.deleted` copy has more."""
+    replicas = results.rows_of("replicas")
+    for row in results.rows("partitions"):
+        place = (row["topic"], row["partition"])
+        holding = [one for one in replicas.get(place, ()) if one["lost_held"]]
+        deleted = [one for one in holding if one["role"] == "deleted_segments"]
+        # Several of these may have the same records, which then are in none of them only.
+        nowhere_else = len(deleted) == len(holding) > 1
+        records = row["lost_records"] if nowhere_else else sum(one["lost_only_here"] for one in deleted)
+        if records:
+            directories = sorted(one["log_dir"].rpartition("/")[0] for one in deleted)
+            yield AboutToGo(place, records, bool(row["lost_committed"]), tuple(directories))
+
+
+@dataclass(frozen=True, slots=True)
+class PlaceLoss:
+    """What one partition's reference does not have, in the words of its runs."""
+
+    records: int
+    committed: bool
+    """The records are those proven committed; else nothing proves it of any."""
+    ranges: tuple[tuple[int, int], ...]
+    """Where they are: [start, end)…, joined where they touch."""
+    brokers: tuple[int, ...]
+    """Who holds them: every one whole, or, `in_parts`, each a part."""
+    in_parts: bool
+    promised: int | None
+    """So many at most acks=all promised to producers; None where nobody knows."""
+
+
+def loss_at(row: Row, runs: Sequence[Row], replicas: Sequence[Row]) -> PlaceLoss | None:
+    """The loss of a row of `partitions`, with its rows of divergences and replicas that count as lost.
+
+    None where only a tail past the leader's end tells of it.
+    """
+    committed = bool(row["lost_committed"])
+    column, name = ("lost_committed", "committed") if committed else ("lost_records", "records")
+    runs = [run for run in runs if run[column]]
+    if not runs:
+        return None
+    count = row[column]
+    held = {one["broker_id"]: one[name] for one in holders_at(row, replicas)}
+    whole = sorted(broker for broker, number in held.items() if number == count)
+    promised = [run["promised_records"] for run in runs]
+    return PlaceLoss(
+        records=count,
+        committed=committed,
+        ranges=tuple(join_ranges(runs)),
+        brokers=tuple(whole or sorted(broker for broker, number in held.items() if number)),
+        in_parts=not whole,
+        promised=None if None in promised else min(count, sum(promised)),
+    )

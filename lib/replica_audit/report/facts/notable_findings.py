@@ -1,0 +1,37 @@
+"""Which findings a reader has to see, of all that there are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from replica_audit.auditing.catalogue import at_or_above, codes_with
+from replica_audit.report.facts.by_partition import Row, present, worst_first
+
+
+def not_retold(findings: Sequence[Row]) -> list[Row]:
+    """Findings of one partition that its story does not say otherwise, worst first: what is of medium severity or more,
+    and files that are missing."""
+    return [
+        row
+        for row in worst_first(present(findings))
+        if row["code"] not in codes_with("retold")
+        and (at_or_above(row["severity"], "medium") or row["code"] in codes_with("no_files"))
+    ]
+
+
+def new_findings(findings: Iterable[Row]) -> list[Row]:
+    """Findings that no baseline knows and that say more than a fact, worst first."""
+    return [row for row in worst_first(findings) if row["status"] == "new" and row["severity"] != "info"]
+
+
+def is_failing(row: Row, fail_on: str) -> bool:
+    """Whether a row of findings or quality is new and at or above `fail_on`: it then raises the exit status to 1."""
+    return row["status"] == "new" and at_or_above(row["severity"], fail_on)
+
+
+def worst_of_each(findings: Iterable[Row]) -> Mapping[tuple[str, int], Row]:
+    """The worst finding that is there, by partition."""
+    worst: dict[tuple[str, int], Row] = {}
+    for row in worst_first(present(findings)):
+        worst.setdefault((row["topic"], row["partition"]), row)
+    return worst

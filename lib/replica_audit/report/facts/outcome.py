@@ -1,0 +1,268 @@
+"""What an audit comes to: its worst verdict, what is lost, and which partitions show it best."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from replica_audit.auditing.catalogue import CATALOGUE, VERDICTS, at_or_above, codes_with
+from replica_audit.literals import Verdict
+from replica_audit.model import Place
+from replica_audit.report.facts.by_partition import Row, present, worst_first, worst_partitions
+from replica_audit.report.facts.conditions import Conditions, find_conditions, place_of
+from replica_audit.report.facts.coverage import Compared
+from replica_audit.report.facts.losses import Holder, PlaceLoss, Total, find_holders, loss_at, total_loss
+from replica_audit.results import Results
+
+#: Verdicts that say of themselves that nothing is lost.
+CALM = ("LAGGING", "CONSISTENT")
+
+#: Kinds of an outcome in which committed records are lost for certain.
+_LOSSES = ("lost", "lost_leaderless", "lost_uncounted", "lost_markers", "gone_since", "gone_for_good")
+
+_TONES = dict(zip(VERDICTS, ("bad", "bad", "bad", "bad", "unknown", "warn", "warn", "good"), strict=True))
+
+#: Verdicts of which it is said how many records are lost, wherever a number is known.
+_WITH_NUMBERS = ("COMMITTED_LOSS", "WILL_LOSE_ON_TRUNCATION", "UNCOMMITTED_DIVERGENCE")
+
+
+@dataclass(frozen=True, slots=True)
+class WorstCase:
+    """A partition that shows what is wrong: by what it lost, else by a finding, else by its verdict alone."""
+
+    partition: Row
+    loss: PlaceLoss | None
+    finding: Row | None
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What an audit comes to; `findings` are those that are there, by place, worst first."""
+
+    worst: str
+    """The worst verdict of a partition."""
+    kind: str
+    """What the audit comes to in one word, of `headline_kind`."""
+    affected: int
+    """Partitions that `kind` speaks of."""
+    partitions: tuple[Row, ...]
+    """All of them, worst first."""
+    total: Total
+    holders: Mapping[int, Holder]
+    conditions: Conditions
+    findings: Mapping[tuple, Sequence[Row]]
+    tone: str
+    """bad, warn, unknown or good."""
+    cases: tuple[WorstCase, ...]
+    unplaced: tuple[Row, ...]
+    """Findings of high severity or more that belong to no partition."""
+    adds_up: bool
+    """The sum over all partitions says more than the headline."""
+    gone: tuple[Place, ...]
+    """Partitions whose committed records are on no replica here, beside those of which the headline counts them."""
+    damaged: tuple[int, ...]
+    """Brokers whose files are why partitions are LATENT_CORRUPTION; () where that is of no broker alone."""
+    whole: int | None
+    """The broker with which the others are compared in all of these partitions, and none of whose files are why."""
+    uncounted: int
+    """Partitions of the worst verdict of which nobody knows how many records are lost."""
+    others: Mapping[str, int]
+    """Partitions of each other verdict that occurs, worst first."""
+
+    @property
+    def is_loss(self) -> bool:
+        """Committed records are lost for certain."""
+        return self.kind in _LOSSES
+
+    @property
+    def is_calm(self) -> bool:
+        """The worst verdict says itself that nothing is lost."""
+        return self.worst in CALM
+
+
+def find_outcome(results: Results, untrusted: str | None, verdict: Verdict) -> Outcome | None:
+    """What `results` come to; None without any partition.
+
+    `untrusted` is what the audit could not say, `verdict` that of the whole audit, both of verdict.json.
+    """
+    partitions = worst_partitions(results)
+    if not partitions:
+        return None
+    worst = partitions[0]["verdict"]
+    findings: dict[tuple, list[Row]] = defaultdict(list)
+    for row in worst_first(present(results.rows("findings"))):
+        findings[place_of(row)].append(row)
+    total, conditions = total_loss(partitions), find_conditions(results)
+    codes = {place: frozenset(row["code"] for row in rows) for place, rows in findings.items()}
+    runs = [row for row in results.rows("divergences") if row["code"] == "DIV-EPOCH"]
+    untimed = {place_of(row) for row in runs if row["first_timestamp_ms"] is None}
+    uncompared, is_peace = conditions.compared, conditions.is_peace and not untrusted
+    kind, affected = headline_kind(worst, partitions, codes, total, is_peace, uncompared, untimed)
+    counts = Counter(row["verdict"] for row in partitions)
+    damaged = list(_damaged(partitions, findings))
+    references = {row["reference_id"] for row, _ in damaged}
+    without_sum = worst in ("WILL_LOSE_ON_TRUNCATION", "UNCOMMITTED_DIVERGENCE") and not total.committed
+    countable = worst in ("COMMITTED_LOSS", "COMMITTED_DIVERGENCE", "WILL_LOSE_ON_TRUNCATION")
+    return Outcome(
+        worst=worst,
+        kind=kind,
+        affected=affected,
+        partitions=tuple(partitions),
+        total=total,
+        holders=find_holders(results),
+        conditions=conditions,
+        findings=findings,
+        tone=_tone(worst, conditions, untrusted, verdict),
+        cases=tuple(_cases(partitions, worst, findings, results)),
+        unplaced=tuple(row for row in findings.get((None, None), ()) if at_or_above(row["severity"], "high")),
+        adds_up=bool(total.records)
+        and not without_sum
+        and (total.records != total.committed or worst != "COMMITTED_LOSS"),
+        gone=tuple(_gone(partitions, codes)) if total.committed else (),
+        damaged=_all_known([broker for _, broker in damaged]),
+        whole=references.pop() if len(references) == 1 and not references & {one for _, one in damaged} else None,
+        uncounted=sum(row["lost_records"] is None and row["verdict"] == worst for row in partitions)
+        if countable
+        else 0,
+        others={name: counts[name] for name in VERDICTS if counts[name] and name != worst},
+    )
+
+
+def _all_known(brokers: Sequence[int | None]) -> tuple[int, ...]:
+    known = {broker for broker in brokers if broker is not None}
+    return tuple(sorted(known)) if None not in brokers else ()
+
+
+def _damaged(partitions: Sequence[Row], findings: Mapping[tuple, Sequence[Row]]) -> Iterator[tuple[Row, int | None]]:
+    """Partitions that are LATENT_CORRUPTION, each with every broker of a finding that makes it so."""
+    for row in partitions:
+        for found in findings.get(place_of(row), ()) if row["verdict"] == "LATENT_CORRUPTION" else ():
+            known = CATALOGUE.get(found["code"])
+            if known is not None and "LATENT_CORRUPTION" in known.verdicts and at_or_above(found["severity"], "medium"):
+                yield row, found["broker_id"]
+
+
+def _gone(partitions: Sequence[Row], codes: Mapping[Place, frozenset[str]]) -> Iterator[Place]:
+    """Partitions that lost committed records of which no replica has any."""
+    for row in partitions:
+        place = place_of(row)
+        lost = row["verdict"] == "COMMITTED_LOSS" and not row["lost_committed"]
+        if lost and codes_with("gone").intersection(codes.get(place, ())):
+            yield place
+
+
+def headline_kind(
+    worst: str,
+    partitions: Sequence[Row],
+    codes: Mapping[Place, frozenset[str]],
+    total: Total,
+    is_peace: bool,
+    compared: Compared,
+    untimed: Collection[Place] = (),
+) -> tuple[str, int]:
+    """What the audit comes to, and of how many partitions that is said; `codes` are those of each partition's findings.
+
+    - `lost`, `lost_leaderless` (no leader to miss them): committed records, counted
+    - `gone_since` an earlier audit, `gone_for_good`: on no replica here; `lost_markers`: no sound record; `lost_uncounted`
+    - `perhaps`: records that nothing proves committed, counted
+    - `differ`, `damaged`, `isr_short`, `will_lose`, `undecided`, `left_behind` by a clean election, `unproven`,
+      `none_lacked`: the leader has every record that producers sent; `equal_content`: in `untimed` partitions that rests on
+      records without times, which equal ones of another producer may have
+    - `behind`, `behind_only`, `agree`, `peace`: nothing is lost; the first and the last where all is known
+    - `alone`, `single`: one copy is here and was compared with nothing; `single`: the partitions have one replica
+    """
+    affected = [row for row in partitions if row["verdict"] == worst]
+    if worst in _WITH_NUMBERS and (counted := _counted(worst, affected, partitions, codes, total)):
+        return counted
+    if worst == "UNCOMMITTED_DIVERGENCE":
+        is_known = all(row["lost_records"] is not None for row in affected)
+        is_left = all("DIV-EPOCH" not in codes.get(place_of(row), ()) for row in affected)
+        is_timed = all(place_of(row) not in untimed for row in affected)
+        kept = "none_lacked" if is_timed else "equal_content"
+        kind = "unproven" if not is_known else "left_behind" if is_left else kept
+    elif worst == "WILL_LOSE_ON_TRUNCATION":
+        only_short = all("REP-ISR-SHORT" in codes.get(place_of(row), ()) for row in affected)
+        kind = "isr_short" if only_short else "will_lose"
+    elif (worst in CALM or worst == "INCONCLUSIVE") and compared.uncompared.issuperset(map(place_of, affected)):
+        kind = "single" if set(map(place_of, affected)) <= set(compared.single) else "alone"
+    else:
+        if worst in CALM:
+            affected = [row for row in affected if place_of(row) not in compared.uncompared]
+        kind = {
+            "COMMITTED_DIVERGENCE": "differ",
+            "LATENT_CORRUPTION": "damaged",
+            "INCONCLUSIVE": "undecided",
+            "LAGGING": "behind" if is_peace else "behind_only",
+            "CONSISTENT": "peace" if is_peace else "agree",
+        }[worst]
+    return kind, len(affected)
+
+
+def _counted(
+    worst: str,
+    affected: Sequence[Row],
+    partitions: Sequence[Row],
+    codes: Mapping[Place, frozenset[str]],
+    total: Total,
+) -> tuple[str, int] | None:
+    if total.committed:
+        rows = {place_of(row): row for row in partitions}
+        led = all(rows[place]["leader_id"] == rows[place]["reference_id"] for place in total.committed_places)
+        return "lost" if led else "lost_leaderless", len(total.committed_places)
+    if worst == "COMMITTED_LOSS":
+        of_affected = [codes.get(place_of(row), frozenset()) for row in affected]
+        if all("HWM-GONE" in one for one in of_affected):
+            return "gone_since", len(affected)
+        if all("HWM-CP-ABOVE-LEO" in one for one in of_affected):
+            return "gone_for_good", len(affected)
+        if not total.records:
+            only_markers = all(row["lost_records"] == 0 for row in affected)
+            held = all(map(codes_with("held").intersection, of_affected))
+            return "lost_markers" if only_markers and held else "lost_uncounted", len(affected)
+    return ("perhaps", len(total.places)) if total.records else None
+
+
+def _tone(worst: Verdict, conditions: Conditions, untrusted: str | None, verdict: Verdict) -> str:
+    """Green is for peace only; input that belongs to no partition may make the audit worse than each of them."""
+    tone = _TONES[min(verdict, worst, key=VERDICTS.index)]
+    if tone != "good":
+        return tone
+    return "unknown" if untrusted else "good" if conditions.is_peace else "warn"
+
+
+def _cases(
+    partitions: Sequence[Row], worst: str, findings: Mapping[tuple, Sequence[Row]], results: Results
+) -> Iterator[WorstCase]:
+    lost, replicas = defaultdict(list), results.rows_of("replicas")
+    for row in results.rows("divergences"):
+        if row["lost_records"]:
+            lost[place_of(row)].append(row)
+    affected = [row for row in partitions if row["verdict"] == worst]
+    if worst in CALM:
+        # What is still worth a sentence, wherever it is.
+        ranked = {place_of(row): index for index, row in enumerate(worst_first(_worth(findings)))}
+        affected = sorted(
+            (row for row in partitions if place_of(row) in ranked or (worst == "LAGGING" and row["verdict"] == worst)),
+            key=lambda row: ranked.get(place_of(row), len(ranked)),
+        )
+    for row in affected:
+        place = place_of(row)
+        loss = loss_at(row, lost[place], replicas.get(place, ())) if row["lost_records"] else None
+        yield WorstCase(row, loss, None if loss else _telling(row, findings.get(place, ())))
+
+
+def _worth(findings: Mapping[tuple, Sequence[Row]]) -> list[Row]:
+    """The worst finding of each partition, where it is of medium severity or more."""
+    placed = [rows[0] for (topic, _), rows in findings.items() if topic is not None]
+    return [row for row in placed if at_or_above(row["severity"], "medium")]
+
+
+def _telling(row: Row, ranked: Sequence[Row]) -> Row | None:
+    """Of equally bad findings the one that moved the verdict; in a calm partition the worst."""
+    judged, telling = row["verdict"], []
+    if judged != "CONSISTENT":
+        telling = [one for one in ranked if judged in getattr(CATALOGUE.get(one["code"]), "verdicts", ())]
+    if judged == "LAGGING" and ranked and ranked[0]["severity"] in ("high", "medium"):
+        telling = []
+    return next(iter(telling or ranked), None)

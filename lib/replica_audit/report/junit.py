@@ -1,0 +1,120 @@
+"""junit.xml: a test case for each partition, a suite for each topic, so that a CI system shows what failed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+from xml.etree import ElementTree
+
+from replica_audit.report.facts.by_partition import Row, present, worst_first
+from replica_audit.report.facts.notable_findings import is_failing
+from replica_audit.report.facts.verdict import is_undecided
+from replica_audit.report.finding_text import render_headline
+from replica_audit.report.layout import clean, render_lost
+from replica_audit.results import Results
+
+#: Findings of one partition that a case tells; audit.json has them all.
+FINDING_LIMIT = 50
+
+
+def render_junit(results: Results, verdict: Mapping[str, Any]) -> str:
+    """junit.xml: new findings at or above `--fail-on` fail their partition, an INCONCLUSIVE one is an error.
+
+    Other findings are the case's output. Findings that belong to no partition are cases of the suite
+    "snapshot", quality expectations those of the suite "quality".
+    """
+    findings = {place: present(rows) for place, rows in results.rows_of("findings").items()}
+    suites: dict[str, list[ElementTree.Element]] = {}
+    for row in sorted(results.rows("partitions"), key=lambda row: (row["topic"], row["partition"])):
+        name = clean(row["topic"])
+        case = _case(
+            name,
+            f"{name}-{row['partition']}",
+            row["verdict"],
+            findings.pop((row["topic"], row["partition"]), []),
+            verdict,
+            _lost(row),
+        )
+        suites.setdefault(name, []).append(case)
+    # What is left is of no partition that was audited.
+    unplaced = [row for rows in findings.values() for row in rows]
+    whole = _case("snapshot", "input", "INCONCLUSIVE" if verdict["untrusted"] and not suites else "", unplaced, verdict)
+    checks = [_check(row, verdict) for row in results.rows("quality")]
+    root = ElementTree.Element("testsuites", name="replica-audit")
+    for name, cases in [("snapshot", [whole]), *([("quality", checks)] if checks else []), *suites.items()]:
+        suite = ElementTree.SubElement(root, "testsuite", {"name": name, **_counts(cases)})
+        if results.audit.get("finished"):
+            # The schema of JUnit's XML wants a moment without a zone.
+            suite.set("timestamp", results.audit["finished"][:19])
+        suite.extend(cases)
+    every = [case for suite in root for case in suite]
+    for key, value in _counts(every).items():
+        root.set(key, value)
+    ElementTree.indent(root)
+    return '<?xml version="1.0" encoding="UTF-8"?>\n' + ElementTree.tostring(root, encoding="unicode") + "\n"
+
+
+def _case(
+    suite: str, name: str, judged: str, findings: Sequence[Row], verdict: Mapping[str, Any], lost: str = ""
+) -> ElementTree.Element:
+    case = ElementTree.Element("testcase", classname=f"replica-audit.{suite}", name=name, time="0")
+    ranked = worst_first(findings)
+    failing = [row for row in ranked if is_failing(row, verdict["fail_on"])]
+    others = [row for row in ranked if row not in failing]
+    if failing:
+        message = f"{judged or 'finding'}: {clean(failing[0]['message'] or failing[0]['code'])}"
+        child = ElementTree.SubElement(case, "failure", type=failing[0]["code"], message=message)
+        child.text = lost + _tell(failing)
+        lost = ""
+    elif is_undecided(judged):
+        child = ElementTree.SubElement(
+            case, "error", type="INCONCLUSIVE", message=clean(verdict["untrusted"] or "inconclusive")
+        )
+        child.text = lost + _tell(others) or "nothing could be read"
+        others, lost = [], ""
+    if others or lost:
+        ElementTree.SubElement(case, "system-out").text = lost + _tell(others)
+    return case
+
+
+def _lost(row: Row) -> str:
+    """A line that says what the partition lost; "" where nothing is, or where it is not known."""
+    if not row["lost_records"]:
+        return ""
+    return f"lost_records {render_lost(row, 'lost_records')}, lost_committed {render_lost(row, 'lost_committed')}\n"
+
+
+def _check(row: Row, verdict: Mapping[str, Any]) -> ElementTree.Element:
+    case = ElementTree.Element(
+        "testcase", classname=f"replica-audit.quality.{clean(row['suite'])}", name=clean(row["name"]), time="0"
+    )
+    text = clean(row["error"] or row["description"] or row["expectation"])
+    failing = "\n".join(clean(place) for place in row["failing"] or ())
+    if row["error"] is not None:
+        ElementTree.SubElement(case, "error", type=row["severity"], message=text)
+    elif is_failing(row, verdict["fail_on"]):
+        ElementTree.SubElement(case, "failure", type=row["severity"], message=text).text = failing
+    elif not row["success"]:
+        ElementTree.SubElement(
+            case, "system-out"
+        ).text = f"{row['severity']}, {row['status'] or 'not met'}: {text}\n{failing}"
+    return case
+
+
+def _tell(findings: Sequence[Row]) -> str:
+    lines = []
+    for row in findings[:FINDING_LIMIT]:
+        lines += [render_headline(row), f"  {clean(row['message'] or '')}"]
+    if len(findings) > FINDING_LIMIT:
+        lines.append(f"and {len(findings) - FINDING_LIMIT} more (see audit.json)")
+    return "\n".join(lines)
+
+
+def _counts(cases: Sequence[ElementTree.Element]) -> dict[str, str]:
+    return {
+        "tests": str(len(cases)),
+        "failures": str(sum(case.find("failure") is not None for case in cases)),
+        "errors": str(sum(case.find("error") is not None for case in cases)),
+        "skipped": "0",
+        "time": "0",
+    }

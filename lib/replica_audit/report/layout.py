@@ -1,0 +1,137 @@
+"""Text for a terminal: columns that line up, wrapped lines, colour, and nothing that could steer the terminal."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Mapping, Sequence
+from contextvars import ContextVar
+from typing import Any
+
+from replica_audit.redaction import redact
+from replica_audit.text import count
+
+#: No line of ours is longer where nobody says how wide the screen is.
+WIDTH = 100
+
+#: Text is as wide as the screen between these two: narrower tables are useless, wider lines hard to read.
+LEAST_WIDTH, GREATEST_WIDTH = 60, 120
+
+_width: ContextVar[int] = ContextVar("width", default=WIDTH)
+
+_SGR = {"critical": "1;31", "high": "31", "medium": "33", "low": "36", "info": "2", "head": "1", "good": "32"}
+
+
+def text_width() -> int:
+    """Characters that a line may have."""
+    return _width.get()
+
+
+def set_text_width(columns: int | None) -> None:
+    """Make text as wide as a screen of `columns`, within limits; None: not a screen, `WIDTH`."""
+    _width.set(WIDTH if columns is None else min(GREATEST_WIDTH, max(LEAST_WIDTH, columns)))
+
+
+def paint(text: str, style: str, colour: bool) -> str:
+    """`text` in a colour of `_SGR` when `colour` is set; its width on screen is unchanged."""
+    return f"\x1b[{_SGR[style]}m{text}\x1b[0m" if colour else text
+
+
+def clean(value: Any) -> str:
+    """`value` as text without control characters: names of files come from a disk that nobody vouches for."""
+    text = "-" if value is None else str(value)
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else c.encode("unicode_escape", "surrogatepass").decode() for c in text)
+
+
+def elide(text: str, width: int) -> str:
+    """`text` cut in its middle to `width` characters."""
+    if len(text) <= width:
+        return text
+    tail = (width - 3) // 2
+    return f"{text[: width - 3 - tail]}...{text[len(text) - tail :]}"
+
+
+def wrap(text: str, indent: str = "", hanging: str | None = None) -> list[str]:
+    """`text` in lines of at most `text_width()` characters; a word that is longer is broken.
+
+    Credentials are left out first: half of them on a line of its own looks like any word.
+    """
+    following = indent if hanging is None else hanging
+    wrapper = textwrap.TextWrapper(
+        text_width(), initial_indent=indent, subsequent_indent=following, break_on_hyphens=False
+    )
+    return wrapper.wrap(clean(redact(text))) or [indent.rstrip()]
+
+
+def align_columns(rows: Sequence[Sequence[str]], right: Sequence[int] = (), indent: str = "") -> list[str]:
+    """Rows as lines with columns two spaces apart; the columns numbered in `right` are set to the right."""
+    if not rows:
+        return []
+    widths = [max(len(row[number]) for row in rows) for number in range(len(rows[0]))]
+    lines = []
+    for row in rows:
+        cells = [cell.rjust(widths[n]) if n in right else cell.ljust(widths[n]) for n, cell in enumerate(row)]
+        lines.append((indent + "  ".join(cells)).rstrip())
+    return lines
+
+
+def drop_columns(rows: Sequence[Sequence[str]], order: Sequence[str]) -> list[list[str]]:
+    """Rows without those columns, by their heading, that have to go in this order until a line is wide enough."""
+    kept = [list(row) for row in rows]
+    for heading in order:
+        if natural_width(kept) <= text_width():
+            break
+        if heading in kept[0]:
+            number = kept[0].index(heading)
+            kept = [row[:number] + row[number + 1 :] for row in kept]
+    return kept
+
+
+def natural_width(rows: Sequence[Sequence[str]]) -> int:
+    """Width of `align_columns(rows)` before trailing spaces go."""
+    if not rows:
+        return 0
+    return sum(max(len(row[n]) for row in rows) for n in range(len(rows[0]))) + 2 * (len(rows[0]) - 1)
+
+
+def render_count(number: int | None, noun: str) -> str:
+    """A number and its noun, e.g. 1 record, 2 records; an unknown number is -."""
+    return count(number, noun) if number is not None else f"- {noun}s"
+
+
+def render_range(start: int | None, end: int | None) -> str:
+    """Half-open range of offsets, e.g. [6, 10); from 6 on without an end."""
+    return f"from {start} on" if end is None and start is not None else f"[{clean(start)}, {clean(end)})"
+
+
+def render_interval(lower: int | None, upper: int | None) -> str:
+    """High watermark: one number when the bounds meet, at least N without an upper one, else [lower, upper]; - when unknown."""
+    if lower is None and upper is None:
+        return "-"
+    if upper is None:
+        return f"at least {lower}"
+    return str(lower) if lower == upper else f"[{clean(lower)}, {clean(upper)}]"
+
+
+def render_lost(row: Mapping[str, Any], column: str) -> str:
+    """A number of lost records of a row of `partitions`: 41, at most 41, at least 41, or - where it is not known."""
+    count = row[column]
+    if count is None:
+        return "-"
+    return f"{name_bound(at_most=row['lost_at_most'], at_least=row['lost_at_least'])}{count}" if count else str(count)
+
+
+def name_bound(*, at_most: bool | None, at_least: bool | None) -> str:
+    """What stands before a number that is a bound, with a space after it; nothing before one that is exact."""
+    return {(True, False): "at most ", (False, True): "at least ", (True, True): "about "}.get(
+        (bool(at_most), bool(at_least)), ""
+    )
+
+
+def render_size(size_bytes: int) -> str:
+    """A size in the largest unit that keeps it at 1 or more, e.g. 1.5 MiB."""
+    size, units = float(size_bytes), ["B", "KiB", "MiB", "GiB", "TiB", "PiB"]
+    while size >= 1024 and len(units) > 1:
+        size, units = size / 1024, units[1:]
+    return f"{size_bytes} B" if units[0] == "B" else f"{size:.1f} {units[0]}"

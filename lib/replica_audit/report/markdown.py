@@ -1,0 +1,232 @@
+"""summary.md: the answer for a ticket, a chat or a CI step summary, in a screenful."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from replica_audit.report.answer import Answer, build_answer
+from replica_audit.report.coverage_text import HEADS, tell_captures
+from replica_audit.report.facts.by_partition import Row, inconsistent_partitions, rows_by_partition
+from replica_audit.report.facts.notable_findings import new_findings, worst_of_each
+from replica_audit.report.facts.readers_and_writers import find_hits, hit_rows, writer_rows
+from replica_audit.report.first_steps import WhatToDo
+from replica_audit.report.layout import clean, render_count, render_interval, render_lost, render_range
+from replica_audit.report.sentences import Sentence, name_brokers
+from replica_audit.report.status_line import render_status_line
+from replica_audit.results import Results
+from replica_audit.text import count, render_time
+
+
+def tell_group(row: Row, reference_id: int | None) -> str:
+    """Where the group of a row of `hit_rows` stands on the reference's log, and under whom it is hit, as clauses."""
+    log = f"the log of broker {reference_id}"
+    where = {
+        "past_end": f"past the end of {log}",
+        "epoch_differs": f"past the divergence, inside {log}",
+        "read_lost": f"valid on {log}, above lost records",
+        "unaffected": f"unaffected on {log}",
+    }
+    clauses = [f"committed {row['committed_offset']}", where.get(row["effect"], "of an earlier topic of this name")]
+    if row["parted_at"] is not None:
+        clauses.append(f"parted at {row['parted_at']}")
+    if row["hit_by"]:
+        clauses.append(f"hit if {name_brokers(row['hit_by'], 'or')} leads")
+    return ", ".join(clauses)
+
+
+def tell_writer(row: Row) -> str:
+    """What a row of `writer_rows` says beside the transactional id, as clauses."""
+    clauses = ["no producer id" if row["producer_id"] is None else f"producer {row['producer_id']}"]
+    if row["transaction_state"] is not None:
+        clauses.append(f"transaction {row['transaction_state']}")
+    clauses.append(f"{count(row['record_count'], 'record')} in {render_range(row['start_offset'], row['end_offset'])}")
+    if row["first_timestamp_ms"] is not None:
+        first, last = (render_time(row[f"{name}_timestamp_ms"]) for name in ("first", "last"))
+        clauses.append(f"timestamp {first}" if first == last else f"timestamps {first} to {last}")
+    clauses.append(f"held by {name_brokers(row['brokers'])}")
+    return ", ".join(clauses)
+
+
+#: How many partitions and findings are listed; the page and audit.json have them all.
+PARTITION_LIMIT = 20
+FINDING_LIMIT = 20
+#: Consumer groups, and producers of lost records.
+READER_LIMIT = 8
+_MARKS = {"bad": "❌", "warn": "⚠️", "unknown": "❓", "good": "✅"}
+#: Words that GitHub and others make links or markup of, backslash or not: they are shown as code.
+_LINKED = re.compile(r"[@#<>&]|://|www\.|^GH-")
+_SPECIAL = re.compile(r"[\\`*_\[\]|~$]")
+
+
+def render_markdown(results: Results, verdict: Mapping[str, Any], todo: WhatToDo | None) -> str:
+    """summary.md of `results`, whose verdict.json is `verdict` and the rest of whose plan is `todo`; nothing from the snapshot is
+    taken for markup.
+    """
+    answer = build_answer(results, verdict)
+    blocks = [f"## {_MARKS[answer.tone]} {escape(answer.headline)}", *_captures(results), *_cases(answer)]
+    if answer.first_steps:
+        lines = [
+            line
+            for number, step in enumerate(answer.first_steps, 1)
+            for line in (f"{number}. {_render(step.sentence)}", *_commands(step.commands))
+        ]
+        blocks.append("\n".join(["**Do first**", "", *lines]).rstrip())
+    if todo is not None:
+        blocks.append(_what_to_do(todo))
+    blocks += _readers_and_writers(results)
+    partitions = inconsistent_partitions(results)
+    if partitions:
+        blocks.append(_table(partitions, results))
+    findings = new_findings(results.rows("findings"))
+    if findings:
+        blocks.append(_findings(findings))
+    blocks.append(code_span(render_status_line(verdict)))
+    audit = results.audit
+    ids = f"audit {code_span(audit.get('audit_id'))} of snapshot {code_span(audit.get('snapshot_id'))}"
+    finished = f", finished {escape(clean(audit['finished']))}" if audit.get("finished") else ""
+    blocks.append(f"<sub>replica-audit {escape(clean(audit.get('tool_version')))}, {ids}{finished}</sub>")
+    return "\n\n".join(blocks) + "\n"
+
+
+def _captures(results: Results) -> list[str]:
+    """Which replicas are in the snapshot, where one is missing."""
+    told = tell_captures(results)
+    if told is None:
+        return []
+    rows = [HEADS, ("--:",) * len(HEADS), *told.rows] if told.rows else []
+    table = ["\n".join(f"| {' | '.join(row)} |" for row in rows)] if rows else []
+    return ["**Replicas in the snapshot**", *table, "\n".join(f"- {_render(line)}" for line in told.lines)]
+
+
+def _what_to_do(todo: WhatToDo) -> str:
+    """Choices, and below a fold steps with their commands and their numbers in the plan, which need not follow each other."""
+    lines = ["**What to do next**", ""]
+    for one in todo.choices:
+        named = [code_span(f"{topic}-{partition}") for topic, partition in one.places]
+        more = f" and {render_count(one.more, 'more partition')}" if one.more else ""
+        lines.append(f"- {', '.join(named)}{more}: {escape(one.sentence)}")
+    if todo.left_out:
+        lines.append(f"- and {render_count(todo.left_out, 'more partition')}: {code_span(todo.command)}")
+    if not todo.steps:
+        return "\n".join(lines)
+    if todo.choices or todo.left_out:
+        lines.append("")
+    steps = render_count(len(todo.steps), "more step" if todo.are_more else "step")
+    lines += [f"<details><summary>{steps} of the plan, with commands</summary>", ""]
+    for step in todo.steps:
+        lines += [f"- Step {step.number}: {escape(step.text)}", *_commands(step.commands)]
+    told = f"What must hold before each step, and what each log is after it: {code_span(todo.command)}"
+    return "\n".join([*lines, "", told, "", "</details>"])
+
+
+def _commands(commands: Sequence[str]) -> list[str]:
+    """Lines of a shell's commands below an item of a list; none of none."""
+    if not commands:
+        return []
+    fence = "`" * (max((len(run) for text in commands for run in re.findall("`+", text)), default=0) + 3)
+    return ["", *(f"   {line}" for line in (f"{fence}sh", *commands, fence)), ""]
+
+
+def _readers_and_writers(results: Results) -> list[str]:
+    """Consumer groups that are hit, and who wrote the lost records, worst partition first; nothing where there are none."""
+    hits, groups, writers = find_hits(results), [], []
+    for row, rows in rows_by_partition(results):
+        place = f"{row['topic']}-{row['partition']}"
+        for one in hit_rows(rows["group_offsets"], hits.get((row["topic"], row["partition"]), {})):
+            told = escape(tell_group(one, row["reference_id"]))
+            groups.append(f"- {code_span(place)}: group {code_span(one['group'])} {told}")
+        for one in writer_rows(rows["lost_producers"]):
+            name = "" if one["transactional_id"] is None else f"transactional id {code_span(one['transactional_id'])}, "
+            writers.append(f"- {code_span(place)}: {name}{escape(tell_writer(one))}")
+    blocks = []
+    for title, table, lines in (
+        ("Consumer groups that are hit", "group_offsets", groups),
+        ("Who wrote the lost records", "lost_producers", writers),
+    ):
+        if lines:
+            left = len(lines) - READER_LIMIT
+            more = [f"- and {left} more: {code_span(table)} in {code_span('audit.json')}"] if left > 0 else []
+            blocks.append("\n".join([f"**{title}**", "", *lines[:READER_LIMIT], *more]))
+    return blocks
+
+
+def escape(text: str) -> str:
+    """`text` so that Markdown shows it as it is and links nothing in it."""
+    return " ".join(
+        code_span(word) if _LINKED.search(word) else _SPECIAL.sub(r"\\\g<0>", word) for word in text.split(" ")
+    )
+
+
+def code_span(value: Any) -> str:
+    """`value` as code, with a fence longer than any run of backticks in it."""
+    text = clean(value)
+    fence = "`" * (max(map(len, re.findall("`+", text)), default=0) + 1)
+    space = " " if text.startswith("`") or text.endswith("`") or not text.strip() else ""
+    return f"{fence}{space}{text}{space}{fence}"
+
+
+def _cell(value: Any) -> str:
+    return code_span(value).replace("|", "\\|")
+
+
+def _cases(answer: Answer) -> list[str]:
+    lines = [f"- {code_span(f'{case.topic}-{case.partition}')}: {escape(case.sentence)}" for case in answer.cases]
+    return ["\n".join(lines)] * bool(lines) + [_render(sentence) for sentence in answer.more]
+
+
+def _render(sentence: Sentence) -> str:
+    return "".join(
+        f"**{escape(part)}**" if number % 2 and part else escape(part) for number, part in enumerate(sentence)
+    )
+
+
+def _table(partitions: Sequence[Row], results: Results) -> str:
+    worst = worst_of_each(results.rows("findings"))
+    lines = [
+        "| partition | verdict | leader | high watermark | lost | committed | worst finding |",
+        "|---|---|--:|--:|--:|--:|---|",
+    ]
+    for row in partitions[:PARTITION_LIMIT]:
+        found = worst.get((row["topic"], row["partition"]))
+        name = f"{row['topic']}-{row['partition']}"
+        cells = [
+            _cell(name),
+            escape(row["verdict"]),
+            clean(row["leader_id"]),
+            escape(render_interval(row["hw_lower"], row["hw_upper"])),
+            render_lost(row, "lost_records"),
+            render_lost(row, "lost_committed"),
+            f"{found['severity']} {_cell(found['code'])}" if found else "",
+        ]
+        lines.append(f"| {' | '.join(cells)} |")
+    calm = len(results.rows("partitions")) - len(partitions)
+    left = len(partitions) - PARTITION_LIMIT
+    tail = [f"and {left} more" if left > 0 else "", f"{render_count(calm, 'partition')} CONSISTENT" if calm else ""]
+    text = ", ".join(part for part in tail if part)
+    return "\n".join(lines) + (f"\n\n{text}" if text else "")
+
+
+def _findings(findings: Sequence[Row]) -> str:
+    lines = []
+    for row in findings[:FINDING_LIMIT]:
+        place = (
+            ""
+            if row["topic"] is None
+            else f" {code_span(row['topic'] if row['partition'] is None else f'''{row['topic']}-{row['partition']}''')}"
+        )
+        broker = "" if row["broker_id"] is None else f", broker {row['broker_id']}"
+        where = (
+            "" if row["start_offset"] is None else f", {escape(render_range(row['start_offset'], row['end_offset']))}"
+        )
+        message = escape(clean(row["message"] or ""))
+        lines.append(f"- **{row['severity']}** {code_span(row['code'])}{place}{broker}{where}: {message}")
+    left = len(findings) - FINDING_LIMIT
+    more = f"\n\nand {left} more" if left > 0 else ""
+    return (
+        f"<details><summary>{render_count(len(findings), 'new finding')}, worst first</summary>\n\n"
+        + "\n".join(lines)
+        + more
+        + "\n\n</details>"
+    )

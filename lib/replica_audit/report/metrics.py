@@ -1,0 +1,166 @@
+"""metrics.prom: gauges of the last run, as OpenMetrics and for node_exporter's textfile collector alike.
+
+Labels are bounded by the catalogue (verdicts, severities, codes); a topic, partition or offset is never one.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from replica_audit.auditing.catalogue import CATALOGUE, SEVERITIES, VERDICTS
+from replica_audit.report.facts.by_partition import present
+from replica_audit.report.layout import clean
+from replica_audit.results import Results
+
+PREFIX = "replica_audit"
+
+_STATUSES = ("new", "known", "resolved")
+
+#: Labels and value.
+Sample = tuple[Mapping[str, str], float]
+
+#: Name without the prefix, meaning, samples.
+Family = tuple[str, str, list[Sample]]
+
+
+def render_metrics(results: Results, verdict: Mapping[str, Any]) -> str:
+    """The metrics of `results`, whose verdict.json is `verdict`; ends with `# EOF`.
+
+    Only gauges, and a unit only where the name ends with it: so both formats can be read from the same file.
+    """
+    return _render(_families(results, verdict))
+
+
+def render_failure_metrics(failure: Mapping[str, Any], finished: float) -> str:
+    """The metrics of a run that ended in an error at `finished` (seconds since 1970) and has no answers."""
+    return _render(_run_families(failure, finished, None))
+
+
+def _render(families: Iterable[Family]) -> str:
+    lines: list[str] = []
+    for name, text, samples in families:
+        lines.append(f"# HELP {PREFIX}_{name} {text}")
+        lines.append(f"# TYPE {PREFIX}_{name} gauge")
+        for labels, value in samples:
+            inner = ",".join(f'{key}="{_escape(part)}"' for key, part in labels.items())
+            lines.append(f"{PREFIX}_{name}{f'{{{inner}}}' if inner else ''} {_number(value)}")
+    return "\n".join([*lines, "# EOF"]) + "\n"
+
+
+def _run_families(verdict: Mapping[str, Any], finished: float | None, duration: float | None) -> Iterable[Family]:
+    if finished is not None:
+        yield "last_run_timestamp_seconds", "When the last run finished, in seconds since 1970.", [({}, finished)]
+    if duration is not None:
+        yield "last_run_duration_seconds", "How long the last audit took.", [({}, max(0.0, duration))]
+    status = verdict["exit_status"]
+    success = "Whether the last run has answers (1) or ended in an error (0)."
+    yield "last_run_success", success, [({}, int(verdict["audit_id"] is not None or status in (0, 1)))]
+    meaning = "Exit status of the last run: 0 nothing to report, 1 findings, 3 not to be trusted whole, 4 an error."
+    yield "exit_status", meaning, [({}, status)]
+    trusted = "Whether everything that had to be read could be read (1) or part of the answer is missing (0)."
+    yield "trusted", trusted, [({}, 0 if verdict["untrusted"] else 1)]
+    yield (
+        "verdict",
+        "The worst verdict of the audit: 1 for the one that holds.",
+        [({"verdict": name}, int(name == verdict["verdict"])) for name in VERDICTS],
+    )
+
+
+def _families(results: Results, verdict: Mapping[str, Any]) -> Iterable[Family]:
+    audit, partitions = results.audit, results.rows("partitions")
+    inputs = audit.get("inputs") or {}
+    info = {"version": clean(audit.get("tool_version")), "cluster_id": clean(audit.get("cluster_id") or "")}
+    yield "run_info", "The version that ran and the cluster that was audited.", [(info, 1)]
+    started, finished = _seconds(audit.get("started")), _seconds(audit.get("finished"))
+    duration = finished - started if started is not None and finished is not None else None
+    yield from _run_families(verdict, finished, duration)
+    counts = Counter(row["verdict"] for row in partitions)
+    yield "partitions", "Partitions by verdict.", [({"verdict": name}, counts[name]) for name in VERDICTS]
+    yield from _finding_families(results.rows("findings"))
+    yield from _partition_families(partitions)
+    yield "quarantined_inputs", "Pieces of input that could not be used.", [({}, len(results.rows("quarantine")))]
+    if quality := verdict.get("quality"):
+        yield from _quality_families(quality)
+    if inputs.get("size_bytes") is not None:
+        yield "input_bytes", "Bytes of segments that the audit covers.", [({}, inputs["size_bytes"])]
+    if inputs.get("quarantined_bytes") is not None:
+        yield (
+            "input_bytes_outside_batches",
+            "Bytes of segments that are in no batch, by what they are.",
+            [({"kind": kind}, inputs[f"{kind}_bytes"]) for kind in ("quarantined", "padding")],
+        )
+
+
+def _finding_families(findings: Sequence[Mapping[str, Any]]) -> Iterable[Family]:
+    by_severity = Counter((row["severity"], row["status"]) for row in findings)
+    yield (
+        "findings",
+        "Findings by severity, and by status against the baseline.",
+        [
+            ({"severity": severity, "status": status}, by_severity[severity, status])
+            for severity in SEVERITIES
+            for status in _STATUSES
+        ],
+    )
+    by_code = Counter((row["code"], row["severity"]) for row in present(findings))
+    known = [(code, severity) for code in CATALOGUE for severity in SEVERITIES if by_code[code, severity]]
+    yield (
+        "findings_by_code",
+        "Findings that are there, by code and severity.",
+        [({"code": code, "severity": severity}, by_code[code, severity]) for code, severity in known],
+    )
+
+
+def _partition_families(partitions: Sequence[Mapping[str, Any]]) -> Iterable[Family]:
+    under = sum(bool(row["under_replicated"]) for row in partitions)
+    yield "under_replicated_partitions", "Partitions with fewer replicas in sync than assigned.", [({}, under)]
+    leaderless = sum(row["leader_id"] is None for row in partitions)
+    yield "leaderless_partitions", "Partitions without a leader.", [({}, leaderless)]
+    yield (
+        "lost_records",
+        "Records that the leaders do not have and other replicas do, each counted once.",
+        [({}, _sum(partitions, "lost_records"))],
+    )
+    yield (
+        "lost_committed_records",
+        "Those of them that were proven committed.",
+        [({}, _sum(partitions, "lost_committed"))],
+    )
+    unknown = sum(row["lost_records"] is None for row in partitions)
+    yield "loss_unknown_partitions", "Partitions of which it is not known what is lost.", [({}, unknown)]
+    yield (
+        "dropped_records",
+        "What followers will drop when they follow, added up over followers, control records included.",
+        [({}, _sum(partitions, "dropped_records"))],
+    )
+    lag = max((row["max_lag_records"] for row in partitions if row["max_lag_records"] is not None), default=0)
+    yield "max_lag_records", "The most records that a replica is behind its leader.", [({}, lag)]
+
+
+def _quality_families(quality: Mapping[str, Any]) -> Iterable[Family]:
+    yield "quality_expectations", "Expectations of the quality checks.", [({}, quality["expectations"])]
+    yield (
+        "quality_failed_expectations",
+        "Expectations that are not met and not known, by severity.",
+        [({"severity": severity}, quality["failed"][severity]) for severity in SEVERITIES],
+    )
+    yield "quality_errors", "Expectations that could not be looked at.", [({}, quality["errors"])]
+
+
+def _sum(rows: Iterable[Mapping[str, Any]], column: str) -> int:
+    return sum(row[column] or 0 for row in rows)
+
+
+def _seconds(moment: str | None) -> float | None:
+    return None if moment is None else datetime.fromisoformat(moment.replace("Z", "+00:00")).timestamp()
+
+
+def _number(value: float) -> str:
+    return repr(round(value, 3)) if isinstance(value, float) else str(value)
+
+
+def _escape(text: str) -> str:
+    return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")

@@ -1,0 +1,81 @@
+"""Rows as columns, small before they are compressed: constants once, repeated values numbered, offsets as distances.
+
+A column is one of
+- {"c": value}: the same value in every row;
+- {"d": [value…], "i": [number…]}: a value's number among the distinct ones;
+- {"v": [value…]}: as they are;
+with "r": 1 where the numbers are distances from the base of the row's partition. `script/decode.js` reads them.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import zlib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from replica_audit.report.layout import clean
+
+#: JavaScript has no exact integers beyond this; they travel as text.
+SAFE_INTEGER = 2**53 - 1
+
+#: Values of these types are told apart by themselves; others, since True is 1 and a list has no hash, by what they look like.
+_PLAIN = (int, str, type(None))
+
+_ENCODER = json.JSONEncoder(separators=(",", ":"), allow_nan=False)
+
+
+def encode_column(values: Sequence[Any], bases: Sequence[int | None] | None = None) -> dict[str, Any]:
+    """One column; with `bases` (one for each row) integers become distances where that is shorter."""
+    keys, told = _distinct(values)
+    best = _encode(keys, told)
+    if bases is not None:
+        moved = [
+            value - base if type(value) is int and base is not None and abs(value - base) <= SAFE_INTEGER else value
+            for value, base in zip((told[key] for key in keys), bases, strict=True)
+        ]
+        # A row without a base would be read as a distance from nothing.
+        if all(base is not None for base in bases):
+            distances = {**_encode(*_distinct(moved)), "r": 1}
+            best = min(best, distances, key=lambda column: len(_text(column)))
+    return best
+
+
+def portable(value: Any) -> Any:
+    """`value` with the integers that JavaScript cannot hold as text, and texts without control characters."""
+    if value is None or isinstance(value, bool):
+        return value
+    if isinstance(value, str):
+        return clean(value)
+    if isinstance(value, int):
+        return value if abs(value) <= SAFE_INTEGER else str(value)
+    if isinstance(value, Mapping):
+        return {key: portable(part) for key, part in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [portable(part) for part in value]
+    return value
+
+
+def pack(content: Any) -> str:
+    """`content` as base64 of zlib-compressed JSON (the browser's DecompressionStream("deflate"))."""
+    return base64.b64encode(zlib.compress(_text(content).encode("ascii"), 9)).decode("ascii")
+
+
+def _distinct(values: Sequence[Any]) -> tuple[list[Any], dict[Any, Any]]:
+    """What tells each value from the others, and by that the distinct ones as they travel, in order."""
+    keys = [value if value.__class__ in _PLAIN else (repr(value),) for value in values]
+    return keys, {key: portable(value) for key, value in dict(zip(keys, values, strict=True)).items()}
+
+
+def _encode(keys: Sequence[Any], told: Mapping[Any, Any]) -> dict[str, Any]:
+    if len(told) <= 1:
+        return {"c": next(iter(told.values()), None)}
+    if len(told) * 2 > len(keys):
+        return {"v": [told[key] for key in keys]}
+    numbers = {key: number for number, key in enumerate(told)}
+    return {"d": list(told.values()), "i": [numbers[key] for key in keys]}
+
+
+def _text(content: Any) -> str:
+    return _ENCODER.encode(content)

@@ -1,0 +1,191 @@
+"""What the page carries: an overview of all partitions, and the details of a few hundred at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Any
+
+from replica_audit.auditing.catalogue import CATALOGUE, SEVERITIES, VERDICTS
+from replica_audit.auditing.earlier_audit import Earlier
+from replica_audit.elect.election_plan import advise
+from replica_audit.elect.follow_up_steps import name_remedy
+from replica_audit.model import Place
+from replica_audit.report.facts.by_partition import (
+    DETAIL_TABLES,
+    Row,
+    Rows,
+    present,
+    rows_by_partition,
+    served_rows,
+    told_protocol,
+    worst_first,
+)
+from replica_audit.report.facts.changes import compare_partition
+from replica_audit.report.facts.finding_groups import group_facts
+from replica_audit.report.facts.readers_and_writers import Hits, find_hits, hit_rows, writer_rows
+from replica_audit.report.layout import name_bound
+from replica_audit.report.page.columns import encode_column
+from replica_audit.report.partition_text import tell_story
+from replica_audit.report.plan_text import tell_decisions
+from replica_audit.results import Results
+
+#: Partitions in one compressed piece of details: the page unpacks one piece when the first of them is opened.
+PIECE = 256
+
+#: Columns that the page does not show or knows otherwise.
+_LEFT_OUT = {"topic", "partition", "topic_id", "cluster_id", "configs", "directories", "fenced_since"}
+
+#: Columns of offsets, kept as distances from the reference's log end.
+_OFFSETS = {
+    "log_end_offset",
+    "loaded_log_end_offset",
+    "recovered_log_end_offset",
+    "high_watermark_checkpoint",
+    "recovery_point_checkpoint",
+    "common_prefix_end",
+    "hw_lower",
+    "hw_upper",
+    "leader_log_end_offset",
+    "start_offset",
+    "end_offset",
+    "truncate_to",
+    "kept_to",
+    "record_count",
+    "hw_recomputed",
+    "hw_observed",
+    "committed_offset",
+    "parted_at",
+}
+
+
+def build_overview(results: Results, earlier: Earlier | None) -> dict[str, Any]:
+    """Columns of every partition in the order of `worst_partitions`: what the table shows, filters and sorts by."""
+    plan = advise(results)
+    told = {place: one.sentence for one in tell_decisions(plan) for place in one.places}
+    needing = {(one.topic, one.partition) for one in plan.decisions if one.depends_on}
+    rows = [
+        {
+            **_overview_row(partition, rows, earlier, told),
+            "costs_open": (partition["topic"], partition["partition"]) in needing,
+        }
+        for partition, rows in rows_by_partition(results)
+    ]
+    names = list(rows[0]) if rows else []
+    return {name: encode_column([row[name] for row in rows]) for name in names}
+
+
+def build_pieces(results: Results) -> Iterator[dict[str, Any]]:
+    """Details of `PIECE` partitions after `PIECE` partitions, in the order of the overview."""
+    protocol, hits = told_protocol(results), find_hits(results)
+    held: list[tuple[Row, Rows]] = []
+    for item in rows_by_partition(results):
+        held.append(item)
+        if len(held) == PIECE:
+            yield _piece(held, protocol, hits)
+            held = []
+    if held:
+        yield _piece(held, protocol, hits)
+
+
+def number_facts(findings: Sequence[Row]) -> list[dict[str, Any]]:
+    """`findings` in the order of the facts that they tell, each with the number of its fact."""
+    facts = enumerate(group_facts(findings))
+    return [{**row, "fact": number} for number, fact in facts for row in (*fact.same, *fact.other)]
+
+
+def build_codes(results: Results) -> dict[str, dict[str, str]]:
+    """What the codes that occur mean, so that the page explains them without asking."""
+    names = sorted({row["code"] for table in ("findings", "divergences", "quarantine") for row in results.rows(table)})
+    known = [CATALOGUE[name] for name in names if name in CATALOGUE]
+    texts = ("summary", "meaning", "proof", "remedy", "traps")
+    return {code.code: {name: getattr(code, name) for name in texts} for code in known}
+
+
+def _overview_row(partition: Row, rows: Rows, earlier: Earlier | None, told: Mapping[Place, str]) -> dict[str, Any]:
+    found = present(rows["findings"])
+    worst = next(iter(worst_first(found)), None)
+    change = compare_partition(partition, rows["findings"], earlier)
+    return {
+        "topic": partition["topic"],
+        "partition": partition["partition"],
+        "verdict": VERDICTS.index(partition["verdict"]),
+        "leader": partition["leader_id"],
+        "epoch": partition["leader_epoch"],
+        "hw_lower": partition["hw_lower"],
+        "hw_upper": partition["hw_upper"],
+        "lost": partition["lost_records"],
+        "lost_committed": partition["lost_committed"],
+        "bound": name_bound(at_most=partition["lost_at_most"], at_least=partition["lost_at_least"]),
+        "isr": None if partition["isr"] is None else list(partition["isr"]),
+        "replicas": [row["broker_id"] for row in served_rows(rows["replicas"])],
+        "unread": list(partition["unread_replicas"] or ()),
+        "under": partition["under_replicated"],
+        "severity": None if worst is None else SEVERITIES.index(worst["severity"]),
+        "code": None if worst is None else worst["code"],
+        "advice": _advice(worst, found, told.get((partition["topic"], partition["partition"]))),
+        "codes": sorted({row["code"] for row in found}),
+        "brokers": sorted({row["broker_id"] for row in found if row["broker_id"] is not None}),
+        "new": change.new,
+        "known": change.known,
+        "resolved": change.resolved,
+        "before": None if change.before is None else VERDICTS.index(change.before),
+    }
+
+
+def _advice(worst: Row | None, found: Sequence[Row], decision: str | None) -> str | None:
+    """What is decided of a partition, else what to do about its worst finding; None for a code of another version."""
+    if worst is None or decision is not None:
+        return decision
+    known = CATALOGUE.get(worst["code"])
+    return None if known is None else name_remedy(known.remedy, [row for row in found if row["code"] == worst["code"]])
+
+
+def _piece(items: Sequence[tuple[Row, Rows]], protocol: str, hits: Hits) -> dict[str, Any]:
+    bases = [_base(partition, rows) for partition, rows in items]
+    details = [_detail(rows, hits.get((partition["topic"], partition["partition"]), {})) for partition, rows in items]
+    piece: dict[str, Any] = {"bases": encode_column(bases), "tables": {}}
+    for table in DETAIL_TABLES:
+        placed = [(number, row) for number, rows in enumerate(details) for row in rows[table]]
+        if not placed:
+            continue
+        counts = [0] * len(items)
+        for number, _ in placed:
+            counts[number] += 1
+        names = [name for name in placed[0][1] if name not in _LEFT_OUT]
+        columns = {
+            name: encode_column(
+                [row[name] for _, row in placed], [bases[n] for n, _ in placed] if name in _OFFSETS else None
+            )
+            for name in names
+        }
+        piece["tables"][table] = {"rows": encode_column(counts), "columns": columns}
+    piece["story"] = [
+        [list(sentence) for sentence in tell_story(partition, rows, protocol)] for partition, rows in items
+    ]
+    return piece
+
+
+def _detail(rows: Rows, hits: Mapping[int, Collection[str]]) -> Rows:
+    """Rows of one partition as the page has them."""
+    return {
+        **rows,
+        "findings": number_facts(rows["findings"]),
+        "group_offsets": hit_rows(rows["group_offsets"], hits),
+        "lost_producers": writer_rows(rows["lost_producers"]),
+    }
+
+
+def _base(partition: Row, rows: Rows) -> int:
+    """What offsets are counted from: the reference's log end, where a browser can hold the number."""
+    ends = [
+        row["log_end_offset"] for row in served_rows(rows["replicas"]) if row["broker_id"] == partition["reference_id"]
+    ]
+    return ends[0] if ends and ends[0] is not None and ends[0] <= 2**52 else 0
+
+
+def count_findings(results: Results) -> Mapping[str, Mapping[str, int]]:
+    """Findings by severity and status, worst severity first."""
+    counts: dict[str, dict[str, int]] = {severity: {"new": 0, "known": 0, "resolved": 0} for severity in SEVERITIES}
+    for row in results.rows("findings"):
+        counts[row["severity"]][row["status"]] += 1
+    return counts

@@ -1,0 +1,228 @@
+"""The page itself: the answer and the first rows as plain HTML, everything else as data that its script unpacks."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from importlib.resources import files
+from typing import Any
+
+from replica_audit.auditing.catalogue import SEVERITIES, VERDICTS
+from replica_audit.auditing.earlier_audit import Earlier
+from replica_audit.command_line import render_command
+from replica_audit.report.answer import VERDICT_WORDS, Answer, build_answer
+from replica_audit.report.coverage_text import HEADS, tell_captures
+from replica_audit.report.facts.by_partition import rows_by_partition, told_protocol, worst_partitions
+from replica_audit.report.facts.changes import compare_partition, count_moves, has_baseline, is_compared
+from replica_audit.report.facts.losses import find_holders
+from replica_audit.report.first_steps import WhatToDo
+from replica_audit.report.layout import clean, render_count, render_interval, render_lost, render_size
+from replica_audit.report.page.columns import encode_column, pack, portable
+from replica_audit.report.page.content import (
+    PIECE,
+    build_codes,
+    build_overview,
+    build_pieces,
+    count_findings,
+    number_facts,
+)
+from replica_audit.results import Results
+
+#: A command within a sentence of ours: it ends at a comma or a parenthesis, or with its sentence.
+_COMMAND = re.compile(r"((?:tar -|kafka-[a-z-]+\.sh --|replica-audit [a-z-]+ )[^,]*?)(?=,|\)|\. [A-Z]|\.?$)")
+#: A partition or a date: a line may not end after one of its hyphens, unless it is very long.
+_NAME = re.compile(r"((?<!\S)(?=\S*-\d)[^\s,;:]{3,40}(?![^\s,;:]))")
+
+
+def split_words(text: str) -> Iterator[tuple[str, str]]:
+    """Parts of a sentence, each with what it is: command, name (of a partition, a date) or "", so that a page can set
+    commands as such and leaves names in one piece.
+    """
+    for number, part in enumerate(_COMMAND.split(text)):
+        if number % 2:
+            yield part, "command"
+        else:
+            yield from ((word, "name" if place % 2 else "") for place, word in enumerate(_NAME.split(part)) if word)
+
+
+#: Rows that are there before the script runs, and where scripts are off.
+STATIC_ROWS = 20
+#: Findings without a partition and pieces of unused input that the page lists; audit.json has them all.
+LIST_LIMIT = 500
+_SCRIPTS = (
+    "decode.js",
+    "words.js",
+    "scale.js",
+    "labels.js",
+    "picture.js",
+    "marks.js",
+    "timeline.js",
+    "leadership.js",
+    "protocols.js",
+    "elections.js",
+    "readers.js",
+    "findings.js",
+    "detail.js",
+    "gallery.js",
+    "address.js",
+    "table.js",
+    "places.js",
+    "start.js",
+)
+
+
+def render_page(
+    results: Results,
+    verdict: Mapping[str, Any],
+    todo: WhatToDo | None,
+    earlier: Earlier | None = None,
+    data_docs: str | None = None,
+) -> str:
+    """index.html of `results`, whose verdict.json is `verdict` and the rest of whose plan is `todo`.
+
+    `earlier` is the audit that it is compared with; `data_docs` the path of the quality checks' own pages, relative to
+    this one, where they are.
+    """
+    # Imported here, so that what needs no page needs no template engine.
+    from jinja2 import Environment, StrictUndefined
+
+    script = "(() => {\n'use strict';\n" + "".join(_asset(name) for name in _SCRIPTS) + "})();\n"
+    style = _asset("page.css")
+    answer = build_answer(results, verdict)
+    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    environment.filters["clean"] = clean
+    environment.filters["lost"] = render_lost
+    environment.filters["pieces"] = split_words
+    environment.filters["interval"] = lambda row: render_interval(row["hw_lower"], row["hw_upper"])
+    partitions = worst_partitions(results)
+    return environment.from_string(_asset("page.html")).render(
+        policy=_policy(script, style),
+        style=style,
+        script=script,
+        audit=results.audit,
+        inputs=results.audit.get("inputs") or {},
+        facts=_facts(results),
+        verdict=verdict,
+        answer=answer,
+        captures=tell_captures(results),
+        capture_heads=HEADS,
+        todo=todo,
+        tiles=_tiles(results, earlier),
+        words=VERDICT_WORDS,
+        data_docs=data_docs,
+        checks=_checks(results),
+        partitions=partitions[:STATIC_ROWS],
+        left_out=len(partitions) - STATIC_ROWS,
+        overview=pack(_frame(results, verdict, answer, earlier)),
+        pieces=[pack(piece) for piece in build_pieces(results)],
+    )
+
+
+def _frame(results: Results, verdict: Mapping[str, Any], answer: Answer, earlier: Earlier | None) -> dict[str, Any]:
+    """What the script needs at once."""
+    inputs = results.audit.get("inputs") or {}
+    unplaced = [row for row in results.rows("findings") if row["partition"] is None]
+    quarantine = results.rows("quarantine")
+    return {
+        "count": len(results.rows("partitions")),
+        "piece": PIECE,
+        "verdicts": list(VERDICTS),
+        "words": [VERDICT_WORDS[name] for name in VERDICTS],
+        "severities": list(SEVERITIES),
+        "protocol": told_protocol(results),
+        "command": portable(render_command(results, "show")),
+        "compared": is_compared(results, earlier),
+        "holders": sorted(find_holders(results).values()),
+        "codes": build_codes(results),
+        "severity_of": _severity_of(results),
+        "overview": build_overview(results, earlier),
+        "unplaced": portable(number_facts(unplaced)[:LIST_LIMIT]),
+        "unplaced_more": max(0, len(unplaced) - LIST_LIMIT),
+        "quarantine": {name: encode_column([row[name] for row in quarantine[:LIST_LIMIT]])
+                       for name in ("broker_id", "path", "position", "length", "code", "reason")},
+        "quarantine_count": len(quarantine),
+        "files": portable(dict(sorted((inputs.get("files") or {}).items()))),
+    }  # fmt: skip
+
+
+def _facts(results: Results) -> list[str]:
+    """The line below the title: what was read, by what, when."""
+    inputs = results.audit.get("inputs") or {}
+    brokers = {row["broker_id"] for row in results.rows("replicas")}
+    facts = [f"snapshot {clean(inputs['snapshot'])}"] if inputs.get("snapshot") else []
+    facts.append(render_count(len(brokers), "broker"))
+    partitions = len(results.rows("partitions"))
+    facts.append(f"{partitions:,} partition{'' if partitions == 1 else 's'}")
+    if inputs.get("size_bytes") is not None:
+        facts.append(f"{render_size(inputs['size_bytes'])} of logs read")
+        if lost := inputs.get("quarantined_bytes"):
+            facts.append(f"{render_size(lost)} of them in no batch")
+    unused = len(results.rows("quarantine"))
+    facts.append(f"{render_count(unused, 'piece')} of input unusable" if unused else "all of it accounted for")
+    if results.audit.get("finished"):
+        facts.append(f"audited {results.audit['finished'][:16].replace('T', ' ')} UTC")
+    facts.append(f"replica-audit {clean(results.audit.get('tool_version'))}")
+    return facts
+
+
+def _tiles(results: Results, earlier: Earlier | None) -> dict[str, Any]:
+    partitions = results.rows("partitions")
+    counts = Counter(row["verdict"] for row in partitions)
+    isr_known = sum(row["isr"] is not None for row in partitions)
+    findings = count_findings(results)
+    changes = [(row, compare_partition(row, rows["findings"], earlier)) for row, rows in rows_by_partition(results)]
+    worsened, improved = count_moves(changes)
+    return {
+        "verdicts": [(name, counts[name]) for name in VERDICTS if counts[name]],
+        "severities": [(name, findings[name]["new"], findings[name]["known"]) for name in SEVERITIES],
+        "under_replicated": sum(bool(row["under_replicated"]) for row in partitions),
+        "isr_known": isr_known,
+        "leaderless": sum(row["leader_id"] is None for row in partitions),
+        "compared": is_compared(results, earlier),
+        "earlier": earlier.finished[:16].replace("T", " ") if earlier and earlier.finished else None,
+        "marked": has_baseline(results),
+        "new": sum(change.new for _, change in changes),
+        "known": sum(change.known for _, change in changes),
+        "resolved": sum(change.resolved for _, change in changes),
+        "worsened": worsened,
+        "improved": improved,
+    }
+
+
+def _checks(results: Results) -> dict[str, Any]:
+    """Quality expectations: how many are met, and those that are not, worst first."""
+    rows = results.rows("quality")
+    unmet = [row for row in rows if not row["success"]]
+    unmet.sort(key=lambda row: (SEVERITIES.index(row["severity"]), row["suite"], row["name"]))
+    return {
+        "count": len(rows),
+        "met": len(rows) - len(unmet),
+        "unmet": unmet[:LIST_LIMIT],
+        "more": max(0, len(unmet) - LIST_LIMIT),
+    }
+
+
+def _severity_of(results: Results) -> dict[str, int]:
+    """The worst severity with which each code occurs."""
+    worst: dict[str, int] = {}
+    for row in results.rows("findings"):
+        rank = SEVERITIES.index(row["severity"])
+        worst[row["code"]] = min(rank, worst.get(row["code"], rank))
+    return worst
+
+
+def _policy(script: str, style: str) -> str:
+    """What the page may do: run this script, use this style, and nothing else; no text may become markup."""
+    hashes = [base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in (script, style)]
+    return (
+        f"default-src 'none'; script-src 'sha256-{hashes[0]}'; style-src 'sha256-{hashes[1]}'; img-src data:; "
+        "base-uri 'none'; form-action 'none'; require-trusted-types-for 'script'"
+    )
+
+
+def _asset(name: str) -> str:
+    # Through the loader, so that it works from the zip of spark-submit too.
+    return files("replica_audit.report.page").joinpath(name).read_text(encoding="utf-8")

@@ -1,0 +1,321 @@
+"""A plan in words: what each choice costs, the best, and the steps with their commands."""
+
+from __future__ import annotations
+
+import shlex
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from replica_audit.elect.plan_model import (
+    Candidate,
+    Conflict,
+    Decision,
+    KeepStopped,
+    Plan,
+    Prediction,
+    SalvageSource,
+    Step,
+)
+from replica_audit.model import Place
+from replica_audit.report.layout import align_columns, clean, paint, render_range, text_width, wrap
+from replica_audit.report.sentences import (
+    capitalise,
+    end_sentence,
+    join_some,
+    join_words,
+    name_brokers,
+    name_partitions,
+    verb,
+)
+from replica_audit.text import count
+
+
+@dataclass(frozen=True, slots=True)
+class ToldDecision:
+    """What is decided for partitions of which the same is said."""
+
+    places: tuple[Place, ...]
+    sentence: str
+    asks_for_something: bool
+    """Anything has to be done for it."""
+
+
+def tell_decisions(plan: Plan) -> Iterator[ToldDecision]:
+    """All decisions of a plan, and what has none, in the order of their first partitions."""
+    said: dict[tuple[str, bool], list[Place]] = defaultdict(list)
+    unplanned = {(one.topic, one.partition): one for one in plan.conflicts}
+    for decision in plan.decisions:
+        place = (decision.topic, decision.partition)
+        sentence = tell_decision(decision, unplanned.pop(place, None))
+        # Where a replica has to be copied first, a step of its own says so.
+        waits = bool(decision.depends_on) and not decision.asked
+        said[sentence, not waits and (decision.procedure != "none" or decision.loses_acknowledged)].append(place)
+    for place, conflict in unplanned.items():
+        said[_tell_conflict(conflict), True].append(place)
+    for (sentence, asks), places in said.items():
+        yield ToldDecision(tuple(places), sentence, asks)
+
+
+def tell_decision(decision: Decision, conflict: Conflict | None = None) -> str:
+    """The decision in a few sentences: whom to let lead, what it loses, and where that can be taken from."""
+    reason = end_sentence(decision.reason)
+    if decision.depends_on and not decision.asked:
+        least = f"Of the captured replicas broker {decision.candidate_id} would lose the least"
+        return f"{end_sentence(decision.open_question)} {least}, as far as that can be known without it."
+    choice, chosen = f"broker {decision.candidate_id}", decision.chosen
+    stays = {"none": f"let {choice} go on leading", "confirm": f"let {choice} go on leading, if it does lead"}
+    text = stays.get(decision.procedure, f"elect {choice}")
+    ranges = [_tell_source(one) for one in decision.salvage]
+    if ranges and decision.loses_acknowledged:
+        text += f" and salvage {join_some(ranges, 3, 'range')} first"
+    each = all(one.loss[0] for one in decision.candidates if one.standing != "unassigned")
+    if each and len(decision.candidates) > 1:
+        text = f"each choice loses something: {text}"
+    elif decision.procedure in stays and not chosen.loss[0] and not chosen.cut_transactions:
+        text = "nothing needs to be done" if decision.procedure == "none" else text
+        if ranges:
+            text += f"; salvage {join_some(ranges, 3, 'range')} if you want what was never committed"
+    if decision.depends_on:
+        reason = f"{reason} {end_sentence(decision.open_question)}"
+    return f"{capitalise(text)}. {reason}{'' if conflict is None else f' {_tell_conflict(conflict)}'}"
+
+
+def _tell_source(source: SalvageSource) -> str:
+    """[77, 89) from broker 1; [77, 89) from t-0.<id>-future of broker 1; [77, 89) from t-0/*.deleted of broker 1."""
+    name = "" if source.name is None else f"{source.name} of "
+    return f"{render_range(source.start_offset, source.end_offset)} from {name}broker {source.broker_id}"
+
+
+def _tell_conflict(conflict: Conflict) -> str:
+    return end_sentence(f"no plan: {conflict.reason}")
+
+
+STANDING_WORDS = {
+    "leader": "leader",
+    "isr": "in sync",
+    "elr": "eligible",
+    "last_known": "led last",
+    "out_of_sync": "out of sync",
+    "unknown": "not known",
+    "unassigned": "not assigned",
+}
+#: Directories that are named.
+PATH_LIMIT = 4
+_RIGHTS = {
+    "stays": "it leads and stays",
+    "isr": "the first in sync that is up",
+    "elr": "the first eligible one that is up",
+    "last_known": "the last known leader",
+    "unclean": "the first that is up, uncleanly",
+}
+
+
+def _nothing_to_decide(plan: Plan) -> str:
+    places = plan.leaderless
+    if not places:
+        return "Nothing needs to be decided: no choice of leader would keep more."
+    nobody = f"nobody leads {name_partitions(places, 4)} now"
+    return f"Nothing needs to be decided: {nobody}, and whichever replica leads when the brokers are started keeps as much."
+
+
+def render_plan(plan: Plan, colour: bool = False) -> str:
+    """The plan as text."""
+    lines: list[str] = []
+    if plan.is_quiet and not plan.decisions:
+        lines += wrap(_nothing_to_decide(plan), "")
+        if not plan.steps:
+            return "\n".join(lines)
+    known = {(one.topic, one.partition): one for one in plan.decisions}
+    for told in tell_decisions(plan):
+        same: dict[tuple, list[Decision]] = defaultdict(list)
+        for place in told.places:
+            if place in known:
+                same[tuple(_table(known[place]))].append(known[place])
+        lines += [
+            paint(clean(name_partitions(told.places, len(told.places))), "head", colour),
+            *wrap(told.sentence, "  "),
+        ]
+        for table, decisions in same.items():
+            lines += [*table, *_kafka(decisions), ""]
+        lines += [] if same else [""]
+    lines += _brokers(plan)
+    if plan.is_at_rest and plan.decisions:
+        lines.append("Nothing needs to be done: every leader is the best choice.")
+    lines += _keep_down(plan.keep_down)
+    if plan.steps:
+        lines += ["", paint("The plan", "head", colour)]
+        lines += [line for step in plan.steps for line in _step(step)]
+        lines += ["", *_elsewhere(plan)]
+    if plan.alternatives:
+        lines += ["", *_alternatives(plan)]
+    return "\n".join(lines).rstrip()
+
+
+def _table(decision: Decision) -> list[str]:
+    heading = ["candidate", "would lead as", "log end", "lost", "committed", "possibly", "transactions cut", "groups"]
+    rows = [_row(one, decision) for one in decision.candidates]
+    return list(align_columns([heading, *rows], right=range(2, 8), indent="  "))
+
+
+def _kafka(decisions: Sequence[Decision]) -> Iterator[str]:
+    """Whom Kafka would elect, of decisions that are alike."""
+    said: dict[str, list[str]] = defaultdict(list)
+    for one in decisions:
+        if one.kafka_choice_id is not None and one.kafka_choice_right is not None:
+            text = f"As things are, Kafka chooses broker {one.kafka_choice_id}: {_RIGHTS[one.kafka_choice_right]}."
+        elif one.procedure != "none":
+            text = "As things are, Kafka elects nobody."
+        else:
+            continue
+        said[text].append(f"{one.topic}-{one.partition}")
+    for text, places in said.items():
+        of = f"{clean(join_some(places, 4, 'partition'))}: " if len(said) > 1 else ""
+        yield from wrap(f"{of}{text}", "  ")
+
+
+def _keep_down(held: Sequence[KeepStopped]) -> Iterator[str]:
+    for one in held:
+        state = f"Broker {one.broker_id} is down: leave it down until step {one.until_step} is done"
+        if not one.is_down:
+            state = f"Once broker {one.broker_id} is down, do not start it before step {one.until_step} is done"
+        yield from wrap(f"{state}: {one.reason}.")
+
+
+def _elsewhere(plan: Plan) -> Iterator[str]:
+    """How brokers are started and stopped where Kafka's scripts do not do it."""
+    if any(step.action in ("start", "stop") for step in plan.steps):
+        yield from wrap(
+            "Where systemd runs the brokers, stop and start them with systemctl on each host. Under Strimzi, scale the Cluster "
+            "Operator to 0 replicas first, since it brings back a pod that is deleted: to stop a broker save its pod's "
+            "manifest (kubectl get pod POD -o yaml) and delete the pod, to start it create the pod again."
+        )
+
+
+def _row(one: Candidate, decision: Decision) -> list[str]:
+    mark = "*" if one.candidate_id == decision.candidate_id else " "
+    bound = "at least " if decision.depends_on else "at most " if one.lost_at_most else ""
+
+    def number(lost: int) -> str:
+        return f"{bound}{lost}" if lost or decision.depends_on else "0"
+
+    return [
+        f"{mark} broker {one.candidate_id}",
+        STANDING_WORDS[one.standing],
+        str(one.log_end_offset),
+        number(one.lost_records),
+        number(one.lost_committed),
+        number(one.lost_possible),
+        str(one.cut_transactions),
+        "-" if one.groups_hit is None else str(one.groups_hit),
+    ]
+
+
+def _brokers(plan: Plan) -> Iterator[str]:
+    """Who is up, and who is not, as far as that is known."""
+    down = [one for one in plan.down if one not in plan.stopped_cleanly and one not in plan.unknown]
+    states = {"up": plan.up, "stopped cleanly": plan.stopped_cleanly, "down": down}
+    parts = [f"{state}: {join_words(ids)}" for state, ids in states.items() if ids]
+    if parts:
+        yield from wrap(f"Brokers {'; '.join(parts)}.")
+    if plan.unknown:
+        yield from wrap(
+            f"Whether {name_brokers(plan.unknown)} {verb(len(plan.unknown), 'is', 'are')} up is not known: say it with --up."
+        )
+
+
+def _step(step: Step) -> Iterator[str]:
+    yield from wrap(f"{step.number}. {step.text}.", "", "   ")
+    for condition in step.before:
+        yield from wrap(f"before: {condition}.", "   ", "           ")
+    for name, content in step.files.items():
+        first, *more = content.rstrip("\n").split("\n")
+        yield f"   printf '%s\\n' '{clean(first)}"
+        yield from (f"   {clean(line)}" for line in more[:-1])
+        yield f"   {clean(more[-1])}' > {name}"
+    for command in step.commands:
+        yield from wrap_command(command, "   ")
+    if step.snapshot:
+        yield from wrap(tell_snapshot(step.snapshot), "   ")
+    for text in tell_predictions(step.after):
+        yield from wrap(text, "   ", "     ")
+    if step.irreversible:
+        yield from wrap(f"cannot be undone: {step.irreversible[0].lower()}{step.irreversible[1:]}.", "   ", "     ")
+
+
+def tell_snapshot(paths: Sequence[str]) -> str:
+    """Directories of the snapshot that have what a step copies."""
+    named = [*paths[:PATH_LIMIT], *(["other directories"] if len(paths) > PATH_LIMIT else [])]
+    return f"This snapshot has a copy in {join_words(named)}: keep it."
+
+
+def wrap_command(command: str, indent: str) -> Iterator[str]:
+    """A command for a POSIX shell in lines that are short enough, each but the last with a backslash at its end; a comment
+    is one line.
+    """
+    if command.startswith("#"):
+        yield f"{indent}{clean(command)}"
+        return
+    line = indent
+    for number, word in enumerate(map(shlex.quote, shlex.split(clean(command)))):
+        longer = f"{line}{' ' if number else ''}{word}"
+        if number and len(longer) > text_width() - 2:
+            yield f"{line} \\"
+            longer = f"{indent}  {word}"
+        line = longer
+    yield line
+
+
+def tell_predictions(after: Sequence[Prediction]) -> Iterator[str]:
+    """What each log is after a step, a line for each partition and leader."""
+    by_place: dict[tuple, list[Prediction]] = {}
+    for one in after:
+        by_place.setdefault((one.topic, one.partition, one.leader_id), []).append(one)
+    for (topic, partition, leader), some in by_place.items():
+        epoch = some[0].leader_epoch
+        since = "" if epoch is None else f" in leader epoch {epoch} or later"
+        cuts = [
+            f"broker {one.broker_id} is cut to {one.truncate_to}"
+            if one.truncate_to is not None
+            else f"the start of broker {one.broker_id} may cut its own log there"
+            for one in some
+            if one.dropped_records
+        ]
+        text = f"then: {clean(topic)}-{partition} has broker {leader} as leader{since} and ends at {some[0].log_end_offset}"
+        yield "; ".join([text, *cuts])
+
+
+def _alternatives(plan: Plan) -> Iterator[str]:
+    yield from wrap(
+        "Another way, which stops only the leader: the Admin API (alterPartitionReassignments) takes the same replicas in "
+        "another order even while one of them is down, which none of Kafka's tools does. An unclean election then finds the "
+        "first live one of this order, as long as nobody leads."
+    )
+    for one in plan.alternatives:
+        yield f"  {clean(one.topic)}-{one.partition}: replicas {', '.join(map(str, one.replicas))}"
+
+
+def render_moved(changes: Sequence[Mapping[str, Any]], colour: bool = False) -> str:
+    """The outcome of `elect --check`."""
+    if not changes:
+        return "Nothing has moved: the plan still holds."
+    said = f"{count(len(changes), 'thing')} that the plan rests on {verb(len(changes), 'has', 'have')} moved; make a new plan:"
+    lines = [paint(said, "high", colour)]
+    for one in changes:
+        place = "" if one["topic"] is None else f"{clean(one['topic'])}-{one['partition']}: "
+        of_broker = "" if one["broker_id"] is None else f" of broker {one['broker_id']}"
+        lines += wrap(
+            f"{place}{one['what']}{of_broker} was {_value(one['before'])}, is {_value(one['now'])}", "  ", "    "
+        )
+    return "\n".join(lines)
+
+
+def _value(value: Any) -> str:
+    if value is None:
+        return "nobody"
+    if isinstance(value, list):
+        return (
+            ", ".join(f"{item[0]} from {item[1]}" if isinstance(item, list) else str(item) for item in value) or "none"
+        )
+    return clean(value)

@@ -1,0 +1,97 @@
+"""Sentences of which parts are stressed, and the words that they are made of.
+
+A sentence is a tuple of texts that are plain and stressed by turns, beginning with a plain one, so that a page, a
+ticket and a terminal can each stress in their own way and none has to parse anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from replica_audit.report.layout import clean
+
+Sentence = tuple[str, ...]
+
+#: What tells who leads, by `leadership_source`.
+SOURCES = {
+    "metadata_log": "the cluster's metadata log says so",
+    "zookeeper": "the partition's state in ZooKeeper says so",
+    "topics_describe": "the listing of the topics says so",
+    "user": "the leadership file says so",
+    "inferred": "nothing says so: it has the newest leader epoch, then the longest log",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Template:
+    """A sentence that a report can say: fields in braces are filled in, what stands between stars is stressed.
+
+    All of them are module constants, so that a test can name each and hold it against a capture that is known to be so.
+    """
+
+    text: str
+
+    def say(self, **values: Any) -> Sentence:
+        """The sentence with its fields filled in; a star in a value stays a star."""
+        return tuple(part.format(**values) for part in self.text.split("*"))
+
+
+def plain_text(sentence: Sequence[str]) -> str:
+    """The sentence without stress."""
+    return "".join(sentence)
+
+
+def join_words(words: Sequence[Any], last: str = "and") -> str:
+    """Words as a list in prose: 1; 1 and 2; 1, 2 and 3."""
+    texts = [clean(word) for word in words]
+    return texts[0] if len(texts) == 1 else f"{', '.join(texts[:-1])} {last} {texts[-1]}" if texts else "none"
+
+
+def join_some(words: Sequence[Any], limit: int, noun: str) -> str:
+    """`join_words` of the first `limit` words, and how many more there are: a-0, a-1 and 7 more partitions."""
+    if len(words) <= limit:
+        return join_words(words)
+    more = len(words) - limit
+    return join_words([*words[:limit], f"{more} more {noun}{'' if more == 1 else 's'}"])
+
+
+def name_partitions(places: Sequence[tuple[str, int]], limit: int = 4) -> str:
+    """orders-0; orders-0, orders-1 and 7 more partitions."""
+    return join_some([f"{topic}-{partition}" for topic, partition in places], limit, "partition")
+
+
+def name_brokers(ids: Sequence[int | None], last: str = "and") -> str:
+    """Broker 1; brokers 1 and 2; broker 1 or 2."""
+    return name_nodes("broker", ids, last)
+
+
+def name_nodes(noun: str, ids: Sequence[int | None], last: str = "and") -> str:
+    """The same of another kind of node."""
+    return f"{noun}{'' if len(ids) == 1 or last == 'or' else 's'} {join_words(ids, last)}"
+
+
+def name_offsets(start: int, end: int) -> str:
+    """A half-open range in prose: offset 5; offsets 5 to 9."""
+    return f"offset {start}" if end - start == 1 else f"offsets {start} to {end - 1}"
+
+
+def verb(count: int, one: str, many: str) -> str:
+    """The form of a verb or pronoun that agrees with `count`."""
+    return one if count == 1 else many
+
+
+def capitalise(text: str) -> str:
+    """`text` with a capital first letter."""
+    return text[:1].upper() + text[1:]
+
+
+def decapitalise(text: str) -> str:
+    """`text` with a small first letter."""
+    return text[:1].lower() + text[1:]
+
+
+def end_sentence(text: str) -> str:
+    """`text` with a capital first letter and a full stop."""
+    return capitalise(text.strip()) + ("" if text.rstrip().endswith((".", "!", "?")) else ".")

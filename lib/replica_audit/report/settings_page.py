@@ -1,0 +1,39 @@
+"""The text of `--print-config`: every setting, its value, and where it comes from."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from replica_audit.config import KEYS, Resolved
+from replica_audit.redaction import NOT_SHOWN, is_secret, redact
+from replica_audit.report.layout import clean
+
+
+def build_settings(resolved: Resolved) -> dict[str, Any]:
+    """Settings and origins as plain values, by the keys of a configuration file."""
+    return {
+        "settings": {key: _plain(getattr(resolved.settings, name)) for key, name in KEYS.items()},
+        "origins": {key: resolved.origins[name] for key, name in KEYS.items()},
+    }
+
+
+def render_settings(resolved: Resolved) -> str:
+    """A configuration file that would give the same settings; its comments say where each came from."""
+    content = build_settings(resolved)
+    lines = []
+    for key, value in content["settings"].items():
+        # JSON is YAML, and quotes what YAML would take for something else.
+        plain = isinstance(value, str) and key in ("protocol", "fail_on", "format")
+        text = value if plain else json.dumps(value, ensure_ascii=False)
+        lines.append(f"{key}: {text}  # {clean(content['origins'][key])}")
+    return "\n".join(lines) + "\n"
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, tuple):
+        return list(value)
+    if isinstance(value, Mapping):
+        return {key: NOT_SHOWN if is_secret(key) else part for key, part in value.items()}
+    return redact(value) if isinstance(value, str) else value

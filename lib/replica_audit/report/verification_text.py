@@ -1,0 +1,129 @@
+"""What `verify` says: a line for each replica that has more to tell than that it kept everything, and the status line."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from replica_audit.report.audit_json import render_tables
+from replica_audit.report.layout import align_columns, clean, paint, render_count, render_range, wrap
+from replica_audit.schema import VERIFICATION_TABLES
+from replica_audit.text import brokers, count
+from replica_audit.verify.verification import Verification
+
+#: Rows of each kind that a terminal shows; --format json has them all.
+ROW_LIMIT = 60
+
+_STYLES = {
+    "correct": "good",
+    "not_yet": "medium",
+    "over_truncated": "high",
+    "under_truncated": "critical",
+    "lost_committed": "critical",
+}
+_STATUS_STYLES = {"OK": "good", "CRITICAL": "critical", "UNKNOWN": "medium"}
+_HEAD = ("TOPIC", "PART", "BROKER", "END BEFORE", "KEPT TO", "EXPECTED", "END AFTER", "VERDICT")
+_COMMITTED = {"proven": "committed ", "possible": "possibly committed ", "no": ""}
+
+
+def render_verification(found: Verification, colour: bool = False) -> str:
+    """What it is of, the replicas that dropped something or are not correct, what is nowhere now, and the status line."""
+    inputs = found.inputs
+    cluster = f", cluster {inputs['cluster_id']}" if inputs["cluster_id"] else ""
+    lines = wrap(
+        f"Before: {inputs['before']}; after: {inputs['after']}{cluster}; truncation as by {inputs['protocol']}"
+    )
+    told = [row for row in found.verifications if _is_told(row)]
+    if told:
+        lines += ["", *_table(told[:ROW_LIMIT], colour), *_more(len(told))]
+    quiet = len(found.verifications) - len(told)
+    if quiet:
+        lines += [
+            "",
+            f"{render_count(quiet, 'other replica' if told else 'replica')} kept all that {'it' if quiet == 1 else 'they'} held",
+        ]
+    if found.gone_records:
+        lines += ["", paint("Held before, and on no replica now", "head", colour)]
+        for row in found.gone_records[:ROW_LIMIT]:
+            lines += wrap(_gone(row), "", "  ")
+        lines += _more(len(found.gone_records))
+    if found.surprises:
+        lines += ["", paint("Not as the plan predicted", "head", colour)]
+        for row in found.surprises[:ROW_LIMIT]:
+            lines += wrap(_surprise(row), "", "  ")
+        lines += _more(len(found.surprises))
+    if found.not_verified:
+        lines += ["", paint("Not compared", "head", colour)]
+        for row in found.not_verified[:ROW_LIMIT]:
+            lines += wrap(f"{clean(row['topic'])}-{row['partition']}: {row['reason']}", "", "  ")
+        lines += _more(len(found.not_verified))
+    return "\n".join([*lines, "", render_verification_status(found, colour)]) + "\n"
+
+
+def render_verification_status(found: Verification, colour: bool = False) -> str:
+    """The last line: OK, CRITICAL or UNKNOWN, with counts."""
+    replicas, partitions = len(found.verifications), found.inputs["partitions"]
+    status = paint(found.status, _STATUS_STYLES[found.status], colour)
+    line = f"{status}: {count(replicas, 'replica')} of {count(partitions, 'partition')}"
+    if not found.failed and not found.lost:
+        line += " kept exactly what they should" if replicas != 1 else " kept exactly what it should"
+    for verdict in _STYLES:
+        number = sum(row["verdict"] == verdict for row in found.verifications)
+        if number and verdict != "correct":
+            line += f", {number} {verdict}"
+    if lost := found.lost_records:
+        word = "committed records" if found.lost_proven == lost else "records that were or may have been committed"
+        line += f"; {word} on no replica now: {lost}"
+    if found.planned:
+        surprises = count(len(found.surprises), "prediction")
+        line += f"; {surprises} of the plan did not come true" if found.surprises else "; as the plan predicted"
+    if found.open:
+        line += f"; {count(len(found.open), 'partition')} not judged"
+    return line
+
+
+def render_verification_json(found: Verification) -> str:
+    """One JSON object: inputs, status, and the tables."""
+    head = {"inputs": dict(found.inputs), "status": found.status, "exit_status": found.exit_status}
+    tables = {
+        "verifications": found.verifications,
+        "gone_records": found.gone_records,
+        "surprises": found.surprises,
+        "not_verified": found.not_verified,
+    }
+    return render_tables(head, VERIFICATION_TABLES, tables)
+
+
+def _is_told(row: Mapping[str, Any]) -> bool:
+    return row["verdict"] != "correct" or row["kept_to"] != row["end_before"]
+
+
+def _table(rows: Sequence[Mapping[str, Any]], colour: bool) -> list[str]:
+    names = ("partition", "broker_id", "end_before", "kept_to", "expected", "end_after")
+    cells = [[clean(row["topic"]), *(clean(row[name]) for name in names), row["verdict"]] for row in rows]
+    lines = align_columns([list(_HEAD), *cells], right=range(1, 7))
+    told = [paint(lines[0], "head", colour)]
+    for line, row in zip(lines[1:], rows, strict=True):
+        told.append(paint(line, _STYLES[row["verdict"]], colour))
+        told += wrap(row["reason"], "    ", "    ")
+    return told
+
+
+def _gone(row: Mapping[str, Any]) -> str:
+    where = f"{clean(row['topic'])}-{row['partition']} {render_range(row['start_offset'], row['end_offset'])}"
+    records = count(row["record_count"], f"{_COMMITTED[row['committed']]}record")
+    epoch = f" of epoch {row['leader_epoch']}" if row["leader_epoch"] is not None else ""
+    text = f"{where}: {records}{epoch}, held by {brokers(row['broker_ids'])}"
+    if row["may_hold"]:
+        text += f"; {brokers(row['may_hold'])} may still have them: the log is not in the later snapshot"
+    return text
+
+
+def _surprise(row: Mapping[str, Any]) -> str:
+    broker = "" if row["broker_id"] is None else f" broker {row['broker_id']}"
+    was = clean(row["found"]) if row["found"] is not None else "none"
+    return f"{clean(row['topic'])}-{row['partition']}{broker}: {row['what']}: {clean(row['predicted'])} was predicted, found {was}"
+
+
+def _more(total: int) -> list[str]:
+    return [f"and {total - ROW_LIMIT} more (--format json has all)"] if total > ROW_LIMIT else []

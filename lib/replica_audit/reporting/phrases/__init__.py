@@ -1,1 +1,0 @@
-"""What every report is made of: sentences, columns and colours, findings and commands in a line."""

@@ -1,1 +1,0 @@
-"""Files for people and programs: JSON, Markdown, JUnit, metrics, HTML for a notebook, the capture script."""

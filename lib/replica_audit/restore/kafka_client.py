@@ -1,0 +1,283 @@
+"""What restoring needs of a cluster: the one module that imports confluent-kafka, and only when it is called for."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, TypeVar
+
+from replica_audit.errors import EngineError, UsageError
+from replica_audit.restore.client_properties import ClientProperties
+from replica_audit.restore.cluster_records import ConsumedRecord, Produced, RestoreProgress, Topic, stored_record
+
+#: Seconds that a request may take, and a transaction with all that is repeated in it.
+_REQUEST_SECONDS = 30.0
+_TRANSACTION_SECONDS = 300.0
+_POLL_SECONDS = 1.0
+#: Retries after an aborted transaction.
+_ATTEMPTS = 3
+
+_Answer = TypeVar("_Answer")
+
+
+class Contact:
+    """A cluster, spoken to with librdkafka. Every method raises EngineError where the cluster does not answer as it should."""
+
+    def __init__(self, bootstrap: str, properties: ClientProperties) -> None:
+        """Raises UsageError where confluent-kafka is missing or a setting is none of librdkafka's."""
+        try:
+            import confluent_kafka
+            import confluent_kafka.admin
+        except ImportError as error:
+            raise UsageError(
+                f"restore needs confluent-kafka: pip install 'replica-audit[restore]' ({error})"
+            ) from error
+        self._kafka = confluent_kafka
+        self._admin_module = confluent_kafka.admin
+        self._bootstrap = bootstrap
+        self._properties = properties
+        self._last_error: str | None = None
+        self._admin = self._client(confluent_kafka.admin.AdminClient, {})
+
+    def cluster_id(self) -> str | None:
+        """The cluster's own id."""
+        return self._ask("the cluster", lambda: self._admin.list_topics(timeout=_REQUEST_SECONDS)).cluster_id
+
+    def topic(self, name: str) -> Topic | None:
+        """The topic, None where there is no such one."""
+        found = self._ask(f"topic {name}", lambda: self._admin.list_topics(name, timeout=_REQUEST_SECONDS))
+        topic = found.topics.get(name)
+        if topic is None or (topic.error and topic.error.code() == self._kafka.KafkaError.UNKNOWN_TOPIC_OR_PART):
+            return None
+        if topic.error:
+            raise self._failure(f"topic {name}", topic.error)
+        own = topic.partitions.values()
+        leaderless = frozenset(one.id for one in own if one.leader < 0)
+        return Topic(len(own), max((len(one.replicas) for one in own), default=1), leaderless)
+
+    def configs(self, name: str) -> dict[str, str]:
+        """The settings of a topic that is there."""
+        resource = self._admin_module.ConfigResource(self._admin_module.ResourceType.TOPIC, name)
+        futures = self._admin.describe_configs([resource], request_timeout=_REQUEST_SECONDS)
+        found = self._ask(f"the configuration of topic {name}", futures[resource].result)
+        return {key: entry.value for key, entry in found.items()}
+
+    def create_topic(self, name: str, partitions: int, replication_factor: int, configs: Mapping[str, str]) -> None:
+        """Create a topic, and wait until it can be written to."""
+        new = self._admin_module.NewTopic(name, partitions, replication_factor, config=dict(configs))
+        self._ask(f"topic {name}", self._admin.create_topics([new], request_timeout=_REQUEST_SECONDS)[name].result)
+        deadline = time.monotonic() + _REQUEST_SECONDS
+        while (topic := self.topic(name)) is None or topic.partitions < partitions:
+            if time.monotonic() > deadline:
+                raise EngineError(f"topic {name} was created, but is not there after {_REQUEST_SECONDS:.0f} s")
+            time.sleep(0.2)
+
+    def bounds(self, topic: str, partition: int) -> tuple[int, int]:
+        """Log start offset and high watermark."""
+        consumer = self._consumer()
+        try:
+            return self._bounds(consumer, topic, partition)
+        finally:
+            consumer.close()
+
+    def read(self, topic: str, partition: int) -> Iterator[ConsumedRecord]:
+        """Every committed record of a partition from its start, up to where transactions are in progress or it ends."""
+        consumer = self._consumer()
+        try:
+            yield from self._read(consumer, topic, partition, self._kafka.OFFSET_BEGINNING)
+        finally:
+            consumer.close()
+
+    def held(self, topic: str, partition: int, start: int, end: int) -> Iterator[ConsumedRecord]:
+        """The records in [start, end) of a partition below its high watermark, those of open and aborted transactions too."""
+        consumer = self._consumer(isolation="read_uncommitted")
+        try:
+            log_start, high_watermark = self._bounds(consumer, topic, partition)
+            end = min(end, high_watermark)
+            if (start := max(start, log_start)) < end:
+                for one in self._read(consumer, topic, partition, start):
+                    if one.offset >= end:
+                        return
+                    yield one
+        finally:
+            consumer.close()
+
+    def progress(self, group: str, topic: str, partition: int) -> RestoreProgress | None:
+        """What a group has committed for a partition; None for nothing.
+
+        What a killed run left open is not counted and not waited for: only a `session` ends it.
+        """
+        consumer = self._consumer(group, "read_uncommitted")
+        try:
+            return self._progress(consumer, topic, partition)
+        finally:
+            consumer.close()
+
+    def session(self, name: str, batch_bytes: int) -> TransactionalSession:
+        """Take over the transactional id and group `name`: whoever had it before is fenced, and what it left open, aborted.
+
+        Records are sent in batches of at most `batch_bytes`, a greater record alone.
+        """
+        return TransactionalSession(self, name, batch_bytes)
+
+    def _progress(self, consumer: Any, topic: str, partition: int) -> RestoreProgress | None:
+        place = self._kafka.TopicPartition(topic, partition)
+        what = f"the progress for {topic}-{partition}"
+        (found,) = self._ask(what, lambda: consumer.committed([place], timeout=_REQUEST_SECONDS))
+        if found.error:
+            raise self._failure(what, found.error)
+        return None if found.offset < 0 else RestoreProgress(found.offset, found.metadata or "")
+
+    def _bounds(self, consumer: Any, topic: str, partition: int) -> tuple[int, int]:
+        place = self._kafka.TopicPartition(topic, partition)
+        what = f"the offsets of {topic}-{partition}"
+        return self._ask(what, lambda: consumer.get_watermark_offsets(place, timeout=_REQUEST_SECONDS))
+
+    def _read(self, consumer: Any, topic: str, partition: int, start: int) -> Iterator[ConsumedRecord]:
+        """What the consumer gets of a partition from `start` on, up to its end."""
+        end_of_partition = self._kafka.KafkaError._PARTITION_EOF
+        consumer.assign([self._kafka.TopicPartition(topic, partition, start)])
+        heard = time.monotonic()
+        while True:
+            message = consumer.poll(_POLL_SECONDS)
+            if message is None:
+                if time.monotonic() > heard + _REQUEST_SECONDS:
+                    raise EngineError(self._unanswered(f"{topic}-{partition}"))
+                continue
+            heard = time.monotonic()
+            if message.error() is None:
+                yield stored_record(message)
+            elif message.error().code() == end_of_partition:
+                return
+            else:
+                raise self._failure(f"{topic}-{partition}", message.error())
+
+    def _consumer(self, group: str = "replica-audit-restore", isolation: str = "read_committed") -> Any:
+        # Nobody joins the group: partitions are assigned, and offsets committed by the producer's transactions only.
+        return self._client(
+            self._kafka.Consumer,
+            {
+                "group.id": group,
+                "isolation.level": isolation,
+                "enable.auto.commit": False,
+                "auto.offset.reset": "error",
+                "enable.partition.eof": True,
+            },
+        )
+
+    def _client(self, kind: Callable[[dict[str, Any]], _Answer], own: Mapping[str, Any]) -> _Answer:
+        settings = {"error_cb": self._note, "log_level": 0, **self._properties.values}
+        try:
+            return kind({**settings, "bootstrap.servers": self._bootstrap, **own})
+        except self._kafka.KafkaException as error:
+            raise UsageError(f"the cluster's client: {self._properties.hide(error.args[0].str())}") from None
+
+    def _note(self, error: Any) -> None:
+        self._last_error = self._properties.hide(error.str())
+
+    def _ask(self, what: str, ask: Callable[[], _Answer]) -> _Answer:
+        try:
+            return ask()
+        except self._kafka.KafkaException as error:
+            raise self._failure(what, error.args[0]) from None
+
+    def _failure(self, what: str, error: Any) -> EngineError:
+        text = self._properties.hide(error.str())
+        more = f" ({self._last_error})" if self._last_error and self._last_error != text else ""
+        return EngineError(f"{what}: {text}{more}")
+
+    def _unanswered(self, what: str) -> str:
+        more = f": {self._last_error}" if self._last_error else ""
+        return f"{what}: nothing heard of the cluster for {_REQUEST_SECONDS:.0f} s{more}"
+
+
+class TransactionalSession:
+    """A transactional producer whose progress is an offset of a group that nobody joins, committed with the records."""
+
+    def __init__(self, contact: Contact, name: str, batch_bytes: int) -> None:
+        self._contact = contact
+        self._kafka = contact._kafka
+        self._consumer = contact._consumer(name)
+        settings = {
+            "transactional.id": name,
+            "transaction.timeout.ms": 60_000,
+            "message.max.bytes": 1_000_000_000,
+            "batch.size": batch_bytes,
+        }
+        self._producer = contact._client(self._kafka.Producer, settings)
+        self._repeat("the transactional producer", lambda: self._producer.init_transactions(_REQUEST_SECONDS))
+
+    def progress(self, topic: str, partition: int) -> RestoreProgress | None:
+        """What was committed for a partition under this name, by whoever was before."""
+        return self._contact._progress(self._consumer, topic, partition)
+
+    def produce(self, topic: str, partition: int, records: Sequence[Produced], progress: RestoreProgress) -> None:
+        """Records and progress in one transaction: both are there, in this order, or neither is."""
+        place, left = f"{topic}-{partition}", _ATTEMPTS
+        while True:
+            failed: list[Any] = []
+            try:
+                return self._attempt(topic, partition, records, progress, failed)
+            except self._kafka.KafkaException as error:
+                reason, left = error.args[0], left - 1
+                if reason.txn_requires_abort():
+                    self._repeat(place, lambda: self._producer.abort_transaction(_REQUEST_SECONDS))
+                if not reason.txn_requires_abort() or not left:
+                    # What a record failed for says more than that the transaction cannot be committed.
+                    raise self._contact._failure(place, failed[0] if failed else reason) from None
+
+    def close(self) -> None:
+        """Let go of the cluster."""
+        self._consumer.close()
+
+    def _attempt(
+        self, topic: str, partition: int, records: Sequence[Produced], progress: RestoreProgress, failed: list[Any]
+    ) -> None:
+        producer = self._producer
+        producer.begin_transaction()
+        for record in records:
+            self._enqueue(topic, partition, record, failed)
+        place = self._kafka.TopicPartition(topic, partition, progress.offset, progress.text)
+        group = self._consumer.consumer_group_metadata()
+        self._again(lambda: producer.send_offsets_to_transaction([place], group, _REQUEST_SECONDS))
+        self._again(lambda: producer.commit_transaction(_REQUEST_SECONDS))
+
+    def _enqueue(self, topic: str, partition: int, record: Produced, failed: list[Any]) -> None:
+        kafka_error = self._kafka.KafkaError
+
+        def told(error: Any, message: Any) -> None:
+            if error is not None and error.code() not in (kafka_error._PURGE_QUEUE, kafka_error._PURGE_INFLIGHT):
+                failed.append(error)
+
+        timestamp = -1 if record.timestamp_ms is None else record.timestamp_ms
+        while True:
+            try:
+                self._producer.produce(
+                    topic,
+                    record.value,
+                    record.key,
+                    partition,
+                    on_delivery=told,
+                    timestamp=timestamp,
+                    headers=list(record.headers),
+                )
+                return
+            except BufferError:
+                self._producer.poll(_POLL_SECONDS)
+
+    def _again(self, step: Callable[[], Any]) -> None:
+        """Do a step of a transaction, again while the cluster says that this may help."""
+        deadline = time.monotonic() + _TRANSACTION_SECONDS
+        while True:
+            try:
+                step()
+                return
+            except self._kafka.KafkaException as error:
+                if not error.args[0].retriable() or time.monotonic() > deadline:
+                    raise
+
+    def _repeat(self, what: str, step: Callable[[], Any]) -> None:
+        try:
+            self._again(step)
+        except self._kafka.KafkaException as error:
+            raise self._contact._failure(what, error.args[0]) from None

@@ -1,0 +1,1 @@
+"""The stages of an audit in this process, without Spark."""

@@ -1,0 +1,174 @@
+"""One partition: what its copies hold that the reference's lineage has not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from replica_audit.auditing.case import Case
+from replica_audit.auditing.compare.replays import answering_lineage
+from replica_audit.auditing.conclude import PartitionAudit
+from replica_audit.auditing.replicas.reference import Reference
+from replica_audit.auditing.replicas.replica_facts import CopyKey
+from replica_audit.auditing.replicas.transaction_ends import Decisions
+from replica_audit.elect.costs import committed_ranges
+from replica_audit.model import ReplicaDir
+from replica_audit.salvage.missing_records import find_lacking
+from replica_audit.salvage.partition_logs import Copy, Unread, copies_of
+from replica_audit.salvage.planned_leaders import PlannedLeader
+from replica_audit.salvage.reference_log import ReferenceLog, planned_log, present_log
+from replica_audit.salvage.selection import SelectedRecords, select
+from replica_audit.salvage.transaction_outcomes import decide, undecided_producers
+from replica_audit.snapshot.inventory import SegmentFile
+from replica_audit.snapshot.record_reader import RecordReader
+from replica_audit.snapshot.storage import Snapshot
+
+
+@dataclass(frozen=True, slots=True)
+class Choices:
+    """What a user may ask for besides."""
+
+    payloads: bool = False
+    include_aborted: bool = False
+    """Records of aborted and open transactions, too."""
+    include_ahead: bool = False
+    """Records past the reference's end, too, where the copies may just be of another moment."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finds:
+    """The records to be salvaged, and what is known of each besides."""
+
+    selection: SelectedRecords
+    proven: np.ndarray
+    """Parallel to the selection: proven committed."""
+    later_value: np.ndarray | None
+    """Parallel to the selection: the reference has a later record of the key; None where its log is not compacted."""
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionSalvage:
+    """What came of one partition."""
+
+    audit: PartitionAudit
+    reference: Reference | None = None
+    """The log that its copies were laid beside, as it leads; None where there is none."""
+    planned: PlannedLeader | None = None
+    """Whom the plan chose to lead; None without a plan."""
+    copies: tuple[Copy, ...] = ()
+    """In the order in which records are taken from them."""
+    finds: Finds | None = None
+    """None where there is nothing to lay the copies beside."""
+    other_topics: tuple[ReplicaDir, ...] = ()
+    """Directories of the same name that are of another topic, or may be."""
+    unread: tuple[Unread, ...] = ()
+    problem: str | None = None
+    """Why nothing can be said of the whole partition; None where it can."""
+
+
+def salvage_partition(
+    snapshot: Snapshot,
+    reader: RecordReader,
+    audit: PartitionAudit,
+    batches: Mapping[CopyKey, np.ndarray],
+    files: Iterable[SegmentFile],
+    unplaced: Iterable[ReplicaDir],
+    choices: Choices,
+    planned: PlannedLeader | None = None,
+) -> PartitionSalvage:
+    """Lay every copy beside the log of the leader that is `planned`, without one of the present leader.
+
+    `batches` (`BATCH_DTYPE`) are those that the audit's plan asked for, `files` the segments of all replicas and of what is
+    put aside.
+    """
+    case, files = audit.case, tuple(files)
+    if case is None:
+        return PartitionSalvage(audit, planned=planned, problem="no replica of it can be read")
+    compared = present_log(audit) if planned is None else planned_log(audit, planned.candidate_id)
+    if compared is None:
+        return PartitionSalvage(audit, planned=planned, problem="the leader that the plan chose has no log of it here")
+    facts = compared.reference.facts
+    if facts.second_hand:
+        problem = "its leader's log is known from a text or table, which has no records"
+        return PartitionSalvage(audit, planned=planned, problem=problem)
+    own = [file for file in files if (file.broker_id, file.log_dir) == facts.key]
+    lineage = answering_lineage(facts, case.is_tiered)
+    reference = ReferenceLog(snapshot, reader, facts, own, lineage, compared.reference.log_epoch)
+    copies, others, unread = copies_of(unplaced, audit, case, facts, files)
+    unread += [
+        Unread(item.follower.directory.path, f"it may be of another topic: {reason}", item.follower.broker_id)
+        for item, reason in case.strangers
+    ]
+    # All at once, since loading more reads the reference's files anew.
+    reference.load(set().union(*(reference.differing_chunks(copy.facts) for copy in copies)))
+    found, outcomes = [], []
+    for copy in copies:
+        if copy.facts.second_hand:
+            reason = "it is known from a text or table, which has no records"
+            unread.append(Unread(copy.path, reason, copy.broker_id))
+        ahead_too = choices.include_ahead or compared.lacks_tail(copy.facts.key)
+        lacking = find_lacking(snapshot, reader, reference, copy, ahead_too)
+        unread += lacking.unread
+        theirs = lacking.markers[:0]
+        if producers := undecided_producers(lacking.rows, lacking.markers):
+            theirs = reference.markers(int(lacking.rows["offset"].min()), producers)
+        found.append(lacking)
+        outcomes.append(decide(lacking.rows, lacking.markers, theirs))
+    selection = select(found, outcomes, choices.include_aborted)
+    later = _later_values(reference, selection) if facts.compacted and len(selection.rows) else None
+    return PartitionSalvage(
+        audit=audit,
+        reference=compared.reference,
+        planned=planned,
+        copies=tuple(copies),
+        finds=Finds(selection, _proven(case, batches, copies, selection), later),
+        other_topics=tuple(others),
+        unread=(*_not_elsewhere(unread, selection), *reference.unread),
+    )
+
+
+def _not_elsewhere(unread: Iterable[Unread], selection: SelectedRecords) -> list[Unread]:
+    """Without the batches whose records are taken from another copy: one epoch and offset has one record."""
+    record = selection.rows["record"]
+    left = []
+    for one in unread:
+        if one.record_count is not None:
+            inside = (record["offset"] >= one.start_offset) & (record["offset"] < one.end_offset)
+            if (inside & (record["leader_epoch"] == one.leader_epoch)).sum() >= one.record_count:
+                continue
+        left.append(one)
+    return left
+
+
+def _later_values(reference: ReferenceLog, selection: SelectedRecords) -> np.ndarray:
+    """For each record whether the reference has a visible one of the same key that was written later, a tombstone too."""
+    rows = selection.rows["record"]
+    keys = np.unique(rows["key"][rows["has_key"]])
+    theirs = reference.records_of_keys(keys)
+    visible = theirs[Decisions.of([theirs]).visible(theirs) & theirs["has_key"] & ~theirs["control"]]
+    newest: dict[int, tuple[int, int]] = {}
+    for key, epoch, offset in zip(*(visible[name].tolist() for name in ("key", "leader_epoch", "offset")), strict=True):
+        newest[key] = max(newest.get(key, (-2, -1)), (epoch, offset))
+    columns = (rows[name].tolist() for name in ("has_key", "key", "leader_epoch", "offset"))
+    return np.array(
+        [has and newest.get(key, (-2, -1)) > (epoch, offset) for has, key, epoch, offset in zip(*columns, strict=True)],
+        bool,
+    )
+
+
+def _proven(
+    case: Case, batches: Mapping[CopyKey, np.ndarray], copies: Iterable[Copy], selection: SelectedRecords
+) -> np.ndarray:
+    """For each record whether it is proven committed in a copy that holds it."""
+    ranges = committed_ranges(case, batches) if len(selection.rows) else {}
+    ends = {number: ranges.get(copy.facts.key, []) for number, copy in enumerate(copies)}
+    offsets, sources = selection.rows["record"]["offset"].tolist(), selection.rows["copy"].tolist()
+    return np.array(
+        [
+            any(start <= offset < end for holder in (source, *others) for start, end in ends[holder])
+            for offset, source, others in zip(offsets, sources, selection.also_in, strict=True)
+        ],
+        bool,
+    )

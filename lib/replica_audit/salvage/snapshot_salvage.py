@@ -1,0 +1,170 @@
+"""A snapshot's partitions, one after the other: what can be salvaged of each, and what the answer stands on."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from replica_audit.auditing.conclude import PartitionAudit, conclude
+from replica_audit.auditing.evidence import options_row
+from replica_audit.auditing.opened_snapshot import Examined, OpenedSnapshot
+from replica_audit.auditing.opening import Progress, Unseen, audit_options, open_snapshot
+from replica_audit.auditing.replicas.replica_facts import CopyKey
+from replica_audit.auditing.snapshot_id import (
+    SegmentDigest,
+    digest_texts,
+    hash_piece,
+    identify_snapshot,
+    inventory_lines,
+    pieces_of,
+    text_files,
+)
+from replica_audit.config import Settings
+from replica_audit.model import ReplicaDir, TopicPartition, TransactionState
+from replica_audit.salvage.partition_logs import Unread, unread_directories
+from replica_audit.salvage.partition_salvage import Choices, PartitionSalvage, salvage_partition
+from replica_audit.salvage.planned_leaders import PlannedLeader, PlannedLeaders
+from replica_audit.segments.summary import summary_from_json
+from replica_audit.snapshot.record_reader import RecordReader
+
+#: Kafka's own topics: they are rebuilt by their owners, and their records mean nothing elsewhere.
+INTERNAL_PREFIX = "__"
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotSalvage:
+    """The partitions that were looked into, and what they are of."""
+
+    snapshot_id: str
+    cluster_id: str | None
+    options: dict[str, Any]
+    """As in audit.json."""
+    plan_sha256: str | None
+    """Of the plan.json whose leaders' losses these are; None for those of the present leaders."""
+    partitions: tuple[PartitionSalvage, ...]
+    internal: tuple[TopicPartition, ...]
+    """Partitions of Kafka's own topics, which were passed over."""
+    without_steps: tuple[TopicPartition, ...]
+    """Partitions of the plan whose choice it does not carry out, which were passed over."""
+    unread: tuple[Unread, ...]
+    """Of no partition in particular."""
+
+
+class SalvagedSnapshot:
+    """A snapshot opened for salvage; its reader gives the records that were found."""
+
+    def __init__(self, uri: str, settings: Settings, choices: Choices, planned: PlannedLeaders | None = None) -> None:
+        """Raises UsageError and InputError as `open_snapshot` does."""
+        snapshot, inventory = open_snapshot(uri, settings.topics, settings.leadership, settings.leadership_source)
+        self._opened = OpenedSnapshot.read(snapshot, inventory, audit_options(inventory, settings), settings.topics)
+        self._settings = settings
+        self.choices = choices
+        self.reader = RecordReader(snapshot)
+        self._planned = planned
+        self._digests: list[SegmentDigest] = []
+
+    def find(self, progress: Progress | None = None) -> SnapshotSalvage:
+        """Audit every partition and lay its copies beside its leader's log: with a plan that of the leader which it chose.
+
+        Raises UsageError where the plan was made from another snapshot.
+        """
+        progress = progress or Unseen()
+        opened = self._opened
+        files = [file for partition in opened.partitions for file in opened.files(partition)]
+        progress.begin("looking for records", len(files), sum(file.size_bytes for file in files))
+        unplaced: dict[TopicPartition, list[ReplicaDir]] = defaultdict(list)
+        for directory in opened.inventory.unplaced:
+            unplaced[directory.topic_partition].append(directory)
+        try:
+            found = [
+                salvage_partition(
+                    opened.snapshot,
+                    self.reader,
+                    audit,
+                    batches,
+                    examined.files,
+                    unplaced.get(audit.evidence.topic_partition, ()),
+                    self.choices,
+                    self._leader_of(audit.evidence.topic_partition),
+                )
+                for examined, batches, audit in self._audits(progress)
+            ]
+        finally:
+            progress.end()
+        if self._planned is not None:
+            self._planned.check(opened.inventory.cluster_id)
+        return SnapshotSalvage(
+            snapshot_id=self._identify(),
+            cluster_id=opened.inventory.cluster_id,
+            options=options_row(opened.options, self._settings),
+            plan_sha256=None if self._planned is None else self._planned.digest,
+            partitions=tuple(sorted(found, key=lambda one: one.audit.evidence.topic_partition)),
+            internal=tuple(partition for partition in opened.partitions if self._is_passed_over(partition)),
+            without_steps=() if self._planned is None else self._planned.without_steps,
+            unread=tuple(unread_directories(opened.inventory)),
+        )
+
+    def _audits(self, progress: Progress) -> Iterator[tuple[Examined, Mapping[CopyKey, np.ndarray], PartitionAudit]]:
+        """Every partition that is wanted, audited: with a plan those that it decides. Those that have to ask the coordinator
+        are the last, so that its log is read once.
+        """
+        waiting = []
+        for examined in self._examined(progress):
+            if examined.plan.producers:
+                waiting.append(examined)
+            else:
+                yield from self._audit(examined, {})
+        states, _ = self._opened.read_transactions(frozenset().union(*(one.plan.producers for one in waiting)))
+        for examined in waiting:
+            yield from self._audit(examined, states)
+
+    def _examined(self, progress: Progress) -> Iterator[Examined]:
+        for partition in self._opened.partitions:
+            examined = self._opened.examine(partition)
+            self._note(examined)
+            if self._planned is None or partition in self._planned.places:
+                yield examined
+            progress.advance(len(examined.files), sum(file.size_bytes for file in examined.files))
+
+    def _audit(
+        self, examined: Examined, states: Mapping[int, TransactionState]
+    ) -> Iterator[tuple[Examined, Mapping[CopyKey, np.ndarray], PartitionAudit]]:
+        """One partition audited; nothing where the plan only rests on it, or it is passed over."""
+        partition = examined.plan.evidence.topic_partition
+        batches = self._opened.read_batches(examined)
+        audit = conclude(examined.plan, batches, self.reader, states)
+        if self._planned is not None:
+            self._planned.note(audit, examined.rows["partition_states"])
+        if self._is_decided(partition) and not self._is_passed_over(partition):
+            yield examined, batches, audit
+
+    def _is_decided(self, partition: TopicPartition) -> bool:
+        return self._planned is None or partition in self._planned.leaders
+
+    def _leader_of(self, partition: TopicPartition) -> PlannedLeader | None:
+        return None if self._planned is None else self._planned.leaders[partition]
+
+    def _is_passed_over(self, partition: TopicPartition) -> bool:
+        named = any(pattern.startswith(INTERNAL_PREFIX) for pattern in self._settings.topics)
+        return partition.topic.startswith(INTERNAL_PREFIX) and not named and self._is_decided(partition)
+
+    def _note(self, examined: Examined) -> None:
+        digests = {
+            (row["broker_id"], row["path"]): summary_from_json(row["summary"]).digest
+            for row in examined.rows["segments"]
+        }
+        for file in examined.files:
+            digest = digests.get((file.broker_id, file.path))
+            self._digests.append(SegmentDigest(file.broker_id, file.path, file.size_bytes, digest))
+
+    def _identify(self) -> str:
+        """The id that `run` gives the same snapshot with the same topics."""
+        inventory, snapshot = self._opened.inventory, self._opened.snapshot
+        texts = text_files(inventory)
+        pieces = [(piece, hash_piece(snapshot, piece)) for piece in pieces_of(texts)]
+        lines = inventory_lines(inventory, self._settings.topics)
+        return identify_snapshot(lines, self._digests, digest_texts(texts, pieces))

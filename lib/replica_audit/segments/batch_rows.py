@@ -1,0 +1,207 @@
+"""The batches of a log as a sequence that stays an array: one becomes a `Batch` only when somebody looks at it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
+from typing import Any, overload
+
+import numpy as np
+
+from replica_audit.batch_header import CONTROL, DELETE_HORIZON, Batch
+from replica_audit.segments.record_batch import BATCH_DTYPE
+
+_NO_ROWS = np.empty(0, BATCH_DTYPE)
+
+#: Batches that are looked at together: few where a search ends at one of the first.
+_FIRST, _MOST = 16, 4096
+
+
+class Batches(Sequence[Batch]):
+    """Batches of one log, as a rule by base offset; `rows` (`BATCH_DTYPE`) must not be changed."""
+
+    def __init__(self, rows: np.ndarray = _NO_ROWS) -> None:
+        self.rows = rows
+
+    @classmethod
+    def of(cls, batches: Iterable[Batch]) -> Batches:
+        """Those given, in their order."""
+        return batches if isinstance(batches, Batches) else cls(np.array(list(batches), BATCH_DTYPE))
+
+    @classmethod
+    def in_order(cls, rows: np.ndarray) -> Batches:
+        """Those of `rows`, by base offset; equal ones as they are."""
+        bases = rows["base_offset"]
+        return cls(rows if (bases[1:] >= bases[:-1]).all() else rows[bases.argsort(kind="stable")])
+
+    @classmethod
+    def joined(cls, parts: Sequence[Batches]) -> Batches:
+        """Those of all `parts`, one after another."""
+        return parts[0] if len(parts) == 1 else cls(np.concatenate([part.rows for part in parts])) if parts else cls()
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    @overload
+    def __getitem__(self, at: int) -> Batch: ...
+
+    @overload
+    def __getitem__(self, at: slice) -> Batches: ...
+
+    def __getitem__(self, at: int | slice) -> Batch | Batches:
+        return Batches(self.rows[at]) if isinstance(at, slice) else Batch._make(self.rows[at].item())
+
+    def __iter__(self) -> Iterator[Batch]:
+        start, size = 0, _FIRST
+        while start < len(self.rows):
+            yield from map(Batch._make, self.rows[start : start + size].tolist())
+            start, size = start + size, _MOST
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Batches):
+            return NotImplemented
+        return len(self) == len(other) and bool((self.rows == other.rows).all())
+
+    def __hash__(self) -> int:
+        return hash(self.rows.tobytes())
+
+    def __repr__(self) -> str:
+        return f"Batches({list(self)!r})"
+
+    def where(self, mask: np.ndarray) -> Batches:
+        """Those that `mask` is set for."""
+        return self if mask.all() else Batches(self.rows[mask])
+
+    def first(self, mask: np.ndarray) -> Batch | None:
+        """The first one that `mask` is set for."""
+        return self[int(mask.argmax())] if mask.any() else None
+
+    @cached_property
+    def starts(self) -> np.ndarray:
+        """Base offsets."""
+        return np.ascontiguousarray(self.rows["base_offset"])
+
+    @cached_property
+    def ends(self) -> np.ndarray:
+        """Offsets past the last ones."""
+        return self.rows["last_offset"] + 1
+
+    @cached_property
+    def reach(self) -> np.ndarray:
+        """The furthest end of each and all before it."""
+        return np.maximum.accumulate(self.ends)
+
+    @cached_property
+    def epochs(self) -> np.ndarray:
+        """Leader epochs; -1 where there is none (`Batch.epoch`)."""
+        return np.where(self.rows["magic"] >= 2, np.maximum(self.rows["leader_epoch"], -1), -1)
+
+    @cached_property
+    def control(self) -> np.ndarray:
+        """Mask of those that hold a marker."""
+        return (self.rows["magic"] >= 2) & (self.rows["attributes"] & CONTROL != 0)
+
+    @cached_property
+    def data(self) -> np.ndarray:
+        """Mask of those that can be read and have records that producers sent."""
+        return self.rows["crc_valid"] & (self.rows["record_count"] != 0) & ~self.control
+
+    @cached_property
+    def dense(self) -> np.ndarray:
+        """Mask of those with a record at every offset."""
+        return self.rows["record_count"] == self.ends - self.starts
+
+    @cached_property
+    def is_plain(self) -> np.ndarray:
+        """Mask of those with a record at every offset and a leader epoch: their offsets tell which records they hold."""
+        return self.dense & (self.epochs >= 0) & (self.rows["record_count"] > 0)
+
+    def timestamps(self) -> np.ndarray:
+        """All times that their headers show, in ms (`Batch.timestamps`)."""
+        horizon = (self.rows["attributes"] & DELETE_HORIZON != 0) & (self.rows["magic"] >= 2)
+        times = np.concatenate((self.rows["base_timestamp"][~horizon], self.rows["max_timestamp"]))
+        return times[times >= 0]
+
+    def columns(self, *names: str) -> list[np.ndarray]:
+        """Base offsets, and the fields of these names."""
+        return [self.starts, *(self.rows[name] for name in names)]
+
+    def records_between(self, start: int, end: int) -> int:
+        """Records at offsets [start, end): a dense batch is cut at the bounds, any other counts no more than there are offsets
+        between them; control records do not count."""
+        if not len(self):
+            return 0
+        inside = np.maximum(np.minimum(self.ends, end) - np.maximum(self.starts, start), 0)
+        held = np.minimum(np.maximum(self.rows["record_count"], 0), inside)
+        return int(np.where(self.dense, inside, held)[~self.control].sum())
+
+    def once(self) -> Batches:
+        """The same, each only where it comes first."""
+        if (self.starts[1:] > self.starts[:-1]).all():
+            return self
+        return Batches.of(dict.fromkeys(self))
+
+    def overlaps(self, starts: Any, ends: Any) -> tuple[Any, Any]:
+        """For each range [start, end) the indexes [low, high) outside of which no batch overlaps it."""
+        return self.reach.searchsorted(starts, side="right"), self.starts.searchsorted(ends, side="left")
+
+    def overlapping(self, start: int, end: int) -> list[Batch]:
+        """Those with an offset in [start, end)."""
+        low, high = self.overlaps(start, end)
+        return [batch for batch in self[low:high] if batch.end_offset > start]
+
+    def stretches(self, chosen: np.ndarray, *columns: np.ndarray) -> Iterator[tuple[int, int]]:
+        """Indexes (first, last) of the `chosen` ones, those together that follow each other without a gap, with the same values
+        of `columns`."""
+        goes_on = chosen[1:] & chosen[:-1] & (self.starts[1:] == self.ends[:-1])
+        for column in columns:
+            goes_on &= column[1:] == column[:-1]
+        first = (chosen & ~np.concatenate(([False], goes_on))).nonzero()[0]
+        last = (chosen & ~np.concatenate((goes_on, [False]))).nonzero()[0]
+        return zip(first.tolist(), last.tolist(), strict=True)
+
+    def epochs_of_data(self) -> Iterator[tuple[int, bool]]:
+        """Each leader epoch (-1: none) of those that hold data, and whether all of these are plain."""
+        for epoch in np.unique(self.epochs[self.data]).tolist():
+            yield epoch, bool(self.is_plain[self.data & (self.epochs == epoch)].all())
+
+    def data_stretches(self, epochs: Sequence[int]) -> Iterator[tuple[int, int]]:
+        """Indexes (first, last) of those that hold data; of the `epochs` those that follow each other are together."""
+        alone = np.where(np.isin(self.epochs, epochs), -1, np.arange(len(self)))
+        return self.stretches(self.data, self.epochs, alone)
+
+
+NO_BATCHES = Batches()
+
+
+#: Fields that identify a batch, each an array: base offsets first.
+Columns = Sequence[np.ndarray]
+
+
+def find_rows(columns: Columns, others: Columns) -> np.ndarray:
+    """For each row of `columns` the index of the last one of `others` with the same values, -1 where there is none.
+
+    The base offsets of `others` must not fall.
+    """
+    (bases, *_), (known, *_) = columns, others
+    if not len(bases) or not len(known):
+        return np.full(len(bases), -1)
+    at, candidates = np.arange(len(bases)), others
+    if len(bases) != len(known) or (bases != known).any():
+        at = np.maximum(known.searchsorted(bases, side="right") - 1, 0)
+        candidates = [column[at] for column in others]
+    same = np.ones(len(bases), bool)
+    for one, other in zip(columns, candidates, strict=True):
+        same &= one == other
+    found = np.where(same, at, -1)
+    # Of several with one base offset only one was looked at.
+    twice = known[1:][known[1:] == known[:-1]]
+    if len(twice):
+        rest, places = np.isin(bases, twice).nonzero()[0], np.isin(known, twice).nonzero()[0]
+        index = dict(zip(_keys(others, places), places.tolist(), strict=True))
+        found[rest] = [index.get(key, -1) for key in _keys(columns, rest)]
+    return found
+
+
+def _keys(columns: Columns, rows: np.ndarray) -> Iterator[tuple]:
+    return zip(*(column[rows].tolist() for column in columns), strict=True)

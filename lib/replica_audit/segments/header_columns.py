@@ -1,0 +1,38 @@
+"""Batch headers as Arrow columns, and back: what a header has not is -1 in arrays and null in columns.
+
+The change between the two is made here and nowhere else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+import numpy as np
+import pyarrow as pa
+
+from replica_audit.batch_header import ABSENT, BATCH_FIELDS
+from replica_audit.segments.record_batch import BATCH_DTYPE
+
+
+def headers_to_columns(rows: np.ndarray, names: Collection[str] | None = None) -> dict[str, pa.Array]:
+    """The fields of `rows` (`BATCH_DTYPE`) as Arrow arrays, or those of `names` only."""
+    columns = {}
+    for name, stored in BATCH_FIELDS.items():
+        if names is None or name in names:
+            values = rows[name]
+            mask = values == ABSENT if stored.may_lack else None
+            columns[name] = pa.array(values, mask=mask if mask is not None and mask.any() else None)
+    return columns
+
+
+def columns_to_headers(table: pa.Table) -> np.ndarray:
+    """The rows of `table`, which has a column for each field, as `BATCH_DTYPE`."""
+    rows = np.zeros(table.num_rows, BATCH_DTYPE)
+    for name, stored in BATCH_FIELDS.items():
+        rows[name] = filled(table[name]) if stored.may_lack else table[name].to_numpy()
+    return rows
+
+
+def filled(column: pa.ChunkedArray, absent: int = ABSENT) -> np.ndarray:
+    """The numbers of a column, `absent` where it is null."""
+    return column.fill_null(absent).to_numpy()

@@ -1,0 +1,128 @@
+"""A segment as an earlier ingest found it, and whether the file that is there now is that one, grown, or another.
+
+What is compared is what copying keeps: size, time of the last change (or ETag), and the first and the last batch header.
+A change inside a file that keeps all of these is not seen; a scan of the whole file sees it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from enum import Enum
+from typing import BinaryIO
+
+import numpy as np
+
+from replica_audit.model import Damage, SegmentSummary
+from replica_audit.segments.record_batch import HEADER_BYTES
+
+
+class Relation(Enum):
+    """What a file is to the segment that was known under its path."""
+
+    SAME = "same"
+    GROWN = "grown"
+    """The same up to where that one's sound batches end; what follows is new."""
+    OTHER = "other"
+
+
+@dataclass(frozen=True, slots=True)
+class KnownSegment:
+    """A segment of an earlier ingest, and where its summary and its batches are in the tables' files."""
+
+    location: str | None
+    """Of the snapshot that it was found in."""
+    size_bytes: int
+    batch_count: int
+    last_change: str
+    """As `Snapshot.last_change` gives it."""
+    headers: str
+    """As from `hash_headers`."""
+    last_position: int | None
+    """Where its last batch begins; None where it has none."""
+    summary_file: str
+    """A file of the table `segments`, and the row in it that has the summary."""
+    summary_row: int
+    batch_file: str | None
+    batch_row: int | None
+
+
+def is_unchanged(before: str, now: str | None, same_place: bool) -> bool:
+    """Whether a storage's words on the last change of a file, then and now, say that its content is the same.
+
+    A local file that is still that inode at that place must be as it was in every time. Of a copy or a link elsewhere the
+    time of the content counts, which copying keeps where it is asked to.
+    """
+    if now is None or before == now:
+        return before == now
+    old, new = before.split(), now.split()
+    if not len(old) == len(new) == 3 or (same_place and old[0] == new[0]):
+        return False
+    return old[1] == new[1]
+
+
+def hash_headers(stream: BinaryIO, last_position: int | None) -> str:
+    """32 hex digits of the SHA-256 of the first 61 bytes of a file and, where there is a batch, of 61 at its last one.
+
+    The header of magic 2 has the CRC of the whole batch. A hash, since older entries have their key and value there.
+    """
+    digest = hashlib.sha256()
+    for position in (0, *(() if last_position is None else (last_position,))):
+        stream.seek(position)
+        head = stream.read(HEADER_BYTES)
+        digest.update(b"%d %d " % (position, len(head)) + head)
+    return digest.hexdigest()[:32]
+
+
+def relate(
+    stream: BinaryIO,
+    size_bytes: int,
+    last_change: str | None,
+    location: str,
+    known: KnownSegment,
+    summary: SegmentSummary,
+) -> Relation:
+    """What the file of `size_bytes`, changed at `last_change`, in the snapshot at `location` is to `known`, whose `summary`
+    this is. Two headers of the file are read, at most.
+    """
+    same_size = size_bytes == known.size_bytes
+    if size_bytes < known.size_bytes:
+        return Relation.OTHER
+    is_same = same_size and is_unchanged(known.last_change, last_change, known.location == location)
+    # A file that was allocated beforehand grows into its zeros.
+    can_grow = not same_size or summary.tail_kind == "zero_filled"
+    if not is_same and not (can_grow and sound_end(summary) is not None):
+        return Relation.OTHER
+    # An old entry shorter than a header has other bytes after it in a file that has grown, which then is another.
+    if hash_headers(stream, known.last_position) != known.headers:
+        return Relation.OTHER
+    return Relation.SAME if is_same else Relation.GROWN
+
+
+def sound_end(summary: SegmentSummary) -> int | None:
+    """Where scanning can go on in a file that has grown: the end of the batches, when all is sound up to there.
+
+    None where it is not: what is damaged is judged by what follows, so it has to be read again with that.
+    """
+    damage = summary.damage
+    if summary.irregularity_counts.get("crc") or len(damage) > 1 or not summary.batch_count:
+        return None
+    if not damage:
+        return summary.size_bytes
+    return None if damage[0].kind == "corrupt" else damage[0].position
+
+
+def in_order(batches: Iterable[np.ndarray], damage: Iterable[Damage]) -> Iterator[np.ndarray | Damage]:
+    """Arrays of `BATCH_DTYPE` and the damage between them, in order of position, as a scan gives them."""
+    waiting = list(damage)
+    for rows in batches:
+        while waiting and len(rows) and waiting[0].position <= rows["position"][-1]:
+            count = int(np.searchsorted(rows["position"], waiting[0].position))
+            if count:
+                yield rows[:count]
+            yield waiting.pop(0)
+            rows = rows[count:]
+        if len(rows):
+            yield rows
+    yield from waiting

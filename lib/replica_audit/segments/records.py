@@ -1,0 +1,403 @@
+"""Records of one batch taken apart: as digests where replicas are compared, whole for whoever asks for payloads.
+
+A batch is expanded here, within a bound; a compared record keeps the fields other than content, and keyed hashes of the key
+and of the content. The hash key lives as long as one comparison, so it says whether two records are equal and nothing else.
+Kafka: `DefaultRecord.readFrom`, `DefaultRecordBatch.RecordIterator`, `ByteUtils.readVarint`,
+`AbstractLegacyRecordBatch.DeepRecordsIterator`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import struct
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+from replica_audit.batch_header import CODEC_MASK, CONTROL, LOG_APPEND_TIME, TRANSACTIONAL
+from replica_audit.segments.compression import GREATEST_EXPANSION, ExpansionError, decompress
+from replica_audit.segments.message_set import entry_content, entry_timestamp, parse_wrapper, wrapped_value
+from replica_audit.segments.record_batch import HEADER_BYTES, HEADER_DTYPE, MAGIC_AT, PREFIX_BYTES
+from replica_audit.text import count as counted
+
+#: Timestamp delta (ms), offset delta, key, value (None for null), and the headers' names and values in turn.
+RecordFields = tuple[int, int, "bytes | None", "bytes | None", "tuple[bytes | None, ...]"]
+_INT_BITS, _LONG_BITS = 32, 64
+
+
+class RecordError(ValueError):
+    """A batch whose records cannot be decoded, though its checksum may be right; the text says why, without content."""
+
+
+class UnexpandedError(RecordError):
+    """A batch that is not expanded, for it expands to more than the bound: Kafka may well decode it."""
+
+
+def read_records(data: bytes, count: int) -> Iterator[RecordFields]:
+    """The fields of the `count` records that fill `data`.
+
+    Raises RecordError for what Kafka could not read either: a count or a length that does not fit, a varint that is
+    too long, a header without a name, bytes left at the end of a record or of the batch.
+    """
+    if count < 0:
+        raise RecordError(f"expected a number of records, found {count}")
+    position, last, number = 0, len(data), 0
+    try:
+        for number in range(count):
+            # This loop sees every record that is compared: varints of one and two bytes are read without a call.
+            if (size := data[position]) < 0x80:
+                position += 1
+            elif (high := data[position + 1]) < 0x80:
+                size += (high - 1) << 7
+                position += 2
+            else:
+                size, position = _varint(data, position, _INT_BITS)
+            end = position + (size >> 1)
+            if size & 1 or end > last:
+                raise RecordError(f"record {number} has a length that does not fit into its batch")
+            position += 1  # attributes, of which none is in use
+            if (timestamp := data[position]) < 0x80:
+                position += 1
+            elif (high := data[position + 1]) < 0x80:
+                timestamp += (high - 1) << 7
+                position += 2
+            else:
+                timestamp, position = _varint(data, position, _LONG_BITS)
+            if (offset := data[position]) < 0x80:
+                position += 1
+            elif (high := data[position + 1]) < 0x80:
+                offset += (high - 1) << 7
+                position += 2
+            else:
+                offset, position = _varint(data, position, _INT_BITS)
+            if (size := data[position]) < 0x80:
+                position += 1
+            elif (high := data[position + 1]) < 0x80:
+                size += (high - 1) << 7
+                position += 2
+            else:
+                size, position = _varint(data, position, _INT_BITS)
+            key = None
+            if not size & 1:
+                start = position
+                position += size >> 1
+                key = data[start:position]
+            if (size := data[position]) < 0x80:
+                position += 1
+            elif (high := data[position + 1]) < 0x80:
+                size += (high - 1) << 7
+                position += 2
+            else:
+                size, position = _varint(data, position, _INT_BITS)
+            value = None
+            if not size & 1:
+                start = position
+                position += size >> 1
+                value = data[start:position]
+            headers: tuple[bytes | None, ...] = ()
+            if data[position]:
+                headers, position = _headers(data, position)
+            else:
+                position += 1
+            if position != end:
+                raise RecordError(f"the fields of record {number} do not end where the record does")
+            yield (timestamp >> 1) ^ -(timestamp & 1), (offset >> 1) ^ -(offset & 1), key, value, headers
+    except IndexError:
+        raise RecordError(f"the batch ends within record {number}, of {count}") from None
+    if position != last:
+        raise RecordError(f"{counted(last - position, 'byte')} left after the last of {counted(count, 'record')}")
+
+
+def _varint(data: bytes, position: int, bits: int) -> tuple[int, int]:
+    """The varint at `position`, zig-zag and all, and where it ends."""
+    value = 0
+    for shift in range(0, bits, 7):
+        byte = data[position]
+        position += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            if value >> bits:
+                break
+            return value, position
+    raise RecordError(f"expected a varint of at most {bits} bits, found a longer one")
+
+
+def _headers(data: bytes, position: int) -> tuple[tuple[bytes | None, ...], int]:
+    """Names and values of a record's headers, in turn, and where they end."""
+    count, position = _varint(data, position, _INT_BITS)
+    if count & 1:
+        raise RecordError("a record has a negative number of headers")
+    parts: list[bytes | None] = []
+    for _ in range(count >> 1):
+        for is_name in (True, False):
+            if (size := data[position]) < 0x80:
+                position += 1
+            else:
+                size, position = _varint(data, position, _INT_BITS)
+            if not size & 1:
+                start = position
+                position += size >> 1
+                parts.append(data[start:position])
+            elif is_name:
+                raise RecordError("a header has no name")
+            else:
+                parts.append(None)
+    return tuple(parts), position
+
+
+#: One record. Absent is -1. `key`, `content` and `headers` are keyed hashes; `content` covers key and value, so that
+#: it stays the same when a record is converted to a format without headers.
+RECORD_DTYPE = np.dtype(
+    [
+        ("offset", "i8"),
+        ("leader_epoch", "i4"),
+        ("magic", "i1"),
+        ("timestamp", "i8"),
+        ("producer_id", "i8"),
+        ("producer_epoch", "i2"),
+        ("sequence", "i4"),
+        ("has_key", "?"),
+        ("has_value", "?"),
+        ("transactional", "?"),
+        ("control", "?"),
+        ("marker", "i2"),
+        ("key", "u8"),
+        ("content", "u8"),
+        ("headers", "u8"),
+    ]
+)
+#: Types of control records that end a transaction (`ControlRecordType`).
+ABORT, COMMIT = 0, 1
+_CODES = {"i8": "q", "i4": "i", "i2": "h", "i1": "b", "b1": "?", "u8": "8s"}
+#: A row of RECORD_DTYPE, whose fields lie without gaps; hashes are packed as the bytes that they are made as.
+_ROW = struct.Struct("=" + "".join(_CODES[field[1][1:]] for field in RECORD_DTYPE.descr))
+_CONTROL_KEY = struct.Struct(">hh")
+_LEGACY_PREFIX = struct.Struct(">qiIbb")
+_INNER = struct.Struct(">qi")
+_SEQUENCES = 1 << 31
+#: In place of a length: no part is so long.
+_NULL = b"\xff" * 8
+
+
+class RecordHasher:
+    """64-bit hashes under a key that is made at random for this object and never leaves it.
+
+    A plain hash of a short key can be guessed; rows of two hashers cannot be compared.
+    """
+
+    __slots__ = ("_keyed", "nothing")
+
+    def __init__(self) -> None:
+        self._keyed = hashlib.blake2b(digest_size=8, key=os.urandom(32)).copy
+        self.nothing = self._keyed().digest()
+
+    def __reduce__(self):
+        raise TypeError("the key of a RecordHasher does not leave its process")
+
+    def digest(self, *parts: bytes | None) -> bytes:
+        """The hash of `parts` in their order, null told from empty, as the bytes of a field of RECORD_DTYPE."""
+        digest = self._keyed()
+        for part in parts:
+            digest.update(_NULL if part is None else len(part).to_bytes(8, "big") + part)
+        return digest.digest()
+
+    def digests(self, key: bytes | None, value: bytes | None) -> tuple[bytes, bytes]:
+        """`digest(key)` and `digest(key, value)`, with the key taken once."""
+        digest = self._keyed()
+        digest.update(_NULL if key is None else len(key).to_bytes(8, "big") + key)
+        content = digest.copy()
+        content.update(_NULL if value is None else len(value).to_bytes(8, "big") + value)
+        return digest.digest(), content.digest()
+
+
+def decode_records(entry: bytes, hasher: RecordHasher, limit: int = GREATEST_EXPANSION) -> np.ndarray:
+    """The records of one whole entry of any magic, as `RECORD_DTYPE` in their order; a retained empty batch has none.
+
+    `limit` bounds the bytes that a compressed entry expands to; UnexpandedError past them. Raises RecordError for an
+    entry that Kafka could not read either: an unknown or broken codec, lengths or counts that do not fit, offsets outside
+    the batch.
+    """
+    if len(entry) <= MAGIC_AT:
+        raise RecordError(f"{len(entry)} bytes are not a batch")
+    magic = entry[MAGIC_AT]
+    try:
+        rows = _decode_new(entry, hasher, limit) if magic >= 2 else _decode_legacy(entry, magic, hasher, limit)
+    except RecordError:
+        raise
+    except ExpansionError as error:
+        raise UnexpandedError(str(error)) from None
+    except ValueError as error:
+        raise RecordError(str(error)) from None
+    except struct.error:
+        raise RecordError("the entry ends within a field, or an offset or a timestamp has more than 64 bits") from None
+    return np.frombuffer(b"".join(rows), RECORD_DTYPE)
+
+
+def _decode_new(entry: bytes, hasher: RecordHasher, limit: int) -> list[bytes]:
+    if len(entry) < HEADER_BYTES:
+        raise RecordError(f"{len(entry)} bytes are not a batch of magic 2")
+    fields = np.frombuffer(entry, HEADER_DTYPE, 1).item()
+    base, _, epoch, _, _, attributes, last_delta, first_ms, greatest_ms = fields[:9]
+    producer_id, producer_epoch, first_sequence, count = fields[9:]
+    last, append_time = base + last_delta, bool(attributes & LOG_APPEND_TIME)
+    transactional, control = bool(attributes & TRANSACTIONAL), bool(attributes & CONTROL)
+    inside = decompress(attributes & CODEC_MASK, entry[HEADER_BYTES:], limit)
+    rows: list[bytes] = []
+    pack, digests = _ROW.pack, hasher.digests
+    previous = base - 1
+    for timestamp_delta, offset_delta, key, value, headers in read_records(inside, count):
+        offset = base + offset_delta
+        if not previous < offset <= last:
+            raise RecordError(f"record {len(rows)} has offset {offset} in a batch of {base} to {last}")
+        previous = offset
+        row = pack(
+            offset,
+            epoch,
+            2,
+            greatest_ms if append_time else first_ms + timestamp_delta,
+            producer_id,
+            producer_epoch,
+            -1 if first_sequence < 0 else (first_sequence + offset_delta) % _SEQUENCES,
+            key is not None,
+            value is not None,
+            transactional,
+            control,
+            _CONTROL_KEY.unpack_from(key)[1] if control and key is not None and len(key) >= 4 else -1,
+            *digests(key, value),
+            hasher.digest(*headers) if headers else hasher.nothing,
+        )
+        rows.append(row)
+    return rows
+
+
+def _decode_legacy(entry: bytes, magic: int, hasher: RecordHasher, limit: int) -> list[bytes]:
+    offset, _, _, _, attributes = _LEGACY_PREFIX.unpack_from(entry)
+    view = memoryview(entry)
+    if not attributes & CODEC_MASK:
+        return [_legacy_row(view, magic, offset, entry_timestamp(view, magic), hasher)]
+    # Checks the wrapper by all of Kafka's rules, so that what is read below fits.
+    first = parse_wrapper(view, offset, magic, attributes, limit).base_offset
+    inside = memoryview(decompress(attributes & CODEC_MASK, wrapped_value(view, magic), limit))
+    append_ms = entry_timestamp(view, magic) if magic == 1 and attributes & LOG_APPEND_TIME else None
+    rows: list[bytes] = []
+    position = 0
+    shift = first - _INNER.unpack_from(inside, 0)[0]
+    while position < len(inside):
+        inner_offset, size = _INNER.unpack_from(inside, position)
+        following = position + PREFIX_BYTES + size
+        message = inside[position:following]
+        timestamp_ms = entry_timestamp(message, magic) if append_ms is None else append_ms
+        rows.append(_legacy_row(message, magic, inner_offset + shift, timestamp_ms, hasher))
+        position = following
+    return rows
+
+
+def _legacy_row(message: memoryview, magic: int, offset: int, timestamp_ms: int, hasher: RecordHasher) -> bytes:
+    key, value = (None if part is None else bytes(part) for part in entry_content(message, magic))
+    absent, present = (-1, -1, -1), (key is not None, value is not None, False, False)
+    return _ROW.pack(
+        offset, -1, magic, timestamp_ms, *absent, *present, -1, *hasher.digests(key, value), hasher.nothing
+    )
+
+
+class Payload(NamedTuple):
+    """One record. Absent numbers are -1, absent bytes None."""
+
+    offset: int
+    leader_epoch: int
+    magic: int
+    timestamp: int
+    appended: bool
+    """`timestamp` is the broker's (LogAppendTime), not the producer's."""
+    producer_id: int
+    producer_epoch: int
+    sequence: int
+    transactional: bool
+    control: bool
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[tuple[str, bytes | None], ...]
+    """In their order, duplicates kept."""
+
+
+def decode_payloads(entry: bytes, limit: int = GREATEST_EXPANSION) -> Iterator[Payload]:
+    """The records of one whole entry of any magic, one after the other; a retained empty batch has none.
+
+    `limit` bounds the bytes that a compressed entry expands to; UnexpandedError past them. Raises RecordError, at the
+    record in question, for an entry that Kafka could not read either: an unknown or broken codec, lengths or counts that
+    do not fit, offsets outside the batch.
+    """
+    if len(entry) <= MAGIC_AT:
+        raise RecordError(f"{len(entry)} bytes are not a batch")
+    magic = entry[MAGIC_AT]
+    try:
+        yield from _whole_records(entry, limit) if magic >= 2 else _whole_legacy_records(entry, magic, limit)
+    except RecordError:
+        raise
+    except ExpansionError as error:
+        raise UnexpandedError(str(error)) from None
+    except UnicodeError:
+        # Its own text would have the bytes.
+        raise RecordError("the name of a header is not UTF-8") from None
+    except ValueError as error:
+        raise RecordError(str(error)) from None
+    except struct.error:
+        raise RecordError("the entry ends within a field") from None
+
+
+def _whole_records(entry: bytes, limit: int) -> Iterator[Payload]:
+    if len(entry) < HEADER_BYTES:
+        raise RecordError(f"{len(entry)} bytes are not a batch of magic 2")
+    fields = np.frombuffer(entry, HEADER_DTYPE, 1).item()
+    base, _, epoch, _, _, attributes, last_delta, first_ms, greatest_ms = fields[:9]
+    producer_id, producer_epoch, first_sequence, count = fields[9:]
+    appended = bool(attributes & LOG_APPEND_TIME)
+    transactional, control = bool(attributes & TRANSACTIONAL), bool(attributes & CONTROL)
+    inside = decompress(attributes & CODEC_MASK, entry[HEADER_BYTES:], limit)
+    previous = base - 1
+    for timestamp_delta, offset_delta, key, value, headers in read_records(inside, count):
+        offset = base + offset_delta
+        if not previous < offset <= base + last_delta:
+            raise RecordError(f"a record has offset {offset} in a batch of {base} to {base + last_delta}")
+        previous = offset
+        timestamp = greatest_ms if appended else first_ms + timestamp_delta
+        sequence = -1 if first_sequence < 0 else (first_sequence + offset_delta) % _SEQUENCES
+        named = tuple(_named(headers))
+        yield Payload(
+            *(offset, epoch, 2, timestamp, appended, producer_id, producer_epoch, sequence),
+            *(transactional, control, key, value, named),
+        )
+
+
+def _named(headers: tuple[bytes | None, ...]) -> Iterator[tuple[str, bytes | None]]:
+    for name, value in zip(headers[::2], headers[1::2], strict=True):
+        assert name is not None  # `read_records` refuses a header without a name
+        yield name.decode("utf-8"), value
+
+
+def _whole_legacy_records(entry: bytes, magic: int, limit: int) -> Iterator[Payload]:
+    offset, _, _, _, attributes = _LEGACY_PREFIX.unpack_from(entry)
+    appended = magic == 1 and bool(attributes & LOG_APPEND_TIME)
+    view = memoryview(entry)
+    own_ms = entry_timestamp(view, magic)
+    if not attributes & CODEC_MASK:
+        yield _legacy_payload(view, magic, offset, own_ms, appended)
+        return
+    # Checks the wrapper by all of Kafka's rules, so that what is read below fits.
+    first = parse_wrapper(view, offset, magic, attributes, limit).base_offset
+    inside = memoryview(decompress(attributes & CODEC_MASK, wrapped_value(view, magic), limit))
+    shift = first - _INNER.unpack_from(inside, 0)[0]
+    position = 0
+    while position < len(inside):
+        inner_offset, size = _INNER.unpack_from(inside, position)
+        message = inside[position : position + PREFIX_BYTES + size]
+        timestamp = own_ms if appended else entry_timestamp(message, magic)
+        yield _legacy_payload(message, magic, inner_offset + shift, timestamp, appended)
+        position += len(message)
+
+
+def _legacy_payload(message: memoryview, magic: int, offset: int, timestamp: int, appended: bool) -> Payload:
+    key, value = (None if part is None else bytes(part) for part in entry_content(message, magic))
+    return Payload(offset, -1, magic, timestamp, appended, -1, -1, -1, False, False, key, value, ())

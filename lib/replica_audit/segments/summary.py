@@ -1,0 +1,345 @@
+"""The summary of a segment: what the audit needs of it, short of its batches; and that as JSON."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable
+from typing import Any, BinaryIO, NamedTuple
+
+import numpy as np
+
+from replica_audit.batch_header import CODEC_MASK, DELETE_HORIZON, KNOWN_ATTRIBUTES
+from replica_audit.literals import IrregularityKind, TailKind
+from replica_audit.model import ChunkDigest, Damage, EpochStart, Irregularity, OpenTransaction, SegmentSummary
+from replica_audit.segments.digests import ContentDigest, digest_chunks, merge_chunks
+from replica_audit.segments.open_transactions import TransactionFinder
+from replica_audit.segments.record_batch import GREATEST_SPAN
+from replica_audit.segments.scan import WINDOW_BYTES, scan_segment
+
+__all__ = [
+    "GREATEST_KEPT",
+    "IrregularityFinder",
+    "Summariser",
+    "digest_chunks",
+    "merge_chunks",
+    "summarise_segment",
+    "summary_from_json",
+    "summary_to_json",
+]
+#: How many of each kind are kept; all are counted.
+GREATEST_KEPT = 100
+#: After the greatest sequence number, 2^31-1, comes 0.
+_SEQUENCES = 1 << 31
+
+
+class _Producer(NamedTuple):
+    least: int
+    greatest: int
+    """Sequence of the last record, counted on where it went past the greatest."""
+    last_offset: int
+
+
+class IrregularityFinder:
+    """Watches the batches of one segment, array by array, in file order."""
+
+    def __init__(self, base_offset: int) -> None:
+        self.counts: Counter[str] = Counter()
+        self._kept: dict[str, list[Irregularity]] = {}
+        self._base_offset = base_offset
+        self._last_offset: int | None = None
+        self._after_damage = False
+        self._leader_epoch = -1
+        self._producers: dict[tuple[int, int], _Producer] = {}
+
+    def pass_damage(self) -> None:
+        """Say that bytes were lost here: the next batch then makes no gap."""
+        self._after_damage = True
+
+    def found(self) -> tuple[Irregularity, ...]:
+        """The first `GREATEST_KEPT` of each kind, by position and kind."""
+        kept = [one for some in self._kept.values() for one in some]
+        return tuple(sorted(kept, key=lambda one: (one.position, one.kind)))
+
+    def watch(self, batches: np.ndarray) -> None:
+        """Judge an array of `BATCH_DTYPE`, not empty."""
+        wrong = ~batches["crc_valid"]
+        self._keep("crc", batches, wrong, None, lambda b, _: f"stored CRC {b['crc']} is not that of the bytes")
+        self._watch_producers(batches)
+        self._watch_offsets(batches)
+        self._watch_epochs(batches)
+        self._watch_fields(batches)
+        self._after_damage = False
+
+    def _keep(
+        self, kind: IrregularityKind, batches: np.ndarray, mask: np.ndarray, previous: np.ndarray | None, describe
+    ) -> None:
+        flagged = mask.nonzero()[0]
+        if not len(flagged):
+            return
+        self.counts[kind] += len(flagged)
+        kept = self._kept.setdefault(kind, [])
+        for index in flagged[: GREATEST_KEPT - len(kept)].tolist():
+            batch = batches[index]
+            before = None if previous is None else int(previous[index])
+            position, base, last, epoch = (
+                int(batch[name]) for name in ("position", "base_offset", "last_offset", "leader_epoch")
+            )
+            kept.append(Irregularity(kind, position, base, last, epoch, before, describe(batch, before)))
+
+    def _watch_offsets(self, batches: np.ndarray) -> None:
+        base, last = batches["base_offset"], batches["last_offset"]
+        first = self._base_offset
+        outside = (base < first) | (last - first > GREATEST_SPAN)
+        self._keep("segment_name", batches, outside, None, lambda b, _: f"not what a segment named {first} may hold")
+        before = int(base[0]) - 1 if self._last_offset is None else self._last_offset
+        previous = np.concatenate(([before], last[:-1]))
+        gap = base > previous + 1
+        gap[0] &= not self._after_damage
+        back = base <= previous
+        known = back & (last <= previous)
+        self._keep("gap", batches, gap, previous, _describe_offsets)
+        self._keep("regression", batches, back & ~known, previous, _describe_offsets)
+        self._keep("duplicate", batches, known, previous, lambda b, p: f"all of it lies below {p + 1}, the next offset")
+        self._last_offset = int(last[-1])
+
+    def _watch_epochs(self, batches: np.ndarray) -> None:
+        epochs = batches["leader_epoch"]
+        known = np.where(epochs >= 0, np.arange(1, len(epochs) + 1), 0)
+        # Index of the latest batch with an epoch, so that those without are passed over.
+        latest = np.maximum.accumulate(known)
+        carried = np.concatenate(([self._leader_epoch], epochs))[latest]
+        previous = np.concatenate(([self._leader_epoch], carried[:-1]))
+        falls = (epochs >= 0) & (epochs < previous)
+        self._keep("epoch_regression", batches, falls, previous, lambda b, p: f"epoch {b['leader_epoch']} after {p}")
+        self._leader_epoch = int(carried[-1])
+
+    def _watch_fields(self, batches: np.ndarray) -> None:
+        magic, attributes, count = batches["magic"], batches["attributes"], batches["record_count"]
+        new = (magic < 0) | (magic >= 2)
+        span = batches["last_offset"] - batches["base_offset"] + 1
+        codec = attributes & CODEC_MASK
+        wrong = (count < 0) | (new & (count > span)) | (magic < 0) | (magic > 2)
+        wrong |= np.where(new, (attributes & ~KNOWN_ATTRIBUTES) != 0, (attributes & 0xF0) != 0)
+        wrong |= np.where(new, codec > 4, codec > 3)
+        self._keep("field", batches, wrong, None, _describe_fields)
+
+    def _watch_producers(self, batches: np.ndarray) -> None:
+        """Same producer id, epoch and sequence at another offset.
+
+        Known sequences are kept as one range for each producer and epoch: a sound log's only grow, so a base sequence
+        inside the range was there before. Batches that repeat offsets are reported as such, not here. A sequence that
+        restarts at 0 is reported with the last offset before it: where the log had been deleted up to there, the
+        broker made the producer restart (UNKNOWN_PRODUCER_ID, up to 2.4; KIP-360).
+        """
+        idempotent = ((batches["producer_id"] >= 0) & (batches["base_sequence"] >= 0)).nonzero()[0]
+        if not len(idempotent):
+            return
+        repeats, begun_anew = np.zeros(len(batches), bool), np.zeros(len(batches), bool)
+        last_before = np.full(len(batches), -1, np.int64)
+        before = -1 if self._last_offset is None else self._last_offset
+        seen_to = np.concatenate(([before], batches["last_offset"][:-1]))
+        chosen = batches[idempotent]
+        spans = chosen["last_offset"] - chosen["base_offset"]
+        names = ("producer_id", "producer_epoch", "base_sequence", "last_offset")
+        columns = (idempotent, *(chosen[name] for name in names), spans, chosen["base_offset"] <= seen_to[idempotent])
+        rows = zip(*(column.tolist() for column in columns), strict=True)
+        producers = self._producers
+        for index, producer_id, epoch, sequence, last_offset, span, is_known_offset in rows:
+            key = (producer_id, epoch)
+            known = producers.get(key)
+            if known is None or known.greatest + 1 == sequence + _SEQUENCES:
+                producers[key] = _Producer(sequence, sequence + span, last_offset)
+                continue
+            if known.least <= sequence <= known.greatest and not is_known_offset:
+                if sequence == 0:
+                    begun_anew[index], last_before[index] = True, known.last_offset
+                    producers[key] = _Producer(sequence, sequence + span, last_offset)
+                    continue
+                repeats[index] = True
+            least, greatest = min(known.least, sequence), max(known.greatest, sequence + span)
+            producers[key] = _Producer(least, greatest, max(known.last_offset, last_offset))
+        self._keep("producer_duplicate", batches, repeats, None, _describe_producer)
+        self._keep("producer_duplicate", batches, begun_anew, last_before, _describe_producer)
+
+
+def _describe_offsets(batch: np.void, previous: int | None) -> str:
+    return f"it begins at {batch['base_offset']}, though the next offset was {(previous or 0) + 1}"
+
+
+def _describe_fields(batch: np.void, _: int | None) -> str:
+    return (
+        f"magic {batch['magic']}, attributes {int(batch['attributes']):#06x}, {batch['record_count']} records"
+        f" for offsets {batch['base_offset']} to {batch['last_offset']}"
+    )
+
+
+def _describe_producer(batch: np.void, _: int | None) -> str:
+    producer = f"producer {batch['producer_id']} epoch {batch['producer_epoch']}"
+    return f"sequence {batch['base_sequence']} of {producer} was there before"
+
+
+_GREATEST_PRODUCER_EPOCH = (1 << 15) - 1
+#: Batches that are summed up at once; a window of large batches has too few of them to be worth calling numpy for.
+_ROWS = 4096
+
+
+class Summariser:
+    """Builds the `SegmentSummary` of one file from the items of `scan_segment`, in their order.
+
+    `facts`: source, form and unproven, where they are not those of a segment file.
+    """
+
+    def __init__(self, path: str, base_offset: int, size_bytes: int, **facts: Any) -> None:
+        self._facts: dict[str, Any] = {"path": path, "base_offset": base_offset, "size_bytes": size_bytes, **facts}
+        self._finder = IrregularityFinder(base_offset)
+        self._transactions = TransactionFinder()
+        self._chunks: dict[int, ChunkDigest] = {}
+        self._content = ContentDigest()
+        self._damage: list[Damage] = []
+        self._epoch_starts: list[EpochStart] = []
+        self._batch_count = 0
+        self._sound_end = 0
+        self._waiting: list[np.ndarray] = []
+        self._waiting_rows = 0
+
+    def add(self, item: np.ndarray | Damage) -> None:
+        """Take the next array of `BATCH_DTYPE`, or the next damage."""
+        if isinstance(item, Damage):
+            self._sum_up()
+            self._content.add(item)
+            self._damage.append(item)
+            self._finder.pass_damage()
+        elif len(item):
+            self._waiting.append(item)
+            self._waiting_rows += len(item)
+            if self._waiting_rows >= _ROWS:
+                self._sum_up()
+
+    def _sum_up(self) -> None:
+        if not self._waiting:
+            return
+        batches = self._waiting[0] if len(self._waiting) == 1 else np.concatenate(self._waiting)
+        self._waiting, self._waiting_rows = [], 0
+        self._content.add(batches)
+        self._finder.watch(batches)
+        self._transactions.watch(batches)
+        self._add_facts(batches)
+        self._add_epochs(batches)
+        self._chunks = merge_chunks((self._chunks.values(), digest_chunks(batches)))
+
+    def finish(self) -> SegmentSummary:
+        """The summary of everything that was added.
+
+        A batch at the end with a wrong CRC is a batch, but not a sound one: what follows the last sound batch, such
+        batches included, is the tail.
+        """
+        self._sum_up()
+        tail_length = self._facts["size_bytes"] - self._sound_end
+        tail_kind: TailKind = "clean" if not tail_length else "garbage"
+        if self._damage and self._damage[-1].kind != "corrupt":
+            tail_kind = self._damage[-1].kind
+        chunks = tuple(self._chunks.values())
+        firsts = [chunk.first_timestamp_ms for chunk in chunks if chunk.first_timestamp_ms is not None]
+        lasts = [chunk.last_timestamp_ms for chunk in chunks if chunk.last_timestamp_ms is not None]
+        return SegmentSummary(
+            **self._facts,
+            batch_count=self._batch_count,
+            record_count=sum(chunk.record_count for chunk in chunks),
+            greatest_last_offset=max((chunk.last_offset for chunk in chunks), default=None),
+            epoch_starts=tuple(self._epoch_starts),
+            irregularities=self._finder.found(),
+            irregularity_counts=dict(sorted(self._finder.counts.items())),
+            damage=tuple(self._damage),
+            tail_kind=tail_kind,
+            tail_length=tail_length,
+            chunks=chunks,
+            first_timestamp_ms=min(firsts, default=None),
+            last_timestamp_ms=max(lasts, default=None),
+            open_transactions=self._transactions.open_transactions(),
+            ended_producers=self._transactions.ended_producers(),
+            digest=self._content.hex_digits(),
+        )
+
+    def _add_facts(self, batches: np.ndarray) -> None:
+        facts, magic = self._facts, batches["magic"]
+        if not self._batch_count:
+            facts["first_base_offset"] = int(batches["base_offset"][0])
+            facts["first_leader_epoch"] = int(batches["leader_epoch"][0])
+        sound = batches["crc_valid"].nonzero()[0]
+        if len(sound):
+            last = batches[sound[-1]]
+            facts["last_base_offset"] = int(last["base_offset"])
+            facts["last_offset"] = int(last["last_offset"])
+            facts["last_leader_epoch"] = int(last["leader_epoch"])
+            self._sound_end = int(last["position"] + last["size"])
+        self._batch_count += len(batches)
+        self._note("least_magic", min, int(magic.min()))
+        self._note("greatest_magic", max, int(magic.max()))
+        new = magic == 2
+        span = batches["last_offset"] - batches["base_offset"] + 1
+        self._note("has_epochs", max, bool((new & (batches["leader_epoch"] >= 0)).any()))
+        # The bits and counts of a batch whose CRC is wrong do not prove a cleaner.
+        new = new & batches["crc_valid"]
+        self._note("has_delete_horizon", max, bool((new & (batches["attributes"] & DELETE_HORIZON != 0)).any()))
+        self._note("has_sparse_batch", max, bool((new & (batches["record_count"] < span)).any()))
+
+    def _note(self, name: str, choose: Callable, value: Any) -> None:
+        known = self._facts.get(name)
+        self._facts[name] = value if known is None else choose(known, value)
+
+    def _add_epochs(self, batches: np.ndarray) -> None:
+        epochs = batches["leader_epoch"]
+        changes = np.concatenate(([not self._epoch_starts], epochs[1:] != epochs[:-1]))
+        if self._epoch_starts:
+            changes[0] = int(epochs[0]) != self._epoch_starts[-1].leader_epoch
+        for index in np.flatnonzero(changes).tolist():
+            batch = batches[index]
+            start = EpochStart(int(batch["leader_epoch"]), int(batch["base_offset"]), int(batch["position"]))
+            self._epoch_starts.append(start)
+
+
+def summarise_segment(
+    stream: BinaryIO, path: str, base_offset: int, size_bytes: int, window: int = WINDOW_BYTES
+) -> SegmentSummary:
+    """Scan a segment file and summarise it; `stream` and the errors as in `scan_segment`, `path` is the name that
+    errors give it.
+    """
+    summariser = Summariser(path, base_offset, size_bytes)
+    for item in scan_segment(stream, size_bytes, base_offset, window):
+        summariser.add(item)
+    return summariser.finish()
+
+
+def summary_to_json(summary: SegmentSummary) -> str:
+    """The summary as one JSON object with sorted keys: the same summary gives the same text."""
+    return _ENCODER.encode(summary)
+
+
+def _fields(one: Any) -> dict[str, Any]:
+    return {name: getattr(one, name) for name in one.__dataclass_fields__}
+
+
+#: `asdict` would copy every value first.
+_ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"), default=_fields)
+
+
+def summary_from_json(text: str) -> SegmentSummary:
+    """The summary that `summary_to_json` wrote; raises ValueError, KeyError or TypeError for anything else."""
+    fields = json.loads(text)
+    for name, kind in (
+        ("epoch_starts", EpochStart),
+        ("irregularities", Irregularity),
+        ("damage", Damage),
+        ("chunks", ChunkDigest),
+        ("open_transactions", OpenTransaction),
+    ):
+        fields[name] = tuple(kind(**one) for one in fields[name])
+    fields["ended_producers"] = tuple(map(_ended, fields["ended_producers"]))
+    fields["unproven"] = tuple(fields.get("unproven", ()))
+    return SegmentSummary(**fields)
+
+
+def _ended(entry: int | list[int]) -> tuple[int, int]:
+    """An entry of `ended_producers`; earlier versions wrote the producer id alone, whose markers ended everything."""
+    return (entry, _GREATEST_PRODUCER_EPOCH) if isinstance(entry, int) else (entry[0], entry[1])

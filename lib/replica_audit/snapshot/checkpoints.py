@@ -1,0 +1,179 @@
+"""The small text files of a log dir: checkpoints of offsets and epochs, partition.metadata, meta.properties.
+
+Read as Kafka reads them (`CheckpointFile`, `OffsetCheckpointFile`, `LeaderEpochCheckpointFile`,
+`PartitionMetadataFile`, `java.util.Properties`): by lines that end in LF, CR or CRLF, the last one with or without.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from replica_audit.errors import FormatError
+from replica_audit.model import TopicPartition
+from replica_audit.parsing import INT32, INT64, parse_whole
+
+_LINE = re.compile(r"([^\r\n]*)(\r\n|\r|\n|$)")
+_PROPERTY = re.compile(r"((?:\\.|[^\\=:\s])*)\s*[=:]?\s*(.*)", re.S)
+_HINT = "Kafka refuses such a file or reads other values from it: compare with the other replicas before repairing it"
+
+
+def parse_offset_checkpoint(data: bytes, path: str) -> dict[TopicPartition, int]:
+    """Entries of a `*-offset-checkpoint`, in file order; an empty file has no entries. If a partition occurs twice,
+    the last line counts, as in Kafka. Raises FormatError for another version, a number of lines that is not the one
+    said, words, negative numbers and numbers past their type.
+    """
+    entries: dict[TopicPartition, int] = {}
+    for line, fields in _parse_entries(data, path, 3, "`topic partition offset`"):
+        partition = line.number(fields[1], INT32, "partition")
+        entries[TopicPartition(fields[0], partition)] = line.number(fields[2], INT64, "offset")
+    return entries
+
+
+def parse_epoch_checkpoint(data: bytes, path: str) -> tuple[tuple[int, int], ...]:
+    """Entries (leader epoch, start offset) of a `leader-epoch-checkpoint` in file order, also where they decrease.
+
+    What Kafka makes of entries that contradict each other is not decided here. An empty file has no entries. Errors as
+    in `parse_offset_checkpoint`.
+    """
+    return _epochs_as_written(data) or tuple(
+        (line.number(fields[0], INT32, "leader epoch"), line.number(fields[1], INT64, "start offset"))
+        for line, fields in _parse_entries(data, path, 2, "`epoch start-offset`")
+    )
+
+
+def _epochs_as_written(data: bytes) -> tuple[tuple[int, int], ...] | None:
+    """The entries of a file that is as Kafka writes it, all at once, for files of a million lines; None for any other, which
+    is read line by line to say where it is wrong.
+    """
+    words = data.split()
+    between = b"\n\n" + b" \n" * (len(words) // 2 - 1)
+    if len(words) < 2 or not data.endswith(b"\n") or data.translate(None, b"0123456789") != between:
+        return None
+    if max(map(len, words)) > len(str(INT64)):
+        return None
+    version, expected, *numbers = map(int, words)
+    epochs, starts = numbers[::2], numbers[1::2]
+    sound = version == 0 and len(epochs) == expected and max(epochs, default=0) <= INT32
+    return tuple(zip(epochs, starts)) if sound and max(starts, default=0) <= INT64 else None
+
+
+def parse_partition_metadata(data: bytes, path: str) -> str:
+    """The topic id of a `partition.metadata`: 22 characters of base64url, padding removed. Raises FormatError."""
+    lines = list(_lines(data, path))
+    values = []
+    for index, key in enumerate(("version", "topic_id")):
+        if index >= len(lines):
+            raise FormatError(path, len(data), f"line {index + 1} `{key}: …`", "the end of the file", _HINT)
+        match = re.fullmatch(r"([^:]*):\s+(\S.*)", lines[index].text)
+        if not match or match.group(1) != key:
+            raise lines[index].error(f"`{key}: …`")
+        values.append(match.group(2).rstrip())
+    if lines[0].number(values[0], INT32, "version") != 0:
+        raise lines[0].error("version 0")
+    return parse_uuid(values[1], lines[1])
+
+
+def parse_uuid(text: str, line: Line) -> str:
+    """A Kafka `Uuid`: 16 bytes of base64url, not all zero; without padding, which Kafka does not mind."""
+    bare = text.rstrip("=")
+    try:
+        raw = base64.b64decode(bare + "=" * (-len(bare) % 4), altchars=b"-_", validate=True)
+    except (binascii.Error, ValueError):
+        raise line.error("a topic id of 16 bytes in base64url") from None
+    if len(raw) != 16 or not any(raw):
+        raise line.error("a topic id of 16 bytes in base64url")
+    return bare
+
+
+@dataclass(frozen=True, slots=True)
+class MetaProperties:
+    """Who a log dir belongs to: `meta.properties` of version 0 (`broker.id`) or 1 (`node.id`)."""
+
+    node_id: int | None
+    cluster_id: str | None
+    directory_id: str | None
+
+
+def parse_meta_properties(data: bytes, path: str) -> MetaProperties:
+    """`node.id`, else `broker.id`, `cluster.id` and `directory.id`, each None where absent. Raises FormatError.
+
+    A negative or wordy id is an error; an empty file has no id, which is for the caller to judge.
+    """
+    properties: dict[str, tuple[Line, str]] = {}
+    for line in _lines(data, path):
+        text = line.text.lstrip(" \t\f")
+        if text and text[0] not in "#!":
+            match = _PROPERTY.match(text)
+            assert match is not None  # each of its parts may be empty
+            key, value = match.groups()
+            properties[re.sub(r"\\(.)", r"\1", key)] = line, re.sub(r"\\(.)", r"\1", value).rstrip()
+
+    def text_of(key: str) -> str | None:
+        return properties[key][1] or None if key in properties else None
+
+    node_id = None
+    for key in ("broker.id", "node.id"):
+        if key in properties:
+            line, value = properties[key]
+            node_id = line.number(value, INT32, key)
+    return MetaProperties(node_id, text_of("cluster.id"), text_of("directory.id"))
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One line of a text file, and where it is."""
+
+    path: str
+    index: int
+    position: int
+    text: str
+
+    def error(self, expected: str) -> FormatError:
+        """The error that this line is not `expected`."""
+        shown = self.text if len(self.text) <= 80 else self.text[:77] + "..."
+        return FormatError(self.path, self.position, f"in line {self.index} {expected}", repr(shown), _HINT)
+
+    def number(self, text: str, greatest: int, name: str) -> int:
+        """`text` as a whole number from 0 to `greatest`; raises FormatError."""
+        value = parse_whole(text.removeprefix("+"), 0, greatest)  # Java takes a plus
+        if value is None:
+            raise self.error(f"{name} from 0 to {greatest}")
+        return value
+
+
+def _lines(data: bytes, path: str) -> Iterator[Line]:
+    """Lines as `BufferedReader.readLine` gives them."""
+    # latin-1 keeps byte positions; topic names, numbers and keys are ASCII.
+    text = data.decode("latin-1")
+    for index, match in enumerate(_LINE.finditer(text), 1):
+        if match.start() == len(text):
+            return  # after the last line end comes no line
+        yield Line(path, index, match.start(), match.group(1))
+
+
+def _parse_entries(data: bytes, path: str, width: int, shape: str) -> Iterator[tuple[Line, list[str]]]:
+    lines = _lines(data, path)
+    first = next(lines, None)
+    if first is None:
+        return
+    if first.number(first.text, INT32, "version") != 0:
+        raise first.error("version 0")
+    second = next(lines, None)
+    # Kafka takes a file that ends after its version for an empty one.
+    if second is None:
+        return
+    expected = second.number(second.text, INT32, "the number of entries")
+    count = 0
+    for line in lines:
+        # Java's split keeps an empty field before leading blanks and drops trailing ones.
+        fields = re.split(r"[ \t\x0b\f]+", line.text.rstrip(" \t\x0b\f"))
+        if len(fields) != width or not fields[0]:
+            raise line.error(shape)
+        count += 1
+        yield line, fields
+    if count != expected:
+        raise FormatError(path, second.position, f"{expected} entries, as line 2 says", f"{count} lines of them", _HINT)

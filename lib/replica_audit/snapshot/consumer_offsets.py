@@ -1,0 +1,115 @@
+"""The group coordinator's log `__consumer_offsets`: which offsets consumer groups committed last.
+
+Of its records the bookkeeping is taken: group, topic, partition, offset, leader epoch, time, topic id. What a client
+wrote beside its offset (`metadata`) is not. Kafka: `CoordinatorRecordSerde`, `OffsetCommitKey`, `OffsetCommitValue`;
+before 4.0 `GroupMetadataManager`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+import numpy as np
+
+from replica_audit.batch_header import CONTROL, TRANSACTIONAL
+from replica_audit.model import GroupOffset
+from replica_audit.segments.records import ABORT, COMMIT, RecordFields
+from replica_audit.snapshot.internal_topics import InternalTopic, ReadCopy, TopicCopy, read_batches
+from replica_audit.snapshot.message_fields import FieldReader, MessageError
+from replica_audit.snapshot.storage import Snapshot
+
+#: Versions of a key that is an offset; those above are of groups, members and assignments.
+_KEY_VERSIONS = (0, 1)
+_GREATEST_VALUE_VERSION = 4
+#: The first version with a leader epoch, the one with an expiry, and the first flexible one (KIP-320, KIP-211, KIP-915).
+_WITH_EPOCH, _WITH_EXPIRY, _FLEXIBLE = 3, 1, 4
+_TOPIC_ID = 0
+_NO_TOPIC_ID = "A" * 22
+
+#: (group, topic, partition)
+_Key = tuple[str, str, int]
+
+
+def read_committed_offsets(snapshot: Snapshot, copy: TopicCopy) -> ReadCopy[GroupOffset]:
+    """The offsets that one copy leaves: the last commit of each key, without those deleted since. Raises OSError and FormatError.
+
+    Offsets committed within a transaction count from its marker on.
+    """
+    latest: dict[_Key, GroupOffset] = {}
+    pending: dict[int, list[tuple[_Key, GroupOffset | None]]] = {}
+
+    def take(header: np.void, records: Iterable[RecordFields]) -> None:
+        _apply(header, list(_commits(header, records)), latest, pending)
+
+    extent = read_batches(snapshot, copy, take)
+    return ReadCopy(copy, extent, tuple(latest[key] for key in sorted(latest)))
+
+
+GROUP_OFFSETS = InternalTopic("__consumer_offsets", "what consumer groups committed", read_committed_offsets)
+
+
+def _apply(
+    header: np.void,
+    commits: Sequence[tuple[_Key, GroupOffset | None] | int],
+    latest: dict[_Key, GroupOffset],
+    pending: dict[int, list[tuple[_Key, GroupOffset | None]]],
+) -> None:
+    """Take the commits of one batch over: at once, or with the marker of the transaction that they are part of."""
+    producer = int(header["producer_id"])
+    if int(header["attributes"]) & CONTROL:
+        if {COMMIT, ABORT} & set(commits):
+            done = pending.pop(producer, [])
+            _take(done if COMMIT in commits else [], latest)
+        return
+    offsets = [commit for commit in commits if not isinstance(commit, int)]
+    if int(header["attributes"]) & TRANSACTIONAL:
+        pending.setdefault(producer, []).extend(offsets)
+    else:
+        _take(offsets, latest)
+
+
+def _take(commits: Iterable[tuple[_Key, GroupOffset | None]], latest: dict[_Key, GroupOffset]) -> None:
+    for key, offset in commits:
+        if offset is None:
+            latest.pop(key, None)
+        else:
+            latest[key] = offset
+
+
+def _commits(header: np.void, records: Iterable[RecordFields]) -> Iterator[tuple[_Key, GroupOffset | None] | int]:
+    """Commits of one batch, None for a deleted one; of a control batch the types of its records."""
+    control = bool(int(header["attributes"]) & CONTROL)
+    for _, _, key, value, _ in records:
+        fields = FieldReader(key or b"")
+        version = fields.int16()
+        if control:
+            yield fields.int16()
+        elif version in _KEY_VERSIONS:
+            place = _text(fields), _text(fields), fields.int32()
+            yield place, None if value is None else _commit(place, FieldReader(value))
+
+
+def _commit(place: _Key, value: FieldReader) -> GroupOffset:
+    version = value.int16()
+    if not 0 <= version <= _GREATEST_VALUE_VERSION:
+        raise MessageError(f"expected a committed offset of version 0 to {_GREATEST_VALUE_VERSION}, found {version}")
+    offset = value.int64()
+    epoch = value.int32() if version >= _WITH_EPOCH else -1
+    if version >= _FLEXIBLE:
+        value.take(max(0, value.uvarint() - 1))
+    else:
+        value.take(value.int16())
+    committed_ms = value.int64()
+    if version == _WITH_EXPIRY:
+        value.int64()
+    topic_id = _topic_id(value.tags()) if version >= _FLEXIBLE else None
+    return GroupOffset(*place, offset, epoch if epoch >= 0 else None, committed_ms, topic_id)
+
+
+def _topic_id(tags: Mapping[int, FieldReader]) -> str | None:
+    found = tags[_TOPIC_ID].uuid() if _TOPIC_ID in tags else _NO_TOPIC_ID
+    return None if found == _NO_TOPIC_ID else found
+
+
+def _text(reader: FieldReader) -> str:
+    return reader.take(reader.int16()).decode("utf-8", "replace")

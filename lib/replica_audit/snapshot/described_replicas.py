@@ -1,0 +1,362 @@
+"""Texts and tables that stand in for segments: whose log they show, and the replicas that are known from them.
+
+They are used only where the snapshot has no segment of the replica; otherwise they are counted.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+from replica_audit.errors import FormatError
+from replica_audit.literals import SegmentSource
+from replica_audit.model import CheckpointFile, QuarantineRow, ReplicaDir, TopicPartition
+from replica_audit.snapshot.batch_tables import LogKey, LogRows, count_table, table_columns, table_kind
+from replica_audit.snapshot.dump.dump_text import find_sections, shows_files
+from replica_audit.snapshot.inventory import LogDir, Part, SegmentFile
+from replica_audit.snapshot.log_dir_names import (
+    CLEANER_OFFSETS,
+    HIGH_WATERMARKS,
+    LOG_STARTS,
+    METADATA_PARTITION,
+    RECOVERY_POINTS,
+    parse_directory_name,
+    parse_file_name,
+)
+from replica_audit.snapshot.replica_dirs import OffsetFile
+from replica_audit.snapshot.storage import Snapshot
+
+_BROKER = re.compile(r"broker-([0-9]{1,9})")
+#: `broker-1.orders-0.dump.txt`, `broker-1_orders-0.dump.txt`, `broker-2.batches.txt`
+_BROKER_PREFIX = re.compile(r"broker-([0-9]{1,9})(?![0-9])[._-]?")
+#: Characters of `00000000000000000000.log`, with which the name of a text without `Dumping` lines may begin.
+_LOG_NAME = 24
+_NO_BROKER = (
+    "neither the Dumping line nor the path of the text has a directory or name broker-<id>: rename the file to "
+    "broker-<id>.….dump.txt"
+)
+_NO_PARTITION = "neither the Dumping line nor the path of the text has <topic>-<partition>"
+
+
+class DumpedPath(NamedTuple):
+    """A log that was dumped; where `problem` is not None, the rest does not count."""
+
+    broker_id: int
+    """-1 where it is not asked for."""
+    folder: str
+    """The log dir, as far as the Dumping line names it, without . and ..; else ''."""
+    topic_partition: TopicPartition
+    base_offset: int
+    is_current: bool
+    """Neither the metadata log, nor a -future, -delete or -stray directory, nor a file that Kafka has set aside."""
+    problem: str | None = None
+
+
+def read_dumped_path(dumped: str, text_path: str, log_dirs: Sequence[LogDir], snapshot_name: str = "") -> DumpedPath:
+    """What the path of a `Dumping` line ('' without one) says, completed from `text_path`, relative to the snapshot."""
+    parts = _components(dumped or posixpath.basename(text_path)[:_LOG_NAME])
+    file = parse_file_name(parts[-1])
+    kind, at = parse_directory_name(parts[-2]) if len(parts) > 1 else ("other", None)
+    named = at is not None
+    above = parts[:-2] if named else parts[:-1]
+    if at is None:
+        at = _partition_of(text_path)
+    if at is None:
+        return _unnamed(f"{dumped}: {_NO_PARTITION}")
+    kept = file.state == "live" and (not named or kind == "current")
+    if not kept:
+        return DumpedPath(-1, "", at, file.base_offset or 0, False)
+    folder = "/".join(above) if named else ""
+    here = find_log_dir(folder, log_dirs)
+    broker_id = _broker_of(above) if here is None else here.broker_id
+    if broker_id is None:
+        broker_id = _broker_of_text(text_path, log_dirs, snapshot_name)
+    if broker_id is None:
+        return _unnamed(_NO_BROKER)
+    return DumpedPath(broker_id, folder, at, file.base_offset or 0, True)
+
+
+def find_log_dir(folder: str, log_dirs: Iterable[LogDir]) -> LogDir | None:
+    """The log dir of the snapshot that a path names, as it is or with more before it; None if it names none."""
+    found = [
+        one for one in log_dirs if one.path and one.broker_id is not None and f"/{folder}".endswith(f"/{one.path}")
+    ]
+    return max(found, key=lambda one: len(one.path), default=None)
+
+
+def _unnamed(problem: str) -> DumpedPath:
+    return DumpedPath(-1, "", TopicPartition("", 0), 0, False, problem)
+
+
+def _components(path: str) -> list[str]:
+    return posixpath.normpath(path.replace("\\", "/")).split("/")
+
+
+def _broker_of(parts: Iterable[str]) -> int | None:
+    found = [int(match.group(1)) for part in parts if (match := _BROKER.fullmatch(part))]
+    return found[-1] if found else None
+
+
+def _broker_of_text(path: str, log_dirs: Sequence[LogDir], snapshot_name: str) -> int | None:
+    """From the log dir that the text lies in, else from its name and the directories above it."""
+    inside = [
+        one
+        for one in log_dirs
+        if one.broker_id is not None and f"{path}/".startswith(f"{one.path}/" if one.path else "")
+    ]
+    if inside:
+        return max(inside, key=lambda one: len(one.path)).broker_id
+    *folders, name = path.split("/")
+    prefix = _BROKER_PREFIX.match(name)
+    if prefix:
+        return int(prefix.group(1))
+    return _broker_of([snapshot_name, *folders])
+
+
+def _partition_of(path: str) -> TopicPartition | None:
+    """From the text's name, else from the nearest directory above it that is called like a partition."""
+    *folders, name = path.split("/")
+    stem = name.removesuffix(".txt").removesuffix(".dump")
+    stem = stem[match.end() :] if (match := _BROKER_PREFIX.match(stem)) else stem
+    for part in (stem, *reversed(folders)):
+        parsed = parse_directory_name(part)
+        if parsed.kind == "current" and parsed.topic_partition is not None and not _BROKER.fullmatch(part):
+            return parsed.topic_partition
+    return None
+
+
+#: Most trusted first: a replica that has text is not taken from a table too.
+SOURCES = ("dump_text", "batch_table", "record_table")
+NOT_GIVEN = CheckpointFile("not_given", "")
+
+
+class Found(NamedTuple):
+    """What the snapshot has besides texts and tables."""
+
+    log_dirs: Sequence[LogDir]
+    """Those of brokers of this cluster."""
+    offset_files: Mapping[str, Mapping[str, OffsetFile]]
+    """By path of the log dir, then by name."""
+    replicas: Sequence[ReplicaDir]
+    segments: Sequence[SegmentFile]
+
+
+class StandIns(NamedTuple):
+    """All replicas and segments, those of texts and tables included."""
+
+    replicas: tuple[ReplicaDir, ...]
+    segments: tuple[SegmentFile, ...]
+    topics: tuple[str, ...]
+    counts: Mapping[str, int]
+    """Of listings of one segment each that are not used: segments or a text are there too, or the replica is not a
+    current one."""
+    quarantine: tuple[QuarantineRow, ...]
+
+
+class _Log(NamedTuple):
+    """One replica's log as one source shows it."""
+
+    source: SegmentSource
+    broker_id: int
+    folder: str
+    """The log dir as the source names it."""
+    topic_partition: TopicPartition
+
+
+def read_stand_ins(
+    snapshot: Snapshot,
+    dump_paths: Iterable[str],
+    table_paths: Iterable[str],
+    found: Found,
+    is_wanted: Callable[[str], bool],
+) -> StandIns:
+    """Look into every text and table, and take those logs that no segment is there of."""
+    reader = _StandIns(snapshot, found, is_wanted)
+    for path in dump_paths:
+        reader.look_into(path, reader.read_text)
+    for path in table_paths:
+        reader.look_into(path, reader.read_table)
+    return reader.finish()
+
+
+class _StandIns:
+    def __init__(self, snapshot: Snapshot, found: Found, is_wanted: Callable[[str], bool]) -> None:
+        self._snapshot = snapshot
+        self._found = found
+        self._is_wanted = is_wanted
+        self._with_segments = {(one.broker_id, one.topic, one.partition) for one in found.segments}
+        self._with_directory = {(one.log_dir, one.topic, one.partition) for one in found.replicas}
+        self._logs: dict[_Log, dict[int, list[tuple[Part, int]]]] = defaultdict(lambda: defaultdict(list))
+        self._counts: Counter[str] = Counter()
+        self._quarantine: list[QuarantineRow] = []
+        self._topics: set[str] = set()
+
+    def look_into(self, path: str, read: Callable[[str], None]) -> None:
+        """Call `read`; a file that cannot be read is quarantined."""
+        try:
+            read(path)
+        except (OSError, FormatError) as error:
+            position = getattr(error, "position", None)
+            self._quarantine.append(QuarantineRow(None, path, position, None, "CAP-UNREADABLE", str(error)))
+
+    def read_text(self, path: str) -> None:
+        """Note the listings of one text of kafka-dump-log."""
+        with self._snapshot.open_file(path) as stream:
+            sections = find_sections(stream)
+            is_other = not sections and not shows_files(stream)
+        if is_other:
+            code = "CAP-UNREADABLE" if path.endswith(".dump.txt") else "INPUT-IGNORED"
+            reason = "no listing of kafka-dump-log is in it"
+            self._quarantine.append(QuarantineRow(None, path, None, None, code, reason))
+        nameless: set[str] = set()
+        for section in sections:
+            dumped = read_dumped_path(section.dumped_path, path, self._found.log_dirs, self._snapshot.name)
+            if dumped.problem is not None:
+                nameless.add(dumped.problem)
+            elif not dumped.is_current:
+                self._counts["directory_listed_not_current"] += 1
+            elif self._is_used(dumped.broker_id, dumped.topic_partition):
+                part = Part(path, section.start, section.end, section.dumped_path)
+                log = _Log("dump_text", dumped.broker_id, dumped.folder, dumped.topic_partition)
+                base = dumped.base_offset if section.base_offset is None else section.base_offset
+                self._logs[log][base].append((part, section.end - section.start))
+        self._quarantine += [
+            QuarantineRow(None, path, None, None, "CAP-UNREADABLE", problem) for problem in sorted(nameless)
+        ]
+
+    def read_table(self, path: str) -> None:
+        """Note the logs that one table is about."""
+        kind = table_kind(self._snapshot, path)
+        if kind is None:
+            reason = "a table without the columns of batches (broker_id, topic, partition, base_offset, last_offset) or records"
+            self._quarantine.append(QuarantineRow(None, path, None, None, "INPUT-IGNORED", reason))
+            return
+        columns = table_columns(self._snapshot, path, kind)
+        size = self._size_of(path)
+        groups = count_table(self._snapshot, path, kind)
+        total = sum(rows.row_count for rows in groups.values())
+        for key, rows in sorted(groups.items(), key=lambda item: (item[0][:4], item[0][4] or -1)):
+            self._note_rows(Part(path, 0, size, columns=columns), kind, key, rows, size * rows.row_count // total)
+
+    def _note_rows(self, table: Part, kind: SegmentSource, key: LogKey, rows: LogRows, size: int) -> None:
+        topic_partition = TopicPartition(key.topic, key.partition)
+        if topic_partition == METADATA_PARTITION:
+            self._counts["directory_listed_not_current"] += 1
+        elif self._is_used(key.broker_id, topic_partition):
+            part = replace(table, log_dir=key.log_dir, segment_base_offset=key.segment_base_offset)
+            base = rows.least_offset if key.segment_base_offset is None else key.segment_base_offset
+            log = _Log(kind, key.broker_id, key.log_dir, topic_partition)
+            segments = self._logs[log]
+            if key.segment_base_offset is None and segments:
+                # Rows of one log in several tables: together they are its one segment.
+                known = min(segments)
+                segments[min(known, base)] = segments.pop(known)
+                base = min(known, base)
+            segments[base].append((part, size))
+
+    def _size_of(self, path: str) -> int:
+        with self._snapshot.open_file(path) as stream:
+            return stream.seek(0, 2)
+
+    def _is_used(self, broker_id: int, at: TopicPartition) -> bool:
+        self._topics.add(at.topic)
+        if not self._is_wanted(at.topic):
+            return False
+        if (broker_id, at.topic, at.partition) in self._with_segments:
+            self._counts["log_superseded_by_segments"] += 1
+            return False
+        return True
+
+    def finish(self) -> StandIns:
+        """The replicas and segments of the snapshot with those of the logs that were noted."""
+        replicas = {(one.broker_id, one.log_dir, one.topic, one.partition): one for one in self._found.replicas}
+        segments = list(self._found.segments)
+        taken: dict[tuple[int, TopicPartition], str] = {}
+        for log in sorted(self._logs, key=lambda log: (SOURCES.index(log.source), log[1:])):
+            place = (log.broker_id, log.topic_partition)
+            if taken.setdefault(place, log.source) != log.source:
+                self._counts["log_superseded_by_text"] += len(self._logs[log])
+                continue
+            files = [self._segment(log, base, parts) for base, parts in sorted(self._logs[log].items())]
+            replica = self._replica(log, files, replicas)
+            replicas[replica.broker_id, replica.log_dir, replica.topic, replica.partition] = replica
+            segments += [replace(file, log_dir=replica.log_dir) for file in files]
+        rows = tuple(self._quarantine)
+        return StandIns(
+            tuple(replicas.values()), tuple(segments), tuple(sorted(self._topics)), dict(self._counts), rows
+        )
+
+    def _segment(self, log: _Log, base: int, parts: list[tuple[Part, int]]) -> SegmentFile:
+        at = log.topic_partition
+        path = f"{parts[0][0].path} (broker {log.broker_id}, {at}/{base:020d}.log)"
+        size = sum(size for _, size in parts)
+        return SegmentFile(
+            log.broker_id,
+            log.folder,
+            at.topic,
+            at.partition,
+            path,
+            base,
+            size,
+            log.source,
+            tuple(part for part, _ in parts),
+        )
+
+    def _replica(self, log: _Log, files: Sequence[SegmentFile], known: Mapping[tuple, ReplicaDir]) -> ReplicaDir:
+        """The directory that is there without segments, else what is known of one that is not."""
+        at = log.topic_partition
+        log_dir = self._log_dir(log)
+        folder = log.folder if log_dir is None else log_dir.path
+        bases = {file.base_offset for file in files}
+        replica = known.get((log.broker_id, folder, at.topic, at.partition))
+        if replica is None:
+            replica = self._not_there(log, folder, log_dir, files[0].parts[0].path)
+        return replace(
+            replica,
+            segment_bases=tuple(sorted({*replica.segment_bases, *bases})),
+            index_bases=tuple(base for base in replica.index_bases if base not in bases),
+        )
+
+    def _not_there(self, log: _Log, folder: str, log_dir: LogDir | None, path: str) -> ReplicaDir:
+        at = log.topic_partition
+        files = {} if log_dir is None else self._found.offset_files.get(log_dir.path, {})
+        names = (HIGH_WATERMARKS, RECOVERY_POINTS, LOG_STARTS, CLEANER_OFFSETS)
+        # A log dir with nothing but meta.properties does not show its checkpoints.
+        present = {name: files[name] for name in names if name in files and files[name].file.state != "missing"}
+        states = {name: present[name].file if name in present else NOT_GIVEN for name in names}
+        values = {name: present[name].entries.get(at) if name in present else None for name in names}
+        return ReplicaDir(
+            broker_id=log.broker_id,
+            log_dir=folder,
+            topic=at.topic,
+            partition=at.partition,
+            path=path,
+            topic_id=None,
+            clean_shutdown=log_dir.clean_shutdown if log_dir is not None and present else None,
+            directory_id=None if log_dir is None else log_dir.directory_id,
+            epoch_file=NOT_GIVEN,
+            checkpoint_epochs=None,
+            high_watermark_file=states[HIGH_WATERMARKS],
+            recovery_point_file=states[RECOVERY_POINTS],
+            log_start_file=states[LOG_STARTS],
+            cleaner_file=states[CLEANER_OFFSETS],
+            high_watermark_checkpoint=values[HIGH_WATERMARKS],
+            recovery_point_checkpoint=values[RECOVERY_POINTS],
+            log_start_checkpoint=values[LOG_STARTS],
+            cleaner_checkpoint=values[CLEANER_OFFSETS],
+        )
+
+    def _log_dir(self, log: _Log) -> LogDir | None:
+        """The log dir of the snapshot that the log was in: of that path, else the broker's only one."""
+        own = [one for one in self._found.log_dirs if one.broker_id == log.broker_id]
+        at = log.topic_partition
+        holding = [one for one in own if (one.path, at.topic, at.partition) in self._with_directory]
+        here = find_log_dir(log.folder, own)
+        if here is not None:
+            return here
+        chosen = holding or own
+        return chosen[0] if len(chosen) == 1 else None

@@ -1,0 +1,307 @@
+"""What a snapshot holds: log dirs, replicas, segments, who leads. Nothing is skipped in silence."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator
+from fnmatch import fnmatchcase
+
+from replica_audit.literals import PUT_ASIDE
+from replica_audit.model import Leadership, QuarantineRow, ReplicaDir, TopicPartition
+from replica_audit.snapshot.broker_logs import broker_of_path, is_broker_log
+from replica_audit.snapshot.described_replicas import Found, read_stand_ins
+from replica_audit.snapshot.inventory import Inventory, LogDir, MetadataLog, OffsetCheckpoint, SegmentFile
+from replica_audit.snapshot.leadership_sources import RootFiles, read_leaderships
+from replica_audit.snapshot.log_dir_names import (
+    LOG_DIR_FILES,
+    META_PROPERTIES,
+    OFFSET_CHECKPOINTS,
+    PARTITION_FILES,
+    parse_directory_name,
+    parse_file_name,
+)
+from replica_audit.snapshot.manifest import parse_manifest
+from replica_audit.snapshot.metadata.metadata_log import AppliedEvidence, read_metadata
+from replica_audit.snapshot.metadata.stale_copies import copy_moments
+from replica_audit.snapshot.metadata.voters import find_voters
+from replica_audit.snapshot.owners import (
+    Folder,
+    arrange_folders,
+    choose_cluster,
+    find_broker_logs,
+    find_duplicates,
+    find_log_dirs,
+    identify_log_dir,
+    ignored_row,
+    metadata_log_in,
+    replica_key,
+    segment_key,
+)
+from replica_audit.snapshot.put_aside import PutAside, deleted_segments, of_known_topics, read_put_aside
+from replica_audit.snapshot.replica_dirs import OffsetFile, read_epochs, read_offset_files, read_replica
+from replica_audit.snapshot.replica_progress import progress_form
+from replica_audit.snapshot.storage import GREATEST_AHEAD, Snapshot
+from replica_audit.text import count
+
+_TABLE_ENDINGS = (".jsonl", ".csv", ".parquet")
+
+
+def kind_by_name(path: str) -> str:
+    """replica_progress, broker_log, dump_text, batch_table or unknown."""
+    if progress_form(path):
+        return "replica_progress"
+    if is_broker_log(path):
+        return "broker_log"
+    return _stand_in(path) or "unknown"
+
+
+def is_put_beside(path: str) -> bool:
+    """Whether a file keeps its kind inside a log dir too: broker logs, and what stands in for segments."""
+    return is_broker_log(path) or _stand_in(path) is not None
+
+
+def _stand_in(path: str) -> str | None:
+    """dump_text or batch_table by the name of a file."""
+    folder, _, name = path.rpartition("/")
+    if name.endswith(".dump.txt") or (name.endswith(".txt") and folder.rpartition("/")[2] == "dump"):
+        return "dump_text"
+    return "batch_table" if name.endswith(_TABLE_ENDINGS) and not fnmatchcase(name, "replica[_-]progress*") else None
+
+
+#: Directories of a log dir that are expected there though they are not partitions.
+_KNOWN_DIRECTORIES = {"remote-log-index-cache", "dump", "logs"}
+
+
+def discover(snapshot: Snapshot, topics: tuple[str, ...] = ()) -> Inventory:
+    """Everything in `snapshot`; `topics` are shell patterns on whole names that replicas and segments must match.
+
+    Reads the small text files, and of segments only a `.swap` (Kafka asks for its end). What cannot be used is in
+    `quarantine`: CAP-UNREADABLE for what had to be read, META-FOREIGN-DIR, and INPUT-IGNORED for files that are not
+    input.
+    """
+    return _Discovery(snapshot, topics).inventory()
+
+
+class _Discovery:
+    """One pass over one snapshot."""
+
+    def __init__(self, snapshot: Snapshot, topics: tuple[str, ...]) -> None:
+        self._snapshot = snapshot
+        self._patterns = topics
+        tree = snapshot.list_tree()
+        self._files = [entry for entry in tree.entries if not entry.is_dir]
+        self._folders = arrange_folders(tree.entries)
+        self._root = RootFiles(snapshot, tuple(sorted(self._folders[""].files)))
+        self._problems = {problem.path: problem for problem in tree.problems}
+        self._kinds: dict[str, str] = {}
+        self._counts: Counter[str] = Counter()
+        self._quarantine: list[QuarantineRow] = []
+        self._replicas: list[ReplicaDir] = []
+        self._read: dict[tuple[int, TopicPartition], list[ReplicaDir]] = defaultdict(list)
+        self._segments: list[SegmentFile] = []
+        self._orphans: list[OffsetCheckpoint] = []
+        self._metadata_logs: list[MetadataLog] = []
+        self._topics: set[str] = set()
+        self._put_aside: list[PutAside] = []
+        self._unread: dict[tuple[int, TopicPartition], list[Folder]] = defaultdict(list)
+        self._offset_files: dict[str, dict[str, OffsetFile]] = {}
+
+    def inventory(self) -> Inventory:
+        self._snapshot.read_ahead(self._small_files())
+        found = find_log_dirs(self._folders)
+        # A log dir, or a directory above one, is not a partition, whatever its name.
+        log_dir_paths = {folder.path[:end] for folder in found for end in _ends_of_parts(folder.path)}
+        log_dirs = []
+        for folder in found:
+            log_dir, rows = identify_log_dir(self._snapshot, folder)
+            log_dirs.append(log_dir)
+            self._quarantine += rows
+        cluster_id = choose_cluster(log_dirs)
+        foreign = [one for one in log_dirs if one.cluster_id not in (None, cluster_id)]
+        for log_dir, folder in zip(log_dirs, found, strict=True):
+            self._look_into(log_dir, folder, log_dir_paths, log_dir in foreign)
+        manifest = self._root.read("manifest.json", "manifest", parse_manifest)
+        evidence = AppliedEvidence(self._epochs_of, tuple(self._replicas), copy_moments(manifest, log_dirs))
+        metadata = read_metadata(self._snapshot, self._metadata_logs, evidence)
+        leaderships, leadership_files = read_leaderships(self._root, metadata, self._replicas, self._is_wanted)
+        self._kinds.update(self._root.kinds)
+        self._quarantine += [*metadata.quarantine, *self._root.quarantine]
+        dumps = [entry.path for entry in self._files if self._kind(entry.path) == "dump_text"]
+        tables = [entry.path for entry in self._files if self._kind(entry.path) == "batch_table"]
+        progress = [(entry.path, entry.size) for entry in self._files if self._kind(entry.path) == "replica_progress"]
+        self._counts.update(self._kind(entry.path) for entry in self._files)
+        self._add_stand_ins(dumps, tables, [one for one in log_dirs if one not in foreign and one.kind == "broker"])
+        logs = (entry for entry in self._files if self._kind(entry.path) == "broker_log")
+        broker_logs, unowned = find_broker_logs(logs, log_dirs)
+        self._quarantine += unowned
+        put_aside = list(self._wanted_copies(self._put_aside, leaderships))
+        placed = {one.replica.path for one in put_aside}
+        unplaced = {one.replica.path: one.replica for one in self._put_aside}
+        self._tell_problems()
+        return Inventory(
+            cluster_id=cluster_id,
+            log_dirs=tuple(log_dirs),
+            replicas=tuple(sorted(self._replicas, key=replica_key)),
+            segments=tuple(sorted(self._segments, key=segment_key)),
+            duplicates=find_duplicates(self._replicas),
+            orphan_checkpoints=tuple(self._orphans),
+            metadata_logs=tuple(self._metadata_logs),
+            voters=find_voters(metadata.voters, self._metadata_logs, metadata.unread, log_dirs),
+            leaderships=leaderships,
+            leadership_files=leadership_files,
+            manifest=manifest,
+            dump_paths=tuple(dumps),
+            table_paths=tuple(tables),
+            broker_logs=tuple(broker_logs),
+            progress_files=tuple(progress),
+            topics=tuple(sorted(self._topics)),
+            counts=dict(sorted(self._counts.items())),
+            size_bytes=sum(entry.size for entry in self._files),
+            quarantine=tuple(sorted(self._quarantine, key=lambda row: (row.path, row.code, row.reason))),
+            put_aside=tuple(sorted((one.replica for one in put_aside), key=replica_key)),
+            put_aside_segments=tuple(sorted((file for one in put_aside for file in one.segments), key=segment_key)),
+            unplaced=tuple(unplaced[path] for path in sorted(unplaced.keys() - placed)),
+        )
+
+    def _small_files(self) -> Iterator[str]:
+        """Files that will be read whole, as far as their names say."""
+        for entry in self._files:
+            folder, _, name = entry.path.rpartition("/")
+            if entry.size > GREATEST_AHEAD or name not in (META_PROPERTIES, *OFFSET_CHECKPOINTS, *PARTITION_FILES):
+                continue
+            at = parse_directory_name(folder.rpartition("/")[2]).topic_partition
+            if name not in PARTITION_FILES or at is None or self._is_wanted(at.topic):
+                yield entry.path
+
+    def _tell_problems(self) -> None:
+        """A row for each path that could not be looked at, except those that a reader reports itself."""
+        told = {row.path for row in self._quarantine} | {segment.path for segment in self._segments}
+        of_replicas = {replica.path: replica for replica in self._replicas}
+        for path, problem in self._problems.items():
+            if path in told:
+                continue
+            code = "INPUT-IGNORED" if problem.is_told_elsewhere else "CAP-UNREADABLE"
+            owner = of_replicas.get(path)
+            place = (None, None) if owner is None else (owner.topic, owner.partition)
+            broker_id = broker_of_path(f"{path}/") if owner is None else owner.broker_id
+            self._quarantine.append(QuarantineRow(broker_id, path or ".", None, None, code, problem.reason, *place))
+
+    def _add_stand_ins(self, dumps: list[str], tables: list[str], log_dirs: list[LogDir]) -> None:
+        """Take the logs that only texts and tables show."""
+        found = Found(log_dirs, self._offset_files, self._replicas, self._segments)
+        added = read_stand_ins(self._snapshot, dumps, tables, found, self._is_wanted)
+        self._replicas, self._segments = list(added.replicas), list(added.segments)
+        self._topics.update(added.topics)
+        self._counts.update(added.counts)
+        self._quarantine += added.quarantine
+        known = {(one.log_dir, one.topic, one.partition) for one in self._replicas}
+        self._orphans = [one for one in self._orphans if (one.log_dir, one.topic, one.partition) not in known]
+
+    def _look_into(self, log_dir: LogDir, folder: Folder, log_dirs: set[str], is_foreign: bool) -> None:
+        for name, entry in folder.files.items():
+            kind = LOG_DIR_FILES.get(name)
+            if kind or name.endswith(".tmp"):
+                self._kinds[entry.path] = kind or "tmp"
+        partitions: list[tuple[TopicPartition, Folder]] = []
+        for name, child in sorted(folder.folders.items()):
+            parsed = parse_directory_name(name)
+            if child.path in log_dirs:
+                continue
+            self._counts[f"directory_{parsed.kind}"] += 1
+            self._note_files(child, parsed.kind, is_foreign)
+            if parsed.kind == "current" and parsed.topic_partition:
+                partitions.append((parsed.topic_partition, child))
+            elif parsed.kind in PUT_ASIDE and parsed.topic_partition and not is_foreign:
+                self._read_put_aside(log_dir, child, parsed.topic_partition)
+            elif parsed.kind == "metadata" and not is_foreign:
+                self._metadata_logs.append(metadata_log_in(log_dir, child))
+            elif parsed.kind == "other" and name not in _KNOWN_DIRECTORIES:
+                reason = "this directory is not a partition: Kafka refuses to start with it"
+                self._quarantine.append(ignored_row("INPUT-IGNORED", child.path, reason, log_dir.broker_id))
+        for name, entry in folder.files.items():
+            parsed = parse_directory_name(name)
+            if entry.path in self._problems and parsed.kind == "current" and parsed.topic_partition:
+                # A link that is not followed, say, where the directory of a partition is expected.
+                partitions.append((parsed.topic_partition, Folder(entry.path)))
+        if is_foreign:
+            are = "is" if len(partitions) == 1 else "are"
+            left_out = f"its {count(len(partitions), 'partition')} {are} left out"
+            reason = f"a log dir of cluster {log_dir.cluster_id}: {left_out}"
+            self._quarantine.append(ignored_row("META-FOREIGN-DIR", folder.path or ".", reason, log_dir.broker_id))
+        elif log_dir.broker_id is not None and log_dir.kind == "broker":
+            self._read_replicas(log_dir, log_dir.broker_id, folder, partitions)
+
+    def _read_put_aside(self, log_dir: LogDir, child: Folder, at: TopicPartition) -> None:
+        if log_dir.broker_id is not None and log_dir.kind == "broker":
+            found = read_put_aside(self._snapshot, child, log_dir, log_dir.broker_id, at)
+            self._put_aside += [found] if found.segments else []
+            self._note_deleted(child, found.replica)
+
+    def _note_deleted(self, folder: Folder, replica: ReplicaDir) -> None:
+        found = deleted_segments(folder, replica)
+        self._put_aside += [] if found is None else [found]
+
+    def _wanted_copies(self, found: Iterable[PutAside], leaderships: Iterable[Leadership]) -> Iterator[PutAside]:
+        """Those of the copies that Kafka has put aside that are of the partitions that are wanted."""
+        told = [(one.topic_id, TopicPartition(one.topic, one.partition)) for one in leaderships]
+        told += [(one.topic_id, one.topic_partition) for one in self._replicas]
+        wanted = [(topic_id, at) for topic_id, at in told if self._is_wanted(at.topic)]
+        topics = {(topic_id, at.partition): at.topic for topic_id, at in wanted if topic_id is not None}
+        return of_known_topics(found, topics, [at for _, at in wanted])
+
+    def _read_replicas(
+        self, log_dir: LogDir, broker_id: int, folder: Folder, partitions: list[tuple[TopicPartition, Folder]]
+    ) -> None:
+        offsets, rows = read_offset_files(self._snapshot, folder, broker_id)
+        self._quarantine += rows
+        self._offset_files[log_dir.path] = offsets
+        present = {topic_partition for topic_partition, _ in partitions}
+        for name, file in offsets.items():
+            for at, value in file.entries.items():
+                if at not in present and self._is_wanted(at.topic):
+                    line = OffsetCheckpoint(broker_id, log_dir.path, name, at.topic, at.partition, value)
+                    self._orphans.append(line)
+        for at, child in partitions:
+            self._topics.add(at.topic)
+            if not self._is_wanted(at.topic):
+                self._unread[broker_id, at].append(child)
+                continue
+            problem = self._problems.get(child.path)
+            reason = None if problem is None else f"{child.path}: {problem.reason}"
+            found = read_replica(self._snapshot, child, log_dir, broker_id, at, offsets, reason)
+            self._replicas.append(found.replica)
+            self._read[broker_id, at].append(found.replica)
+            self._segments += found.segments
+            self._quarantine += found.quarantine
+            self._note_deleted(child, found.replica)
+            if found.superseded:
+                self._counts["log_superseded_by_swap"] += found.superseded
+
+    def _epochs_of(self, broker_id: int, topic: str, partition: int, topic_id: str) -> tuple | None:
+        """The entries of a broker's leader-epoch-checkpoint, also of a topic that the filter leaves out."""
+        at = TopicPartition(topic, partition)
+        known = [(one.topic_id, one.checkpoint_epochs) for one in self._read.get((broker_id, at), ())]
+        known += [read_epochs(self._snapshot, folder) for folder in self._unread.get((broker_id, at), ())]
+        return next((entries for of_topic, entries in known if of_topic == topic_id), None)
+
+    def _is_wanted(self, topic: str) -> bool:
+        return not self._patterns or any(fnmatchcase(topic, pattern) for pattern in self._patterns)
+
+    def _note_files(self, folder: Folder, kind: str, is_foreign: bool) -> None:
+        """Remember what the files below a directory of a log dir are counted as."""
+        prefix = "foreign_" if is_foreign else ""
+        for name, entry in folder.files.items():
+            if is_put_beside(entry.path) and kind in ("current", "other") and not is_foreign:
+                continue
+            known = parse_file_name(name).counted_as if kind in ("current", "metadata") else f"in_{kind}_directory"
+            self._kinds[entry.path] = f"{prefix}metadata_{known}" if kind == "metadata" else f"{prefix}{known}"
+        for child in folder.folders.values():
+            self._note_files(child, "other" if kind in ("current", "metadata") else kind, is_foreign)
+
+    def _kind(self, path: str) -> str:
+        """What a file is counted as; `_look_into` has named those of log dirs."""
+        return self._kinds.get(path) or kind_by_name(path)
+
+
+def _ends_of_parts(path: str) -> list[int]:
+    return [index for index, character in enumerate(path) if character == "/"] + [len(path)]

@@ -1,0 +1,1 @@
+"""Text of kafka-dump-log in place of segments."""

@@ -1,0 +1,188 @@
+"""Text of kafka-dump-log: which logs it shows, where, and what it remarks on them. One text may show many files."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import BinaryIO, NamedTuple
+
+from replica_audit.errors import FormatError
+from replica_audit.parsing import INT32, parse_whole
+from replica_audit.snapshot.log_dir_names import parse_file_name
+
+_STARTING = re.compile(rb"(?:Log starting|Starting) offset: \d+\s*")
+_INVALID_BYTES = re.compile(rb"Found (\d+) invalid bytes at the end of \S+\s*")
+_TOO_SMALL = re.compile(rb".*CorruptRecordException: Found record size (-?\d+) smaller than minimum record overhead")
+#: The tool prints a line piece by piece, so that what it died of may stand in the middle of one.
+_DIED = re.compile(
+    rb"(?:(?:baseOffset|offset): -?\d+ [^#]*?)?"
+    rb'(?:# the dump tool threw: |Exception in thread "[^"]*" |Caused by: )([\w.$]+)'
+)
+_REMARK = re.compile(
+    rb"\s*$|Non-(?:con)?secu?tive offsets in |  -?\d+ is followed by -?\d+|Mismatches in :|  Index offset: "
+    rb"|\s+at [\w.$/]+\("
+)
+
+
+def is_start(line: bytes) -> bool:
+    """Whether this is the line that follows `Dumping …` of a log."""
+    return _STARTING.fullmatch(line) is not None
+
+
+def parse_invalid_bytes(line: bytes) -> int | None:
+    """How many trailing bytes the tool found not to be a batch; None for any other line."""
+    match = _INVALID_BYTES.fullmatch(line)
+    return parse_whole(match.group(1), 0, INT32) if match else None
+
+
+def parse_failure(line: bytes) -> tuple[str, int | None] | None:
+    """Why the tool died, and the length field that it died of where it was one; None for any other line."""
+    died, small = _DIED.match(line), _TOO_SMALL.match(line)
+    if small is not None:
+        return "CorruptRecordException", parse_whole(small.group(1), -INT32 - 1, INT32)
+    return (died.group(1).decode("ascii", "replace"), None) if died is not None else None
+
+
+def is_remark(line: bytes) -> bool:
+    """Whether the line is empty or one of the tool's remarks, which are drawn from the batches here as well."""
+    return _REMARK.match(line) is not None
+
+
+DUMPING = b"Dumping "
+#: The byte order mark of UTF-8, which an editor may have put before the text.
+_MARK = b"\xef\xbb\xbf"
+_DEATHS = (b"# the dump tool threw: ", b"Exception in thread ")
+#: What indexes, snapshots and epoch files are listed with; a log has other lines.
+_OTHER_FILES = re.compile(
+    rb"offset: -?\d+ position: \d+\s*$|timestamp: |producerId: |version: |Snapshot end offset|KRaft bootstrap"
+    rb"|Mismatches |\S+ is empty|\S+ passed sanity|Found timestamp|Index timestamp|Processed "
+)
+_FIRST_OFFSET = re.compile(rb"^(?:(?:Log s|S)tarting offset|baseOffset|offset): (\d+)")
+_STEP = 4 << 20
+#: No path is longer, and both lines that begin a listing fit.
+_GREATEST_HEADLINES = 16 << 10
+_USUAL_HEADLINES = 512
+#: A longer line comes in pieces.
+_GREATEST_LINE = 64 << 20
+
+
+class Section(NamedTuple):
+    """The listing of one log within a text: bytes [start, end), from its `Dumping` line to the next one."""
+
+    dumped_path: str
+    """As the `Dumping` line says; '' in a text from which such lines were taken out."""
+    start: int
+    end: int
+    base_offset: int | None = None
+    """Where there is no path, the offset that the listing begins with."""
+
+
+def find_sections(stream: BinaryIO) -> list[Section]:
+    """The listings of logs in a text, in order; those of indexes, snapshots and other files are passed over.
+
+    A line `Dumping …` counts where what follows it fits, since a payload may contain one. Reads the text once, and
+    little of it twice. Raises FormatError for UTF-16, which a shell of Windows writes.
+    """
+    sections: list[Section] = []
+    current: tuple[str, int] | None = None
+    candidates, size = _find_headlines(stream, DUMPING)
+    for start in candidates:
+        name, is_listing = _read_headline(stream, start, size)
+        if not is_listing:
+            continue
+        if current is not None:
+            sections.append(Section(*current, start))
+        current = (name, start) if parse_file_name(name.rpartition("/")[2]).kind == "log" else None
+    if current is not None:
+        sections.append(Section(*current, size))
+    return sections or ([] if candidates else _nameless_sections(stream, size))
+
+
+def shows_files(stream: BinaryIO) -> bool:
+    """Whether a text has a listing of any file; one of indexes or snapshots only has none of a log."""
+    candidates, size = _find_headlines(stream, DUMPING)
+    return any(_read_headline(stream, start, size)[1] for start in candidates)
+
+
+def _nameless_sections(stream: BinaryIO, size: int) -> list[Section]:
+    """The listings of a text without `Dumping` lines: each begins with its starting offset, or is the whole text."""
+    starts = sorted(
+        _find_headlines(stream, b"Log starting offset: ")[0] + _find_headlines(stream, b"Starting offset: ")[0]
+    )
+    starts = [start for start in starts if is_start(_read_head(stream, start, size)[0])]
+    if not starts:
+        lines = _read_head(stream, 0, size)
+        starts = [0] if any(_FIRST_OFFSET.match(line.removeprefix(_MARK)) for line in lines) else []
+    sections = []
+    for start, end in zip(starts, [*starts[1:], size], strict=False):
+        matches = [found for line in _read_head(stream, start, end) if (found := _FIRST_OFFSET.search(line))]
+        first = parse_whole(matches[0].group(1)) if matches else None
+        sections.append(Section("", start, end, first or 0))
+    return sections
+
+
+def _find_headlines(stream: BinaryIO, words: bytes) -> tuple[list[int], int]:
+    """Byte positions of all lines that begin with `words`, and the size of the text."""
+    stream.seek(0)
+    mark = stream.read(len(_MARK))
+    if mark[:2] in (b"\xff\xfe", b"\xfe\xff"):
+        raise FormatError("dump text", 0, "text in UTF-8 or ASCII", "UTF-16", "save the text as UTF-8")
+    begin = len(mark) if mark == _MARK else 0
+    stream.seek(begin)
+    found, headline, kept = [], b"\n" + words, b"\n"
+    while chunk := stream.read(_STEP):
+        text = kept + chunk
+        at = text.find(headline)
+        while at >= 0:
+            # The line feed before the text is none of its bytes.
+            found.append(begin + at)
+            at = text.find(headline, at + 1)
+        kept = text[-len(words) :]
+        begin += len(text) - len(kept)
+    return found, begin + len(kept) - 1
+
+
+def _read_headline(stream: BinaryIO, start: int, size: int) -> tuple[str, bool]:
+    """The path of a line `Dumping …`, and whether a listing begins there."""
+    lines = _read_head(stream, start, size)
+    name = lines[0][len(DUMPING) :].strip().decode("utf-8", "backslashreplace")
+    kind = parse_file_name(name.rpartition("/")[2]).kind
+    if kind in ("unknown", "tmp"):
+        return name, False
+    # At the end of a text that broke off there is no second line; where the tool died at once, nothing of the log.
+    following = lines[1] if len(lines) > 1 else b""
+    fits = is_start(following) if kind == "log" else _OTHER_FILES.match(following) is not None
+    return name, fits or start + len(lines[0]) + 1 >= size or following.startswith((DUMPING, *_DEATHS))
+
+
+def _read_head(stream: BinaryIO, start: int, end: int) -> list[bytes]:
+    """The first lines from `start` on: two whole ones at least, unless they are longer than any of a listing."""
+    stream.seek(start)
+    head = stream.read(min(_USUAL_HEADLINES, end - start))
+    if head.count(b"\n") < 2:
+        head += stream.read(min(_GREATEST_HEADLINES, end - start) - len(head))
+    return head.split(b"\n")
+
+
+def read_lines(stream: BinaryIO, start: int, end: int) -> Iterator[tuple[int, bytes]]:
+    """Lines with their line ends and byte positions, from `start` to `end`."""
+    stream.seek(start)
+    position = reached = start
+    rest = b""
+    while reached < end:
+        chunk = stream.read(min(_STEP, end - reached))
+        if not chunk:
+            hint = "the file changed while it was read"
+            raise FormatError("dump text", reached, f"text up to byte {end}", "its end", hint)
+        reached += len(chunk)
+        # At line feeds only; a payload may have carriage returns of its own.
+        *parts, rest = (rest + chunk).split(b"\n")
+        for line in parts:
+            yield position, line + b"\n"
+            position += len(line) + 1
+        if len(rest) > _GREATEST_LINE:
+            yield position, rest
+            position += len(rest)
+            rest = b""
+    if rest:
+        yield position, rest

@@ -1,0 +1,34 @@
+"""What a listing of a snapshot has: its files and directories, and the paths that could not be looked at."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class TreeEntry:
+    """A file or directory below the snapshot's root."""
+
+    path: str
+    """Relative to the root, with `/`."""
+    size: int
+    """Bytes; 0 for directories."""
+    is_dir: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """A path that could not be listed or is not an ordinary file, and why."""
+
+    path: str
+    reason: str
+    is_told_elsewhere: bool = False
+    """Nothing is left out: what is there is read at another path."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tree:
+    """Everything below the root, sorted by path, and what could not be looked at."""
+
+    entries: tuple[TreeEntry, ...]
+    problems: tuple[Problem, ...]

@@ -1,0 +1,154 @@
+"""Copies of partitions of Kafka's own topics that are read for what they say of others: each as a whole, the furthest counts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+import numpy as np
+
+from replica_audit.batch_header import CODEC_MASK
+from replica_audit.errors import FormatError
+from replica_audit.model import Damage, QuarantineRow
+from replica_audit.segments.compression import CodecError, decompress
+from replica_audit.segments.record_batch import HEADER_BYTES
+from replica_audit.segments.records import RecordError, RecordFields, read_records
+from replica_audit.segments.scan import scan_segment
+from replica_audit.snapshot.file_tree import TreeEntry
+from replica_audit.snapshot.log_dir_names import parse_directory_name, parse_file_name
+from replica_audit.snapshot.message_fields import MessageError
+from replica_audit.snapshot.storage import Snapshot
+
+_GREATEST_BATCH = 64 << 20
+
+_Said = TypeVar("_Said")
+
+
+@dataclass(frozen=True, slots=True)
+class TopicCopy:
+    """One broker's copy of one partition of such a topic: its segments, in order."""
+
+    partition: int
+    path: str
+    segments: tuple[TreeEntry, ...]
+
+    @property
+    def log_dir(self) -> str:
+        return self.path.rpartition("/")[0]
+
+
+@dataclass(frozen=True, slots=True)
+class Extent:
+    """How far a copy goes, and what of it could not be taken apart."""
+
+    first_offset: int | None
+    """Of its first segment; None without any."""
+    leader_epoch: int
+    """Of its last batch; -1 without any."""
+    end_offset: int
+    unread: tuple[tuple[str, int | None, str], ...]
+    """(path, position, reason)."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReadCopy(Generic[_Said]):
+    """What one copy of a partition says."""
+
+    copy: TopicCopy
+    extent: Extent
+    said: tuple[_Said, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class InternalTopic(Generic[_Said]):
+    """A topic of Kafka's own, and how a copy of one of its partitions is read. Raises OSError and FormatError."""
+
+    name: str
+    may_say: str
+    """A clause on what is missing with a copy that cannot be read."""
+    read: Callable[[Snapshot, TopicCopy], ReadCopy[_Said]]
+
+    def find(self, snapshot: Snapshot, log_dirs: Iterable[str]) -> list[TopicCopy]:
+        return find_copies(snapshot, log_dirs, self.name)
+
+    def try_read(self, snapshot: Snapshot, copy: TopicCopy) -> tuple[ReadCopy[_Said] | None, list[QuarantineRow]]:
+        """What one copy says, None where it cannot be read, with rows of quarantine for all that could not."""
+        found: ReadCopy[_Said] | None = None
+        unread: tuple[tuple[str, int | None, str], ...]
+        try:
+            found = self.read(snapshot, copy)
+            unread = found.extent.unread
+        except (OSError, FormatError) as error:
+            unread = ((copy.path, None, str(error)),)
+        text = f"could not be read, and may say {self.may_say}"
+        rows = [
+            QuarantineRow(None, where, position, None, "INPUT-IGNORED", f"{text}: {reason}")
+            for where, position, reason in unread
+        ]
+        return found, rows
+
+
+def newest(copies: Iterable[ReadCopy[_Said]]) -> list[_Said]:
+    """What the copy of each partition says that goes on longest: of the greatest leader epoch, then log end. Sorted."""
+    best: dict[int, ReadCopy[_Said]] = {}
+    for one in copies:
+        known = best.get(one.copy.partition)
+        if known is None or _reach(one) > _reach(known):
+            best[one.copy.partition] = one
+    return sorted(said for one in best.values() for said in one.said)  # type: ignore[type-var]
+
+
+def _reach(one: ReadCopy) -> tuple[int, int, str]:
+    return one.extent.leader_epoch, one.extent.end_offset, one.copy.path
+
+
+def find_copies(snapshot: Snapshot, log_dirs: Iterable[str], topic: str) -> list[TopicCopy]:
+    """All current copies of the partitions of `topic` in `log_dirs`; a log dir that is gone has none."""
+    found: list[TopicCopy] = []
+    for log_dir in sorted(set(log_dirs)):
+        for folder in snapshot.list_directory(log_dir):
+            name = parse_directory_name(folder.path.rsplit("/", 1)[-1]) if folder.is_dir else None
+            at = name.topic_partition if name is not None and name.kind == "current" else None
+            if at is not None and at.topic == topic:
+                files = [one for one in snapshot.list_directory(folder.path) if not one.is_dir]
+                logs = sorted((one for one in files if one.path.endswith(".log")), key=lambda one: one.path)
+                found.append(TopicCopy(at.partition, folder.path, tuple(logs)))
+    return found
+
+
+def read_batches(
+    snapshot: Snapshot, copy: TopicCopy, take: Callable[[np.void, Iterator[RecordFields]], None]
+) -> Extent:
+    """Give `take` every batch of a copy in order: its header, and its records, which are taken apart as they are asked for.
+
+    Batches that cannot be, also for the MessageError of `take`, are passed over, and told. Raises OSError and FormatError.
+    """
+    unread: list[tuple[str, int | None, str]] = []
+    last_epoch, end, first = -1, 0, None
+    for segment in copy.segments:
+        base_offset = parse_file_name(segment.path.rsplit("/", 1)[-1]).base_offset or 0
+        first = base_offset if first is None else first
+        with snapshot.open_file(segment.path) as stream:
+            for item in scan_segment(stream, segment.size, base_offset):
+                if isinstance(item, Damage):
+                    unread.append((segment.path, item.position, item.reason))
+                    continue
+                for header in item:
+                    last_epoch, end = max(last_epoch, int(header["leader_epoch"])), int(header["last_offset"]) + 1
+                    stream.seek(int(header["position"]))
+                    try:
+                        take(header, records_of(header, stream.read(int(header["size"]))))
+                    except (CodecError, MessageError, RecordError) as error:
+                        unread.append((segment.path, int(header["position"]), str(error)))
+    return Extent(first, last_epoch, end, tuple(unread))
+
+
+def records_of(header: np.void, data: bytes) -> Iterator[RecordFields]:
+    """The records of a batch, given its header and bytes. Raises CodecError, MessageError and RecordError."""
+    if not header["crc_valid"]:
+        raise MessageError("the batch's checksum is wrong")
+    if header["magic"] != 2:
+        raise MessageError(f"expected a batch of magic 2, found {header['magic']}")
+    inside = decompress(int(header["attributes"]) & CODEC_MASK, data[HEADER_BYTES:], _GREATEST_BATCH)
+    yield from read_records(inside, int(header["record_count"]))

@@ -1,0 +1,155 @@
+"""Who leads, from everything in a snapshot that says so: metadata logs, listings, ZooKeeper states, leadership.json."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from fnmatch import fnmatchcase
+from typing import Any
+
+from replica_audit.errors import FormatError
+from replica_audit.model import Leadership, QuarantineRow, ReplicaDir, TopicPartition
+from replica_audit.snapshot.leadership_json import parse_leadership
+from replica_audit.snapshot.metadata.metadata_log import MetadataReading
+from replica_audit.snapshot.storage import Snapshot
+from replica_audit.snapshot.topics_describe import DescribeListing, parse_topics_describe
+from replica_audit.snapshot.zookeeper import ZOOKEEPER_PATTERN, complete_from_listing, parse_zookeeper
+
+
+def marked_if_overtaken(told: Iterable[Leadership], replicas: Iterable[ReplicaDir]) -> list[Leadership]:
+    """What one file tells, all of it marked as `overtaken` where it is older than the logs of one of its partitions."""
+    told = list(told)
+    copies: dict[TopicPartition, list[ReplicaDir]] = {}
+    for one in replicas:
+        copies.setdefault(one.topic_partition, []).append(one)
+    is_older = any(_is_older(one, copies.get(TopicPartition(one.topic, one.partition), ())) for one in told)
+    return [replace(one, overtaken=True) for one in told] if is_older else told
+
+
+def _is_older(told: Leadership, copies: Sequence[ReplicaDir]) -> bool:
+    """Whether two brokers, one of them leading or in sync by the file, have records of an epoch that came later.
+
+    That is an epoch above the one that the file names, or, where it names none, above all that its leader knows. One changed
+    epoch file proves nothing: both brokers have the same entry.
+    """
+    named = next((one for one in copies if one.broker_id == told.leader_id), None)
+    if named is None:
+        return False
+    known = _latest(named) if told.leader_epoch is None else told.leader_epoch
+    later = {one.broker_id: set(_written(one, known)) for one in copies if one.topic_id == named.topic_id}
+    members = {*(told.isr or ()), *told.elr, named.broker_id}
+    return bool(_twice(later) & set().union(*(entries for broker, entries in later.items() if broker in members)))
+
+
+def _twice(entries: Mapping[int, set[tuple[int, int]]]) -> set[tuple[int, int]]:
+    counts = Counter(entry for of_broker in entries.values() for entry in of_broker)
+    return {entry for entry, count in counts.items() if count > 1}
+
+
+def _latest(copy: ReplicaDir) -> int:
+    return max((epoch for epoch, _ in copy.checkpoint_epochs or ()), default=-1)
+
+
+def _written(copy: ReplicaDir, known: int) -> Iterable[tuple[int, int]]:
+    """Entries of later epochs than `known` of which a checkpoint shows that they have records."""
+    marks = (copy.high_watermark_checkpoint, copy.recovery_point_checkpoint)
+    reached = max((mark for mark in marks if mark is not None), default=-1)
+    return ((epoch, start) for epoch, start in copy.checkpoint_epochs or () if epoch > known and start < reached)
+
+
+#: By source, topic and partition.
+_Found = dict[tuple[str, str, int], Leadership]
+
+
+class RootFiles:
+    """The files beside the log dirs: read by name, with what each is counted as and what was wrong with it."""
+
+    def __init__(self, snapshot: Snapshot, names: tuple[str, ...]) -> None:
+        self.names = names
+        self.kinds: dict[str, str] = {}
+        self.quarantine: list[QuarantineRow] = []
+        self._snapshot = snapshot
+
+    def read(self, name: str, kind: str, parse: Callable[[bytes, str], Any]) -> Any:
+        """A file, parsed; None where it is missing or, with a row in `quarantine`, cannot be read."""
+        if name not in self.names:
+            return None
+        self.kinds[name] = kind
+        try:
+            return parse(self._snapshot.read_bytes(name), name)
+        except (FormatError, OSError) as error:
+            self.note("CAP-UNREADABLE", name, str(error), getattr(error, "position", None))
+            return None
+
+    def note(self, code: str, name: str, reason: str, position: int | None = None) -> None:
+        """A row for `quarantine`."""
+        self.quarantine.append(QuarantineRow(None, name, position, None, code, reason))
+
+
+def read_leaderships(
+    root: RootFiles, metadata: MetadataReading, replicas: Sequence[ReplicaDir], is_wanted: Callable[[str], bool]
+) -> tuple[tuple[Leadership, ...], tuple[str, ...]]:
+    """Leaderships of the wanted topics, sorted, with the names of the files of the root that say them.
+
+    The epoch files of `replicas` tell which of the files are older than the logs.
+    """
+    found: _Found = {}
+    paths = [*_read_listings(root, replicas, found), *_read_zookeeper(root, replicas, found)]
+    given = root.read("leadership.json", "leadership", parse_leadership)
+    if given is not None:
+        paths.append("leadership.json")
+        found.update(_by_place(marked_if_overtaken(given, replicas)))
+    # A metadata log whose newest part cannot be read is older than a listing that somebody made.
+    given = {key[1:] for key in found} if metadata.doubtful else set()
+    found.update(
+        {
+            (one.source, one.topic, one.partition): one
+            for one in metadata.leaderships
+            if (one.topic, one.partition) not in given
+        }
+    )
+    wanted = [one for one in found.values() if is_wanted(one.topic)]
+    return tuple(sorted(wanted, key=lambda one: (one.topic, one.partition, one.source))), tuple(paths)
+
+
+def _by_place(leaderships: Iterable[Leadership]) -> _Found:
+    return {(one.source, one.topic, one.partition): one for one in leaderships}
+
+
+def _read_listings(root: RootFiles, replicas: Sequence[ReplicaDir], found: _Found) -> list[str]:
+    paths = []
+    for name in root.names:
+        if not fnmatchcase(name, "*topics-describe*.txt"):
+            continue
+        listing = root.read(name, "topics_describe", _parse_listing)
+        if listing is None:
+            continue
+        paths.append(name)
+        # Of several listings the last by name counts; a date in the name makes that the newest.
+        found.update(_by_place(marked_if_overtaken(listing.leaderships, replicas)))
+        for problem in listing.problems:
+            root.note("CAP-UNREADABLE" if "Topic" in problem.found else "INPUT-IGNORED", name, str(problem))
+    return paths
+
+
+def _read_zookeeper(root: RootFiles, replicas: Sequence[ReplicaDir], found: _Found) -> list[str]:
+    paths = []
+    for name in root.names:
+        if not fnmatchcase(name, ZOOKEEPER_PATTERN):
+            continue
+        states = root.read(name, "zookeeper", parse_zookeeper)
+        if states is None:
+            continue
+        paths.append(name)
+        for one in marked_if_overtaken(states, replicas):
+            listed = found.get(("topics_describe", one.topic, one.partition))
+            found[one.source, one.topic, one.partition] = complete_from_listing(one, listed)
+    return paths
+
+
+def _parse_listing(data: bytes, path: str) -> DescribeListing:
+    try:
+        return parse_topics_describe(data.decode("utf-8"), path)
+    except UnicodeDecodeError as error:
+        raise FormatError(path, error.start, "UTF-8", "other bytes", "save the listing as UTF-8") from None

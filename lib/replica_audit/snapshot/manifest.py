@@ -1,0 +1,207 @@
+"""`manifest.json`: how and when the snapshot was taken, and what it says of the copied files."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timezone
+from functools import lru_cache
+from typing import Any, BinaryIO, NamedTuple
+
+from replica_audit.errors import FormatError
+from replica_audit.parsing import INT64, fits, is_whole, parse_json, show_value
+from replica_audit.snapshot.file_tree import Problem, Tree, TreeEntry
+from replica_audit.snapshot.inventory import CopiedLogDir, Manifest
+
+MANIFEST = "manifest.json"
+_HINT = "see docs/capture.md on manifest.json, or leave the file out"
+_STEP = 1 << 20
+_SHA256 = re.compile(r"[0-9a-f]{64}")
+#: The directory of a partition, with what Kafka appends to the name of one that is moved or deleted.
+_DIRECTORY = re.compile(r".*-\d+(\.[0-9A-Za-z_-]+-(delete|future|stray))?")
+#: Files of which nothing is read but the names.
+_NAMES_ONLY = (".index", ".timeindex", ".txnindex", ".snapshot", ".tmp", ".lock")
+
+
+class CopiedFile(NamedTuple):
+    """A file as it was copied."""
+
+    size_bytes: int
+    sha256: str
+    """64 hex digits."""
+
+
+@dataclass(frozen=True, slots=True)
+class CopiedFiles:
+    """What a manifest says of its log dirs' files; paths are relative to the snapshot."""
+
+    files: Mapping[str, CopiedFile] = field(default_factory=dict)
+    incomplete: Mapping[str, str] = field(default_factory=dict)
+    """Why a file, or all of a directory, is not there as it should be."""
+
+    def complete(self, tree: Tree) -> Tree:
+        """The tree with the files that are missing, each with the problem that whoever needs it has to tell."""
+        known = {entry.path for entry in tree.entries}
+        told = {problem.path for problem in tree.problems}
+        problems = {path: f"the copy is incomplete: {why}" for path, why in self.incomplete.items() if _is_read(path)}
+        problems |= {path: _MISSING for path in self.files if path not in known and _is_read(path)}
+        missing = [TreeEntry(path, 0, _is_directory(path)) for path in problems if path not in known]
+        added = [Problem(path, reason) for path, reason in problems.items() if path not in told]
+        if not added:
+            return tree
+        entries = (*tree.entries, *(entry for entry in missing if entry.path))
+        return Tree(tuple(sorted(entries)), tuple(sorted((*tree.problems, *added), key=lambda problem: problem.path)))
+
+    def refuse_incomplete(self, path: str) -> None:
+        """Raise OSError for a file that the manifest says was not copied, or not as a whole."""
+        if not self.incomplete:
+            return
+        parts = path.split("/")
+        for end in range(len(parts) + 1):
+            why = self.incomplete.get("/".join(parts[:end]))
+            if why is not None:
+                raise OSError(f"{path}: the copy is incomplete: {why}")
+
+    def explain_missing(self, path: str, error: OSError) -> OSError:
+        """The error of opening a file, with what the manifest says of it."""
+        return OSError(f"{error}; {MANIFEST} says that it was copied") if path in self.files else error
+
+    def check(self, path: str, stream: BinaryIO) -> None:
+        """Read a file that was just opened, and go back to its start; raise OSError where it is not what was copied."""
+        copied = self.files.get(path)
+        if copied is None:
+            return
+        digest, size = hashlib.sha256(), 0
+        stream.seek(0)
+        while chunk := stream.read(_STEP):
+            digest.update(chunk)
+            size += len(chunk)
+        stream.seek(0)
+        if size != copied.size_bytes:
+            raise OSError(f"{path}: {size} bytes, but {copied.size_bytes} were copied ({MANIFEST}): copy it again")
+        if digest.hexdigest() != copied.sha256:
+            raise OSError(f"{path}: not the bytes that were copied (SHA-256 in {MANIFEST}): copy it again")
+
+
+_MISSING = f"{MANIFEST} says that it was copied, and it is not here"
+
+
+@lru_cache(maxsize=2)
+def find_copied_files(data: bytes) -> CopiedFiles:
+    """What a manifest says of its files; nothing where it cannot be parsed, which its own reader reports."""
+    try:
+        manifest = parse_json(data, MANIFEST, _HINT)
+        brokers = manifest.get("brokers") if isinstance(manifest, dict) else None
+        return parse_copied_files(brokers, MANIFEST) if isinstance(brokers, list) else CopiedFiles()
+    except FormatError:
+        return CopiedFiles()
+
+
+def parse_copied_files(log_dirs: list[Any], path: str) -> CopiedFiles:
+    """The files of the log dirs of a manifest. Raises FormatError."""
+    if not fits(log_dirs, [dict]):
+        raise FormatError(path, None, "a list of objects at brokers", show_value(log_dirs), _HINT)
+    files: dict[str, CopiedFile] = {}
+    incomplete: dict[str, str] = {}
+    for index, log_dir in enumerate(log_dirs):
+        top = log_dir.get("log_dir", "")
+        for place, one in _listed(path, f"brokers[{index}].files", log_dir.get("files")):
+            size, digest = one.get("size_bytes", -1), one.get("sha256", "")
+            if not fits(one, {"size_bytes": int, "sha256": str}) or size < 0 or not _SHA256.fullmatch(digest):
+                raise FormatError(path, None, f"size_bytes and sha256 at {place}", show_value(one), _HINT)
+            files[_below(path, place, top, one["path"])] = CopiedFile(size, digest)
+        for place, one in _listed(path, f"brokers[{index}].incomplete", log_dir.get("incomplete")):
+            if not isinstance(one.get("reason"), str):
+                raise FormatError(path, None, f"a reason at {place}", show_value(one), _HINT)
+            incomplete[_below(path, place, top, one["path"])] = one["reason"]
+    return CopiedFiles(files, incomplete)
+
+
+def _listed(path: str, place: str, value: Any) -> Iterator[tuple[str, dict]]:
+    if value is None:
+        return
+    if not fits(value, [{"path": str}]):
+        raise FormatError(path, None, f"a list of objects with a path at {place}", show_value(value), _HINT)
+    for index, one in enumerate(value):
+        yield f"{place}[{index}]", one
+
+
+def _below(path: str, place: str, log_dir: Any, name: str) -> str:
+    """The place in the snapshot of a path in a log dir; `.` is the log dir itself."""
+    parts = [part for part in (str(log_dir).strip("/"), "" if name == "." else name) if part]
+    joined = "/".join(parts)
+    if any(part in ("", ".", "..") for part in joined.split("/")) and joined:
+        raise FormatError(path, None, f"a path below the log dir at {place}", show_value(name), _HINT)
+    return joined
+
+
+def _is_directory(path: str) -> bool:
+    return _DIRECTORY.fullmatch(path.rpartition("/")[2]) is not None
+
+
+def _is_read(path: str) -> bool:
+    return not path.endswith(_NAMES_ONLY)
+
+
+_KINDS = ("live", "stopped", "killed")
+
+
+def parse_manifest(data: bytes | str, path: str) -> Manifest:
+    """The manifest; unknown keys are left for later versions. Raises FormatError, which names the place."""
+    fields = _typed(path, "the manifest", parse_json(data, path, _HINT), dict, "an object")
+    version = fields.get("schema_version")
+    if not is_whole(version, 1, 1):
+        raise FormatError(path, None, "schema_version 1", show_value(version), _HINT)
+    brokers = _typed(path, "brokers", fields.get("brokers", []), list, "a list")
+    copied = tuple(_parse_broker(path, f"brokers[{index}]", broker) for index, broker in enumerate(brokers))
+    parse_copied_files(brokers, path)  # `Snapshot` compares them with what it reads
+    return Manifest(
+        quiesced=_optional(path, "quiesced", fields.get("quiesced"), bool, "true, false or null"),
+        kafka_version=_optional(path, "kafka_version", fields.get("kafka_version"), str, "text"),
+        brokers=copied,
+    )
+
+
+def _parse_broker(path: str, place: str, fields: Any) -> CopiedLogDir:
+    fields = _typed(path, place, fields, dict, "an object")
+    broker_id = fields.get("broker_id")
+    if not is_whole(broker_id):
+        raise FormatError(path, None, f"a broker id at {place}.broker_id", show_value(broker_id), _HINT)
+    kind = fields.get("kind")
+    if kind is not None and kind not in _KINDS:
+        raise FormatError(path, None, f"one of {', '.join(_KINDS)} at {place}.kind", show_value(kind), _HINT)
+    return CopiedLogDir(
+        broker_id,
+        _typed(path, f"{place}.log_dir", fields.get("log_dir", ""), str, "text").strip("/"),
+        _parse_time(path, f"{place}.started", fields.get("started")),
+        _parse_time(path, f"{place}.finished", fields.get("finished")),
+        kind,
+    )
+
+
+def _parse_time(path: str, place: str, value: Any) -> int | None:
+    """ISO 8601 (UTC where no zone is given) or ms since the epoch."""
+    if value is None or is_whole(value, 0, INT64):
+        return value
+    try:
+        # Python 3.10 does not know the Z.
+        time = datetime.fromisoformat(_typed(path, place, value, str, "a time").replace("Z", "+00:00"))
+    except ValueError as error:
+        if isinstance(error, FormatError):
+            raise
+        raise FormatError(path, None, f"an ISO 8601 time at {place}", show_value(value), _HINT) from None
+    if time.tzinfo is None:
+        time = time.replace(tzinfo=timezone.utc)
+    return round(time.timestamp() * 1000)  # of years 1 to 9999
+
+
+def _typed(path: str, place: str, value: Any, kind: type, expected: str) -> Any:
+    if not isinstance(value, kind):
+        raise FormatError(path, None, f"{expected} at {place}", show_value(value), _HINT)
+    return value
+
+
+def _optional(path: str, place: str, value: Any, kind: type, expected: str) -> Any:
+    return None if value is None else _typed(path, place, value, kind, expected)

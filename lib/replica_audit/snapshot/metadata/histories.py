@@ -1,0 +1,261 @@
+"""Copies of the metadata log that contradict each other, sorted into histories, and what each lacks (META-FORK).
+
+A history is refused where it lacks what was committed: what a broker has applied (R2), or what a snapshot of another was
+taken of (R3); and where it is spliced from two. How many voters hold it proves nothing: voters that were seeded from one
+disk agree (R5).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from replica_audit.errors import FormatError
+from replica_audit.model import ReplicaDir
+from replica_audit.snapshot.message_fields import MessageError
+from replica_audit.snapshot.metadata.image import MetadataImage
+from replica_audit.snapshot.metadata.kraft_records import Voters
+from replica_audit.snapshot.metadata.log_copies import MetadataCopy
+from replica_audit.snapshot.metadata.next_election import find_conditions, find_forgotten
+from replica_audit.snapshot.metadata.quorum import (
+    CLOCKS_DIFFER_MS,
+    epoch_at,
+    find_splice,
+    name_nodes,
+    newest_copy,
+    parting,
+    weigh_copies,
+)
+from replica_audit.snapshot.metadata.replay import replay
+from replica_audit.snapshot.storage import Snapshot
+
+#: Of the things that a history lacks so many are named.
+_NAMED = 3
+
+
+@dataclass(frozen=True, slots=True)
+class QuorumHistory:
+    """Copies that do not contradict each other."""
+
+    copies: tuple[MetadataCopy, ...]
+    refused: tuple[str, ...]
+    """Why it cannot be the right one; () where nothing here says so."""
+    forgotten: str | None
+    """An election that its voters held in an epoch that another history had reached before (R4)."""
+    conditions: tuple[str, ...]
+    """What has to be mended before voters start with it."""
+
+    @property
+    def nodes(self) -> str:
+        """Whose copies these are."""
+        return name_nodes(copy.node_id for copy in self.copies)
+
+
+def find_histories(
+    snapshot: Snapshot, copies: Sequence[MetadataCopy], voters: Voters | None, directories: Sequence[ReplicaDir]
+) -> tuple[QuorumHistory, ...]:
+    """The histories that the copies hold, the newest first, and why some cannot be right.
+
+    `directories` are the brokers' partitions, which show what was applied.
+    """
+    groups = _grouped(copies)
+    images = [_image(snapshot, group, voters) for group in groups]
+    created = {topic_id for image in images if not isinstance(image, str) for topic_id in image.created}
+    return tuple(
+        QuorumHistory(
+            tuple(group),
+            (
+                *_splices(snapshot, group, groups, copies),
+                *([image] if isinstance(image, str) else _not_applied(image, directories, created)),
+                *_below_snapshots(group, groups),
+            ),
+            _forgotten(snapshot, group, groups),
+            tuple(find_conditions(snapshot, newest_copy(group), copies)),
+        )
+        for group, image in zip(groups, images, strict=True)
+    )
+
+
+def _forgotten(
+    snapshot: Snapshot, group: Sequence[MetadataCopy], groups: Sequence[Sequence[MetadataCopy]]
+) -> str | None:
+    others = (newest_copy(other) for other in groups if other is not group)
+    found = (find_forgotten(snapshot, newest_copy(group), other) for other in others)
+    return next((one for one in found if one is not None), None)
+
+
+def say_histories(histories: Sequence[QuorumHistory]) -> str:
+    """Which histories are refused, what is left, and what has to be mended before that is used, in sentences."""
+    told = [
+        f"The log of {one.nodes} cannot be the right one: {'; '.join(one.refused)}." for one in histories if one.refused
+    ]
+    told += (
+        f"In the log of {one.nodes}, {one.forgotten}: its voters had lost their quorum-state."
+        for one in histories
+        if one.forgotten is not None
+    )
+    left = [one for one in histories if not one.refused]
+    if not left:
+        told.append("So no copy here is right as it is.")
+    elif len(left) == 1:
+        told.append(f"Only the log of {left[0].nodes} lacks nothing that is known here.")
+    else:
+        nodes = ", or that of ".join(one.nodes for one in left)
+        told.append(f"The log of {nodes} may be the right one; {_order(left)}.")
+    told += (condition for one in left for condition in one.conditions)
+    return " ".join(told)
+
+
+def _order(left: Sequence[QuorumHistory]) -> str:
+    """Which of several comes first: not one whose voters had forgotten an epoch, else the greatest (epoch, end)."""
+    others = [one for one in left if one.forgotten is None]
+    if len(others) < len(left):
+        reason = "an epoch that follows a lost quorum-state proves nothing"
+        return f"that of {others[0].nodes} comes first, since {reason}" if len(others) == 1 else reason
+    starts: dict[int, set[int]] = {}
+    for history in left:
+        for epoch, start in _epoch_starts(newest_copy(history.copies)):
+            starts.setdefault(epoch, set()).add(start)
+    twice = [epoch for epoch, offsets in starts.items() if len(offsets) > 1]
+    if twice:
+        return f"controller epoch {twice[0]} begins at two offsets, so that a later epoch or end proves nothing"
+    newest = newest_copy([copy for history in left for copy in history.copies])
+    return f"the last epoch and end are the greatest on node {newest.node_id}"
+
+
+def _epoch_starts(copy: MetadataCopy) -> Iterator[tuple[int, int]]:
+    """(controller epoch, first offset) of those that begin in the copy."""
+    last = None
+    for piece in copy.pieces:
+        changes = np.flatnonzero(np.diff(piece.headers["leader_epoch"], prepend=-2))
+        for header in piece.headers[changes]:
+            if header["leader_epoch"] != last and header["base_offset"] > copy.start_offset:
+                yield int(header["leader_epoch"]), int(header["base_offset"])
+            last = header["leader_epoch"]
+
+
+def _grouped(copies: Sequence[MetadataCopy]) -> list[list[MetadataCopy]]:
+    groups: list[list[MetadataCopy]] = []
+    for copy in sorted(copies, key=lambda one: (-one.epoch, -one.end_offset, one.log.path)):
+        fitting = (group for group in groups if all(parting(copy, other) is None for other in group))
+        group = next(fitting, None)
+        if group is None:
+            groups.append([copy])
+        else:
+            group.append(copy)
+    return groups
+
+
+def _image(snapshot: Snapshot, group: Sequence[MetadataCopy], voters: Voters | None) -> MetadataImage | str:
+    """The state after all of a history's records; in words why there is none."""
+    quorum = weigh_copies(group, voters)
+    try:
+        return replay(snapshot, group, replace(quorum, committed_end=None))
+    except (FormatError, MessageError, OSError) as error:
+        return f"its records cannot be applied one after the other ({error})"
+
+
+def _not_applied(image: MetadataImage, directories: Sequence[ReplicaDir], created: set[str]) -> Iterator[str]:
+    """What brokers have applied and a history does not know (R2).
+
+    A topic counts that some copy knows, or that a log from its first record on does not: others may have been deleted.
+    """
+    known = {(one.topic_id, one.partition): one.leader_epoch or 0 for one in image.leaderships()}
+    topics: dict[str, set[int]] = {}
+    epochs: dict[str, set[int]] = {}
+    for one in directories:
+        name, entries = f"{one.topic}-{one.partition}", one.checkpoint_epochs or ()
+        if one.topic_id is None:
+            continue
+        if one.topic_id not in image.created:
+            if one.topic_id in created or image.is_whole:
+                topics.setdefault(f"topic {one.topic} (id {one.topic_id})", set()).add(one.broker_id)
+        elif entries and list(entries) == sorted(entries) and (one.topic_id, one.partition) in known:
+            latest = entries[-1][0]
+            if latest > known[one.topic_id, one.partition]:
+                epochs.setdefault(f"leader epoch {latest} of {name}", set()).add(one.broker_id)
+    lacking = [*topics.items(), *epochs.items()]
+    for what, holders in lacking[:_NAMED]:
+        yield f"it does not know {what}, which {name_nodes(holders)} applied"
+    if len(lacking) > _NAMED:
+        yield f"and {len(lacking) - _NAMED} more of that kind"
+
+
+def _below_snapshots(group: Sequence[MetadataCopy], groups: Sequence[Sequence[MetadataCopy]]) -> Iterator[str]:
+    """Snapshots of another history, which are taken of committed records only (R3)."""
+    newest = newest_copy(group)
+    for other in groups:
+        for copy in other if other is not group else ():
+            parted = parting(newest, copy)
+            beyond = [one for one in copy.snapshots if parted is not None and one.end_offset > parted]
+            if beyond:
+                yield f"it parts at offset {parted} from what {beyond[-1].path} was taken of, which was committed"
+                break
+
+
+def _splices(
+    snapshot: Snapshot,
+    group: Sequence[MetadataCopy],
+    groups: Sequence[Sequence[MetadataCopy]],
+    copies: Sequence[MetadataCopy],
+) -> Iterator[str]:
+    """That a history is two, the second of which it got from elsewhere."""
+    newest = newest_copy(group)
+    for other in groups:
+        found = None if other is group else find_splice(newest, newest_copy(other))
+        if found is None:
+            continue
+        against, (start, end) = newest_copy(other), found
+        spliced = _spliced_of(snapshot, newest, against, end, copies)
+        if spliced is None:
+            yield (
+                f"in offsets {start} to {end - 1} it differs from {against.log.path}, and not after them: one of the two is spliced "
+                "from two histories"
+            )
+        elif spliced is newest:
+            yield (
+                f"it is spliced from two histories: what it has in offsets {start} to {end - 1} is of another one than what follows, "
+                f"which {against.log.path} has too"
+            )
+
+
+def _spliced_of(
+    snapshot: Snapshot, one: MetadataCopy, other: MetadataCopy, end: int, copies: Sequence[MetadataCopy]
+) -> MetadataCopy | None:
+    """Which of two logs that have the same records from `end` on got them from elsewhere; None where nothing tells.
+
+    Time goes back in the one whose beginning was written later. Else what is common was written by a node, whose own log
+    has what came before it.
+    """
+    back = [copy for copy in (one, other) if _goes_back(copy, end)]
+    if len(back) == 1:
+        return back[0]
+    writer = _writer(snapshot, one, other, end)
+    for own in copies if writer is not None else ():
+        if own.node_id == writer:
+            parted = parting(own, one)
+            return other if parted is None or parted >= end else one
+    return None
+
+
+def _goes_back(copy: MetadataCopy, offset: int) -> bool:
+    """Whether the record at `offset` was written before the one that it follows, beyond what clocks differ by."""
+    headers = np.concatenate([piece.headers for piece in copy.pieces])
+    at = int(np.searchsorted(headers["base_offset"], offset))
+    times = headers["base_timestamp"]
+    return 0 < at < len(headers) and int(times[at - 1]) > int(times[at]) + CLOCKS_DIFFER_MS
+
+
+def _writer(snapshot: Snapshot, one: MetadataCopy, other: MetadataCopy, offset: int) -> int | None:
+    """The node that wrote the record at `offset`, which two logs have in common, or else the next that they have."""
+    epoch = epoch_at(one, offset)
+    elections = [copy.elections(snapshot) for copy in (one, other)]
+    leaders = {
+        next((was.leader_id for was in reversed(known) if was.offset <= offset and was.epoch == epoch), None)
+        for known in elections
+    }
+    if len(leaders) == 1 and None not in leaders:
+        return leaders.pop()
+    return next((was.leader_id for was in elections[0] if was.offset >= offset), None)

@@ -1,0 +1,345 @@
+"""The state that metadata records add up to, and every partition's states on the way (`MetadataImage`, D.2)."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from replica_audit.literals import Occasion
+from replica_audit.model import Leadership, PartitionState
+from replica_audit.snapshot.message_fields import MessageError
+from replica_audit.snapshot.metadata.broker_history import ELR_FEATURE, BrokerEvent
+from replica_audit.snapshot.metadata.entries import MetadataEntry, SnapshotEnd, SnapshotTime
+from replica_audit.snapshot.metadata.kraft_records import (
+    BROKER_RESOURCE,
+    TOPIC_RESOURCE,
+    BrokerGone,
+    BrokerState,
+    ConfigSet,
+    ElrCleared,
+    FeatureSet,
+    PartitionChanged,
+    PartitionSet,
+    TopicCreated,
+    TopicRemoved,
+    Transaction,
+    Voters,
+)
+
+
+def leadership_of_history(
+    topic: str,
+    partition: int,
+    topic_id: str | None,
+    history: tuple[PartitionState, ...],
+    fenced: tuple[int, ...] | None,
+    fenced_since: Mapping[int, int],
+) -> Leadership:
+    """The last committed state of a history, which has one, with the history; of a deleted topic nobody is in sync or assigned."""
+    last = next(state for state in reversed(history) if not state.uncommitted)
+    exists = last.occasion != "deleted"
+    return Leadership(
+        topic=topic,
+        partition=partition,
+        source="metadata_log",
+        leader_id=last.leader_id,
+        leader_epoch=last.leader_epoch,
+        isr=last.isr if exists else None,
+        elr=last.elr,
+        last_known_elr=last.last_known_elr,
+        replicas=last.replicas if exists else None,
+        topic_id=topic_id,
+        configs=last.configs,
+        history=history,
+        fenced=fenced,
+        fenced_since=fenced_since,
+    )
+
+
+#: Broker configs that are a topic's default → the topic config's name. Others are not kept: they may be secret.
+_DEFAULTS = {
+    "min.insync.replicas": "min.insync.replicas",
+    "unclean.leader.election.enable": "unclean.leader.election.enable",
+    "log.cleanup.policy": "cleanup.policy",
+    "log.message.timestamp.type": "message.timestamp.type",
+}
+_CLUSTER = ""
+
+
+class MetadataImage:
+    """Topics, partitions, configs and brokers after the entries applied so far, and each partition's history."""
+
+    def __init__(self) -> None:
+        self.features: dict[str, int] = {}
+        self.created: dict[str, str] = {}
+        """Name by topic id of every topic so far, deleted ones too."""
+        self.is_whole = True
+        """Every record since the first was applied; False after a snapshot, which lacks what was deleted before it."""
+        self._names: dict[str, str] = {}
+        self._ids: dict[str, list[str]] = defaultdict(list)
+        """Topic ids by name: above what is committed a topic may be made again beside the one that it removed."""
+        self._states: dict[str, dict[int, list[PartitionState]]] = {}
+        self._deleted: dict[str, dict[int, list[PartitionState]]] = {}
+        self._configs: dict[tuple[int, str], dict[str, str]] = defaultdict(dict)
+        self._brokers: dict[int, tuple[bool, bool]] = {}
+        self.brokers: dict[int, list[BrokerEvent]] = defaultdict(list)
+        self.elr_levels: list[tuple[int, int]] = []
+        self._batch = (-1, -1)
+        self._fenced_since: dict[int, int] = {}
+        self._crashed_at: dict[int, int] = {}
+        """Offset at which a broker last registered again without having announced that it stops."""
+        self._held: list[MetadataEntry] | None = None
+        self._uncommitted = False
+
+    def apply_snapshot(self, entries: Iterable[MetadataEntry], end_offset: int) -> bool:
+        """Take the state of a snapshot that ends at `end_offset`; False: it has no footer and is not to be used."""
+        self.is_whole = False
+        time_ms, complete = 0, False
+        for entry in entries:
+            if isinstance(entry.message, SnapshotTime):
+                time_ms = entry.message.time_ms
+            elif isinstance(entry.message, SnapshotEnd):
+                complete = True
+            else:
+                self._apply(entry._replace(offset=end_offset, time_ms=time_ms, batch_end=end_offset), "snapshot")
+        return complete
+
+    def apply_log(self, entries: Iterable[MetadataEntry], committed_end: int | None) -> None:
+        """Take log records in order; from `committed_end` on they are tentative (None: it is not known where).
+
+        Records of a metadata transaction count only once it has ended.
+        """
+        for entry in entries:
+            if committed_end is not None and entry.offset >= committed_end and not self._uncommitted:
+                # A transaction that is open here has not ended for anybody who sees committed records only.
+                self._uncommitted = True
+            message = entry.message
+            if isinstance(message, Transaction):
+                held, self._held = self._held, [] if message.kind == "begin" else None
+                for one in held if held and message.kind == "end" else ():
+                    self._apply(one, None)
+            elif self._held is not None and not isinstance(message, Voters):
+                self._held.append(entry)
+            else:
+                self._apply(entry, None)
+
+    def leaderships(self) -> list[Leadership]:
+        """The last committed state of every partition of every topic that exists, with its history."""
+        found = []
+        for topic_id, partitions in self._states.items():
+            for partition, states in partitions.items():
+                committed = [state for state in states if not state.uncommitted]
+                if committed:
+                    found.append(self._leadership(topic_id, partition, committed[-1], tuple(states)))
+        return sorted(found, key=lambda one: (one.topic, one.partition))
+
+    def deleted(self) -> list[Leadership]:
+        """The same of topics that were deleted: nobody leads them."""
+        found = [
+            leadership_of_history(self.created[topic_id], partition, topic_id, tuple(states), None, {})
+            for topic_id, partitions in self._deleted.items()
+            for partition, states in partitions.items()
+        ]
+        return sorted(found, key=lambda one: (one.topic, one.partition))
+
+    def _leadership(
+        self, topic_id: str, partition: int, last: PartitionState, states: tuple[PartitionState, ...]
+    ) -> Leadership:
+        idle = [broker for broker in last.replicas if any(self._brokers.get(broker, (True, False)))]
+        since = {broker: self._fenced_since[broker] for broker in sorted(idle) if broker in self._fenced_since}
+        return leadership_of_history(self._names[topic_id], partition, topic_id, states, tuple(sorted(idle)), since)
+
+    def _apply(self, entry: MetadataEntry, occasion: Occasion | None) -> None:
+        message = entry.message
+        if entry.batch_end != self._batch[1]:
+            self._batch = (entry.offset, entry.batch_end)
+        if isinstance(message, PartitionChanged):
+            self._change(entry, message)
+        elif isinstance(message, PartitionSet):
+            self._set(entry, message, occasion or "created")
+        elif isinstance(message, ConfigSet):
+            self._configure(entry, message)
+        elif isinstance(message, BrokerState):
+            self._note_broker(entry, message.broker_id, message.fenced, message.registered)
+            fenced, stopping = self._brokers.get(message.broker_id, (False, False))
+            self._brokers[message.broker_id] = (
+                fenced if message.fenced is None else message.fenced,
+                stopping if message.in_controlled_shutdown is None else message.in_controlled_shutdown,
+            )
+        elif isinstance(message, BrokerGone):
+            self._note_broker(entry, message.broker_id, True, False)
+            self._brokers.pop(message.broker_id, None)
+        elif isinstance(message, TopicCreated):
+            self._forget_name(message.topic_id)
+            self._names[message.topic_id] = self.created[message.topic_id] = message.name
+            self._ids[message.name].append(message.topic_id)
+            self._states.setdefault(message.topic_id, {})
+        elif isinstance(message, TopicRemoved):
+            self._remove(entry, message)
+        elif isinstance(message, FeatureSet):
+            self.features[message.name] = message.level
+            if message.name == ELR_FEATURE and not self._uncommitted:
+                self.elr_levels.append((entry.batch_end, message.level))
+        elif isinstance(message, ElrCleared):
+            self._clear_elr(entry, message)
+
+    def _note_broker(self, entry: MetadataEntry, broker_id: int, fenced: bool | None, registered: bool) -> None:
+        if not self._uncommitted and (fenced is not None or registered):
+            if registered and broker_id in self._brokers and not self._brokers[broker_id][1]:
+                self._crashed_at[broker_id] = entry.offset
+            self.brokers[broker_id].append(BrokerEvent(entry.batch_end, fenced, registered))
+            if fenced:
+                # The records of a batch count together: the changes of partitions stand before the one that fences. A broker
+                # that registers again has been up meanwhile.
+                known = self._batch[0] if registered else self._fenced_since.get(broker_id, self._batch[0])
+                self._fenced_since[broker_id] = known
+            elif fenced is False:
+                self._fenced_since.pop(broker_id, None)
+
+    def _remove(self, entry: MetadataEntry, message: TopicRemoved) -> None:
+        # Above what is committed the topic still exists for everybody who has to know.
+        if not self._uncommitted:
+            name = self._forget_name(message.topic_id)
+            self._deleted[message.topic_id] = self._states.pop(message.topic_id, {})
+            for states in self._deleted[message.topic_id].values():
+                nobody = dict.fromkeys(("isr", "elr", "last_known_elr", "replicas", "directories"), ())
+                self._restate(entry, states, "deleted", leader_id=None, **nobody)
+            if name is not None:
+                self._configs.pop((TOPIC_RESOURCE, name), None)
+
+    def _forget_name(self, topic_id: str) -> str | None:
+        name = self._names.pop(topic_id, None)
+        if name is not None:
+            self._ids[name].remove(topic_id)
+        return name
+
+    def _set(self, entry: MetadataEntry, message: PartitionSet, occasion: Occasion) -> None:
+        states = self._partitions(message.topic_id).setdefault(message.partition, [])
+        leader = None if message.leader < 0 else message.leader
+        states.append(
+            PartitionState(
+                time_ms=entry.time_ms,
+                metadata_offset=entry.offset,
+                occasion=occasion,
+                leader_id=leader,
+                leader_epoch=message.leader_epoch,
+                partition_epoch=message.partition_epoch,
+                isr=tuple(sorted(message.isr)),
+                elr=tuple(sorted(message.elr)),
+                last_known_elr=tuple(sorted(message.last_known_elr)),
+                replicas=message.replicas,
+                removing=message.removing,
+                adding=message.adding,
+                directories=message.directories,
+                recovering=message.recovering,
+                configs=self._effective(self._names[message.topic_id], leader),
+                uncommitted=self._uncommitted,
+                batch_end=entry.batch_end,
+            )
+        )
+
+    def _change(self, entry: MetadataEntry, message: PartitionChanged) -> None:
+        """`PartitionRegistration.merge`: a leader that is given begins a new epoch, even the same one."""
+        states = self._partitions(message.topic_id).get(message.partition)
+        if not states:
+            raise MessageError(
+                f"expected partition {message.partition} of topic {message.topic_id} to exist at offset {entry.offset}, "
+                "found none"
+            )
+        last = states[-1]
+        leader = last.leader_id if message.leader is None else (None if message.leader < 0 else message.leader)
+        given: dict[str, Any] = {
+            "isr": message.isr and tuple(sorted(message.isr)),
+            "elr": message.elr and tuple(sorted(message.elr)),
+            "last_known_elr": message.last_known_elr and tuple(sorted(message.last_known_elr)),
+            "replicas": message.replicas,
+            "removing": message.removing,
+            "adding": message.adding,
+            "directories": message.directories,
+            "recovering": message.recovering,
+        }
+        states.append(
+            replace(
+                last,
+                time_ms=entry.time_ms,
+                metadata_offset=entry.offset,
+                occasion="changed",
+                leader_id=leader,
+                leader_stopped=leader is None and self._was_stopped(last),
+                crashed=self._crashed_since(last),
+                leader_epoch=last.leader_epoch + (message.leader is not None),
+                partition_epoch=last.partition_epoch + 1,
+                configs=self._effective(self._names[message.topic_id], leader),
+                uncommitted=self._uncommitted,
+                batch_end=entry.batch_end,
+                **{name: value for name, value in given.items() if value is not None},
+            )
+        )
+
+    def _was_stopped(self, last: PartitionState) -> bool:
+        """Whether the leader announced that it stops; the controller notes that before it takes the leadership away."""
+        if last.leader_id is None:
+            return last.leader_stopped
+        return self._brokers.get(last.leader_id, (False, False))[1]
+
+    def _crashed_since(self, last: PartitionState) -> tuple[int, ...]:
+        return tuple(
+            broker
+            for broker in last.replicas
+            if self._crashed_at.get(broker, last.metadata_offset) > last.metadata_offset
+        )
+
+    def _configure(self, entry: MetadataEntry, message: ConfigSet) -> None:
+        is_topic = message.resource_type == TOPIC_RESOURCE
+        if not is_topic and (message.resource_type != BROKER_RESOURCE or message.name not in _DEFAULTS):
+            return
+        of_resource = self._configs[message.resource_type, message.resource]
+        if message.value is None:
+            of_resource.pop(message.name, None)
+        else:
+            of_resource[message.name] = message.value
+        for topic_id in self._ids.get(message.resource, ()) if is_topic else self._names:
+            for states in self._states[topic_id].values():
+                configs = self._effective(self._names[topic_id], states[-1].leader_id)
+                self._restate(entry, states, "configured", configs=configs)
+
+    def _clear_elr(self, entry: MetadataEntry, message: ElrCleared) -> None:
+        for topic_id in self._ids.get(message.topic, ()) if message.topic else self._names:
+            for states in self._states[topic_id].values():
+                self._restate(entry, states, "elr_cleared", elr=(), last_known_elr=())
+
+    def _restate(self, entry: MetadataEntry, states: list[PartitionState], occasion: Occasion, **changes: Any) -> None:
+        last = states[-1]
+        if all(getattr(last, name) == value for name, value in changes.items()):
+            return
+        if last.time_ms == entry.time_ms and last.occasion in ("created", "snapshot") and occasion != "deleted":
+            # Configs of a new topic come with it.
+            states[-1] = replace(last, **changes)
+            return
+        states.append(
+            replace(
+                last,
+                time_ms=entry.time_ms,
+                metadata_offset=entry.offset,
+                occasion=occasion,
+                batch_end=entry.batch_end,
+                uncommitted=self._uncommitted,
+                crashed=self._crashed_since(last),
+                **changes,
+            )
+        )
+
+    def _partitions(self, topic_id: str) -> dict[int, list[PartitionState]]:
+        if topic_id not in self._states:
+            raise MessageError(f"expected topic {topic_id} to exist, found none")
+        return self._states[topic_id]
+
+    def _effective(self, topic: str, leader_id: int | None) -> dict[str, str]:
+        """Topic config over the leader's over the cluster's; what server.properties says is not in the log."""
+        layers = [(BROKER_RESOURCE, _CLUSTER)] + ([(BROKER_RESOURCE, str(leader_id))] if leader_id is not None else [])
+        found: dict[str, str] = {}
+        for layer in layers:
+            found.update({_DEFAULTS[name]: value for name, value in self._configs.get(layer, {}).items()})
+        return {**found, **self._configs.get((TOPIC_RESOURCE, topic), {})}

@@ -1,0 +1,203 @@
+"""One node's copy of the metadata log: which offsets it holds without a break, and its snapshots."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from replica_audit.batch_header import CONTROL
+from replica_audit.errors import FormatError
+from replica_audit.segments.record_batch import BATCH_DTYPE
+from replica_audit.snapshot.inventory import MetadataLog
+from replica_audit.snapshot.log_dir_names import parse_file_name, parse_snapshot_name
+from replica_audit.snapshot.metadata.entries import MetadataEntry, read_entries, read_snapshot, scan_headers
+from replica_audit.snapshot.metadata.kraft_records import Voters
+from replica_audit.snapshot.metadata.voters import QuorumState
+from replica_audit.snapshot.storage import Snapshot
+
+#: Nobody knows how much further a log went whose end cannot be read.
+_ANYWHERE = (2**31, 2**63)
+
+#: What a running controller or one that was killed leaves at the end of its log.
+_HARMLESS_TAILS = ("partial", "zero_filled")
+
+
+@dataclass(frozen=True, slots=True)
+class StateSnapshot:
+    """A `.checkpoint` file: the state of everything below `end_offset`, which was committed."""
+
+    end_offset: int
+    epoch: int
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class QuorumElection:
+    """A LeaderChangeMessage: `leader_id` began to lead the quorum in controller epoch `epoch`."""
+
+    offset: int
+    epoch: int
+    time_ms: int
+    leader_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentBatches:
+    """Sound batches (`BATCH_DTYPE`) of one segment, in order and without a gap."""
+
+    path: str
+    headers: np.ndarray
+
+
+@dataclass(frozen=True, slots=True)
+class MetadataCopy:
+    """The last stretch without a break of one node's log; a log whose records are all in its snapshot is empty."""
+
+    log: MetadataLog
+    start_offset: int
+    end_offset: int
+    epoch: int
+    """Controller epoch of its last record, or of its snapshot where that is all it has; -1 where it has neither."""
+    pieces: tuple[SegmentBatches, ...]
+    snapshots: tuple[StateSnapshot, ...]
+    """By end offset."""
+    problems: tuple[tuple[str, int | None, str], ...] = field(default=())
+    """(path, position, reason) of what could not be read; a torn or zero-filled end does not count."""
+    reach: tuple[int, int] = (-1, 0)
+    """Like `newness`, of the last batch that the files show or may have hidden in what could not be read."""
+    state: QuorumState | None = None
+    """None where there is no quorum-state, or it cannot be used."""
+
+    @property
+    def node_id(self) -> int | None:
+        return self.log.node_id
+
+    @property
+    def newness(self) -> tuple[int, int]:
+        """Greater is newer (`OffsetAndEpoch.compareTo`)."""
+        return self.epoch, self.end_offset
+
+    @property
+    def keys(self) -> np.ndarray:
+        """Base offset, epoch and checksum of every batch: what two copies of one log have in common."""
+        parts = [piece.headers[["base_offset", "leader_epoch", "crc"]] for piece in self.pieces]
+        return np.concatenate(parts) if parts else np.empty(0, BATCH_DTYPE)[["base_offset", "leader_epoch", "crc"]]
+
+    def entries(self, snapshot: Snapshot, start_offset: int, end_offset: int | None = None) -> Iterator[MetadataEntry]:
+        """Its entries from `start_offset` on, below `end_offset`; raises FormatError and OSError."""
+        for piece in self.pieces:
+            wanted = piece.headers[piece.headers["last_offset"] >= start_offset]
+            if end_offset is not None:
+                wanted = wanted[wanted["base_offset"] < end_offset]
+            if not len(wanted):
+                continue
+            with snapshot.open_file(piece.path) as stream:
+                for entry in read_entries(stream, piece.path, wanted):
+                    if start_offset <= entry.offset and (end_offset is None or entry.offset < end_offset):
+                        yield entry
+
+    def voters(self, snapshot: Snapshot) -> Voters | None:
+        """The voters that its last control record names, else its quorum-state, else its snapshot; None where none does.
+
+        An election names them by id alone: from which directories they vote is in a VotersRecord of the log, or of the
+        snapshot that it goes on from.
+        """
+        named = [one for _, one in self._voters_named(snapshot)]
+        if not named and self.state is not None and self.state.voters is not None:
+            return self.state.voters
+        if not named:
+            return next(iter(self._voters_before(snapshot)), None)
+        last = named[0]
+        records = [one for one in named if one.leader_id is None] or self._voters_before(snapshot)
+        directories = records[0].directories if records else ()
+        return Voters(last.ids, None, tuple(one for one in directories if one[0] in last.ids))
+
+    def elections(self, snapshot: Snapshot) -> list[QuorumElection]:
+        """Its elections, in order."""
+        return [
+            QuorumElection(entry.offset, entry.epoch, entry.time_ms, one.leader_id)
+            for entry, one in self._voters_named(snapshot)
+            if one.leader_id is not None
+        ][::-1]
+
+    def _voters_named(self, snapshot: Snapshot) -> Iterator[tuple[MetadataEntry, Voters]]:
+        """The control records that name voters, the last first."""
+        for piece in reversed(self.pieces):
+            control = piece.headers[(piece.headers["attributes"] & CONTROL) != 0]
+            with snapshot.open_file(piece.path) as stream:
+                for header in control[::-1]:
+                    for entry in reversed(list(read_entries(stream, piece.path, np.array([header])))):
+                        if isinstance(entry.message, Voters):
+                            yield entry, entry.message
+
+    def _voters_before(self, snapshot: Snapshot) -> list[Voters]:
+        """The VotersRecords of its last snapshot, the last first, where its log does not reach back to offset 0."""
+        if not self.start_offset or not self.snapshots:
+            return []
+        entries = read_snapshot(snapshot, self.snapshots[-1].path)
+        return [entry.message for entry in entries if isinstance(entry.message, Voters)][::-1]
+
+
+def read_copy(snapshot: Snapshot, log: MetadataLog, state: QuorumState | None = None) -> MetadataCopy:
+    """Scan the headers of one copy. Nothing is raised for what cannot be read: it is in `problems`."""
+    problems: list[tuple[str, int | None, str]] = []
+    runs: list[list[SegmentBatches]] = []
+    expected, reach = None, (-1, 0)
+    for path in log.segment_paths:
+        base = parse_file_name(path.rpartition("/")[2]).base_offset or 0
+        try:
+            with snapshot.open_file(path) as stream:
+                size = stream.seek(0, 2)
+                headers, damage, shown = scan_headers(stream, size, base)
+        except (OSError, FormatError) as error:
+            problems.append((path, getattr(error, "position", None), str(error)))
+            expected, reach = None, _ANYWHERE
+            continue
+        for stretch in _stretches(headers):
+            first = int(stretch["base_offset"][0])
+            if expected is None or first != expected:
+                runs.append([])
+            runs[-1].append(SegmentBatches(path, stretch))
+            expected = int(stretch["last_offset"][-1]) + 1
+            reach = max(reach, (int(stretch["leader_epoch"][-1]), expected))
+        reach = max(reach, shown)
+        last = path == log.segment_paths[-1]
+        for one in damage:
+            if not (last and one.kind in _HARMLESS_TAILS):
+                problems.append((path, one.position, one.reason))
+                if last and one.next_offset is None:
+                    reach = _ANYWHERE
+    snapshots = tuple(sorted(_snapshots(log), key=lambda one: (one.end_offset, one.epoch)))
+    run = _usable(runs, snapshots)
+    end = int(run[-1].headers["last_offset"][-1]) + 1 if run else 0
+    epoch = int(run[-1].headers["leader_epoch"][-1]) if run else -1
+    if snapshots and (snapshots[-1].epoch, snapshots[-1].end_offset) > (epoch, end):
+        run, end, epoch = (), snapshots[-1].end_offset, snapshots[-1].epoch
+    start = int(run[0].headers["base_offset"][0]) if run else end
+    return MetadataCopy(log, start, end, epoch, tuple(run), snapshots, tuple(problems), max(reach, (epoch, end)), state)
+
+
+def _stretches(headers: np.ndarray) -> list[np.ndarray]:
+    """Cut where an offset does not follow the one before: metadata logs have no gaps."""
+    if not len(headers):
+        return []
+    breaks = np.flatnonzero(headers["base_offset"][1:] != headers["last_offset"][:-1] + 1) + 1
+    return np.split(headers, breaks)
+
+
+def _snapshots(log: MetadataLog) -> Iterator[StateSnapshot]:
+    for path in log.snapshot_paths:
+        name = parse_snapshot_name(path.rpartition("/")[2])
+        if name is not None:
+            yield StateSnapshot(*name, path)
+
+
+def _usable(runs: list[list[SegmentBatches]], snapshots: tuple[StateSnapshot, ...]) -> list[SegmentBatches] | tuple[()]:
+    """The last run that begins at 0 or where a snapshot leads up to."""
+    for run in reversed(runs):
+        start, end = int(run[0].headers["base_offset"][0]), int(run[-1].headers["last_offset"][-1]) + 1
+        if start == 0 or any(start <= one.end_offset <= end for one in snapshots):
+            return run
+    return ()

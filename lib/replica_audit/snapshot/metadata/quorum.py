@@ -1,0 +1,189 @@
+"""Several nodes' copies of the metadata log compared: the newest, what is committed, and forks (Raft)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from replica_audit.snapshot.metadata.kraft_records import Voters
+from replica_audit.snapshot.metadata.log_copies import MetadataCopy, StateSnapshot
+
+#: Clocks of nodes may differ by this.
+CLOCKS_DIFFER_MS = 2_000
+
+
+def name_nodes(ids: Iterable[int | None]) -> str:
+    """Brokers and controllers by their ids: node 1; nodes 1, 2 and 100."""
+    known = sorted({one for one in ids if one is not None})
+    listed = ", ".join(map(str, known[:-1]))
+    return f"nodes {listed} and {known[-1]}" if listed else f"node {known[0]}" if known else "a node without an id"
+
+
+@dataclass(frozen=True, slots=True)
+class Fork:
+    """Two copies that contradict each other where one of them was committed."""
+
+    copy: MetadataCopy
+    other: MetadataCopy
+    offset: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Quorum:
+    """What the given copies say together."""
+
+    newest: MetadataCopy
+    agreed: Mapping[str, int]
+    """By path of a copy: the offset up to which it is a prefix of the newest one."""
+    committed_end: int | None
+    """From this offset on no majority of the voters holds the records; None where too few voters were captured to
+    tell."""
+    forks: tuple[Fork, ...]
+    whole: bool
+    """A majority of the voters' copies was read to its end: nothing that was committed can be missing."""
+    snapshots: tuple[StateSnapshot, ...]
+    """Of every copy, those on the newest one's lineage, by end offset."""
+    voters: Voters | None = None
+    """None where nothing names them."""
+
+
+def weigh_copies(copies: Sequence[MetadataCopy], voters: Voters | None) -> Quorum:
+    """Compare the copies; `voters` as the newest copy names them, None where nothing names them (then votes are not
+    counted).
+    """
+    voting = votes(copies, voters)
+    majority = _majority(voters)
+    newest = newest_copy(copies)
+    agreed = {copy.log.path: min(_agreed_end(newest, copy), newest.end_offset) for copy in copies}
+    lineage = [
+        one
+        for copy in copies
+        for one in copy.snapshots
+        if one.end_offset <= max(agreed[copy.log.path], _behind(copy, newest))
+    ]
+    lineage.sort(key=lambda one: (one.end_offset, one.path))
+    forks = tuple(_forks(copies, newest, voting, majority))
+    committed = _committed_end([agreed[copy.log.path] for copy in voting], majority)
+    if committed is not None and lineage:
+        committed = max(committed, lineage[-1].end_offset)
+    whole = sum(copy.reach <= copy.newness for copy in voting) >= majority
+    return Quorum(newest, agreed, committed, forks, whole, tuple(lineage), voters)
+
+
+def votes(copies: Sequence[MetadataCopy], voters: Voters | None) -> list[MetadataCopy]:
+    """The copies that are votes: each of a voter, and of the directory that the voter votes from.
+
+    Directories with one id are one directory that was copied: they count once.
+    """
+    voting: dict[object, MetadataCopy] = {}
+    for copy in copies:
+        if voters is not None and voters.admits(copy.node_id, copy.log.directory_id):
+            voting.setdefault(copy.log.directory_id or copy.log.path, copy)
+    return list(voting.values())
+
+
+def _majority(voters: Voters | None) -> float:
+    """How many votes are enough; no number is where nothing names the voters."""
+    return math.inf if voters is None else len(voters.ids) // 2 + 1
+
+
+def newest_copy(copies: Sequence[MetadataCopy]) -> MetadataCopy:
+    """The copy with the greatest (epoch, end offset); of equals the one that reaches back furthest, then the first."""
+    return min(copies, key=lambda copy: (-copy.epoch, -copy.end_offset, copy.start_offset, copy.log.path))
+
+
+def _behind(copy: MetadataCopy, newest: MetadataCopy) -> int:
+    """Where two copies have no record in common, what the older one ends with lies behind the newer one's start."""
+    apart = copy.end_offset <= newest.start_offset and copy.epoch <= newest.epoch
+    return copy.end_offset if apart else 0
+
+
+def parting(one: MetadataCopy, other: MetadataCopy) -> int | None:
+    """The first offset at which two copies hold different records; None where they hold none."""
+    start, end = max(one.start_offset, other.start_offset), min(one.end_offset, other.end_offset)
+    mine, theirs = one.keys, other.keys
+    mine = mine[(mine["base_offset"] >= start) & (mine["base_offset"] < end)]
+    theirs = theirs[(theirs["base_offset"] >= start) & (theirs["base_offset"] < end)]
+    length = min(len(mine), len(theirs))
+    differs = np.flatnonzero(mine[:length] != theirs[:length])
+    if len(differs):
+        return int(min(mine["base_offset"][differs[0]], theirs["base_offset"][differs[0]]))
+    if len(mine) != len(theirs):
+        longer = mine if len(mine) > len(theirs) else theirs
+        return int(longer["base_offset"][length])
+    return None
+
+
+def find_splice(one: MetadataCopy, other: MetadataCopy) -> tuple[int, int] | None:
+    """Offsets [start, end) in which two logs differ though they have the same records from there on; None without such.
+
+    A log that is cut where it parts from its leader's never does: what differs reaches to its end.
+    """
+    start = parting(one, other)
+    if start is None:
+        return None
+    common = np.intersect1d(one.keys, other.keys)
+    after = common["base_offset"][common["base_offset"] > start]
+    return (start, int(after.min())) if len(after) else None
+
+
+def _agreed_end(one: MetadataCopy, other: MetadataCopy) -> int:
+    """Up to where `other` has nothing that contradicts `one`: its end, or where the two part, which may be offset 0."""
+    parting_at = parting(one, other)
+    return other.end_offset if parting_at is None else parting_at
+
+
+def _committed_end(ends: Sequence[int], majority: float) -> int | None:
+    """What a majority holds of the voters, of whose copies these are the ends on the newest one's lineage."""
+    return sorted(ends, reverse=True)[int(majority) - 1] if len(ends) >= majority else None
+
+
+def _forks(
+    copies: Sequence[MetadataCopy], newest: MetadataCopy, voting: Sequence[MetadataCopy], majority: float
+) -> list[Fork]:
+    """Contradictions that no uncommitted tail explains.
+
+    A voter's tail that the newest copy does not have is legal as long as nothing shows that it was committed: its node
+    took a snapshot of it, or a majority of the voters hold it. Two records of one epoch at one offset are never legal, nor
+    are logs that agree again after they differ.
+    """
+    found = []
+    apart: dict[str, int] = {}
+    for copy in copies:
+        parting_at = parting(newest, copy) if copy is not newest else None
+        if parting_at is None:
+            continue
+        apart[copy.log.path] = parting_at
+        mine, theirs = epoch_at(copy, parting_at), epoch_at(newest, parting_at)
+        covering = [one for one in copy.snapshots if one.end_offset > parting_at and one.epoch < newest.epoch]
+        if mine == theirs and mine is not None:
+            reason = f"both have records of controller epoch {mine} there, but different ones"
+            found.append(Fork(copy, newest, parting_at, reason))
+        elif find_splice(copy, newest) is not None:
+            reason = "further on they have the same records again, which no log has that was cut where it parts"
+            found.append(Fork(copy, newest, parting_at, reason))
+        elif covering:
+            reason = f"its snapshot {covering[0].path} was taken of what it has there, so that was committed"
+            found.append(Fork(copy, newest, parting_at, reason))
+    dissenters = [copy for copy in voting if copy.log.path in apart]
+    if len(dissenters) >= majority:
+        first = min(dissenters, key=lambda copy: copy.log.path)
+        together = [copy for copy in dissenters if _agreed_end(copy, first) > apart[first.log.path]]
+        if len(together) >= majority and not any(fork.copy is first for fork in found):
+            names = name_nodes(copy.node_id for copy in together)
+            reason = f"{names}, a majority of the voters, agree on it, as voters that were seeded from one disk do too"
+            found.append(Fork(first, newest, apart[first.log.path], reason))
+    return found
+
+
+def epoch_at(copy: MetadataCopy, offset: int) -> int | None:
+    """The controller epoch of the record that a copy has at an offset; None where it has none there."""
+    for piece in copy.pieces:
+        at = (piece.headers["base_offset"] <= offset) & (offset <= piece.headers["last_offset"])
+        if at.any():
+            return int(piece.headers["leader_epoch"][at][0])
+    return None

@@ -1,0 +1,122 @@
+"""Where a leader was alone in the ISR to the end of its epoch, and whether it knew (docs/semantics.md F.0).
+
+Such a leader's high watermark is its log end, so that all it had was committed, if min.insync.replicas allowed it
+(KIP-966 part 1, 3.7), no replica outside the ISR was still counted as caught up (KAFKA-15021), and its own process had
+applied the change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+from replica_audit.model import Leadership, PartitionState, SoleIsr
+from replica_audit.snapshot.metadata.broker_history import ClusterCourse
+from replica_audit.snapshot.metadata.known_epochs import EpochFiles, KnownEpochs
+
+_MIN_ISR = "min.insync.replicas"
+
+
+def mark_sole_isr(
+    leaderships: Sequence[Leadership], course: ClusterCourse, epochs: EpochFiles | None
+) -> list[Leadership]:
+    """The same, with `sole_isr` on the states from which on a leader was alone. `epochs` is asked only where needed."""
+    marked = []
+    known_epochs = None if epochs is None else KnownEpochs(leaderships, epochs)
+    for one in leaderships:
+        states = [state for state in one.history if not state.uncommitted]
+        found = {}
+        for term in _sole_terms(states):
+            known = _describe(term, course)
+            if known.applied is None and known.others_fenced == "throughout" and known_epochs is not None:
+                known = replace(known, applied=_find_applied(term, one, course, known_epochs))
+            found[id(term.states[0])] = known
+        history = tuple(
+            replace(state, sole_isr=found[id(state)]) if id(state) in found else state for state in one.history
+        )
+        marked.append(replace(one, history=history) if found else one)
+    return marked
+
+
+class _SoleTerm(NamedTuple):
+    """The rest of an epoch, in which its leader is alone in the ISR."""
+
+    leader_id: int
+    states: Sequence[PartitionState]
+    since: int
+    """End of the batch with the first of them."""
+    until: int | None
+    """End of the batch that ends the epoch; None where nothing does."""
+
+
+def _applied_at(state: PartitionState) -> int:
+    # Known while the metadata log is read, of which this is a part.
+    assert state.batch_end is not None
+    return state.batch_end
+
+
+def _sole_terms(states: Sequence[PartitionState]) -> Iterator[_SoleTerm]:
+    begin = 0
+    while begin < len(states):
+        epoch = states[begin].leader_epoch
+        end = next((at for at in range(begin, len(states)) if states[at].leader_epoch != epoch), len(states))
+        leader = states[begin].leader_id
+        first = end
+        while first > begin and leader is not None and states[first - 1].isr == (leader,):
+            first -= 1
+        if leader is not None and first < end and len(states[first].replicas) > 1:
+            until = _applied_at(states[end]) if end < len(states) else None
+            yield _SoleTerm(leader, states[first:end], _applied_at(states[first]), until)
+        begin = end
+
+
+def _describe(term: _SoleTerm, course: ClusterCourse) -> SoleIsr:
+    leader, since = term.leader_id, term.since
+    minima = [_min_isr(one, course) for one in term.states]
+    known_minima = [one for one in minima if one is not None]
+    others = [course.of(broker) for broker in {broker for one in term.states for broker in one.replicas} - {leader}]
+    term_end = course.end_offset if term.until is None else term.until
+    own_end = course.copy_ends.get(leader)
+    until = term_end if own_end is None or course.of(leader).came_back else min(own_end, term_end)
+    # What changes in the batch that ends the epoch is applied with that end.
+    throughout = all(one.is_fenced(since) and not one.becomes(False, since, until) for one in others)
+    ever = all((one.is_fenced(since) and since < term_end) or one.becomes(True, since, term_end) for one in others)
+    applied = None
+    if own_end is not None and own_end > since and not course.of(leader).registered_after(since):
+        applied = (
+            f"its own copy of the metadata log goes on to {own_end}, past the batch that says so, which ends at {since}"
+        )
+    return SoleIsr(
+        min_isr=max(known_minima) if len(known_minima) == len(minima) else None,
+        others_fenced="throughout" if throughout else "later" if ever else "no",
+        applied=applied,
+    )
+
+
+def _min_isr(state: PartitionState, course: ClusterCourse) -> int | None:
+    said = state.configs.get(_MIN_ISR)
+    if said is None:
+        return 1 if course.has_elr(_applied_at(state)) else None
+    return min(int(said), len(state.replicas)) if said.isdigit() else None
+
+
+def _find_applied(term: _SoleTerm, own: Leadership, course: ClusterCourse, known: KnownEpochs) -> str | None:
+    """An epoch in the leader's files of another partition that came with the same metadata batch or a later one.
+
+    What a broker that came back has may be of then, except for epochs that it led itself before this one ended.
+    """
+    leader, since, until = term.leader_id, term.since, term.until
+    if not course.of(leader).registered_after(since):
+        found = known.of(leader).find_latest(own, since)
+    elif until is not None:
+        found = known.led_by(leader).find_latest(own, since, until)
+    else:
+        found = None
+    if found is None:
+        return None
+    state, other = found
+    return (
+        f"its leader-epoch-checkpoint of {other.topic}-{other.partition} has leader epoch {state.leader_epoch}, which began "
+        f"with record {state.metadata_offset} of the metadata log, in the same batch or a later one"
+    )

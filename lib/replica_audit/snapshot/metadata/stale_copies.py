@@ -1,0 +1,208 @@
+"""Controllers' copies of the metadata log that lack what was committed (META-STALE): a restored backup, a lost disk."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+from replica_audit.model import Leadership, PartitionState, QuarantineRow
+from replica_audit.snapshot.inventory import CopiedLogDir, LogDir, Manifest, MetadataLog
+from replica_audit.snapshot.metadata.known_epochs import EpochFiles
+from replica_audit.snapshot.metadata.log_copies import MetadataCopy
+from replica_audit.snapshot.metadata.quorum import CLOCKS_DIFFER_MS, Quorum, name_nodes, votes
+
+_FROM_BACKUP = "It is from before that: restored from a backup, say. A quorum of such copies forgets what came after"
+_COPIED_EARLIER = (
+    "It was copied before that was written, or the controller was restored from a backup: when it was copied would tell"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class CopyMoments:
+    """When the copies of a snapshot were made."""
+
+    at_rest: bool = False
+    """Nothing was written meanwhile: all are of one moment (F.0, "Quiesced")."""
+    copies: tuple[CopiedLogDir, ...] = ()
+
+    def is_after(self, log: MetadataLog, time_ms: int) -> bool:
+        """Whether a copy was begun after `time_ms`, or is of the same moment as those that have what was written then."""
+        begun = [
+            one.started_ms
+            for one in self.copies
+            if one.started_ms is not None and (one.log_dir == log.log_dir or one.broker_id == log.node_id)
+        ]
+        return self.at_rest or any(begin >= time_ms + CLOCKS_DIFFER_MS for begin in begun)
+
+
+def copy_moments(manifest: Manifest | None, log_dirs: Iterable[LogDir]) -> CopyMoments:
+    """From the manifest; where it does not say whether the cluster was at rest, every broker's clean-shutdown flag does."""
+    copies = manifest.brokers if manifest is not None else ()
+    if manifest is not None and manifest.quiesced is not None:
+        return CopyMoments(manifest.quiesced, copies)
+    flags = [one.clean_shutdown for one in log_dirs if one.kind == "broker"]
+    return CopyMoments(bool(flags) and all(flags), copies)
+
+
+@dataclass(frozen=True, slots=True)
+class Applied:
+    """What a broker does only once the metadata that tells it to is committed."""
+
+    end_offset: int
+    """The metadata log was committed to here."""
+    first_ms: int
+    """When the first record that some voters lack was written, by the controller's clock."""
+    proof: str
+
+
+@dataclass(frozen=True, slots=True)
+class Stale:
+    """The copies of voters that lack committed metadata, of so many that no majority can have it."""
+
+    copies: tuple[MetadataCopy, ...]
+    """Those that no skew explains."""
+    skewed: tuple[MetadataCopy, ...]
+    """Those that may have been made before it was written."""
+    applied: Applied
+    holders: tuple[int, ...]
+    """Nodes whose copies have it."""
+
+
+def doubted_from(quorum: Quorum, copies: Sequence[MetadataCopy]) -> int | None:
+    """From where on the newest copy has what too few of the voters have; None without that, or where logs are forked."""
+    voted, of_voters = quorum.committed_end, _of_voters(quorum, copies)
+    if voted is None and len(votes(of_voters, quorum.voters)) < len(of_voters):
+        # Some were formatted anew: they do not vote, but these nodes start with what they hold now.
+        voted = min(quorum.agreed[copy.log.path] for copy in of_voters)
+    return None if voted is None or voted >= quorum.newest.end_offset or quorum.forks else voted
+
+
+def _of_voters(quorum: Quorum, copies: Sequence[MetadataCopy]) -> list[MetadataCopy]:
+    return [copy for copy in copies if quorum.voters is not None and copy.node_id in quorum.voters.ids]
+
+
+def settle(
+    quorum: Quorum,
+    copies: Sequence[MetadataCopy],
+    leaderships: Iterable[Leadership],
+    epochs: EpochFiles | None,
+    moments: CopyMoments,
+) -> tuple[Quorum, Stale | None]:
+    """The quorum with what brokers applied counted as committed, and who lacks it.
+
+    `leaderships` are of the whole newest copy. One voter that lags behind a majority, and copies of a running cluster that
+    were made before a record was written, are not stale.
+    """
+    voted = doubted_from(quorum, copies)
+    if voted is None or quorum.voters is None:
+        return quorum, None
+    ends = {copy.log.path: quorum.agreed[copy.log.path] for copy in copies}
+    of_voters = _of_voters(quorum, copies)
+    states = [later for one in leaderships for later in _later_states(one, voted)]
+    applied = (_applied(states, epochs) if epochs is not None else None) or _held_by_no_voter(
+        quorum, copies, states, moments
+    )
+    if applied is None:
+        return quorum, None
+    settled = quorum
+    if quorum.committed_end is not None:
+        settled = replace(quorum, committed_end=max(voted, applied.end_offset))
+    holding = {copy.node_id for copy in copies if ends[copy.log.path] >= applied.end_offset}
+    lacking = [copy for copy in of_voters if copy.node_id not in holding]
+    if len(quorum.voters.ids) - len({copy.node_id for copy in lacking}) > len(quorum.voters.ids) // 2:
+        return settled, None
+    behind = [copy for copy in lacking if ends[copy.log.path] == copy.end_offset]
+    stale = tuple(copy for copy in behind if moments.is_after(copy.log, applied.first_ms))
+    skewed = tuple(copy for copy in behind if not moments.is_after(copy.log, applied.first_ms))
+    holders = tuple(sorted(node for node in holding if node is not None))
+    return settled, Stale(stale, skewed, applied, holders)
+
+
+def mark_lacking(leaderships: Sequence[Leadership], stale: Stale) -> list[Leadership]:
+    """The same, with `lacked_by` on the states that stale copies do not have."""
+
+    def marked(state: PartitionState) -> PartitionState:
+        nodes = {copy.node_id for copy in stale.copies if copy.end_offset <= state.metadata_offset}
+        known = tuple(sorted(node for node in nodes if node is not None))
+        return state if state.uncommitted or not known else replace(state, lacked_by=known)
+
+    return [replace(one, history=tuple(map(marked, one.history))) for one in leaderships]
+
+
+def stale_rows(stale: Stale, newest: MetadataCopy, conditions: Sequence[str]) -> Iterator[QuarantineRow]:
+    """A row for each copy that is behind; `conditions` are sentences on what has to be mended before the newest one is used."""
+    have = f"{name_nodes(stale.holders)} {'has' if len(stale.holders) == 1 else 'have'}"
+    verdicts = (
+        (stale.copies, "META-STALE", _FROM_BACKUP),
+        (stale.skewed, "CAP-SKEW", _COPIED_EARLIER),
+    )
+    for copies, code, conclusion in verdicts:
+        for copy in copies:
+            reason = (
+                f"it ends at offset {copy.end_offset}, and the metadata log was committed at least to {stale.applied.end_offset}: "
+                f"{stale.applied.proof}; {have} it, to {newest.end_offset}. {conclusion}. {' '.join(conditions)}"
+            )
+            yield QuarantineRow(copy.node_id, copy.log.path, None, None, code, reason.rstrip(". "))
+
+
+class _LaterState(NamedTuple):
+    """A state above what the voters have in common."""
+
+    partition: Leadership
+    state: PartitionState
+    begins_epoch: bool
+    """The partition's leader epoch came with it, so that nobody can know it from an earlier one."""
+
+
+def _later_states(one: Leadership, voted: int) -> Iterator[_LaterState]:
+    greatest = -1
+    for state in one.history:
+        if _end(state) > voted and state.occasion != "snapshot":
+            yield _LaterState(one, state, state.leader_epoch > greatest)
+        greatest = max(greatest, state.leader_epoch)
+
+
+def _end(state: PartitionState) -> int:
+    # Known while the metadata log is read, of which this is a part.
+    assert state.batch_end is not None
+    return state.batch_end
+
+
+def _applied(states: Iterable[_LaterState], epochs: EpochFiles) -> Applied | None:
+    """The latest of these states that a broker's files show: a directory of its topic id, or an entry of its epoch."""
+    shown = []
+    for one, state, begins_epoch in states:
+        topic_id, name = one.topic_id, f"{one.topic}-{one.partition}"
+        for broker in state.replicas:
+            entries = None if topic_id is None else epochs(broker, one.topic, one.partition, topic_id)
+            if entries is None:
+                continue
+            if state.occasion == "created":
+                what = f"a directory of {name}, topic id {topic_id}"
+            elif begins_epoch and state.leader_epoch in {epoch for epoch, _ in entries}:
+                what = f"leader epoch {state.leader_epoch} of {name}"
+            else:
+                continue
+            shown.append((_end(state), state.time_ms, f"broker {broker} has {what}, of record {state.metadata_offset}"))
+            break
+    if not shown:
+        return None
+    end, _, proof = max(shown)
+    return Applied(end, min(time for _, time, _ in shown), proof)
+
+
+def _held_by_no_voter(
+    quorum: Quorum,
+    copies: Sequence[MetadataCopy],
+    states: Sequence[_LaterState],
+    moments: CopyMoments,
+) -> Applied | None:
+    """What brokers have and no voter, where all voters are here: brokers have nothing but what a leader had before."""
+    voters = set(quorum.voters.ids if quorum.voters is not None else ())
+    of_voters = {copy.node_id: quorum.agreed[copy.log.path] for copy in copies if copy.node_id in voters}
+    end = quorum.newest.end_offset
+    if not moments.at_rest or set(of_voters) != voters or max(of_voters.values()) >= end or not states:
+        return None
+    proof = "brokers have it, and can have it from a controller only, but all of these are shorter"
+    return Applied(end, min(one.state.time_ms for one in states), proof)

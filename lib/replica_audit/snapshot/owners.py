@@ -1,0 +1,176 @@
+"""Whose the directories and files of a snapshot are: its log dirs, and what lies elsewhere."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+
+from replica_audit.errors import FormatError
+from replica_audit.model import QuarantineRow, ReplicaDir
+from replica_audit.snapshot.broker_logs import broker_of_path
+from replica_audit.snapshot.checkpoints import parse_meta_properties
+from replica_audit.snapshot.file_tree import TreeEntry
+from replica_audit.snapshot.inventory import BrokerLogFile, DuplicateReplica, LogDir, MetadataLog, SegmentFile
+from replica_audit.snapshot.log_dir_names import (
+    CLEAN_SHUTDOWN,
+    HIGH_WATERMARKS,
+    LOG_DIR_FILES,
+    META_PROPERTIES,
+    OFFSET_CHECKPOINTS,
+    parse_directory_name,
+    parse_file_name,
+)
+from replica_audit.snapshot.storage import Snapshot
+
+#: Names that only files have, besides those of a partition.
+_FILES = {*LOG_DIR_FILES, "manifest.json", "leadership.json"}
+_BROKER_DIRECTORY = re.compile(r"(?:broker|controller)-([0-9]{1,9})")
+
+
+class Folder:
+    """A directory of the snapshot with what is directly in it, by name."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self.files: dict[str, TreeEntry] = {}
+        self.folders: dict[str, Folder] = {}
+
+    def is_partition(self) -> bool:
+        """Whether it holds files of a partition. The name alone does not tell: `broker-0` looks like one too."""
+        return any(parse_file_name(name).kind not in ("unknown", "tmp") for name in self.files)
+
+
+def arrange_folders(entries: tuple[TreeEntry, ...]) -> dict[str, Folder]:
+    """All directories by path; '' is the root."""
+    folders = {"": Folder("")}
+    for entry in entries:
+        above, _, name = entry.path.rpartition("/")
+        parent = folders.setdefault(above, Folder(above))
+        if entry.is_dir:
+            parent.folders[name] = folders.setdefault(entry.path, Folder(entry.path))
+            if name in _FILES or parse_file_name(name).kind not in ("unknown", "tmp"):
+                parent.files[name] = TreeEntry(entry.path, 0, False)  # its reader reports that it is not a file
+        else:
+            parent.files[name] = entry
+    # An object store need not have directories of their own.
+    for path in [path for path in folders if path]:
+        child = folders[path]
+        while child.path:
+            above, _, name = child.path.rpartition("/")
+            parent = folders.setdefault(above, Folder(above))
+            parent.folders[name] = child
+            child = parent
+    return folders
+
+
+def find_log_dirs(folders: Mapping[str, Folder]) -> list[Folder]:
+    """Directories with meta.properties, an offset checkpoint or partition directories, in order of path."""
+    return [folder for _, folder in sorted(folders.items()) if _is_log_dir(folder)]
+
+
+def _is_log_dir(folder: Folder) -> bool:
+    if META_PROPERTIES in folder.files or any(name in folder.files for name in OFFSET_CHECKPOINTS):
+        return True
+    return any(
+        parse_directory_name(name).topic_partition is not None and child.is_partition()
+        for name, child in folder.folders.items()
+    )
+
+
+def identify_log_dir(snapshot: Snapshot, folder: Folder) -> tuple[LogDir, list[QuarantineRow]]:
+    """Whose log dir it is; rows for a meta.properties that cannot be read, and for a log dir without broker id."""
+    rows = []
+    node_id = cluster_id = directory_id = problem = None
+    path = f"{folder.path}/{META_PROPERTIES}".lstrip("/")
+    if META_PROPERTIES in folder.files:
+        try:
+            properties = parse_meta_properties(snapshot.read_bytes(path), path)
+            node_id, cluster_id, directory_id = properties.node_id, properties.cluster_id, properties.directory_id
+        except (FormatError, OSError) as error:
+            problem = str(error)
+            position = error.position if isinstance(error, FormatError) else None
+            rows.append(QuarantineRow(None, path, position, None, "CAP-UNREADABLE", problem))
+    named = _named_id(snapshot, folder.path)
+    if node_id is None:
+        node_id = named
+    elif named is not None and named != node_id:
+        problem = f"meta.properties is of node {node_id}, the directory's name is of {named}"
+    current = [parse_directory_name(name).kind for name in folder.folders]
+    is_controller = "metadata" in current and "current" not in current and HIGH_WATERMARKS not in folder.files
+    if node_id is None:
+        reason = "a log dir without broker id: no node.id or broker.id in meta.properties, and not below broker-<id>"
+        rows.append(QuarantineRow(None, folder.path or ".", None, None, "CAP-UNREADABLE", reason))
+    kind = "controller" if is_controller else "broker"
+    return LogDir(folder.path, node_id, cluster_id, directory_id, CLEAN_SHUTDOWN in folder.files, kind, problem), rows
+
+
+def _named_id(snapshot: Snapshot, path: str) -> int | None:
+    for name in (*reversed(path.split("/")), snapshot.name):
+        match = _BROKER_DIRECTORY.fullmatch(name)
+        if match:
+            return int(match.group(1))
+    return None
+
+
+def choose_cluster(log_dirs: list[LogDir]) -> str | None:
+    """The cluster id that most log dirs have; of equally many the one whose first log dir comes first."""
+    counts = Counter(log_dir.cluster_id for log_dir in log_dirs if log_dir.cluster_id)
+    return counts.most_common(1)[0][0] if counts else None
+
+
+def find_broker_logs(
+    entries: Iterable[TreeEntry], log_dirs: Sequence[LogDir]
+) -> tuple[list[BrokerLogFile], list[QuarantineRow]]:
+    """Brokers' own logs with their brokers, None where it could be anybody's; and a row for each of these."""
+    found, unowned = [], []
+    for entry in entries:
+        around = [
+            one for one in log_dirs if one.path and entry.path.startswith(f"{one.path}/") and one.broker_id is not None
+        ]
+        owner = max(around, key=lambda one: len(one.path), default=None)
+        broker_id = owner.broker_id if owner else broker_of_path(entry.path)
+        found.append(BrokerLogFile(entry.path, entry.size, broker_id))
+        if broker_id is None:
+            reason = (
+                "cannot tell whose log this is, so only its lines on cuts below a high watermark count: put it into a "
+                "directory broker-<id>"
+            )
+            unowned.append(ignored_row("INPUT-IGNORED", entry.path, reason))
+    return found, unowned
+
+
+def find_duplicates(replicas: Iterable[ReplicaDir]) -> tuple[DuplicateReplica, ...]:
+    """Partitions of which one broker has several current copies."""
+    places: dict[tuple[int, str, int], list[str]] = defaultdict(list)
+    for replica in replicas:
+        places[replica.broker_id, replica.topic, replica.partition].append(replica.log_dir)
+    several = {key: tuple(sorted(log_dirs)) for key, log_dirs in sorted(places.items()) if len(log_dirs) > 1}
+    return tuple(DuplicateReplica(*key, log_dirs) for key, log_dirs in several.items())
+
+
+def metadata_log_in(log_dir: LogDir, folder: Folder) -> MetadataLog:
+    """The metadata log in a directory of a log dir: the files of it that are live."""
+    names = [(parse_file_name(name), name) for name in sorted(folder.files)]
+    live = [(name.kind, f"{folder.path}/{text}") for name, text in names if name.state == "live"]
+    logs = tuple(path for kind, path in live if kind == "log")
+    snapshots = tuple(path for kind, path in live if kind == "kraft_snapshot")
+    quorum_state = "quorum-state" in folder.files
+    return MetadataLog(
+        log_dir.broker_id, log_dir.path, folder.path, logs, snapshots, quorum_state, log_dir.directory_id
+    )
+
+
+def replica_key(replica: ReplicaDir) -> tuple:
+    """What replicas are sorted by."""
+    return replica.topic, replica.partition, replica.broker_id, replica.log_dir
+
+
+def segment_key(segment: SegmentFile) -> tuple:
+    """What segments are sorted by."""
+    return segment.topic, segment.partition, segment.broker_id, segment.log_dir, segment.base_offset
+
+
+def ignored_row(code: str, path: str, reason: str, broker_id: int | None = None) -> QuarantineRow:
+    """A row of `quarantine` for a file or directory that is not used."""
+    return QuarantineRow(broker_id, path, None, None, code, reason)

@@ -1,0 +1,158 @@
+"""Reading of the records of chosen batches out of a snapshot's segment files."""
+
+from __future__ import annotations
+
+import os
+import struct
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import BinaryIO, Protocol
+
+import numpy as np
+
+from replica_audit.segments.record_batch import LEAST_ENTRY_BYTES, MAGIC_AT, PREFIX_BYTES
+from replica_audit.segments.records import RECORD_DTYPE, RecordError, RecordHasher, UnexpandedError, decode_records
+from replica_audit.snapshot.storage import Snapshot
+
+_OFFSET = struct.Struct(">q")
+_CRC = struct.Struct(">I")
+_NEW_CRC_AT = 17
+
+#: Batches that lie near each other are read together, up to this many bytes, over gaps of no more than these.
+_TOGETHER_BYTES = 8 << 20
+_GAP_BYTES = 64 << 10
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class RecordRequest:
+    """One batch whose records are wanted, as the scan saw it.
+
+    `offset` is the entry's first field: the base offset of magic 2, the last offset of magic 0 and 1.
+    """
+
+    path: str
+    """Of the segment file, relative to the snapshot."""
+    position: int
+    size: int
+    offset: int
+    crc: int
+
+
+@dataclass(frozen=True, slots=True)
+class RecordRows:
+    """What came of some requests: `RECORD_DTYPE` rows by offset, and the requests without an answer."""
+
+    rows: np.ndarray
+    unread: tuple[tuple[RecordRequest, str], ...] = ()
+    """With the reason: a file that is gone, cannot be read, or is not the one that was scanned; a batch that is too large
+    to be expanded."""
+    undecodable: tuple[tuple[RecordRequest, str], ...] = ()
+    """With the reason: read, but Kafka could not decode their records."""
+
+
+class FileSource(Protocol):
+    """What opens segment files by the paths of requests, such as a snapshot."""
+
+    def open_file(self, path: str) -> BinaryIO:
+        """The file at `path`, to be closed by the caller."""
+
+
+class RecordReader:
+    """Reads records from one snapshot. All rows of one reader can be compared with each other, and with no others."""
+
+    def __init__(self, snapshot: FileSource | str) -> None:
+        """`snapshot`, or the location of one, which is opened when the first record is asked for."""
+        self._snapshot = snapshot
+        self.hasher = RecordHasher()
+
+    def __call__(self, requests: Iterable[RecordRequest], keys: np.ndarray | None = None) -> RecordRows:
+        """The records of `requests`; with `keys`, sorted hashes, only theirs and control records.
+
+        What cannot be read or decoded is reported in the answer, not raised. Memory: 8 MiB of file and one
+        expanded batch, besides the rows.
+        """
+        parts: list[np.ndarray] = []
+        unread: list[tuple[RecordRequest, str]] = []
+        undecodable: list[tuple[RecordRequest, str]] = []
+        for request, entry in self.entries(requests):
+            if isinstance(entry, str):
+                unread.append((request, entry))
+                continue
+            try:
+                rows = decode_records(entry, self.hasher)
+            except UnexpandedError as error:
+                unread.append((request, f"the batch {error}, and is left as it is"))
+                continue
+            except RecordError as error:
+                undecodable.append((request, str(error)))
+                continue
+            parts.append(rows if keys is None else rows[_among(rows["key"], keys) | rows["control"]])
+        # As bytes, since numpy compares the fields of every two arrays that it joins.
+        joined = b"".join(part.tobytes() for part in parts)
+        rows = np.frombuffer(joined, RECORD_DTYPE) if joined else np.empty(0, RECORD_DTYPE)
+        return RecordRows(rows[np.argsort(rows["offset"], kind="stable")], tuple(unread), tuple(undecodable))
+
+    def entries(self, requests: Iterable[RecordRequest]) -> Iterator[tuple[RecordRequest, bytes | str]]:
+        """Each of `requests` once, by path and position, with the bytes of its batch, or with why they cannot be had."""
+        for group in _neighbours(sorted(set(requests))):
+            try:
+                data = self._read(group)
+            except (OSError, ValueError) as error:
+                for request in group:
+                    yield request, f"the file could not be read: {_reason(error)}"
+                continue
+            start = group[0].position
+            for request in group:
+                at = request.position - start
+                entry = data[at : at + request.size]
+                changed = "the file has changed since it was scanned: run ingest again"
+                yield request, entry if _is_scanned(request, entry) else changed
+
+    def _read(self, group: list[RecordRequest]) -> bytes:
+        if isinstance(self._snapshot, str):
+            try:
+                self._snapshot = Snapshot.open(self._snapshot)
+            except (FileNotFoundError, NotADirectoryError) as error:
+                # Its own words name an absolute path.
+                raise OSError("the snapshot is no longer where it was ingested from") from error
+        start, end = group[0].position, max(request.position + request.size for request in group)
+        with self._snapshot.open_file(group[0].path) as stream:
+            stream.seek(start)
+            data = stream.read(end - start)
+        return data
+
+
+def _reason(error: OSError | ValueError) -> str:
+    # The error's own text may have the absolute path, which differs from run to run.
+    number = getattr(error, "errno", None)
+    return os.strerror(number) if number else str(error)
+
+
+def _among(hashes: np.ndarray, known: np.ndarray) -> np.ndarray:
+    """Mask of those of `hashes` that are in `known`, which is sorted and may be far longer."""
+    if not len(known):
+        return np.zeros(len(hashes), bool)
+    return known[np.minimum(np.searchsorted(known, hashes), len(known) - 1)] == hashes
+
+
+def _neighbours(requests: list[RecordRequest]) -> Iterator[list[RecordRequest]]:
+    """Sorted requests in groups of one file each."""
+    group: list[RecordRequest] = []
+    for request in requests:
+        if group:
+            end = group[-1].position + group[-1].size
+            near = request.path == group[0].path and request.position <= end + _GAP_BYTES
+            if not near or request.position + request.size - group[0].position > _TOGETHER_BYTES:
+                yield group
+                group = []
+        group.append(request)
+    if group:
+        yield group
+
+
+def _is_scanned(request: RecordRequest, entry: bytes) -> bool:
+    """Whether the entry is the one that was scanned."""
+    if not len(entry) == request.size >= LEAST_ENTRY_BYTES:
+        return False
+    (crc,) = _CRC.unpack_from(entry, _NEW_CRC_AT if entry[MAGIC_AT] >= 2 else PREFIX_BYTES)
+    return (_OFFSET.unpack_from(entry)[0], crc) == (request.offset, request.crc)

@@ -1,0 +1,106 @@
+"""The log `__remote_log_metadata`: which segments of tiered topics are in remote storage (KIP-405).
+
+Kafka: `RemoteLogMetadataSerde`, `RemoteLogSegmentMetadataRecord`, `RemoteLogSegmentMetadataUpdateRecord`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+import numpy as np
+
+from replica_audit.batch_header import CONTROL
+from replica_audit.model import RemoteSegment
+from replica_audit.segments.records import RecordFields
+from replica_audit.snapshot.internal_topics import InternalTopic, ReadCopy, TopicCopy, read_batches
+from replica_audit.snapshot.message_fields import FieldReader, MessageError
+from replica_audit.snapshot.storage import Snapshot
+
+STATES = ("copy_started", "copy_finished", "delete_started", "delete_finished")
+COPY_FINISHED, DELETE_STARTED = STATES.index("copy_finished"), STATES.index("delete_started")
+_FRAME_VERSION = 1
+_SEGMENT, _UPDATE = 0, 1
+#: (topic, partition, topic id, segment id)
+_Id = tuple[str, int, str, str]
+
+
+def read_remote_log(snapshot: Snapshot, copy: TopicCopy) -> ReadCopy[RemoteSegment]:
+    """The segments that one copy leaves, each in its last state. Raises OSError and FormatError."""
+    latest: dict[_Id, RemoteSegment] = {}
+
+    def take(header: np.void, records: Iterable[RecordFields]) -> None:
+        for *_, value, _ in records:
+            if value is not None and not int(header["attributes"]) & CONTROL:
+                _apply(FieldReader(value), latest)
+
+    extent = read_batches(snapshot, copy, take)
+    is_whole = extent.first_offset == 0 and not extent.unread
+    segments = tuple(replace(one, is_whole=is_whole, told_in=copy.log_dir) for one in latest.values())
+    return ReadCopy(copy, extent, segments)
+
+
+REMOTE_SEGMENTS = InternalTopic("__remote_log_metadata", "which segments are in remote storage", read_remote_log)
+
+
+def _apply(fields: FieldReader, latest: dict[_Id, RemoteSegment]) -> None:
+    """Take one message over; those on whole partitions, and of later versions of Kafka, say nothing of a segment."""
+    frame, kind, version = fields.uvarint(), fields.uvarint(), fields.uvarint()
+    if frame != _FRAME_VERSION or version != 0:
+        raise MessageError(
+            f"expected frame version {_FRAME_VERSION} and message version 0, found {frame} and {version}"
+        )
+    if kind == _SEGMENT:
+        key = _segment_id(fields)
+        latest[key] = _segment(key, fields)
+    elif kind == _UPDATE:
+        key = _segment_id(fields)
+        fields.int32()
+        updated_ms = fields.int64()
+        fields.take(max(0, fields.uvarint() - 1))
+        state = _state(fields)
+        if key in latest:
+            latest[key] = replace(latest[key], state=state, updated_ms=updated_ms)
+
+
+def _segment_id(fields: FieldReader) -> _Id:
+    topic, topic_id, partition = fields.string(), fields.uuid(), fields.int32()
+    fields.tags()
+    segment_id = fields.uuid()
+    fields.tags()
+    return topic, partition, topic_id, segment_id
+
+
+def _segment(key: _Id, fields: FieldReader) -> RemoteSegment:
+    topic, partition, topic_id, segment_id = key
+    start, end, broker_id = fields.int64(), fields.int64(), fields.int32()
+    fields.int64()
+    updated_ms = fields.int64()
+    epochs = []
+    for _ in range(fields.array_length()):
+        epochs.append((fields.int32(), fields.int64()))
+        fields.tags()
+    size = fields.int32()
+    fields.take(max(0, fields.uvarint() - 1))
+    return RemoteSegment(
+        topic=topic,
+        partition=partition,
+        topic_id=topic_id,
+        start_offset=start,
+        end_offset=end + 1,
+        segment_id=segment_id,
+        epochs=tuple(sorted(epochs, key=lambda entry: entry[1])),
+        state=_state(fields),
+        broker_id=broker_id,
+        size_bytes=size,
+        updated_ms=updated_ms,
+        is_whole=False,
+        told_in="",
+    )
+
+
+def _state(fields: FieldReader) -> int:
+    state = fields.int8()
+    if not 0 <= state < len(STATES):
+        raise MessageError(f"expected a state of 0 to {len(STATES) - 1}, found {state}")
+    return state

@@ -1,0 +1,372 @@
+"""Observations of replicas over time: `replica_progress` as JSON lines, CSV or Parquet, read part by part.
+
+A row is one replica at one moment (columns: `PROGRESS_SCHEMA`); the rows of one topic, partition, `time_ms` and
+`sequence` are one observation, and what is said of the leader is the same in all of them. A file is cut into parts, so
+that many tasks can read it; a part becomes Arrow columns at once, and is looked at row by row only where that fails.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv
+import pyarrow.json
+import pyarrow.parquet as pq
+
+from replica_audit.errors import FormatError
+from replica_audit.model import QuarantineRow
+from replica_audit.parsing import INT32, INT64, is_whole, parse_json, parse_whole
+from replica_audit.snapshot.storage import TABLE_ERRORS, Snapshot
+from replica_audit.text import count
+
+PROGRESS_SCHEMA = pa.schema(
+    [
+        ("topic", pa.string()),
+        ("partition", pa.int32()),
+        ("time_ms", pa.int64()),
+        ("sequence", pa.int64()),
+        ("leader_id", pa.int32()),
+        ("leader_epoch", pa.int32()),
+        ("isr", pa.list_(pa.int32())),
+        ("pending_isr", pa.list_(pa.int32())),
+        ("min_insync_replicas", pa.int32()),
+        ("lag_time_ms", pa.int64()),
+        ("broker_id", pa.int32()),
+        ("known_log_end_offset", pa.int64()),
+        ("log_end_offset", pa.int64()),
+        ("last_caught_up_ms", pa.int64()),
+        ("high_watermark", pa.int64()),
+        ("eligible", pa.bool_()),
+    ]
+)
+REQUIRED = ("topic", "partition", "broker_id")
+#: -1 means absent; of `known_log_end_offset` it means that a new leader has seen no fetch yet.
+_MINUS_ONE_IS_NONE = ("leader_id", "leader_epoch", "log_end_offset", "last_caught_up_ms", "high_watermark")
+LISTS = ("isr", "pending_isr")
+HINT = "docs/capture.md has the columns of replica_progress"
+
+
+def from_columns(table: pa.Table) -> pa.Table:
+    """Any table's columns as those of the schema; raises FormatError or an ArrowException where a type does not fit."""
+    columns = []
+    for field in PROGRESS_SCHEMA:
+        if field.name not in table.column_names:
+            if field.name in REQUIRED:
+                raise FormatError(
+                    "replica_progress", None, f"the column {field.name}", ", ".join(table.column_names), HINT
+                )
+            column = pa.nulls(table.num_rows, field.type)
+        else:
+            column = table[field.name]
+        if field.name == "time_ms" and "time" in table.column_names:
+            column = pc.coalesce(column.cast(pa.int64()), _times(table["time"]))
+        if field.name in LISTS and pa.types.is_string(column.type):
+            column = _ids(column)
+        if field.name == "sequence":
+            column = pc.fill_null(column.cast(pa.int64()), 0)
+        if pa.types.is_timestamp(column.type):
+            column = column.cast(pa.timestamp("ms", column.type.tz), safe=False).cast(pa.int64())
+        column = column.cast(field.type)
+        if pa.types.is_string(field.type):
+            column.validate(full=True)  # neither JSON nor Parquet has been checked for UTF-8
+        if field.name in _MINUS_ONE_IS_NONE:
+            column = pc.if_else(pc.less(column, 0), pa.scalar(None, field.type), column)
+        columns.append(column)
+    return pa.table(columns, schema=PROGRESS_SCHEMA)
+
+
+def _ids(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """`1,2`, `1 2`, `1;2` or `[1, 2]` as lists."""
+    plain = pc.utf8_trim_whitespace(pc.replace_substring_regex(column, r"[\[\]{}()]", ""))
+    parts = pc.split_pattern_regex(plain, r"[\s,;|]+")
+    empty = pa.scalar([], pa.list_(pa.string()))
+    return pc.if_else(pc.equal(plain, ""), empty, parts).cast(pa.list_(pa.int32()))
+
+
+def _times(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """ISO 8601 (UTC where no zone is given) as milliseconds."""
+    if pa.types.is_timestamp(column.type):
+        return column.cast(pa.timestamp("ms", column.type.tz), safe=False).cast(pa.int64())
+    zoned = pc.match_substring_regex(column, r"(?:Z|[+-]\d\d:?\d\d)$")
+    whole = pc.if_else(zoned, column, pc.binary_join_element_wise(column, "Z", ""))
+    return whole.cast(pa.timestamp("ms", "UTC")).cast(pa.int64())
+
+
+#: Cells that hold nothing.
+NULLS = ("", "null", "NULL", "None", "none")
+
+
+def plainly_none(form: str, names: Sequence[str], schema: pa.Schema) -> Callable[[bytes], str | None]:
+    """A function that says why a line, jsonl or csv with the columns `names`, is not a row; None where it may be
+    one.
+    """
+    greatest = {field.name: INT32 if field.type == pa.int32() else INT64 for field in schema if _is_number(field)}
+    if form == "csv":
+        return lambda line: _no_cells(line, names, greatest)
+    return lambda line: _no_object(line, schema, greatest)
+
+
+def _is_number(field: pa.Field) -> bool:
+    return pa.types.is_integer(field.type)
+
+
+def _no_cells(line: bytes, names: Sequence[str], greatest: dict[str, int]) -> str | None:
+    try:
+        cells = next(csv.reader([line.decode("utf-8").rstrip("\r\n")]), [])
+    except (csv.Error, UnicodeDecodeError) as error:
+        return f"no cells: {error}"
+    if len(cells) != len(names):
+        return f"{len(cells)} cells"
+    for name, cell in zip(names, cells, strict=True):
+        limit = greatest.get(name)
+        if limit is not None and cell.strip() not in NULLS and parse_whole(cell.strip(), -limit - 1, limit) is None:
+            return f"{cell[:40]!r} for {name}"
+    return None
+
+
+def _no_object(line: bytes, schema: pa.Schema, greatest: dict[str, int]) -> str | None:
+    try:
+        row = parse_json(line, "", "")
+    except FormatError:
+        return "no JSON"
+    if not isinstance(row, dict):
+        return "no object"
+    for field in schema:
+        value = row.get(field.name)
+        if value is None:
+            continue
+        limit = greatest.get(field.name)
+        if limit is not None:
+            fits = is_whole(value, -limit - 1, limit)
+        elif pa.types.is_list(field.type):
+            fits = isinstance(value, list) and all(one is None or is_whole(one, -INT32 - 1) for one in value)
+        else:
+            fits = isinstance(value, bool if pa.types.is_boolean(field.type) else str)
+        if not fits:
+            return f"{str(value)[:40]!r} for {field.name}"
+    return None
+
+
+#: How often a group of lines with a bad one among them is halved.
+_HALVINGS = 500
+_GREATEST_HEADER = 64 << 10
+
+
+def from_text(path: str, form: str, header: bytes, data: bytes, position: int) -> tuple[pa.Table, list[QuarantineRow]]:
+    """The rows among whole lines that lie at `position` of their file, and a quarantine row for each of the others."""
+    if position == 0 and data.startswith(b"\xef\xbb\xbf"):
+        data = data[3:]
+    names = _header_names(path, header) if form == "csv" else []
+    if not data.strip():
+        return PROGRESS_SCHEMA.empty_table(), []
+    try:
+        return from_columns(_parse_csv(names, data) if form == "csv" else _parse_json(data)), []
+    except (pa.ArrowException, FormatError):
+        return _find_rows(path, form, names, data, position)
+
+
+def _find_rows(
+    path: str, form: str, names: list[str], data: bytes, position: int
+) -> tuple[pa.Table, list[QuarantineRow]]:
+    """The lines that are rows, and a quarantine row for each of the others. Arrow decides, over many lines at once:
+    those that are plainly no rows are taken out first, and a group that it refuses is halved, as often as `_HALVINGS`
+    allows.
+    """
+    is_plainly_none = plainly_none(form, names, PROGRESS_SCHEMA)
+    lines: list[tuple[int, bytes]] = []
+    bad: list[tuple[int, bytes, str]] = []
+    at = position
+    for line in data.splitlines(keepends=True):
+        reason = is_plainly_none(line) if line.strip() else None
+        if reason is not None:
+            bad.append((at, line, reason))
+        elif line.strip():
+            lines.append((at, line if line.endswith(b"\n") else line + b"\n"))
+        at += len(line)
+    tables, groups, left = [], [lines] if lines else [], _HALVINGS
+    while groups:
+        group = groups.pop()
+        text = b"".join(line for _, line in group)
+        try:
+            tables.append(from_columns(_parse_csv(names, text) if form == "csv" else _parse_json(text)))
+        except (pa.ArrowException, FormatError) as error:
+            half = len(group) // 2
+            if half and left:
+                left -= 1
+                groups += [group[half:], group[:half]]
+            else:
+                bad += [(at, line, " ".join(str(error).split())[:120]) for at, line in group]
+    rows = [
+        QuarantineRow(
+            None, path, at, len(line), "INPUT-IGNORED", f"expected a row of replica_progress, found {reason}; {HINT}"
+        )
+        for at, line, reason in sorted(bad)
+    ]
+    return pa.concat_tables(tables) if tables else PROGRESS_SCHEMA.empty_table(), rows
+
+
+def _parse_json(data: bytes) -> pa.Table:
+    fields = [*PROGRESS_SCHEMA, pa.field("time", pa.string())]
+    options = pa.json.ParseOptions(explicit_schema=pa.schema(fields), unexpected_field_behavior="ignore")
+    read = pa.json.ReadOptions(block_size=max(1 << 20, len(data) + 1))
+    return pa.json.read_json(io.BytesIO(data), read, options)
+
+
+def _parse_csv(names: list[str], data: bytes) -> pa.Table:
+    types = {field.name: pa.string() if field.name in LISTS else field.type for field in PROGRESS_SCHEMA}
+    convert = pa.csv.ConvertOptions(
+        column_types={name: types.get(name, pa.string()) for name in names},
+        null_values=list(NULLS),
+        strings_can_be_null=True,
+        quoted_strings_can_be_null=True,
+        true_values=["true", "True", "TRUE", "1"],
+        false_values=["false", "False", "FALSE", "0"],
+    )
+    read = pa.csv.ReadOptions(column_names=names, block_size=max(1 << 20, len(data) + 1))
+    return pa.csv.read_csv(io.BytesIO(data), read, pa.csv.ParseOptions(newlines_in_values=False), convert)
+
+
+def _header_names(path: str, header: bytes) -> list[str]:
+    if len(header) > _GREATEST_HEADER:
+        raise FormatError(path, 0, f"a header of at most {_GREATEST_HEADER} bytes", f"{len(header)} bytes", HINT)
+    try:
+        names = [name.strip() for name in next(csv.reader([header.decode("utf-8-sig").strip()]), [])]
+    except csv.Error as error:
+        raise FormatError(path, 0, "a header, and lines that end in LF or CRLF", str(error), HINT) from None
+    twice = [name for name, count in Counter(names).items() if count > 1]
+    if twice:
+        raise FormatError(path, 0, "each column once", f"{twice[0][:80]!r} twice", HINT)
+    lacking = [name for name in REQUIRED if name not in names]
+    if lacking:
+        raise FormatError(
+            path, 0, f"a header with the columns {', '.join(REQUIRED)}, time_ms", f"none called {lacking[0]}", HINT
+        )
+    return names
+
+
+_NAME = re.compile(r"(?:^|/)replica_progress[^/]*(?:/.*)?$")
+_ENDINGS = {".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "jsonl", ".csv": "csv", ".parquet": "parquet"}
+#: Bytes of text in a part.
+PART_BYTES = 32 << 20
+#: Unusable rows of one part are reported one by one up to this many, then counted.
+_TOLD = 20
+
+
+@dataclass(frozen=True, slots=True)
+class ProgressPart:
+    """A piece of a file that one task reads: bytes [start, end) of a text, or row groups [start, end) of Parquet."""
+
+    path: str
+    form: str
+    start: int
+    end: int
+
+
+def progress_form(path: str) -> str | None:
+    """jsonl, csv or parquet for a file called `replica_progress*`, or in a directory called so; else None."""
+    name = path.rpartition("/")[2]
+    if not _NAME.match(path) or name.startswith((".", "_")):
+        return None
+    return next((form for ending, form in _ENDINGS.items() if name.lower().endswith(ending)), None)
+
+
+def plan_progress(snapshot: Snapshot, files: Iterable[tuple[str, int]]) -> Iterator[ProgressPart | QuarantineRow]:
+    """Parts of the files (path, size); a quarantine row for a file that cannot be divided."""
+    for path, size in files:
+        form = progress_form(path)
+        if form is None:
+            raise ValueError(f"{path} is not called as observations are")
+        if form != "parquet":
+            yield from (ProgressPart(path, form, at, min(size, at + PART_BYTES)) for at in range(0, size, PART_BYTES))
+            continue
+        try:
+            with snapshot.open_file(path) as stream:
+                groups = pq.ParquetFile(stream).num_row_groups
+        except (OSError, *TABLE_ERRORS) as error:
+            yield _unreadable(path, None, str(error))
+            continue
+        yield from (ProgressPart(path, form, group, group + 1) for group in range(groups))
+
+
+def read_progress(
+    snapshot: Snapshot, part: ProgressPart, topics: Sequence[str] = ()
+) -> Iterator[pa.Table | QuarantineRow]:
+    """Tables of `PROGRESS_SCHEMA`, cut to topics that match a shell pattern, and what could not be used."""
+    bad: list[QuarantineRow] = []
+    try:
+        with snapshot.open_file(part.path) as stream:
+            if part.form == "parquet":
+                group = pq.ParquetFile(stream).read_row_groups(list(range(part.start, part.end)))
+                found = from_columns(group)
+            else:
+                header, data, position = _cut(stream, part)
+                found, bad = from_text(part.path, part.form, header, data, position)
+    except (OSError, *TABLE_ERRORS) as error:
+        yield _unreadable(part.path, part.start if part.form != "parquet" else None, str(error))
+        return
+    except FormatError as error:
+        yield QuarantineRow(None, part.path, error.position, None, "CAP-UNREADABLE", str(error))
+        return
+    yield from bad[:_TOLD]
+    if len(bad) > _TOLD:
+        yield _ignored(part.path, bad[_TOLD].position, f"{count(len(bad) - _TOLD, 'more unusable row')} from here on")
+    whole = pc.is_valid(found["time_ms"])
+    for name in REQUIRED:
+        whole = pc.and_(whole, pc.is_valid(found[name]))
+    lacking = found.num_rows - pc.sum(whole).as_py() if found.num_rows else 0
+    if lacking:
+        text = f"{count(lacking, 'row')} without a topic, partition, time or broker_id"
+        yield _ignored(part.path, part.start if part.form != "parquet" else None, text)
+        found = found.filter(whole)
+    if topics:
+        names = [one for one in pc.unique(found["topic"]).to_pylist() if any(fnmatchcase(one, each) for each in topics)]
+        found = found.filter(pc.is_in(found["topic"], pa.array(names, pa.string())))
+    if found.num_rows:
+        yield found
+
+
+def _cut(stream, part: ProgressPart) -> tuple[bytes, bytes, int]:
+    """Header line (CSV only), the lines that begin in the part, and the position of the first of them."""
+    header = b""
+    if part.form == "csv":
+        stop = _next_line(stream, 1)
+        stream.seek(0)
+        header = stream.read(stop)
+    start = max(len(header), _next_line(stream, part.start))
+    end = _next_line(stream, part.end)
+    if start >= end:
+        return header, b"", start
+    stream.seek(start)
+    return header, stream.read(end - start), start
+
+
+def _next_line(stream, position: int) -> int:
+    """Where the first line at or after `position` begins."""
+    if position == 0:
+        return 0
+    stream.seek(position - 1)
+    at = position - 1
+    while chunk := stream.read(64 << 10):
+        found = chunk.find(b"\n")
+        if found >= 0:
+            return at + found + 1
+        at += len(chunk)
+    return at
+
+
+def _unreadable(path: str, position: int | None, reason: str, code: str = "CAP-UNREADABLE") -> QuarantineRow:
+    text = f"{path}: expected rows of replica_progress, found {' '.join(reason.split())[:200]}; {HINT}"
+    return QuarantineRow(None, path, position, None, code, text)
+
+
+def _ignored(path: str, position: int | None, reason: str) -> QuarantineRow:
+    """Rows that cannot be used, in a file that can."""
+    return _unreadable(path, position, reason, "INPUT-IGNORED")

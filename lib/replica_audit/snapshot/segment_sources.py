@@ -1,0 +1,60 @@
+"""A segment's batches from whatever it was given as: the file itself, text of kafka-dump-log, or a table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from replica_audit.model import Damage, SegmentSummary
+from replica_audit.segments.scan import scan_segment
+from replica_audit.segments.summary import Summariser
+from replica_audit.snapshot.batch_tables import read_table_rows
+from replica_audit.snapshot.dump.dump_text import Section
+from replica_audit.snapshot.dump.dumped_segment import assemble_dumped_log, parse_listing
+from replica_audit.snapshot.inventory import SegmentFile
+from replica_audit.snapshot.provenance import SecondHandLog
+from replica_audit.snapshot.storage import Snapshot
+
+
+class OpenSource(NamedTuple):
+    """One segment, opened: what it holds, in order, and the summary that is to take it in."""
+
+    items: Iterator[np.ndarray | Damage]
+    """As from `scan_segment`."""
+    summariser: Summariser
+    """Fresh; it has to be given every item."""
+
+
+@contextmanager
+def open_source(snapshot: Snapshot, file: SegmentFile) -> Iterator[OpenSource]:
+    """Open `file` for one pass. Raises OSError and FormatError, here or while the items are taken."""
+    if file.source == "segment":
+        with snapshot.open_file(file.path) as stream:
+            items = scan_segment(stream, file.size_bytes, file.base_offset)
+            yield OpenSource(items, Summariser(file.path, file.base_offset, file.size_bytes))
+        return
+    log = _read_second_hand(snapshot, file)
+    facts: dict[str, Any] = {"source": file.source, "form": log.form, "unproven": log.unproven}
+    items = iter([*([log.batches] if len(log.batches) else []), *log.damage])
+    yield OpenSource(items, Summariser(file.path, file.base_offset, log.size_bytes, **facts))
+
+
+def summarise_source(snapshot: Snapshot, file: SegmentFile) -> SegmentSummary:
+    """The summary of `file`; raises OSError and FormatError."""
+    with open_source(snapshot, file) as source:
+        for item in source.items:
+            source.summariser.add(item)
+    return source.summariser.finish()
+
+
+def _read_second_hand(snapshot: Snapshot, file: SegmentFile) -> SecondHandLog:
+    if file.source != "dump_text":
+        return read_table_rows(snapshot, file)
+    listings = []
+    for part in file.parts:
+        with snapshot.open_file(part.path) as stream:
+            listings.append(parse_listing(stream, Section(part.dumped_path, part.start, part.end)))
+    return assemble_dumped_log(listings, file.base_offset)

@@ -1,0 +1,355 @@
+"""A snapshot as a read-only tree of files: local, `s3://` (`s3a://` is taken as the same) or `hdfs://`.
+
+Nothing here locks, creates or writes. Names that tools like to pass over (dotfiles, `_…`) are listed as all others.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from collections.abc import Iterable, Sequence
+from functools import cached_property
+from typing import BinaryIO
+
+import pyarrow
+from pyarrow import fs
+
+from replica_audit.errors import FormatError
+from replica_audit.redaction import redact
+from replica_audit.snapshot.file_tree import Problem, Tree, TreeEntry
+from replica_audit.snapshot.manifest import MANIFEST, CopiedFiles, find_copied_files
+from replica_audit.snapshot.read_ahead import ReadAhead, read_many
+
+_LEADS_OUT = "a link that leads out of the snapshot, which is not followed: copy what it leads to"
+
+
+def last_change(path: str) -> str | None:
+    """Inode and times of a file, as a text that changes with it; None where it cannot be looked at."""
+    try:
+        state = os.stat(path)
+    except OSError:
+        return None
+    return describe_change(state)
+
+
+def describe_change(state: os.stat_result) -> str:
+    """Inode, and times in ns of the last change of a file's content and of the inode."""
+    return f"{state.st_ino} {state.st_mtime_ns} {state.st_ctime_ns}"
+
+
+def list_tree(root: str) -> Tree:
+    """Every directory once, at its own place: of a link to another directory it is only told where that is read."""
+    entries: list[TreeEntry] = []
+    problems: list[Problem] = []
+    top = os.path.realpath(root)
+    pending = [""]
+    while pending:
+        folder = pending.pop()
+        try:
+            with os.scandir(os.path.join(root, folder)) as found:
+                children = list(found)
+        except OSError as error:
+            problems.append(Problem(_shown(folder), f"the directory could not be listed: {error.strerror}"))
+            continue
+        for child in children:
+            path = f"{folder}/{child.name}" if folder else child.name
+            entry, problem = _look_at(child, path, top)
+            if problem is not None:
+                problems.append(problem)
+            if entry is not None:
+                entries.append(entry)
+                if entry.is_dir:
+                    pending.append(path)
+    return Tree(tuple(sorted(entries)), tuple(sorted(problems, key=lambda problem: problem.path)))
+
+
+def list_directory(root: str, folder: str) -> tuple[TreeEntry, ...]:
+    """What is directly below `folder`, sorted by path; nothing where there is no such directory. Raises OSError."""
+    try:
+        with os.scandir(os.path.join(root, folder)) as found:
+            children = list(found)
+    except FileNotFoundError:
+        return ()
+    except OSError as error:
+        raise OSError(f"{folder}: the directory could not be listed: {error.strerror}") from None
+    top = os.path.realpath(root)
+    looked_at = (_look_at(child, f"{folder}/{child.name}" if folder else child.name, top) for child in children)
+    return tuple(sorted(entry for entry, _ in looked_at if entry is not None))
+
+
+def open_file(root: str, path: str) -> BinaryIO:
+    """An ordinary file, opened without waiting; raises OSError in words that name no place outside `root`."""
+    place = os.path.join(root, path)
+    flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
+    try:
+        try:
+            number = os.open(place, flags | os.O_NOFOLLOW)
+        except OSError as error:
+            if error.errno != errno.ELOOP:
+                raise
+            target = os.path.realpath(place)
+            if not _is_below(target, os.path.realpath(root)):
+                raise OSError(f"{path}: {_LEADS_OUT}") from None
+            number = os.open(target, flags | os.O_NOFOLLOW)
+    except OSError as error:
+        if error.errno is None:
+            raise
+        if error.errno == errno.ENXIO:  # a socket, or a device without a driver
+            raise OSError(f"{path}: neither a file nor a directory") from None
+        raise OSError(f"{path}: could not be opened: {error.strerror}") from None
+    try:
+        mode = os.fstat(number).st_mode
+        if not stat.S_ISREG(mode):
+            raise OSError(f"{path}: {_describe_special(mode)}")
+        return open(number, "rb")
+    except BaseException:
+        os.close(number)
+        raise
+
+
+def _look_at(child: os.DirEntry, path: str, top: str) -> tuple[TreeEntry | None, Problem | None]:
+    """One name of a directory: what it is, and what is wrong with it.
+
+    What is there and cannot be read is an entry all the same: whoever needs it learns why from opening it.
+    """
+    if _shown(path) != path:
+        return None, Problem(_shown(path), "the name is not UTF-8")
+    try:
+        if child.is_symlink():
+            target = os.path.realpath(child.path)
+            if not _is_below(target, top):
+                return TreeEntry(path, 0, False), Problem(path, _LEADS_OUT)
+            if os.path.isdir(target):
+                if _is_below(os.path.realpath(os.path.dirname(child.path)), target):
+                    return None, Problem(path, "a link that leads back to a directory above it")
+                there = os.path.relpath(target, top).replace(os.sep, "/")
+                return None, Problem(path, f"a link to {_shown(there)}, which is read there", is_told_elsewhere=True)
+        state = child.stat()
+    except OSError as error:
+        return TreeEntry(path, 0, False), Problem(path, f"could not be looked at: {error.strerror}")
+    if stat.S_ISDIR(state.st_mode):
+        return TreeEntry(path, 0, True), None
+    if stat.S_ISREG(state.st_mode):
+        return TreeEntry(path, state.st_size, False), None
+    return TreeEntry(path, 0, False), Problem(path, _describe_special(state.st_mode))
+
+
+def _describe_special(mode: int) -> str:
+    kinds = {
+        stat.S_IFDIR: "a directory where a file is expected",
+        stat.S_IFIFO: "a named pipe, not a file",
+        stat.S_IFSOCK: "a socket, not a file",
+        stat.S_IFCHR: "a device, not a file",
+        stat.S_IFBLK: "a device, not a file",
+    }
+    return kinds.get(stat.S_IFMT(mode), "neither a file nor a directory")
+
+
+def _is_below(path: str, top: str) -> bool:
+    return path == top or path.startswith(top.rstrip("/") + "/")
+
+
+def _shown(path: str) -> str:
+    return path.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+
+
+#: Files of a store that a task has open: each has a piece of it in memory (`read_ahead`).
+OPENED_AHEAD = 8
+#: Larger files are not prefetched.
+GREATEST_AHEAD = 1 << 20
+#: Small files are read in one piece; no checkpoint is larger than this.
+GREATEST_SMALL_FILE = 64 << 20
+_ARCHIVES = (".tar", ".tgz", ".tar.gz", ".tar.bz2", ".tar.xz", ".tar.zst", ".tar.lz4", ".zip", ".7z", ".gz", ".zst")
+#: What pyarrow raises for a table that it cannot read, with names that are not UTF-8 or a column that is there twice too.
+TABLE_ERRORS = (pyarrow.ArrowException, UnicodeDecodeError, KeyError)
+
+
+class Snapshot:
+    """A directory of copied log dirs, opened for reading. Pickles: an executor opens it again from its URI."""
+
+    def __init__(self, uri: str, filesystem: fs.FileSystem, root: str) -> None:
+        self.uri = uri
+        self._filesystem = filesystem
+        self._root = root.rstrip("/") or "/"
+        self._is_local = isinstance(filesystem, fs.LocalFileSystem)
+        self._times: dict[str, int | None] = {}
+        self._small: dict[str, bytes | BaseException] = {}
+        self._checked: set[str] = set()
+
+    @classmethod
+    def open(cls, uri: str | os.PathLike[str]) -> Snapshot:
+        """The snapshot at a local path or a URI.
+
+        Raises FileNotFoundError or NotADirectoryError where there is no such directory, ValueError for a scheme that
+        is not known, OSError where the storage cannot be reached.
+        """
+        uri = os.fspath(uri)
+        if "://" not in uri and not uri.startswith("file:"):
+            filesystem, root = fs.LocalFileSystem(), os.path.abspath(uri)
+        else:
+            target = "s3://" + uri[len("s3a://") :] if uri.startswith("s3a://") else uri
+            try:
+                filesystem, root = fs.FileSystem.from_uri(target)
+            except (pyarrow.ArrowInvalid, pyarrow.ArrowNotImplementedError) as error:
+                raise ValueError(
+                    redact(f"{uri}: expected a path, file://, s3://, s3a:// or hdfs://, found {error}")
+                ) from None
+        info = filesystem.get_file_info(root.rstrip("/") or "/")
+        shown = redact(uri)
+        if info.type == fs.FileType.NotFound:
+            raise FileNotFoundError(f"{shown}: no such directory")
+        if info.type != fs.FileType.Directory:
+            if root.lower().endswith(_ARCHIVES):
+                raise NotADirectoryError(
+                    f"{shown} is an archive: unpack it, and give the directory that comes out of it"
+                )
+            raise NotADirectoryError(f"{shown} is a file: give the directory above the log directories of all brokers")
+        return cls(uri, filesystem, root)
+
+    def __reduce__(self) -> tuple:
+        return Snapshot.open, (self.location,)
+
+    @property
+    def location(self) -> str:
+        """What opens this snapshot again from any directory and process: an absolute path, or the URI, credentials included."""
+        return self._root if self._is_local else self.uri
+
+    @property
+    def name(self) -> str:
+        """The last part of the root's path."""
+        return self._root.rsplit("/", 1)[-1]
+
+    def absolute(self, path: str) -> str:
+        """The path that the storage knows `path`, relative to the root, by."""
+        return f"{self._root.rstrip('/')}/{path}" if path else self._root
+
+    def list_tree(self) -> Tree:
+        """Everything below the root, and what the manifest says should be. A directory that cannot be read is a problem, not
+        an error.
+        """
+        return self._copied.complete(self._list_tree())
+
+    @cached_property
+    def _copied(self) -> CopiedFiles:
+        try:
+            with self._open(MANIFEST) as file:
+                return find_copied_files(file.read(GREATEST_SMALL_FILE))
+        except OSError:  # most snapshots have none; one that cannot be read is reported by its reader
+            return CopiedFiles()
+
+    def _list_tree(self) -> Tree:
+        if self._is_local:
+            return list_tree(self._root)
+        selector = fs.FileSelector(self._root, recursive=True)
+        start = len(self._root.rstrip("/")) + 1
+        entries = []
+        for info in self._filesystem.get_file_info(selector):
+            is_dir = info.type == fs.FileType.Directory
+            entries.append(TreeEntry(info.path[start:].rstrip("/"), 0 if is_dir else info.size or 0, is_dir))
+            self._times[entries[-1].path] = info.mtime_ns
+        return Tree(tuple(sorted(entries)), ())
+
+    def list_directory(self, path: str) -> tuple[TreeEntry, ...]:
+        """What is directly below a directory, sorted by path; nothing where there is no such directory. Raises OSError."""
+        if self._is_local:
+            return list_directory(self._root, path)
+        selector = fs.FileSelector(self.absolute(path), recursive=False, allow_not_found=True)
+        start = len(self._root.rstrip("/")) + 1
+        entries = []
+        for info in self._filesystem.get_file_info(selector):
+            is_dir = info.type == fs.FileType.Directory
+            entries.append(TreeEntry(info.path[start:].rstrip("/"), 0 if is_dir else info.size or 0, is_dir))
+        return tuple(sorted(entries))
+
+    def last_changes(self, paths: Sequence[str]) -> list[str | None]:
+        """When each file was last changed, in words of the storage's own; None where it does not say.
+
+        Locally that is also the change of the inode, which no copying tool can set back.
+        """
+        if self._is_local:
+            return [last_change(self.absolute(path)) for path in paths]
+        if not all(path in self._times for path in paths):
+            found = self._filesystem.get_file_info([self.absolute(path) for path in paths])
+            self._times.update((path, info.mtime_ns) for path, info in zip(paths, found, strict=True))
+        return [None if self._times[path] is None else str(self._times[path]) for path in paths]
+
+    def last_change(self, path: str, stream: BinaryIO) -> str | None:
+        """The same of a file that is open, in words that `is_unchanged` compares: of an object its ETag, where it has one."""
+        if not isinstance(stream, ReadAhead):
+            return describe_change(os.fstat(stream.fileno()))
+        return stream.etag or self.last_changes([path])[0]
+
+    def open_file(self, path: str, *, checked: bool = True) -> BinaryIO:
+        """The file at `path`, seekable, to be closed by the caller.
+
+        Raises OSError, in words that name no place outside the snapshot, also for anything but an ordinary file, and for
+        one that is not what the manifest says was copied: nothing is waited for, and no link is followed out of the
+        snapshot. `checked` False leaves the comparison with the manifest to `check_copy`.
+        """
+        self._copied.refuse_incomplete(path)
+        try:
+            stream = self._open(path)
+        except OSError as error:
+            raise self._copied.explain_missing(path, error) from None
+        if checked:
+            try:
+                self.check_copy(path, stream)
+            except BaseException:
+                stream.close()
+                raise
+        return stream
+
+    def check_copy(self, path: str, stream: BinaryIO) -> None:
+        """Read a file that was just opened once, where the manifest says what was copied; raises OSError where it differs."""
+        if path not in self._checked:
+            self._copied.check(path, stream)
+            self._checked.add(path)
+
+    def _open(self, path: str) -> BinaryIO:
+        if self._is_local:
+            return open_file(self._root, path)
+        try:
+            opened = self._filesystem.open_input_file(self.absolute(path))
+            etag = (opened.metadata() or {}).get("ETag")
+        except OSError as error:
+            raise self._in_own_words(path, "opened", error) from None
+
+        def read_at(count: int, position: int) -> bytes:
+            try:
+                return opened.read_at(count, position)
+            except OSError as error:
+                raise self._in_own_words(path, "read", error) from None
+
+        return ReadAhead(read_at, opened.size(), opened.close, etag and f"etag {etag.decode()}")
+
+    def _in_own_words(self, path: str, what: str, error: OSError) -> OSError:
+        reason = str(error).replace(self.absolute(path), path).replace(self._root, self.name)
+        return OSError(redact(f"{path}: could not be {what}: {reason}"))
+
+    def expect(self, stream: BinaryIO, position: int) -> None:
+        """Say that a file that was opened will be read from `position` on."""
+        if isinstance(stream, ReadAhead):
+            stream.expect(position)
+
+    @property
+    def opens_ahead(self) -> int:
+        """How many files are opened beside the one in use, where opening takes a request; 0 where it takes nothing."""
+        return 0 if self._is_local else OPENED_AHEAD
+
+    def read_ahead(self, paths: Iterable[str]) -> None:
+        """Read small files many at once, where each takes a request, for the `read_bytes` of each that follows."""
+        if not self._is_local:
+            self._small.update(read_many(self.read_bytes, paths))
+
+    def read_bytes(self, path: str, limit: int = GREATEST_SMALL_FILE) -> bytes:
+        """All of a small file; raises OSError, and FormatError where it is larger than `limit` bytes."""
+        if (known := self._small.pop(path, None)) is not None:
+            if isinstance(known, BaseException):
+                raise known
+            return known
+        with self.open_file(path) as file:
+            data = file.read(limit + 1)
+        if len(data) > limit:
+            raise FormatError(path, limit, f"at most {limit} bytes", "more", "Kafka does not write such a file")
+        return data

@@ -1,0 +1,126 @@
+"""The transaction coordinator's log `__transaction_state`: what became of the transactions of chosen producers.
+
+Of its records the bookkeeping is taken: transactional id, by which its owner is found, producer id and epoch, state,
+partitions, time. Kafka: `TransactionLog`, `TransactionLogKey`, `TransactionLogValue`, `TransactionState`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator
+
+import numpy as np
+
+from replica_audit.batch_header import CONTROL
+from replica_audit.model import Damage, TransactionState
+from replica_audit.segments.compression import CodecError
+from replica_audit.segments.records import RecordError, RecordFields
+from replica_audit.segments.scan import scan_segment
+from replica_audit.snapshot.file_tree import TreeEntry
+from replica_audit.snapshot.internal_topics import find_copies, records_of
+from replica_audit.snapshot.log_dir_names import parse_file_name
+from replica_audit.snapshot.message_fields import FieldReader, MessageError
+from replica_audit.snapshot.storage import Snapshot
+
+TOPIC = "__transaction_state"
+
+_STATES = (
+    "Empty",
+    "Ongoing",
+    "PrepareCommit",
+    "PrepareAbort",
+    "CompleteCommit",
+    "CompleteAbort",
+    "Dead",
+    "PrepareEpochFence",
+)
+_KEY_VERSION = 0
+_VALUE_VERSIONS = (0, 1)
+#: Tagged fields of version 1 (KIP-890).
+_PREVIOUS_PRODUCER_ID = 0
+
+
+def find_transaction_logs(snapshot: Snapshot, log_dirs: Iterable[str]) -> list[TreeEntry]:
+    """The segments of all copies of all partitions of the topic in `log_dirs`; a log dir that is gone has none."""
+    return [segment for copy in find_copies(snapshot, log_dirs, TOPIC) for segment in copy.segments]
+
+
+def read_transaction_states(
+    snapshot: Snapshot, segment: TreeEntry, producers: Collection[int]
+) -> Iterator[TransactionState]:
+    """Every state that one segment of the topic records of `producers`, in order. Raises OSError and FormatError.
+
+    Batches and records that cannot be parsed are skipped: they hold no state, and the segment itself is audited like
+    any other.
+    """
+    base_offset = parse_file_name(segment.path.rsplit("/", 1)[-1]).base_offset or 0
+    with snapshot.open_file(segment.path) as stream:
+        for item in scan_segment(stream, segment.size, base_offset):
+            if isinstance(item, Damage):
+                continue
+            for header in item[item["crc_valid"] & (item["magic"] == 2) & (item["attributes"] & CONTROL == 0)]:
+                stream.seek(int(header["position"]))
+                try:
+                    yield from _batch_states(header, records_of(header, stream.read(int(header["size"]))), producers)
+                except (CodecError, MessageError, RecordError):
+                    continue
+
+
+def latest_states(states: Iterable[TransactionState]) -> dict[int, TransactionState]:
+    """The newest state of each producer, over all copies of the log: of the greatest leader epoch, then offset."""
+    latest: dict[int, TransactionState] = {}
+    for state in states:
+        known = latest.get(state.producer_id)
+        if known is None or (state.leader_epoch, state.offset) > (known.leader_epoch, known.offset):
+            latest[state.producer_id] = state
+    return latest
+
+
+def _batch_states(
+    header: np.void, records: Iterable[RecordFields], producers: Collection[int]
+) -> Iterator[TransactionState]:
+    for _, offset_delta, key, value, _ in records:
+        if value is not None:
+            offset = int(header["base_offset"]) + offset_delta
+            transactional_id = _transactional_id(key or b"")
+            yield from _states(value, transactional_id, int(header["leader_epoch"]), offset, producers)
+
+
+def _transactional_id(key: bytes) -> str | None:
+    """The transactional id in a record's key; None for a key of another version."""
+    reader = FieldReader(key)
+    try:
+        if reader.int16() != _KEY_VERSION:
+            return None
+        return reader.take(reader.int16()).decode("utf-8", "replace")
+    except MessageError:
+        return None
+
+
+def _states(
+    value: bytes, transactional_id: str | None, leader_epoch: int, offset: int, producers: Collection[int]
+) -> Iterator[TransactionState]:
+    """The state in one value, of its producer and of the one that it took over from."""
+    reader = FieldReader(value)
+    version = reader.int16()
+    if version not in _VALUE_VERSIONS:
+        raise MessageError(f"expected a transaction of version 0 or 1, found {version}")
+    flexible = version >= 1
+    producer, epoch, _, state = reader.int64(), reader.int16(), reader.int32(), reader.int8()
+    if not 0 <= state < len(_STATES):
+        raise MessageError(f"expected a transaction's state, found {state}")
+    partitions = []
+    for _ in range(reader.array_length() if flexible else max(0, reader.int32())):
+        topic = reader.string() if flexible else reader.take(reader.int16()).decode("utf-8", "replace")
+        ids = reader.ids() if flexible else tuple(reader.int32() for _ in range(reader.int32()))
+        partitions += [(topic, partition) for partition in ids]
+        if flexible:
+            reader.tags()
+    updated, _ = reader.int64(), reader.int64()
+    tags = reader.tags() if flexible else {}
+    previous = tags[_PREVIOUS_PRODUCER_ID].int64() if _PREVIOUS_PRODUCER_ID in tags else -1
+    for one in {producer, previous}:
+        if one in producers:
+            # A producer that was replaced when its epochs ran out has none above its last.
+            known_epoch = epoch if one == producer else -1
+            where = tuple(partitions), updated, leader_epoch, offset
+            yield TransactionState(one, known_epoch, _STATES[state], *where, transactional_id)

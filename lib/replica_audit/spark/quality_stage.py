@@ -1,0 +1,121 @@
+"""The quality stage: its suites read before anything starts, its package loaded beside Spark, its answers in the results.
+
+Loading Great Expectations takes seconds of one core, in which Spark waits for its JVM: both are done at once.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import datetime, timezone
+from typing import Any
+
+from replica_audit.config import Settings
+from replica_audit.errors import EngineError
+from replica_audit.paths import local_path
+from replica_audit.results import Results
+
+#: Below the report directory.
+DATA_DOCS = "data_docs"
+
+
+class QualityUnavailable(EngineError):
+    """Great Expectations cannot be imported here; an audit does without its checks."""
+
+
+class QualityStage:
+    """The quality check of one audit; raises UsageError for wrong suites and QualityUnavailable without the package at once."""
+
+    def __init__(self, settings: Settings, tell: Callable[[str], None]) -> None:
+        """`tell` is given what an Action of the user's own could not do, a sentence each."""
+        from replica_audit.quality.suites import load_plan
+
+        self._settings = settings
+        self.tell = tell
+        self._plan = load_plan(settings.suites)
+        if importlib.util.find_spec("great_expectations") is None:
+            raise QualityUnavailable(
+                "great_expectations is not installed where the driver runs: quality is not checked"
+            )
+        self._pool = ThreadPoolExecutor(max_workers=2)
+        self._loaded: Future = self._pool.submit(_load)
+        self._counts: Future | None = None
+
+    def prepare(self, spark: Any, snapshot_id: str) -> Future:
+        """Begin counting over the segments of a snapshot that is ingested, while the audit runs."""
+        from replica_audit.spark.pipeline import count_segments
+
+        self._counts = self._pool.submit(count_segments, spark, snapshot_id, self._settings)
+        return self._counts
+
+    def check(self, spark: Any, results: Results, *, again: bool = False) -> Results:
+        """`results` with the rows of `quality`, which are kept in the warehouse; Data Docs go into the report.
+
+        `again`: this audit may have been checked before, and is checked anew.
+        """
+        from replica_audit.spark.pipeline import keep_quality, quality_tables
+
+        counts = self._counts or self.prepare(spark, results.audit["snapshot_id"])
+        try:
+            run_checkpoint = self._loaded.result()
+        except ImportError as error:
+            reason = " ".join(str(error).split())
+            raise QualityUnavailable(
+                f"great_expectations cannot be imported ({reason}): quality is not checked"
+            ) from error
+        frames = quality_tables(spark, results, counts.result(), self._plan.suites, self._settings)
+        run = run_checkpoint(
+            self._plan,
+            frames,
+            _data_docs(self._settings),
+            results.audit["audit_id"],
+            datetime.now(timezone.utc),
+        )
+        for warning in run.warnings:
+            self.tell(warning)
+        keep_quality(spark, results, run.rows, self._settings, again)
+        return replace(results, tables={**results.tables, "quality": run.rows})
+
+    @property
+    def needs_spark(self) -> bool:
+        """Whether a suite is checked on Spark."""
+        return self._plan.needs_spark
+
+    def close(self) -> None:
+        self._pool.shutdown(wait=True, cancel_futures=True)
+
+
+def discard_data_docs(settings: Settings) -> None:
+    """Take away the Data Docs of an earlier audit from a report that is about to be another audit's."""
+    shutil.rmtree(_data_docs(settings), ignore_errors=True)
+
+
+def _data_docs(settings: Settings) -> str:
+    return os.path.join(local_path(settings.report) or settings.report, DATA_DOCS)
+
+
+def _load() -> Any:
+    from replica_audit.quality.checkpoint import run_checkpoint
+
+    return run_checkpoint
+
+
+@contextmanager
+def quality_stage(settings: Settings, tell: Callable[[str], None]) -> Iterator[QualityStage | None]:
+    """The stage when `settings.quality` is on, else None; None too without its package, and `tell` is called with
+    why."""
+    stage = None
+    try:
+        stage = QualityStage(settings, tell) if settings.quality else None
+    except QualityUnavailable as error:
+        tell(str(error))
+    try:
+        yield stage
+    finally:
+        if stage is not None:
+            stage.close()

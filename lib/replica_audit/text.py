@@ -1,0 +1,73 @@
+"""Values in prose: times in ISO 8601, numbers with their nouns, lists, and words for codes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta, timezone
+
+#: Who says who leads (`LeadershipSource`).
+_SOURCES = {
+    "metadata_log": "the metadata log",
+    "zookeeper": "ZooKeeper",
+    "topics_describe": "the listing of the topics",
+    "user": "the leadership file",
+    "inferred": "inferred from the logs",
+}
+#: Why a truncation stops where it does (`protocol.truncation.Replay.reason`).
+_CUTS = {
+    "epoch_match": "the epochs agree up to there",
+    "stepped_back": "the epochs agree up to there, after earlier ones were asked for",
+    "hw_fallback": "its high watermark, no epoch being of use",
+    "out_of_range_tail": "the leader's log ends there",
+    "full_truncate": "it ends below the leader's log start",
+    "tiered_restart": "it starts anew where the leader's local log starts",
+    "recovery": "its own start cuts off what is damaged",
+    "none": "nothing is cut",
+}
+
+
+def name_source(source: str) -> str:
+    """A source of leadership in prose."""
+    return _SOURCES[source]
+
+
+def name_cut(reason: str) -> str:
+    """The reason for which a truncation stops, as a clause."""
+    return _CUTS[reason]
+
+
+def count(number: int, noun: str, plural: str | None = None) -> str:
+    """A number and its noun: 1 record, 2 records; `plural` where the noun does not just take an s."""
+    return f"{number} {noun if number == 1 else plural or noun + 's'}"
+
+
+def brokers(ids: Sequence[int], last: str = "and") -> str:
+    """Brokers by their ids: broker 1; brokers 1, 2 and 3."""
+    if len(ids) == 1:
+        return f"broker {ids[0]}"
+    return f"brokers {', '.join(map(str, ids[:-1]))} {last} {ids[-1]}" if ids else "no broker"
+
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+
+
+def now() -> str:
+    """The present moment, with milliseconds."""
+    return _render(datetime.now(timezone.utc), "milliseconds")
+
+
+def render_time(time_ms: int | None, timespec: str = "milliseconds") -> str:
+    """Milliseconds since the epoch as 2023-11-14T22:13:20.000Z; - for None, the bare number outside years 1 to 9999.
+
+    Producers choose timestamps and a damaged record may hold any, so every int64 is taken.
+    """
+    if time_ms is None:
+        return "-"
+    try:
+        return _render(_EPOCH + timedelta(milliseconds=time_ms), timespec)
+    except OverflowError:
+        return f"{time_ms} ms"
+
+
+def _render(moment: datetime, timespec: str) -> str:
+    return moment.isoformat(timespec=timespec).replace("+00:00", "Z")

@@ -1,0 +1,230 @@
+"""What was committed before, and what of it no log holds now."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import get_args
+
+import numpy as np
+
+from replica_audit.auditing.case import Case
+from replica_audit.auditing.compare.comparison import Comparison
+from replica_audit.auditing.compare.loss import has_data
+from replica_audit.auditing.compare.replays import replay_lineage
+from replica_audit.auditing.replicas.offset_ranges import offsets_of_epoch, without
+from replica_audit.auditing.replicas.replica_facts import ReplicaFacts
+from replica_audit.batch_header import Batch
+from replica_audit.literals import Committed
+from replica_audit.model import OffsetRange
+from replica_audit.protocol.lineage import Lineage
+from replica_audit.segments.batch_rows import Batches
+
+_COMMITTED: tuple[Committed, ...] = get_args(Committed)
+
+
+@dataclass(frozen=True, slots=True)
+class MissingBatch:
+    """A batch that a replica held before and that the present leader does not have, above every log start that explains it."""
+
+    broker_id: int
+    batch: Batch
+    start_offset: int
+    end_offset: int
+    committed: int
+    """Its records below this offset were proven committed; `start_offset` where none was."""
+    possible: int
+    """Those from there up to this one may have been: every in-sync replica held them."""
+
+    def records(self, start_offset: int) -> int:
+        """Its records from `start_offset` on."""
+        return self._between(self.start_offset, self.end_offset, start_offset)
+
+    def committed_records(self, start_offset: int) -> int:
+        """Those of them that were proven committed."""
+        return self._between(self.start_offset, self.committed, start_offset)
+
+    def possible_records(self, start_offset: int) -> int:
+        """Those of them that may have been committed, and are not proven to have been."""
+        return self._between(self.committed, self.possible, start_offset)
+
+    def _between(self, start: int, end: int, floor: int) -> int:
+        return Batches.of((self.batch,)).records_between(max(start, floor), end)
+
+
+@dataclass(frozen=True, slots=True)
+class Gone:
+    """A range of records that replicas held before, and that no replica holds now."""
+
+    start_offset: int
+    end_offset: int
+    leader_epoch: int | None
+    record_count: int
+    committed: Committed
+    """proven, possible (every in-sync replica held them) or no."""
+    broker_ids: tuple[int, ...]
+    """Who held them."""
+    first_timestamp_ms: int | None
+    last_timestamp_ms: int | None
+
+
+def proven_ranges(case: Case, facts: ReplicaFacts) -> list[OffsetRange]:
+    """Offsets of one replica whose records were proven committed.
+
+    On the reference all below the proven high watermark; on a follower what it shares of that, and what a checkpoint or
+    a leader alone in the ISR proves of its own records (docs/semantics.md F.0).
+    """
+    found = _shared(case, facts, case.high_watermark.proven_lower)
+    item = _comparison(case, facts)
+    if item is not None:
+        found += [run.committed_range for run in item.runs if run.committed_range is not None]
+        checkpoint = facts.directory.high_watermark_checkpoint
+        if item.alignment.ahead and checkpoint is not None and checkpoint <= facts.log_end_offset:
+            found.append((case.reference.facts.log_end_offset, checkpoint))
+    return [OffsetRange(start, end) for start, end in found if start < end]
+
+
+def possible_ranges(case: Case, facts: ReplicaFacts) -> list[OffsetRange]:
+    """Offsets of one replica that may have been below the high watermark, proven or not."""
+    upper = case.high_watermark.hw_upper
+    found = _shared(case, facts, case.reference.facts.log_end_offset if upper is None else upper)
+    return [OffsetRange(start, end) for start, end in found if start < end]
+
+
+def _shared(case: Case, facts: ReplicaFacts, end: int) -> list[tuple[int, int]]:
+    """What a replica has of the reference's log below `end`."""
+    if facts.key == case.reference.facts.key:
+        return [(facts.log_start_offset, min(end, facts.log_end_offset))]
+    item = _comparison(case, facts)
+    shared = item.common_prefix_end if item is not None else None
+    return [] if shared is None else [(facts.log_start_offset, min(end, shared))]
+
+
+def _comparison(case: Case, facts: ReplicaFacts) -> Comparison | None:
+    return next((one for one in case.comparisons if one.follower.key == facts.key), None)
+
+
+def lacking_batches(item: Comparison, before: Case) -> list[MissingBatch]:
+    """The data batches that a replica held in `before`, and that the present leader, which it is compared with, lacks."""
+    found: list[tuple[Batch, int, int]] = []
+    for run in item.runs:
+        if run.kind not in ("hole_here", "format"):
+            ends = (
+                (batch, max(batch.base_offset, run.start_offset), min(batch.end_offset, run.end_offset))
+                for batch in run.batches
+            )
+            found += ends
+    found += [(batch, batch.base_offset, batch.end_offset) for batch in item.alignment.ahead]
+    proven, possible = (ranges(before, item.follower) for ranges in (proven_ranges, possible_ranges))
+    lacking = []
+    for batch, start, end in found:
+        if start < end and has_data(batch):
+            committed = _reach(proven, start, end)
+            lacking.append(
+                MissingBatch(item.follower.broker_id, batch, start, end, committed, _reach(possible, committed, end))
+            )
+    return lacking
+
+
+def _reach(ranges: Iterable[OffsetRange], start: int, end: int) -> int:
+    """How far `ranges` cover [start, end) from its start on."""
+    reached = start
+    for part in sorted(ranges):
+        if part.start_offset <= reached < part.end_offset:
+            reached = min(end, part.end_offset)
+    return reached
+
+
+def gone_ranges(
+    lacking: Iterable[MissingBatch], present: Sequence[tuple[ReplicaFacts, np.ndarray]], leader: ReplicaFacts
+) -> list[Gone]:
+    """Distinct records of `lacking` that none of the `present` copies, given with their batches, holds.
+
+    Records are the same where offset and leader epoch are; without epochs, where the batch is. What a cleaner may have
+    removed from a copy counts as held, up to where the `leader` began its next epoch.
+    """
+    lineage = replay_lineage(leader, tiered=False)
+    holders: dict[tuple, dict[int, MissingBatch]] = {}
+    for one in lacking:
+        epoch, batch = one.batch.epoch, one.batch
+        identity = (batch.base_offset, batch.last_offset) + (
+            (epoch,) if epoch is not None else (None, batch.crc, batch.size)
+        )
+        holders.setdefault(identity, {})[one.broker_id] = one
+    rows = [_identities(batches) for _, batches in present]
+    found: list[Gone] = []
+    for identity in sorted(holders, key=lambda key: (key[0], key[1], -1 if key[2] is None else key[2])):
+        same = holders[identity]
+        first = next(iter(same.values()))
+        left = [
+            OffsetRange(min(one.start_offset for one in same.values()), max(one.end_offset for one in same.values()))
+        ]
+        for (facts, _), known in zip(present, rows, strict=True):
+            left = without(left, _held(facts, first.batch, known, lineage))
+        committed = max(one.committed for one in same.values())
+        possible = max(committed, *(one.possible for one in same.values()))
+        for part in left:
+            bounds = (
+                part.start_offset,
+                *(min(max(end, part.start_offset), part.end_offset) for end in (committed, possible)),
+            )
+            for start, end, word in zip(bounds, (*bounds[1:], part.end_offset), _COMMITTED, strict=True):
+                if start < end:
+                    found.append(_gone(first.batch, start, end, word, tuple(sorted(same))))
+    return list(_joined(found))
+
+
+def _gone(batch: Batch, start: int, end: int, committed: Committed, brokers: tuple[int, ...]) -> Gone:
+    times = batch.timestamps
+    count = Batches.of((batch,)).records_between(start, end)
+    return Gone(start, end, batch.epoch, count, committed, brokers, min(times, default=None), max(times, default=None))
+
+
+def _joined(ranges: Sequence[Gone]) -> Iterator[Gone]:
+    last: Gone | None = None
+    for one in sorted(
+        ranges, key=lambda part: (part.leader_epoch is not None, part.leader_epoch or 0, part.start_offset)
+    ):
+        if last is not None and (one.leader_epoch, one.committed, one.broker_ids, one.start_offset) == (
+            last.leader_epoch,
+            last.committed,
+            last.broker_ids,
+            last.end_offset,
+        ):
+            times = [value for value in (last.first_timestamp_ms, one.first_timestamp_ms) if value is not None]
+            ends = [value for value in (last.last_timestamp_ms, one.last_timestamp_ms) if value is not None]
+            total = last.record_count + one.record_count
+            last = Gone(
+                last.start_offset, one.end_offset, one.leader_epoch, total, one.committed, one.broker_ids,
+                min(times, default=None), max(ends, default=None),
+            )  # fmt: skip
+            continue
+        if last is not None:
+            yield last
+        last = one
+    if last is not None:
+        yield last
+
+
+def _held(facts: ReplicaFacts, batch: Batch, known: set[tuple], lineage: Lineage) -> list[OffsetRange]:
+    """The offsets of `batch` that a copy holds, by its lineage; without epochs where it has the same batch.
+
+    A cleaned log tells an epoch's end no better than its first batch of the next one: from where `lineage`, the leader's,
+    has that on, the batch must be there.
+    """
+    if batch.epoch is None:
+        whole = (batch.base_offset, batch.last_offset, batch.crc, batch.size) in known
+        return [OffsetRange(batch.base_offset, batch.end_offset)] if whole else []
+    held = without(offsets_of_epoch(facts, batch.epoch), [*facts.unexplained_gaps, *facts.unreadable])
+    end = min((start for epoch, start in lineage if epoch > batch.epoch), default=None)
+    if not facts.compacted or end is None or (batch.base_offset, batch.last_offset, batch.epoch) in known:
+        return held
+    return without(held, [OffsetRange(end, facts.log_end_offset)])
+
+
+def _identities(rows: np.ndarray) -> set[tuple]:
+    """Batches by their bytes, and by their ranges and epochs, which cleaners keep."""
+    found: set[tuple] = set()
+    for names in (("base_offset", "last_offset", "crc", "size"), ("base_offset", "last_offset", "leader_epoch")):
+        found |= set(zip(*(rows[name].tolist() for name in names), strict=True))
+    return found

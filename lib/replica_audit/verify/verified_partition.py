@@ -1,0 +1,310 @@
+"""The verdict on each replica of one partition: how far it should have kept its log, and how far it did."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any, get_args
+
+import numpy as np
+
+from replica_audit.auditing.case import Case
+from replica_audit.auditing.compare.comparison import Comparison
+from replica_audit.auditing.conclude import PartitionAudit
+from replica_audit.auditing.finding import offsets
+from replica_audit.auditing.replicas.offset_ranges import shared_start
+from replica_audit.auditing.replicas.replica_facts import ReplicaFacts
+from replica_audit.literals import FollowerVerdict
+from replica_audit.model import CHUNK_OFFSETS, PartitionState, TopicPartition
+from replica_audit.segments.batch_rows import find_rows
+from replica_audit.text import count
+from replica_audit.verify.committed import Gone, MissingBatch, gone_ranges, lacking_batches
+from replica_audit.verify.pairing import Pairing
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """Offsets up to which a replica kept what it held; below `floor` nothing is known, as retention may have been
+    there."""
+
+    kept_to: int
+    """End of what it holds of its earlier log. A cut inside a batch takes the whole batch, and still leaves its log end there."""
+    least: int
+    """A follower that keeps less was cut too far: what its protocol cuts, or its own recovery before."""
+    most: int
+    """One that keeps more holds records that the leader does not have."""
+    floor: int
+    recovered: int
+    """Where its own start would end its log after an unclean stop; its log end after a clean one."""
+    passed: bool
+    """The earlier log lies below `floor` altogether: there is nothing left to keep."""
+
+    @property
+    def expected(self) -> int:
+        """What it should have kept to: a protocol that cuts at the high watermark lets it fetch the same records again."""
+        return min(max(self.kept_to, self.least), self.most)
+
+
+def measure_kept(
+    old: ReplicaFacts,
+    new: ReplicaFacts,
+    leader: ReplicaFacts,
+    with_leader: Comparison,
+    with_itself: Comparison,
+    protocol: str,
+) -> Kept:
+    """How far `old`, now `new`, kept its log, given its comparisons with the present leader and with what it is now."""
+    end = old.log_end_offset
+    floor = shared_start(new, leader)
+    if floor >= end:
+        return Kept(floor, floor, floor, floor, end, passed=True)
+    floor = max(floor, old.local_start_offset)
+    most = _above(floor, _shared_end(with_leader, leader))
+    cut = with_leader.replays[protocol].truncate_to if new.broker_id != leader.broker_id else most
+    # A start after an unclean stop recovers the log before it follows anybody.
+    own = end if old.directory.clean_shutdown else min(old.loaded.log_end_offset, old.recovered.log_end_offset)
+    least = max(floor, min(cut, most, own))
+    kept_to = _above(floor, _own_end(old, new, with_itself))
+    if new.compacted and kept_to > most and not _holds_any(old, with_itself, most, kept_to):
+        # It was cut; a cleaned leader had nothing to send in place of what went.
+        kept_to = most
+    return Kept(kept_to, least, most, floor, own, passed=False)
+
+
+def _holds_any(old: ReplicaFacts, with_itself: Comparison, start: int, end: int) -> bool:
+    """Whether the replica still has a batch of its earlier log that lies in [start, end), or a part of one."""
+    own, now = with_itself.alignment.own, with_itself.alignment.reference
+    seen = {int(number) for side in (own, now) for number in np.unique(side.starts // CHUNK_OFFSETS)}
+    if any(
+        number not in seen and chunk.base_offset < end and start <= chunk.last_offset
+        for number, chunk in old.chunks.items()
+    ):
+        return True  # chunks that are equal were not looked at
+    inside = own.where((own.ends > start) & (own.starts < end))
+    names = ("last_offset", "leader_epoch")
+    return bool((find_rows(inside.columns(*names), now.columns(*names)) >= 0).any())
+
+
+def has_followed(old: ReplicaFacts, new: ReplicaFacts, after: Case) -> bool:
+    """Whether the replica has fetched from the present leader since: it is one that ought to have been cut."""
+    leader = after.reference
+    if new.broker_id == leader.facts.broker_id:
+        return True
+    known = {epoch for epoch, _ in (*old.epoch_starts, *(old.directory.checkpoint_epochs or ()))}
+    learnt = {epoch for epoch, _ in new.epoch_starts} - known
+    if learnt & {epoch for epoch, _ in leader.facts.epoch_starts}:
+        return True
+    history = [state for state in (after.leadership.history if after.leadership else ()) if not state.uncommitted]
+    if not history:
+        return new.broker_id in (leader.isr or ())
+    epochs = {epoch for epoch, _ in (*leader.facts.epoch_starts, *(leader.facts.directory.checkpoint_epochs or ()))}
+    last = -1 if new.last_leader_epoch is None else new.last_leader_epoch
+    return any(epoch > last and epoch in epochs | {leader.leader_epoch} for epoch in _joined(new.broker_id, history))
+
+
+def _joined(broker_id: int, history: Sequence[PartitionState]) -> Iterator[int]:
+    """Leader epochs in which a broker came into the ISR: it has caught up with the leader of each.
+
+    One that was a member when the leader was elected may not have fetched from it.
+    """
+    for one, two in pairwise(history):
+        if one.leader_epoch == two.leader_epoch and broker_id not in one.isr and broker_id in two.isr:
+            yield two.leader_epoch
+
+
+def _above(floor: int, offset: int | None) -> int:
+    return floor if offset is None else max(floor, offset)
+
+
+def _shared_end(item: Comparison, other: ReplicaFacts) -> int | None:
+    """First offset from which a replica held what `other`, which it is compared with, does not hold; None without overlap.
+
+    What it lacked itself before is none of that.
+    """
+    if item.common_prefix_end is None:
+        return None
+    starts = (run.start_offset for run in item.runs if run.kind != "hole_here")
+    return min([min(item.follower.log_end_offset, other.log_end_offset), *starts])
+
+
+def _own_end(old: ReplicaFacts, new: ReplicaFacts, with_itself: Comparison) -> int | None:
+    """First offset from which the replica does not hold its earlier log any more."""
+    end = _shared_end(with_itself, new)
+    if end is None or end >= old.log_end_offset:
+        return end
+    for gap in (*new.gaps, *new.missing):
+        if gap.start_offset <= end < gap.end_offset:
+            own = with_itself.alignment.own
+            cut = own.first((own.starts <= end) & (own.ends > end))
+            if cut is not None and gap.end_offset <= cut.end_offset:
+                return gap.end_offset
+    return end
+
+
+#: What a replica is said to have done, best first.
+VERDICTS = get_args(FollowerVerdict)
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionVerification:
+    """The rows of one partition, and why some of it could not be judged."""
+
+    verifications: tuple[dict[str, Any], ...] = ()
+    gone: tuple[dict[str, Any], ...] = ()
+    unjudged: tuple[str, ...] = field(default=())
+    """Clauses; with any, the partition's rows do not say everything."""
+    recreated: bool = False
+    leader: tuple[int | None, int | None] = (None, None)
+    """(leader id, leader epoch) by the later snapshot."""
+
+
+def verify_partition(pairing: Pairing) -> PartitionVerification:
+    """What every replica that was there before should have kept, what it kept, and what no replica holds now."""
+    before, after = pairing.before, pairing.after
+    partition = after.topic_partition
+    rows, lacking, unjudged = [], [], []
+    successors = {facts.broker_id: facts for facts in after.replicas}
+    assigned = after.leadership.replicas if after.leadership else None
+    unread = {facts.broker_id for facts in after.set_aside}
+    away = list(unread)
+    unjudged += [
+        f"the log of broker {facts.broker_id} could not be read in the earlier snapshot" for facts in before.set_aside
+    ]
+    for old in before.replicas:
+        new = successors.get(old.broker_id)
+        with_leader = pairing.with_leader(old)
+        lacked = lacking_batches(with_leader, before)
+        lacking += lacked
+        if old.end_is_open or (new is not None and new.end_is_open):
+            unjudged.append(f"the log of broker {old.broker_id} is not known to its end in both snapshots")
+        if new is not None:
+            kept = measure_kept(
+                old, new, pairing.leader.facts, with_leader, pairing.with_itself(old, new), after.protocol
+            )
+            rows.append(_row(after, old, new, kept, lacked))
+        elif old.broker_id in unread:
+            unjudged.append(f"the log of broker {old.broker_id} could not be read in the later snapshot")
+        elif assigned is None or old.broker_id in assigned:
+            away.append(old.broker_id)
+            rows.append(_absent(after, old))
+    present = [(facts, pairing.batches_after(facts)) for facts in after.replicas]
+    gone = gone_ranges(lacking, present, pairing.leader.facts)
+    return PartitionVerification(
+        tuple(rows),
+        tuple(_gone_row(partition, one, away) for one in gone),
+        tuple(dict.fromkeys(unjudged)),
+        leader=(after.reference.leader_id, after.reference.leader_epoch),
+    )
+
+
+def is_another_topic(before: PartitionAudit, after: PartitionAudit) -> bool:
+    """Whether the topic was deleted and created again: two ids, and what the first one held was not lost."""
+    ids = {audit.case.reference.facts.directory.topic_id for audit in (before, after) if audit.case is not None}
+    return len(ids - {None}) == 2
+
+
+def _row(
+    after: Case, old: ReplicaFacts, new: ReplicaFacts, kept: Kept, lacked: Sequence[MissingBatch]
+) -> dict[str, Any]:
+    leader = after.reference.facts.broker_id
+    dropped = [one for one in lacked if one.end_offset > kept.kept_to]
+    lost = sum(one.committed_records(kept.kept_to) for one in dropped)
+    possible = sum(one.possible_records(kept.kept_to) for one in dropped)
+    verdict, reason = _judge(after, old, new, kept, lost, possible)
+    return {
+        **_place(after.topic_partition, old.broker_id),
+        "leader_id": leader,
+        "end_before": old.log_end_offset,
+        "kept_to": kept.kept_to,
+        "expected": kept.expected,
+        "end_after": new.log_end_offset,
+        "lost_records": sum(one.records(kept.kept_to) for one in dropped),
+        "lost_committed": lost,
+        "lost_possible": possible,
+        "verdict": verdict,
+        "reason": reason,
+        "predicted": None,
+    }
+
+
+def _judge(after: Case, old: ReplicaFacts, new: ReplicaFacts, kept: Kept, lost: int, possible: int) -> tuple[str, str]:
+    """The verdict and the clause that explains it."""
+    leader = after.reference.facts
+    other = f"broker {leader.broker_id}"
+    if old.empty:
+        return "correct", "it held nothing"
+    if kept.passed:
+        where = f"its files begin at {new.local_start_offset}, those of {other} at {leader.local_start_offset}"
+        return "correct", f"nothing of it is left to keep: {where}"
+    if kept.kept_to < kept.expected:
+        between = _led_between(old, new, leader, kept.kept_to)
+        if between is not None:
+            cut = f"it followed the leader of epoch {between} in between, whose log parts there from that of {other}"
+            return "not_yet", f"cut at {kept.kept_to}: {cut}, and it has not followed {other} since"
+        return (
+            "over_truncated",
+            f"{other} has its records up to {kept.expected}, and it kept them up to {kept.kept_to} only",
+        )
+    if kept.kept_to > kept.expected:
+        holds = f"it holds {offsets(kept.expected, kept.kept_to)}, which {other} does not have"
+        if has_followed(old, new, after):
+            return "under_truncated", f"{holds}, and it has followed {other} since"
+        return "not_yet", f"{holds}, and it has not followed {other} since"
+    if lost or possible:
+        records = [count(lost, "committed record")] if lost else []
+        records += [f"{count(possible, 'record')} that may have been committed"] if possible else []
+        return (
+            "lost_committed",
+            f"cut at {kept.kept_to}, and {' and '.join(records)} with it that {other} does not have",
+        )
+    if kept.kept_to >= old.log_end_offset:
+        return "correct", "it kept all that it held"
+    if kept.kept_to >= kept.most:
+        return "correct", f"cut at {kept.kept_to}, where its log parts from that of {other}"
+    why = "its own recovery" if kept.kept_to == kept.recovered else "its protocol"
+    return "correct", f"cut at {kept.kept_to} by {why}; {other} has what it dropped"
+
+
+def _led_between(old: ReplicaFacts, new: ReplicaFacts, leader: ReplicaFacts, offset: int) -> int | None:
+    """The epoch that a replica has at `offset` by now, where it is new to it and the present leader's log never had it."""
+    epoch = new.lineage.epoch_for_offset(offset) if offset < new.log_end_offset else None
+    known = {one for facts in (old, leader) for one, _ in (*facts.lineage, *(facts.directory.checkpoint_epochs or ()))}
+    return None if epoch in known else epoch
+
+
+def _absent(after: Case, old: ReplicaFacts) -> dict[str, Any]:
+    return {
+        **_place(after.topic_partition, old.broker_id),
+        "leader_id": after.reference.facts.broker_id,
+        "end_before": old.log_end_offset,
+        "kept_to": None,
+        "expected": None,
+        "end_after": None,
+        "lost_records": None,
+        "lost_committed": None,
+        "lost_possible": None,
+        "verdict": "not_yet",
+        "reason": "its log is not in the later snapshot",
+        "predicted": None,
+    }
+
+
+def _gone_row(partition: TopicPartition, gone: Gone, away: Sequence[int]) -> dict[str, Any]:
+    return {
+        "topic": partition.topic,
+        "partition": partition.partition,
+        "start_offset": gone.start_offset,
+        "end_offset": gone.end_offset,
+        "leader_epoch": gone.leader_epoch,
+        "record_count": gone.record_count,
+        "committed": gone.committed,
+        "broker_ids": list(gone.broker_ids),
+        "may_hold": sorted(set(gone.broker_ids) & set(away)),
+        "first_timestamp_ms": gone.first_timestamp_ms,
+        "last_timestamp_ms": gone.last_timestamp_ms,
+    }
+
+
+def _place(partition: TopicPartition, broker_id: int) -> dict[str, Any]:
+    return {"topic": partition.topic, "partition": partition.partition, "broker_id": broker_id}

@@ -1,0 +1,187 @@
+"""What an operator reads of a high watermark or a recovery point that a log or its in-sync replicas contradict."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from replica_audit.auditing.case import Case
+from replica_audit.auditing.finding import Finding
+from replica_audit.auditing.findings import hwm_marks
+from replica_audit.auditing.replicas.reference import Reference
+from replica_audit.model import OffsetRange, TopicPartition
+from replica_audit.protocol.lineage import Lineage
+
+
+def copy(broker_id: int, end: int = 30, mark: int | None = None, recovery_point: int | None = None, *, clean: bool = False,
+         end_is_open: bool = False, epochs: tuple[tuple[int, int], ...] | None = ((0, 0),),
+         held: tuple[tuple[int, int], ...] = ((0, 0),)) -> Any:  # fmt: skip
+    """As much of a replica's facts as these rules look at: `epochs` of its file, `held` of its batches."""
+    directory = SimpleNamespace(
+        high_watermark_checkpoint=mark, recovery_point_checkpoint=recovery_point, clean_shutdown=clean, checkpoint_epochs=epochs,
+        high_watermark_file=SimpleNamespace(path="marks"), recovery_point_file=SimpleNamespace(path="points"),
+    )  # fmt: skip
+    return SimpleNamespace(broker_id=broker_id, key=(broker_id, ""), directory=directory, is_about_to_go=False,
+                           log_end_offset=end, log_start_offset=0, end_is_open=end_is_open, last_leader_epoch=0, lineage=Lineage(held),
+                           found_lineage=None if epochs is None else Lineage(epochs), file_increases=True)  # fmt: skip
+
+
+def found(*copies: Any, leader: int = 0, quiesced: bool = False, stretches: Sequence[OffsetRange] = (), leads: bool = True,
+          isr: tuple[int, ...] | None = None, doubts: Mapping[int, str] = {}, suffix: tuple[int, int] | None = None,
+          **named: Any) -> list[Finding]:  # fmt: skip
+    """Findings where `copies[leader]` leads; its followers differ from it at `stretches`."""
+    facts = copies[leader]
+    items = tuple(
+        SimpleNamespace(follower=one, stretches=stretches, doubt=doubts.get(one.broker_id)) for one in copies if one is not facts
+    )  # fmt: skip
+    reference = Reference(facts, facts.broker_id if leads else None, 0, 0, "user", isr, ())
+    mark = SimpleNamespace(lowest_suffix=suffix, hw_lower=35, lower_evidence="high watermark checkpoint 35 of broker 1")
+    values = {"leadership": None, "protocol": "fetch", "kafka_version": None, **named}
+    case = Case(
+        TopicPartition("t", 0), reference=reference, comparisons=items, high_watermark=mark, quiesced=quiesced, **values
+    )
+    return list(hwm_marks.judge(case))
+
+
+# --- past the log end
+
+
+@pytest.mark.parametrize(
+    ("other_end", "text"),
+    [
+        (29, "; no replica here has the records between"),
+        (30, "; no replica here has the records between"),
+        (31, "; no replica here has the records from 31 on"),
+        (39, "; no replica here has the records from 39 on"),
+        (40, ""),
+        (41, ""),
+    ],
+)
+def test_a_checkpoint_past_the_log_end_says_what_no_replica_has(other_end: int, text: str) -> None:
+    for lost in (copy(1, 30, 40), copy(3, 30, 40)):
+        (one,) = found(*sorted([lost, copy(2, other_end)], key=lambda facts: facts.broker_id))
+        assert one.message == f"broker {lost.broker_id}: its high watermark was 40, its log ends at 30{text}"
+        assert (one.code, one.severity, one.confidence, one.verdict) == (
+            "HWM-CP-ABOVE-LEO", "high", "proven", "LATENT_CORRUPTION",
+        )  # fmt: skip
+        assert (one.broker_id, one.start_offset, one.end_offset) == (lost.broker_id, 30, 40)
+
+
+@pytest.mark.parametrize(
+    ("stretch", "held"),
+    [((35, 45), False), ((39, 45), False), ((35, 40), False), ((40, 45), True), ((42, 45), True), ((35, 39), True)],
+)
+def test_without_an_epoch_file_records_of_a_lineage_that_the_leader_has_left_are_not_the_lost_ones(
+    stretch, held
+) -> None:
+    (one,) = found(copy(1, 30, 40, epochs=None), copy(2, 45), stretches=[OffsetRange(*stretch)])
+    assert ("no replica here has" in one.message) is not held
+
+
+@pytest.mark.parametrize(
+    ("epochs", "held", "text"),
+    [
+        (((0, 0),), ((0, 0),), ""),
+        (((0, 0), (2, 30)), ((0, 0), (2, 30)), ""),
+        (((0, 0), (2, 35)), ((0, 0), (2, 35)), ""),
+        (((0, 0), (2, 40)), ((0, 0),), ""),
+        (((0, 0), (2, 35)), ((0, 0),), "; no replica here has the records from 35 on"),
+        (((0, 0),), ((0, 0), (2, 35)), "; no replica here has the records from 35 on"),
+        (((0, 0), (2, 30)), ((0, 0),), "; no replica here has the records between"),
+        (((0, 0),), ((0, 0), (1, 20)), "; no replica here has the records between"),
+    ],
+)
+@pytest.mark.parametrize("left", [False, True])
+def test_the_lost_records_are_those_of_the_epochs_that_the_file_still_has(epochs, held, text, left) -> None:
+    """Also where the leader goes on in another epoch there."""
+    stretches = [OffsetRange(28, 45)] if left else []
+    (one,) = found(copy(1, 30, 40, epochs=epochs), copy(2, 45, held=held), stretches=stretches)
+    assert one.message == f"broker 1: its high watermark was 40, its log ends at 30{text}"
+
+
+def test_where_all_others_end_earlier_nobody_has_what_lies_past_the_end_of_a_replica() -> None:
+    (one,) = found(copy(1, 20), copy(2, 30, 40, epochs=None), stretches=[OffsetRange(15, 30)])
+    assert one.message.endswith("its log ends at 30; no replica here has the records between")
+
+
+def test_a_lone_replica_that_lost_all_that_it_had() -> None:
+    (one,) = found(copy(1, 0, 5))
+    assert (
+        one.message == "broker 1: its high watermark was 5, its log ends at 0; no replica here has the records between"
+    )
+
+
+@pytest.mark.parametrize(
+    ("lost", "quiesced", "other_end", "is_gone"),
+    [(0, True, 30, True), (0, True, 39, True), (0, True, 40, False), (0, False, 30, False), (1, True, 30, False)],
+)
+def test_what_the_leader_of_a_cluster_at_rest_lost_and_nobody_has_is_gone(lost, quiesced, other_end, is_gone) -> None:
+    copies = [copy(1, other_end), copy(2, other_end)]
+    copies[lost] = copy(lost + 1, 30, 40)
+    (one,) = found(*copies, quiesced=quiesced)
+    assert (one.severity, one.verdict, one.confidence) == (
+        ("critical", "COMMITTED_LOSS", "likely") if is_gone else ("high", "LATENT_CORRUPTION", "proven")
+    )
+
+
+@pytest.mark.parametrize(("mark", "told"), [(None, False), (29, False), (30, False), (31, True)])
+def test_a_checkpoint_within_the_log_is_none_of_it(mark: int | None, told: bool) -> None:
+    assert bool(found(copy(1, 30, mark), copy(2))) is told
+
+
+@pytest.mark.parametrize(("point", "told"), [(None, False), (29, False), (30, False), (31, True)])
+def test_a_recovery_point_past_the_log_end(point: int | None, told: bool) -> None:
+    messages = [one.message for one in found(copy(1, 30, None, point), copy(2))]
+    assert messages == ["broker 1: offsets below 31 were flushed to disk, its log ends at 30"] * told
+
+
+def test_nothing_is_said_of_a_log_that_may_go_on_past_what_is_shown() -> None:
+    assert found(copy(1, 30, 40, 50, end_is_open=True), copy(2)) == []
+
+
+# --- and the in-sync replicas
+
+
+@pytest.mark.parametrize("broker", [2, 3, 4])
+def test_a_member_that_differs_below_what_is_committed(broker: int) -> None:
+    copies = [copy(number) for number in (1, 2, 3, 4)]
+    (one,) = found(*copies, suffix=(broker, 20), doubts={3: "no topic id"})
+    assert one.message == (
+        f"broker {broker} counts as in sync but has other or unreadable records from 20 on, though everything below 35 is committed"
+    )
+    assert (one.broker_id, one.start_offset, one.end_offset) == (broker, 20, 35)
+    assert one.confidence == ("likely" if broker == 3 else "proven")
+
+
+@pytest.mark.parametrize(
+    ("minimum", "isr", "assigned", "text"),
+    [
+        ("2", (1,), (1, 2, 3), "1 replica in sync, but min.insync.replicas is 2"),
+        ("3", (1, 2), (1, 2, 3), "2 replicas in sync, but min.insync.replicas is 3"),
+        ("2", (), (), "0 replicas in sync, but min.insync.replicas is 2"),
+        ("2", (1, 2), (1, 2, 3), None),
+        ("2", (1, 2, 3), (1, 2, 3), None),
+        # There are not so many replicas, or it is not known.
+        ("2", (1,), (1,), None),
+        ("2", (1,), (), None),
+        ("2", None, (1, 2, 3), None),
+        (None, (1,), (1, 2, 3), None),
+        ("two", (1,), (1, 2, 3), None),
+    ],
+)
+def test_fewer_in_sync_than_the_minimum_asks_for(minimum, isr, assigned, text) -> None:
+    configs = {} if minimum is None else {"min.insync.replicas": minimum}
+    leadership = SimpleNamespace(replicas=assigned, configs=configs, source="user")
+    messages = [one.message.partition(":")[0] for one in found(copy(1), copy(2), isr=isr, leadership=leadership)]
+    assert messages == ([] if text is None else [text])
+
+
+def test_the_minimum_matters_while_somebody_runs() -> None:
+    leadership = SimpleNamespace(replicas=(1, 2), configs={"min.insync.replicas": "2"}, source="user")
+    stopped = [copy(1, clean=True), copy(2, clean=True)]
+    assert found(*stopped, isr=(1,), leadership=leadership, leads=False) == []
+    assert found(*stopped, isr=(1,), leadership=leadership, leads=True)
+    assert found(copy(1), copy(2), isr=(1,), leadership=None) == []

@@ -1,0 +1,79 @@
+"""Small clusters as the rows that a plan is made of."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from replica_audit.elect.election_plan import plan_elections
+from replica_audit.elect.plan_model import Plan
+from replica_audit.results import Results
+from replica_audit.schema import REPORT_TABLES
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A partition 0 whose choice loses one committed record as leader, and every other replica two."""
+
+    topic: str
+    replicas: tuple[int, ...]
+    leader: int | None
+    isr: tuple[int, ...] | None
+    choice: int
+    unclean: str | None = "false"
+    calm: bool = False
+    """Without a cost matrix."""
+    adding: tuple[int, ...] = ()
+    removing: tuple[int, ...] = ()
+
+
+def _row(table: str, **values: object) -> dict:
+    return {**dict.fromkeys(column.name for column in REPORT_TABLES[table]), "partition": 0, **values}
+
+
+def results_of(parts: Sequence[Part], version: str | None, source: str) -> Results:
+    tables: dict[str, list[dict]] = {name: [] for name in ("partitions", "replicas", "elections", "partition_states")}
+    for part in parts:
+        brokers = sorted({*part.replicas, part.choice})
+        shared = {"topic": part.topic, "leader_id": part.leader, "leader_epoch": 5, "isr": part.isr}
+        tables["partitions"].append(_row("partitions", **shared))
+        configs = {} if part.unclean is None else {"unclean.leader.election.enable": part.unclean}
+        state = {
+            "replicas": part.replicas,
+            "adding": part.adding,
+            "removing": part.removing,
+            "configs": configs,
+            "source": source,
+            "elr": (),
+            "last_known_elr": (),
+        }
+        tables["partition_states"].append(_row("partition_states", **shared, **state))
+        for broker in brokers:
+            end = {"log_start_offset": 0, "log_end_offset": 11, "epochs": [[0, 0]]}
+            names = {"topic": part.topic, "broker_id": broker, "role": "compared", "log_dir": f"broker-{broker}"}
+            tables["replicas"].append(_row("replicas", **names, **end))
+        for candidate in () if part.calm else brokers:
+            for broker in brokers:
+                other = broker != candidate
+                numbers = {"dropped_records": int(other), "lost_held": int(other), "kept_to": 10 if other else 11}
+                lost = 1 if candidate == part.choice else 2
+                loss = {"lost_records": lost, "lost_committed": lost, "lost_possible": 0, "lost_at_most": False}
+                said = {
+                    "standing": "out_of_sync",
+                    "clean": False,
+                    "choice": "best" if candidate == part.choice else None,
+                    "reason": "it was asked for" if candidate == part.choice else None,
+                    "cut_transactions": 0,
+                    "only_here": 1,
+                    "hidden_records": 0,
+                    "damage": [],
+                }
+                names = {"topic": part.topic, "candidate_id": candidate, "broker_id": broker}
+                tables["elections"].append(_row("elections", **names, **numbers, **loss, **said))
+    return Results({"options": {"protocol": "fetch", "kafka_version": version}}, tables)
+
+
+def plan_of(*parts: Part, up: Sequence[int], version: str | None = None, source: str = "metadata_log") -> Plan:
+    """The plan for all of `parts`, with every broker that is not `up` stopped cleanly."""
+    down = {broker for part in parts for broker in part.replicas} - set(up)
+    return plan_elections(results_of(parts, version, source), up=up, stopped_cleanly=down)

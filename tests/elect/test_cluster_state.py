@@ -1,0 +1,64 @@
+"""Who is up: the manifest, the metadata log, clean-shutdown flags, in that order (docs/semantics.md H.2)."""
+
+from __future__ import annotations
+
+import pytest
+
+from replica_audit.elect.cluster_state import find_clean, find_up, present_state
+from replica_audit.results import Results
+from replica_audit.schema import REPORT_TABLES
+
+
+def results_of(
+    fenced: bool | None, flag: bool | None, kind: str | None = None, quiesced: bool | None = None
+) -> Results:
+    """Broker 1 by the metadata log (None: there is none), its flag (None: no log dir of it is here) and the manifest."""
+
+    def row(table: str, **values: object) -> dict:
+        return {**dict.fromkeys(column.name for column in REPORT_TABLES[table]), "topic": "t", "partition": 0, **values}
+
+    said = None if fenced is None else [1] if fenced else []
+    state = {"source": "metadata_log", "replicas": [1], "isr": [1], "leader_id": 1, "fenced": said, "leader_epoch": 0}
+    tables = {
+        "partition_states": [row("partition_states", **state)],
+        "replicas": [] if flag is None else [row("replicas", broker_id=1, clean_shutdown=flag)],
+    }
+    kinds = [] if kind is None else [{"broker_id": 1, "kind": kind}]
+    return Results({"inputs": {"brokers": kinds}, "options": {"quiesced": quiesced}}, tables)
+
+
+@pytest.mark.parametrize(
+    ("fenced", "flag", "kind", "quiesced", "up"),
+    [
+        (False, False, None, None, True),
+        (False, None, None, None, True),
+        (True, False, None, None, False),
+        (True, True, None, None, False),
+        (None, True, None, None, False),
+        (None, False, None, None, None),
+        (None, None, None, None, None),
+        # Flag and log are of different moments: it stopped after the log ends, or started after it was copied.
+        (False, True, None, None, None),
+        (False, True, None, False, None),
+        # Copies of one moment leave the first only.
+        (False, True, None, True, False),
+        (False, True, "stopped", None, False),
+        (False, True, "live", None, True),
+        (True, False, "live", None, True),
+        (False, False, "killed", None, False),
+    ],
+)
+def test_the_first_that_says_so_tells_who_is_up(
+    fenced: bool | None, flag: bool | None, kind: str | None, quiesced: bool | None, up: bool | None
+) -> None:
+    results = results_of(fenced, flag, kind, quiesced)
+    assert find_up(results).get(1) is up
+    state = present_state(results, None)
+    assert (1 in state.up, 1 in state.unknown, 1 in state.down) == (up is True, up is None, up is False)
+    assert find_clean(results).get(1) is flag
+
+
+@pytest.mark.parametrize("said", [{1}, set()])
+def test_what_is_said_of_who_is_up_goes_before_everything(said: set[int]) -> None:
+    state = present_state(results_of(False, True), None, up=said)
+    assert state.up == said and not state.unknown

@@ -1,0 +1,366 @@
+"""The cost matrix of captures beside what was acknowledged, and of small clusters by hand."""
+
+from __future__ import annotations
+
+import hashlib
+import sys
+from collections import defaultdict
+from functools import cache
+from pathlib import Path
+
+import pytest
+from tests.auditing.captures import FIXTURES, audit_capture, truth
+from tests.auditing.scenario import TOPIC, Broker, audit, written
+from tests.auditing.test_leadership_history import change, scene
+from tests.auditing.test_transactions import COMPLETE_COMMIT, ONGOING, OVER
+from tests.auditing.test_transactions import _coordinator as write_coordinator
+from tests.property.capture import to_model
+from tests.property.cluster import Cluster
+from tests.segments.scanned import batches_of, scan_file
+from tests.snapshot.test_transaction_log import _log_value
+from tests.support.encoder import encode_batch, encode_marker
+from tests.support.some import some
+
+from replica_audit.auditing.compare.aligned_pair import batches_in
+from replica_audit.auditing.comparison_plan import plan_audit
+from replica_audit.auditing.conclude import conclude
+from replica_audit.config import Settings
+from replica_audit.elect.held_records import holding
+from replica_audit.model import TopicPartition
+from replica_audit.runner.in_process import audit_all
+from replica_audit.segments.records import decode_records
+
+#: Captures in which replicas hold different records, or nobody leads.
+DECIDED = (
+    "diverged-unclean",
+    "diverged-multi",
+    "diverged-multi2",
+    "diverged-clean",
+    "elr-leaderless",
+    "elr-elected",
+    "last-replica-elr-2-cut",
+    "last-replica-standing-2-cut",
+    "quorum3-1-unclean",
+    "txn-failover-1-unclean",
+    "kafka-3.6-diverged-unclean",
+    "kafka-3.9-diverged-unclean",
+    "zk-2.8-diverged-unclean",
+)
+
+
+class _Values:
+    """In place of keyed hashes those that truth.json has: of the value alone."""
+
+    nothing = bytes(8)
+
+    def digest(self, *parts: bytes | None) -> bytes:
+        return hashlib.sha256(parts[-1] or b"").digest()[:8]
+
+    def digests(self, key: bytes | None, value: bytes | None) -> tuple[bytes, bytes]:
+        return self.digest(key), self.digest(value)
+
+
+def number_of(hexadecimal: str) -> int:
+    """The first half of a hash as a row of decoded records has it."""
+    return int.from_bytes(bytes.fromhex(hexadecimal), sys.byteorder)
+
+
+@cache
+def held(capture: str, broker: int, partition: str) -> frozenset[tuple[int, int]]:
+    """(offset, hash of the value) of every record that one replica holds."""
+    found = set()
+    for directory in (FIXTURES / capture).glob(f"broker-{broker}/**/{partition}"):
+        for path in directory.glob("*.log"):
+            content = path.read_bytes()
+            for batch in batches_of(scan_file(path)):
+                start, size = int(batch["position"]), int(batch["size"])
+                for record in decode_records(content[start : start + size], _Values()):
+                    if not record["control"]:
+                        found.add((int(record["offset"]), int(record["content"])))
+    return frozenset(found)
+
+
+@cache
+def acknowledged(capture: str, promised: bool) -> dict[str, frozenset[tuple[int, int]]]:
+    """What producers were told is there, by partition; `promised`: what Kafka promises to keep, which is what acks=all
+    was answered for, and all that a leader wrote which alone was in sync.
+    """
+    found = defaultdict(set)
+    for row in truth(capture)["produced"]:
+        one = dict(zip(truth(capture)["produced_columns"], row, strict=True))
+        name = f"{one['topic']}-{one['partition']}"
+        if one["error"] is not None or one["offset"] is None or one["offset"] < 0:
+            continue
+        phase = truth(capture)["phases"].get(one["phase"]) or {}
+        _, isr = (phase.get("leader_isr") or {}).get(name) or (None, None)
+        least = int(truth(capture)["topics"][one["topic"]]["config"].get("min.insync.replicas", 1))
+        if promised and one["acks"] != "all" and (isr is None or len(isr) > 1 or least > 1):
+            continue
+        value = one["value_sha256_16"] or hashlib.sha256(b"").hexdigest()[:16]
+        found[name].add((one["offset"], number_of(value)))
+    return {name: frozenset(items) for name, items in found.items()}
+
+
+def elections(capture: str) -> list[tuple[str, list[dict]]]:
+    """Partitions with their rows of the cost matrix."""
+    answers = audit_capture(capture)
+    return [(name, list(results.rows("elections"))) for name, results in answers.items() if results.rows("elections")]
+
+
+@pytest.mark.parametrize("capture", DECIDED)
+def test_the_best_choice_loses_no_more_acknowledged_records_than_any_other(capture: str) -> None:
+    promised, told = acknowledged(capture, True), acknowledged(capture, False)
+    decided = [(name, rows) for name, rows in elections(capture) if name in told]
+    assert decided
+    for name, rows in decided:
+        own = [row for row in rows if row["candidate_id"] == row["broker_id"]]
+        copies = {row["candidate_id"]: held(capture, row["candidate_id"], name) for row in own}
+        everything = frozenset().union(*copies.values())
+        kept = promised.get(name, frozenset()) & everything
+        lost = {broker: len(kept - copy) for broker, copy in copies.items()}
+        (best,) = [row["candidate_id"] for row in own if row["choice"] == "best"]
+        assert lost[best] == min(lost.values()), (name, best, lost)
+        for row in own:
+            # Nothing that was acknowledged is missing from the number that the matrix gives.
+            gone = (told[name] & everything) - copies[row["candidate_id"]]
+            assert len(gone) <= row["lost_records"], (name, row)
+            assert lost[row["candidate_id"]] <= row["lost_committed"] + row["lost_possible"], (name, row, lost)
+
+
+@pytest.mark.parametrize("capture", DECIDED)
+def test_the_matrix_of_the_leader_is_what_the_audit_says_of_it(capture: str) -> None:
+    for name, results in some(audit_capture(capture).items()):
+        (partition,) = results.rows("partitions")
+        for row in results.rows("elections"):
+            if row["candidate_id"] != partition["reference_id"] or row["broker_id"] == row["candidate_id"]:
+                continue
+            (told,) = [
+                one
+                for one in results.rows("truncations")
+                if (one["broker_id"], one["protocol"]) == (row["broker_id"], "fetch")
+            ]
+            same = ("dropped_records", "dropped_bytes", "committed_dropped")
+            assert row["kept_to"] == told["truncate_to"], name
+            assert [row[key] for key in same] == [told[key] for key in same], name
+            if partition["leader_id"] is not None:
+                assert row["lost_committed"] == partition["lost_committed"], name
+                # What a clean election left behind is gone too, though it does not count as a loss.
+                pending = [one for one in results.rows("divergences") if one["code"] == "DIV-TAIL-PENDING"]
+                assert row["lost_records"] == partition["lost_records"] or pending, name
+
+
+def own_rows(answer) -> dict[int, dict]:
+    return {row["candidate_id"]: row for row in answer.tables["elections"] if row["candidate_id"] == row["broker_id"]}
+
+
+def test_a_calm_partition_has_no_matrix(tmp_path: Path) -> None:
+    same = Broker(written(0, 20, 1))
+    assert audit(tmp_path, {1: same, 2: same}, isr=(1, 2)).tables["elections"] == []
+
+
+def test_the_same_records_on_two_brokers_are_lost_once(tmp_path: Path) -> None:
+    leader = Broker([*written(0, 30, 1), *written(30, 40, 2, "new ")])
+    old = Broker([*written(0, 30, 1), *written(30, 50, 1)], high_watermark=45)
+    rows = own_rows(audit(tmp_path, {1: leader, 2: old, 3: old}, isr=(1,)))
+    assert (rows[1]["lost_records"], rows[1]["lost_committed"]) == (20, 15)
+    assert rows[2]["lost_records"] == rows[3]["lost_records"] == 10
+    assert rows[2]["only_here"] == rows[3]["only_here"] == 0
+    assert rows[1]["only_here"] == 10
+    assert rows[2]["choice"] == "best" and rows[1]["choice"] == "worst"
+
+
+@pytest.mark.parametrize(
+    ("marks", "lost"),
+    [({}, 0), ({"high_watermark": 36}, 6), ({"recovery_point": 36}, 6)],
+    ids=["copied earlier", "high watermark", "recovery point"],
+)
+def test_a_leader_whose_own_checkpoint_lies_past_its_end_may_have_lost_what_the_others_have(
+    tmp_path: Path, marks: dict, lost: int
+) -> None:
+    short = Broker(written(0, 30, 1), **{"high_watermark": 30, "recovery_point": 0, **marks})
+    whole = Broker(written(0, 36, 1), high_watermark=30)
+    answer = audit(tmp_path, {1: short, 2: whole, 3: Broker(written(0, 30, 1)[:-1])}, isr=(1, 2))
+    rows = own_rows(answer)
+    if not lost:
+        assert rows == {} and answer.verdict == "LAGGING", answer
+        return
+    assert (rows[1]["lost_records"], rows[1]["lost_committed"], rows[1]["lost_possible"]) == (lost, 0, lost), answer
+    assert rows[2]["lost_records"] == 0 and rows[2]["choice"] == "best"
+
+
+def test_the_epoch_goes_before_length(tmp_path: Path) -> None:
+    """Broker 2 is longer by records of an old epoch; broker 1 has those of the later one, and nobody leads."""
+    later = Broker([*written(0, 30, 1), *written(30, 33, 3)], high_watermark=33)
+    longer = Broker([*written(0, 30, 1), *written(30, 90, 2)], high_watermark=30)
+    rows = own_rows(audit(tmp_path, {1: later, 2: longer}, leader=1, isr=(1,)))
+    assert rows[1]["lost_committed"] == 0 and rows[2]["lost_committed"] == 3
+
+
+def test_a_transaction_that_is_partly_lost_is_counted(tmp_path: Path) -> None:
+    begun = encode_batch(30, 3, 1, producer_id=7, producer_epoch=0, base_sequence=0, transactional=True)
+    rest = encode_batch(33, 3, 1, producer_id=7, producer_epoch=0, base_sequence=0, transactional=True)
+    leader = Broker([*written(0, 30, 1), begun, *written(33, 36, 2)])
+    other = Broker([*written(0, 30, 1), begun, rest, encode_marker(36, "COMMIT", 1, producer_id=7, producer_epoch=0)])
+    rows = own_rows(audit(tmp_path, {1: leader, 2: other}, isr=(1,)))
+    assert (rows[1]["cut_transactions"], rows[2]["cut_transactions"]) == (1, 0)
+
+
+def _begun(base: int, epoch: int = 0, producer: int = 7, leader_epoch: int = 1) -> bytes:
+    return encode_batch(
+        base,
+        3,
+        leader_epoch,
+        producer_id=producer,
+        producer_epoch=epoch,
+        base_sequence=0,
+        transactional=True,
+        mark=f"{base} ",
+    )
+
+
+def _ended(base: int, outcome: str = "COMMIT", epoch: int = 0, producer: int = 7, leader_epoch: int = 1) -> bytes:
+    return encode_marker(base, outcome, leader_epoch, producer_id=producer, producer_epoch=epoch)
+
+
+@pytest.mark.parametrize(
+    ("tail", "cut"),
+    [
+        ([_ended(33)], 1),
+        ([_ended(33, "ABORT", epoch=1)], 1),
+        ([_ended(33, "COMMIT", epoch=1), _begun(34, epoch=1), _ended(37, "COMMIT", epoch=2)], 1),
+        ([_begun(33), _ended(36)], 1),
+        ([_begun(33, epoch=1), _ended(36, epoch=1)], 0),
+        ([_begun(33, producer=8), _ended(36, producer=8)], 0),
+        (written(33, 36, 1, "old "), 0),
+    ],
+    ids=["marker", "aborted by the coordinator", "KIP-890", "data and marker", "next one", "another's", "no end"],
+)
+def test_a_transaction_without_its_end_is_a_cost(tmp_path: Path, tail: list[bytes], cut: int) -> None:
+    """The marker of a transaction is the next of its producer, of its epoch or a later one."""
+    leader = Broker([*written(0, 30, 1), _begun(30), *written(33, 36, 2)])
+    old = Broker([*written(0, 30, 1), _begun(30), *tail])
+    rows = own_rows(audit(tmp_path, {1: leader, 2: old}, isr=(1,)))
+    assert (rows[1]["cut_transactions"], rows[2]["cut_transactions"]) == (cut, 0)
+
+
+@pytest.mark.parametrize(
+    ("values", "cut"),
+    [
+        ([_log_value(7, 1, COMPLETE_COMMIT, {}, updated=OVER)], 1),
+        ([_log_value(7, 0, ONGOING, {TOPIC: [0]}, updated=OVER)], 0),
+        ([], 0),
+    ],
+    ids=["ended", "in progress", "not known"],
+)
+def test_a_marker_whose_data_the_leader_has_lost_is_a_cost_where_the_coordinator_has_ended_the_transaction(
+    tmp_path: Path, values: list[bytes], cut: int
+) -> None:
+    """Of a producer that goes on with the same epoch the marker may be another transaction's."""
+    leader = Broker([*written(0, 30, 1), *written(30, 33, 2), _ended(33, epoch=1, leader_epoch=2)], high_watermark=34)
+    old = Broker([*written(0, 30, 1), _begun(30)], high_watermark=33)
+    options = {"before_audit": write_coordinator(tmp_path, *values)} if values else {}
+    rows = own_rows(audit(tmp_path, {1: leader, 2: old}, isr=(1,), **options))
+    assert (rows[1]["cut_transactions"], rows[2]["cut_transactions"]) == (0, cut)
+
+
+def test_a_committed_marker_decides_between_candidates_that_lose_no_record(tmp_path: Path) -> None:
+    short = Broker([*written(0, 30, 1), _begun(30)], epochs=[(1, 0), (2, 33)])
+    whole = Broker([*written(0, 30, 1), _begun(30), _ended(33)], high_watermark=34)
+    rows = own_rows(audit(tmp_path, {1: short, 2: whole}, isr=(1,)))
+    assert (rows[1]["lost_records"], rows[1]["cut_transactions"]) == (0, 1)
+    assert rows[2]["choice"] == "best"
+    assert rows[2]["reason"] == "broker 2 loses nothing; broker 1 would lose the end of 1 transaction"
+
+
+def test_a_marker_past_the_end_of_a_leader_that_was_copied_earlier_is_not_lost(tmp_path: Path) -> None:
+    short = Broker([*written(0, 30, 1), _begun(30)], high_watermark=30)
+    whole = Broker([*written(0, 30, 1), _begun(30), _ended(33)], high_watermark=30)
+    other = Broker(written(0, 30, 1, "other "), high_watermark=30)
+    rows = own_rows(audit(tmp_path, {1: short, 2: whole, 3: other}, isr=(1, 2)))
+    assert rows[1]["cut_transactions"] == 0
+
+
+def test_a_marker_that_a_clean_election_left_behind_is_written_again(tmp_path: Path) -> None:
+    """The coordinator has no answer from a leader that was replaced, and sends the marker to the next one."""
+    leader = Broker([*written(0, 30, 0), _begun(30, leader_epoch=0), *written(33, 36, 1, "new ")], high_watermark=30)
+    old = Broker([*written(0, 30, 0), _begun(30, leader_epoch=0), _ended(33, leader_epoch=0)], high_watermark=30)
+    moves = [change(leader=2, isr=(2, 3))]
+    rows = own_rows(scene(tmp_path, {1: old, 2: leader, 3: leader}, *moves))
+    assert rows and {row["cut_transactions"] for row in rows.values()} == {0}
+
+
+def test_a_cluster_that_was_stopped_cleanly_has_nothing_to_decide() -> None:
+    assert [name for name, _ in elections("healthy")] == []
+
+
+def test_of_equals_the_replica_that_lacks_nothing_is_chosen() -> None:
+    """Broker 2 lost 15 records in the middle of a segment, which no truncation finds."""
+    ((_, rows),) = [one for one in elections("corrupted-middle-zeros") if one[1]]
+    own = {row["candidate_id"]: row for row in rows if row["candidate_id"] == row["broker_id"]}
+    assert {broker: row["hidden_records"] for broker, row in own.items()} == {0: 0, 2: 15}
+    assert own[0]["choice"] == "best" and own[0]["reason"].endswith(
+        "broker 2 would lose nothing more, but lacks 15 records that another replica has where no truncation finds them"
+    )
+
+
+def test_what_a_cleaner_removed_elsewhere_is_not_held_by_one_replica_only() -> None:
+    """Of a compacted topic each replica has other records left, and none of them is the last copy of anything."""
+    asked = TopicPartition("profiles", 0)
+    for capture in ("compacted-skewed-1", "compacted-skewed-2"):
+        rows = [row for row in audit_all(str(FIXTURES / capture), Settings(), asked=[asked]).rows("elections")]
+        own = [row for row in rows if row["topic"] == "profiles" and row["candidate_id"] == row["broker_id"]]
+        assert [(row["lost_records"], row["only_here"]) for row in own] == [(0, 0)] * 3, capture
+
+
+def test_batches_that_differ_in_nothing_that_counts_are_one_piece() -> None:
+    """However many batches a tail has: what is done for each of them must not grow with all of them."""
+    cluster = Cluster(2)
+    for _ in range(300):
+        cluster.produce(2)
+    evidence, batches = to_model(cluster, quiesced=True)
+    case = conclude(plan_audit(evidence), batches).case
+    for facts in some(case.replicas):
+        chunks = set(facts.chunks)
+        found = holding(case, facts, batches_in(batches[facts.key], chunks), frozenset(chunks))
+        assert len(found.marked) <= 1
+        kept, dropped = found.parted(101)
+        assert [(one.piece.start_offset, one.piece.end_offset) for one in (*kept, *dropped)] == (
+            [(0, 100), (100, 600)] if found.marked else []
+        )
+
+
+def asked_costs(path: Path) -> dict[int, tuple[int, int, int]]:
+    """Of each candidate, where the snapshot's partition is asked for whether or not there is anything to decide."""
+    rows = audit_all(str(path), Settings(), asked=[TopicPartition("orders", 0)]).tables["elections"]
+    return {
+        row["candidate_id"]: (row["lost_records"], row["lost_committed"], row["lost_possible"])
+        for row in rows
+        if row["candidate_id"] == row["broker_id"]
+    }
+
+
+@pytest.mark.parametrize(
+    ("tail_epoch", "source", "possible"),
+    [(1, "topics_describe", 3), (1, "user", 3), (0, "topics_describe", 0), (0, "user", 0)],
+)
+def test_what_an_outsider_has_of_a_later_epoch_than_the_leader_knows_is_possibly_lost(
+    tmp_path, tail_epoch, source, possible
+):
+    """Either the listing is older than the logs, or the leader was elected without these records; those of its own epoch it
+    may have had after it was copied."""
+    common = written(0, 19, 0)
+    brokers = {1: Broker(common), 2: Broker([*common, *written(19, 22, tail_epoch)])}
+    answer = audit(tmp_path, brokers, leader=1, isr=(1,), source=source, leader_epoch=0 if source == "user" else None)
+    assert asked_costs(tmp_path) == {1: (possible, 0, possible), 2: (0, 0, 0)}
+    assert answer.codes("medium") == ({"CAP-SKEW"} if possible else set()), answer
+    assert (answer.verdict == "INCONCLUSIVE") is bool(possible)
+
+
+@pytest.mark.parametrize("capture", ["old-formats", "old-upgraded"])
+def test_equal_logs_of_old_formats_lose_nothing_whoever_leads_compacted_ones_too(capture):
+    partitions = [TopicPartition("compact-v0", 0), TopicPartition("fmt-v0", 0), TopicPartition("mixed", 0)]
+    tables = audit_all(
+        str(FIXTURES / capture), Settings(topics=("compact-v0", "fmt-v0", "mixed")), asked=partitions
+    ).tables
+    costs = [(row["lost_records"], row["lost_committed"], row["lost_possible"]) for row in tables["elections"]]
+    assert len(costs) == 4 * len(partitions) and set(costs) == {(0, 0, 0)}

@@ -1,0 +1,100 @@
+"""The step that copies contradicting metadata logs has a command for every node whose copy may be the right one."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+from tests.snapshot.metadata.test_histories import APPLIED, BEGIN, LATE, VOTERS, moved
+from tests.support import metadata_log as write
+from tests.support.fixtures import ATTACKS
+from tests.support.logdirs import write_log_dir
+
+from replica_audit.config import Settings
+from replica_audit.elect.election_plan import advise
+from replica_audit.elect.plan_model import Step, plan_object
+from replica_audit.report.audit_summary import render_summary
+from replica_audit.report.plan_text import render_plan
+from replica_audit.results import Results
+from replica_audit.runner.in_process import audit_all
+
+FORKED = sorted((ATTACKS / "13-forked-metadata").iterdir())
+
+
+def step_of(results: Results) -> Step:
+    """The one that copies metadata logs: the plan begins with it."""
+    first, *others = advise(results).steps
+    assert first.action == "copy" and not [one for one in others if "__cluster_metadata" in one.text]
+    return first
+
+
+def copied_nodes(step: Step) -> list[int]:
+    """Of which node each command makes a copy."""
+    return [int(found) for one in step.commands for found in re.findall(r" LOG_DIR_OF_(\d+) ", one)]
+
+
+def forked(path: Path, *, voters: tuple[int, ...] = VOTERS, captured: tuple[int, ...] = VOTERS) -> Results:
+    """Voters that were seeded from one stale disk, of which some were captured; brokers 1 and 2 know topic late."""
+    begin = write.leader_change(0, voters[0], voters) + BEGIN[len(write.leader_change(0, 100, VOTERS)) :]
+    seeded = begin + write.leader_change(3, voters[1], voters, epoch=2) + moved(4, 1, 2)
+    logs = {**dict.fromkeys(captured, seeded), **dict.fromkeys((1, 2), begin + LATE)}
+    write_log_dir(path / "broker-2", 2, (APPLIED,))
+    for node, content in logs.items():
+        name = f"{'controller' if node > 99 else 'broker'}-{node}"
+        write.write_metadata_log(path, name, node, {0: content})
+    return audit_all(str(path), Settings())
+
+
+@pytest.mark.parametrize("capture", FORKED, ids=lambda path: path.name)
+def test_the_commands_carried_out_keep_every_copy(tmp_path, capture):
+    """Run by bash on the captured directories; what they keep is audited like the whole."""
+    results = audit_all(str(capture), Settings())
+    step = step_of(results)
+    directories = {int(path.name.rpartition("-")[2]): path for path in capture.iterdir()}
+    assert copied_nodes(step) == sorted(directories)
+    for command in step.commands:
+        said = re.sub(r"LOG_DIR_OF_(\d+)", lambda found: str(directories[int(found[1])]), command)
+        subprocess.run(["bash", "-ec", said], cwd=tmp_path, check=True)
+    archives = sorted(path.name for path in tmp_path.iterdir())
+    assert archives == sorted(f"{path.name}.tgz" for path in directories.values())
+    for archive in archives:
+        kept = tmp_path / "kept" / archive.removesuffix(".tgz")
+        kept.mkdir(parents=True)
+        subprocess.run(["tar", "-xzf", tmp_path / archive, "-C", kept], check=True)
+    (reason,) = [row["reason"] for row in results.rows("quarantine") if row["code"] == "META-FORK"]
+    (again,) = [
+        row["reason"]
+        for row in audit_all(str(tmp_path / "kept"), Settings()).rows("quarantine")
+        if row["code"] == "META-FORK"
+    ]
+    assert again.partition(": ")[0] == reason.partition(": ")[0], "node ids and records are in the copies"
+
+
+@pytest.mark.parametrize(
+    ("voters", "captured"),
+    [
+        (VOTERS, VOTERS),
+        (VOTERS, (100,)),
+        (VOTERS, (101, 102)),
+        ((100, 101, 102, 103, 104), (100, 104)),
+        ((2, 100, 101), (100, 101)),  # broker 2 is a controller too
+    ],
+    ids=str,
+)
+def test_a_command_for_every_voter_captured_or_not_and_every_broker(tmp_path, voters, captured):
+    results = forked(tmp_path / "snapshot", voters=voters, captured=captured)
+    step = step_of(results)
+    assert copied_nodes(step) == sorted({1, 2, *voters})
+    assert step.brokers == (1, 2)
+    assert step.controllers == tuple(sorted({*voters} - {1, 2}))
+    for node, command in zip(copied_nodes(step), step.commands, strict=True):
+        kind = "controller" if node in step.controllers else "broker"
+        assert command.startswith(f"tar -czf {kind}-{node}.tgz -C LOG_DIR_OF_{node} -- ")
+    planned = json.loads(json.dumps(plan_object(advise(results))))["steps"][0]
+    assert planned["controllers"] == list(step.controllers) and planned["commands"] == list(step.commands)
+    for text in (render_summary(results), render_plan(advise(results))):
+        said = " ".join(text.replace("\\\n", "").split())
+        assert all(command in said for command in step.commands)

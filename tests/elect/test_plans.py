@@ -1,0 +1,363 @@
+"""Plans of captures and of clusters made by hand: order, commands by version, predictions, conflicts, what has moved."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, replace
+from functools import cache
+from pathlib import Path
+
+import pytest
+from tests.elect.clusters import Part, plan_of, results_of
+from tests.support.fixtures import FIXTURES
+
+from replica_audit.config import Settings
+from replica_audit.elect.cluster_state import PresentState
+from replica_audit.elect.election_plan import plan_elections
+from replica_audit.elect.plan_check import check_object, moved
+from replica_audit.elect.plan_model import Plan, plan_object
+from replica_audit.elect.simulation import ImaginedClusters
+from replica_audit.errors import UsageError
+from replica_audit.model import TopicPartition
+from replica_audit.protocol.controller import Registration
+from replica_audit.results import Results
+from replica_audit.runner.in_process import audit_all
+
+GOLDEN = Path(__file__).parent / "golden"
+
+
+@cache
+def audited(capture: str, version: str | None = None, asked: tuple[TopicPartition, ...] = ()) -> Results:
+    return audit_all(str(FIXTURES / capture), Settings(kafka_version=version), asked=asked)
+
+
+def outline(plan: Plan) -> list[tuple]:
+    """(action, brokers) of each step."""
+    return [(step.action, step.brokers) for step in plan.steps]
+
+
+def predicted(plan: Plan) -> dict[tuple[str, int], tuple[int | None, int]]:
+    """(partition, broker) → (cut, end) of the last word on each replica."""
+    return {
+        (f"{one.topic}-{one.partition}", one.broker_id): (one.truncate_to, one.log_end_offset)
+        for step in plan.steps
+        for one in step.after
+    }
+
+
+def test_a_wrong_leader_is_stopped_and_the_candidate_elected_alone() -> None:
+    plan = plan_elections(audited("diverged-unclean", "4.3.1"))
+    assert outline(plan) == [
+        ("copy", (0,)),
+        ("copy", (1,)),
+        ("salvage", ()),
+        ("forbid_unclean", ()),
+        ("stop", (2, 1)),
+        ("start", (0,)),
+        ("elect", (0,)),
+        ("check", (0,)),
+        ("start", (2,)),
+        ("start", (1,)),
+        ("restore_config", ()),
+        ("verify", ()),
+        ("restore", ()),
+    ]
+    assert [step.number for step in plan.steps] == list(range(1, 14))
+    # What the captured cluster did later under broker 2 is in diverged-healed; here broker 0 leads partitions 0 and 2.
+    assert predicted(plan)["ledger-0", 1] == (34, 79)
+    assert predicted(plan)["ledger-1", 0] == (41, 70)
+    assert {one.broker_id for one in plan.keep_down} == {1, 2}
+    assert plan.conflicts == ()
+
+
+def test_each_version_has_commands_of_its_own() -> None:
+    for version in ("2.4.1", "2.5.1", "2.8.2", "3.6.2", "3.9.1", "4.3.1"):
+        plan = plan_elections(
+            audited("diverged-unclean", version), bootstrap="kafka:9092", client_config="client.properties"
+        )
+        said = [
+            {"action": step.action, "commands": list(step.commands), "files": dict(step.files)}
+            for step in plan.steps
+            # Those of salvage name the snapshot's place.
+            if step.commands and step.action != "salvage"
+        ]
+        path = GOLDEN / f"commands-{version}.json"
+        assert said == json.loads(path.read_text(encoding="utf-8")), version
+
+
+def test_a_version_without_a_tool_for_it_has_no_plan_but_the_costs() -> None:
+    plan = plan_elections(audited("diverged-unclean", "2.3.1"))
+    assert [(one.partition, "2.4" in one.reason) for one in plan.conflicts] == [(0, True), (2, True)]
+    # What broker 1 leads, it goes on leading, and what that loses is put back; nothing is started or stopped.
+    assert [one.action for one in plan.steps] == ["copy", "copy", "salvage", "restore"]
+    assert all(one.candidates for one in plan.decisions)
+
+
+def test_an_eligible_replica_that_stopped_cleanly_is_only_started() -> None:
+    plan = plan_elections(audited("elr-leaderless"), candidate_id=1, asked=[("accounts", 0), ("accounts", 1)])
+    assert [one for one in outline(plan) if one[0] in ("start", "stop", "elect", "check")] == [
+        ("start", (1,)),
+        ("check", (1,)),
+        ("start", (0,)),
+    ]
+    assert {one.procedure for one in plan.decisions} == {"start"}
+
+
+def test_a_partition_without_the_broker_that_was_asked_for_keeps_its_best() -> None:
+    plan = plan_elections(audited("elr-leaderless"), candidate_id=1)
+    assert {(one.topic, one.candidate_id, one.asked) for one in plan.decisions} == {
+        ("accounts", 1, True),
+        ("__consumer_offsets", 0, False),
+    }
+
+
+def test_one_that_was_killed_has_to_be_elected() -> None:
+    plan = plan_elections(audited("elr-leaderless"), candidate_id=0)
+    assert ("elect", (0,)) in outline(plan)
+    assert [one for one in outline(plan) if one[0] == "stop"] == [("stop", (2,))]
+
+
+def test_up_and_stopped_cleanly_go_before_what_the_files_show() -> None:
+    plan = plan_elections(audited("elr-leaderless"), candidate_id=0, up=[], stopped_cleanly=[0, 1])
+    assert (plan.up, plan.stopped_cleanly, plan.unknown) == ((), (0, 1), ())
+    assert [one for one in outline(plan) if one[0] == "elect"] == []
+
+
+def test_nothing_needs_to_be_done_where_the_leader_is_best() -> None:
+    plan = plan_elections(audited("diverged-unclean"), asked=[("ledger", 1)])
+    assert [one.procedure for one in plan.decisions] == ["none"]
+    # It loses something all the same, so that it is not said that nothing has to be done.
+    assert not plan.is_at_rest
+    assert [action for action, _ in outline(plan)] == ["copy", "salvage", "restore"]
+
+
+def test_a_replica_that_is_not_there_is_a_mistake() -> None:
+    with pytest.raises(UsageError, match="has no such replica in the snapshot, but 0, 1, 2"):
+        plan_elections(audited("diverged-unclean"), candidate_id=7)
+
+
+def test_the_same_snapshot_has_not_moved_and_a_later_one_has() -> None:
+    before = check_object(json.loads(json.dumps(plan_object(plan_elections(audited("diverged-unclean"))))))
+    asked = tuple(TopicPartition(one["topic"], one["partition"]) for one in before["rests_on"])
+    places = [(one.topic, one.partition) for one in asked]
+    assert list(moved(before, plan_elections(audited("diverged-unclean", None, asked), asked=places))) == []
+    later = list(moved(before, plan_elections(audited("diverged-healed", None, asked), asked=places)))
+    told = {(one["what"], one["broker_id"]) for one in later if one["partition"] == 0}
+    assert {("leader epoch", None), ("ISR", None), ("log end", 0), ("leader epochs", 0)} <= told
+    assert all(one["before"] != one["now"] for one in later)
+
+
+def test_the_isr_alone_is_seen_to_have_moved() -> None:
+    plan = plan_elections(audited("diverged-unclean"))
+    then = plan_object(plan)
+    now = replace(plan, rests_on=tuple(replace(one, isr=(1,)) for one in plan.rests_on))
+    assert {one["what"] for one in moved(json.loads(json.dumps(then)), now)} == {"ISR"}
+
+
+@pytest.mark.parametrize("content", [[], {}, {"steps": [], "rests_on": [], "schema_version": 2}])
+def test_what_is_no_plan_is_refused(content: object) -> None:
+    with pytest.raises(UsageError, match="plan"):
+        check_object(content)
+
+
+def test_whoever_is_in_sync_of_another_choice_is_started_after_its_round() -> None:
+    """Broker 1 is to lead a, and would take b, which broker 2 is to lead."""
+    plan = plan_of(
+        Part("a", replicas=(1, 2), leader=None, isr=(2,), choice=1),
+        Part("b", replicas=(1, 2), leader=None, isr=(1,), choice=2),
+        up=(),
+        version="3.9.1",
+    )
+    # Each takes the other's partition: broker 1 leads b until it is stopped, and b is elected with broker 2 alone.
+    assert plan.conflicts == ()
+    assert [one for one in outline(plan) if one[0] in ("start", "stop", "elect")] == [
+        ("start", (1,)),
+        ("elect", (1,)),
+        ("stop", (1,)),
+        ("start", (2,)),
+        ("elect", (2,)),
+        ("start", (1,)),
+    ]
+    start = next(step for step in plan.steps if step.action == "start")
+    assert any("No producer writes to b-0 until broker 2 is elected" in one for one in start.before)
+    plan = plan_of(
+        Part("a", replicas=(1, 2, 3), leader=None, isr=(3,), choice=1),
+        Part("b", replicas=(1, 2, 3), leader=None, isr=(1,), choice=2),
+        up=(),
+        version="3.9.1",
+    )
+    assert plan.conflicts == ()
+    elected = [step.brokers for step in plan.steps if step.action == "elect"]
+    started = [step.brokers for step in plan.steps if step.action == "start"]
+    assert elected == [(2,), (1,)]
+    assert started.index((2,)) < started.index((1,)) < started.index((3,))
+
+
+def test_a_topic_that_allows_unclean_elections_is_forbidden_them_before_anything_is_started() -> None:
+    plan = plan_of(
+        Part("a", replicas=(1, 2), leader=None, isr=(2,), choice=1),
+        Part("other", replicas=(1, 3), leader=3, isr=(3,), choice=3, unclean="true", calm=True),
+        up=(3,),
+        version="3.9.1",
+    )
+    # Broker 3 stays up, so that nobody takes its partition.
+    assert [one for one in outline(plan) if one[0] == "forbid_unclean"] == []
+    plan = plan_of(
+        Part("a", replicas=(3, 1), leader=3, isr=(3,), choice=1),
+        Part("other", replicas=(1, 3), leader=3, isr=(3,), choice=3, unclean="true", calm=True),
+        up=(3,),
+        version="3.9.1",
+    )
+    (step,) = [step for step in plan.steps if step.action == "forbid_unclean"]
+    assert step.number < min(one.number for one in plan.steps if one.action in ("stop", "start"))
+    assert any("--entity-name other" in command for command in step.commands)
+    assert plan.conflicts == ()
+
+
+@pytest.mark.parametrize(
+    ("version", "mode", "said"),
+    [
+        ("4.3.1", "metadata_log", "kafka-configs.sh --bootstrap-controller CONTROLLER:PORT --alter"),
+        ("2.8.2", "zookeeper", "kafka-configs.sh --zookeeper ZOOKEEPER:2181 --alter"),
+        ("3.6.2", "metadata_log", None),
+    ],
+)
+def test_with_every_broker_down_elections_are_forbidden_in_another_way(
+    version: str, mode: str, said: str | None
+) -> None:
+    plan = plan_of(
+        Part("a", replicas=(1, 2), leader=None, isr=(2,), choice=1),
+        Part("other", replicas=(1, 3), leader=None, isr=(3,), choice=3, unclean="true", calm=True),
+        up=(),
+        version=version,
+        source=mode,
+    )
+    steps = [step for step in plan.steps if step.action == "forbid_unclean"]
+    assert [step.commands[0].startswith(said) for step in steps] == ([True] if said else [])
+    # Where there is no way, it is told that the other topic would have a wrong leader.
+    assert [one.topic for one in plan.conflicts] == ([] if said else ["other"])
+
+
+def test_in_sync_replicas_change_places_by_a_reassignment_when_all_are_up() -> None:
+    part = Part("a", replicas=(2, 1), leader=2, isr=(1, 2), choice=1)
+    plan = plan_of(part, up=(1, 2), version="3.9.1")
+    assert [step.action for step in plan.steps if step.action not in ("copy", "salvage")] == [
+        "reorder",
+        "verify",
+        "restore",
+    ]
+    (step,) = [step for step in plan.steps if step.action == "reorder"]
+    assert json.loads(step.files["reassign.json"])["partitions"][0]["replicas"] == [1, 2]
+    # With a replica down the tool would refuse: the leader is stopped, and the candidate is elected by itself.
+    plan = plan_of(replace(part, replicas=(2, 1, 3)), up=(1, 2), version="3.9.1")
+    assert ("stop", (2,)) in outline(plan) and ("elect", (1,)) not in outline(plan)
+
+
+def test_of_a_replica_that_a_reassignment_removes_nothing_is_predicted_and_its_end_is_told() -> None:
+    """Broker 3 is added in the place of broker 2: as soon as it is in sync, broker 2 deletes its log."""
+    part = Part("a", replicas=(1, 3, 2), leader=None, isr=(2,), choice=1, adding=(3,), removing=(2,))
+    plan = plan_of(part, up=(), version="3.9.1")
+    assert plan.conflicts == ()
+    assert {one.broker_id for step in plan.steps for one in step.after} == {1, 3}
+    (step,) = [step for step in plan.steps if "reassignment" in (step.irreversible or "")]
+    assert step.action == "start" and "the replicas that it removes are deleted" in step.irreversible
+    # The chosen replica may be the one that is removed: it leads until the others have all that it has.
+    plan = plan_of(replace(part, isr=(1,), choice=2), up=(), version="3.9.1")
+    assert plan.conflicts == () and all(not step.after for step in plan.steps)
+    assert plan.steps[-2].leaders == (("a", 0, 1),)
+
+
+def test_the_least_epoch_is_that_of_the_order_in_which_least_changes() -> None:
+    """All were killed: where broker 0 is fenced last, nobody leads between it and broker 1."""
+    part = Part("a", replicas=(0, 1, 2), leader=0, isr=(0, 1, 2), choice=1)
+    plan = plan_of(part, up=(), version="3.9.1")
+    assert {one.leader_epoch for step in plan.steps for one in step.after} == {7}
+
+
+def test_each_log_dir_of_a_broker_is_copied_by_a_command_of_its_own() -> None:
+    parts = [Part(topic, replicas=(2, 1), leader=2, isr=(1, 2), choice=1) for topic in ("a", "b", "c")]
+    results = results_of(parts, "4.3.1", "metadata_log")
+    for row in results.tables["replicas"]:
+        row["clean_shutdown"] = False
+        row["log_dir"] = f"broker-{row['broker_id']}/{'disk-2' if row['topic'] == 'b' else 'disk-1'}"
+    commands = [
+        one for step in plan_elections(results, up=(1, 2)).steps if step.action == "copy" for one in step.commands
+    ]
+    assert [one.partition(" -- ")[2] for one in commands if "LOG_DIR_OF_1" in one] == ["./a-0 ./c-0", "./b-0"]
+    archives = [one.split()[2] for one in commands]
+    assert len(archives) == len(set(archives)) == 4
+
+
+def test_the_label_of_a_version_ends_where_a_command_of_every_version_follows() -> None:
+    part = Part("a", replicas=(2, 1), leader=2, isr=(1, 2), choice=1)
+    (step,) = [one for one in plan_of(part, up=(1, 2), source="user").steps if one.action == "reorder"]
+    assert [one for one in step.commands if one.startswith("#")] == [
+        "# Kafka 2.6 and later:",
+        "# before Kafka 2.6:",
+        "# Kafka 2.6 and later:",
+        "# before Kafka 2.6:",
+        "# every version:",
+    ]
+    assert step.commands[-2].startswith("kafka-leader-election.sh") and step.commands[-3] == "# every version:"
+
+
+def test_without_the_isr_there_is_no_plan() -> None:
+    plan = plan_of(Part("a", replicas=(1, 2), leader=2, isr=None, choice=1), up=(2,), version="3.9.1")
+    assert [one.reason.startswith("nothing says who is assigned and in sync") for one in plan.conflicts] == [True]
+
+
+def test_one_that_is_not_assigned_is_not_elected() -> None:
+    plan = plan_of(Part("a", replicas=(2, 3), leader=2, isr=(2,), choice=1), up=(2,), version="3.9.1")
+    assert [one.reason for one in plan.conflicts] == ["broker 1 is not assigned to it, so that no election finds it"]
+
+
+def test_a_plan_is_plain_json() -> None:
+    content = plan_object(plan_elections(audited("diverged-unclean", "4.3.1")))
+    assert json.loads(json.dumps(content)).keys() == content.keys()
+    assert content["schema_version"] == 1
+    assert (
+        content["decisions"][0].keys()
+        == asdict(plan_elections(audited("diverged-unclean", "4.3.1")).decisions[0]).keys()
+    )
+
+
+def test_a_partition_whose_assignment_nothing_shows_holds_no_plan_up() -> None:
+    known = Part("known", (1, 2), leader=2, isr=(2,), choice=1)
+    unknown = Part("unknown", (1, 2), leader=None, isr=None, choice=2)
+    plan = plan_of(known, unknown, up=(2,))
+    assert ("start", (1,)) in outline(plan)
+    assert [one.topic for one in plan.conflicts] == ["unknown"]
+
+
+def test_where_nobody_leads_it_is_not_said_that_nothing_needs_to_be_done() -> None:
+    plan = plan_of(Part("calm", (0, 1), None, (1,), 1, calm=True), up=())
+    assert plan.leaderless == (("calm", 0),)
+    assert plan.is_quiet
+    assert not plan.is_at_rest
+
+
+def test_of_equal_candidates_it_says_that_neither_loses_anything() -> None:
+    plan = plan_of(Part("t", (0, 1), 0, (0, 1), 0), up=(0, 1))
+    lossless = replace(plan.decisions[0].chosen, lost_records=0, lost_committed=0)
+    decision = replace(plan.decisions[0], candidates=(lossless, replace(lossless, candidate_id=1)))
+    assert decision.instead(1, (), "it leads").reason == "broker 1 loses nothing; neither would broker 0. It leads"
+
+
+def test_an_equal_candidate_loses_what_it_lacks_itself() -> None:
+    """Both lose one record, each what the other one has."""
+    results = results_of([Part("t", (0, 1), None, (), 0), Part("u", (0, 1), None, (), 1)], None, "metadata_log")
+    for row in results.rows("elections"):
+        if row["topic"] == "t":
+            row.update(lost_records=1, lost_committed=1)
+    decision = plan_elections(results, up=(), stopped_cleanly=(0, 1)).decisions[0]
+    assert (decision.topic, decision.candidate_id) == ("t", 1)
+    assert [one.broker_id for one in decision.salvage] == [0]
+
+
+def test_every_order_of_fencing_is_tried_where_two_that_went_down_were_eligible() -> None:
+    place = ("t", 0)
+    registration = Registration((0, 1), 1, 5, frozenset({1}), elr=frozenset({0}), min_isr=2, has_elr=True)
+    state = PresentState(
+        {place: registration}, {place: False}, frozenset(), frozenset(), frozenset(), True, "kraft", frozenset()
+    )
+    assert {way.partitions[place].last_known for way in ImaginedClusters(state)} == {(0,), (1,)}

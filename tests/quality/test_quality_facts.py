@@ -1,0 +1,163 @@
+"""The facts that quality suites look at, and the built-in suites against the captures of real clusters."""
+
+from __future__ import annotations
+
+import pytest
+from tests.auditing.captures import CAPTURES, FIXTURES, audit_capture, told
+from tests.auditing.segment_counts import count_snapshot
+from tests.auditing.test_captures import QUIET
+from tests.report.rows import finding, partition, results, row
+from tests.support.some import some
+
+from replica_audit.auditing.catalogue import at_or_above
+from replica_audit.quality.quality_facts import count_lineage_conflicts, fact_rows, name_place
+from replica_audit.quality.suites import load_plan
+from replica_audit.schema import FACT_TABLES
+
+#: What the expectations of type "between" ask, which all on facts are.
+EXPECTATIONS = [
+    (suite.table, one) for suite in load_plan().suites for one in suite.expectations if suite.table in FACT_TABLES
+]
+
+
+def broken(facts: dict) -> list[tuple[str, str, str | None, int | None, int | None]]:
+    """(severity, name, topic, partition, broker) of every row that does not meet a built-in expectation."""
+    found = []
+    for table, one in EXPECTATIONS:
+        for fact in facts[table]:
+            value = fact[one.kwargs["column"]]
+            low, high = one.kwargs.get("min_value", value), one.kwargs.get("max_value", value)
+            if value is not None and not low <= value <= high:
+                found.append((one.severity, one.name, fact["topic"], fact["partition"], fact.get("broker_id")))
+    return found
+
+
+@pytest.mark.parametrize("capture", CAPTURES)
+def test_what_the_suites_refuse_in_a_capture_is_a_finding_there_too(capture):
+    """An expectation must not be a second opinion: what makes the exit status 1 by default was judged with its traps."""
+    counts = count_snapshot(str(FIXTURES / capture))
+    for name, answer in some(audit_capture(capture).items()):
+        facts = fact_rows(answer, counts)
+        assert all(
+            set(fact) == {column.name for column in FACT_TABLES[table]} for table in facts for fact in facts[table]
+        )
+        severe = {
+            finding["broker_id"] for finding in answer.rows("findings") if at_or_above(finding["severity"], "high")
+        }
+        for severity, expectation, _, _, broker in broken(facts):
+            if expectation.endswith("-finding"):
+                continue
+            if capture in QUIET:
+                assert not at_or_above(severity, "medium"), (name, expectation, told(answer))
+            if at_or_above(severity, "high"):
+                assert broker in severe or broker is None and severe, (name, expectation, told(answer))
+
+
+def replica(**values):
+    defaults = {
+        "topic": "orders", "partition": 0, "broker_id": 2, "log_dir": "broker-2", "compacted": False, "in_isr": True,
+        "log_start_offset": 10, "log_end_offset": 20, "high_watermark_checkpoint": 20, "recovery_point_checkpoint": 20,
+        "unexplained_gaps": 0, "epochs": [[0, 10]], "checkpoint_epochs": [[0, 10]], "tail_kind": "clean",
+    }  # fmt: skip
+    return row("replicas", **{**defaults, **values})
+
+
+def mark(**values):
+    return row(
+        "high_watermarks",
+        **{"topic": "orders", "partition": 0, "hw_lower": 20, "hw_upper": 20, "method": "bounds_meet", **values},
+    )
+
+
+def fact(values=(), counts=(), **marked):
+    """The only row of replica_facts."""
+    names = {"topic": "orders", "partition": 0, "broker_id": 2, "log_dir": "broker-2"}
+    answer = results(replicas=[replica(**dict(values))], high_watermarks=[mark(**marked)])
+    (only,) = fact_rows(answer, [{**names, **dict(counts)}] if counts else [])["replica_facts"]
+    return only
+
+
+def test_a_sound_replica_has_nothing_but_zeros():
+    only = fact()
+    numbers = [name for name, kind in FACT_TABLES["replica_facts"][12:] if kind == "bigint"]
+    assert {only[name] for name in numbers} == {0}
+    assert only["place"] == "orders-0 broker 2"
+
+
+def test_counts_of_segments_and_of_their_borders_are_added():
+    only = fact(counts={"crc": 3, "regression": 1, "duplicate": 1, "border_regression": 1,
+                        "epoch_regression": 4, "border_epoch_regression": None})  # fmt: skip
+    assert [only[name] for name in ("wrong_crcs", "offset_regressions", "epoch_regressions")] == [3, 3, 4]
+
+
+def test_gaps_are_those_that_the_findings_do_not_explain():
+    assert fact({"compacted": True, "unexplained_gaps": 0})["offset_gaps"] == 0
+    assert fact({"compacted": True, "unexplained_gaps": 2})["offset_gaps"] == 2
+
+
+def test_checkpoints_outside_the_log():
+    only = fact({"high_watermark_checkpoint": 25, "recovery_point_checkpoint": 22})
+    assert (only["high_watermark_above_end"], only["recovery_point_above_end"], only["high_watermark_below_start"]) == (
+        5,
+        2,
+        0,
+    )
+    assert fact({"high_watermark_checkpoint": 4})["high_watermark_below_start"] == 6
+    absent = fact({"high_watermark_checkpoint": None, "recovery_point_checkpoint": None})
+    assert (
+        absent["high_watermark_above_end"]
+        is absent["high_watermark_below_start"]
+        is absent["recovery_point_above_end"]
+        is None
+    )
+
+
+@pytest.mark.parametrize(
+    ("values", "marked", "shortfall"),
+    [
+        ({"log_end_offset": 17}, {}, 3),
+        ({"log_end_offset": 17, "in_isr": False}, {}, None),
+        ({"log_end_offset": 17, "in_isr": None}, {}, None),
+        ({"log_end_offset": 17}, {"method": "capture_skew"}, None),
+        ({"log_end_offset": 17}, {"hw_lower": None}, None),
+        ({"log_end_offset": 25}, {}, 0),
+    ],
+)
+def test_a_member_of_the_isr_reaches_the_proven_high_watermark(values, marked, shortfall):
+    assert fact(values, **marked)["isr_shortfall"] == shortfall
+
+
+@pytest.mark.parametrize(
+    ("epochs", "file", "conflicts"),
+    [
+        ([[0, 0], [2, 40]], [[0, 0], [2, 40]], 0),
+        ([[0, 0], [2, 40]], [[0, 0], [1, 40], [2, 50]], 1),
+        ([[0, 0], [2, 40]], [[0, 0], [1, 30], [2, 40]], 0),
+        ([[0, 0], [1, 10], [2, 40]], [[0, 0], [2, 40]], 1),
+        ([[0, 0], [2, 40]], [[0, 0]], 0),
+        ([[0, 0], [2, 40]], [[0, 20], [2, 40]], 0),
+        ([[0, 0]], None, None),
+        ([], [], 0),
+        (None, [[3, 0]], 0),
+    ],
+)
+def test_the_lineage_file_against_the_batches(epochs, file, conflicts):
+    assert count_lineage_conflicts(epochs, file) == conflicts
+
+
+def test_partitions_count_new_findings_and_those_without_a_partition_have_a_row():
+    found = [
+        finding("HWM-LOSS", "critical"), finding("LOG-GAP", "medium", status="known"), finding("LOG-GAP", "medium"),
+        finding("CAP-UNREADABLE", "high", None, None), finding("REP-LAG", "info", status="resolved"),
+    ]  # fmt: skip
+    rows = fact_rows(results([partition(hw_lower=5, hw_upper=9)], found), [])["partition_facts"]
+    levels = ("critical", "high", "medium", "low", "info")
+    counts = [[one[f"{level}_findings"] for level in levels] for one in rows]
+    assert counts == [[1, 0, 1, 0, 0], [0, 1, 0, 0, 0]]
+    assert [one["place"] for one in rows] == ["orders-0", "no partition"]
+    assert [one["hw_width"] for one in rows] == [4, None]
+
+
+def test_a_row_is_named_by_what_it_has():
+    assert name_place({"topic": "a", "partition": 1, "broker_id": 3, "path": "x/y"}) == "a-1 broker 3 x/y"
+    assert name_place({"broker_id": None, "path": "x/y"}) == "x/y"

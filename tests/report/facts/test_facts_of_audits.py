@@ -1,0 +1,208 @@
+"""What the rows of an audit come to: each kind of agreement, difference, truncation, leadership and outcome, by rows alone."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from tests.report.rows import finding, partition, results, row
+
+from replica_audit.report.facts.by_partition import Rows, present, rows_by_partition
+from replica_audit.report.facts.losses import loss_at
+from replica_audit.report.facts.notable_findings import is_failing, new_findings, not_retold
+from replica_audit.report.facts.outcome import Outcome, find_outcome
+from replica_audit.report.facts.partition_facts import (
+    find_agreement,
+    find_changes,
+    find_leading,
+    find_runs,
+    find_truncations,
+)
+
+
+def replica(broker: int, start: int = 0, end: int = 10, role: str = "compared", **values: Any) -> dict[str, Any]:
+    place = {"topic": "orders", "partition": 0, "broker_id": broker, "role": role}
+    return row("replicas", **place, log_start_offset=start, log_end_offset=end, record_count=end - start, **values)
+
+
+def rows_of(**tables: list) -> Rows:
+    """The rows of one partition with these tables."""
+    ((_, rows),) = rows_by_partition(results(**tables))
+    return rows
+
+
+LEADER = replica(1, role="leader", is_leader=True)
+
+
+@pytest.mark.parametrize(
+    ("others", "kinds"),
+    [
+        ([], ["alone"]),
+        ([replica(2), replica(3)], ["same"]),
+        ([replica(2), replica(3, start=4)], ["same", "same"]),
+        ([replica(2, end=7)], ["shorter"]),
+        ([replica(2, end=12)], ["longer"]),
+        ([replica(2, start=4, end=4)], ["empty_elsewhere"]),
+        ([replica(2, start=10, end=12)], ["no_overlap"]),
+        ([replica(2, role="foreign"), replica(3, role="duplicate"), replica(4, role="set_aside")],
+         ["foreign", "duplicate", "set_aside"]),
+    ],
+)  # fmt: skip
+def test_how_replicas_stand_beside_the_reference(others: list, kinds: list[str]) -> None:
+    assert [one.kind for one in find_agreement(rows_of(replicas=[LEADER, *others]))] == kinds
+
+
+def test_a_replica_that_differs_or_may_hold_anything_agrees_with_nobody() -> None:
+    replicas = [LEADER, replica(2), replica(3), replica(4)]
+    found = [
+        finding("DIV-CONTENT", "high", broker_id=2),
+        finding("LOG-CRC-BLIND", "high", broker_id=3),
+        finding("DIV-PRESENCE", "info", broker_id=4),
+    ]
+    agreement = list(find_agreement(rows_of(replicas=replicas, findings=found)))
+    assert [(one.kind, one.brokers) for one in agreement] == [("cleaned", (4,))]
+
+
+def test_the_end_of_a_longer_log_is_lost_where_a_finding_says_so() -> None:
+    rows = rows_of(replicas=[LEADER, replica(2, end=12)], findings=[finding("REP-LEADER-SHORTER", "high")])
+    (one,) = find_agreement(rows)
+    assert one.tail_lost
+
+
+def run(start: int, end: int, epochs: tuple[int | None, int | None], code: str = "DIV-EPOCH", count: int = 1) -> dict:
+    place = {"topic": "orders", "partition": 0, "broker_id": 2, "reference_id": 1, "code": code}
+    replica_epoch, leader_epoch = epochs
+    return row("divergences", **place, start_offset=start, end_offset=end, replica_epoch=replica_epoch,
+               leader_epoch=leader_epoch, record_count=count)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("difference", "kind"),
+    [
+        (run(2, 5, (3, 4)), "other_epoch"),
+        (run(2, 5, (3, 3)), "same_epoch"),
+        (run(2, 5, (-1, 4)), "without_epoch"),
+        (run(2, 5, (None, 4), count=0), "hole"),
+        (run(10, 12, (3, None)), "past_end"),
+        (run(2, 5, (3, None), "DIV-PRESENCE"), "not_there"),
+    ],
+)
+def test_kinds_of_differing_runs(difference: dict, kind: str) -> None:
+    rows = rows_of(replicas=[LEADER, replica(2)], divergences=[difference])
+    assert [one.kind for one in find_runs(rows)[2]] == [kind]
+
+
+def test_a_truncation_keeps_what_differs_above_the_common_prefix() -> None:
+    cut = {"topic": "orders", "partition": 0, "broker_id": 2, "common_prefix_end": 4}
+    rows = rows_of(
+        replicas=[LEADER, replica(2)],
+        truncations=[
+            row("truncations", **cut, protocol="fetch", truncate_to=6, dropped_records=4),
+            row("truncations", **cut, protocol="high-watermark", truncate_to=3, dropped_records=7),
+        ],
+    )
+    (one,) = find_truncations(rows, "fetch")
+    assert (one.cuts, one.keeps_difference, one.log_end) == (True, True, 10)
+    assert [(other.truncate_to, other.protocols, other.unseen) for other in one.elsewhere] == [
+        (3, ("high-watermark",), None)
+    ]
+    assert list(find_truncations(rows, "offsets-for-leader-epoch")) == []
+
+
+def state(entry: int, leader: int | None, isr: list[int], elr: tuple[int, ...] = ()) -> dict[str, Any]:
+    place = {"topic": "orders", "partition": 0, "source": "metadata_log", "entry": entry, "time_ms": entry}
+    return row("partition_states", **place, leader_id=leader, isr=isr, elr=list(elr), leader_epoch=entry)
+
+
+def test_an_election_is_unclean_where_nobody_entitled_it() -> None:
+    states = [state(0, 1, [1, 2]), state(1, 1, [1]), state(2, -1, [1]), state(3, 2, [2]), state(4, 2, [2, 3])]
+    changes = find_changes(states)
+    assert [one.kind for one in changes] == ["isr_changed", "nobody_led", "became_uncleanly", "isr_changed"]
+    assert (changes[0].left, changes[2].entitled, changes[3].joined) == ((2,), (1,), (3,))
+    (eligible,) = find_changes([state(0, -1, [1], elr=(2,)), state(1, 2, [2])])
+    assert eligible.kind == "became_leader"
+
+
+@pytest.mark.parametrize(
+    ("values", "source", "expected"),
+    [
+        ({}, "metadata_log", ("leads", None)),
+        ({}, "inferred", ("taken", None)),
+        ({"reference_id": 2}, "user", ("leads", "later_epoch")),
+        ({"leader_id": 9, "reference_id": 2}, "user", ("leads", "no_files")),
+        ({"leader_id": None, "reference_id": 2}, "metadata_log", ("nobody", "newest")),
+        ({"reference_id": None}, "metadata_log", ("nothing_compared", None)),
+    ],
+)
+def test_who_leads(values: dict, source: str, expected: tuple) -> None:
+    marks = [row("high_watermarks", topic="orders", partition=0, leadership_source=source)]
+    found = find_leading(partition(**values), rows_of(replicas=[LEADER, replica(2)], high_watermarks=marks))
+    assert (found.kind, found.instead) == expected
+
+
+def outcome(partitions: list, findings: list | None = None, untrusted: str | None = None, **tables: list) -> Outcome:
+    found = find_outcome(results(partitions, findings, **tables), untrusted, "CONSISTENT")
+    assert found is not None
+    return found
+
+
+@pytest.mark.parametrize(
+    ("verdict", "values", "code", "kind"),
+    [
+        ("COMMITTED_LOSS", {"lost_records": 4, "lost_committed": 3}, "HWM-LOSS", "lost"),
+        ("COMMITTED_LOSS", {"lost_records": 4, "lost_committed": 3, "leader_id": None}, "HWM-LOSS", "lost_leaderless"),
+        ("COMMITTED_LOSS", {"lost_records": 0}, "HWM-GONE", "gone_since"),
+        ("COMMITTED_LOSS", {"lost_records": 0}, "HWM-CP-ABOVE-LEO", "gone_for_good"),
+        ("COMMITTED_LOSS", {"lost_records": None}, "HWM-LOSS", "lost_uncounted"),
+        ("WILL_LOSE_ON_TRUNCATION", {"lost_records": 2, "lost_committed": 0}, "TRN-LOSS", "perhaps"),
+        ("WILL_LOSE_ON_TRUNCATION", {}, "REP-ISR-SHORT", "isr_short"),
+        ("WILL_LOSE_ON_TRUNCATION", {}, "TRN-LOSS", "will_lose"),
+        ("UNCOMMITTED_DIVERGENCE", {"lost_records": 0}, "DIV-CONTENT", "left_behind"),
+        ("UNCOMMITTED_DIVERGENCE", {"lost_records": 0}, "DIV-EPOCH", "none_lacked"),
+        ("UNCOMMITTED_DIVERGENCE", {}, "DIV-EPOCH", "unproven"),
+        ("COMMITTED_DIVERGENCE", {}, "DIV-CONTENT", "differ"),
+        ("LATENT_CORRUPTION", {}, "LOG-BAD-CRC", "damaged"),
+        ("LATENT_CORRUPTION", {}, "OF-A-LATER-VERSION", "damaged"),
+        ("INCONCLUSIVE", {}, "CAP-UNREADABLE", "undecided"),
+    ],
+)
+def test_what_an_audit_comes_to(verdict: str, values: dict, code: str, kind: str) -> None:
+    found = outcome([partition(verdict=verdict, **values)], [finding(code, "high")])
+    assert (found.kind, found.worst, found.affected) == (kind, verdict, 1)
+
+
+@pytest.mark.parametrize(("time", "kind"), [(1_700_000_000_000, "none_lacked"), (None, "equal_content")])
+def test_equal_records_are_what_producers_sent_only_where_they_have_equal_times(time: int | None, kind: str) -> None:
+    runs = [{**run(2, 8, (3, 4)), "code": "DIV-EPOCH", "first_timestamp_ms": time}]
+    rows = [partition(verdict="UNCOMMITTED_DIVERGENCE", lost_records=0)]
+    assert outcome(rows, [finding("DIV-EPOCH", "medium")], divergences=runs).kind == kind
+
+
+def test_peace_is_for_audits_that_could_read_everything() -> None:
+    calm = [partition(lost_records=0, lost_committed=0)]
+    assert (outcome(calm).kind, outcome(calm).tone) == ("peace", "good")
+    assert (outcome(calm, untrusted="an input").kind, outcome(calm, untrusted="an input").tone) == ("agree", "unknown")
+    loud = outcome(calm, [finding("REP-ISR-SHORT", "medium")])
+    assert (loud.kind, loud.tone, loud.cases[0].finding["code"]) == ("agree", "warn", "REP-ISR-SHORT")
+    assert find_outcome(results([]), None, "INCONCLUSIVE") is None
+
+
+def test_a_loss_names_those_who_have_all_of_it_or_each_a_part() -> None:
+    lost = partition(lost_records=6, lost_committed=0)
+    runs = [{**run(2, 8, (3, 4)), "lost_records": 6, "lost_committed": 0, "promised_records": 4}]
+    whole = [replica(2, lost_held=6), replica(3, lost_held=2)]
+    found = loss_at(lost, runs, whole)
+    assert found is not None
+    assert (found.brokers, found.in_parts, found.ranges, found.promised) == ((2,), False, ((2, 8),), 4)
+    parts = loss_at(lost, runs, [replica(2, lost_held=4), replica(3, lost_held=2)])
+    assert parts is not None and (parts.brokers, parts.in_parts) == ((2, 3), True)
+    assert loss_at(lost, [], whole) is None
+
+
+def test_which_findings_are_shown() -> None:
+    new, known, resolved = (finding("LOG-CRC", "high", status=one) for one in ("new", "known", "resolved"))
+    quiet = finding("LOG-CRC", "low")
+    assert present([new, known, resolved]) == [new, known]
+    assert new_findings([quiet, known, new]) == [new, quiet]
+    assert not_retold([quiet, new]) == [new]
+    assert [is_failing(one, "high") for one in (new, known, quiet)] == [True, False, False]

@@ -1,0 +1,52 @@
+"""Rows of report tables for tests: every column null unless the test says otherwise."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from replica_audit.auditing.catalogue import SEVERITIES
+from replica_audit.results import Results
+from replica_audit.schema import REPORT_TABLES
+
+#: What a report is written as.
+REPORT_FILES = ("audit.json", "index.html", "junit.xml", "metrics.prom", "summary.md", "verdict.json")
+
+AUDIT = {
+    "audit_id": "a" * 16,
+    "snapshot_id": "b" * 64,
+    "cluster_id": "MkU3OEVBNTcwNTJENDM2Qk",
+    "tool_version": "0.1.0",
+    "started": "2026-01-02T03:04:05.000Z",
+    "finished": "2026-01-02T03:04:06.000Z",
+    "verdict": "CONSISTENT",
+    "inputs": {},
+}
+
+
+def row(table: str, /, **values: Any) -> dict[str, Any]:
+    """A row of `table` with exactly its columns; raises KeyError for a column that it does not have."""
+    made = {column.name: None for column in REPORT_TABLES[table]}
+    for name, value in values.items():
+        if name not in made:
+            raise KeyError(name)
+        made[name] = value
+    return made
+
+
+def partition(topic: str = "orders", number: int = 0, verdict: str = "CONSISTENT", **values: Any) -> dict[str, Any]:
+    defaults = {"leader_id": 1, "reference_id": 1, "hw_lower": 10, "hw_upper": 10, "dropped_records": 0}
+    defaults["findings"] = dict.fromkeys(SEVERITIES, 0)
+    return row("partitions", topic=topic, partition=number, verdict=verdict, **{**defaults, **values})
+
+
+def finding(
+    code: str, severity: str, topic: str | None = "orders", number: int | None = 0, **values: Any
+) -> dict[str, Any]:
+    defaults = {"confidence": "proven", "message": f"What {code} says.", "evidence": [], "status": "new"}
+    return row("findings", code=code, severity=severity, topic=topic, partition=number, **{**defaults, **values})
+
+
+def results(partitions: list | None = None, findings: list | None = None, **tables: list) -> Results:
+    """Results with one consistent partition unless `partitions` says otherwise."""
+    partitions = [partition()] if partitions is None else partitions
+    return Results(AUDIT, {"partitions": partitions, "findings": findings or [], **tables})

@@ -1,0 +1,57 @@
+"""The finding catalogue: complete, and in the order that verdicts and levels are judged by."""
+
+from __future__ import annotations
+
+import pytest
+
+from replica_audit.auditing.catalogue import (
+    CATALOGUE,
+    SEVERITIES,
+    VERDICTS,
+    at_or_above,
+    nearest_codes,
+    worst_severity,
+    worst_verdict,
+)
+from replica_audit.config import FAIL_LEVELS
+
+
+@pytest.mark.parametrize("code", CATALOGUE.values(), ids=list(CATALOGUE))
+def test_a_code_says_all_that_an_operator_needs(code) -> None:
+    assert all((code.summary, code.meaning, code.proof, code.remedy)) and code.severities
+    assert list(code.severities) == sorted(set(code.severities), key=SEVERITIES.index)
+    assert list(code.verdicts) == sorted(set(code.verdicts), key=VERDICTS.index)
+    assert not code.summary.endswith(".")
+    for text in (code.meaning, code.proof, code.remedy, code.traps):
+        assert text == text.strip() and "  " not in text and (not text or text.endswith("."))
+
+
+def test_every_family_is_there() -> None:
+    assert len(CATALOGUE) == 77
+    families = {code.split("-")[0] for code in CATALOGUE}
+    assert families == {"LOG", "EPO", "DIV", "HWM", "REP", "TXN", "TIER", "CHK", "TRN", "GRP", "META", "CAP"}
+
+
+def test_no_critical_code_leaves_a_partition_consistent() -> None:
+    assert [code.code for code in CATALOGUE.values() if "critical" in code.severities and not code.verdicts] == []
+
+
+def test_the_worst_verdict_wins_and_none_is_consistent() -> None:
+    assert worst_verdict([]) == "CONSISTENT"
+    assert worst_verdict(reversed(VERDICTS)) == "COMMITTED_LOSS"
+    with pytest.raises(ValueError, match="not in tuple"):
+        worst_verdict(["FINE"])
+
+
+def test_the_worst_severity_wins_and_none_is_none() -> None:
+    assert worst_severity(["info", "high", "low"]) == "high" and worst_severity([]) is None
+
+
+def test_levels_are_the_severities_and_never() -> None:
+    assert (*SEVERITIES, "never") == FAIL_LEVELS
+    assert at_or_above("high", "high") and not at_or_above("medium", "high")
+    assert not any(at_or_above(severity, "never") for severity in SEVERITIES)
+
+
+def test_a_mistyped_code_finds_its_neighbours() -> None:
+    assert nearest_codes("hwm_los")[0] == "HWM-LOSS" and nearest_codes("DIV-HIDEN")[0] == "DIV-HIDDEN"

@@ -1,0 +1,88 @@
+"""What is not called peace, though no finding of medium or more stands against it."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from tests.auditing.scenario import Broker, audit, written
+from tests.support.some import some
+
+from replica_audit.config import Settings
+from replica_audit.report.answer import build_answer
+from replica_audit.report.audit_summary import render_summary
+from replica_audit.report.facts.verdict import build_verdict
+from replica_audit.report.markdown import render_markdown
+from replica_audit.report.page.document import render_page
+from replica_audit.results import Results
+from replica_audit.runner.in_process import audit_all
+
+
+def headline(path: Path, brokers: dict[int, Broker], isr: tuple[int, ...] = (1,)) -> str:
+    audit(path, brokers, leader=1, isr=isr)
+    found = audit_all(str(path), Settings())
+    return build_answer(found, build_verdict(found, "high")).headline
+
+
+def test_a_checkpoint_past_the_leaders_end_is_no_peace(tmp_path: Path) -> None:
+    full = Broker(written(0, 50, 0, step=1), high_watermark=50)
+    said = headline(tmp_path / "ahead", {1: Broker([]), 2: full, 3: full})
+    assert "All is well" not in said and "Nothing is lost" not in said, said
+    assert headline(tmp_path / "level", {1: full, 2: full, 3: full}, (1, 2, 3)).startswith("All is well")
+
+
+FULL = Broker(written(0, 50, 0))
+
+
+def forms(found: Results) -> list[str]:
+    """The reports as text in one line each, without markup."""
+    verdict = build_verdict(found, "high")
+    rendered = render_summary(found), render_markdown(found, verdict, None), render_page(found, verdict, None)
+    return [" ".join(re.sub(r"<[^>]*>|\\", "", text).split()) for text in rendered]
+
+
+@pytest.mark.parametrize("copies", [2, 3])
+@pytest.mark.parametrize("clean", [False, True])
+@pytest.mark.parametrize("quiesced", [None, True])
+@pytest.mark.parametrize("source", ["inferred", "user"])
+def test_copies_that_agree_are_no_peace_where_no_source_says_how_many_there_are(
+    tmp_path: Path, source: str, quiesced: bool | None, clean: bool, copies: int
+) -> None:
+    """Neither a manifest nor who leads tells which replicas there are; no alarm either."""
+    brokers = {one: Broker(FULL.batches, clean_shutdown=clean) for one in range(1, copies + 1)}
+    audit(tmp_path, brokers, source=source, quiesced=quiesced)
+    found = audit_all(str(tmp_path), Settings())
+    verdict = build_verdict(found, "high")
+    assert (verdict["verdict"], verdict["status"], verdict["exit_status"]) == ("CONSISTENT", "OK", 0)
+    answer = build_answer(found, verdict)
+    assert answer.tone == "warn" and answer.headline.startswith("The captured replicas agree in the only partition.")
+    for text in some(forms(found)):
+        assert "All is well" not in text and "Nothing is lost" not in text
+        assert f"No source says which replicas of orders-0 exist: {copies} copies were compared" in text.replace(
+            "\\", ""
+        )
+    assert all("assignment" not in row["named_by"] for row in found.rows("captures"))
+
+
+def test_a_listing_that_leaves_a_topic_out_is_peace_for_the_other_only(tmp_path: Path) -> None:
+    audit(tmp_path / "a", {1: FULL, 2: FULL}, topic="listed")
+    audit(tmp_path / "b", {1: FULL, 2: FULL, 3: FULL}, topic="unlisted", source="inferred")
+    audit(tmp_path / "c", {1: FULL, 2: FULL}, topic="unlisted-too", source="inferred")
+    both = tmp_path / "both"
+    both.mkdir()
+    for number in (1, 2, 3):
+        for place in ("c", "a", "b"):
+            log_dir = tmp_path / place / f"broker-{number}"
+            for path in sorted(log_dir.rglob("*")) if log_dir.is_dir() else ():
+                target = both / f"broker-{number}" / path.relative_to(log_dir)
+                if path.is_file():
+                    target.parent.mkdir(parents=True, exist_ok=True)
+                    target.write_bytes(path.read_bytes())
+    (both / "kafka-topics-describe.txt").write_bytes((tmp_path / "a" / "kafka-topics-describe.txt").read_bytes())
+    for text in some(forms(audit_all(str(both), Settings()))):
+        assert "All is well" not in text
+        said = "No source says which replicas of unlisted-0 and unlisted-too-0 exist: 2 to 3 copies were compared"
+        assert said in text
+    audit(tmp_path / "peace", {1: FULL, 2: FULL})
+    assert all("All is well" in text for text in forms(audit_all(str(tmp_path / "peace"), Settings())))

@@ -1,0 +1,49 @@
+"""Reports put into words what `report/facts` found: they compare no code, severity, verdict or role."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from replica_audit import report
+from replica_audit.auditing.catalogue import CATALOGUE, SEVERITIES, VERDICTS
+from replica_audit.report.facts.partition_facts import NOT_COMPARED
+
+ROOM = Path(report.__file__).parent
+JUDGED = {*CATALOGUE, *SEVERITIES, *VERDICTS, *NOT_COMPARED, "compared", "reference", "resolved"}
+#: What tells codes and severities apart.
+JUDGING = {"at_or_above", "codes_with", "audit_verdict", "worst_severity", "worst_verdict"}
+
+
+def judgements(text: str) -> Iterator[str]:
+    """Each comparison with a word that a finding or a partition is judged by, and each import of a function that judges."""
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Compare):
+            words = {
+                one.value for one in ast.walk(node) if isinstance(one, ast.Constant) and isinstance(one.value, str)
+            }
+            if words & JUDGED:
+                yield f"{node.lineno}: {ast.unparse(node)}"
+        elif isinstance(node, ast.ImportFrom):
+            yield from (f"{node.lineno}: {one.name}" for one in node.names if one.name in JUDGING)
+
+
+def test_no_report_judges() -> None:
+    paths = [path for path in sorted(ROOM.rglob("*.py")) if path.parent.name != "facts"]
+    found = [f"{path.name}:{one}" for path in paths for one in judgements(path.read_text())]
+    assert not found, "\n".join(found)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "told = [row for row in rows if row['status'] != 'resolved']",
+        "if row['code'] in ('HWM-LOSS', other): pass",
+        "from replica_audit.auditing.catalogue import at_or_above",
+    ],
+)
+def test_a_judgement_is_seen(line: str) -> None:
+    assert list(judgements(line))

@@ -1,0 +1,112 @@
+"""Consumer groups that are hit, and producers of lost records, on the page and in summary.md."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from functools import cache
+from pathlib import Path
+
+import pytest
+from tests.auditing.test_group_positions import with_groups
+from tests.report.rows import partition, results, row
+from tests.support.fixtures import FIXTURES
+
+from replica_audit.config import Settings
+from replica_audit.elect.election_plan import plan_elections
+from replica_audit.report.facts.readers_and_writers import find_hits, hit_rows, writer_rows
+from replica_audit.report.facts.verdict import build_verdict
+from replica_audit.report.first_steps import tell_what_to_do
+from replica_audit.report.markdown import READER_LIMIT, render_markdown
+from replica_audit.report.page.content import build_pieces
+from replica_audit.results import Results
+from replica_audit.runner.in_process import audit_all
+
+LATER = 3_600_000_000_000
+GROUPS = (
+    ("audit", "ledger", 0, 70, 0, LATER),
+    ("billing", "ledger", 0, 45, 0, LATER),
+    ("sound", "ledger", 0, 30, 0, LATER),
+    ("on", "ledger", 0, 50, 1, LATER),
+)
+
+
+@pytest.fixture(scope="module")
+def audited(tmp_path_factory: pytest.TempPathFactory) -> Results:
+    snapshot = with_groups("diverged-unclean", tmp_path_factory.mktemp("groups") / "s", *GROUPS)
+    return audit_all(str(snapshot), Settings(topics=("ledger",)))
+
+
+@cache
+def transactions() -> Results:
+    return audit_all(str(FIXTURES / "txn-failover-1-unclean"), Settings(topics=("wallet",)))
+
+
+def markdown(found: Results) -> str:
+    return render_markdown(found, build_verdict(found, "high"), tell_what_to_do(found))
+
+
+def test_summary_names_the_groups_that_are_hit_and_under_whom(audited: Results) -> None:
+    told = [line for line in markdown(audited).splitlines() if line.startswith("- `ledger-0`: group ")]
+    assert told == [
+        "- `ledger-0`: group `audit` committed 70, past the end of the log of broker 1, parted at 34, hit if broker 1 or 2 leads",
+        "- `ledger-0`: group `billing` committed 45, past the divergence, inside the log of broker 1, parted at 34, hit if broker 1 or 2 leads",
+        "- `ledger-0`: group `on` committed 50, valid on the log of broker 1, above lost records, parted at 34, hit if broker 0 leads",
+    ]  # fmt: skip
+
+
+def test_groups_by_choice_of_leader_are_those_that_the_plan_counts(audited: Results) -> None:
+    (decision,) = plan_elections(audited, asked=[("ledger", 0)]).decisions
+    hits = find_hits(audited)["ledger", 0]
+    shown = hit_rows([one for one in audited.rows("group_offsets") if one["partition"] == 0], hits)
+    counted = Counter(broker for one in shown for broker in one["hit_by"])
+    assert counted == {one.candidate_id: one.groups_hit for one in decision.candidates} == {0: 1, 1: 2, 2: 2}
+
+
+def test_the_page_carries_no_group_that_nothing_hits(audited: Results) -> None:
+    (piece,) = build_pieces(audited)
+    text = json.dumps(piece["tables"]["group_offsets"])
+    assert '"billing"' in text and '"sound"' not in text
+
+
+def test_summary_names_who_wrote_the_lost_records() -> None:
+    lines = markdown(transactions()).splitlines()
+    (named,) = (line for line in lines if line.startswith("- `wallet-1`: transactional id"))
+    (lost,) = (one for one in transactions().rows("lost_producers") if one["transactional_id"])
+    assert named.startswith(
+        f"- `wallet-1`: transactional id `{lost['transactional_id']}`, producer {lost['producer_id']}, transaction "
+    )
+    assert "4 records in \\[12, 16), timestamp 2026-11-21T10:31:57.723Z, held by broker 0" in named
+    assert any(line.startswith("- `wallet-0`: no producer id, 3 records") for line in lines)
+
+
+def test_brokers_that_hold_the_same_of_a_producer_are_told_once() -> None:
+    def of(broker: int, producer: int, records: int) -> dict:
+        return row("lost_producers", topic="orders", partition=0, broker_id=broker, producer_id=producer,
+                   transactional=False, start_offset=5, end_offset=5 + records, record_count=records)  # fmt: skip
+
+    merged = writer_rows([of(3, 7, 2), of(2, 7, 2), of(2, 8, 4)])
+    assert [(one["producer_id"], one["brokers"], one["record_count"]) for one in merged] == [
+        (8, [2], 4),
+        (7, [2, 3], 2),
+    ]
+
+
+def test_long_lists_are_cut_and_names_are_text() -> None:
+    offsets = [
+        row("group_offsets", group=f"g{number:02}`<b>", topic="orders", partition=0, committed_offset=20, effect="past_end",
+            committed_ms=0, parted_at=10)
+        for number in range(READER_LIMIT + 3)
+    ]  # fmt: skip
+    text = markdown(results([partition()], group_offsets=offsets))
+    assert text.count("past the end of the log of broker 1") == READER_LIMIT
+    assert "- and 3 more: `group_offsets` in `audit.json`" in text and "``g00`<b>``" in text
+
+
+def test_nothing_is_said_where_nobody_is_hit(tmp_path: Path) -> None:
+    snapshot = with_groups("lagging", tmp_path / "s", ("g", "orders", 0, 5, 0, LATER))
+    found = audit_all(str(snapshot), Settings(topics=("orders",)))
+    assert found.rows("group_offsets")
+    text = markdown(found)
+    assert "Consumer groups" not in text and "Who wrote" not in text
+    assert not {"group_offsets", "lost_producers"} & next(build_pieces(found))["tables"].keys()

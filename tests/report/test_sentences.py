@@ -1,0 +1,562 @@
+"""Every sentence that a report can say, with the capture that makes it say so and the fact there that makes it true.
+
+A capture's facts are its truth.json, written down when the cluster was run: what producers were acknowledged, what
+clients saw, which brokers were up. Sentences that no capture asks for are said of rows made by hand, further below.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+from collections import defaultdict
+from collections.abc import Callable
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import pytest
+from tests.auditing.scenario import Broker, audit, written
+from tests.report.rows import AUDIT, finding, partition, results, row
+from tests.support.fixtures import ATTACKS, FIXTURES, truth
+from tests.support.less import without
+from tests.support.some import some
+
+from replica_audit.config import Settings
+from replica_audit.report import answer, coverage_text, headlines, partition_text
+from replica_audit.report import partition_text as history
+from replica_audit.report.answer import build_answer
+from replica_audit.report.coverage_text import tell_captures
+from replica_audit.report.facts.by_partition import rows_by_partition, told_protocol
+from replica_audit.report.facts.verdict import build_verdict
+from replica_audit.report.page.content import build_overview
+from replica_audit.report.partition_text import tell_story
+from replica_audit.report.sentences import Template, plain_text
+from replica_audit.results import Results
+from replica_audit.runner.in_process import audit_all
+
+MODULES = (
+    "headlines",
+    "answer",
+    "partition_text",
+)
+Truth = dict[str, Any]
+
+
+def templates() -> dict[str, Template]:
+    """Every template, by module and name; those that a module imports from another are the other's."""
+    found = {}
+    for module in MODULES:
+        content = importlib.import_module(f"replica_audit.report.{module}")
+        found.update({f"{module}.{name}": one for name, one in vars(content).items() if isinstance(one, Template)})
+    return found
+
+
+def say_all(found: Results) -> dict[Template, set[str]]:
+    """What a report of `found` says, by template: its answer and the story of every partition."""
+    said: dict[Template, set[str]] = defaultdict(set)
+    say = Template.say
+
+    def record(self: Template, **values: Any) -> tuple[str, ...]:
+        sentence = say(self, **values)
+        said[self].add(plain_text(sentence))
+        return sentence
+
+    with patch.object(Template, "say", record):
+        build_answer(found, build_verdict(found, "high"))
+        build_overview(found, None)
+        tell_captures(found)
+        for place, rows in rows_by_partition(found):
+            tell_story(place, rows, told_protocol(found))
+    return said
+
+
+@cache
+def of_capture(name: str) -> dict[Template, set[str]]:
+    return say_all(audit_all(str(FIXTURES / name), Settings()))
+
+
+def is_up(truth: Truth, broker: int) -> bool:
+    return truth["process_state"][f"broker-{broker}"] == "running"
+
+
+def leads(truth: Truth, place: str, leader: int | None, isr: list[int]) -> bool:
+    said = truth["leader_isr"][place]
+    return said["leader"] == leader and said["isr"] == isr
+
+
+def seen(truth: Truth, place: str) -> int:
+    """The high watermark that a client was told."""
+    return truth["watermarks_from_clients"][place]["high_watermark"]
+
+
+def acknowledged(truth: Truth, phase: str, place: str | None = None) -> int:
+    """Records that producers were acknowledged in the phases whose names begin so."""
+    counts = [
+        count[2]
+        for name, one in truth["phases"].items()
+        for of, count in one.get("first_last_acked_failed", {}).items()
+        if name.startswith(phase) and place in (None, of)
+    ]
+    return sum(counts)
+
+
+#: (template, capture, what it says there, the fact in truth.json that makes it true)
+TABLE: tuple[tuple[Template, str, str, Callable[[Truth], bool]], ...] = (
+    (headlines.LOST, "diverged-unclean",
+     "84 committed records are missing from the leader in 3 of 4 partitions; broker 0 still has them.",
+     lambda t: acknowledged(t, "A only") == 84 and not is_up(t, 0)),
+    (headlines.PERHAPS, "diverged-multi",
+     "93 records, perhaps acknowledged, exist only on brokers 0 and 1, in 4 of 5 partitions.",
+     lambda t: "elected uncleanly" in t["about"] and not is_up(t, 0) and not is_up(t, 1)),
+    (headlines.DIFFER, "old-silent-2-healed",
+     "Replicas hold different records in both partitions, and no truncation will repair that.",
+     lambda t: "for ever different at some offsets" in t["about"]),
+    (headlines.DAMAGED, "corrupted-batch-duplicated",
+     "Files of broker 2 are damaged or contradict each other in codecs-1, 1 of 19 partitions; the copy of broker 0 is whole.",
+     lambda t: t["damage"] == "one batch twice in a row: offsets go back"),
+    (headlines.UNDECIDED, "kip101-isr-2-truncated", "The only partition could not be judged.",
+     lambda t: "1 truncated to its high watermark and waits for 2" in t["about"]),
+    (headlines.NONE_DECIDED, "corrupted-hw-garbage", "None of the 19 partitions could be judged.",
+     lambda t: t["from"] == "healthy"),
+    (headlines.LEFT_BEHIND, "diverged-clean",
+     "Replicas differ in 2 of 3 partitions, but only in what a clean election left behind.",
+     lambda t: "lost in a clean election from the ISR" in t["about"]),
+    (headlines.BEHIND, "jbod-killed", "Nothing is lost; replicas are behind or out of sync in all 7 partitions.",
+     lambda t: not is_up(t, 0)),
+    (headlines.BEHIND_ONLY, "lagging",
+     "The captured replicas agree, but some are behind or out of sync in all 4 partitions.",
+     lambda t: not is_up(t, 2)),
+    (headlines.PEACE, "healthy", "All is well: all 19 partitions are consistent.",
+     lambda t: all("stopped cleanly" in state for state in t["process_state"].values())),
+    (headlines.AGREE, "diverged-healed", "The captured replicas agree in all 4 partitions.",
+     lambda t: len({seen(t, f"ledger-{number}") for number in range(3)}) == 3),
+    (answer.NO_LEADER, "quorum3-1-unclean", "1 partition has no leader: clean-history-0.",
+     lambda t: t["leader_isr"]["clean-history-0"]["leader"] in (None, -1)),
+    (answer.HANGING_IN_MANY, "txn-failover-2-healed",
+     "Transactions that will never end stop read_committed consumers in wallet-0 and wallet-1.",
+     lambda t: {one.get("lso_stuck") for one in t["claims"]} >= {"wallet-0", "wallet-1"}),
+    (answer.PAST_ELECTION, "elr-healed",
+     "An unclean election on 2026-11-21 may have lost records in __consumer_offsets-0; these files cannot tell.",
+     lambda t: leads(t, "__consumer_offsets-0", 0, [0, 1, 2])),
+    (answer.PAST_ELECTIONS, "diverged-healed",
+     "Unclean elections, the last on 2026-11-21, may have lost records in ledger-0, ledger-1 and ledger-2; these files "
+     "cannot tell.",
+     lambda t: acknowledged(t, "A only") == 84),
+    (answer.ABOUT_TO_GO, "zk-2.8-diverged-healed",
+     "52 lost records of ledger-0, ledger-1 and ledger-2 are only in files that Kafka is about to delete (*.deleted), in "
+     "broker-0/ledger-0, broker-0/ledger-1 and broker-0/ledger-2; nothing proves that they were committed.",
+     lambda t: sum(phase == "A only" and offset >= (48, 46, 51)[number]
+                   for _, number, offset, phase, *_ in t["produced"]) == 52
+     and t["phases"]["A only"]["conf"]["acks"] == "1"),
+    (answer.NO_FILES, "lagging",
+     "What 1 replica of __consumer_offsets-0 holds is not known: the files are missing or could not be read.",
+     lambda t: not (FIXTURES / "lagging" / "broker-2" / "__consumer_offsets-0").exists()),
+    (answer.LOST_HERE, "diverged-unclean",
+     "45 committed records at offsets 34 to 78 are not on the leader, broker 1; broker 0 still has them.",
+     lambda t: acknowledged(t, "A only", "ledger-0") == 45 and leads(t, "ledger-0", 1, [1, 2])),
+    (answer.ONLY_HERE, "old-silent-2-healed",
+     "4 records at offsets 11 to 14 exist only on broker 0; nothing proves that they were committed.",
+     lambda t: "for ever different" in t["about"]),
+    (answer.ALL_LOST, "old-silent-2-healed",
+     "In all, 8 records that the leaders do not have are on other brokers; none of them were proven committed.",
+     lambda t: "for ever different" in t["about"]),
+    (answer.OTHERS, "diverged-unclean", "Other partitions: 1 lagging.",
+     lambda t: leads(t, "ledger-0", 1, [1, 2]) and len(t["leader_isr"]) <= 4),
+    (answer.UNTRUSTED, "kip101-isr-2-truncated", "Not all of this can be trusted: 1 partition inconclusive.",
+     lambda t: list(t["leader_isr"]) == ["kip101-0"]),
+    (partition_text.LEADS, "diverged-unclean",
+     "Broker 1 leads in leader epoch 1 (the cluster's metadata log says so); in sync: 1 and 2.",
+     lambda t: leads(t, "ledger-0", 1, [1, 2])),
+    (partition_text.TAKEN_FOR_LEADER, "live-torn",
+     "Broker 2 is taken for the leader in leader epoch 0: nothing says who leads, and it has the newest leader epoch, "
+     "then the longest log; which replicas are in sync is not known.",
+     lambda t: not list((FIXTURES / "live-torn").glob("*describe*"))),
+    (partition_text.NOBODY_LEADS, "elr-leaderless",
+     "Nobody leads: nothing can be written or read; in sync: none; eligible: 0 and 1.",
+     lambda t: t["leader_isr"]["accounts-0"]["isr"] == [] and not is_up(t, 0) and not is_up(t, 1)),
+    (partition_text.ALL_STOPPED, "diverged-healed",
+     "Nobody leads, since all brokers here were stopped cleanly; in sync: none; eligible: 2.",
+     lambda t: all("stopped cleanly" in state for state in t["process_state"].values())),
+    (partition_text.DELETED, "recreated-1-before",
+     "The topic was deleted: nobody leads it, and brokers remove what is left of it.",
+     lambda t: "(3 partitions) was deleted" in t["about"] and "orders-2" not in t["leader_isr"]),
+    (partition_text.STANDS_IN, "elr-leaderless", "The other replicas are compared with broker 0, which led last.",
+     lambda t: t["process_state"]["broker-0"] == "killed (SIGKILL)"),
+    (partition_text.NOTHING_COMPARED, "corrupted-batch-missing",
+     "The snapshot has no replica of this partition that could be read.",
+     lambda t: [path.name for path in (FIXTURES / "corrupted-batch-missing").glob("broker-*/*-*") if path.is_dir()]
+     == [t["partition"]] * 2),
+    (partition_text.HW_EXACT, "diverged-unclean",
+     "The high watermark is exactly 52: checkpointed high watermark 52 of broker 1 and log end 52 of broker 1, the "
+     "reference.",
+     lambda t: seen(t, "ledger-0") == 52),
+    (partition_text.HW_BETWEEN, "kip101-isr-2-truncated",
+     "The high watermark is between 19 and 23: log end 19 of broker 1, which is in sync or eligible to lead and "
+     "checkpointed high watermark 23 of broker 0.",
+     lambda t: leads(t, "kip101-0", 2, [2, 1]) and "1 truncated to its high watermark" in t["about"]),
+    (partition_text.MAY_HAVE_LOST, "diverged-healed",
+     "What broker 1 did not have when it was elected uncleanly in epoch 1 may be lost; these files cannot tell.",
+     lambda t: acknowledged(t, "A only", "ledger-0") == 45),
+    (partition_text.ALONE, "live-torn", "Only broker 2 has files here; it holds offsets 0 to 1.",
+     lambda t: [path.name for path in (FIXTURES / "live-torn").glob("broker-*")] == ["broker-2"]),
+    (partition_text.SAME, "retention-skewed",
+     "Broker 0 holds the same records as the leader (broker 1) from 23 on, up to log end 50.",
+     lambda t: leads(t, "timed-1", 1, [0, 1, 2]) and seen(t, "timed-1") == 50),
+    (partition_text.EMPTY, "txn-failover-2-healed", "Brokers 0 and 2 are empty like the leader (broker 1), and end at 0.",
+     lambda t: seen(t, "wallet-3") == 0 and leads(t, "wallet-3", 1, [0, 1, 2])),
+    (partition_text.SHORTER, "last-replica-standing-1-alone",
+     "Broker 1 holds the same records as the leader (broker 0), but ends 6 offsets earlier, at 42.",
+     lambda t: seen(t, "transfers-3") == 48 and leads(t, "transfers-3", 0, [0])),
+    (partition_text.EMPTY_ELSEWHERE, "reassigned-1-moving",
+     "Broker 3 is empty and ends at 0, 117 offsets before the end of the leader (broker 1).",
+     lambda t: seen(t, "moving-1") == 117 and 3 in t["reassignment"]["moving-1"]["to"]),
+    (partition_text.LONGER, "live-copy",
+     "Broker 2 agrees with the leader (broker 1) and goes on 29 offsets further, to 228: it was copied later, or the "
+     "leader (broker 1) lost its tail.",
+     lambda t: "replicas, checkpoints and segments are of different moments" in t["about"]),
+    (partition_text.NO_OVERLAP, "retention-passed-1-down",
+     "Broker 2 holds offsets 0 to 36, and the leader (broker 0) offsets 71 to 94: no offset is on both.",
+     lambda t: t["log_ends_of_broker_2"]["passed-0"] == 37 and t["first_offsets_on_disk"]["passed-0"]["broker-0"] == 71),
+    (partition_text.CLEANED, "compacted-skewed-1",
+     "Brokers 0 and 1 and the leader (broker 2) were cleaned at different times: they hold different records of this "
+     "compacted partition, which is as it should be.",
+     lambda t: t["wrong"] == ["nothing"] and leads(t, "profiles-0", 2, [0, 1, 2])),
+    (partition_text.FOREIGN, "recreated-1-before",
+     "Broker 2 holds a copy that belongs to another topic of this name (topic id 9DmGkEVrRYKcznAl6jzSpw); it was not "
+     "compared.",
+     lambda t: {"topic_id_differs": "orders", "odd": 2, "brokers": [0, 1]} in t["claims"]),
+    (partition_text.DUPLICATE, "corrupted-same-broker-id", "Broker 0 has a second copy in broker-2, which was not compared.",
+     lambda t: "one log dir copied twice by mistake" in t["damage"]),
+    (partition_text.OTHER_EPOCH, "diverged-clean",
+     "At offsets 38 to 50 broker 0 has 13 records of epoch 0, written at 2026-11-21T09:21:13.489Z, where broker 1 has "
+     "those of epoch 1; nothing proves that they were committed.",
+     lambda t: not is_up(t, 0) and "above its high watermark" in t["about"]),
+    (partition_text.PAST_END, "diverged-multi",
+     "At offsets 22 to 28 broker 1 has 7 records of epoch 4, written at 2026-11-21T09:04:56.936Z; the log of broker 2 ends "
+     "at 19; nothing proves that they were committed.",
+     lambda t: seen(t, "journal-2") == 19),
+    (partition_text.WITHOUT_EPOCH, "kip101-isr-3-lost",
+     "At offsets 19 to 22 broker 0 has 4 records, written 2026-11-21 from 09:19:25.423 to 09:19:25.428 UTC, and broker 1 "
+     "has others; their format has no leader epochs; they were committed: its own high watermark reached 23.",
+     lambda t: "took other records at the same offsets" in t["about"] and t["kafka_versions_in_order"][0].startswith("0.10")),
+    (partition_text.HOLE, "corrupted-batch-missing",
+     "At offsets 80 to 83 broker 2 has no records, where broker 0 has some of epoch 0.",
+     lambda t: t["missing_offsets"] == [80, 83] and t["damaged_broker"] == 2 and t["good_broker"] == 0),
+    (partition_text.CUT, "diverged-clean",
+     "When broker 0 follows, broker 1 answers that epoch 0 ends at 38, and it cuts its log at 38: offsets 38 to 50 go with "
+     "it.",
+     lambda t: any("to offset 38" in line for line in map(str, truth("diverged-clean-healed")["truncation_log_lines"]))
+     or "offset=38" in json.dumps(truth("diverged-clean-healed")["truncation_log_lines"])),
+    (partition_text.KEPT, "kip101-isr-3-lost",
+     "Broker 0 keeps everything up to 23 although it differs from 19 on: no truncation will ever repair that.",
+     lambda t: "Truncating log kip101-0 to offset 23" in json.dumps(truth("kip101-isr-4-healed")["truncation_log_lines"])),
+    (partition_text.OTHER_PROTOCOL, "kip279-1-before",
+     "Under kip-101 broker 0 would keep everything up to 17, and offsets 12 to 16 would stay different, unseen by Kafka.",
+     lambda t: "to offset 17" in json.dumps(truth("kip279-2-healed")["truncation_log_lines"])),
+    (partition_text.CUT_NOTHING, "corrupted-batch-baseoffset-changed",
+     "When broker 2 follows, broker 0 answers that epoch 0 ends at 114, and it cuts its log at 114, which removes no "
+     "record.",
+     lambda t: t["damaged_broker"] == 2),
+    (history.LEFT_OUT, "diverged-healed",
+     "2 earlier changes of leader or of the replicas in sync are left out here.",
+     lambda t: acknowledged(t, "A only") == 84),
+    (history.NOBODY_LED, "elr-leaderless",
+     "At 2026-11-21T09:06:47.961Z broker 0 stopped leading and nobody led; in sync: none; eligible: 0 and 1.",
+     lambda t: t["leader_isr"]["accounts-0"]["isr"] == [] and not is_up(t, 0)),
+    (history.BECAME_LEADER, "txn-failover-2-healed",
+     "At 2026-11-21T10:31:44.708Z broker 1 became leader in epoch 1; in sync: 0, 1 and 2.",
+     lambda t: "wallet-2: a transaction over a clean change of leader" in json.dumps(t["right"])),
+    (history.BECAME_UNCLEANLY, "diverged-unclean",
+     "At 2026-11-21T09:01:14.307Z broker 1 became leader in epoch 1, uncleanly: only broker 0 was in sync or eligible; in "
+     "sync: 1.",
+     lambda t: "was elected uncleanly" in t["about"]),
+    (history.ISR_CHANGED, "diverged-unclean",
+     "At 2026-11-21T09:01:18.217Z broker 2 joined the replicas in sync; in sync: 1 and 2.",
+     lambda t: leads(t, "ledger-0", 1, [1, 2])),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("template", "capture", "sentence", "fact"),
+    TABLE,
+    ids=[f"{next(name for name, one in templates().items() if one is entry[0])} {entry[1]}" for entry in TABLE],
+)
+def test_a_sentence_is_said_of_a_capture_where_it_is_true(
+    template: Template, capture: str, sentence: str, fact: Callable[[Truth], bool]
+) -> None:
+    assert sentence in of_capture(capture)[template], sorted(of_capture(capture)[template])
+    assert fact(truth(capture))
+
+
+#: Snapshots made to mislead, each with what is true of it in its README: (template, snapshot, what is said of it).
+ATTACKED: tuple[tuple[Template, str, str], ...] = (
+    (headlines.ISR_SHORT, "12-minor/isr-member-short-quiesced",
+     "An in-sync replica lacks committed records in the only partition: electing it would lose them."),
+    (partition_text.COMPARED_INSTEAD, "04-leader-has-no-files/describe",
+     "The other replicas are compared with broker 1: the snapshot has no files of the leader."),
+    (partition_text.HW_AT_LEAST, "04-leader-has-no-files/describe",
+     "The high watermark is at least 30: checkpointed high watermark 30 of broker 1 and no log end bounds "
+     "it; no usable log of broker 3 is here."),
+    (partition_text.SET_ASIDE, "12-minor/folder-without-log",
+     "What broker 2 holds is not known: what there is of its log could not be compared."),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(("template", "snapshot", "sentence"), ATTACKED, ids=[entry[1] for entry in ATTACKED])
+def test_a_sentence_is_said_of_a_snapshot_that_misleads(template: Template, snapshot: str, sentence: str) -> None:
+    said = say_all(audit_all(str(ATTACKS / snapshot), Settings()))
+    assert sentence in said[template], sorted(said[template])
+
+
+SHARED = written(0, 10, 0)
+
+
+def _scenario(path: Path, brokers: dict[int, Broker], **options: Any) -> Results:
+    return Results(AUDIT, audit(path, brokers, **options).tables)
+
+
+def _leaderless(path: Path) -> Results:
+    """Broker 1 was elected, uncleanly as broker 2's checkpoint shows, and nobody leads now."""
+    logs = {1: Broker([*SHARED, *written(10, 14, 2)]), 2: Broker([*SHARED, *written(10, 20, 1)])}
+    return _scenario(path, logs, leader=None, isr=(), elr=(1,))
+
+
+def _lost_tail(path: Path) -> Results:
+    """The only replica had records up to 30, flushed and committed, and ends at 20."""
+    return _scenario(path, {1: Broker(written(0, 20, 0), high_watermark=30, recovery_point=20)}, quiesced=True)
+
+
+def _same_epoch(path: Path) -> Results:
+    return _scenario(path, {1: Broker(written(0, 20, 0)), 2: Broker([*SHARED, *written(10, 20, 0, mark="other ")])})
+
+
+def _hole(path: Path) -> Results:
+    """The leader lacks 10 to 14, which broker 2 has."""
+    return _scenario(path, {1: Broker([*SHARED, *written(15, 30, 0)]), 2: Broker(written(0, 30, 0))})
+
+
+def _four_places(path: Path) -> Results:
+    own = [batch for base in range(0, 80, 10) for batch in written(base, base + 10, 0, "x " if base % 20 else "", 10)]
+    return _scenario(path, {1: Broker(written(0, 80, 0, step=10)), 2: Broker(own)})
+
+
+def _two_parts(path: Path) -> Results:
+    """Brokers 2 and 3 led in epochs that the leader never saw, and each holds committed records of its own."""
+    logs = {
+        1: Broker([*SHARED, *written(10, 14, 3)]),
+        2: Broker([*SHARED, *written(10, 20, 1)]),
+        3: Broker([*SHARED, *written(10, 15, 2)]),
+    }
+    return _scenario(path, logs, isr=(1,))
+
+
+def _rows(verdict: str, code: str, severity: str, **values: Any) -> Callable[[Path], Results]:
+    """A partition of `verdict` of which the lost records are not known, as in a compacted one that could not be decoded."""
+    return lambda path: results([partition(verdict=verdict, **values)], [finding(code, severity, start_offset=7)])
+
+
+def _second_replica(**options: Any) -> Callable[[Path], Results]:
+    """Brokers 1 and 2 hold the same; `options` are those of `audit`."""
+    return lambda path: _scenario(path, {1: Broker(SHARED), 2: Broker(SHARED)}, **options)
+
+
+def _equal_without_times(path: Path) -> Results:
+    """The leader has equal records in another epoch, of a producer that sets no times."""
+    return results(
+        [partition(verdict="UNCOMMITTED_DIVERGENCE", lost_records=0, lost_committed=0)],
+        [finding("DIV-EPOCH", "medium")],
+        divergences=[
+            row(
+                "divergences",
+                topic="orders",
+                partition=0,
+                broker_id=1,
+                reference_id=2,
+                start_offset=20,
+                end_offset=25,
+                code="DIV-EPOCH",
+                leader_epoch=2,
+                replica_epoch=1,
+                record_count=5,
+                lost_records=0,
+                lost_committed=0,
+            )
+        ],  # fmt: skip
+    )
+
+
+def _one_replica(**options: Any) -> Callable[[Path], Results]:
+    return lambda path: _scenario(path, {1: Broker(SHARED)}, **options)
+
+
+def _bare_directory(path: Path) -> Results:
+    """Broker 3 is out of sync, and its directory has no segment."""
+    same, bare = Broker(SHARED), Broker(SHARED, remove=[f"{0:020d}.log"])
+    return _scenario(path, {1: same, 2: same, 3: bare}, isr=(1, 2))
+
+
+def _one_has_one_replica(path: Path) -> Results:
+    """One of two partitions has one replica."""
+    rows = [partition(lost_records=0), partition(number=1, lost_records=0)]
+    copies = [
+        row("replicas", topic="orders", partition=0, broker_id=1, role="leader"),
+        *(row("replicas", topic="orders", partition=1, broker_id=one, role="compared") for one in (1, 2)),
+    ]
+    states = [
+        row("partition_states", topic="orders", partition=number, source="topics_describe", replicas=list(brokers))
+        for number, brokers in enumerate(((1,), (1, 2)))
+    ]
+    return results(rows, replicas=copies, partition_states=states)
+
+
+def _orphaned(path: Path) -> Results:
+    """Broker 0 led ledger-1 and is down, and of its directory only the checkpoint file tells."""
+    place = without(FIXTURES / "diverged-unclean", path / "part", brokers=(0,))
+    (place / "broker-0").mkdir()
+    source = FIXTURES / "diverged-unclean" / "broker-0"
+    (place / "broker-0" / "meta.properties").write_bytes((source / "meta.properties").read_bytes())
+    (place / "broker-0" / "replication-offset-checkpoint").write_text("0\n1\nledger 1 58\n")
+    return audit_all(str(place), Settings())
+
+
+def _many_captures(path: Path) -> Results:
+    """Seven partitions, each without the replica of another broker."""
+    captures = [
+        row("captures", topic="orders", partition=one, broker_id=one, state="named", missing=["directory"], named_by=[])
+        for one in range(7)
+    ]
+    return results([partition(number=one) for one in range(7)], captures=captures)
+
+
+def _needed(fenced: list[int]) -> Callable[[Path], Results]:
+    """Brokers 3 and 4 are needed, and the metadata log says who is fenced."""
+    captures = [
+        row("captures", topic="orders", partition=0, broker_id=one, state="named", needed="isr", missing=["directory"],
+            named_by=["isr"])
+        for one in (3, 4)
+    ]  # fmt: skip
+    state = row("partition_states", topic="orders", partition=0, source="metadata_log", replicas=[1, 2, 3, 4],
+                isr=[1, 2, 3, 4], fenced=fenced)  # fmt: skip
+    made = results([partition(verdict="INCONCLUSIVE")], captures=captures, partition_states=[state])
+    return lambda path: made
+
+
+#: (template, what is made, what is said of it)
+MADE: tuple[tuple[Template, Callable[[Path], Results], str], ...] = (
+    (headlines.NO_PARTITION, lambda path: Results(AUDIT, {}), "No partition was found: there is nothing to say."),
+    (headlines.LOST_LEADERLESS, _leaderless,
+     "10 committed records are missing from the log that the others are compared with in the only partition; broker 2 "
+     "still has them."),
+    (headlines.GONE_FOR_GOOD, _lost_tail,
+     "Records that were committed are on no replica here any more in the only partition."),
+    (headlines.LOST_UNSEEN, _orphaned,
+     "At least 17 committed records are missing from the leader in 1 of 4 partitions; no replica in the snapshot has them."),
+    (headlines.LOST_UNCOUNTED, _rows("COMMITTED_LOSS", "HWM-LOSS", "critical"),
+     "Committed records are lost in the only partition."),
+    (headlines.LOST_MARKERS, _rows("COMMITTED_LOSS", "REP-LEADER-SHORTER", "high", lost_records=0, lost_committed=0),
+     "Other replicas hold offsets that the leader does not have in the only partition: ends of transactions, or empty "
+     "or damaged batches, but no sound record."),
+    (headlines.ALONE, _one_replica(source="inferred"), "Nothing was compared: only one replica is in the snapshot."),
+    (headlines.SINGLE, _one_replica(), "Nothing was compared: the only partition has one replica."),
+    (answer.NEEDED, _second_replica(replicas=(1, 2, 3)),
+     "Broker 3 was not captured and may hold committed records of orders-0: if it is down, do not start it before its "
+     "log is copied; add it and audit again."),
+    (answer.NEEDED, _second_replica(replicas=(1, 2, 3, 4), isr=(1, 2, 3, 4)),
+     "Brokers 3 and 4 were not captured and may hold committed records of orders-0: if they are down, do not start them "
+     "before their logs are copied; add them and audit again."),
+    (answer.NEEDED, _needed(fenced=[]),
+     "Brokers 3 and 4 were not captured and may hold committed records of orders-0: copy their logs; add them and audit "
+     "again."),
+    (answer.NEEDED, _needed(fenced=[3, 4]),
+     "Brokers 3 and 4 were not captured and may hold committed records of orders-0: do not start them before their logs "
+     "are copied; add them and audit again."),
+    (answer.NEEDED_WHOLE, _bare_directory,
+     "Broker 3 was not captured whole and may hold more committed records of orders-0: if it is down, do not start it "
+     "before its log is copied; add it and audit again."),
+    (answer.LOGGED_CUTS, _rows("CONSISTENT", "TRN-LOGGED", "medium", lost_records=0, lost_committed=0),
+     "A broker cut its log below its own high watermark in orders-0; these files cannot tell what was lost by it."),
+    (answer.RESTART_CUTS, lambda path: audit_all(str(FIXTURES / "kip101-isr-1-before"), Settings()),
+     "When brokers 1 and 2 start, they cut committed records off their logs in kip101-0; only a leader that stays up has "
+     "them."),
+    (coverage_text.NOT_HERE, _second_replica(replicas=(1, 2, 3)),
+     "Broker 3 not captured, and needed (no history says how it left the in-sync replicas): orders-0."),
+    (coverage_text.NOT_HERE, _bare_directory,
+     "Broker 3 captured without *.log, and needed (no history says how it left the in-sync replicas): orders-0."),
+    (coverage_text.NOT_HERE, lambda path: audit_all(str(FIXTURES / "lagging"), Settings()),
+     "Broker 2 captured without the partition: __consumer_offsets-0."),
+    (coverage_text.MORE_NOT_HERE, _many_captures, "Replicas of 2 more partitions are missing: captures in audit.json."),
+    (answer.SECOND_COPIES, lambda path: audit_all(str(FIXTURES / "corrupted-same-broker-id"), Settings()),
+     "A second copy on broker 0 was not compared in codecs-1."),
+    (answer.ALONE, lambda path: audit_all(str(FIXTURES / "recreated-1-before"), Settings()),
+     "Only one replica of orders-2 is in the snapshot, and nothing was compared with it."),
+    (answer.SINGLE, _one_has_one_replica, "There is one replica of orders-0, and nothing to compare with it."),
+    (answer.UNASSIGNED, _second_replica(source="inferred"),
+     "No source says which replicas of orders-0 exist: 2 copies were compared, and one that is not here may hold more."),
+    (answer.SINCE, lambda path: replace(results(), audit={**AUDIT, "options": {"since": "a1"}}),
+     "Compared is only what lies above the offsets that audit a1 verified, and what has changed since."),
+    (answer.GONE_TOO,
+     lambda path: results(
+         [partition(verdict="COMMITTED_LOSS", lost_records=4, lost_committed=4),
+          partition(number=1, verdict="COMMITTED_LOSS", lost_records=0, lost_committed=0)],
+         [finding("HWM-LOSS", "critical"), finding("HWM-CP-ABOVE-LEO", "critical", number=1)],
+     ),
+     "Committed records of orders-1 are on no replica here any more."),
+    (answer.NOT_COUNTED, _rows("COMMITTED_LOSS", "HWM-LOSS", "critical"),
+     "In 1 partition it is not known how many records are lost."),
+    (headlines.GONE_SINCE, _rows("COMMITTED_LOSS", "HWM-GONE", "high", lost_records=0, lost_committed=0),
+     "Records that an earlier audit saw are gone from every replica in the only partition."),
+    (answer.QUORUM,
+     lambda path: results([partition()], [finding("META-FORK", "critical", topic=None, number=None, broker_id=100)]),
+     "Copies of the metadata log are stale or contradict each other: start no controller before all of them are copied."),
+    (answer.GONE, _rows("CONSISTENT", "HWM-GONE", "high", lost_records=0, lost_committed=0),
+     "Records that an earlier audit saw in orders-0 are gone from every replica."),
+    (headlines.WILL_LOSE, _rows("WILL_LOSE_ON_TRUNCATION", "DIV-EPOCH", "high"),
+     "The next truncation or election may lose records in the only partition."),
+    (headlines.NONE_LACKED, _rows("UNCOMMITTED_DIVERGENCE", "DIV-EPOCH", "medium", lost_records=0, lost_committed=0),
+     "Replicas differ in the only partition, but the leader has every record that producers sent."),
+    (headlines.EQUAL_CONTENT, _equal_without_times,
+     "Replicas differ in the only partition, but the leader has records of equal content."),
+    (headlines.UNPROVEN, _rows("UNCOMMITTED_DIVERGENCE", "DIV-EPOCH", "medium"),
+     "Replicas differ in the only partition, but only in records that nothing proves committed."),
+    (answer.HANGING, _rows("CONSISTENT", "TXN-HANGING", "medium", lost_records=0, lost_committed=0),
+     "A transaction that will never end stops read_committed consumers at offset 7 of orders-0."),
+    (answer.LOST_HERE_TOGETHER, _two_parts,
+     "15 committed records at offsets 10 to 19 are not on the leader, broker 1; brokers 2 and 3 still have them, each a "
+     "part of them."),
+    (partition_text.SAME_EPOCH, _same_epoch,
+     "At offsets 10 to 19 broker 2 has 10 records of epoch 0, written at 2023-11-14T22:13:20.000Z, and "
+     "broker 1 has others of the same epoch; they were committed: its own high watermark reached 20."),
+    (partition_text.NOT_THERE, _hole,
+     "At offsets 10 to 14 broker 2 has 5 records of epoch 0, written at 2023-11-14T22:13:20.000Z, and "
+     "broker 1 has none; nothing proves that they were committed."),
+    (partition_text.MORE_RUNS, _four_places, "Broker 2 differs in 1 place more, listed below."),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(("template", "make", "sentence"), MADE, ids=[entry[2][:40] for entry in MADE])
+def test_a_sentence_is_said_of_what_was_made_so(
+    template: Template, make: Callable[[Path], Results], sentence: str, tmp_path: Path
+) -> None:
+    said = say_all(make(tmp_path))
+    assert sentence in said[template], sorted(said[template]) or {k.text: v for k, v in said.items()}
+
+
+def test_every_template_is_in_a_table() -> None:
+    tested = [entry[0] for entry in (*TABLE, *ATTACKED, *MADE)]
+    assert [name for name, one in templates().items() if one not in tested] == []
+
+
+EVERY_CAPTURE = sorted({entry[1] for entry in TABLE})
+
+
+@pytest.mark.parametrize("capture", EVERY_CAPTURE)
+def test_no_sentence_speaks_of_every_broker_or_of_nobody_in_particular(capture: str) -> None:
+    for _, sentences in some(of_capture(capture).items()):
+        for sentence in sentences:
+            assert "all brokers" not in sentence.replace("all brokers here were stopped cleanly", ""), sentence
+            assert not any(words in sentence for words in ("this broker", "this replica", "  ", "..")), sentence
+            assert "None" not in sentence.removeprefix("None of the "), sentence
+            # A remedy begins with the place that it is for.
+            assert sentence[0].isupper() or sentence[0].isdigit(), sentence

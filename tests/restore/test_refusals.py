@@ -1,0 +1,204 @@
+"""What is refused before anything is produced, and what the plan says."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+from tests.restore.fake_cluster import FakeCluster
+from tests.restore.lost_records import CLUSTER_ID, write_lost_records
+from tests.support.encoder import Record
+
+from replica_audit.errors import UsageError
+from replica_audit.restore.cluster_records import ConsumedRecord, Topic
+from replica_audit.restore.planned_restore import Ways, plan_restore
+from replica_audit.restore.restore import restore
+from replica_audit.restore.salvaged_records import SalvagedRecords
+
+ORIGINAL = Ways(to_original=True)
+COMPACTED = {"cleanup.policy": "compact"}
+
+
+def _refused(records: SalvagedRecords, cluster: FakeCluster, ways: Ways, text: str) -> None:
+    with pytest.raises(UsageError, match=text):
+        plan_restore(records, cluster, ways)
+    assert cluster.steps == 0
+
+
+def test_the_original_topics_of_another_cluster(records: SalvagedRecords) -> None:
+    _refused(records, FakeCluster(id="other"), ORIGINAL, "this is cluster other")
+
+
+def test_another_cluster_is_told_otherwise(records: SalvagedRecords) -> None:
+    assert "this is cluster other" in plan_restore(records, FakeCluster(id="other"), Ways()).notes[0]
+
+
+def test_an_original_topic_that_is_gone(records: SalvagedRecords) -> None:
+    _refused(records, FakeCluster(id=CLUSTER_ID), ORIGINAL, "topic orders is not there")
+
+
+def test_too_few_partitions(records: SalvagedRecords) -> None:
+    cluster = FakeCluster(topics={"orders.salvaged": Topic(1, 1)})
+    _refused(records, cluster, Ways(), "has 1 partition, and records are of partition 1")
+
+
+@pytest.mark.parametrize(
+    ("settings", "text"),
+    [
+        (COMPACTED, "is compacted"),
+        ({"message.timestamp.type": "LogAppendTime"}, "LogAppendTime"),
+        ({"max.message.bytes": "100"}, "takes messages of 100 bytes"),
+    ],
+)
+def test_a_target_that_would_not_keep_them(settings: dict[str, str], text: str, records: SalvagedRecords) -> None:
+    cluster = FakeCluster(topics={"orders.salvaged": Topic(2, 1)}, settings={"orders.salvaged": settings})
+    _refused(records, cluster, Ways(), text)
+
+
+def test_retention_of_the_target_is_told(records: SalvagedRecords) -> None:
+    settings = {"orders.salvaged": {"retention.ms": "604800000"}}
+    cluster = FakeCluster(topics={"orders.salvaged": Topic(2, 1)}, settings=settings)
+    assert "604800000 ms" in plan_restore(records, cluster, Ways()).notes[-1]
+
+
+def _compacted(path: Path, lost: list[Record], leader: list[Record]) -> tuple[SalvagedRecords, FakeCluster]:
+    """Lost records of a compacted topic, and its cluster, which holds what the leader had."""
+    target = write_lost_records(path, {0: 0}, records=lost, leader_records=leader, configs=COMPACTED)
+    cluster = FakeCluster(id=CLUSTER_ID, topics={"orders": Topic(1, 1)}, settings={"orders": COMPACTED})
+    cluster.logs["orders", 0] = [
+        ConsumedRecord(10 + at, 2, 1, record.key, record.value, record.headers) for at, record in enumerate(leader)
+    ]
+    return SalvagedRecords(target), cluster
+
+
+def test_a_compacted_topic_with_a_later_value_of_a_key(tmp_path: Path) -> None:
+    found = _compacted(tmp_path, [Record(b"a", b"old"), Record(b"b", b"old")], [Record(b"a", b"new")])
+    _refused(*found, ORIGINAL, "later value of the key of 1 of 2 records")
+
+
+def test_a_compacted_topic_whose_later_value_is_a_tombstone(tmp_path: Path) -> None:
+    found = _compacted(tmp_path, [Record(b"a", b"old")], [Record(b"a", None)])
+    _refused(*found, ORIGINAL, "later value of the key of 1 of 1 record ")
+
+
+def test_a_compacted_topic_that_got_a_later_value_since(tmp_path: Path) -> None:
+    records, cluster = _compacted(tmp_path, [Record(b"a", b"old")], [Record(b"z", b"new")])
+    plan_restore(records, cluster, ORIGINAL)
+    cluster.logs["orders", 0].append(ConsumedRecord(50, 7, 2, b"a", b"newer", ()))
+    _refused(records, cluster, ORIGINAL, "later value")
+
+
+def test_a_compacted_topic_without_later_values_is_taken_and_taken_up(tmp_path: Path) -> None:
+    records, cluster = _compacted(tmp_path, [Record(b"a", b"1"), Record(b"a", b"2")], [Record(b"z", b"new")])
+    cluster.logs["orders", 0].insert(0, ConsumedRecord(3, 0, 1, b"a", b"older", ()))
+    for _ in range(2):  # what is ours is no later value
+        restore(records, plan_restore(records, cluster, ORIGINAL), cluster, ORIGINAL, 1)
+    assert [one.value for one in cluster.logs["orders", 0]] == [b"older", b"new", b"1", b"2"]
+
+
+def test_a_compacted_topic_without_headers(tmp_path: Path) -> None:
+    found = _compacted(tmp_path, [Record(b"a", b"1")], [Record(b"z", b"new")])
+    _refused(*found, Ways(to_original=True, headers=False), "only headers tell")
+
+
+def test_a_record_without_a_key_for_a_compacted_topic(tmp_path: Path) -> None:
+    found = _compacted(tmp_path, [Record(None, b"1")], [Record(b"z", b"new")])
+    _refused(*found, ORIGINAL, "no records without a key")
+
+
+def test_a_timestamp_that_cannot_be_produced(tmp_path: Path) -> None:
+    records = SalvagedRecords(write_lost_records(tmp_path, {0: 0}, records=[Record(b"k", b"v", timestamp_ms=0)]))
+    _refused(records, FakeCluster(), Ways(), "at offset 10 has the timestamp 0")
+
+
+def test_a_large_record_makes_a_topic_that_takes_it(tmp_path: Path) -> None:
+    records = SalvagedRecords(write_lost_records(tmp_path, {0: 0}, records=[Record(b"k", b"v" * 2_000_000)]))
+    (topic,) = plan_restore(records, FakeCluster(), Ways()).new_topics
+    assert 2_000_000 < int(topic.configs["max.message.bytes"]) < 2_100_000
+
+
+@pytest.mark.parametrize(
+    ("settings", "most"),
+    [
+        ({}, 1_000_000),
+        ({"max.message.bytes": "1048588", "segment.bytes": "1073741824"}, 1_000_000),
+        ({"max.message.bytes": "100000"}, 100_000),
+        ({"segment.bytes": "2500"}, 2_500),
+    ],
+)
+def test_batches_are_no_greater_than_the_target_takes(settings: dict[str, str], most: int, tmp_path: Path) -> None:
+    records = SalvagedRecords(write_lost_records(tmp_path, {0: 2}))
+    cluster = FakeCluster(topics={"orders.salvaged": Topic(1, 1)}, settings={"orders.salvaged": settings})
+    assert plan_restore(records, cluster, Ways()).batch_bytes == most
+
+
+def test_a_salvage_without_payloads(tmp_path: Path) -> None:
+    from replica_audit.cli.main import main
+
+    write_lost_records(tmp_path, {0: 2})
+    assert main(["salvage", str(tmp_path / "snapshot"), "--to", str(tmp_path / "counted")]) == 0
+    with pytest.raises(UsageError, match="run salvage again with --payloads"):
+        SalvagedRecords(tmp_path / "counted")
+
+
+def test_a_salvage_in_another_form(tmp_path: Path) -> None:
+    target = write_lost_records(tmp_path, {0: 2}, "--form", "parquet")
+    with pytest.raises(UsageError, match="--form jsonl"):
+        SalvagedRecords(target)
+
+
+@pytest.mark.parametrize("encoding", ["base64", "text"])
+def test_records_come_back_as_they_were(encoding: str, tmp_path: Path) -> None:
+    odd = [Record(b"\xff", None), Record(None, b""), Record(b"", "ü".encode(), headers=(("ü", b"\x00"), ("n", None)))]
+    target = write_lost_records(tmp_path, {0: 0}, "--encoding", encoding, records=odd)
+    records = SalvagedRecords(target)
+    (row,) = records.partitions()
+    from replica_audit.model import TopicPartition
+
+    found = list(records.of_partition(TopicPartition(row["topic"], row["partition"])))
+    assert [(one.key, one.value, one.headers) for one in found] == [(one.key, one.value, one.headers) for one in odd]
+
+
+def test_a_file_that_was_changed(salvage_directory: Path, tmp_path: Path) -> None:
+    shutil.copytree(salvage_directory, tmp_path / "copy")
+    path = tmp_path / "copy" / "orders-0" / "records.jsonl"
+    path.write_bytes(path.read_bytes()[:-1] + b" ")
+    with pytest.raises(UsageError, match="not the file that salvage wrote"):
+        SalvagedRecords(tmp_path / "copy")
+
+
+def test_a_directory_that_is_none(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="give a directory that replica-audit salvage wrote"):
+        SalvagedRecords(tmp_path)
+
+
+#: Heads of a manifest that somebody else wrote, by what is in place of what salvage writes; None: the key is gone.
+HEADS = [
+    *({name: value} for name in ("payloads", "files", "partitions", "totals", "snapshot") for value in (None, 5, "x")),
+    *({"partitions": [row]} for row in (1, {}, {"topic": [], "partition": 0}, {"topic": "t", "partition": "0"})),
+    {"partitions": [{"topic": "t", "partition": 0, "records": -1}]},
+    {"files": [{"path": 1, "sha256": "x"}]},
+    {"totals": {"records": True}},
+]
+
+
+@pytest.mark.parametrize("changes", HEADS, ids=str)
+def test_a_manifest_of_another_program(changes: dict, salvage_directory: Path, tmp_path: Path) -> None:
+    text = (salvage_directory / "manifest.json").read_text()
+    head = {**json.loads(text), **changes, "records": []}
+    shown = json.dumps({key: value for key, value in head.items() if value is not None}, indent=1)
+    (tmp_path / "manifest.json").write_text(shown.replace(' "records": []\n}', '"records": [\n]\n}'))
+    with pytest.raises(UsageError, match="expected a manifest of version 1"):
+        SalvagedRecords(tmp_path)
+
+
+@pytest.mark.parametrize("line", ["[" * 60_000, "{", "[]", "{}", '{"topic": "orders", "partition": 0}'])
+def test_a_manifest_with_another_line(line: str, salvage_directory: Path, tmp_path: Path) -> None:
+    shutil.copytree(salvage_directory, tmp_path / "copy")
+    path = tmp_path / "copy" / "manifest.json"
+    head, records = path.read_text().split('"records": [\n')
+    path.write_text(f'{head}"records": [\n{line},\n{records}')
+    with pytest.raises(UsageError, match="expected a manifest of version 1"):
+        list(SalvagedRecords(tmp_path / "copy").manifest.records())

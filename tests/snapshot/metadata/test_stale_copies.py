@@ -1,0 +1,160 @@
+"""Controllers that lack what brokers have applied (META-STALE), and those that only lag or were copied earlier."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import pytest
+from tests.support import metadata_log as write
+from tests.support.logdirs import PartitionFiles, make_uuid, write_log_dir
+
+from replica_audit.snapshot.discovery import discover
+from replica_audit.snapshot.inventory import Inventory
+from replica_audit.snapshot.storage import Snapshot
+
+TOPIC_ID, LATE_ID = make_uuid("t"), make_uuid("late")
+TIME_MS = write.TIME_MS
+#: Of the records that a stale copy lacks.
+LATER_MS = TIME_MS + 60_000
+
+
+def log(voters: Sequence[int], *later: bytes) -> bytes:
+    """Topic t, led by broker 1, and batches that came later."""
+    beginning = [write.topic("t", TOPIC_ID), write.partition(TOPIC_ID, (1, 2), 1)]
+    begin = write.leader_change(0, voters[0], voters) + write.batch(1, beginning)
+    return begin + b"".join(later)
+
+
+ELECTION = write.batch(3, [write.change(TOPIC_ID, leader=2, isr=(2,))], time_ms=LATER_MS)
+SHRUNK = write.batch(3, [write.change(TOPIC_ID, isr=(2,))], time_ms=LATER_MS)
+CREATED = write.batch(3, [write.topic("late", LATE_ID), write.partition(LATE_ID, (2,), 2)], time_ms=LATER_MS)
+
+
+def snapshot(
+    path: Path,
+    logs: Mapping[int, bytes],
+    *,
+    epochs: Sequence[tuple[int, int]] = ((0, 0),),
+    late: bool = False,
+    quiesced: bool | None = True,
+    started_ms: int | None = None,
+) -> Inventory:
+    """Controllers (from 100 on) and brokers with their copies of the metadata log; broker 2 has `epochs` of t-0 in its file.
+
+    `late`: broker 2 has a directory of topic late too. `started_ms`: when the controllers' copies were begun.
+    """
+    files = [PartitionFiles("t", 0, (), tuple(epochs), 0, 0, topic_id=TOPIC_ID)]
+    files += [PartitionFiles("late", 0, (), (), 0, 0, topic_id=LATE_ID)] if late else []
+    write_log_dir(path / "broker-2", 2, tuple(files))
+    for node, content in logs.items():
+        write.write_metadata_log(path, f"{'controller' if node > 99 else 'broker'}-{node}", node, {0: content})
+    copied = [
+        {"broker_id": node, "log_dir": f"controller-{node}", "started": started_ms}
+        for node in logs
+        if node > 99 and started_ms is not None
+    ]
+    (path / "manifest.json").write_text(json.dumps({"schema_version": 1, "quiesced": quiesced, "brokers": copied}))
+    return discover(Snapshot.open(str(path)))
+
+
+def told(inventory: Inventory) -> list[tuple[str, int | None]]:
+    return [(row.code, row.broker_id) for row in inventory.quarantine]
+
+
+def leader(inventory: Inventory) -> int | None:
+    return next(one.leader_id for one in inventory.leaderships if one.topic == "t")
+
+
+def lacked_by(inventory: Inventory, topic: str = "t") -> tuple[int, ...]:
+    return next(one.history[-1].lacked_by for one in inventory.leaderships if one.topic == topic)
+
+
+def test_a_controller_from_a_backup_lacks_the_election_that_brokers_applied(tmp_path):
+    stale, whole = log((100,)), log((100,), ELECTION)
+    found = snapshot(tmp_path, {100: stale, 1: whole, 2: whole}, epochs=((0, 0), (1, 0)))
+    assert told(found) == [("META-STALE", 100)]
+    assert (leader(found), lacked_by(found)) == (2, (100,))
+    (row,) = found.quarantine
+    assert "it ends at offset 3, and the metadata log was committed at least to 4" in row.reason
+    assert "broker 2 has leader epoch 1 of t-0, of record 3; nodes 1 and 2 have it, to 4" in row.reason
+
+
+def test_a_topic_that_a_broker_has_a_directory_of_was_committed(tmp_path):
+    stale, whole = log((100,)), log((100,), CREATED)
+    found = snapshot(tmp_path, {100: stale, 2: whole}, late=True)
+    assert told(found) == [("META-STALE", 100)] and lacked_by(found, "late") == (100,)
+    assert not lacked_by(found), "nothing came of t"
+
+
+def test_what_no_voter_has_at_rest_came_from_a_controller_all_the_same(tmp_path):
+    """The ISR shrank, which leaves no trace in any file of a broker but its own copy."""
+    found = snapshot(tmp_path / "rest", {100: log((100,)), 2: log((100,), SHRUNK)})
+    assert told(found) == [("META-STALE", 100)] and lacked_by(found) == (100,)
+    live = snapshot(tmp_path / "live", {100: log((100,)), 2: log((100,), SHRUNK)}, quiesced=None)
+    assert told(live) == [] and lacked_by(live) == ()
+
+
+@pytest.mark.parametrize(
+    ("quiesced", "started_ms", "stale"),
+    [
+        (None, None, False),
+        (False, None, False),
+        (None, LATER_MS + 5_000, True),
+        (None, LATER_MS - 5_000, False),
+        (None, LATER_MS + 500, False),
+        (True, LATER_MS - 5_000, True),
+    ],
+    ids=["not said", "live", "copied after", "copied before", "within what clocks differ by", "at rest"],
+)
+def test_a_copy_of_a_running_controller_is_stale_only_if_it_was_made_later(tmp_path, quiesced, started_ms, stale):
+    voters = (100, 101, 102)
+    logs = {**dict.fromkeys(voters, log(voters)), 2: log(voters, ELECTION)}
+    found = snapshot(tmp_path, logs, epochs=((0, 0), (1, 0)), quiesced=quiesced, started_ms=started_ms)
+    assert told(found) == [("META-STALE" if stale else "CAP-SKEW", node) for node in voters]
+    assert leader(found) == 2, "what a broker applied was committed, whoever was copied when"
+
+
+@pytest.mark.parametrize(
+    ("holding", "lacking", "stale"),
+    [
+        ((100, 101), (102,), ()),
+        ((100,), (101, 102), (101, 102)),
+        ((), (100, 101, 102), (100, 101, 102)),
+        ((100,), (101,), ()),
+        ((), (101,), ()),
+        ((), (100, 101), (100, 101)),
+    ],
+    ids=["a lagging voter", "a majority", "all", "a majority may have it", "one of three here", "two of three here"],
+)
+def test_a_voter_that_lags_behind_a_majority_is_healthy(tmp_path, holding, lacking, stale):
+    """Three voters may have been seeded from one disk: their majority proves nothing against what brokers applied."""
+    voters = (100, 101, 102)
+    whole = log(voters, ELECTION)
+    logs = {**dict.fromkeys(holding, whole), **dict.fromkeys(lacking, log(voters)), 2: whole}
+    found = snapshot(tmp_path, logs, epochs=((0, 0), (1, 0)))
+    assert told(found) == [("META-STALE", node) for node in stale]
+    assert leader(found) == 2
+
+
+def test_an_uncommitted_tail_that_nobody_applied_stays_tentative(tmp_path):
+    voters = (100, 101, 102)
+    whole = log(voters, ELECTION)
+    found = snapshot(tmp_path, {100: whole, 101: log(voters), 102: log(voters), 2: whole})
+    assert told(found) == [] and leader(found) == 1
+
+
+def test_an_epoch_that_began_before_shows_nothing_of_what_came_after(tmp_path):
+    voters = (100, 101, 102)
+    elected = log(voters, ELECTION)
+    tail = elected + write.batch(4, [write.change(TOPIC_ID, isr=(1, 2))], time_ms=LATER_MS + 1)
+    logs = {100: tail, 101: elected, 102: elected, 2: tail}
+    found = snapshot(tmp_path, logs, epochs=((0, 0), (1, 0)))
+    (one,) = found.leaderships
+    assert told(found) == [] and one.isr == (2,) and one.history[-1].uncommitted
+
+
+def test_a_broker_that_lags_is_no_matter(tmp_path):
+    found = snapshot(tmp_path, {100: log((100,), ELECTION), 1: log((100,)), 2: log((100,), ELECTION)})
+    assert told(found) == [] and leader(found) == 2

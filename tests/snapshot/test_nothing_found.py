@@ -1,0 +1,78 @@
+"""Something else given as a snapshot: the error says what to give instead."""
+
+from __future__ import annotations
+
+import shutil
+import tarfile
+from pathlib import Path
+
+import pytest
+from tests.support.encoder import encode_batch
+from tests.support.logdirs import PartitionFiles, write_log_dir
+
+from replica_audit.auditing.opening import open_snapshot
+from replica_audit.errors import ReplicaAuditError
+
+
+def write(path: Path, broker: int = 1) -> Path:
+    batches = (encode_batch(0, 5, 0),)
+    write_log_dir(path, broker, (PartitionFiles("orders-eu", 7, batches, ((0, 0),), 5, 5),))
+    return path
+
+
+def told(path: Path | str) -> str:
+    with pytest.raises(ReplicaAuditError) as caught:
+        open_snapshot(str(path), (), None)
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+def test_a_log_dir_with_its_id_is_a_snapshot_of_one_broker(tmp_path):
+    _, inventory = open_snapshot(str(write(tmp_path / "data")), (), None)
+    assert [one.broker_id for one in inventory.replicas] == [1]
+
+
+@pytest.mark.parametrize("identity", (None, "version=1\n"))
+def test_a_log_dir_without_an_id(identity, tmp_path):
+    meta = write(tmp_path / "data") / "meta.properties"
+    meta.unlink() if identity is None else meta.write_text(identity)
+    text = told(tmp_path / "data")
+    assert "log directory without a broker id" in text and "broker-<id>" in text
+    (tmp_path / "whole").mkdir()
+    shutil.move(tmp_path / "data", tmp_path / "whole" / "broker-4")
+    _, inventory = open_snapshot(str(tmp_path / "whole"), (), None)
+    assert [one.broker_id for one in inventory.replicas] == [4]
+
+
+def test_the_directory_of_one_partition(tmp_path, monkeypatch):
+    path = write(tmp_path / "my copy" / "broker-1") / "orders-eu-7"
+    text = told(path)
+    assert "is the directory of one partition: give the directory above the log directories of all brokers" in text
+    assert f"replica-audit show '{tmp_path}/my copy' orders-eu-7" in text
+    monkeypatch.chdir(path)
+    assert "show ../.. orders-eu-7" in told(".")
+
+
+def test_several_directories_without_an_id(tmp_path):
+    for name in ("a", "b"):
+        (write(tmp_path / name) / "meta.properties").unlink()
+    text = told(tmp_path)
+    assert "no broker id is known of a, b" in text and "meta.properties" in text
+
+
+def test_an_archive_and_a_single_file(tmp_path):
+    write(tmp_path / "broker-1")
+    with tarfile.open(tmp_path / "copy.tar.gz", "w:gz") as archive:
+        archive.add(tmp_path / "broker-1", "broker-1")
+    assert "is an archive: unpack it" in told(tmp_path / "copy.tar.gz")
+    assert "is a file: give the directory" in told(tmp_path / "broker-1/meta.properties")
+
+
+def test_links_that_lead_out_and_nothing_at_all(tmp_path):
+    write(tmp_path / "elsewhere")
+    (tmp_path / "s").mkdir()
+    (tmp_path / "s/broker-1").symlink_to(tmp_path / "elsewhere")
+    text = told(tmp_path / "s")
+    assert "broker-1: a link that leads out of the snapshot" in text and "copy what it leads to" in text
+    (tmp_path / "empty").mkdir()
+    assert "no log directory found" in told(tmp_path / "empty")

@@ -1,0 +1,87 @@
+"""`verify --plan`: what a plan of `elect` predicted beside what happened, on the copies that real brokers left and by hand."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from replica_audit.verify.predictions import outcomes_of, with_plan
+from replica_audit.verify.verification import Verification
+
+STEPS = [
+    {
+        "leaders": [{"topic": "t", "partition": 0, "leader_id": None}],
+        "after": [],
+    },
+    {
+        "leaders": [{"topic": "t", "partition": 0, "leader_id": 2}],
+        "after": [
+            {"topic": "t", "partition": 0, "broker_id": 2, "leader_id": 2, "leader_epoch": 5, "truncate_to": None, "log_end_offset": 30},
+            {"topic": "t", "partition": 0, "broker_id": 1, "leader_id": 2, "leader_epoch": 5, "truncate_to": 20, "log_end_offset": 30},
+        ],
+    },
+]  # fmt: skip
+PLAN = {"steps": STEPS}
+
+
+def _row(broker: int, **more: Any) -> dict[str, Any]:
+    row = {"topic": "t", "partition": 0, "broker_id": broker, "leader_id": 2, "end_before": 30, "kept_to": 30}
+    row |= {"expected": 30, "end_after": 30, "lost_records": 0, "lost_committed": 0, "lost_possible": 0}
+    return {**row, "verdict": "correct", "reason": "", "predicted": None, **more}
+
+
+CUT = {"end_before": 25, "kept_to": 20, "expected": 20, "verdict": "lost_committed", "lost_committed": 5}
+
+
+def _verified(*rows: dict[str, Any], leader: int | None = 2, epoch: int = 6, gone: tuple = ()) -> Verification:
+    leaders = [{"topic": "t", "partition": 0, "leader_id": leader, "leader_epoch": epoch}]
+    return with_plan(Verification({"partitions": 1}, list(rows), gone, (), leaders=leaders), PLAN)
+
+
+def test_the_end_that_a_plan_predicts() -> None:
+    outcome = outcomes_of(PLAN)["t", 0]
+    assert (outcome.leader_id, outcome.leader_epoch, outcome.replicas) == (2, 5, {2: (None, 30), 1: (20, 30)})
+
+
+def test_a_loss_that_the_plan_predicted_is_what_it_was_asked_for() -> None:
+    gone = (
+        {"topic": "t", "partition": 0, "committed": "proven", "record_count": 5, "broker_ids": [1], "start_offset": 20},
+    )
+    found = _verified(_row(1, **CUT), _row(2), gone=gone)
+    assert [row["predicted"] for row in found.verifications] == [20, 30]
+    assert (found.surprises, found.exit_status) == ([], 0)
+
+
+@pytest.mark.parametrize(
+    ("change", "leader", "epoch", "what"),
+    [
+        ({}, 1, 6, (None, "leader", "2", "1")),
+        ({}, None, 6, (None, "leader", "2", None)),
+        ({}, 2, 4, (None, "leader epoch", "5 or more", "4")),
+        ({"kept_to": 15}, 2, 6, (1, "kept to", "20", "15")),
+        ({"end_after": 25}, 2, 6, (1, "log end", "30", "25")),
+        (
+            {"kept_to": None, "end_after": None},
+            2,
+            6,
+            (1, "replica", "its log ends at 30", "its log is not in both snapshots"),
+        ),
+    ],
+)
+def test_what_came_otherwise_is_told_and_is_1(change: dict, leader: int | None, epoch: int, what: tuple) -> None:
+    found = _verified(_row(1, **{**CUT, **change}), _row(2), leader=leader, epoch=epoch)
+    assert [(one["broker_id"], one["what"], one["predicted"], one["found"]) for one in found.surprises] == [what]
+    assert found.exit_status == 1
+
+
+def test_records_written_since_are_no_surprise() -> None:
+    assert (
+        _verified(_row(1, **CUT, end_after=40) if "end_after" not in CUT else _row(1), _row(2, end_after=40)).surprises
+        == []
+    )
+
+
+def test_a_loss_that_the_plan_did_not_predict_is_1() -> None:
+    assert _verified(_row(1, **{**CUT, "kept_to": 18, "expected": 18}), _row(2)).exit_status == 1
+    assert _verified(_row(1, **CUT), _row(2), _row(3, verdict="not_yet", kept_to=30)).exit_status == 1
