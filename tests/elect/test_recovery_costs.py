@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import pytest
 from tests.auditing.scenario import Answer, Broker, audit, written
+from tests.support.encoder import encode_batch, encode_marker
 from tests.support.logdirs import manifest_text
 from tests.support.some import some
 
@@ -16,6 +17,7 @@ from replica_audit.report.plan_text import render_plan
 from replica_audit.results import Results
 
 WHOLE = written(0, 80, 0)
+PRODUCER = {"producer_id": 7, "producer_epoch": 0}
 
 
 class Loss(NamedTuple):
@@ -53,6 +55,21 @@ def losses(answer: Answer) -> dict[int, Loss]:
 
 BAD = Broker(bad_at(50), recovery_point=40)
 SOUND = Broker(WHOLE, recovery_point=40)
+
+
+@pytest.mark.parametrize("kind", ["killed", None])
+@pytest.mark.parametrize("ends", [(56,), (), (48, 56)], ids=["after the damage", "not at all", "twice"])
+def test_a_transaction_whose_marker_the_start_cuts_is_a_cost(tmp_path, kind, ends):
+    """Found, the log has the marker; started, it ends before the damaged batch, and so do those that follow it."""
+    begun, rest = (encode_batch(at, 3, 0, transactional=True, **PRODUCER) for at in (50, 53))
+    early = [encode_marker(at, "COMMIT", 0, **PRODUCER) for at in ends if at < 50]
+    late = [encode_marker(at, "COMMIT", 0, **PRODUCER) for at in ends if at > 50]
+    head = [*written(0, 48, 0), *(early or written(48, 49, 0)), *written(49, 50, 0), begun]
+    damaged = rest[:-1] + bytes([rest[-1] ^ 0xFF])
+    sound, bad = (Broker([*head, one, *late], recovery_point=40) for one in (rest, damaged))
+    rows = audited(tmp_path, {1: sound, 2: bad}, kind).tables["elections"]
+    cut = {row["candidate_id"]: row["cut_transactions"] for row in rows}
+    assert cut == {1: 0, 2: 1}
 
 
 @pytest.mark.parametrize("isr", [(1,), (1, 2)])

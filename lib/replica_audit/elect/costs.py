@@ -34,7 +34,7 @@ from replica_audit.auditing.replicas.offset_ranges import without
 from replica_audit.auditing.replicas.replica_facts import CopyKey, ReplicaFacts
 from replica_audit.elect.held_records import CommittedRange, ReplicaRecords, TransactionPart, as_possible, holding
 from replica_audit.model import OffsetRange, OpenTransaction
-from replica_audit.segments.open_transactions import open_at_end
+from replica_audit.segments.open_transactions import TransactionFinder, open_at_end
 from replica_audit.segments.record_batch import BATCH_DTYPE
 from replica_audit.snapshot.remote_log_metadata import COPY_FINISHED
 
@@ -269,7 +269,7 @@ def _cost(
     stays = candidate.key == case.reference.facts.key and case.reference.leader_id == candidate.broker_id
     mine = own.parted(cuts[candidate.broker_id])[0]
     held, dropped, cut_producers = list(mine), {}, set()
-    left_open = tuple(open_at_end(candidate.segments).values())
+    left_open = _left_open(candidate, own, cuts[candidate.broker_id])
     hidden: list[CommittedRange | None] = []
     committed: dict[int, int] = {}
     for broker, cut in cuts.items():
@@ -366,6 +366,17 @@ def _beside(
             part = part.unproven()
         if not (holding.facts.compacted or candidate.compacted) or not _was_cleaned(candidate, part):
             yield part
+
+
+def _left_open(candidate: ReplicaFacts, own: ReplicaRecords, end: int) -> Collection[OpenTransaction]:
+    """The transactions that the candidate's log leaves open, which ends at `end` once its own start has cut it."""
+    found = open_at_end(candidate.segments)
+    if end < candidate.log_end_offset:
+        rest = TransactionFinder()
+        rest.watch(own.batches.rows[own.batches.rows["last_offset"] < end])
+        found = {one.producer_id: one for one in found.values() if one.first_offset < end}
+        found |= {one.producer_id: one for one in rest.open_transactions() if one.producer_id not in found}
+    return found.values()
 
 
 def _cut_producers(
