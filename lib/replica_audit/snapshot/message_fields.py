@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import base64
 import struct
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple
 
 _INT8, _INT16, _UINT16, _INT32, _INT64 = (struct.Struct(f">{code}") for code in "bhHiq")
 _UUID_BYTES = 16
@@ -122,3 +124,46 @@ class FieldReader:
             raise MessageError(
                 f"expected the end of the message at byte {self._position}, found {self.left} more bytes"
             )
+
+
+class Field(NamedTuple):
+    """One field of a structure, as Kafka's message schemas (`*.json`) list them."""
+
+    name: str | None
+    """None: what it says is of no use here."""
+    read: Callable[[FieldReader], Any]
+    since: int = 0
+    """The first version that has it."""
+    tag: int | None = None
+    """Its number where it is a tagged field."""
+
+
+def read_structure(reader: FieldReader, fields: Iterable[Field], version: int = 0) -> dict[str, Any]:
+    """The fields of a structure by name; those that the version lacks, and tagged ones that are not there, are left out.
+
+    Raises MessageError.
+    """
+    found, tagged = {}, []
+    for field in fields:
+        if version < field.since:
+            continue
+        if field.tag is not None:
+            tagged.append(field)
+            continue
+        value = field.read(reader)
+        if field.name is not None:
+            found[field.name] = value
+    tags = reader.tags()
+    for field in tagged:
+        if field.tag in tags and field.name is not None:
+            found[field.name] = field.read(tags[field.tag])
+    return found
+
+
+def array_of(*fields: Field) -> Callable[[FieldReader], list[dict[str, Any]]]:
+    """Reads a compact array of structures."""
+
+    def read(reader: FieldReader) -> list[dict[str, Any]]:
+        return [read_structure(reader, fields) for _ in range(reader.array_length())]
+
+    return read

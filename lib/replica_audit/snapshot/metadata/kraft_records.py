@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
+from typing import NamedTuple
 
-from replica_audit.snapshot.message_fields import FieldReader, MessageError
+from replica_audit.snapshot.message_fields import Field, FieldReader, MessageError, array_of, read_structure
 
 TOPIC_RESOURCE, BROKER_RESOURCE = 2, 4
 #: Control record types (A.2) that a metadata log or snapshot has.
@@ -140,6 +142,15 @@ FRAME_VERSION = 1
 _NO_DIRECTORY = "A" * 22
 
 
+class _Record(NamedTuple):
+    """A kind of record: its schema, and the message that its named fields make."""
+
+    name: str
+    newest_version: int
+    message: Callable[..., Message]
+    fields: tuple[Field, ...] = ()
+
+
 def parse_message(value: bytes) -> Message | None:
     """The message of a record's value; None for kinds that do not bear on leadership (ACLs, quotas, later ones).
 
@@ -153,165 +164,146 @@ def parse_message(value: bytes) -> Message | None:
             f"expected frame version {FRAME_VERSION}, found {frame} (0 is the preview of 2.8, never supported)"
         )
     key, version = reader.uvarint(), reader.uvarint()
-    known = _PARSERS.get(key)
-    if known is None:
+    record = _RECORDS.get(key)
+    if record is None:
         return None
-    parse, newest, name = known
+    newest = record.newest_version
     try:
-        message = parse(reader, min(version, newest))
+        found = read_structure(reader, record.fields, min(version, newest))
         reader.finish()
     except MessageError as error:
         known_to = f", of which versions 0 to {newest} are known" if version > newest else ""
-        raise MessageError(f"{name} of version {version}{known_to}: {error}") from None
-    return message
+        raise MessageError(f"{record.name} of version {version}{known_to}: {error}") from None
+    return record.message(**found)
 
 
-def _register_broker(reader: FieldReader, version: int) -> BrokerState:
-    broker_id = reader.int32()
-    if version >= 2:
-        reader.boolean()
-    reader.uuid()
-    reader.int64()
-    for _ in range(reader.array_length()):
-        reader.string(), reader.string(), reader.uint16(), reader.int16(), reader.tags()
-    for _ in range(reader.array_length()):
-        reader.string(), reader.int16(), reader.int16(), reader.tags()
-    reader.nullable_string()
-    fenced = reader.boolean()
-    stopping = reader.boolean() if version >= 1 else False
-    tags = reader.tags()
-    log_dirs = tags[0].uuids() if 0 in tags and version >= 3 else ()
-    return BrokerState(broker_id, fenced, stopping, log_dirs, registered=True)
+def _is_recovering(reader: FieldReader) -> bool:
+    """`LeaderRecoveryState`."""
+    return reader.int8() == 1
 
 
-def _unregister_broker(reader: FieldReader, version: int) -> BrokerGone:
-    broker_id = reader.int32()
-    reader.int64(), reader.tags()
-    return BrokerGone(broker_id)
+def _new_recovery(reader: FieldReader) -> bool | None:
+    """`LeaderRecoveryState`: -1, `NO_CHANGE`, leaves it as it was."""
+    return None if (state := reader.int8()) == -1 else state == 1
 
 
-def _topic(reader: FieldReader, version: int) -> TopicCreated:
-    message = TopicCreated(reader.string(), reader.uuid())
-    reader.tags()
-    return message
+def _new_leader(reader: FieldReader) -> int | None:
+    """-2, `NO_LEADER_CHANGE`, leaves it as it was."""
+    return None if (leader := reader.int32()) == -2 else leader
 
 
-def _partition(reader: FieldReader, version: int) -> PartitionSet:
-    partition, topic_id = reader.int32(), reader.uuid()
-    replicas, isr, removing, adding = reader.ids(), reader.ids(), reader.ids(), reader.ids()
-    leader, leader_epoch, partition_epoch = reader.int32(), reader.int32(), reader.int32()
-    directories = reader.uuids() if version >= 1 else ()
-    tags = reader.tags()
-    return PartitionSet(
-        topic_id,
-        partition,
-        replicas,
-        isr,
-        removing,
-        adding,
-        leader,
-        leader_epoch,
-        partition_epoch,
-        directories,
-        recovering=0 in tags and tags[0].int8() == 1,
-        elr=tags[1].ids() if 1 in tags else (),
-        last_known_elr=tags[2].ids() if 2 in tags else (),
-    )
+def _switch(reader: FieldReader) -> bool | None:
+    """`BrokerRegistrationFencingChange` and the one of the controlled shutdown: 0 leaves it as it was."""
+    return {1: True, -1: False}.get(reader.int8())
 
 
-def _partition_change(reader: FieldReader, version: int) -> PartitionChanged:
-    partition, topic_id = reader.int32(), reader.uuid()
-    tags = reader.tags()
-    leader = tags[1].int32() if 1 in tags else -2
-    recovering = tags[5].int8() if 5 in tags else -1
-
-    def ids(tag: int) -> tuple[int, ...] | None:
-        return tags[tag].ids() if tag in tags else None
-
-    return PartitionChanged(
-        topic_id,
-        partition,
-        isr=ids(0),
-        leader=None if leader == -2 else leader,
-        replicas=ids(2),
-        removing=ids(3),
-        adding=ids(4),
-        recovering=None if recovering == -1 else recovering == 1,
-        elr=ids(6),
-        last_known_elr=ids(7),
-        directories=tags[8].uuids() if 8 in tags else None,
-    )
-
-
-def _config(reader: FieldReader, version: int) -> ConfigSet:
-    kind, resource, name, value = reader.int8(), reader.string(), reader.string(), reader.nullable_string()
-    reader.tags()
-    return ConfigSet(kind, resource, name, value)
-
-
-def _fence(fenced: bool) -> Callable[[FieldReader, int], BrokerState]:
-    def parse(reader: FieldReader, version: int) -> BrokerState:
-        broker_id = reader.int32()
-        reader.int64(), reader.tags()
-        return BrokerState(broker_id, fenced, None)
-
-    return parse
-
-
-def _registration_change(reader: FieldReader, version: int) -> BrokerState:
-    broker_id = reader.int32()
-    reader.int64()
-    tags = reader.tags()
-    fenced = tags[0].int8() if 0 in tags else 0
-    stopping = tags[1].int8() if 1 in tags else 0
-    log_dirs = tags[2].uuids() if 2 in tags else None
-    return BrokerState(broker_id, {1: True, -1: False}.get(fenced), {1: True, -1: False}.get(stopping), log_dirs)
-
-
-def _remove_topic(reader: FieldReader, version: int) -> TopicRemoved:
-    message = TopicRemoved(reader.uuid())
-    reader.tags()
-    return message
-
-
-def _feature(reader: FieldReader, version: int) -> FeatureSet:
-    message = FeatureSet(reader.string(), reader.int16())
-    reader.tags()
-    return message
-
-
-def _clear_elr(reader: FieldReader, version: int) -> ElrCleared:
-    message = ElrCleared(reader.string())
-    reader.tags()
-    return message
-
-
-def _transaction(kind: str) -> Callable[[FieldReader, int], Transaction]:
-    def parse(reader: FieldReader, version: int) -> Transaction:
-        # Begin has a tagged name, abort a tagged reason; what they say is of no use here.
-        reader.tags()
-        return Transaction(kind)
-
-    return parse
-
-
-#: api key → parser, newest known version, name.
-_PARSERS: dict[int, tuple[Callable[[FieldReader, int], Message], int, str]] = {
-    0: (_register_broker, 4, "RegisterBrokerRecord"),
-    1: (_unregister_broker, 0, "UnregisterBrokerRecord"),
-    2: (_topic, 0, "TopicRecord"),
-    3: (_partition, 2, "PartitionRecord"),
-    4: (_config, 0, "ConfigRecord"),
-    5: (_partition_change, 2, "PartitionChangeRecord"),
-    7: (_fence(True), 0, "FenceBrokerRecord"),
-    8: (_fence(False), 0, "UnfenceBrokerRecord"),
-    9: (_remove_topic, 0, "RemoveTopicRecord"),
-    12: (_feature, 0, "FeatureLevelRecord"),
-    17: (_registration_change, 3, "BrokerRegistrationChangeRecord"),
-    23: (_transaction("begin"), 0, "BeginTransactionRecord"),
-    24: (_transaction("end"), 0, "EndTransactionRecord"),
-    25: (_transaction("abort"), 0, "AbortTransactionRecord"),
-    28: (_clear_elr, 0, "ClearElrRecord"),
+_END_POINTS = array_of(
+    Field(None, FieldReader.string),
+    Field(None, FieldReader.string),
+    Field(None, FieldReader.uint16),
+    Field(None, FieldReader.int16),
+)
+_FEATURES = array_of(Field(None, FieldReader.string), Field(None, FieldReader.int16), Field(None, FieldReader.int16))
+_BROKER, _EPOCH = Field("broker_id", FieldReader.int32), Field(None, FieldReader.int64)
+#: By api key.
+_RECORDS = {
+    0: _Record(
+        "RegisterBrokerRecord",
+        4,
+        partial(BrokerState, in_controlled_shutdown=False, log_dirs=(), registered=True),
+        (
+            _BROKER,
+            Field(None, FieldReader.boolean, since=2),
+            Field(None, FieldReader.uuid),
+            _EPOCH,
+            Field(None, _END_POINTS),
+            Field(None, _FEATURES),
+            Field(None, FieldReader.nullable_string),
+            Field("fenced", FieldReader.boolean),
+            Field("in_controlled_shutdown", FieldReader.boolean, since=1),
+            Field("log_dirs", FieldReader.uuids, since=3, tag=0),
+        ),
+    ),
+    1: _Record("UnregisterBrokerRecord", 0, BrokerGone, (_BROKER, _EPOCH)),
+    2: _Record(
+        "TopicRecord", 0, TopicCreated, (Field("name", FieldReader.string), Field("topic_id", FieldReader.uuid))
+    ),
+    3: _Record(
+        "PartitionRecord",
+        2,
+        PartitionSet,
+        (
+            Field("partition", FieldReader.int32),
+            Field("topic_id", FieldReader.uuid),
+            Field("replicas", FieldReader.ids),
+            Field("isr", FieldReader.ids),
+            Field("removing", FieldReader.ids),
+            Field("adding", FieldReader.ids),
+            Field("leader", FieldReader.int32),
+            Field("leader_epoch", FieldReader.int32),
+            Field("partition_epoch", FieldReader.int32),
+            Field("directories", FieldReader.uuids, since=1),
+            Field("recovering", _is_recovering, tag=0),
+            Field("elr", FieldReader.ids, since=2, tag=1),
+            Field("last_known_elr", FieldReader.ids, since=2, tag=2),
+        ),
+    ),
+    4: _Record(
+        "ConfigRecord",
+        0,
+        ConfigSet,
+        (
+            Field("resource_type", FieldReader.int8),
+            Field("resource", FieldReader.string),
+            Field("name", FieldReader.string),
+            Field("value", FieldReader.nullable_string),
+        ),
+    ),
+    5: _Record(
+        "PartitionChangeRecord",
+        2,
+        PartitionChanged,
+        (
+            Field("partition", FieldReader.int32),
+            Field("topic_id", FieldReader.uuid),
+            Field("isr", FieldReader.ids, tag=0),
+            Field("leader", _new_leader, tag=1),
+            Field("replicas", FieldReader.ids, tag=2),
+            Field("removing", FieldReader.ids, tag=3),
+            Field("adding", FieldReader.ids, tag=4),
+            Field("recovering", _new_recovery, tag=5),
+            Field("elr", FieldReader.ids, since=2, tag=6),
+            Field("last_known_elr", FieldReader.ids, since=2, tag=7),
+            Field("directories", FieldReader.uuids, since=1, tag=8),
+        ),
+    ),
+    7: _Record(
+        "FenceBrokerRecord", 0, partial(BrokerState, fenced=True, in_controlled_shutdown=None), (_BROKER, _EPOCH)
+    ),
+    8: _Record(
+        "UnfenceBrokerRecord", 0, partial(BrokerState, fenced=False, in_controlled_shutdown=None), (_BROKER, _EPOCH)
+    ),
+    9: _Record("RemoveTopicRecord", 0, TopicRemoved, (Field("topic_id", FieldReader.uuid),)),
+    12: _Record(
+        "FeatureLevelRecord", 0, FeatureSet, (Field("name", FieldReader.string), Field("level", FieldReader.int16))
+    ),
+    17: _Record(
+        "BrokerRegistrationChangeRecord",
+        3,
+        partial(BrokerState, fenced=None, in_controlled_shutdown=None),
+        (
+            _BROKER,
+            _EPOCH,
+            Field("fenced", _switch, tag=0),
+            Field("in_controlled_shutdown", _switch, since=1, tag=1),
+            Field("log_dirs", FieldReader.uuids, since=2, tag=2),
+        ),
+    ),
+    # Begin has a tagged name, abort a tagged reason; what they say is of no use here.
+    23: _Record("BeginTransactionRecord", 0, partial(Transaction, "begin")),
+    24: _Record("EndTransactionRecord", 0, partial(Transaction, "end")),
+    25: _Record("AbortTransactionRecord", 0, partial(Transaction, "abort")),
+    28: _Record("ClearElrRecord", 0, ElrCleared, (Field("topic", FieldReader.string),)),
 }
 
 
