@@ -32,6 +32,7 @@ import os
 import re
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
+from typing import Any
 
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 from airflow.sdk import DAG, Asset, CronPartitionTimetable, Param, RetryDecision, RetryPolicy, task
@@ -81,7 +82,7 @@ LASTING = {
 class ToolErrorsOnly(RetryPolicy):
     """Tries again what may pass (a lost executor, storage that does not answer), but no status of `LASTING`."""
 
-    def evaluate(self, exception, try_number, max_tries, context=None) -> RetryDecision:
+    def evaluate(self, exception: BaseException, try_number: int, max_tries: int, context: Any = None) -> RetryDecision:
         status = re.search(r"Error code is: (\d+)", str(exception))
         reason = LASTING.get(int(status[1])) if status else None
         return RetryDecision.fail(f"status {status[1]}: {reason}") if status and reason else RetryDecision.default()
@@ -116,7 +117,7 @@ with DAG(
 ) as dag:
 
     @task
-    def arguments(snapshot: str, warehouse: str, report: str, params=None) -> list[str]:
+    def arguments(snapshot: str, warehouse: str, report: str, params: Any = None) -> list[str]:
         """Command line of jobs/run.py."""
         given = [snapshot, "--warehouse", warehouse, "--report", report, "--fail-on", "never"]
         given += ["--protocol", params["protocol"]] if params["protocol"] else []
@@ -126,7 +127,7 @@ with DAG(
         return given
 
     @task(execution_timeout=timedelta(minutes=5), outlets=ASSETS)
-    def publish(report: str, outlet_events=None) -> None:
+    def publish(report: str, outlet_events: Any = None) -> None:
         """An event of each asset, with what came of the audit: also when the gate then stops the run."""
         verdict = json.loads((Path(report) / "verdict.json").read_text(encoding="utf-8"))
         told = ("audit_id", "verdict", "status", "findings", "partitions", "quality", "table_versions", "untrusted")

@@ -98,7 +98,9 @@ def digest_chunks(batches: np.ndarray) -> list[ChunkDigest]:
     return [_digest(*row) for row in zip(*(column.tolist() for column in columns), strict=True)]
 
 
-def _digest(chunk: int, count: int, records: int, size: int, base: int, last: int, digest: int, first: int, end: int):
+def _digest(
+    chunk: int, count: int, records: int, size: int, base: int, last: int, digest: int, first: int, end: int
+) -> ChunkDigest:
     times = (first if first != _GREATEST else None, end if end >= 0 else None)
     return ChunkDigest(chunk, count, records, size, base, last, digest, *times)
 

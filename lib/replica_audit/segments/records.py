@@ -12,7 +12,7 @@ import hashlib
 import os
 import struct
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import NamedTuple, NoReturn
 
 import numpy as np
 
@@ -193,7 +193,7 @@ class RecordHasher:
         self._keyed = hashlib.blake2b(digest_size=8, key=os.urandom(32)).copy
         self.nothing = self._keyed().digest()
 
-    def __reduce__(self):
+    def __reduce__(self) -> NoReturn:
         raise TypeError("the key of a RecordHasher does not leave its process")
 
     def digest(self, *parts: bytes | None) -> bytes:

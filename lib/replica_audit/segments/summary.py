@@ -72,7 +72,12 @@ class IrregularityFinder:
         self._after_damage = False
 
     def _keep(
-        self, kind: IrregularityKind, batches: np.ndarray, mask: np.ndarray, previous: np.ndarray | None, describe
+        self,
+        kind: IrregularityKind,
+        batches: np.ndarray,
+        mask: np.ndarray,
+        previous: np.ndarray | None,
+        describe: Callable[[np.void, Any], str],
     ) -> None:
         flagged = mask.nonzero()[0]
         if not len(flagged):

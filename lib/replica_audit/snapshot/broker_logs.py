@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timezone
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, BinaryIO
 
 from replica_audit.model import QuarantineRow
 from replica_audit.parsing import INT32, INT64, is_whole, parse_json, parse_whole
@@ -179,7 +179,7 @@ def read_broker_log(snapshot: Snapshot, path: str, broker_id: int | None) -> Ite
         )
 
 
-def _lines(stream) -> Iterator[bytes]:
+def _lines(stream: BinaryIO) -> Iterator[bytes]:
     """Lines of a file, whatever reader it is; what is longer than any line of ours comes in pieces."""
     rest = b""
     while chunk := stream.read(1 << 20):

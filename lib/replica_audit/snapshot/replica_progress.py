@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from typing import BinaryIO
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -333,7 +334,7 @@ def read_progress(
         yield found
 
 
-def _cut(stream, part: ProgressPart) -> tuple[bytes, bytes, int]:
+def _cut(stream: BinaryIO, part: ProgressPart) -> tuple[bytes, bytes, int]:
     """Header line (CSV only), the lines that begin in the part, and the position of the first of them."""
     header = b""
     if part.form == "csv":
@@ -348,7 +349,7 @@ def _cut(stream, part: ProgressPart) -> tuple[bytes, bytes, int]:
     return header, stream.read(end - start), start
 
 
-def _next_line(stream, position: int) -> int:
+def _next_line(stream: BinaryIO, position: int) -> int:
     """Where the first line at or after `position` begins."""
     if position == 0:
         return 0

@@ -8,10 +8,17 @@ from __future__ import annotations
 import shutil
 import sys
 import tempfile
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from replica_audit.errors import EngineError
 from replica_audit.spark.session import build_session
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark import SparkContext
+    from pyspark.sql import SparkSession
 
 _END_SECONDS = 300
 
@@ -37,15 +44,21 @@ def train(target: Path) -> None:
         shutil.rmtree(scratch, ignore_errors=True)
 
 
-def exercise_jobs(context) -> int:
+def exercise_jobs(context: SparkContext) -> int:
     """Run what the stages run: a job of Python functions with an accumulator, and one of several tasks."""
     seen = context.accumulator(0)
-    one = context.parallelize([[1, 2]], 1).mapPartitions(lambda tasks: (seen.add(len(task)) or task for task in tasks))
+
+    def count(tasks: Iterable[list[int]]) -> Iterator[list[int]]:
+        for task in tasks:
+            seen.add(len(task))
+            yield task
+
+    one = context.parallelize([[1, 2]], 1).mapPartitions(count)
     several = context.parallelize(range(4), 4).map(lambda number: number + 1)
     return len(one.collect()) + len(several.collect()) + seen.value
 
 
-def exercise(session, directory: Path) -> int:
+def exercise(session: SparkSession, directory: Path) -> int:
     """Write, replace, read, join and count small Delta tables below `directory`; returns the number of rows read."""
     from pyspark.sql import functions as F
 
@@ -68,7 +81,7 @@ def exercise(session, directory: Path) -> int:
     return rows
 
 
-def _same(batches):
+def _same(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     yield from batches
 
 

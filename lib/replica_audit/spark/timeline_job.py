@@ -7,7 +7,7 @@ keeps the rows of one observation, the one before it, and a batch of answers. Sp
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from replica_audit.auditing.leadership.timeline_deviations import (
@@ -57,7 +57,7 @@ def recompute(progress: DataFrame, rule: Rule, assigned: DataFrame | None = None
     return ordered.mapInArrow(_follower(rule), f"{ddl(_COLUMNS)}, summary string")
 
 
-def _follower(rule: Rule):
+def _follower(rule: Rule) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     def follow(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         answers: list[dict[str, Any]] = []
         for answer in _answers(_read_rows(batches), rule):

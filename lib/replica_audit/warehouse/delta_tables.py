@@ -13,7 +13,7 @@ import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -31,6 +31,9 @@ from replica_audit.warehouse.table_layout import (
     partition_of,
 )
 from replica_audit.warehouse.table_reads import count_rows, list_files, read_file
+
+if TYPE_CHECKING:
+    from deltalake import CommitProperties, DeltaTable
 
 #: A table's description, which says what schema its rows have.
 DESCRIPTION = f"replica-audit, schema {SCHEMA_VERSION}"
@@ -103,7 +106,7 @@ class Warehouse:
 
     def directory(self, table: str) -> str:
         """Where the table lies, for whoever writes its files: a path or URI. The table is made where it is not there."""
-        self._open(table, make=True)
+        self._open_or_create(table)
         return self._made(table)
 
     def exists(self, table: str) -> bool:
@@ -213,9 +216,11 @@ class Warehouse:
 
         column, moment = key_of(table), int(time.time() * 1000)
         values = {} if column is None else {column: key}
-        actions = [AddAction(file.path, file.size_bytes, values, moment, True, _statistics(file)) for file in files]
+        actions: list[Any] = [
+            AddAction(file.path, file.size_bytes, values, moment, True, _statistics(file)) for file in files
+        ]
         if actions:
-            handle = self._open(table, make=True)
+            handle = self._open_or_create(table)
             handle.create_write_transaction(
                 actions,
                 "append",
@@ -265,20 +270,24 @@ class Warehouse:
         handles = {table: self._open(table) for table in tables}
         return {table: handle.version() for table, handle in handles.items() if handle is not None}
 
-    def _open(self, table: str, *, make: bool = False):
-        """The table's handle at its newest version; None where there is none and it is not to be made."""
+    def _open(self, table: str) -> DeltaTable | None:
+        """The table's handle at its newest version; None where there is none."""
         from deltalake import DeltaTable
         from deltalake.exceptions import TableNotFoundError
 
-        uri = self._uri(table, make)
+        uri = self._uri(table)
         if uri is None:
             return None
         try:
             return open_at_this_version(f"{self.name}/{table}", DeltaTable(uri), columns_of(table))
         except TableNotFoundError:
-            if not make:
-                return None
-        return DeltaTable.create(
+            return None
+
+    def _open_or_create(self, table: str) -> DeltaTable:
+        """The same of a table that is created where there is none."""
+        from deltalake import DeltaTable
+
+        return self._open(table) or DeltaTable.create(
             self._made(table),
             arrow_schema(columns_of(table)),
             mode="ignore",
@@ -303,7 +312,7 @@ class Warehouse:
             return found and absolute_location(found)
         return f"{self._location}/{table}"
 
-    def _properties_of_commit(self):
+    def _properties_of_commit(self) -> CommitProperties:
         from deltalake import CommitProperties
 
         run = {"tool": f"replica-audit {__version__}", **self._commit}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timezone
+from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
 import pyarrow as pa
@@ -13,6 +14,9 @@ from pyarrow import fs
 
 from replica_audit.errors import EngineError, InputError
 
+if TYPE_CHECKING:
+    from deltalake import DeltaTable
+
 
 def damage_sentence(what: str, warehouse: str | None = None) -> str:
     """The error for a damaged warehouse: `what` is wrong with it, and what to do."""
@@ -21,7 +25,7 @@ def damage_sentence(what: str, warehouse: str | None = None) -> str:
     return f"{name} is damaged: {what}; {remedy}"
 
 
-def list_files(handle, key: str | None, before: datetime | None = None) -> list[tuple[str, str | None]]:
+def list_files(handle: DeltaTable, key: str | None, before: datetime | None = None) -> list[tuple[str, str | None]]:
     """Path, relative to the table, and partition of each file of its version, in order of the path; `before`: of files
     that were committed before it.
 
@@ -35,7 +39,7 @@ def list_files(handle, key: str | None, before: datetime | None = None) -> list[
     return sorted((unquote(row["path"]), row[f"partition.{key}"] if key else None) for row in actions)
 
 
-def count_rows(handle, column: str | None, key: str | None) -> int:
+def count_rows(handle: DeltaTable, column: str | None, key: str | None) -> int:
     """Rows of the files of one partition of a table, as their commits say; every writer of ours says it."""
     actions = pa.table(handle.get_add_actions(flatten=True)).to_pylist()
     return sum(row["num_records"] or 0 for row in actions if column is None or row[f"partition.{column}"] == key)

@@ -446,7 +446,7 @@ def _fingerprinted(records: Sequence[RecordLine], unproven: set[str]) -> Batch:
     )
 
 
-def _damage(listing: DumpListing, end: int, expected: int | None, unproven: set[str]):
+def _damage(listing: DumpListing, end: int, expected: int | None, unproven: set[str]) -> Iterator[Damage]:
     if listing.below_zero is not None:
         reason = "the listing of kafka-dump-log shows an offset below 0 here, which no log has"
         yield Damage(listing.below_zero, 0, reason, "corrupt", None, None)
