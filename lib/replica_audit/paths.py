@@ -41,7 +41,8 @@ def check_files(settings: Settings) -> None:
         path = getattr(settings, name)
         if path is not None and not os.path.isfile(local_path(path) or ""):
             raise UsageError(f"--{name} {path}: no such local file")
-    for path in settings.suites if settings.quality else ():
+    suites = settings.suites if settings.quality else ()
+    for path in suites:
         if not os.path.isfile(path):
             raise UsageError(f"--suites {path}: no such local file")
 

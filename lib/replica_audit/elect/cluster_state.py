@@ -118,7 +118,9 @@ class PresentState:
 
     def liveness(self, broker_id: int) -> str:
         """up, down or unknown."""
-        return "up" if broker_id in self.up else "unknown" if broker_id in self.unknown else "down"
+        if broker_id in self.up:
+            return "up"
+        return "unknown" if broker_id in self.unknown else "down"
 
     def may_lead(self, place: Place, broker_id: int) -> bool:
         """Whether the broker is the registered leader, and not known to be down."""

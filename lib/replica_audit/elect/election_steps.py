@@ -68,7 +68,9 @@ def _alternatives(decisions: Sequence[Decision]) -> dict[int, frozenset[Place]]:
     """Brokers that lose the same as the choice for partitions that are to be elected, and these partitions."""
     found: dict[int, set[Place]] = defaultdict(set)
     for one in decisions:
-        for other in one.equals if one.procedure == "elect" and not one.asked else ():
+        if one.procedure != "elect" or one.asked:
+            continue
+        for other in one.equals:
             found[other].add(place_of(one))
     return {broker: frozenset(places) for broker, places in found.items()}
 

@@ -178,7 +178,9 @@ class Places:
     def runs_at(self, at: int) -> Sequence[DivergentRange]:
         """Those that a batch is part of, in order."""
         number = self.run[at]
-        return self.several[at] if number == -2 else () if number == -1 else (self.runs[number],)
+        if number == -2:
+            return self.several[at]
+        return () if number == -1 else (self.runs[number],)
 
 
 def _are_among(place: Sequence[np.ndarray], batches: Batches) -> np.ndarray:

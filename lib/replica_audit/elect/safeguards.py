@@ -121,8 +121,9 @@ def _capture(matrix: Matrix, state: PresentState, copies: Copies, about: Contain
     """Replicas that were not captured and without which nothing is certain; brokers of which the same is said together."""
     missing: dict[int, list[Place]] = defaultdict(list)
     for place, brokers in sorted(matrix.needed.items()):
-        for broker in brokers if place in about else ():
-            missing[broker].append(place)
+        if place in about:
+            for broker in brokers:
+                missing[broker].append(place)
     groups: dict[tuple[tuple[Place, ...], str], list[int]] = defaultdict(list)
     for broker, places in sorted(missing.items()):
         groups[tuple(places), state.liveness(broker)].append(broker)

@@ -242,7 +242,7 @@ def list_names(names: Iterable[str], limit: int = 5) -> str:
     names = list(names)
     if len(names) > limit:
         names = [*names[: limit - 1], f"{len(names) - limit + 1} more"]
-    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}" if names else ""
+    return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
 
 
 def list_places(places: Iterable[Place]) -> str:

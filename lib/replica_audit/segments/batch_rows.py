@@ -37,7 +37,9 @@ class Batches(Sequence[Batch]):
     @classmethod
     def joined(cls, parts: Sequence[Batches]) -> Batches:
         """Those of all `parts`, one after another."""
-        return parts[0] if len(parts) == 1 else cls(np.concatenate([part.rows for part in parts])) if parts else cls()
+        if len(parts) == 1:
+            return parts[0]
+        return cls(np.concatenate([part.rows for part in parts])) if parts else cls()
 
     def __len__(self) -> int:
         return len(self.rows)

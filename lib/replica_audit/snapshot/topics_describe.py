@@ -119,8 +119,10 @@ def _parse_ids(text: str, name: str) -> tuple[int, ...]:
 
 
 def _parse_configs(text: str) -> dict[str, str]:
-    configs = {}
-    for part in _NEXT_CONFIG.split(text) if text else ():
+    configs: dict[str, str] = {}
+    if not text:
+        return configs
+    for part in _NEXT_CONFIG.split(text):
         name, equals, value = part.partition("=")
         if not equals or not name:
             raise ValueError("`name=value` after `Configs:`")

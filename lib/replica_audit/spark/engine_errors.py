@@ -38,9 +38,9 @@ def describe_fault(error: BaseException, settings: Settings) -> str | None:
         return None
     text = "\n".join(f"{type(one).__name__}: {one}" for one in chain)
     places = f"the warehouse ({settings.catalog or settings.warehouse}), the report ({settings.report}) and the temporary directory"
-    file = next((one.filename for one in chain if isinstance(one, OSError) and one.filename), None)
     path = _PATH.search(text)
-    named = str(file) if file else path[1] if path else None
+    file = next((one.filename for one in chain if isinstance(one, OSError) and one.filename), path and path[1])
+    named = None if file is None else str(file)
     if _FULL.search(text) or any(isinstance(one, OSError) and one.errno == errno.ENOSPC for one in chain):
         return f"no space is left on the disk{_at(named)}: make room where {places} are, and run again"
     if _FORBIDDEN.search(text):

@@ -62,7 +62,9 @@ class Verification:
     @property
     def exit_status(self) -> int:
         """0 when every replica kept exactly what it should; 1 when one did not; 3 when something could not be judged."""
-        return 1 if self.failed or self.lost or self.surprises else 3 if self.open else 0
+        if self.failed or self.lost or self.surprises:
+            return 1
+        return 3 if self.open else 0
 
     def _was_asked_for(self, row: Row) -> bool:
         """Whether a replica's loss is the cut that the plan predicted."""

@@ -115,7 +115,9 @@ def compare(
     firsts = {name: first_dropped(follower, outcome) for name, outcome in replays.items()}
     dropped = {first: tally_from(follower, first, alignment.own, pair.loaded) for first in set(firsts.values())}
     overlap = bool(runs) or shared_end(leader, follower) >= shared_start(leader, follower)
-    shorter = shared_end(leader, follower)
+    prefix_end = None
+    if overlap:
+        prefix_end = runs[0].start_offset if runs else shared_end(leader, follower)
     return Comparison(
         follower=follower,
         alignment=alignment,
@@ -125,7 +127,7 @@ def compare(
         committed_drops={},
         runs=runs,
         stretches=stretches,
-        common_prefix_end=(runs[0].start_offset if runs else shorter) if overlap else None,
+        common_prefix_end=prefix_end,
         lag=tally_from(leader, follower.log_end_offset, alignment.reference, pair.loaded)
         if leader.log_end_offset > follower.log_end_offset
         else Tally(),

@@ -10,7 +10,8 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, get_args
+from itertools import pairwise
+from typing import TYPE_CHECKING, NamedTuple, get_args
 
 from replica_audit.auditing.replicas.written_epochs import CorruptEpoch
 from replica_audit.literals import Confidence
@@ -47,9 +48,9 @@ def doubtful_epochs(
     """
     found: dict[tuple, CorruptEpoch] = {}
     for facts in copies:
-        for other in copies:
-            for part in _differing(facts, other) if other is not facts else ():
-                confidence = _confidence(facts, other, part, copies, leadership, at_rest)
+        for other in (one for one in copies if one is not facts):
+            for part in _differing(facts, other):
+                confidence = confidence_of(_signs(facts, other, part, copies, leadership, at_rest))
                 if confidence is not None:
                     found[facts.key, other.key, part.start_offset] = CorruptEpoch(
                         facts.key,
@@ -126,10 +127,9 @@ def _contents(rows: np.ndarray) -> Iterator[tuple]:
 
 def _stretches(facts: ReplicaFacts) -> list[tuple[int, int, int]]:
     """(start, end, epoch) of the replica's batches above its log start, neighbours of one epoch joined."""
-    starts = facts.epoch_starts
-    ends = [start for _, start in starts[1:]] + [facts.found_end_offset] * bool(starts)
+    starts = [*facts.epoch_starts, (-1, facts.found_end_offset)]
     floor = facts.local_start_offset
-    return [(max(start, floor), end, epoch) for (epoch, start), end in zip(starts, ends, strict=True) if end > floor]
+    return [(max(start, floor), end, epoch) for (epoch, start), (_, end) in pairwise(starts) if end > floor]
 
 
 def _split_by_file(facts: ReplicaFacts) -> Iterator[tuple[int, int, int]]:
@@ -166,48 +166,104 @@ def _is_bare(facts: ReplicaFacts, start: int, end: int) -> bool:
     return any(part.start_offset <= start and end <= part.end_offset for part in (*facts.gaps, *facts.missing))
 
 
-def _confidence(
+class EpochSigns(NamedTuple):
+    """What tells which of two copies has a changed epoch over a stretch; "there" is at its first offset."""
+
+    own: bool | None
+    """The copy's own file gives the epoch of its batches there; None without a usable file."""
+    theirs: bool | None
+    """The other's file gives the other's epoch there."""
+    known: bool
+    """A third copy's file or batches have the epoch there."""
+    led: bool | None
+    """Somebody led in the epoch; None where no history tells."""
+    goes_on: bool
+    contradicted: bool
+    late: bool
+    """The file may have been copied before the leader began the epoch and wrote on."""
+    own_is_other: bool
+    """The copy's own file gives the other's epoch there."""
+    begins_there: bool
+    """The copy's own file begins the epoch there."""
+    in_others: bool
+    """Another copy's file has the epoch."""
+    has_other: bool
+    """The copy's own file has the other's epoch."""
+    settled: bool
+
+
+def confidence_of(signs: EpochSigns) -> Confidence | None:
+    """How sure it is that the copy, not the other one, has the changed epoch; None where nothing says so. The first line that fits:
+
+    | own file has it there | and | answer |
+    |---|---|---|
+    | yes, or no file | a third copy knows it there | |
+    | no file | nobody led in it, the other's file bears the other out | proven |
+    | no file | nobody led in it | likely |
+    | no file | somebody led in it, or the other's file does not bear the other out, or the stretch goes on | |
+    | no file | the stretch is contradicted | proven |
+    | no file | | suspect |
+    | no | the other's file denies the other, or the file may be too old | |
+    | no | the other's file bears the other out, or so does its own, or the stretch is contradicted | proven |
+    | no | | likely |
+    | yes | the file begins it elsewhere, the stretch goes on, or somebody led in it | |
+    | yes | another's file has the epoch | |
+    | yes | nobody led in it, or the stretch is contradicted | proven |
+    | yes | the file lacks the other's epoch: two histories | |
+    | yes | the range was settled before | suspect |
+    | yes | | |
+    """
+    if signs.known and signs.own is not False:
+        return None
+    if signs.own is None:
+        if signs.led is False:
+            return "proven" if signs.theirs else "likely"
+        if signs.led or not signs.theirs or signs.goes_on:
+            return None
+        return "proven" if signs.contradicted else "suspect"
+    if not signs.own:
+        if signs.theirs is False or signs.late:
+            return None
+        return "proven" if signs.theirs or signs.contradicted or signs.own_is_other else "likely"
+    # Its own file knows the epoch: an election wrote that, or recovery found it in the changed batch.
+    if not signs.begins_there or signs.goes_on or signs.led or signs.in_others:
+        return None
+    if signs.led is False or signs.contradicted:
+        return "proven"
+    return "suspect" if signs.has_other and signs.settled else None
+
+
+def _signs(
     facts: ReplicaFacts,
     other: ReplicaFacts,
     part: _Stretch,
     copies: Sequence[ReplicaFacts],
     leadership: Leadership | None,
     at_rest: bool,
-) -> Confidence | None:
-    """How sure it is that `facts`, not `other`, has the changed epoch; None where nothing says so."""
-    epoch, start = part.own, part.start_offset
+) -> EpochSigns:
+    epoch = part.own
+    start = part.start_offset
     others = [one for one in copies if one is not facts]
+    starts = [_start_in_file(one, epoch) for one in others]
     known = any(_says(one, epoch, start) or _has(one, epoch, start) for one in others)
-    own, theirs = _says(facts, epoch, start), _says(other, part.other, start)
     led = _was_led(leadership, epoch)
-    if known and own is not False:
-        return None
-    if own is None:
-        if led is False:
-            return "proven" if theirs else "likely"
-        if led or not theirs or part.goes_on:
-            return None
-        return "proven" if part.is_contradicted else "suspect"
     is_newest = all(epoch > one for one, _ in facts.directory.checkpoint_epochs or ())
-    if not own:
-        # The file may have been copied before the leader began this epoch and wrote on.
-        is_final = at_rest or facts.killed or facts.directory.clean_shutdown or part.is_contradicted
-        may_be_late = is_newest and not is_final and (part.goes_on or (led and not known))
-        begins_later = any((_start_in_file(one, epoch) or 0) >= part.end_offset for one in others)
-        if theirs is False or (may_be_late and not begins_later):
-            return None
-        return "proven" if theirs or part.is_contradicted or _says(facts, part.other, start) else "likely"
-    # Its own file knows the epoch: an election wrote that, or recovery found it in the changed batch.
-    if _start_in_file(facts, epoch) != start or part.goes_on or led:
-        return None
-    if any(_start_in_file(one, epoch) is not None for one in others):
-        return None
-    if led is False or part.is_contradicted:
-        return "proven"
-    if _start_in_file(facts, part.other) is None:
-        # Each side has an epoch that the other has not: two histories.
-        return None
-    return "suspect" if _is_settled(facts, other, leadership, start) else None
+    is_final = at_rest or facts.killed or facts.directory.clean_shutdown or part.is_contradicted
+    may_be_late = is_newest and not is_final and (part.goes_on or (led and not known))
+    return EpochSigns(
+        own=_says(facts, epoch, start),
+        theirs=_says(other, part.other, start),
+        known=known,
+        led=led,
+        goes_on=part.goes_on,
+        contradicted=part.is_contradicted,
+        late=bool(may_be_late) and not any((one or 0) >= part.end_offset for one in starts),
+        own_is_other=_says(facts, part.other, start) or False,
+        begins_there=_start_in_file(facts, epoch) == start,
+        in_others=any(one is not None for one in starts),
+        has_other=_start_in_file(facts, part.other) is not None,
+        settled=_is_settled(facts, other, leadership, start),
+    )
 
 
 def _says(facts: ReplicaFacts, epoch: int, offset: int) -> bool | None:

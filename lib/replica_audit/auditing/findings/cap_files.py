@@ -146,11 +146,15 @@ def _missing_replicas(case: Case) -> Iterator[Finding]:
     present = {facts.broker_id for facts in (*case.replicas, *case.foreign, *case.set_aside)}
     named = case.leadership.named if case.leadership is not None else frozenset()
     for broker_id in sorted((named | needed.keys()) - present):
-        in_sync, leads = bool(case.in_isr(broker_id)), broker_id == case.reference.leader_id
+        in_sync = bool(case.in_isr(broker_id))
+        leads = broker_id == case.reference.leader_id
         why = needed.get(broker_id)
-        what = (
-            "leads" if leads else "is in sync" if in_sync else "is assigned" if broker_id in named else "had a replica"
-        )
+        if leads:
+            what = "leads"
+        elif in_sync:
+            what = "is in sync"
+        else:
+            what = "is assigned" if broker_id in named else "had a replica"
         text = f"broker {broker_id} {what}, but the snapshot has no readable files of it"
         yield finding(
             CAP_MISSING_REPLICA,

@@ -178,24 +178,17 @@ def _evidence(proof: CommitProof, suspect: bool) -> list[Evidence]:
         return [
             Evidence("leadership", text, proof.broker_id, value=proof.value) for text in (proof.text, *proof.evidence)
         ]
-    return [
-        Evidence(
-            "checkpoint",
-            "a high watermark that lies among these records, so those below it were committed"
-            if proof.kind == "checkpoint"
-            else "high watermark past the end of its own log, over records of the same leader epoch",
-            proof.broker_id,
-            proof.path,
-            value=proof.value,
-        ),
-        considered(
-            "KAFKA-14704: this version could checkpoint a high watermark over a tail that it was about to cut"
-            if suspect
-            else "the checkpoint was learnt from the present leader: no, the logs differ up to it"
-            if proof.kind == "checkpoint"
-            else "a truncation took the end of that log: no, no leader's epoch begins there"
-        ),
-    ]
+    is_checkpoint = proof.kind == "checkpoint"
+    if suspect:
+        otherwise = "KAFKA-14704: this version could checkpoint a high watermark over a tail that it was about to cut"
+    elif is_checkpoint:
+        otherwise = "the checkpoint was learnt from the present leader: no, the logs differ up to it"
+    else:
+        otherwise = "a truncation took the end of that log: no, no leader's epoch begins there"
+    text = "high watermark past the end of its own log, over records of the same leader epoch"
+    if is_checkpoint:
+        text = "a high watermark that lies among these records, so those below it were committed"
+    return [Evidence("checkpoint", text, proof.broker_id, proof.path, value=proof.value), considered(otherwise)]
 
 
 def _history(run: DivergentRange) -> list[Evidence]:

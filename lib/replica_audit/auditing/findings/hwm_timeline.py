@@ -78,9 +78,8 @@ def judge_timeline(summary: TimelineSummary | None) -> Iterator[Finding]:
             if more
             else []
         )
-        yield (_ahead if run.deviation == AHEAD else _regressed if run.deviation == REGRESSED else _stuck)(
-            run, left_out
-        )
+        tell = {AHEAD: _ahead, REGRESSED: _regressed}.get(run.deviation, _stuck)
+        yield tell(run, left_out)
 
 
 def _ahead(run: DeviationRun, left_out: list[Evidence]) -> Finding:

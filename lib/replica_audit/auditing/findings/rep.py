@@ -104,7 +104,9 @@ def _lost_tail(case: Case, item: Comparison) -> Iterator[Finding]:
     if facts.log_end_offset <= start:
         return
     is_copied = case.is_copied_from_reference(item)
-    log = f"the {'current ' * is_copied}log on broker {leader.broker_id}{', which it was copied from,' * is_copied}"
+    log = f"the log on broker {leader.broker_id}"
+    if is_copied:
+        log = f"the current log on broker {leader.broker_id}, which it was copied from,"
     yield finding(
         REP_LEADER_SHORTER,
         f"{name_copy(facts)} has {offsets(start, facts.log_end_offset)}; {log} ends at {leader.log_end_offset} and lost its tail; "

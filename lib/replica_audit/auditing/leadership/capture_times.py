@@ -34,7 +34,9 @@ class CaptureTimes:
             if one.broker_id == facts.broker_id and one.started_ms is not None and one.finished_ms is not None
         ]
         exact = [times for log_dir, times in own if log_dir == facts.directory.log_dir]
-        return exact[0] if exact else own[0][1] if len(own) == 1 else None
+        if exact:
+            return exact[0]
+        return own[0][1] if len(own) == 1 else None
 
     def was_killed(self, broker_id: int, log_dir: str) -> bool:
         """Whether the manifest says that the broker was killed: its next start recovers what it left."""

@@ -37,13 +37,17 @@ class PastElections:
 
     def had(self, led_in: int, offset: int, leader_epoch: int) -> bool | None:
         """Whether the leader of epoch `led_in` had the record of `leader_epoch` at `offset`; None where nothing tells."""
-        answers = set()
+        found = None
         for lineage in self.lineages:
             start = lineage.start_of(led_in)
-            if start is not None:
-                wrote = lineage.epoch_for_offset(offset)
-                answers.add(False if start <= offset else None if wrote is None else wrote == leader_epoch)
-        return False if False in answers else True if True in answers else None
+            if start is None:
+                continue
+            wrote = lineage.epoch_for_offset(offset)
+            if start <= offset or wrote not in (None, leader_epoch):
+                return False
+            if wrote is not None:
+                found = True
+        return found
 
 
 def past_elections(replicas: Iterable[ReplicaFacts], leadership: Leadership | None) -> PastElections | None:

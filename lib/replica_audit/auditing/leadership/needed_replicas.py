@@ -135,6 +135,8 @@ def _need_of_past(
         before = [state for state in history if state.metadata_offset < one.metadata_offset]
         led = any(state.leader_id == broker_id for state in before)
         if led or any(broker_id in (*state.isr, *state.elr) for state in before):
-            return "isr_before_crash" if not one.unclean else "led_before_unclean" if led else "isr_before_unclean"
+            if not one.unclean:
+                return "isr_before_crash"
+            return "led_before_unclean" if led else "isr_before_unclean"
     began = history[0].occasion == "created"
     return None if began or broker_id in _members(history) else "no_history"

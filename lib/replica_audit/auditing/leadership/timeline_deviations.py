@@ -103,7 +103,9 @@ def observation_of(rows: Sequence[ProgressRow]) -> Observation:
 
 
 def _order(value: Any) -> tuple:
-    return () if value is None else (tuple(value),) if isinstance(value, list) else (value,)
+    if value is None:
+        return ()
+    return (tuple(value) if isinstance(value, list) else value,)
 
 
 def assigned_replicas(states: Iterable[Mapping[str, Any]], directories: Iterable[Mapping[str, Any]]) -> frozenset[int]:

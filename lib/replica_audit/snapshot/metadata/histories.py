@@ -186,8 +186,8 @@ def _not_applied(image: MetadataImage, directories: Sequence[ReplicaDir], create
 def _below_snapshots(group: Sequence[MetadataCopy], groups: Sequence[Sequence[MetadataCopy]]) -> Iterator[str]:
     """Snapshots of another history, which are taken of committed records only (R3)."""
     newest = newest_copy(group)
-    for other in groups:
-        for copy in other if other is not group else ():
+    for other in (one for one in groups if one is not group):
+        for copy in other:
             parted = parting(newest, copy)
             beyond = [one for one in copy.snapshots if parted is not None and one.end_offset > parted]
             if beyond:
@@ -233,8 +233,8 @@ def _spliced_of(
     if len(back) == 1:
         return back[0]
     writer = _writer(snapshot, one, other, end)
-    for own in copies if writer is not None else ():
-        if own.node_id == writer:
+    for own in copies:
+        if writer is not None and own.node_id == writer:
             parted = parting(own, one)
             return other if parted is None or parted >= end else one
     return None

@@ -117,9 +117,11 @@ class MetadataImage:
                 self._uncommitted = True
             message = entry.message
             if isinstance(message, Transaction):
-                held, self._held = self._held, [] if message.kind == "begin" else None
-                for one in held if held and message.kind == "end" else ():
-                    self._apply(one, None)
+                held = self._held or []
+                self._held = [] if message.kind == "begin" else None
+                if message.kind == "end":
+                    for one in held:
+                        self._apply(one, None)
             elif self._held is not None and not isinstance(message, Voters):
                 self._held.append(entry)
             else:
@@ -155,35 +157,36 @@ class MetadataImage:
         message = entry.message
         if entry.batch_end != self._batch[1]:
             self._batch = (entry.offset, entry.batch_end)
-        if isinstance(message, PartitionChanged):
-            self._change(entry, message)
-        elif isinstance(message, PartitionSet):
-            self._set(entry, message, occasion or "created")
-        elif isinstance(message, ConfigSet):
-            self._configure(entry, message)
-        elif isinstance(message, BrokerState):
-            self._note_broker(entry, message.broker_id, message.fenced, message.registered)
-            fenced, stopping = self._brokers.get(message.broker_id, (False, False))
-            self._brokers[message.broker_id] = (
-                fenced if message.fenced is None else message.fenced,
-                stopping if message.in_controlled_shutdown is None else message.in_controlled_shutdown,
-            )
-        elif isinstance(message, BrokerGone):
-            self._note_broker(entry, message.broker_id, True, False)
-            self._brokers.pop(message.broker_id, None)
-        elif isinstance(message, TopicCreated):
-            self._forget_name(message.topic_id)
-            self._names[message.topic_id] = self.created[message.topic_id] = message.name
-            self._ids[message.name].append(message.topic_id)
-            self._states.setdefault(message.topic_id, {})
-        elif isinstance(message, TopicRemoved):
-            self._remove(entry, message)
-        elif isinstance(message, FeatureSet):
-            self.features[message.name] = message.level
-            if message.name == ELR_FEATURE and not self._uncommitted:
-                self.elr_levels.append((entry.batch_end, message.level))
-        elif isinstance(message, ElrCleared):
-            self._clear_elr(entry, message)
+        match message:
+            case PartitionChanged():
+                self._change(entry, message)
+            case PartitionSet():
+                self._set(entry, message, occasion or "created")
+            case ConfigSet():
+                self._configure(entry, message)
+            case BrokerState(broker_id=broker_id):
+                self._note_broker(entry, broker_id, message.fenced, message.registered)
+                fenced, stopping = self._brokers.get(broker_id, (False, False))
+                self._brokers[broker_id] = (
+                    fenced if message.fenced is None else message.fenced,
+                    stopping if message.in_controlled_shutdown is None else message.in_controlled_shutdown,
+                )
+            case BrokerGone(broker_id=broker_id):
+                self._note_broker(entry, broker_id, True, False)
+                self._brokers.pop(broker_id, None)
+            case TopicCreated(topic_id=topic_id, name=name):
+                self._forget_name(topic_id)
+                self._names[topic_id] = self.created[topic_id] = name
+                self._ids[name].append(topic_id)
+                self._states.setdefault(topic_id, {})
+            case TopicRemoved():
+                self._remove(entry, message)
+            case FeatureSet(name=name, level=level):
+                self.features[name] = level
+                if name == ELR_FEATURE and not self._uncommitted:
+                    self.elr_levels.append((entry.batch_end, level))
+            case ElrCleared():
+                self._clear_elr(entry, message)
 
     def _note_broker(self, entry: MetadataEntry, broker_id: int, fenced: bool | None, registered: bool) -> None:
         if not self._uncommitted and (fenced is not None or registered):
@@ -249,7 +252,9 @@ class MetadataImage:
                 "found none"
             )
         last = states[-1]
-        leader = last.leader_id if message.leader is None else (None if message.leader < 0 else message.leader)
+        leader = last.leader_id
+        if message.leader is not None:
+            leader = message.leader if message.leader >= 0 else None
         given: dict[str, Any] = {
             "isr": message.isr and tuple(sorted(message.isr)),
             "elr": message.elr and tuple(sorted(message.elr)),

@@ -37,15 +37,21 @@ class KnownEpochs:
         self._led_by: dict[int, EpochsInFiles] = {}
         self._begun: dict[int, list[BegunEpoch]] = defaultdict(list)
         for one in leaderships:
-            last = None
-            for state in one.history if one.topic_id is not None else ():
-                if not state.uncommitted and state.leader_id is not None and state.leader_epoch != last:
-                    last = state.leader_epoch
-                    # When an epoch began that a snapshot has is not known.
-                    for broker in state.replicas if state.occasion != "snapshot" else ():
-                        self._begun[broker].append(BegunEpoch(state, one))
+            if one.topic_id is not None:
+                self._note_epochs(one)
         for begun in self._begun.values():
             begun.sort(key=lambda one: -one.at)
+
+    def _note_epochs(self, one: Leadership) -> None:
+        last = None
+        for state in one.history:
+            if state.uncommitted or state.leader_id is None or state.leader_epoch == last:
+                continue
+            last = state.leader_epoch
+            # When an epoch began that a snapshot has is not known.
+            if state.occasion != "snapshot":
+                for broker in state.replicas:
+                    self._begun[broker].append(BegunEpoch(state, one))
 
     def of(self, broker: int) -> EpochsInFiles:
         """Epochs in the broker's files."""

@@ -18,8 +18,10 @@ CLOCKS_DIFFER_MS = 2_000
 def name_nodes(ids: Iterable[int | None]) -> str:
     """Brokers and controllers by their ids: node 1; nodes 1, 2 and 100."""
     known = sorted({one for one in ids if one is not None})
+    if not known:
+        return "a node without an id"
     listed = ", ".join(map(str, known[:-1]))
-    return f"nodes {listed} and {known[-1]}" if listed else f"node {known[0]}" if known else "a node without an id"
+    return f"nodes {listed} and {known[-1]}" if listed else f"node {known[0]}"
 
 
 @dataclass(frozen=True, slots=True)

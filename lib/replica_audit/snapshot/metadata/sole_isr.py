@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from replica_audit.model import Leadership, PartitionState, SoleIsr
 from replica_audit.snapshot.metadata.broker_history import ClusterCourse
@@ -82,6 +82,7 @@ def _describe(term: _SoleTerm, course: ClusterCourse) -> SoleIsr:
     # What changes in the batch that ends the epoch is applied with that end.
     throughout = all(one.is_fenced(since) and not one.becomes(False, since, until) for one in others)
     ever = all((one.is_fenced(since) and since < term_end) or one.becomes(True, since, term_end) for one in others)
+    in_the_end: Literal["later", "no"] = "later" if ever else "no"
     applied = None
     if own_end is not None and own_end > since and not course.of(leader).registered_after(since):
         applied = (
@@ -89,7 +90,7 @@ def _describe(term: _SoleTerm, course: ClusterCourse) -> SoleIsr:
         )
     return SoleIsr(
         min_isr=max(known_minima) if len(known_minima) == len(minima) else None,
-        others_fenced="throughout" if throughout else "later" if ever else "no",
+        others_fenced="throughout" if throughout else in_the_end,
         applied=applied,
     )
 
