@@ -184,24 +184,6 @@ def test_the_query_finds_what_the_first_audit_found(spark, tmp_path):
         ("orders", 0, "HWM-LOSS"), ("orders", 0, "TRN-BELOW-HW"),
     ]  # fmt: skip
     assert rows[0].message.startswith("7 committed records")
-    audits = spark.read.format("delta").load(str(tmp_path / "audits"))
-    assert set(told_columns()["audits"]) <= set(audits.columns)
-
-
-def test_columns_that_are_told_exist():
-    from replica_audit.warehouse.answer_tables import REPORTED_TABLES
-
-    told = told_columns()
-    assert set(told) >= {*REPORTED_TABLES, "audits"}
-    for name in set(told) - {"audits"}:
-        columns = REPORT_TABLES.get(name) or BRONZE_TABLES[name]
-        assert set(told[name]) <= {column.name for column in columns}, name
-
-
-def told_columns() -> dict[str, list[str]]:
-    """Columns that the reference tells of each table."""
-    rows = [re.fullmatch(r"\| `(\w+)` \| (.*) \|", row).groups() for row in _rows("columns of")]
-    return {name: re.findall(r"`(\w+)`", columns) for name, columns in rows}
 
 
 def test_properties_for_airflow_are_those_of_the_archive():

@@ -1,169 +1,210 @@
-"""Bronze: the tables of what a snapshot holds, as an ingest writes them, and the rows of records that the data source makes."""
+"""Bronze: rows of what a snapshot holds, as an ingest writes them, and the rows of records that the data source makes."""
 
-from __future__ import annotations
+# Without `from __future__ import annotations`, as `schema`.
+
+from collections.abc import Mapping, Sequence
+from typing import Annotated, NamedTuple
 
 from replica_audit.batch_header import BATCH_FIELDS
-from replica_audit.schema import PARTITION_STATES, Column, columns
+from replica_audit.literals import TailKind
+from replica_audit.model import CheckpointFile
+from replica_audit.schema import Column, Int, PartitionStateRow, QuarantineRow, VoterCopy, columns
 
-#: Columns that name a segment file in front of each of its batches.
-SEGMENT_COLUMNS = columns("""
-broker_id int
-log_dir string
-topic string
-partition int
-segment_base_offset bigint
-""")
 
-#: As ingested, without `INGEST_COLUMNS`.
-BRONZE_TABLES: dict[str, tuple[Column, ...]] = {
-    "snapshots": columns("""
-uri string
-location string
-last_changes string
-manifest string
-log_dir_count int
-brokers array<int>
-replica_count int
-segment_count int
-size_bytes bigint
-inventory map<string,bigint>
-voters array<struct<node_id:int,log_dir:string,state:string,missing:array<string>>>
-"""),
-    "replica_dirs": columns("""
-broker_id int
-log_dir string
-topic string
-partition int
-path string
-topic_id string
-clean_shutdown boolean
-directory_id string
-epoch_file struct<state:string,path:string,problem:string>
-high_watermark_file struct<state:string,path:string,problem:string>
-recovery_point_file struct<state:string,path:string,problem:string>
-log_start_file struct<state:string,path:string,problem:string>
-cleaner_file struct<state:string,path:string,problem:string>
-problem string
-segment_bases array<bigint>
-index_bases array<bigint>
-"""),
-    "segments": columns("""
-broker_id int
-log_dir string
-topic string
-partition int
-path string
-base_offset bigint
-size_bytes bigint
-batch_count bigint
-record_count bigint
-last_offset bigint
-tail_kind string
-tail_length bigint
-summary string
-batch_file string
-batch_row bigint
-last_change string
-last_position bigint
-headers string
-"""),
-    "batches": (*SEGMENT_COLUMNS, *(Column(name, stored.ddl) for name, stored in BATCH_FIELDS.items())),
-    "leader_epochs": columns("""
-broker_id int
-log_dir string
-topic string
-partition int
-entry int
-leader_epoch int
-start_offset bigint
-"""),
-    "offset_checkpoints": columns("""
-broker_id int
-log_dir string
-file string
-topic string
-partition int
-value bigint
-"""),
-    "partition_states": PARTITION_STATES,
-    "replica_progress": columns("""
-topic string
-partition int
-time_ms bigint
-sequence bigint
-leader_id int
-leader_epoch int
-isr array<int>
-pending_isr array<int>
-min_insync_replicas int
-lag_time_ms bigint
-broker_id int
-known_log_end_offset bigint
-log_end_offset bigint
-last_caught_up_ms bigint
-high_watermark bigint
-eligible boolean
-problem string
-"""),
-    "broker_log_events": columns("""
-topic string
-partition int
-broker_id int
-path string
-line int
-kind string
-clock_ms bigint
-time string
-leader_epoch int
-partition_epoch int
-offset bigint
-high_watermark bigint
-leader_id int
-isr array<int>
-leads boolean
-topic_id string
-final boolean
-problem string
-"""),
-    "quarantine": columns("""
-broker_id int
-topic string
-partition int
-path string
-position bigint
-length bigint
-code string
-reason string
-"""),
+class SnapshotRow(NamedTuple):
+    """A snapshot."""
+
+    uri: str
+    location: str
+    last_changes: str | None
+    manifest: str | None
+    log_dir_count: Int
+    brokers: Sequence[Int]
+    replica_count: Int
+    segment_count: Int
+    size_bytes: int
+    inventory: Mapping[str, int]
+    voters: Sequence[VoterCopy]
+
+
+class ReplicaDirRow(NamedTuple):
+    """A partition directory."""
+
+    broker_id: Int
+    log_dir: str
+    topic: str
+    partition: Int
+    path: str
+    topic_id: str | None
+    clean_shutdown: bool | None
+    directory_id: str | None
+    epoch_file: CheckpointFile
+    high_watermark_file: CheckpointFile
+    recovery_point_file: CheckpointFile
+    log_start_file: CheckpointFile
+    cleaner_file: CheckpointFile
+    problem: str | None
+    segment_bases: Sequence[int]
+    index_bases: Sequence[int]
+
+
+class SegmentRow(NamedTuple):
+    """A segment file with its summary."""
+
+    broker_id: Int
+    log_dir: str
+    topic: str
+    partition: Int
+    path: str
+    base_offset: int
+    size_bytes: int
+    batch_count: int
+    record_count: int
+    last_offset: int | None
+    tail_kind: TailKind
+    tail_length: int
+    summary: str
+    """JSON"""
+    batch_file: str | None = None
+    batch_row: int | None = None
+    last_change: str | None = None
+    """the storage's words"""
+    last_position: int | None = None
+    """where its last batch begins"""
+    headers: str | None = None
+    """a hash of the first and the last batch header"""
+
+
+class SegmentNames(NamedTuple):
+    """A record batch: its segment, offsets, epoch, CRC, producer, timestamps; no content."""
+
+    broker_id: Int
+    log_dir: str
+    topic: str
+    partition: Int
+    segment_base_offset: int
+
+
+class LeaderEpochRow(NamedTuple):
+    """A line of `leader-epoch-checkpoint`."""
+
+    broker_id: Int
+    log_dir: str
+    topic: str
+    partition: Int
+    entry: Int
+    leader_epoch: Int
+    start_offset: int
+
+
+class OffsetCheckpointRow(NamedTuple):
+    """A line of a `*-offset-checkpoint`."""
+
+    broker_id: Int
+    log_dir: str
+    file: str
+    topic: str
+    partition: Int
+    value: int
+
+
+class ReplicaProgressRow(NamedTuple):
+    """A replica at one moment, as somebody saw it. Only where a snapshot had such files."""
+
+    topic: str
+    partition: Int
+    time_ms: int
+    sequence: int
+    leader_id: Int | None
+    leader_epoch: Int | None
+    isr: Sequence[Int] | None
+    pending_isr: Sequence[Int] | None
+    min_insync_replicas: Int | None
+    lag_time_ms: int | None
+    broker_id: Int
+    known_log_end_offset: int | None
+    log_end_offset: int | None
+    last_caught_up_ms: int | None
+    high_watermark: int | None
+    eligible: bool | None
+    problem: str | None
+
+
+class BrokerLogEventRow(NamedTuple):
+    """A line of a broker's own log. Only where a snapshot had such files."""
+
+    topic: str
+    partition: Int
+    broker_id: Int | None
+    path: str
+    line: Int
+    kind: str
+    clock_ms: int | None
+    time: str | None
+    leader_epoch: Int | None
+    partition_epoch: Int | None
+    offset: int | None
+    high_watermark: int | None
+    leader_id: Int | None
+    isr: Sequence[Int] | None
+    leads: bool | None
+    topic_id: str | None
+    final: bool | None
+    problem: str | None
+
+
+#: As ingested, without `INGEST_COLUMNS`; in `batches` the fields of a batch header follow.
+BRONZE_ROWS: dict[str, type] = {
+    "snapshots": SnapshotRow,
+    "replica_dirs": ReplicaDirRow,
+    "segments": SegmentRow,
+    "batches": SegmentNames,
+    "leader_epochs": LeaderEpochRow,
+    "offset_checkpoints": OffsetCheckpointRow,
+    "partition_states": PartitionStateRow,
+    "replica_progress": ReplicaProgressRow,
+    "broker_log_events": BrokerLogEventRow,
+    "quarantine": QuarantineRow,
 }
+BRONZE_TABLES: dict[str, tuple[Column, ...]] = {table: columns(row) for table, row in BRONZE_ROWS.items()}
+BRONZE_TABLES["batches"] += tuple(Column(name, stored.ddl) for name, stored in BATCH_FIELDS.items())
 
-#: Rows of records, which are in no table: the data source makes them. A row with a `problem` has no record.
-RECORD_COLUMNS = columns("""
-broker_id int
-log_dir string
-topic string
-partition int
-segment_base_offset bigint
-batch_base_offset bigint
-offset bigint
-leader_epoch int
-magic tinyint
-timestamp_ms bigint
-log_append_time boolean
-producer_id bigint
-producer_epoch smallint
-sequence int
-transactional boolean
-control boolean
-key_size int
-value_size int
-header_count int
-problem string
-""")
 
-#: The same with what the record holds, only where the user asks for payloads.
-PAYLOAD_COLUMNS = columns("""
-key binary
-value binary
-headers array<struct<name:string,value:binary>>
-""")
+class RecordRow(NamedTuple):
+    """A record, which is in no table: the data source makes the row. One with a `problem` has no record."""
+
+    broker_id: Int
+    log_dir: str
+    topic: str
+    partition: Int
+    segment_base_offset: int
+    batch_base_offset: int | None
+    offset: int | None
+    leader_epoch: Int | None
+    magic: Annotated[int, "tinyint"] | None
+    timestamp_ms: int | None
+    log_append_time: bool | None
+    producer_id: int | None
+    producer_epoch: Annotated[int, "smallint"] | None
+    sequence: Int | None
+    transactional: bool | None
+    control: bool | None
+    key_size: Int | None
+    value_size: Int | None
+    header_count: Int | None
+    problem: str | None
+
+
+class HeaderRow(NamedTuple):
+    """A header of a record."""
+
+    name: str
+    value: bytes | None
+
+
+class PayloadRow(NamedTuple):
+    """What the record holds, only where the user asks for payloads."""
+
+    key: bytes | None
+    value: bytes | None
+    headers: Sequence[HeaderRow] | None

@@ -1,5 +1,5 @@
 """Closed sets of words that fields and columns hold: each set once. The type checker refuses any other word where one is compared
-or given; of columns, whose rows it does not know, `COLUMNS` names the set, and a test compares code and answers with it.
+or given.
 """
 
 from __future__ import annotations
@@ -38,9 +38,6 @@ LeadershipSource = Literal["metadata_log", "zookeeper", "topics_describe", "user
 
 #: What began a state of a partition.
 Occasion = Literal["snapshot", "created", "changed", "configured", "elr_cleared", "deleted"]
-
-#: Whether every other assigned replica was fenced; later: not at once, or not for all of it.
-OthersFenced = Literal["throughout", "later", "no"]
 
 #: What a log dir has of a file; unreadable: the storage did not give its bytes, not_given: nothing says whether there is one.
 FileState = Literal["present", "empty", "missing", "malformed", "unreadable", "not_given"]
@@ -83,35 +80,19 @@ Need = Literal["elr", "isr", "led_before_unclean", "isr_before_unclean", "isr_be
 #: What `verify` says of a follower.
 FollowerVerdict = Literal["correct", "not_yet", "over_truncated", "under_truncated", "lost_committed"]
 
-#: Roles of copies that Kafka does not serve from: `snapshot.log_dir_names.kind_of_copy`.
-PUT_ASIDE = ("future", "stray", "delete", "deleted_segments")
+#: What a copy is in the audit of its partition; the last four are put aside: Kafka does not serve from them.
+Role = Literal[
+    "leader",
+    "reference",
+    "compared",
+    "foreign",
+    "duplicate",
+    "set_aside",
+    "future",
+    "stray",
+    "delete",
+    "deleted_segments",
+]
 
-#: Closed sets of columns, by table and column of the answers.
-COLUMNS: dict[tuple[str, str], tuple[str, ...]] = {
-    ("partitions", "verdict"): get_args(Verdict),
-    ("findings", "severity"): get_args(Severity),
-    ("findings", "confidence"): get_args(Confidence),
-    ("findings", "status"): get_args(Status),
-    ("quality", "status"): get_args(Status),
-    ("truncations", "protocol"): get_args(Protocol),
-    ("high_watermarks", "leadership_source"): get_args(LeadershipSource),
-    ("partition_states", "source"): get_args(LeadershipSource),
-    ("partition_states", "occasion"): get_args(Occasion),
-    ("replicas", "tail_kind"): get_args(TailKind),
-    ("replicas", "role"): (
-        "leader",
-        "reference",
-        "compared",
-        "foreign",
-        "duplicate",
-        "set_aside",
-        *PUT_ASIDE,
-    ),
-    ("captures", "state"): get_args(CaptureState),
-    ("captures", "needed"): get_args(Need),
-    ("elections", "standing"): ("leader", "isr", "elr", "last_known", "out_of_sync", "unknown", "unassigned"),
-    ("elections", "choice"): ("best", "worst"),
-    ("group_offsets", "effect"): ("unaffected", "past_end", "epoch_differs", "read_lost"),
-    ("verifications", "verdict"): get_args(FollowerVerdict),
-    ("gone_records", "committed"): get_args(Committed),
-}
+#: Roles of copies that Kafka does not serve from: `snapshot.log_dir_names.kind_of_copy`.
+PUT_ASIDE = get_args(Role)[-4:]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import get_args
+from typing import TYPE_CHECKING, get_args
 
 from replica_audit.literals import (
     DamageKind,
@@ -16,11 +16,13 @@ from replica_audit.literals import (
     IrregularityKind,
     LeadershipSource,
     Occasion,
-    OthersFenced,
     Protocol,
     SegmentSource,
     TailKind,
 )
+
+if TYPE_CHECKING:
+    from replica_audit.schema import SoleIsr
 
 #: Offsets are compared in chunks of this many; a batch belongs to the chunk of its base offset.
 CHUNK_OFFSETS = 65_536
@@ -321,19 +323,6 @@ class ReplicaDir:
 
 
 @dataclass(frozen=True, slots=True)
-class SoleIsr:
-    """From a state on, to the end of its leader epoch, nobody but the leader was in sync (docs/semantics.md F.0)."""
-
-    min_isr: int | None
-    """The greatest effective min.insync.replicas meanwhile; None where the metadata log does not tell."""
-    others_fenced: OthersFenced
-    """Every other assigned replica: `throughout` (at once, and for as long as the leader could know), `later` (they were,
-    but not at once or not for all of it), or `no`."""
-    applied: str | None
-    """What shows that the leader's own process took note, besides its files of this partition; None: nothing."""
-
-
-@dataclass(frozen=True, slots=True)
 class PartitionState:
     """What the metadata log says of a partition from one of its records on (Kafka `PartitionRegistration`)."""
 
@@ -421,17 +410,3 @@ class Leadership:
         """Every broker that is said to have a replica: assigned, in sync, eligible or leading."""
         leader = () if self.leader_id is None else (self.leader_id,)
         return frozenset((*(self.replicas or ()), *(self.isr or ()), *self.elr, *leader))
-
-
-@dataclass(frozen=True, slots=True)
-class QuarantineRow:
-    """Input that could not be used."""
-
-    broker_id: int | None
-    path: str
-    position: int | None
-    length: int | None
-    code: str
-    reason: str
-    topic: str | None = None
-    partition: int | None = None

@@ -1,14 +1,615 @@
-"""Columns, and the tables of answers and facts: in the warehouse, in audit.json, and in what `verify` prints.
+"""Rows of the tables of answers and facts: in the warehouse, in audit.json, and in what `verify` prints.
 
-A column is (name, type); types are Spark DDL, since that is what the warehouse is made of. Offsets are `bigint`. Rows
-travel as plain dicts with exactly these keys. Tables of what is read are in `bronze_tables`; nothing else spells a column's
-type.
+A table is a class, a column one of its fields: name, type (`columns` makes Spark DDL of it), and below it what it means where
+the name does not say all. The tables of docs/reference.md are made of these texts (`tests.docs.tables`). `None` is null:
+unknown, or a question that does not arise. Offsets are 64 bits wide, as all plain numbers here; ranges are half-open,
+`_ms` are milliseconds since the epoch. Rows of what is read are in `bronze_tables`.
 """
 
-from __future__ import annotations
+# Without `from __future__ import annotations`: types are read from the classes, and texts would have to be compiled first.
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from types import UnionType
+from typing import Annotated, Any, Literal, NamedTuple, Union, get_args, get_origin, get_type_hints
+
+from replica_audit.literals import (
+    CaptureState,
+    Committed,
+    Confidence,
+    FollowerVerdict,
+    LeadershipSource,
+    NamedBy,
+    Need,
+    Occasion,
+    Protocol,
+    Role,
+    Severity,
+    Status,
+    TailKind,
+    Verdict,
+)
+
+#: 32 bits: ids of brokers and partitions, leader epochs.
+Int = Annotated[int, "int"]
+
+#: (leader epoch, start offset) of each.
+Epochs = Sequence[Sequence[int]]
+
+
+class LostHolder(NamedTuple):
+    """A broker that holds lost records, each counted once in whichever copies."""
+
+    broker_id: Int
+    records: int
+    committed: int
+    only_here: int
+    """no other broker holds"""
+    committed_only_here: int
+
+
+class SeverityCounts(NamedTuple):
+    """Findings of each severity."""
+
+    critical: Int
+    high: Int
+    medium: Int
+    low: Int
+    info: Int
+
+
+class PartitionRow(NamedTuple):
+    """The answer for a partition."""
+
+    topic: str
+    partition: Int
+    topic_id: str | None
+    verdict: Verdict
+    leader_id: Int | None
+    reference_id: Int | None
+    leader_epoch: Int | None
+    isr: Sequence[Int] | None
+    under_replicated: bool | None
+    unread_replicas: Sequence[Int]
+    """brokers whose log of it is absent, or could not be read whole"""
+    hw_lower: int | None
+    hw_upper: int | None
+    max_lag_records: int | None
+    max_lag_bytes: int | None
+    dropped_records: int
+    """added up over followers"""
+    committed_dropped: int
+    """added up over followers"""
+    promised_dropped: int | None
+    """at most, by acks=all"""
+    lost_records: int | None
+    """each record once, however many brokers hold it; null where nothing is lost in what was captured and a needed replica was not"""
+    lost_committed: int | None
+    lost_at_most: bool | None
+    """the two are upper bounds"""
+    lost_at_least: bool | None
+    """the two are lower bounds, since a needed replica was not captured"""
+    holders: Sequence[LostHolder]
+    """brokers that hold lost records: how many, each once in whichever copies, and those that no other broker holds"""
+    findings: SeverityCounts
+    """severity → count"""
+
+
+class ReplicaRow(NamedTuple):
+    """A replica."""
+
+    topic: str
+    partition: Int
+    broker_id: Int
+    log_dir: str
+    topic_id: str | None
+    role: Role
+    """leader, reference, compared, foreign, duplicate or set_aside; future, stray or delete: a copy that Kafka does not serve
+    from, whose `log_dir` is its own directory; deleted_segments: the `.deleted` files in a directory, whose `log_dir` ends
+    with `/*.deleted`"""
+    is_leader: bool
+    in_isr: bool | None
+    log_start_offset: int
+    log_end_offset: int | None
+    loaded_log_end_offset: int | None
+    """after the next start"""
+    recovered_log_end_offset: int | None
+    """after a full recovery"""
+    high_watermark_checkpoint: int | None
+    recovery_point_checkpoint: int | None
+    epochs: Epochs
+    """from the batches"""
+    checkpoint_epochs: Epochs | None
+    """from the file"""
+    batch_count: int
+    record_count: int
+    size_bytes: int
+    tail_kind: TailKind
+    """the bytes after the last sound batch"""
+    clean_shutdown: bool | None
+    compacted: bool
+    """now or once"""
+    unexplained_gaps: int
+    """how many that no cleaner explains"""
+    common_prefix_end: int | None
+    """with the reference"""
+    lost_held: int | None
+    """what it holds of the lost records"""
+    lost_committed_held: int | None
+    lost_only_here: int | None
+    """what no other copy holds of them"""
+    lost_committed_only_here: int | None
+
+
+class VoterCopy(NamedTuple):
+    """A controller that votes on the metadata log, and its copy of that log."""
+
+    node_id: Int
+    log_dir: str | None
+    """None where the snapshot has no copy."""
+    state: CaptureState
+    missing: tuple[str, ...]
+    """Names of files, or of the directory, that are not there or could not be read."""
+
+
+class CaptureRow(NamedTuple):
+    """A copy of a partition, or a broker that is said to have one: what of it is in the snapshot; of `__cluster_metadata` the
+    copies of the quorum's voters."""
+
+    topic: str
+    partition: Int
+    broker_id: Int
+    log_dir: str | None
+    """null where there is none"""
+    state: CaptureState
+    """whole; partial; named: no log dir of the broker is in the snapshot; absent: one is, without the partition"""
+    named_by: Sequence[NamedBy]
+    """assignment, isr, elr: the present state; metadata_log: any state of the history; checkpoint: a checkpoint file of a log
+    dir without the partition; voters: a control record of the metadata log, `quorum-state`, or a snapshot of the log"""
+    missing: Sequence[str]
+    """names of files, or the word directory"""
+    needed: Need | None
+    """why the answer depends on a replica that was not captured, [semantics.md](semantics.md#f0-terms-that-the-rules-stand-on):
+    elr, isr, led_before_unclean, isr_before_unclean, isr_before_crash, no_history; null: it does not, or it was captured"""
+
+
+class HighWatermarkRow(NamedTuple):
+    """A high watermark."""
+
+    topic: str
+    partition: Int
+    leader_id: Int | None
+    reference_id: Int
+    leader_epoch: Int | None
+    isr: Sequence[Int] | None
+    leadership_source: LeadershipSource
+    hw_lower: int
+    hw_upper: int | None
+    """null: no log end bounds it"""
+    proven_lower: int
+    """everything below it was committed"""
+    exact: bool
+    method: str
+    lower_evidence: str
+    upper_evidence: str
+    limiting_broker_id: Int | None
+    leader_log_end_offset: int | None
+
+
+class SoleIsr(NamedTuple):
+    """From a state on, to the end of its leader epoch, nobody but the leader was in sync (docs/semantics.md F.0)."""
+
+    min_isr: Int | None
+    """the greatest effective min.insync.replicas meanwhile; null where the metadata log does not tell"""
+    others_fenced: Literal["throughout", "later", "no"]
+    """every other assigned replica: `throughout` (at once, and for as long as the leader could know), `later` (they were, but
+    not at once or not for all of it), or `no`"""
+    applied: str | None
+    """what shows that the leader's own process took note, besides its files of this partition; null: nothing"""
+
+
+class PartitionStateRow(NamedTuple):
+    """A state of a partition: leader, epochs, ISR, eligible leader replicas, assignment, configuration; from the metadata log
+    one for every change, with its time, from another source the last one."""
+
+    topic: str
+    partition: Int
+    source: LeadershipSource
+    entry: Int
+    """number of the state, from 0"""
+    time_ms: int | None
+    metadata_offset: int | None
+    occasion: Occasion | None
+    uncommitted: bool | None
+    topic_id: str | None
+    leader_id: Int | None
+    leader_epoch: Int | None
+    partition_epoch: Int | None
+    isr: Sequence[Int] | None
+    elr: Sequence[Int]
+    last_known_elr: Sequence[Int]
+    recovering: bool | None
+    replicas: Sequence[Int] | None
+    removing: Sequence[Int] | None
+    adding: Sequence[Int] | None
+    directories: Sequence[str] | None
+    fenced: Sequence[Int] | None
+    """brokers; of the last state only"""
+    fenced_since: Mapping[str, int] | None
+    """broker → offset in the metadata log; of the last state only"""
+    configs: Mapping[str, str]
+    sole_isr: SoleIsr | None
+    """of the state from which on the leader was alone in the ISR"""
+    lacked_by: Sequence[Int] | None
+    """controllers whose copies lack it, though it was committed before they were made"""
+    overtaken: bool | None
+    """the listing or file of states is older than the logs of another of its partitions, so its ISR is not used"""
+    leader_stopped: bool | None
+    """nobody leads, and the last leader was in controlled shutdown when it ceased to"""
+    crashed: Sequence[Int] | None
+    """replicas that registered again since the state before without having announced that they stop"""
+
+
+class HighWatermarkTimelineRow(NamedTuple):
+    """The high watermark after an observation, as the rule has it and as it was reported."""
+
+    topic: str
+    partition: Int
+    time_ms: int
+    sequence: int
+    occasion: str
+    leader_id: Int | None
+    leader_epoch: Int | None
+    isr: Sequence[Int] | None
+    hw_recomputed: int | None
+    """as the rule has it"""
+    hw_observed: int | None
+    """as it was reported"""
+    deviation: str | None
+    limiting_broker_id: Int | None
+    leader_log_end_offset: int | None
+    waiting_since_ms: int | None
+    lasting: bool
+
+
+class DivergenceRow(NamedTuple):
+    """A range in which a replica conflicts with the reference."""
+
+    topic: str
+    partition: Int
+    broker_id: Int
+    reference_id: Int
+    start_offset: int
+    end_offset: int
+    code: str
+    leader_epoch: Int | None
+    """of the reference's records"""
+    replica_epoch: Int | None
+    record_count: int
+    committed: bool
+    committed_records: int
+    committed_evidence: str | None
+    """what proves it"""
+    promised_records: int | None
+    """at most, by acks=all"""
+    lost_records: int | None
+    """of this run"""
+    lost_committed: int | None
+    first_timestamp_ms: int | None
+    last_timestamp_ms: int | None
+
+
+class TruncationRound(NamedTuple):
+    """One answer of the leader and what the follower made of it; None where the protocol carries no such value."""
+
+    request_epoch: Int | None
+    leader_epoch: Int | None
+    leader_end_offset: int | None
+    replica_epoch: Int | None
+    replica_end_offset: int | None
+    truncate_to: int
+
+
+class TruncationRow(NamedTuple):
+    """Where a follower's log is cut, under one protocol, step by step."""
+
+    topic: str
+    partition: Int
+    broker_id: Int
+    leader_id: Int
+    protocol: Protocol
+    truncate_to: int
+    rounds: Int
+    reason: str
+    """epoch_match, stepped_back, hw_fallback, out_of_range_tail, full_truncate, tiered_restart: the log is emptied and begins
+    at the leader's local start, recovery or none"""
+    steps: Sequence[TruncationRound]
+    dropped_records: int
+    dropped_bytes: int
+    common_prefix_end: int | None
+    committed_dropped: int
+    first_timestamp_ms: int | None
+    last_timestamp_ms: int | None
+
+
+class VerificationRow(NamedTuple):
+    """A replica of two snapshots."""
+
+    topic: str
+    partition: Int
+    broker_id: Int
+    leader_id: Int
+    end_before: int
+    kept_to: int | None
+    expected: int
+    end_after: int | None
+    lost_records: int
+    lost_committed: int
+    lost_possible: int
+    verdict: FollowerVerdict
+    reason: str | None
+    predicted: int | None
+
+
+class BesideRow(NamedTuple):
+    """A copy that neither leads nor follows, and holds some of what a candidate loses."""
+
+    broker_id: Int
+    log_dir: str
+    start_offset: int
+    end_offset: int
+    lost_held: int
+
+
+class ElectionRow(NamedTuple):
+    """A candidate for leading and a replica: what that one keeps and drops then; of partitions that are neither consistent nor
+    lagging, or have no leader."""
+
+    topic: str
+    partition: Int
+    candidate_id: Int
+    broker_id: Int
+    """the candidate itself too"""
+    kept_to: int
+    dropped_records: int
+    dropped_bytes: int
+    committed_dropped: int
+    first_timestamp_ms: int | None
+    last_timestamp_ms: int | None
+    lost_held: int
+    """of what the candidate loses"""
+    lost_records: int
+    """this and what follows is of the candidate, in each of its rows"""
+    lost_committed: int
+    lost_possible: int
+    lost_at_most: bool
+    cut_transactions: Int
+    only_here: int
+    """records that no other replica has"""
+    hidden_records: int
+    """that it lacks and another replica keeps, unseen"""
+    damage: Sequence[str]
+    """codes of what is damaged in its files"""
+    beside: Sequence[BesideRow]
+    """copies that neither lead nor follow and hold some of what is lost: broker, directory, offsets, and how many records"""
+    standing: Literal["leader", "isr", "elr", "last_known", "out_of_sync", "unknown", "unassigned"]
+    """leader, isr, elr, last_known, out_of_sync, unknown or unassigned"""
+    clean: bool | None
+    choice: Literal["best", "worst"] | None
+    """best, worst or null"""
+    reason: str | None
+    """of the best"""
+
+
+class GroupOffsetRow(NamedTuple):
+    """What a consumer group committed last for a partition, and where it stands on the leader's log."""
+
+    group: str
+    topic: str
+    partition: Int
+    committed_offset: int
+    leader_epoch: Int | None
+    """of the last record that the group read; null where its client does not say"""
+    committed_ms: int
+    effect: Literal["unaffected", "past_end", "epoch_differs", "read_lost"] | None
+    """unaffected, past_end, epoch_differs: past the divergence inside the leader's log, or read_lost: valid, above lost
+    records; null for an offset of an earlier topic of that name"""
+    parted_at: int | None
+    """where what it read and the leader's log part"""
+
+
+class LostProducerRow(NamedTuple):
+    """Who wrote the lost records that a broker holds."""
+
+    topic: str
+    partition: Int
+    broker_id: Int
+    producer_id: int | None
+    """null: no idempotence"""
+    transactional: bool
+    transactional_id: str | None
+    """where the coordinator's log in the snapshot knows it"""
+    transaction_state: str | None
+    """likewise"""
+    start_offset: int
+    end_offset: int
+    record_count: int
+    first_timestamp_ms: int | None
+    last_timestamp_ms: int | None
+
+
+class Evidence(NamedTuple):
+    """One thing that a finding stands on: a place in a file, a value, or a benign explanation that was considered."""
+
+    kind: str
+    """batch, checkpoint, lineage, replay, leadership, log, timeline, loss, file, or considered"""
+    broker_id: Int | None = None
+    path: str | None = None
+    position: int | None = None
+    value: str | None = None
+    text: str = ""
+
+
+class FindingRow(NamedTuple):
+    """A finding."""
+
+    finding_id: str
+    """the same in every audit"""
+    code: str
+    severity: Severity
+    confidence: Confidence
+    topic: str | None
+    """null where it is of a log dir, or of input that belongs to no partition"""
+    partition: Int | None
+    broker_id: Int | None
+    start_offset: int | None
+    end_offset: int | None
+    message: str
+    evidence: Sequence[Evidence]
+    status: Status
+
+
+class QuarantineRow(NamedTuple):
+    """Input that could not be used."""
+
+    broker_id: Int | None
+    topic: str | None
+    partition: Int | None
+    path: str
+    position: int | None
+    length: int | None
+    code: str
+    reason: str
+
+
+class InputRow(NamedTuple):
+    """The same in the answers."""
+
+    broker_id: Int | None
+    path: str
+    position: int | None
+    length: int | None
+    code: str
+    reason: str
+
+
+class QualityRow(NamedTuple):
+    """An expectation of the quality checks, and what came of it."""
+
+    suite: str
+    name: str
+    table: str
+    expectation: str
+    column: str | None
+    severity: Severity
+    success: bool | None
+    element_count: int | None
+    unexpected_count: int | None
+    observed: str | None
+    failing: Sequence[str]
+    """rows in words"""
+    description: str | None
+    error: str | None
+    status: Status | None
+    """of a failure: new or known"""
+
+
+class GoneRecordsRow(NamedTuple):
+    """A range that replicas held before and no replica holds now."""
+
+    topic: str
+    partition: Int
+    start_offset: int
+    end_offset: int
+    leader_epoch: Int | None
+    record_count: int
+    committed: Committed
+    broker_ids: Sequence[Int]
+    may_hold: Sequence[Int]
+    first_timestamp_ms: int | None
+    last_timestamp_ms: int | None
+
+
+class SurpriseRow(NamedTuple):
+    """What came otherwise than the plan said."""
+
+    topic: str
+    partition: Int
+    broker_id: Int | None
+    what: str
+    predicted: str
+    found: str
+
+
+class NotVerifiedRow(NamedTuple):
+    """A partition that could not be judged."""
+
+    topic: str
+    partition: Int
+    reason: str
+    expected: bool
+
+
+class AttemptRow(NamedTuple):
+    """A stage that began, finished or failed."""
+
+    cluster_id: str | None
+    snapshot_id: str | None
+    audit_id: str | None
+    ingest_id: str | None
+    stage: str
+    state: str
+    started: str
+    finished: str | None
+    tool_version: str
+    table_versions: Mapping[str, int] | None
+    row_counts: Mapping[str, int] | None
+    """rows that the stage committed to each table; whoever reads fewer or more ends with 4"""
+    options: str | None
+    """JSON"""
+
+
+class ReplicaFactsRow(NamedTuple):
+    """What quality suites look at, a replica: every number 0 in a sound log, null where the question does not arise."""
+
+    place: str
+    """the row in words"""
+    topic: str
+    partition: Int
+    broker_id: Int
+    log_dir: str
+    is_leader: bool
+    in_isr: bool | None
+    compacted: bool
+    tail_kind: TailKind
+    batch_count: int
+    log_start_offset: int
+    log_end_offset: int | None
+    wrong_crcs: int
+    offset_gaps: int
+    offset_regressions: int
+    epoch_regressions: int
+    high_watermark_above_end: int | None
+    recovery_point_above_end: int | None
+    high_watermark_below_start: int | None
+    lineage_conflicts: int | None
+    isr_shortfall: int | None
+
+
+class PartitionFactsRow(NamedTuple):
+    """The same of a partition, or of what belongs to none."""
+
+    place: str
+    topic: str | None
+    partition: Int | None
+    verdict: Verdict | None
+    hw_lower: int | None
+    hw_upper: int | None
+    hw_width: int | None
+    critical_findings: int
+    high_findings: int
+    medium_findings: int
+    low_findings: int
+    info_findings: int
 
 
 class Column(NamedTuple):
@@ -18,333 +619,68 @@ class Column(NamedTuple):
     type: str
 
 
-def columns(text: str) -> tuple[Column, ...]:
-    """Columns out of lines of a name and a type."""
-    return tuple(Column(*line.split(None, 1)) for line in text.strip().splitlines())
+_PLAIN = {str: "string", int: "bigint", bool: "boolean", bytes: "binary"}
 
 
-_EPOCHS = "array<array<bigint>>"
-_STEPS = (
-    "array<struct<request_epoch:int,leader_epoch:int,leader_end_offset:bigint,"
-    "replica_epoch:int,replica_end_offset:bigint,truncate_to:bigint>>"
-)
-_EVIDENCE = "array<struct<kind:string,broker_id:int,path:string,position:bigint,value:string,text:string>>"
-_SEVERITIES = "struct<critical:int,high:int,medium:int,low:int,info:int>"
-#: One row per change of a partition's state; a listing or a user gives one without time. `fenced` and `fenced_since` are in the last row only.
-PARTITION_STATES = columns("""
-topic string
-partition int
-source string
-entry int
-time_ms bigint
-metadata_offset bigint
-occasion string
-uncommitted boolean
-topic_id string
-leader_id int
-leader_epoch int
-partition_epoch int
-isr array<int>
-elr array<int>
-last_known_elr array<int>
-recovering boolean
-replicas array<int>
-removing array<int>
-adding array<int>
-directories array<string>
-fenced array<int>
-fenced_since map<string,bigint>
-configs map<string,string>
-sole_isr struct<min_isr:int,others_fenced:string,applied:string>
-lacked_by array<int>
-overtaken boolean
-leader_stopped boolean
-crashed array<int>
-""")
-#: Columns that begin every table.
-SNAPSHOT_COLUMNS = columns("""
-cluster_id string
-snapshot_id string
-""")
+def _ddl_type(kind: Any) -> str:
+    """Spark DDL of an annotation: `Int` is narrower than `int`, a class a struct of its fields."""
+    if kind in _PLAIN:
+        return _PLAIN[kind]
+    if width := getattr(kind, "__metadata__", None):
+        return width[0]
+    origin, args = get_origin(kind), get_args(kind)
+    if origin is Literal:
+        return "string"
+    if origin in (Union, UnionType):
+        return _ddl_type(args[0])
+    if origin in (Sequence, tuple):
+        return f"array<{_ddl_type(args[0])}>"
+    if origin is Mapping:
+        return f"map<{_ddl_type(args[0])},{_ddl_type(args[1])}>"
+    fields = get_type_hints(kind, include_extras=True)
+    return f"struct<{','.join(f'{name}:{_ddl_type(of)}' for name, of in fields.items())}>"
+
+
+def columns(row: type) -> tuple[Column, ...]:
+    """The columns of a class of rows."""
+    return tuple(Column(name, _ddl_type(kind)) for name, kind in get_type_hints(row, include_extras=True).items())
+
+
 #: Columns that begin every bronze table: the attempt that wrote a row too.
-INGEST_COLUMNS = (*SNAPSHOT_COLUMNS, Column("ingest_id", "string"))
+INGEST_COLUMNS = (Column("cluster_id", "string"), Column("snapshot_id", "string"), Column("ingest_id", "string"))
 #: Columns that begin every report table.
-AUDIT_COLUMNS = (*SNAPSHOT_COLUMNS, Column("audit_id", "string"))
-#: Answers, without `AUDIT_COLUMNS`; in this order in audit.json. Rows are sorted by `SORT_KEYS`.
-REPORT_TABLES: dict[str, tuple[Column, ...]] = {
-    "partitions": columns(f"""
-topic string
-partition int
-topic_id string
-verdict string
-leader_id int
-reference_id int
-leader_epoch int
-isr array<int>
-under_replicated boolean
-unread_replicas array<int>
-hw_lower bigint
-hw_upper bigint
-max_lag_records bigint
-max_lag_bytes bigint
-dropped_records bigint
-committed_dropped bigint
-promised_dropped bigint
-lost_records bigint
-lost_committed bigint
-lost_at_most boolean
-lost_at_least boolean
-holders array<struct<broker_id:int,records:bigint,committed:bigint,only_here:bigint,committed_only_here:bigint>>
-findings {_SEVERITIES}
-"""),
-    "replicas": columns(f"""
-topic string
-partition int
-broker_id int
-log_dir string
-topic_id string
-role string
-is_leader boolean
-in_isr boolean
-log_start_offset bigint
-log_end_offset bigint
-loaded_log_end_offset bigint
-recovered_log_end_offset bigint
-high_watermark_checkpoint bigint
-recovery_point_checkpoint bigint
-epochs {_EPOCHS}
-checkpoint_epochs {_EPOCHS}
-batch_count bigint
-record_count bigint
-size_bytes bigint
-tail_kind string
-clean_shutdown boolean
-compacted boolean
-unexplained_gaps bigint
-common_prefix_end bigint
-lost_held bigint
-lost_committed_held bigint
-lost_only_here bigint
-lost_committed_only_here bigint
-"""),
-    "captures": columns("""
-topic string
-partition int
-broker_id int
-log_dir string
-state string
-named_by array<string>
-missing array<string>
-needed string
-"""),
-    "high_watermarks": columns("""
-topic string
-partition int
-leader_id int
-reference_id int
-leader_epoch int
-isr array<int>
-leadership_source string
-hw_lower bigint
-hw_upper bigint
-proven_lower bigint
-exact boolean
-method string
-lower_evidence string
-upper_evidence string
-limiting_broker_id int
-leader_log_end_offset bigint
-"""),
-    "partition_states": PARTITION_STATES,
-    "high_watermark_timeline": columns("""
-topic string
-partition int
-time_ms bigint
-sequence bigint
-occasion string
-leader_id int
-leader_epoch int
-isr array<int>
-hw_recomputed bigint
-hw_observed bigint
-deviation string
-limiting_broker_id int
-leader_log_end_offset bigint
-waiting_since_ms bigint
-lasting boolean
-"""),
-    "divergences": columns("""
-topic string
-partition int
-broker_id int
-reference_id int
-start_offset bigint
-end_offset bigint
-code string
-leader_epoch int
-replica_epoch int
-record_count bigint
-committed boolean
-committed_records bigint
-committed_evidence string
-promised_records bigint
-lost_records bigint
-lost_committed bigint
-first_timestamp_ms bigint
-last_timestamp_ms bigint
-"""),
-    "truncations": columns(f"""
-topic string
-partition int
-broker_id int
-leader_id int
-protocol string
-truncate_to bigint
-rounds int
-reason string
-steps {_STEPS}
-dropped_records bigint
-dropped_bytes bigint
-common_prefix_end bigint
-committed_dropped bigint
-first_timestamp_ms bigint
-last_timestamp_ms bigint
-"""),
-    "verifications": columns("""
-topic string
-partition int
-broker_id int
-leader_id int
-end_before bigint
-kept_to bigint
-expected bigint
-end_after bigint
-lost_records bigint
-lost_committed bigint
-lost_possible bigint
-verdict string
-reason string
-predicted bigint
-"""),
-    "elections": columns("""
-topic string
-partition int
-candidate_id int
-broker_id int
-kept_to bigint
-dropped_records bigint
-dropped_bytes bigint
-committed_dropped bigint
-first_timestamp_ms bigint
-last_timestamp_ms bigint
-lost_held bigint
-lost_records bigint
-lost_committed bigint
-lost_possible bigint
-lost_at_most boolean
-cut_transactions int
-only_here bigint
-hidden_records bigint
-damage array<string>
-beside array<struct<broker_id:int,log_dir:string,start_offset:bigint,end_offset:bigint,lost_held:bigint>>
-standing string
-clean boolean
-choice string
-reason string
-"""),
-    "group_offsets": columns("""
-group string
-topic string
-partition int
-committed_offset bigint
-leader_epoch int
-committed_ms bigint
-effect string
-parted_at bigint
-"""),
-    "lost_producers": columns("""
-topic string
-partition int
-broker_id int
-producer_id bigint
-transactional boolean
-transactional_id string
-transaction_state string
-start_offset bigint
-end_offset bigint
-record_count bigint
-first_timestamp_ms bigint
-last_timestamp_ms bigint
-"""),
-    "findings": columns(f"""
-finding_id string
-code string
-severity string
-confidence string
-topic string
-partition int
-broker_id int
-start_offset bigint
-end_offset bigint
-message string
-evidence {_EVIDENCE}
-status string
-"""),
-    "quarantine": columns("""
-broker_id int
-path string
-position bigint
-length bigint
-code string
-reason string
-"""),
-    "quality": columns("""
-suite string
-name string
-table string
-expectation string
-column string
-severity string
-success boolean
-element_count bigint
-unexpected_count bigint
-observed string
-failing array<string>
-description string
-error string
-status string
-"""),
+AUDIT_COLUMNS = (*INGEST_COLUMNS[:2], Column("audit_id", "string"))
+#: Answers in this order, as in audit.json. Rows are sorted by `SORT_KEYS`.
+REPORT_ROWS: dict[str, type] = {
+    "partitions": PartitionRow,
+    "replicas": ReplicaRow,
+    "captures": CaptureRow,
+    "high_watermarks": HighWatermarkRow,
+    "partition_states": PartitionStateRow,
+    "high_watermark_timeline": HighWatermarkTimelineRow,
+    "divergences": DivergenceRow,
+    "truncations": TruncationRow,
+    "verifications": VerificationRow,
+    "elections": ElectionRow,
+    "group_offsets": GroupOffsetRow,
+    "lost_producers": LostProducerRow,
+    "findings": FindingRow,
+    "quarantine": InputRow,
+    "quality": QualityRow,
 }
+#: Their columns, without `AUDIT_COLUMNS`.
+REPORT_TABLES: dict[str, tuple[Column, ...]] = {table: columns(row) for table, row in REPORT_ROWS.items()}
 #: What `verify` prints as JSON: its tables are of two snapshots, and no audit has them.
 VERIFICATION_TABLES: dict[str, tuple[Column, ...]] = {
     "verifications": REPORT_TABLES["verifications"],
-    "gone_records": columns("""
-topic string
-partition int
-start_offset bigint
-end_offset bigint
-leader_epoch int
-record_count bigint
-committed string
-broker_ids array<int>
-may_hold array<int>
-first_timestamp_ms bigint
-last_timestamp_ms bigint
-"""),
-    "surprises": columns("""
-topic string
-partition int
-broker_id int
-what string
-predicted string
-found string
-"""),
-    "not_verified": columns("""
-topic string
-partition int
-reason string
-expected boolean
-"""),
+    "gone_records": columns(GoneRecordsRow),
+    "surprises": columns(SurpriseRow),
+    "not_verified": columns(NotVerifiedRow),
+}
+#: What the quality suites look at beside the tables themselves.
+FACT_TABLES: dict[str, tuple[Column, ...]] = {
+    "replica_facts": columns(ReplicaFactsRow),
+    "partition_facts": columns(PartitionFactsRow),
 }
 #: Columns that rows are sorted by, where a table has them; null sorts first.
 SORT_KEYS = (
@@ -364,20 +700,6 @@ SORT_KEYS = (
     "suite",
     "name",
 )
-AUDITS = columns("""
-cluster_id string
-snapshot_id string
-audit_id string
-ingest_id string
-stage string
-state string
-started string
-finished string
-tool_version string
-table_versions map<string,bigint>
-row_counts map<string,bigint>
-options string
-""")
 #: Raised when rows get a meaning that an earlier version would misread. A new column is not such a change: older readers ignore it.
 SCHEMA_VERSION = 1
 
@@ -402,46 +724,3 @@ def row_order(rows: Iterable[Mapping[str, Any]]) -> Callable[[Mapping[str, Any]]
 def sort_rows(rows: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     """Rows of one table in the order of `SORT_KEYS`."""
     return sorted(rows, key=row_order(rows))
-
-
-#: What the quality suites look at beside the tables themselves: one row for each replica and for each partition, every
-#: number 0 in a sound log, null where the question does not arise. `place` names the row in words.
-FACT_TABLES: dict[str, tuple[Column, ...]] = {
-    "replica_facts": columns("""
-place string
-topic string
-partition int
-broker_id int
-log_dir string
-is_leader boolean
-in_isr boolean
-compacted boolean
-tail_kind string
-batch_count bigint
-log_start_offset bigint
-log_end_offset bigint
-wrong_crcs bigint
-offset_gaps bigint
-offset_regressions bigint
-epoch_regressions bigint
-high_watermark_above_end bigint
-recovery_point_above_end bigint
-high_watermark_below_start bigint
-lineage_conflicts bigint
-isr_shortfall bigint
-"""),
-    "partition_facts": columns("""
-place string
-topic string
-partition int
-verdict string
-hw_lower bigint
-hw_upper bigint
-hw_width bigint
-critical_findings bigint
-high_findings bigint
-medium_findings bigint
-low_findings bigint
-info_findings bigint
-"""),
-}

@@ -21,8 +21,8 @@ from replica_audit.report.markdown import render_markdown
 from replica_audit.report.page.document import render_page
 from replica_audit.results import Results
 from replica_audit.runner.in_process import audit_all
+from replica_audit.schema import VoterCopy
 from replica_audit.snapshot.discovery import discover
-from replica_audit.snapshot.inventory import VoterCopy
 from replica_audit.snapshot.storage import Snapshot
 
 

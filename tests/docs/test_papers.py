@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.docs.reference_tables import REFERENCE, with_tables
 from tests.support.fixtures import ATTACKS
 from tests.test_imports import LIBRARY, ONLY_IN, STEPS
 
@@ -46,6 +47,11 @@ def cited() -> Iterator[tuple[Path, str]]:
         for path in sorted((ROOT / room).rglob("*.py")):
             for found in _SECTION.finditer(path.read_text(encoding="utf-8")):
                 yield path, found[0]
+
+
+def test_the_tables_of_tables_and_columns_are_those_of_the_classes():
+    text = REFERENCE.read_text(encoding="utf-8")
+    assert with_tables(text) == text, "python -m tests.docs.reference_tables"
 
 
 def test_every_section_that_is_cited_exists():

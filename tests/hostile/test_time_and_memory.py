@@ -12,7 +12,7 @@ import pytest
 from tests.hostile.bounds import cpu_seconds
 from tests.support.dump_lines import batch_line, listing, record_line
 
-from replica_audit.model import QuarantineRow
+from replica_audit.schema import QuarantineRow
 from replica_audit.segments.compression import GZIP, LZ4, SNAPPY, ZSTD, CodecError, decompress
 from replica_audit.segments.records import RecordError, RecordHasher, decode_records
 from replica_audit.snapshot.broker_logs import parse_broker_log

@@ -8,7 +8,8 @@ from tests.support.some import some
 
 from replica_audit.model import PROTOCOLS
 from replica_audit.protocol.lineage import Lineage
-from replica_audit.protocol.truncation import ReplicaState, TruncationRound, replay
+from replica_audit.protocol.truncation import ReplicaState, replay
+from replica_audit.schema import TruncationRound
 
 EPOCH_PROTOCOLS = ("kip-101", "kip-279", "fetch")
 LOOPING_PROTOCOLS = ("kip-279", "fetch")

@@ -7,11 +7,10 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-from tests.support.fixtures import ROOT
 
 import replica_audit
 from replica_audit.batch_header import ABSENT, BATCH_FIELDS, Batch
-from replica_audit.bronze_tables import BRONZE_TABLES, SEGMENT_COLUMNS
+from replica_audit.bronze_tables import BRONZE_TABLES, SegmentNames
 from replica_audit.segments.header_columns import columns_to_headers, headers_to_columns
 from replica_audit.segments.record_batch import BATCH_DTYPE, HEADER_DTYPE, batches_of
 from replica_audit.warehouse.arrow_types import arrow_schema
@@ -43,7 +42,7 @@ def test_fields_lie_on_disk_where_the_list_says_without_a_gap():
 
 def test_the_table_has_the_types_of_the_arrays():
     schema = arrow_schema(BRONZE_TABLES["batches"])
-    assert schema.names == [*(column.name for column in SEGMENT_COLUMNS), *BATCH_DTYPE.names]
+    assert schema.names == [*SegmentNames._fields, *BATCH_DTYPE.names]
     assert {name: schema.field(name).type.to_pandas_dtype() for name in BATCH_DTYPE.names} == {
         name: BATCH_DTYPE[name].type for name in BATCH_DTYPE.names
     }
@@ -64,13 +63,6 @@ def test_batches_have_the_fields_of_their_rows_by_base_offset():
     found = batches_of(rows)
     assert all(isinstance(batch, Batch) for batch in found)
     assert [tuple(batch) for batch in found] == rows[rows["base_offset"].argsort(kind="stable")].tolist()
-
-
-def test_the_reference_names_every_column_with_its_meaning():
-    columns = [f"`{column.name}`" for column in SEGMENT_COLUMNS]
-    columns += [f"`{name}` ({field.meaning})" for name, field in BATCH_FIELDS.items()]
-    text = (ROOT / "docs/reference.md").read_text(encoding="utf-8")
-    assert f"| `batches` | {', '.join(columns)} |\n" in text
 
 
 def test_no_other_list_gives_the_fields_types():

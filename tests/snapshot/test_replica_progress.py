@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from replica_audit.model import QuarantineRow
+from replica_audit.schema import QuarantineRow
 from replica_audit.snapshot import replica_progress as progress
 from replica_audit.snapshot.replica_progress import (
     PROGRESS_SCHEMA,

@@ -14,7 +14,7 @@ import pytest
 from replica_audit.bronze_tables import BRONZE_TABLES
 from replica_audit.errors import InputError, UsageError
 from replica_audit.model import CHUNK_OFFSETS
-from replica_audit.schema import AUDITS, REPORT_TABLES, SCHEMA_VERSION
+from replica_audit.schema import REPORT_TABLES, SCHEMA_VERSION, AttemptRow
 from replica_audit.segments.record_batch import BATCH_DTYPE
 from replica_audit.warehouse.arrow_types import arrow_schema, arrow_type
 from replica_audit.warehouse.attempts import attempts, finished_attempts, latest_attempt, record_attempt
@@ -170,7 +170,7 @@ def test_the_first_finished_ingest_of_a_snapshot_counts_and_every_finished_audit
     assert [row["ingest_id"] for row in finished_attempts(warehouse, "ingest")] == ["i1"]
     warehouse.delete("audits", "state", ["removed"])
     assert {row["state"] for row in warehouse.read("audits", ("state",))} == {"failed", "finished"}
-    assert [column.name for column in AUDITS] == list(warehouse.read("audits")[0])
+    assert list(AttemptRow._fields) == list(warehouse.read("audits")[0])
 
 
 def batches(base, count, step=1):

@@ -17,7 +17,7 @@ from replica_audit.auditing.compare.loss import Count, Loss, committed_ahead, co
 from replica_audit.auditing.conclude import PartitionAudit
 from replica_audit.auditing.consumer_groups import group_rows
 from replica_audit.auditing.evidence import PartitionEvidence
-from replica_audit.auditing.finding import Evidence, report_finding
+from replica_audit.auditing.finding import report_finding
 from replica_audit.auditing.findings.cap_files import not_audited
 from replica_audit.auditing.findings.div_records import code_of_run
 from replica_audit.auditing.findings.rep import brokers_past_leader
@@ -26,8 +26,7 @@ from replica_audit.auditing.replicas.offset_ranges import without
 from replica_audit.auditing.replicas.reference import Reference
 from replica_audit.auditing.replicas.replica_facts import ReplicaFacts
 from replica_audit.model import OffsetRange, TopicPartition
-from replica_audit.protocol.truncation import TruncationRound
-from replica_audit.schema import REPORT_TABLES
+from replica_audit.schema import REPORT_TABLES, Evidence
 
 
 def report_rows(audit: PartitionAudit) -> dict[str, list[dict]]:
@@ -308,7 +307,7 @@ def _truncation_rows(case: Case, comparison: Comparison, shorter: Collection[int
                 "truncate_to": outcome.truncate_to,
                 "rounds": outcome.rounds,
                 "reason": outcome.reason,
-                "steps": [_step(step) for step in outcome.steps],
+                "steps": [step._asdict() for step in outcome.steps],
                 "dropped_records": tally.record_count,
                 "dropped_bytes": tally.size_bytes,
                 "common_prefix_end": comparison.common_prefix_end,
@@ -318,10 +317,6 @@ def _truncation_rows(case: Case, comparison: Comparison, shorter: Collection[int
             }
         )
     return rows
-
-
-def _step(step: TruncationRound) -> dict:
-    return {name: getattr(step, name) for name in TruncationRound.__slots__}
 
 
 _LOG = logging.getLogger(__name__)
@@ -343,7 +338,7 @@ def failure_rows(
     text = " ".join(text.split())[:_GREATEST_TEXT]
     place = Evidence(
         "file",
-        f"{kind} in {_place(error)}" + (f": {text}" if text else ""),
+        text=f"{kind} in {_place(error)}" + (f": {text}" if text else ""),
         path=path if isinstance(path, str) else None,
         position=getattr(error, "position", None),
         value=kind,

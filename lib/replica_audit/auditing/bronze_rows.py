@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict
 from typing import Any
 
 from replica_audit.auditing.findings.log_damage import code_of_damage
-from replica_audit.model import CheckpointFile, QuarantineRow, ReplicaDir, SegmentSummary
+from replica_audit.model import CheckpointFile, ReplicaDir, SegmentSummary
 from replica_audit.segments.summary import summary_to_json
 from replica_audit.snapshot.inventory import Inventory
 from replica_audit.snapshot.leadership_rows import state_rows
@@ -34,7 +33,7 @@ def bronze_rows(inventory: Inventory) -> dict[str, list[dict]]:
             *_orphan_rows(inventory),
         ],
         "partition_states": [row for leadership in inventory.leaderships for row in state_rows(leadership)],
-        "quarantine": [quarantine_row(row) for row in inventory.quarantine],
+        "quarantine": [row._asdict() for row in inventory.quarantine],
     }
 
 
@@ -53,11 +52,6 @@ def segment_row(replica: ReplicaDir | dict, summary: SegmentSummary) -> dict:
         "tail_length": summary.tail_length,
         "summary": summary_to_json(summary),
     }
-
-
-def quarantine_row(row: QuarantineRow) -> dict:
-    """The row of `quarantine`."""
-    return asdict(row)
 
 
 def damage_rows(names: dict, summary: SegmentSummary) -> Iterator[dict]:

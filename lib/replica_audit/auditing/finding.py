@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, get_args
 
 from replica_audit.literals import Confidence, Severity, Status, Verdict
 from replica_audit.parsing import INT64
+from replica_audit.schema import Evidence
 
 if TYPE_CHECKING:
     from replica_audit.auditing.compare.comparison import Comparison
@@ -65,22 +66,9 @@ class Code:
             raise ValueError(f"{self.code} has unknown traits {sorted(unknown)}")
 
 
-@dataclass(frozen=True, slots=True)
-class Evidence:
-    """One thing that a finding stands on: a place in a file, a value, or a benign explanation that was considered."""
-
-    kind: str
-    """batch, checkpoint, lineage, replay, leadership, log, timeline, loss, file, or considered."""
-    text: str
-    broker_id: int | None = None
-    path: str | None = None
-    position: int | None = None
-    value: str | None = None
-
-
 def considered(text: str) -> Evidence:
     """A benign explanation that was looked at, and why it holds or does not."""
-    return Evidence("considered", text)
+    return Evidence("considered", text=text)
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from replica_audit.auditing.finding import Evidence, Finding, considered, finding, offsets
+from replica_audit.auditing.finding import Finding, considered, finding, offsets
 from replica_audit.auditing.leadership.election_causes import describe
+from replica_audit.schema import Evidence
 from replica_audit.text import count, name_cut, render_time
 
 if TYPE_CHECKING:
@@ -42,7 +43,9 @@ def fate_of_copy(facts: ReplicaFacts) -> str:
 
 def place_of_copy(facts: ReplicaFacts) -> Evidence:
     """Where a copy beside the replicas is."""
-    return Evidence("file", "a copy that neither leads nor follows", facts.broker_id, facts.directory.log_dir)
+    return Evidence(
+        "file", text="a copy that neither leads nor follows", broker_id=facts.broker_id, path=facts.directory.log_dir
+    )
 
 
 def damaged_pair(code: Code, pair: CorruptPair) -> Finding:
@@ -54,7 +57,7 @@ def damaged_pair(code: Code, pair: CorruptPair) -> Finding:
         broker_id=pair.bad_broker_id,
         start_offset=pair.start_offset,
         end_offset=pair.end_offset,
-        evidence=[Evidence("batch", pair.detail, pair.bad_broker_id, position=pair.position)],
+        evidence=[Evidence("batch", text=pair.detail, broker_id=pair.bad_broker_id, position=pair.position)],
     )
 
 
@@ -68,13 +71,15 @@ def unread_records(code: Code, problems: Sequence[RecordProblem], what: str) -> 
         broker_id=first.broker_id,
         start_offset=min(problem.start_offset for problem in problems),
         end_offset=max(problem.end_offset for problem in problems),
-        evidence=[Evidence("batch", first.reason, first.broker_id, first.path, first.position)],
+        evidence=[
+            Evidence("batch", text=first.reason, broker_id=first.broker_id, path=first.path, position=first.position)
+        ],
     )
 
 
 def unusable_input(code: Code, row: Mapping) -> Finding:
     """Of input that belongs to no partition, from its row of `quarantine`."""
-    place = Evidence("file", row["reason"], row["broker_id"], row["path"], row["position"])
+    place = Evidence("file", text=row["reason"], broker_id=row["broker_id"], path=row["path"], position=row["position"])
     return finding(code, f"{row['path']}: {row['reason']}", broker_id=row["broker_id"], evidence=[place])
 
 
@@ -83,15 +88,17 @@ def replay_evidence(case: Case, item: Comparison) -> Evidence:
     outcome = item.replays[case.protocol]
     return Evidence(
         "replay",
-        f"cut at {outcome.truncate_to}, after {count(outcome.rounds, 'answer')} of the leader: {name_cut(outcome.reason)}",
-        item.follower.broker_id,
+        text=f"cut at {outcome.truncate_to}, after {count(outcome.rounds, 'answer')} of the leader: {name_cut(outcome.reason)}",
+        broker_id=item.follower.broker_id,
         value=case.protocol,
     )
 
 
 def log_line(event: BrokerLogEvent, text: str) -> Evidence:
     """A line of a broker's own log."""
-    return Evidence("log", f"line {event.line}: {text}", event.broker_id, event.path, value=event.time)
+    return Evidence(
+        "log", text=f"line {event.line}: {text}", broker_id=event.broker_id, path=event.path, value=event.time
+    )
 
 
 def entries_text(entries: tuple[tuple[int, int], ...] | None) -> str:
@@ -128,10 +135,10 @@ def told_by_history(run: DivergentRange) -> list[Evidence]:
         )
     for election in cause.elections:
         where = f"record {election.metadata_offset} of the metadata log: {describe(election)}"
-        found.append(Evidence("leadership", where, election.leader_id, value=str(election.leader_epoch)))
+        found.append(Evidence("leadership", text=where, broker_id=election.leader_id, value=str(election.leader_epoch)))
     promised = "not known" if cause.promised_records is None else f"at most {cause.promised_records}"
     loss = (
         f"{count(run.data_records, 'record')}; proven committed: {run.committed_records}; promised by acks=all with "
         f"this topic's min.insync.replicas: {promised}"
     )
-    return [*found, Evidence("loss", loss)]
+    return [*found, Evidence("loss", text=loss)]

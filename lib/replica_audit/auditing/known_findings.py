@@ -9,13 +9,13 @@ from datetime import date, datetime
 from typing import Any
 
 from replica_audit.auditing.earlier_audit import Earlier, parse_earlier
-from replica_audit.auditing.finding import Evidence, ReportedFinding
+from replica_audit.auditing.finding import ReportedFinding
 from replica_audit.config import Settings
 from replica_audit.errors import FormatError, UsageError
 from replica_audit.parsing import INT64, is_whole, parse_json
 from replica_audit.paths import local_path
 from replica_audit.results import Results
-from replica_audit.schema import REPORT_TABLES
+from replica_audit.schema import REPORT_TABLES, Evidence
 from replica_audit.text import now
 
 
@@ -182,7 +182,7 @@ def with_acceptances(
         )
         item = ReportedFinding.from_row(row)
         kept = [evidence for evidence in item.evidence if evidence.kind != KIND]
-        evidence = (*kept, Evidence(KIND, text, value=str(one.until)))
+        evidence = (*kept, Evidence(KIND, text=text, value=str(one.until)))
         rows.append(replace(item, status="known" if lasts else "new", evidence=evidence).to_row())
     return rows
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from replica_audit.auditing.bronze_rows import bronze_rows, damage_rows, quarantine_row, segment_row
+from replica_audit.auditing.bronze_rows import bronze_rows, damage_rows, segment_row
 from replica_audit.auditing.comparison_plan import ComparisonPlan, plan_audit
 from replica_audit.auditing.evidence import (
     EVIDENCE_TABLES,
@@ -25,8 +25,9 @@ from replica_audit.auditing.leadership.broker_log_evidence import event_row
 from replica_audit.auditing.leadership.timeline_deviations import assigned_replicas, summary_row, timeline_of
 from replica_audit.auditing.replicas.replica_facts import CopyKey
 from replica_audit.errors import FormatError
-from replica_audit.model import Damage, Place, QuarantineRow, TopicPartition, TransactionState
+from replica_audit.model import Damage, Place, TopicPartition, TransactionState
 from replica_audit.protocol.high_watermark import rule_of
+from replica_audit.schema import QuarantineRow
 from replica_audit.segments.digests import rows_of_chunks
 from replica_audit.snapshot.broker_logs import read_broker_log
 from replica_audit.snapshot.consumer_offsets import GROUP_OFFSETS
@@ -180,8 +181,8 @@ class OpenedSnapshot:
                 states += read_transaction_states(self.snapshot, segment, producers)
             except (OSError, FormatError) as error:
                 reason = f"could not be read, and may say which transactions are in progress: {error}"
-                row = QuarantineRow(None, segment.path, None, segment.size, "INPUT-IGNORED", reason)
-                unread.append(quarantine_row(row))
+                row = QuarantineRow(None, None, None, segment.path, None, segment.size, "INPUT-IGNORED", reason)
+                unread.append(row._asdict())
         return latest_states(states), unread
 
 
@@ -207,7 +208,7 @@ def _read_broker_logs(
     for file in inventory.broker_logs:
         for item in read_broker_log(snapshot, file.path, file.broker_id):
             if isinstance(item, QuarantineRow):
-                quarantine.append(quarantine_row(item))
+                quarantine.append(item._asdict())
             elif (place := TopicPartition(item.topic, item.partition)) in known:
                 events[place].append(event_row(item))
     return events
@@ -225,7 +226,7 @@ def _read_internal(
     for copy in topic.find(snapshot, [one.path for one in inventory.log_dirs if one.kind == "broker"]):
         one, unread = topic.try_read(snapshot, copy)
         copies += [] if one is None else [one]
-        quarantine += map(quarantine_row, unread)
+        quarantine += (row._asdict() for row in unread)
     for row in map(asdict, newest(copies)):
         if (place := TopicPartition(row["topic"], row["partition"])) in known:
             found[place].append(row)
@@ -240,7 +241,7 @@ def _read_observations(
     for part in plan_progress(snapshot, inventory.progress_files):
         for item in [part] if isinstance(part, QuarantineRow) else read_progress(snapshot, part, topics):
             if isinstance(item, QuarantineRow):
-                quarantine.append(quarantine_row(item))
+                quarantine.append(item._asdict())
             else:
                 tables.append(item)
     return dict(_by_partition(pa.concat_tables(tables))) if tables else {}

@@ -67,7 +67,7 @@ def inventory_lines(inventory: Inventory, topics: Iterable[str] = ()) -> list[st
     if inventory.manifest is not None:
         lines.append(_line("manifest", asdict(inventory.manifest)))
     if any(one.state != "whole" for one in inventory.voters):
-        lines.append(_line("voters", [asdict(one) for one in inventory.voters]))
+        lines.append(_line("voters", [one._asdict() for one in inventory.voters]))
     if inventory.progress_files:
         lines.append(_line("topics", sorted(topics)))
     for table, rows in bronze_rows(inventory).items():

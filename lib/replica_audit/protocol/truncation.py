@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from replica_audit.protocol.lineage import Lineage
+from replica_audit.schema import TruncationRound
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,18 +25,6 @@ class ReplicaState:
     """The replica's own, already clamped between its log start and end."""
     local_start_offset: int | None = None
     """Above the log start where older segments are in remote storage only (KIP-405); None: they are the same."""
-
-
-@dataclass(frozen=True, slots=True)
-class TruncationRound:
-    """One answer of the leader and what the follower made of it; None where the protocol carries no such value."""
-
-    request_epoch: int | None
-    leader_epoch: int | None
-    leader_end_offset: int | None
-    replica_epoch: int | None
-    replica_end_offset: int | None
-    truncate_to: int
 
 
 @dataclass(frozen=True, slots=True)

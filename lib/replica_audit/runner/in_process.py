@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from dataclasses import asdict
 from typing import Any
 
 from replica_audit import __version__
@@ -148,7 +147,7 @@ class _Gathered:
     def results(self, started: str, segment_count: int, size_bytes: int, unread: Iterable[Row]) -> Results:
         """All answers, with what belongs to no partition."""
         inventory, unplaced = self._opened.inventory, self._opened.unplaced
-        self._tables["captures"] += voter_rows(map(asdict, inventory.voters))
+        self._tables["captures"] += voter_rows(one._asdict() for one in inventory.voters)
         self._tables["findings"] += self._log_dirs.findings(unplaced, inventory.cluster_id)
         verdicts = [row["verdict"] for row in self._tables["partitions"]]
         check_answered(self._opened.partitions, len(self._tables["partitions"]))

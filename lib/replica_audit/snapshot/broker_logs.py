@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, BinaryIO
 
-from replica_audit.model import QuarantineRow
 from replica_audit.parsing import INT32, INT64, is_whole, parse_json, parse_whole
+from replica_audit.schema import QuarantineRow
 
 if TYPE_CHECKING:
     from replica_audit.snapshot.storage import Snapshot
@@ -175,7 +175,7 @@ def read_broker_log(snapshot: Snapshot, path: str, broker_id: int | None) -> Ite
             yield from parse_broker_log(_lines(stream), path, broker_id)
     except OSError as error:
         yield QuarantineRow(
-            broker_id, path, None, None, "INPUT-IGNORED", f"the broker's log could not be read: {error}"
+            broker_id, None, None, path, None, None, "INPUT-IGNORED", f"the broker's log could not be read: {error}"
         )
 
 

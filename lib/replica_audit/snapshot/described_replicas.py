@@ -14,7 +14,8 @@ from typing import NamedTuple
 
 from replica_audit.errors import FormatError
 from replica_audit.literals import SegmentSource
-from replica_audit.model import CheckpointFile, QuarantineRow, ReplicaDir, TopicPartition
+from replica_audit.model import CheckpointFile, ReplicaDir, TopicPartition
+from replica_audit.schema import QuarantineRow
 from replica_audit.snapshot.batch_tables import LogKey, LogRows, count_table, table_columns, table_kind
 from replica_audit.snapshot.dump.dump_text import find_sections, shows_files
 from replica_audit.snapshot.inventory import LogDir, Part, SegmentFile
@@ -201,7 +202,7 @@ class _StandIns:
             read(path)
         except (OSError, FormatError) as error:
             position = getattr(error, "position", None)
-            self._quarantine.append(QuarantineRow(None, path, position, None, "CAP-UNREADABLE", str(error)))
+            self._quarantine.append(QuarantineRow(None, None, None, path, position, None, "CAP-UNREADABLE", str(error)))
 
     def read_text(self, path: str) -> None:
         """Note the listings of one text of kafka-dump-log."""
@@ -211,7 +212,7 @@ class _StandIns:
         if is_other:
             code = "CAP-UNREADABLE" if path.endswith(".dump.txt") else "INPUT-IGNORED"
             reason = "no listing of kafka-dump-log is in it"
-            self._quarantine.append(QuarantineRow(None, path, None, None, code, reason))
+            self._quarantine.append(QuarantineRow(None, None, None, path, None, None, code, reason))
         nameless: set[str] = set()
         for section in sections:
             dumped = read_dumped_path(section.dumped_path, path, self._found.log_dirs, self._snapshot.name)
@@ -225,7 +226,7 @@ class _StandIns:
                 base = dumped.base_offset if section.base_offset is None else section.base_offset
                 self._logs[log][base].append((part, section.end - section.start))
         self._quarantine += [
-            QuarantineRow(None, path, None, None, "CAP-UNREADABLE", problem) for problem in sorted(nameless)
+            QuarantineRow(None, None, None, path, None, None, "CAP-UNREADABLE", problem) for problem in sorted(nameless)
         ]
 
     def read_table(self, path: str) -> None:
@@ -233,7 +234,7 @@ class _StandIns:
         kind = table_kind(self._snapshot, path)
         if kind is None:
             reason = "a table without the columns of batches (broker_id, topic, partition, base_offset, last_offset) or records"
-            self._quarantine.append(QuarantineRow(None, path, None, None, "INPUT-IGNORED", reason))
+            self._quarantine.append(QuarantineRow(None, None, None, path, None, None, "INPUT-IGNORED", reason))
             return
         columns = table_columns(self._snapshot, path, kind)
         size = self._size_of(path)

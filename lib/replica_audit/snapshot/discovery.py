@@ -7,7 +7,8 @@ from collections.abc import Iterable, Iterator
 from fnmatch import fnmatchcase
 
 from replica_audit.literals import PUT_ASIDE
-from replica_audit.model import Leadership, QuarantineRow, ReplicaDir, TopicPartition
+from replica_audit.model import Leadership, ReplicaDir, TopicPartition
+from replica_audit.schema import QuarantineRow
 from replica_audit.snapshot.broker_logs import broker_of_path, is_broker_log
 from replica_audit.snapshot.described_replicas import Found, read_stand_ins
 from replica_audit.snapshot.inventory import Inventory, LogDir, MetadataLog, OffsetCheckpoint, SegmentFile
@@ -182,9 +183,9 @@ class _Discovery:
                 continue
             code = "INPUT-IGNORED" if problem.is_told_elsewhere else "CAP-UNREADABLE"
             owner = of_replicas.get(path)
-            place = (None, None) if owner is None else (owner.topic, owner.partition)
+            place: tuple[str | None, int | None] = (None, None) if owner is None else (owner.topic, owner.partition)
             broker_id = broker_of_path(f"{path}/") if owner is None else owner.broker_id
-            self._quarantine.append(QuarantineRow(broker_id, path or ".", None, None, code, problem.reason, *place))
+            self._quarantine.append(QuarantineRow(broker_id, *place, path or ".", None, None, code, problem.reason))
 
     def _add_stand_ins(self, dumps: list[str], tables: list[str], log_dirs: list[LogDir]) -> None:
         """Take the logs that only texts and tables show."""

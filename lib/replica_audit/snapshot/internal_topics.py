@@ -10,7 +10,8 @@ import numpy as np
 
 from replica_audit.batch_header import CODEC_MASK
 from replica_audit.errors import FormatError
-from replica_audit.model import Damage, QuarantineRow
+from replica_audit.model import Damage
+from replica_audit.schema import QuarantineRow
 from replica_audit.segments.compression import CodecError, decompress
 from replica_audit.segments.record_batch import HEADER_BYTES
 from replica_audit.segments.records import RecordError, RecordFields, read_records
@@ -83,7 +84,7 @@ class InternalTopic(Generic[_Said]):
             unread = ((copy.path, None, str(error)),)
         text = f"could not be read, and may say {self.may_say}"
         rows = [
-            QuarantineRow(None, where, position, None, "INPUT-IGNORED", f"{text}: {reason}")
+            QuarantineRow(None, None, None, where, position, None, "INPUT-IGNORED", f"{text}: {reason}")
             for where, position, reason in unread
         ]
         return found, rows

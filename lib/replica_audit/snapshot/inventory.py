@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from replica_audit.literals import CaptureKind, CaptureState, SegmentSource
-from replica_audit.model import Leadership, QuarantineRow, ReplicaDir
+from replica_audit.literals import CaptureKind, SegmentSource
+from replica_audit.model import Leadership, ReplicaDir
+from replica_audit.schema import QuarantineRow, VoterCopy
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,18 +99,6 @@ class MetadataLog:
     has_quorum_state: bool = False
     directory_id: str | None = None
     """Of the log dir, from meta.properties; None where it says none (before 3.7)."""
-
-
-@dataclass(frozen=True, slots=True)
-class VoterCopy:
-    """A controller that votes on the metadata log, and its copy of that log."""
-
-    node_id: int
-    log_dir: str | None
-    """None where the snapshot has no copy."""
-    state: CaptureState
-    missing: tuple[str, ...]
-    """Names of files, or of the directory, that are not there or could not be read."""
 
 
 @dataclass(frozen=True, slots=True)

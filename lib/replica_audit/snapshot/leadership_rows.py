@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict
 
-from replica_audit.model import Leadership, PartitionState, SoleIsr
+from replica_audit.model import Leadership, PartitionState
+from replica_audit.schema import SoleIsr
 from replica_audit.snapshot.metadata.image import leadership_of_history
 
 #: Most trusted first (CONTRACT, Input).
@@ -38,7 +38,7 @@ def state_rows(leadership: Leadership) -> Iterator[dict]:
             "fenced": list(leadership.fenced) if is_last and leadership.fenced is not None else None,
             "fenced_since": {str(one): at for one, at in leadership.fenced_since.items()} if is_last else None,
             "configs": dict(sorted(state.configs.items())),
-            "sole_isr": None if state.sole_isr is None else asdict(state.sole_isr),
+            "sole_isr": None if state.sole_isr is None else state.sole_isr._asdict(),
             "overtaken": None,
             # Null where it was not, so that snapshots keep their ids.
             "leader_stopped": state.leader_stopped or None,

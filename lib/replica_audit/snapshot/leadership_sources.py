@@ -9,7 +9,8 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 from replica_audit.errors import FormatError
-from replica_audit.model import Leadership, QuarantineRow, ReplicaDir, TopicPartition
+from replica_audit.model import Leadership, ReplicaDir, TopicPartition
+from replica_audit.schema import QuarantineRow
 from replica_audit.snapshot.leadership_json import parse_leadership
 from replica_audit.snapshot.metadata.metadata_log import MetadataReading
 from replica_audit.snapshot.storage import Snapshot
@@ -84,7 +85,7 @@ class RootFiles:
 
     def note(self, code: str, name: str, reason: str, position: int | None = None) -> None:
         """A row for `quarantine`."""
-        self.quarantine.append(QuarantineRow(None, name, position, None, code, reason))
+        self.quarantine.append(QuarantineRow(None, None, None, name, position, None, code, reason))
 
 
 def read_leaderships(

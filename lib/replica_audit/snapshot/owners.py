@@ -7,7 +7,8 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
 from replica_audit.errors import FormatError
-from replica_audit.model import QuarantineRow, ReplicaDir
+from replica_audit.model import ReplicaDir
+from replica_audit.schema import QuarantineRow
 from replica_audit.snapshot.broker_logs import broker_of_path
 from replica_audit.snapshot.checkpoints import parse_meta_properties
 from replica_audit.snapshot.file_tree import TreeEntry
@@ -90,7 +91,7 @@ def identify_log_dir(snapshot: Snapshot, folder: Folder) -> tuple[LogDir, list[Q
         except (FormatError, OSError) as error:
             problem = str(error)
             position = error.position if isinstance(error, FormatError) else None
-            rows.append(QuarantineRow(None, path, position, None, "CAP-UNREADABLE", problem))
+            rows.append(QuarantineRow(None, None, None, path, position, None, "CAP-UNREADABLE", problem))
     named = _named_id(snapshot, folder.path)
     if node_id is None:
         node_id = named
@@ -100,7 +101,7 @@ def identify_log_dir(snapshot: Snapshot, folder: Folder) -> tuple[LogDir, list[Q
     is_controller = "metadata" in current and "current" not in current and HIGH_WATERMARKS not in folder.files
     if node_id is None:
         reason = "a log dir without broker id: no node.id or broker.id in meta.properties, and not below broker-<id>"
-        rows.append(QuarantineRow(None, folder.path or ".", None, None, "CAP-UNREADABLE", reason))
+        rows.append(QuarantineRow(None, None, None, folder.path or ".", None, None, "CAP-UNREADABLE", reason))
     kind = "controller" if is_controller else "broker"
     return LogDir(folder.path, node_id, cluster_id, directory_id, CLEAN_SHUTDOWN in folder.files, kind, problem), rows
 
@@ -173,4 +174,4 @@ def segment_key(segment: SegmentFile) -> tuple:
 
 def ignored_row(code: str, path: str, reason: str, broker_id: int | None = None) -> QuarantineRow:
     """A row of `quarantine` for a file or directory that is not used."""
-    return QuarantineRow(broker_id, path, None, None, code, reason)
+    return QuarantineRow(broker_id, None, None, path, None, None, code, reason)

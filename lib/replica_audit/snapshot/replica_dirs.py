@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple, TypeVar
 
 from replica_audit.errors import FormatError
-from replica_audit.model import CheckpointFile, Damage, QuarantineRow, ReplicaDir, TopicPartition
+from replica_audit.model import CheckpointFile, Damage, ReplicaDir, TopicPartition
+from replica_audit.schema import QuarantineRow
 from replica_audit.segments.scan import scan_segment
 from replica_audit.snapshot.checkpoints import (
     parse_epoch_checkpoint,
@@ -178,5 +179,7 @@ def _quarantine(
     file: CheckpointFile, broker_id: int, topic_partition: TopicPartition | None = None
 ) -> Iterable[QuarantineRow]:
     if file.state in ("malformed", "unreadable"):
-        place = (topic_partition.topic, topic_partition.partition) if topic_partition else (None, None)
-        yield QuarantineRow(broker_id, file.path, None, None, "CAP-UNREADABLE", file.problem or "", *place)
+        place: tuple[str | None, int | None] = (None, None)
+        if topic_partition:
+            place = (topic_partition.topic, topic_partition.partition)
+        yield QuarantineRow(broker_id, *place, file.path, None, None, "CAP-UNREADABLE", file.problem or "")

@@ -23,8 +23,8 @@ import pyarrow.json
 import pyarrow.parquet as pq
 
 from replica_audit.errors import FormatError
-from replica_audit.model import QuarantineRow
 from replica_audit.parsing import INT32, INT64, is_whole, parse_json, parse_whole
+from replica_audit.schema import QuarantineRow
 from replica_audit.snapshot.storage import TABLE_ERRORS, Snapshot
 from replica_audit.text import count
 
@@ -207,7 +207,14 @@ def _find_rows(
                 bad += [(at, line, " ".join(str(error).split())[:120]) for at, line in group]
     rows = [
         QuarantineRow(
-            None, path, at, len(line), "INPUT-IGNORED", f"expected a row of replica_progress, found {reason}; {HINT}"
+            None,
+            None,
+            None,
+            path,
+            at,
+            len(line),
+            "INPUT-IGNORED",
+            f"expected a row of replica_progress, found {reason}; {HINT}",
         )
         for at, line, reason in sorted(bad)
     ]
@@ -314,7 +321,7 @@ def read_progress(
         yield _unreadable(part.path, part.start if part.form != "parquet" else None, str(error))
         return
     except FormatError as error:
-        yield QuarantineRow(None, part.path, error.position, None, "CAP-UNREADABLE", str(error))
+        yield QuarantineRow(None, None, None, part.path, error.position, None, "CAP-UNREADABLE", str(error))
         return
     yield from bad[:_TOLD]
     if len(bad) > _TOLD:
@@ -365,7 +372,7 @@ def _next_line(stream: BinaryIO, position: int) -> int:
 
 def _unreadable(path: str, position: int | None, reason: str, code: str = "CAP-UNREADABLE") -> QuarantineRow:
     text = f"{path}: expected rows of replica_progress, found {' '.join(reason.split())[:200]}; {HINT}"
-    return QuarantineRow(None, path, position, None, code, text)
+    return QuarantineRow(None, None, None, path, position, None, code, text)
 
 
 def _ignored(path: str, position: int | None, reason: str) -> QuarantineRow:

@@ -5,7 +5,6 @@ which segments are in remote storage.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from replica_audit.errors import FormatError
@@ -95,7 +94,7 @@ def check_internal(
 
     def check(of_task: list[TopicCopy]) -> Iterator[dict]:
         for copy in of_task:
-            yield from map(asdict, topic.try_read(snapshot, copy)[1])
+            yield from (row._asdict() for row in topic.try_read(snapshot, copy)[1])
 
     return _run(spark, topic.find(snapshot, log_dirs), check)
 

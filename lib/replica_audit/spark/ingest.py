@@ -218,5 +218,5 @@ def snapshot_row(snapshot: Snapshot, inventory: Inventory, changes: str | None) 
         "segment_count": len(inventory.all_segments),
         "size_bytes": _size(inventory),
         "inventory": dict(inventory.counts),
-        "voters": [asdict(one) for one in inventory.voters],
+        "voters": [one._asdict() for one in inventory.voters],
     }

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
-from replica_audit.bronze_tables import BRONZE_TABLES, PAYLOAD_COLUMNS, RECORD_COLUMNS, SEGMENT_COLUMNS
+from replica_audit.bronze_tables import BRONZE_TABLES, PayloadRow, RecordRow, SegmentNames
 from replica_audit.errors import InputError, UsageError
-from replica_audit.schema import Column, ddl
+from replica_audit.schema import Column, columns, ddl
 from replica_audit.spark.row_filters import Condition, matching_rows, may_match, take_filters
 from replica_audit.spark.task_planning import SegmentWork, deal_work
 from replica_audit.spark.tasks import parallelism
@@ -101,7 +101,7 @@ class KafkaLogSource(DataSource):
 def columns_of_rows(selection: ReadOptions) -> tuple[Column, ...]:
     """Columns of the rows that are read."""
     if selection.rows == "records":
-        return (*RECORD_COLUMNS, *PAYLOAD_COLUMNS) if selection.payloads else RECORD_COLUMNS
+        return (*columns(RecordRow), *(columns(PayloadRow) if selection.payloads else ()))
     return BRONZE_TABLES[_TABLES[selection.rows]]
 
 
@@ -255,8 +255,7 @@ def _number(option: str, text: str) -> int:
 
 
 def _file_values(file: SegmentFile) -> dict[str, Any]:
-    values = (file.broker_id, file.log_dir, file.topic, file.partition, file.base_offset)
-    return dict(zip((column.name for column in SEGMENT_COLUMNS), values, strict=True))
+    return SegmentNames(file.broker_id, file.log_dir, file.topic, file.partition, file.base_offset)._asdict()
 
 
 _registered: weakref.WeakSet = weakref.WeakSet()

@@ -11,11 +11,9 @@ from dataclasses import asdict
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from replica_audit.auditing.bronze_rows import quarantine_row
 from replica_audit.auditing.evidence import LOG_EVENTS
-from replica_audit.model import QuarantineRow
 from replica_audit.protocol.high_watermark import Rule
-from replica_audit.schema import ddl
+from replica_audit.schema import QuarantineRow, ddl
 from replica_audit.snapshot.inventory import BrokerLogFile
 from replica_audit.snapshot.replica_progress import ProgressPart, plan_progress, read_progress
 from replica_audit.snapshot.storage import Snapshot
@@ -45,7 +43,7 @@ def scan_progress(
 ) -> tuple[list[DataFile], list[dict]]:
     """Files of `replica_progress` below `directory`, and quarantine rows of what could not be used."""
     parts = list(plan_progress(snapshot, files))
-    problems = [quarantine_row(part) for part in parts if isinstance(part, QuarantineRow)]
+    problems = [part._asdict() for part in parts if isinstance(part, QuarantineRow)]
     planned = [part for part in parts if isinstance(part, ProgressPart)]
 
     def read(of_task: list[ProgressPart]) -> Iterator[tuple[DataFile | None, list[dict]]]:
@@ -53,7 +51,7 @@ def scan_progress(
         for part in of_task:
             for item in read_progress(snapshot, part, topics):
                 if isinstance(item, QuarantineRow):
-                    unused.append(quarantine_row(item))
+                    unused.append(item._asdict())
                 else:
                     for batch in item.to_batches(max_chunksize=GROUP_ROWS):
                         writer.add(dict(zip(batch.schema.names, batch.columns, strict=True)), batch.num_rows)
@@ -81,7 +79,7 @@ def scan_broker_logs(
         for file in of_task:
             items = read_broker_log(snapshot, file.path, file.broker_id)
             while some := list(islice(items, 10_000)):
-                unused += [quarantine_row(one) for one in some if isinstance(one, QuarantineRow)]
+                unused += [one._asdict() for one in some if isinstance(one, QuarantineRow)]
                 rows = [event_row(one) for one in some if not isinstance(one, QuarantineRow)]
                 table = rows_to_arrow(rows, writer.schema)
                 writer.add(dict(zip(table.schema.names, table.columns, strict=True)), len(rows))

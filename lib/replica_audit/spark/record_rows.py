@@ -35,7 +35,7 @@ def record_batches(
     conditions: Sequence[Condition],
     payloads: bool,
 ) -> Iterator[pa.RecordBatch]:
-    """Rows of `RECORD_COLUMNS`, with `payloads` of `PAYLOAD_COLUMNS` too, of the batches that `conditions` on offsets leave.
+    """Rows of `RecordRow`, with `payloads` of `PayloadRow` too, of the batches that `conditions` on offsets leave.
 
     `names` are the columns that all rows of the file have in common.
     """

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pyarrow import fs
 
 from replica_audit.bronze_tables import BRONZE_TABLES
-from replica_audit.schema import AUDIT_COLUMNS, AUDITS, INGEST_COLUMNS, REPORT_TABLES, Column
+from replica_audit.schema import AUDIT_COLUMNS, INGEST_COLUMNS, REPORT_TABLES, AttemptRow, Column, columns
 
 
 def absolute_location(location: str) -> str:
@@ -53,7 +53,7 @@ class DataFile:
 def columns_of(table: str) -> tuple[Column, ...]:
     """All columns of a table, ids first. There is one `quarantine` and one `partition_states`, those of the snapshot."""
     if table == "audits":
-        return AUDITS
+        return columns(AttemptRow)
     if table in BRONZE_TABLES:
         return (*INGEST_COLUMNS, *BRONZE_TABLES[table])
     return (*AUDIT_COLUMNS, *REPORT_TABLES[table])

@@ -7,9 +7,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from replica_audit.auditing.compare.comparable import open_question, why_not_comparable
-from replica_audit.auditing.finding import Code, Evidence, Finding, considered, finding
+from replica_audit.auditing.finding import Code, Finding, considered, finding
 from replica_audit.auditing.finding_evidence import unusable_input
 from replica_audit.auditing.findings.meta_copies import explained_by_skew, overtaken_text
+from replica_audit.schema import Evidence
 from replica_audit.snapshot.provenance import UNPROVEN
 from replica_audit.text import name_source
 
@@ -78,7 +79,7 @@ def skew(
         start_offset=start,
         end_offset=end,
         evidence=[
-            *([Evidence("leadership", f"manifest.json: {when}")] if when else []),
+            *([Evidence("leadership", text=f"manifest.json: {when}")] if when else []),
             considered(
                 "loss: a manifest with quiesced: true, or the metadata log of brokers that were stopped cleanly, would decide"
             ),
@@ -104,7 +105,7 @@ def _outdated(case: Case) -> Iterator[Finding]:
             verdict=None,
             confidence="likely",
             broker_id=reference.facts.broker_id,
-            evidence=[Evidence("leadership", name_source(older.source))],
+            evidence=[Evidence("leadership", text=name_source(older.source))],
         )
     if reference.predates:
         yield finding(
@@ -117,7 +118,12 @@ def _outdated(case: Case) -> Iterator[Finding]:
             confidence="likely",
             broker_id=reference.facts.broker_id,
             evidence=[
-                Evidence("lineage", "as found", reference.facts.broker_id, reference.facts.directory.epoch_file.path)
+                Evidence(
+                    "lineage",
+                    text="as found",
+                    broker_id=reference.facts.broker_id,
+                    path=reference.facts.directory.epoch_file.path,
+                )
             ],
         )
 
@@ -173,14 +179,16 @@ def _second_hand(facts: ReplicaFacts, reason: str | None) -> Finding:
     open_points += [] if facts.knows_high_watermark else [_NO_LOG_DIR]
     message = f"broker {facts.broker_id}: the log is known from {' and '.join(sources)} only"
     paths = {segment.path.partition(" (")[0]: None for segment in facts.segments}
-    evidence = [Evidence("input", "stands for the segments", facts.broker_id, path) for path in paths]
+    evidence = [
+        Evidence("input", text="stands for the segments", broker_id=facts.broker_id, path=path) for path in paths
+    ]
     return finding(
         CAP_SECOND_HAND,
         f"{message}; {reason}" if reason else message,
         severity="medium" if reason else "info",
         verdict="INCONCLUSIVE" if reason else None,
         broker_id=facts.broker_id,
-        evidence=[*evidence, *(Evidence("unproven", text, facts.broker_id) for text in open_points)],
+        evidence=[*evidence, *(Evidence("unproven", text=text, broker_id=facts.broker_id) for text in open_points)],
     )
 
 
@@ -191,5 +199,9 @@ def _set_aside(facts: ReplicaFacts, reference: ReplicaFacts, reason: str) -> Fin
         severity="medium",
         verdict="INCONCLUSIVE",
         broker_id=facts.broker_id,
-        evidence=[Evidence("input", "stands for the segments", reference.broker_id, reference.directory.path)],
+        evidence=[
+            Evidence(
+                "input", text="stands for the segments", broker_id=reference.broker_id, path=reference.directory.path
+            )
+        ],
     )

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from replica_audit.auditing.finding import Code, Evidence, Finding, considered, finding, offsets
+from replica_audit.auditing.finding import Code, Finding, considered, finding, offsets
 from replica_audit.auditing.finding_evidence import unread_records, unusable_input
 from replica_audit.auditing.leadership.needed_replicas import WHY_NEEDED
 from replica_audit.auditing.replicas.segment_traces import traces_of_segment
+from replica_audit.schema import Evidence
 from replica_audit.text import name_source
 
 if TYPE_CHECKING:
@@ -96,7 +97,7 @@ def judge_copy(facts: ReplicaFacts) -> Iterator[Finding]:
             CAP_UNREADABLE,
             f"broker {broker_id}: {facts.unread}; its log is compared with nothing",
             broker_id=broker_id,
-            evidence=[Evidence("file", "see quarantine", broker_id, directory.path)],
+            evidence=[Evidence("file", text="see quarantine", broker_id=broker_id, path=directory.path)],
         )
     elif facts.unread is not None and directory.problem is None:
         yield finding(
@@ -104,7 +105,7 @@ def judge_copy(facts: ReplicaFacts) -> Iterator[Finding]:
             f"broker {broker_id}: {facts.unread}; what its log holds is not known, and nothing is concluded from it",
             broker_id=broker_id,
             evidence=[
-                Evidence("file", "as found", broker_id, directory.path),
+                Evidence("file", text="as found", broker_id=broker_id, path=directory.path),
                 considered("an empty log: no, it has a .log file of 0 bytes"),
             ],
         )
@@ -113,7 +114,7 @@ def judge_copy(facts: ReplicaFacts) -> Iterator[Finding]:
             CAP_UNREADABLE,
             f"broker {broker_id}: {directory.problem}",
             broker_id=broker_id,
-            evidence=[Evidence("file", directory.problem, broker_id, directory.path)],
+            evidence=[Evidence("file", text=directory.problem, broker_id=broker_id, path=directory.path)],
         )
     files = (
         directory.epoch_file,
@@ -128,7 +129,7 @@ def judge_copy(facts: ReplicaFacts) -> Iterator[Finding]:
                 CAP_UNREADABLE,
                 f"broker {broker_id}: {file.problem}",
                 broker_id=broker_id,
-                evidence=[Evidence("file", "as found", broker_id, file.path)],
+                evidence=[Evidence("file", text="as found", broker_id=broker_id, path=file.path)],
             )
 
 
@@ -140,7 +141,12 @@ def _missing_replicas(case: Case) -> Iterator[Finding]:
             f"nothing was compared: broker {case.reference.facts.broker_id} has the only copy in the snapshot, and nothing "
             "says which other brokers have a replica",
             evidence=[
-                Evidence("file", "the only copy", case.reference.facts.broker_id, case.reference.facts.directory.path)
+                Evidence(
+                    "file",
+                    text="the only copy",
+                    broker_id=case.reference.facts.broker_id,
+                    path=case.reference.facts.directory.path,
+                )
             ],
         )
     present = {facts.broker_id for facts in (*case.replicas, *case.foreign, *case.set_aside)}
@@ -165,7 +171,9 @@ def _missing_replicas(case: Case) -> Iterator[Finding]:
             verdict="INCONCLUSIVE" if why else None,
             broker_id=broker_id,
             evidence=[
-                Evidence("leadership", name_source(case.leadership.source) if case.leadership else "a checkpoint file")
+                Evidence(
+                    "leadership", text=name_source(case.leadership.source) if case.leadership else "a checkpoint file"
+                )
             ],
         )
 
@@ -182,7 +190,9 @@ def _missing_file(case: Case, facts: ReplicaFacts, stretch: OffsetRange) -> Iter
             broker_id=facts.broker_id,
             start_offset=start,
             end_offset=end,
-            evidence=[Evidence("file", text, facts.broker_id, facts.directory.path) for text in shown],
+            evidence=[
+                Evidence("file", text=text, broker_id=facts.broker_id, path=facts.directory.path) for text in shown
+            ],
         )
 
 
@@ -205,7 +215,10 @@ def _without_log(facts: ReplicaFacts, bases: list[int], end: int | None) -> Find
         broker_id=facts.broker_id,
         start_offset=min(bases),
         end_offset=end,
-        evidence=[Evidence("file", f"base offset {base}", facts.broker_id, facts.directory.path) for base in bases],
+        evidence=[
+            Evidence("file", text=f"base offset {base}", broker_id=facts.broker_id, path=facts.directory.path)
+            for base in bases
+        ],
     )
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from replica_audit.auditing.finding import Code, Evidence, Finding, finding
+from replica_audit.auditing.finding import Code, Finding, finding
+from replica_audit.schema import Evidence
 
 if TYPE_CHECKING:
     from replica_audit.auditing.case import Case
@@ -83,7 +84,7 @@ def judge(case: Case) -> Iterator[Finding]:
             CHK_ORPHAN_ENTRY,
             f"broker {broker_id}: {file} has {value} for {case.topic_partition}, which is not in that log dir",
             broker_id=broker_id,
-            evidence=[Evidence("checkpoint", file, broker_id, log_dir, value=str(value))],
+            evidence=[Evidence("checkpoint", text=file, broker_id=broker_id, path=log_dir, value=str(value))],
         )
 
 
@@ -117,7 +118,7 @@ def _missing_entry(facts: ReplicaFacts) -> Iterator[Finding]:
 
 
 def _file(facts: ReplicaFacts, path: str, value: str | None) -> Evidence:
-    return Evidence("checkpoint", "as found", facts.broker_id, path, value=value)
+    return Evidence("checkpoint", text="as found", broker_id=facts.broker_id, path=path, value=value)
 
 
 def missing_in_log_dir(row: Mapping) -> Finding:
@@ -126,5 +127,5 @@ def missing_in_log_dir(row: Mapping) -> Finding:
         f"broker {row['broker_id']}: {row['path']} is {row['state']} though logs of this log dir have records; after a start "
         "every high watermark in it begins at its log start"
     )
-    place = Evidence("checkpoint", row["state"], row["broker_id"], row["path"])
+    place = Evidence("checkpoint", text=row["state"], broker_id=row["broker_id"], path=row["path"])
     return finding(CHK_MISSING, message, severity="medium", broker_id=row["broker_id"], evidence=[place])

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from replica_audit.auditing.compare.loss import has_data, is_lost
-from replica_audit.auditing.finding import Code, Evidence, Finding, considered, doubted, finding, offsets
+from replica_audit.auditing.finding import Code, Finding, considered, doubted, finding, offsets
 from replica_audit.auditing.finding_evidence import (
     damaged_pair,
     fate_of_copy,
@@ -17,6 +17,7 @@ from replica_audit.auditing.finding_evidence import (
 )
 from replica_audit.auditing.replicas.offset_ranges import shared_end, shared_start
 from replica_audit.literals import Severity, Verdict
+from replica_audit.schema import Evidence
 from replica_audit.text import count, name_cut
 
 if TYPE_CHECKING:
@@ -196,7 +197,7 @@ def _never_committed(case: Case, item: Comparison) -> Iterator[Finding]:
         start_offset=tail.start_offset,
         end_offset=end,
         replica_epoch=item.alignment.ahead[-1].epoch,
-        evidence=[Evidence("leadership", tail.why)],
+        evidence=[Evidence("leadership", text=tail.why)],
     )
 
 
@@ -246,8 +247,8 @@ def _run(case: Case, item: Comparison, run: DivergentRange) -> Finding:
         evidence=[
             Evidence(
                 "replay",
-                f"truncate to {replay.truncate_to}: {name_cut(replay.reason)}",
-                follower.broker_id,
+                text=f"truncate to {replay.truncate_to}: {name_cut(replay.reason)}",
+                broker_id=follower.broker_id,
                 value=case.protocol,
             ),
             considered(lag),
@@ -258,7 +259,10 @@ def _run(case: Case, item: Comparison, run: DivergentRange) -> Finding:
             *(
                 []
                 if likely is None
-                else [Evidence("leadership", text, likely.broker_id, value=likely.value) for text in likely.evidence]
+                else [
+                    Evidence("leadership", text=text, broker_id=likely.broker_id, value=likely.value)
+                    for text in likely.evidence
+                ]
             ),
         ],
     )

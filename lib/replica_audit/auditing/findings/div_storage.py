@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from replica_audit.auditing.finding import Code, Evidence, Finding, considered, finding, offsets
+from replica_audit.auditing.finding import Code, Finding, considered, finding, offsets
+from replica_audit.schema import Evidence
 from replica_audit.text import count
 
 if TYPE_CHECKING:
@@ -114,7 +115,7 @@ def _key_state(case: Case, item: Comparison, outcome: Compaction) -> Iterator[Fi
         start_offset=keys.start_offset,
         end_offset=keys.end_offset,
         evidence=[
-            Evidence("batch", f"first records in question at offsets {named}", follower, value=named),
+            Evidence("batch", text=f"first records in question at offsets {named}", broker_id=follower, value=named),
             considered(f"lag: no, only offsets below {outcome.end_offset} count, and no key that has a later record"),
             considered("transactions: records of aborted ones were left out"),
             considered(

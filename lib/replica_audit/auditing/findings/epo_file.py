@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from replica_audit.auditing.finding import Code, Evidence, Finding, considered, finding
+from replica_audit.auditing.finding import Code, Finding, considered, finding
 from replica_audit.auditing.finding_evidence import entries_text
 from replica_audit.protocol.lineage import Lineage
+from replica_audit.schema import Evidence
 
 if TYPE_CHECKING:
     from replica_audit.auditing.case import Case
@@ -87,7 +88,9 @@ def judge(case: Case) -> Iterator[Finding]:
 def _file(case: Case, facts: ReplicaFacts) -> Iterator[Finding]:
     directory = facts.directory
     file = directory.epoch_file
-    place = Evidence("lineage", entries_text(directory.checkpoint_epochs), facts.broker_id, file.path)
+    place = Evidence(
+        "lineage", text=entries_text(directory.checkpoint_epochs), broker_id=facts.broker_id, path=file.path
+    )
     if file.is_unknown:
         return
     if file.state == "malformed":
@@ -175,7 +178,9 @@ def _contradictions(case: Case, facts: ReplicaFacts, place: Evidence) -> Iterato
         start_offset=min(start for _, start in wrong or claimed),
         evidence=[
             place,
-            Evidence("lineage", f"from the batches: {entries_text(facts.lineage.entries)}", facts.broker_id),
+            Evidence(
+                "lineage", text=f"from the batches: {entries_text(facts.lineage.entries)}", broker_id=facts.broker_id
+            ),
             considered(
                 "the file was copied before the segments: only the newest epochs are missing from it"
                 if late

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from replica_audit.auditing.finding import Code, Evidence, Finding, considered, finding
+from replica_audit.auditing.finding import Code, Finding, considered, finding
 from replica_audit.auditing.finding_evidence import entries_text
 from replica_audit.auditing.findings.meta_copies import explained_by_skew
 from replica_audit.auditing.replicas.offset_ranges import shared_end, shared_start
+from replica_audit.schema import Evidence
 from replica_audit.text import name_source
 
 if TYPE_CHECKING:
@@ -99,8 +100,16 @@ def _start_mismatch(case: Case, item: Comparison) -> Iterator[Finding]:
             end_offset=max(start, other),
             replica_epoch=epoch,
             evidence=[
-                Evidence("lineage", f"from the batches: {entries_text(follower.lineage.entries)}", follower.broker_id),
-                Evidence("lineage", f"from the batches: {entries_text(leader.lineage.entries)}", leader.broker_id),
+                Evidence(
+                    "lineage",
+                    text=f"from the batches: {entries_text(follower.lineage.entries)}",
+                    broker_id=follower.broker_id,
+                ),
+                Evidence(
+                    "lineage",
+                    text=f"from the batches: {entries_text(leader.lineage.entries)}",
+                    broker_id=leader.broker_id,
+                ),
                 considered("retention: no, both starts lie inside both logs"),
             ],
         )
@@ -133,7 +142,7 @@ def _unknown_epochs(case: Case, item: Comparison) -> Iterator[Finding]:
             broker_id=follower.broker_id,
             start_offset=start,
             replica_epoch=epoch,
-            evidence=[Evidence("lineage", entries_text(leader.lineage.entries), leader.broker_id)],
+            evidence=[Evidence("lineage", text=entries_text(leader.lineage.entries), broker_id=leader.broker_id)],
         )
 
 
@@ -150,5 +159,5 @@ def _ahead_of_metadata(case: Case, facts: ReplicaFacts) -> Iterator[Finding]:
             severity="medium" if case.quiesced else "info",
             broker_id=facts.broker_id,
             replica_epoch=last,
-            evidence=[Evidence("leadership", f"leader epoch {newest}", value=name_source(leadership.source))],
+            evidence=[Evidence("leadership", text=f"leader epoch {newest}", value=name_source(leadership.source))],
         )

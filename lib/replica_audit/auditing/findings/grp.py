@@ -6,7 +6,8 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from replica_audit.auditing.compare.group_positions import EPOCH_DIFFERS, PAST_END, Position
-from replica_audit.auditing.finding import Code, Evidence, Finding, considered, finding
+from replica_audit.auditing.finding import Code, Finding, considered, finding
+from replica_audit.schema import Evidence
 from replica_audit.text import count
 
 if TYPE_CHECKING:
@@ -107,4 +108,4 @@ def _evidence(one: Position) -> Evidence:
         else f"after a record of leader epoch {one.offset.leader_epoch}"
     )
     text = f"group {one.offset.group} committed {one.offset.committed_offset} at {one.offset.committed_ms} ms, {epoch}"
-    return Evidence("group", text, value=str(one.offset.committed_offset))
+    return Evidence("group", text=text, value=str(one.offset.committed_offset))

@@ -7,13 +7,14 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from replica_audit.auditing.earlier_losses import EARLIER
-from replica_audit.auditing.finding import Code, Evidence, Finding, considered, doubted, finding, finding_id, offsets
+from replica_audit.auditing.finding import Code, Finding, considered, doubted, finding, finding_id, offsets
 from replica_audit.auditing.finding_evidence import fate_of_copy, name_copy, place_of_copy
 from replica_audit.auditing.leadership.broker_log_evidence import losing_cuts
 from replica_audit.auditing.leadership.election_causes import describe
 from replica_audit.auditing.replicas.offset_ranges import offsets_of_epoch, without
 from replica_audit.model import OffsetRange
 from replica_audit.protocol.versions import may_mark_over_tail
+from replica_audit.schema import Evidence
 from replica_audit.text import brokers, count
 
 if TYPE_CHECKING:
@@ -115,7 +116,7 @@ def _orphaned(case: Case, mark: OrphanedMark) -> Finding:
         end_offset=end,
         replica_epoch=mark.leader_epoch - 1,
         evidence=[
-            Evidence("checkpoint", "high watermark", mark.broker_id, mark.log_dir, value=str(end)),
+            Evidence("checkpoint", text="high watermark", broker_id=mark.broker_id, path=mark.log_dir, value=str(end)),
             considered(
                 "an entry of an earlier topic, or of the present leader: no, the broker was in sync, and fenced from before "
                 f"the election of epoch {mark.leader_epoch} on"
@@ -176,7 +177,8 @@ def _loss(case: Case, item: Comparison, run: DivergentRange, end: int, proof: Co
 def _evidence(proof: CommitProof, suspect: bool) -> list[Evidence]:
     if proof.kind == "sole_isr":
         return [
-            Evidence("leadership", text, proof.broker_id, value=proof.value) for text in (proof.text, *proof.evidence)
+            Evidence("leadership", text=text, broker_id=proof.broker_id, value=proof.value)
+            for text in (proof.text, *proof.evidence)
         ]
     is_checkpoint = proof.kind == "checkpoint"
     if suspect:
@@ -188,7 +190,8 @@ def _evidence(proof: CommitProof, suspect: bool) -> list[Evidence]:
     text = "high watermark past the end of its own log, over records of the same leader epoch"
     if is_checkpoint:
         text = "a high watermark that lies among these records, so those below it were committed"
-    return [Evidence("checkpoint", text, proof.broker_id, proof.path, value=proof.value), considered(otherwise)]
+    found = Evidence("checkpoint", text=text, broker_id=proof.broker_id, path=proof.path, value=proof.value)
+    return [found, considered(otherwise)]
 
 
 def _history(run: DivergentRange) -> list[Evidence]:
@@ -198,7 +201,10 @@ def _history(run: DivergentRange) -> list[Evidence]:
         return []
     found = [
         Evidence(
-            "leadership", describe(cause.election), cause.election.leader_id, value=str(cause.election.leader_epoch)
+            "leadership",
+            text=describe(cause.election),
+            broker_id=cause.election.leader_id,
+            value=str(cause.election.leader_epoch),
         )
     ]
     if cause.clean:
@@ -287,10 +293,10 @@ def _finding(case: Case, run: EarlierRun, left: Sequence[OffsetRange], unseen: S
         evidence=[
             Evidence(
                 EARLIER,
-                f"audit {run.audit_id}, finished {run.finished}: {holders} held {offsets(run.start_offset, run.end_offset)} of "
+                text=f"audit {run.audit_id}, finished {run.finished}: {holders} held {offsets(run.start_offset, run.end_offset)} of "
                 f"epoch {run.replica_epoch}, "
                 + ("committed" if run.committed else "left behind by an unclean election"),
-                holder,
+                broker_id=holder,
                 value=run.to_text(),
             ),
             *(_now(facts, left[0].start_offset) for facts in case.replicas),
@@ -310,7 +316,7 @@ def _finding(case: Case, run: EarlierRun, left: Sequence[OffsetRange], unseen: S
 def _now(facts: ReplicaFacts, offset: int) -> Evidence:
     epoch = facts.lineage.epoch_for_offset(offset) if offset < facts.log_end_offset else None
     text = f"ends at {facts.log_end_offset}" if epoch is None else f"has epoch {epoch} at {offset}"
-    return Evidence("lineage", f"broker {facts.broker_id} {text}", facts.broker_id, value=str(offset))
+    return Evidence("lineage", text=f"broker {facts.broker_id} {text}", broker_id=facts.broker_id, value=str(offset))
 
 
 def _records(number: int | None, committed: bool) -> str:

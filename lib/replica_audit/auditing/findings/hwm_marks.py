@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from replica_audit.auditing.finding import Code, Evidence, Finding, considered, doubted, finding
+from replica_audit.auditing.finding import Code, Finding, considered, doubted, finding
 from replica_audit.auditing.replicas.lost_tails import is_tail_lost, lineage_as_found
+from replica_audit.schema import Evidence
 from replica_audit.text import count, name_source
 
 if TYPE_CHECKING:
@@ -101,9 +102,9 @@ def _above_log_end(case: Case, facts: ReplicaFacts) -> Iterator[Finding]:
             evidence=[
                 Evidence(
                     "checkpoint",
-                    "high watermark",
-                    facts.broker_id,
-                    directory.high_watermark_file.path,
+                    text="high watermark",
+                    broker_id=facts.broker_id,
+                    path=directory.high_watermark_file.path,
                     value=str(checkpoint),
                 ),
                 considered(
@@ -122,9 +123,9 @@ def _above_log_end(case: Case, facts: ReplicaFacts) -> Iterator[Finding]:
             evidence=[
                 Evidence(
                     "checkpoint",
-                    "recovery point",
-                    facts.broker_id,
-                    directory.recovery_point_file.path,
+                    text="recovery point",
+                    broker_id=facts.broker_id,
+                    path=directory.recovery_point_file.path,
                     value=str(recovery_point),
                 ),
                 considered("a truncation: no, it writes a smaller recovery point at once"),
@@ -171,7 +172,7 @@ def _suffix(case: Case) -> Iterator[Finding]:
         broker_id=broker_id,
         start_offset=start,
         end_offset=lower,
-        evidence=[Evidence("checkpoint", case.high_watermark.lower_evidence)],
+        evidence=[Evidence("checkpoint", text=case.high_watermark.lower_evidence)],
     )
     yield doubted(found, next(item for item in case.comparisons if item.follower.broker_id == broker_id))
 
@@ -187,5 +188,7 @@ def _under_min_isr(case: Case) -> Iterator[Finding]:
             HWM_UNDER_MIN_ISR,
             f"{count(len(isr), 'replica')} in sync, but min.insync.replicas is {minimum}: acks=all is refused, and since 3.7 the high "
             "watermark stands still",
-            evidence=[Evidence("leadership", f"min.insync.replicas={minimum}", value=name_source(leadership.source))],
+            evidence=[
+                Evidence("leadership", text=f"min.insync.replicas={minimum}", value=name_source(leadership.source))
+            ],
         )

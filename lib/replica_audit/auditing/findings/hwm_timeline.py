@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from replica_audit.auditing.finding import Code, Evidence, Finding, considered, finding, offsets
+from replica_audit.auditing.finding import Code, Finding, considered, finding, offsets
 from replica_audit.protocol.observations import AHEAD, REGRESSED
+from replica_audit.schema import Evidence
 from replica_audit.text import count, render_time
 
 if TYPE_CHECKING:
@@ -158,7 +159,7 @@ def _evidence(run: DeviationRun) -> list[Evidence]:
         f"{_span(run.least_recomputed, run.greatest_recomputed)}"
     )
     text = f"{count(run.observations, 'observation')} from {render_time(run.start_ms)} to {render_time(run.end_ms)}: {values}"
-    return [Evidence("timeline", text, run.leader_id, value=f"{run.start_ms} {run.end_ms}")]
+    return [Evidence("timeline", text=text, broker_id=run.leader_id, value=f"{run.start_ms} {run.end_ms}")]
 
 
 def _span(least: int, greatest: int) -> str:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from replica_audit.auditing.finding import Code, Evidence, Finding, considered, finding, offsets
+from replica_audit.auditing.finding import Code, Finding, considered, finding, offsets
 from replica_audit.auditing.finding_evidence import damaged_pair, unread_records
 from replica_audit.auditing.replicas.segment_traces import traces_of_segment
+from replica_audit.schema import Evidence
 
 if TYPE_CHECKING:
     from replica_audit.auditing.case import Case
@@ -240,9 +241,11 @@ def _changed_epoch(facts: ReplicaFacts, one: CorruptEpoch) -> Finding:
         replica_epoch=one.leader_epoch,
         evidence=[
             Evidence(
-                "batch", f"leader epoch {one.leader_epoch} here, {one.true_epoch} on broker {good}", facts.broker_id
+                "batch",
+                text=f"leader epoch {one.leader_epoch} here, {one.true_epoch} on broker {good}",
+                broker_id=facts.broker_id,
             ),
-            Evidence("lineage", _entries(facts), facts.broker_id, facts.directory.epoch_file.path),
+            Evidence("lineage", text=_entries(facts), broker_id=facts.broker_id, path=facts.directory.epoch_file.path),
             considered(
                 "a producer's retry to a new leader: no election began that epoch there, by the epoch files and the metadata log"
                 if one.confidence == "proven"
@@ -258,7 +261,7 @@ def _entries(facts: ReplicaFacts) -> str:
 
 
 def _place(facts: ReplicaFacts, segment: SegmentSummary, position: int, text: str) -> Evidence:
-    return Evidence("batch", text, facts.broker_id, segment.path, position)
+    return Evidence("batch", text=text, broker_id=facts.broker_id, path=segment.path, position=position)
 
 
 def _border_gap(case: Case, facts: ReplicaFacts, stretch: OffsetRange) -> Iterator[Finding]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from replica_audit.auditing.finding import Code, Evidence, Finding, considered, finding, offsets
+from replica_audit.auditing.finding import Code, Finding, considered, finding, offsets
+from replica_audit.schema import Evidence
 from replica_audit.text import brokers, count
 
 if TYPE_CHECKING:
@@ -100,7 +101,12 @@ def judge(case: Case) -> Iterator[Finding]:
 def _damage(case: Case, facts: ReplicaFacts, segment: SegmentSummary, damage: Damage) -> Finding:
     start = segment.base_offset if damage.expected_offset is None else damage.expected_offset
     place = Evidence(
-        "file", damage.reason, facts.broker_id, segment.path, damage.position, count(damage.length, "byte")
+        "file",
+        text=damage.reason,
+        broker_id=facts.broker_id,
+        path=segment.path,
+        position=damage.position,
+        value=count(damage.length, "byte"),
     )
     where = f"broker {facts.broker_id}, {segment.path} from byte {damage.position}"
     if damage.next_offset is None and segment is facts.segments[-1]:
@@ -164,7 +170,7 @@ def _stopped_listing(damage: Damage, place: Evidence, where: str, shared: dict) 
 
 
 def _checksum(case: Case, facts: ReplicaFacts, segment: SegmentSummary, item: Irregularity) -> Finding:
-    place = Evidence("batch", item.detail, facts.broker_id, segment.path, item.position)
+    place = Evidence("batch", text=item.detail, broker_id=facts.broker_id, path=segment.path, position=item.position)
     what = f"broker {facts.broker_id}, {segment.path} at byte {item.position}: checksum of {offsets(item.base_offset, item.last_offset + 1)} fails"
     if item.base_offset >= facts.log_end_offset and segment is facts.segments[-1]:
         return finding(

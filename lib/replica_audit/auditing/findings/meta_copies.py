@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from replica_audit.auditing.finding import Code, Evidence, Finding, considered, finding
+from replica_audit.auditing.finding import Code, Finding, considered, finding
 from replica_audit.auditing.finding_evidence import unusable_input
 from replica_audit.auditing.replicas.reference import log_epoch
+from replica_audit.schema import Evidence
 from replica_audit.text import brokers, name_source
 
 if TYPE_CHECKING:
@@ -110,8 +111,13 @@ def _overtaken(case: Case, older: Leadership) -> Finding:
         broker_id=facts.broker_id,
         replica_epoch=log_epoch(facts),
         evidence=[
-            Evidence("leadership", name_source(older.source)),
-            Evidence("lineage", f"leader epoch {log_epoch(facts)}", facts.broker_id, facts.directory.epoch_file.path),
+            Evidence("leadership", text=name_source(older.source)),
+            Evidence(
+                "lineage",
+                text=f"leader epoch {log_epoch(facts)}",
+                broker_id=facts.broker_id,
+                path=facts.directory.epoch_file.path,
+            ),
             considered("skew of the copies: no, they are of one moment"),
         ],
     )
@@ -139,7 +145,7 @@ def _lacked(case: Case) -> Iterator[Finding]:
         evidence=[
             Evidence(
                 "leadership",
-                f"record {now.metadata_offset} of the metadata log",
+                text=f"record {now.metadata_offset} of the metadata log",
                 value=name_source(case.leadership.source),
             ),
             considered("skew of the copies: no, the record was written before these copies were made"),

@@ -6,10 +6,11 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from replica_audit.auditing.compare.divergence_cause import promised_in_all
-from replica_audit.auditing.finding import Code, Evidence, Finding, considered, finding
+from replica_audit.auditing.finding import Code, Finding, considered, finding
 from replica_audit.auditing.finding_evidence import log_line, name_copy
 from replica_audit.auditing.leadership.broker_log_evidence import lineage_entries, place, unclean_elections
 from replica_audit.auditing.leadership.election_causes import describe, past_elections, were_in_sync
+from replica_audit.schema import Evidence
 from replica_audit.text import count
 
 if TYPE_CHECKING:
@@ -66,8 +67,8 @@ def _unclean(case: Case, leadership: Leadership, past: PastElections, election: 
     evidence = [
         Evidence(
             "leadership",
-            f"record {election.metadata_offset} of the metadata log: {describe(election)}",
-            election.leader_id,
+            text=f"record {election.metadata_offset} of the metadata log: {describe(election)}",
+            broker_id=election.leader_id,
             value=str(election.leader_epoch),
         )
     ]
@@ -89,7 +90,7 @@ def _unclean(case: Case, leadership: Leadership, past: PastElections, election: 
         )
         message = f"{describe(election)}{began}; {said}"
         evidence.append(
-            considered(_unseen(case, election)) if nothing is None else Evidence("loss", nothing, value="0")
+            considered(_unseen(case, election)) if nothing is None else Evidence("loss", text=nothing, value="0")
         )
     return finding(
         META_UNCLEAN_ELECTION,

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from replica_audit.auditing.finding import Code, Evidence, Finding, considered, finding
+from replica_audit.auditing.finding import Code, Finding, considered, finding
 from replica_audit.auditing.finding_evidence import unusable_input
+from replica_audit.schema import Evidence
 from replica_audit.text import name_source, render_time
 
 if TYPE_CHECKING:
@@ -92,7 +93,11 @@ def judge(case: Case) -> Iterator[Finding]:
             META_DUP_DIR,
             f"broker {facts.broker_id} has this partition twice; '{facts.directory.path}' was not used",
             broker_id=facts.broker_id,
-            evidence=[Evidence("file", f"log end {facts.log_end_offset}", facts.broker_id, facts.directory.path)],
+            evidence=[
+                Evidence(
+                    "file", text=f"log end {facts.log_end_offset}", broker_id=facts.broker_id, path=facts.directory.path
+                )
+            ],
         )
 
 
@@ -106,7 +111,7 @@ def _leader(case: Case) -> Iterator[Finding]:
             META_NO_LEADER,
             f"no leader; the others are compared with broker {reference.facts.broker_id}, and cuts are shown as if it were elected",
             severity="info" if case.stopped else "medium",
-            evidence=[Evidence("leadership", name_source(reference.source))],
+            evidence=[Evidence("leadership", text=name_source(reference.source))],
         )
     if reference.isr is None:
         bound = f"only the log end of broker {reference.facts.broker_id} bounds the high watermark from above"
@@ -115,7 +120,7 @@ def _leader(case: Case) -> Iterator[Finding]:
         yield finding(
             META_ISR_UNKNOWN,
             f"{_why_unknown(case)}; {bound}",
-            evidence=[Evidence("leadership", name_source(reference.source))],
+            evidence=[Evidence("leadership", text=name_source(reference.source))],
         )
 
 
@@ -137,7 +142,7 @@ def _deleted(leadership: Leadership) -> Finding:
         f"the topic was deleted at {render_time(last.time_ms)} by record {last.metadata_offset} of the metadata log; a broker that "
         "still has a directory of it removes it, or sets it aside as -stray, once it has caught up",
         severity="info",
-        evidence=[Evidence("leadership", f"topic id {leadership.topic_id}", value=name_source(leadership.source))],
+        evidence=[Evidence("leadership", text=f"topic id {leadership.topic_id}", value=name_source(leadership.source))],
     )
 
 
@@ -163,7 +168,11 @@ def _topic_ids(case: Case) -> Iterator[Finding]:
             broker_id=facts.broker_id,
             evidence=[
                 Evidence(
-                    "file", "partition.metadata", facts.broker_id, facts.directory.path, value=facts.directory.topic_id
+                    "file",
+                    text="partition.metadata",
+                    broker_id=facts.broker_id,
+                    path=facts.directory.path,
+                    value=facts.directory.topic_id,
                 ),
                 considered(
                     "topic re-created: possible, nothing says which id is the present one"

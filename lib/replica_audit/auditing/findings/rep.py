@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from replica_audit.auditing.finding import Code, Evidence, Finding, considered, finding, offsets
+from replica_audit.auditing.finding import Code, Finding, considered, finding, offsets
 from replica_audit.auditing.finding_evidence import fate_of_copy, name_copy, place_of_copy
 from replica_audit.auditing.findings.cap_doubts import skew
 from replica_audit.auditing.leadership.capture_times import is_whole_though_down, lacks_tail
 from replica_audit.auditing.replicas.lost_tails import is_tail_lost
+from replica_audit.schema import Evidence
 from replica_audit.text import brokers, count, name_source
 
 if TYPE_CHECKING:
@@ -159,7 +160,7 @@ def _ahead(case: Case, item: Comparison) -> Iterator[Finding]:
                 "and its copy is the later one, so it lost its tail"
             )
             evidence = [
-                Evidence("leadership", f"manifest.json: {when}"),
+                Evidence("leadership", text=f"manifest.json: {when}"),
                 considered("capture skew: no, a later copy has at least as much"),
             ]
         if item.undecided is not None and item.is_undecided:
@@ -181,7 +182,7 @@ def _short(case: Case, item: Comparison) -> Iterator[Finding]:
     start, end = follower.found_end_offset, lower
     text = f"broker {follower.broker_id} is in sync but ends at {start}, below {end}, which is proven committed"
     shared = {"broker_id": follower.broker_id, "start_offset": start, "end_offset": end}
-    proof = Evidence("checkpoint", case.high_watermark.proof)
+    proof = Evidence("checkpoint", text=case.high_watermark.proof)
     checkpoint = follower.directory.high_watermark_checkpoint
     if case.one_moment:
         yield finding(
@@ -224,7 +225,7 @@ def _short_stand_in(case: Case) -> Iterator[Finding]:
             broker_id=facts.broker_id,
             start_offset=end,
             end_offset=mark.reached,
-            evidence=[Evidence("checkpoint", mark.proof), considered("capture skew: no, the cluster was at rest")],
+            evidence=[Evidence("checkpoint", text=mark.proof), considered("capture skew: no, the cluster was at rest")],
         )
 
 
@@ -259,5 +260,5 @@ def _replication(case: Case) -> Iterator[Finding]:
             REP_UNDER_REPLICATED,
             f"{len(isr) or 'none'} of {count(len(assigned), 'assigned replica')} "
             f"{'are' if len(isr) > 1 else 'is'} in sync{': ' if isr else ''}{brokers(sorted(isr)) if isr else ''}",
-            evidence=[Evidence("leadership", name_source(leadership.source))],
+            evidence=[Evidence("leadership", text=name_source(leadership.source))],
         )

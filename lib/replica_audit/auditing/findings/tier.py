@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from replica_audit.auditing.finding import Code, Evidence, Finding, considered, finding, offsets
+from replica_audit.auditing.finding import Code, Finding, considered, finding, offsets
+from replica_audit.schema import Evidence
 from replica_audit.text import count
 
 if TYPE_CHECKING:
@@ -77,7 +78,7 @@ def judge(case: Case) -> Iterator[Finding]:
             end_offset=orphan.end_offset,
             replica_epoch=orphan.leader_epoch,
             evidence=[
-                *(Evidence("file", f"segment {one} in remote storage", value=one) for one in orphan.segment_ids),
+                *(Evidence("file", text=f"segment {one} in remote storage", value=one) for one in orphan.segment_ids),
                 considered("uncommitted: no, Kafka copies only what lies below the last stable offset"),
             ],
         )

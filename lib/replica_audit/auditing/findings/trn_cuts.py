@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from replica_audit.auditing.finding import Code, Evidence, Finding, considered, doubted, finding, offsets
+from replica_audit.auditing.finding import Code, Finding, considered, doubted, finding, offsets
 from replica_audit.auditing.finding_evidence import log_line, replay_evidence
 from replica_audit.auditing.leadership.broker_log_evidence import (
     led_after,
@@ -17,6 +17,7 @@ from replica_audit.auditing.leadership.broker_log_evidence import (
     unclean_elections,
 )
 from replica_audit.protocol.versions import may_mark_over_tail
+from replica_audit.schema import Evidence
 from replica_audit.text import count
 
 if TYPE_CHECKING:
@@ -76,9 +77,9 @@ def _below_high_watermark(case: Case, item: Comparison) -> Iterator[Finding]:
             replay_evidence(case, item),
             Evidence(
                 "checkpoint",
-                "high watermark",
-                follower.broker_id,
-                follower.directory.high_watermark_file.path,
+                text="high watermark",
+                broker_id=follower.broker_id,
+                path=follower.directory.high_watermark_file.path,
                 value=str(checkpoint),
             ),
             considered("a stale checkpoint: a replica's high watermark never exceeds what its leader had committed"),
@@ -136,8 +137,8 @@ def _lost(case: Case, cut: LoggedCut, mark: int) -> Finding:
             log_line(cut.event, f"high watermark {mark} before the cut"),
             Evidence(
                 "lineage",
-                f"epoch {max(later)} of the reference begins at {start}",
-                case.reference.facts.broker_id,
+                text=f"epoch {max(later)} of the reference begins at {start}",
+                broker_id=case.reference.facts.broker_id,
                 value=str(start),
             ),
             considered("a truncation to be fetched again: no, the leader goes on otherwise from that very offset"),

@@ -6,9 +6,10 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from replica_audit.auditing.finding import Code, Evidence, Finding, considered, finding, offsets
+from replica_audit.auditing.finding import Code, Finding, considered, finding, offsets
 from replica_audit.auditing.finding_evidence import name_copy
 from replica_audit.literals import Confidence
+from replica_audit.schema import Evidence
 from replica_audit.segments.open_transactions import marker_of, open_at_end
 
 if TYPE_CHECKING:
@@ -98,7 +99,7 @@ def _hanging(case: Case, transaction: OpenTransaction, state: TransactionState |
         why = f"its coordinator says {state.state}"
         confidence, text = after
         said = f"{state.state} at {state.updated_ms} ms, producer epoch {state.producer_epoch}; {text}"
-        evidence.append(Evidence("transaction", said, value=state.state))
+        evidence.append(Evidence("transaction", text=said, value=state.state))
     else:
         return
     yield finding(
@@ -113,8 +114,8 @@ def _hanging(case: Case, transaction: OpenTransaction, state: TransactionState |
         evidence=[
             Evidence(
                 "batch",
-                f"records of producer {transaction.producer_id}, epoch {transaction.last_epoch}, no marker after them",
-                facts.broker_id,
+                text=f"records of producer {transaction.producer_id}, epoch {transaction.last_epoch}, no marker after them",
+                broker_id=facts.broker_id,
             ),
             *evidence,
             considered("in progress: no, it is over for its coordinator or its producer"),
@@ -174,8 +175,17 @@ def _marker_lost(
         start_offset=marker.base_offset,
         end_offset=marker.end_offset,
         evidence=[
-            Evidence("batch", f"marker of producer {transaction.producer_id}", follower, position=marker.position),
-            Evidence("batch", f"records of producer {transaction.producer_id} without a marker after them", leader),
+            Evidence(
+                "batch",
+                text=f"marker of producer {transaction.producer_id}",
+                broker_id=follower,
+                position=marker.position,
+            ),
+            Evidence(
+                "batch",
+                text=f"records of producer {transaction.producer_id} without a marker after them",
+                broker_id=leader,
+            ),
             considered("in progress: no, the coordinator had it ended, and the conflicting records will be cut"),
         ],
     )

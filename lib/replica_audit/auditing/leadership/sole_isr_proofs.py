@@ -12,7 +12,8 @@ from replica_audit.text import render_time
 
 if TYPE_CHECKING:
     from replica_audit.auditing.replicas.replica_facts import ReplicaFacts
-    from replica_audit.model import Leadership, PartitionState, SoleIsr
+    from replica_audit.model import Leadership, PartitionState
+    from replica_audit.schema import SoleIsr
 
 #: broker.session.timeout.ms by default: a broker that is fenced was heard of this long before.
 _SESSION_MS = 9_000

@@ -6,7 +6,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from replica_audit.errors import FormatError
-from replica_audit.model import Leadership, QuarantineRow, ReplicaDir
+from replica_audit.model import Leadership, ReplicaDir
+from replica_audit.schema import QuarantineRow
 from replica_audit.snapshot.inventory import MetadataLog
 from replica_audit.snapshot.message_fields import MessageError
 from replica_audit.snapshot.metadata.broker_history import ClusterCourse
@@ -185,7 +186,7 @@ def _quorum_state(snapshot: Snapshot, log: MetadataLog, ignored: list[Quarantine
         return read_quorum_state(snapshot, log)
     except (OSError, FormatError) as error:
         path = f"{log.path}/quorum-state"
-        ignored.append(QuarantineRow(log.node_id, path, None, None, "INPUT-IGNORED", str(error)))
+        ignored.append(QuarantineRow(log.node_id, None, None, path, None, None, "INPUT-IGNORED", str(error)))
         return None
 
 
@@ -195,7 +196,8 @@ def _unread(copy: MetadataCopy, error: Exception | None, *, lost: bool) -> list[
         problems.append((copy.log.path, getattr(error, "position", None), str(error)))
     code, more = ("CAP-UNREADABLE", "") if lost else ("INPUT-IGNORED", _ASIDE)
     return [
-        QuarantineRow(copy.node_id, path, position, None, code, reason + more) for path, position, reason in problems
+        QuarantineRow(copy.node_id, None, None, path, position, None, code, reason + more)
+        for path, position, reason in problems
     ]
 
 
@@ -203,4 +205,4 @@ def _fork_row(fork: Fork, histories: Sequence[QuorumHistory]) -> QuarantineRow:
     reason = (
         f"from offset {fork.offset} on it differs from {fork.other.log.path}: {fork.reason}. {say_histories(histories)}"
     )
-    return QuarantineRow(fork.copy.node_id, fork.copy.log.path, None, None, "META-FORK", reason)
+    return QuarantineRow(fork.copy.node_id, None, None, fork.copy.log.path, None, None, "META-FORK", reason)

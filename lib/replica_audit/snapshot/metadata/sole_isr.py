@@ -11,7 +11,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Literal, NamedTuple
 
-from replica_audit.model import Leadership, PartitionState, SoleIsr
+from replica_audit.model import Leadership, PartitionState
+from replica_audit.schema import SoleIsr
 from replica_audit.snapshot.metadata.broker_history import ClusterCourse
 from replica_audit.snapshot.metadata.known_epochs import EpochFiles, KnownEpochs
 
@@ -30,7 +31,7 @@ def mark_sole_isr(
         for term in _sole_terms(states):
             known = _describe(term, course)
             if known.applied is None and known.others_fenced == "throughout" and known_epochs is not None:
-                known = replace(known, applied=_find_applied(term, one, course, known_epochs))
+                known = known._replace(applied=_find_applied(term, one, course, known_epochs))
             found[id(term.states[0])] = known
         history = tuple(
             replace(state, sole_isr=found[id(state)]) if id(state) in found else state for state in one.history

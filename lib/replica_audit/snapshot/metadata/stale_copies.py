@@ -6,7 +6,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from replica_audit.model import Leadership, PartitionState, QuarantineRow
+from replica_audit.model import Leadership, PartitionState
+from replica_audit.schema import QuarantineRow
 from replica_audit.snapshot.inventory import CopiedLogDir, LogDir, Manifest, MetadataLog
 from replica_audit.snapshot.metadata.known_epochs import EpochFiles
 from replica_audit.snapshot.metadata.log_copies import MetadataCopy
@@ -143,7 +144,7 @@ def stale_rows(stale: Stale, newest: MetadataCopy, conditions: Sequence[str]) ->
                 f"it ends at offset {copy.end_offset}, and the metadata log was committed at least to {stale.applied.end_offset}: "
                 f"{stale.applied.proof}; {have} it, to {newest.end_offset}. {conclusion}. {' '.join(conditions)}"
             )
-            yield QuarantineRow(copy.node_id, copy.log.path, None, None, code, reason.rstrip(". "))
+            yield QuarantineRow(copy.node_id, None, None, copy.log.path, None, None, code, reason.rstrip(". "))
 
 
 class _LaterState(NamedTuple):

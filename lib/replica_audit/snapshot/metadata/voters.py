@@ -9,7 +9,8 @@ from typing import Any
 from replica_audit.errors import FormatError
 from replica_audit.literals import CaptureState
 from replica_audit.parsing import is_whole, parse_json, show_value
-from replica_audit.snapshot.inventory import LogDir, MetadataLog, VoterCopy
+from replica_audit.schema import VoterCopy
+from replica_audit.snapshot.inventory import LogDir, MetadataLog
 from replica_audit.snapshot.metadata.kraft_records import Voters
 from replica_audit.snapshot.storage import Snapshot
 
