@@ -18,7 +18,7 @@ from replica_audit.bronze_tables import BRONZE_TABLES
 from replica_audit.cli.commands import COMMANDS
 from replica_audit.config import FAIL_LEVELS
 from replica_audit.errors import EngineError, InputError, UsageError
-from replica_audit.model import PROTOCOLS
+from replica_audit.literals import PROTOCOLS
 from replica_audit.schema import REPORT_TABLES
 
 ROOT = Path(__file__).parents[1]

@@ -13,6 +13,7 @@ from replica_audit.auditing.known_findings import Baseline, read_baseline
 from replica_audit.config import Settings, resolve_settings
 from replica_audit.errors import UsageError
 from replica_audit.model import TopicPartition
+from replica_audit.partition_argument import parse_partition
 from replica_audit.paths import check_files, check_outputs
 from replica_audit.redaction import redact
 from replica_audit.report.answer_html import render_answer_html
@@ -84,24 +85,6 @@ class Answers:
 
     def _repr_html_(self) -> str:
         return render_answer_html(self.results, self.verdict_json)
-
-
-def show_snapshot(
-    path: str, partition: TopicPartition | None, settings: Settings, progress: Any = None, known: Any = None
-) -> Answers:
-    """Audit the snapshot at `path` in this process, or one partition of it; nothing is written.
-
-    `known` is a `Baseline`. Raises UsageError and InputError as `runner.in_process` does.
-    """
-    from replica_audit.runner.in_process import audit_all, audit_one
-
-    if partition is None:
-        results = audit_all(path, settings, progress)
-    else:
-        results = audit_one(path, partition, settings)
-    if known is not None:
-        results = known.compare(results)
-    return Answers(results, settings.fail_on, None, partition)
 
 
 class Audit(Answers):
@@ -284,17 +267,12 @@ def show(
     }
     settings = _settings(given, config)
     check_files(settings)
-    return show_snapshot(path, parse_partition(partition), settings, None, read_baseline(settings))
+    from replica_audit.runner.in_process import audit_all, audit_one
 
-
-def parse_partition(text: str | None) -> TopicPartition | None:
-    """The partition of a text such as orders-0; None for None. Raises UsageError."""
-    if text is None:
-        return None
-    try:
-        return TopicPartition.parse(text)
-    except ValueError as error:
-        raise UsageError(f"{error}: give a partition such as orders-0") from error
+    asked = None if partition is None else parse_partition(partition)
+    known = read_baseline(settings)
+    results = audit_all(path, settings) if asked is None else audit_one(path, asked, settings)
+    return Answers(known.compare(results), settings.fail_on, None, asked)
 
 
 def _settings(given: Mapping[str, Any], config: str | None) -> Settings:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Annotated, Any, get_type_hints
 
 from replica_audit.errors import UsageError
-from replica_audit.model import LEADERSHIP_SOURCES, PROTOCOLS
+from replica_audit.literals import LEADERSHIP_SOURCES, PROTOCOLS
 
 GREATEST_COUNT = 999_999_999
 

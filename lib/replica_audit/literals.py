@@ -8,6 +8,7 @@ from typing import Literal, get_args
 
 #: Worst first.
 Severity = Literal["critical", "high", "medium", "low", "info"]
+SEVERITIES: tuple[Severity, ...] = get_args(Severity)
 
 #: Worst first (the order decides a partition's verdict when its findings ask for several).
 Verdict = Literal[
@@ -20,6 +21,7 @@ Verdict = Literal[
     "LAGGING",
     "CONSISTENT",
 ]
+VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
 
 #: How sure a finding is, surest first.
 Confidence = Literal["proven", "likely", "suspect"]
@@ -32,9 +34,11 @@ Committed = Literal["proven", "possible", "no"]
 
 #: The four generations of follower truncation, oldest first (KIP-101, KIP-279, KIP-595 style fetch).
 Protocol = Literal["high-watermark", "kip-101", "kip-279", "fetch"]
+PROTOCOLS: tuple[Protocol, ...] = get_args(Protocol)
 
 #: Who says who leads, the one that is believed first; inferred: nobody does.
 LeadershipSource = Literal["metadata_log", "zookeeper", "topics_describe", "user", "inferred"]
+LEADERSHIP_SOURCES: tuple[LeadershipSource, ...] = get_args(LeadershipSource)[:-1]
 
 #: What began a state of a partition.
 Occasion = Literal["snapshot", "created", "changed", "configured", "elr_cleared", "deleted"]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, get_args
+from typing import TYPE_CHECKING
 
 from replica_audit.literals import (
     DamageKind,
@@ -16,7 +16,6 @@ from replica_audit.literals import (
     IrregularityKind,
     LeadershipSource,
     Occasion,
-    Protocol,
     SegmentSource,
     TailKind,
 )
@@ -26,12 +25,6 @@ if TYPE_CHECKING:
 
 #: Offsets are compared in chunks of this many; a batch belongs to the chunk of its base offset.
 CHUNK_OFFSETS = 65_536
-
-#: The four generations of follower truncation, oldest first (KIP-101, KIP-279, KIP-595 style fetch).
-PROTOCOLS: tuple[Protocol, ...] = get_args(Protocol)
-
-#: What may say who leads, the one that is believed first; with none of them a leader is inferred.
-LEADERSHIP_SOURCES: tuple[LeadershipSource, ...] = get_args(LeadershipSource)[:-1]
 
 
 #: (topic, partition), as rows have them.

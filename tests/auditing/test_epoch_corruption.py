@@ -8,7 +8,7 @@ import pytest
 from tests.auditing.scenario import TOPIC, TOPIC_ID, Broker, audit, written
 from tests.support import metadata_log as write
 
-from replica_audit.model import PROTOCOLS
+from replica_audit.literals import PROTOCOLS
 
 TWO = [*written(0, 20, 2), *written(20, 40, 3)]
 EPOCHS = [(2, 0), (3, 20)]

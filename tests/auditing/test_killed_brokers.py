@@ -7,7 +7,7 @@ import json
 import pytest
 from tests.auditing.scenario import Broker, audit, written
 
-from replica_audit.model import PROTOCOLS
+from replica_audit.literals import PROTOCOLS
 
 LOG = written(0, 80, 0)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from tests.auditing.scenario import Broker, audit, ends, written
 
-from replica_audit.model import PROTOCOLS
+from replica_audit.literals import PROTOCOLS
 
 LOGS = {
     "one epoch": written(0, 40, 3),

@@ -16,7 +16,7 @@ from tests.support.samples import SAMPLES
 from replica_audit.auditing.catalogue import VERDICTS
 from replica_audit.auditing.opening import open_snapshot
 from replica_audit.config import Settings
-from replica_audit.model import PROTOCOLS
+from replica_audit.literals import PROTOCOLS
 from replica_audit.report.facts.verdict import build_verdict
 from replica_audit.report.first_steps import tell_what_to_do
 from replica_audit.report.page.document import render_page

@@ -17,7 +17,8 @@ from replica_audit.cli import main as program
 from replica_audit.cli.commands import COMMANDS
 from replica_audit.cli.main import main
 from replica_audit.cli.options import GROUPS, OPTIONS, PLACES
-from replica_audit.cli.parser import SHELLS, build_parser, parsers_of
+from replica_audit.cli.own_arguments import SHELLS
+from replica_audit.cli.parser import build_parser, parsers_of
 
 SAMPLES = Path(__file__).parents[2] / "data" / "samples"
 

@@ -77,12 +77,13 @@ def engine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Engine:
         ("replica_audit.spark.session", ("start_session",)),
         ("replica_audit.spark.jvm_stderr", ("logged_errors",)),
         ("replica_audit.spark.pipeline", ("run_ingest", "run_audit", "load_results", "load_earlier")),
-        ("replica_audit.runner.in_process", ("audit_one", "audit_all")),
     ):
         module = ModuleType(name)
         for function in functions:
             setattr(module, function, getattr(made, function))
         monkeypatch.setitem(sys.modules, name, module)
+    for function in ("audit_one", "audit_all"):
+        monkeypatch.setattr(f"replica_audit.cli.show_command.{function}", getattr(made, function))
     for name in [name for name in __import__("os").environ if name.startswith("REPLICA_AUDIT_")]:
         monkeypatch.delenv(name)
     # The quality checks have tests of their own, with the engine.

@@ -1,7 +1,7 @@
 """A simulated cluster of one partition: leader, followers, ISR, elections, crashes, as Kafka's rules have them.
 
 Follows `Partition.maybeIncrementLeaderHW` for the high watermark and `AbstractFetcherThread` for truncation in the
-four generations of `replica_audit.model.PROTOCOLS`. Deterministic: all chance is the caller's.
+four generations of `replica_audit.literals.PROTOCOLS`. Deterministic: all chance is the caller's.
 """
 
 from __future__ import annotations

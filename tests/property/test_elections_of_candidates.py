@@ -13,7 +13,7 @@ from tests.property.test_random_truncation import lineage_of_batches, lineage_of
 from replica_audit.auditing.comparison_plan import plan_audit
 from replica_audit.auditing.conclude import conclude
 from replica_audit.elect.costs import candidate_costs
-from replica_audit.model import PROTOCOLS
+from replica_audit.literals import PROTOCOLS
 
 
 def carried_out(cluster: Cluster, candidate: int) -> Cluster:

@@ -6,7 +6,7 @@ import pytest
 from tests.support.samples import TEXTBOOK
 from tests.support.some import some
 
-from replica_audit.model import PROTOCOLS
+from replica_audit.literals import PROTOCOLS
 from replica_audit.protocol.lineage import Lineage
 from replica_audit.protocol.truncation import ReplicaState, replay
 from replica_audit.schema import TruncationRound

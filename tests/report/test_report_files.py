@@ -9,8 +9,10 @@ import pytest
 from tests.report.rows import REPORT_FILES, finding, partition, results
 
 from replica_audit.auditing.earlier_audit import Earlier, parse_earlier
-from replica_audit.report.facts.verdict import build_failure
-from replica_audit.report.report_files import write_failure, write_file, write_report
+from replica_audit.report.facts.failed_verdict import build_failure
+from replica_audit.report.failed_run import write_failure
+from replica_audit.report.report_files import write_report
+from replica_audit.report.whole_files import write_file
 
 
 def test_a_report_has_every_file_and_no_temporary_one(tmp_path: Path) -> None:

@@ -9,7 +9,8 @@ from tests.report.rows import finding, partition, results, row
 
 from replica_audit.auditing.catalogue import SEVERITIES, VERDICTS
 from replica_audit.config import FAIL_LEVELS
-from replica_audit.report.facts.verdict import build_failure, build_verdict
+from replica_audit.report.facts.failed_verdict import build_failure
+from replica_audit.report.facts.verdict import build_verdict
 from replica_audit.report.status_line import render_status_line
 
 

@@ -21,8 +21,7 @@ from tests.support.logdirs import (
     write_log_dir,
 )
 
-from replica_audit.literals import CaptureKind
-from replica_audit.model import PROTOCOLS
+from replica_audit.literals import PROTOCOLS, CaptureKind
 
 SAMPLES = Path(__file__).resolve().parents[2] / "data" / "samples"
 TOPIC = "orders"

@@ -7,8 +7,9 @@ from collections.abc import Iterable, Mapping
 from functools import cache
 from typing import Any
 
-from replica_audit.auditing.finding import SEVERITIES, TRAITS, VERDICTS, Code
+from replica_audit.auditing.finding import TRAITS, Code
 from replica_audit.auditing.findings import MODULES
+from replica_audit.literals import SEVERITIES, VERDICTS
 
 __all__ = [
     "CATALOGUE",

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from replica_audit.auditing.finding import VERDICTS
+from replica_audit.literals import VERDICTS
 from replica_audit.model import Place
 from replica_audit.parsing import parse_json
 

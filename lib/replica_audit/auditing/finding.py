@@ -5,9 +5,9 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any
 
-from replica_audit.literals import Confidence, Severity, Status, Verdict
+from replica_audit.literals import SEVERITIES, VERDICTS, Confidence, Severity, Status, Verdict
 from replica_audit.parsing import INT64
 from replica_audit.schema import Evidence
 
@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from replica_audit.model import TopicPartition
 
 
-SEVERITIES: tuple[Severity, ...] = get_args(Severity)
-VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
 #: What reports and other readers of findings go by, besides severity and verdict: trait and what it says of a code.
 TRAITS = {
     "records": "is about records of one replica that differ, are dropped or were committed; of the same ones it tells one fact",

@@ -5,33 +5,16 @@ from __future__ import annotations
 import argparse
 import re
 from collections import Counter
-from typing import Any
 
-from replica_audit.cli.options import one_of
 from replica_audit.cli.output import print_result
 from replica_audit.config import Settings
 from replica_audit.errors import UsageError
-from replica_audit.report.audit_json import render_object
-from replica_audit.report.capture_script import KINDS, STEPS, CapturedBroker, render_capture_script
+from replica_audit.report.capture_script import STEPS, CapturedBroker, render_capture_script
+from replica_audit.report.json_object import render_object
 from replica_audit.snapshot.topics_describe import parse_topics_describe
 
 _BROKER = re.compile(r"(?P<id>\d+)(?:@(?P<host>[^=\s]+))?=(?P<dirs>.+)")
 _EXAMPLE = "give ID=DIR, ID=DIR,DIR or ID@HOST=DIR, for example 1=/var/lib/kafka/data 2@kafka2=/disk1,/disk2"
-DEFAULT_TARGET = "/backup/snapshot"
-
-
-def add_capture_arguments(command: argparse.ArgumentParser, arguments: Any) -> None:
-    """The options of `capture-plan`, and its arguments into their group."""
-    text = "a broker and its log dirs: ID=DIR, ID=DIR,DIR (several disks), ID@HOST=DIR (by ssh)"
-    arguments.add_argument("brokers", metavar="BROKER", nargs="*", help=text)
-    command.add_argument(
-        "--to", metavar="DIR", default=DEFAULT_TARGET, help="where the snapshot goes (default: %(default)s)"
-    )
-    text = "listing of the topics: brokers that lead less are copied first (default: the order given)"
-    command.add_argument("--describe", metavar="FILE", help=text)
-    command.add_argument("--bootstrap-server", metavar="HOST:PORT", help="let the plan take the listing of the topics")
-    text = f"what the brokers do meanwhile: {', '.join(KINDS)} (default: %(default)s)"
-    command.add_argument("--kind", metavar="KIND", type=one_of(KINDS), choices=KINDS, default="live", help=text)
 
 
 def capture_plan(arguments: argparse.Namespace, settings: Settings) -> int:

@@ -1,211 +1,129 @@
-"""The commands: each takes the arguments and the settings and returns the exit status.
+"""The commands of the program: what each is for, what it takes, and the module that is imported when it is asked for.
 
-Spark is imported inside the commands that need it, so that the others answer at once and without Java.
+Neither `--help` nor completion imports one; what a command's own module needs is imported at its top.
 """
 
 from __future__ import annotations
 
 import argparse
-import difflib
 from collections.abc import Callable
-from dataclasses import asdict
-from functools import partial
-from typing import Any
+from importlib import import_module
+from typing import NamedTuple
 
-from replica_audit.api import Answers, parse_partition, show_snapshot
-from replica_audit.auditing.catalogue import (
-    CATALOGUE,
-    FAMILIES,
-    VERDICT_MEANINGS,
-    codes_beginning,
-    codes_of_verdict,
-    nearest_codes,
-)
-from replica_audit.auditing.known_findings import Baseline, read_baseline
-from replica_audit.cli.capture_plan_command import capture_plan
-from replica_audit.cli.elect_command import elect
-from replica_audit.cli.engine import catalog_session, spark_session
-from replica_audit.cli.explain_command import explain_finding, is_finding_id
-from replica_audit.cli.failure import discard_verdict, leave_verdict
-from replica_audit.cli.history_command import history, say_removed
-from replica_audit.cli.interruption import INTERRUPTION
-from replica_audit.cli.output import print_error, print_note, print_result, stdout_colour
-from replica_audit.cli.progress_lines import ProgressLine
-from replica_audit.cli.quality_command import quality
-from replica_audit.cli.restore_command import restore
-from replica_audit.cli.salvage_command import salvage
-from replica_audit.cli.snapshot_argument import check_snapshot
-from replica_audit.cli.verify_command import verify
+from replica_audit.cli import own_arguments as own
 from replica_audit.config import Settings
-from replica_audit.errors import UsageError
-from replica_audit.paths import check_files, check_outputs
-from replica_audit.report.audit_json import render_audit_json, render_object
-from replica_audit.report.audit_summary import render_summary
-from replica_audit.report.explanation import (
-    render_catalogue,
-    render_explanation,
-    render_family,
-    render_verdict,
-)
-from replica_audit.report.facts.verdict import build_verdict
-from replica_audit.report.partition_page import render_partition
-from replica_audit.report.quality_report import render_failed
-from replica_audit.report.status_line import render_status_line
-from replica_audit.results import Results
-from replica_audit.spark.quality_stage import quality_stage
 
-Command = Callable[[argparse.Namespace, Settings], int]
+#: Takes the arguments and the settings, and returns the exit status.
+Run = Callable[[argparse.Namespace, Settings], int]
 
 
-def run(arguments: argparse.Namespace, settings: Settings) -> int:
-    """Ingest, audit, check the quality and report; the last line on stdout is the status line."""
-    check_snapshot(arguments.snapshot)
-    check_outputs(arguments.snapshot, settings)
-    check_files(settings)
-    baseline = read_baseline(settings)
-    discard_verdict(settings)
-    INTERRUPTION.tell = partial(leave_verdict, settings)
-    with quality_stage(settings, print_error) as stage, spark_session("replica-audit run", settings) as spark:
-        from replica_audit.api import audit_snapshot
+class Command(NamedTuple):
+    """One command."""
 
-        answers = audit_snapshot(spark, arguments.snapshot, settings, ProgressLine(settings.quiet), baseline, stage)
-        if settings.keep_days is not None or settings.keep_audits is not None:
-            from replica_audit.spark.pipeline import prune
+    place: str
+    """Its function, as module.name."""
+    line: str
+    """What it does, in a line."""
+    takes: str
+    """Its arguments in the line of usage."""
+    add_arguments: Callable[[argparse.ArgumentParser], None]
+    """Adds arguments and options of its own to its parser."""
+    epilog: str | None = own.EXIT_STATUS
+    """What its help ends with."""
+    common: bool = True
+    """Whether it takes the common options and has settings; commands about the program itself do not."""
 
-            say_removed(*prune(spark, settings), settings)
-    _say_unused(baseline, answers.results, settings)
-    return _report(answers, settings)
-
-
-def ingest(arguments: argparse.Namespace, settings: Settings) -> int:
-    """Read a snapshot into the warehouse and say its id."""
-    check_snapshot(arguments.snapshot)
-    check_outputs(arguments.snapshot, settings, report=False)
-    check_files(settings)
-    with spark_session("replica-audit ingest", settings) as spark:
-        from replica_audit.spark.pipeline import run_ingest
-
-        progress = ProgressLine(settings.quiet)
-        snapshot_id = run_ingest(spark, arguments.snapshot, settings, progress)
-    if settings.format == "json":
-        reading: dict[str, int] = {} if progress.reading is None else progress.reading._asdict()
-        print_result(render_object({"snapshot_id": snapshot_id, **reading}))
-    else:
-        print_result(f"snapshot {snapshot_id}")
-    return 0
-
-
-def audit(arguments: argparse.Namespace, settings: Settings) -> int:
-    """Audit an ingested snapshot, the latest unless `--snapshot-id` names one, and show the answer."""
-    check_outputs(None, settings, report=False)
-    check_files(settings)
-    baseline = read_baseline(settings)
-    with spark_session("replica-audit audit", settings) as spark:
-        from replica_audit.spark.pipeline import run_audit
-
-        results = run_audit(spark, arguments.snapshot_id, settings, ProgressLine(settings.quiet))
-    _say_unused(baseline, results, settings)
-    return _show_summary(baseline.compare(results), settings)
-
-
-def report(arguments: argparse.Namespace, settings: Settings) -> int:
-    """Write the report of a finished audit, the latest unless `--audit-id` names one."""
-    check_outputs(None, settings)
-    check_files(settings)
-    baseline = read_baseline(settings)
-    with catalog_session("replica-audit report", settings) as spark:
-        from replica_audit.spark.pipeline import load_earlier, load_results
-
-        results = load_results(spark, arguments.audit_id, settings)
-        earlier = baseline.earlier or load_earlier(spark, results, settings)
-    _say_unused(baseline, results, settings)
-    return _report(Answers(baseline.compare(results), settings.fail_on, earlier), settings)
-
-
-def show(arguments: argparse.Namespace, settings: Settings) -> int:
-    """Audit in this process: one partition and everything that is known of it, or the triage of all."""
-    partition = parse_partition(arguments.topic_partition)
-    check_snapshot(arguments.snapshot)
-    check_files(settings)
-    baseline = read_baseline(settings)
-    results = show_snapshot(arguments.snapshot, partition, settings, ProgressLine(settings.quiet), baseline).results
-    _say_unused(baseline, results, settings)
-    if partition is None or settings.format == "json":
-        return _show_summary(results, settings)
-    verdict = build_verdict(results, settings.fail_on)
-    print_result(render_partition(results, colour=stdout_colour()))
-    print_result(render_status_line(verdict, colour=stdout_colour()))
-    return verdict["exit_status"]
-
-
-def explain(arguments: argparse.Namespace, settings: Settings) -> int:
-    """Say what a code, the codes that begin alike, or a verdict means; list all without one."""
-    if is_finding_id(arguments.code or ""):
-        return explain_finding(arguments.code.strip().lower(), settings)
-    asked = (arguments.code or "").strip().upper().rstrip("-")
-    verdict = asked.replace("-", "_")
-    colour = stdout_colour()
-    if not asked:
-        codes, text = list(CATALOGUE.values()), render_catalogue(colour)
-    elif code := CATALOGUE.get(asked):
-        return _print_object(asdict(code), render_explanation(code, colour), settings)
-    elif verdict in VERDICT_MEANINGS:
-        codes, text = codes_of_verdict(verdict), render_verdict(verdict, colour)
-        found = {"verdict": verdict, "meaning": VERDICT_MEANINGS[verdict], "codes": [asdict(code) for code in codes]}
-        return _print_object(found, text, settings)
-    elif codes := codes_beginning(asked):
-        text = render_family(asked, colour)
-    else:
-        dashed = {name.replace("_", "-"): name for name in (*CATALOGUE, *FAMILIES, *VERDICT_MEANINGS)}
-        close = difflib.get_close_matches(asked.replace("_", "-"), dashed, n=3, cutoff=0.6)
-        near = [dashed[name] for name in close] or nearest_codes(asked)
-        hint = f"did you mean {' or '.join(near)}?" if near else "replica-audit explain lists all codes"
-        raise UsageError(f"explain: {arguments.code} is not a finding code, family or verdict; {hint}")
-    return _print_object({"codes": [asdict(code) for code in codes]}, text, settings)
-
-
-def _say_unused(baseline: Baseline, results: Results, settings: Settings) -> None:
-    """Entries of --accept that accept nothing any more."""
-    if unused := baseline.unused(results):
-        print_note(f"note: {settings.accept} accepts findings that are not there: {', '.join(unused)}")
-
-
-def _print_object(content: dict[str, Any], text: str, settings: Settings) -> int:
-    print_result(render_object(content) if settings.format == "json" else text)
-    return 0
+    def load(self) -> Run:
+        """Its function, imported now."""
+        module, _, name = self.place.rpartition(".")
+        return getattr(import_module(module), name)
 
 
 COMMANDS: dict[str, Command] = {
-    "run": run,
-    "ingest": ingest,
-    "audit": audit,
-    "quality": quality,
-    "report": report,
-    "history": history,
-    "show": show,
-    "verify": verify,
-    "elect": elect,
-    "salvage": salvage,
-    "restore": restore,
-    "capture-plan": capture_plan,
-    "explain": explain,
+    "run": Command(
+        "replica_audit.cli.run_command.run",
+        "ingest a snapshot, audit it, check the quality and report: the main job",
+        "SNAPSHOT",
+        own.add_snapshot,
+    ),
+    "ingest": Command(
+        "replica_audit.cli.ingest_command.ingest", "read a snapshot into the warehouse", "SNAPSHOT", own.add_snapshot
+    ),
+    "audit": Command("replica_audit.cli.audit_command.audit", "audit an ingested snapshot", "", own.add_snapshot_id),
+    "quality": Command(
+        "replica_audit.cli.quality_command.quality",
+        "check the quality of a finished audit with Great Expectations",
+        "",
+        own.add_audit_id,
+    ),
+    "report": Command(
+        "replica_audit.cli.report_command.report", "write the report of a finished audit", "", own.add_audit_id
+    ),
+    "history": Command(
+        "replica_audit.cli.history_command.history",
+        "show the audits of a warehouse: verdicts over time, when findings first appeared",
+        "",
+        own.add_history_arguments,
+    ),
+    "show": Command(
+        "replica_audit.cli.show_command.show",
+        "audit in the terminal, without Spark: one partition, or the triage of all",
+        "SNAPSHOT [TOPIC-PARTITION]",
+        own.add_show_arguments,
+    ),
+    "elect": Command(
+        "replica_audit.cli.elect_command.elect",
+        "say what each choice of leader costs, which is best, and how it is carried out",
+        "SNAPSHOT [TOPIC-PARTITION...]",
+        own.add_elect_arguments,
+    ),
+    "verify": Command(
+        "replica_audit.cli.verify_command.verify",
+        "say of two snapshots of one cluster whether every follower kept exactly what it should have",
+        "BEFORE AFTER",
+        own.add_verify_arguments,
+        own.EXIT_STATUS_OF_VERIFY,
+    ),
+    "salvage": Command(
+        "replica_audit.cli.salvage_command.salvage",
+        "take out the records that other copies hold and the leader's log does not",
+        "SNAPSHOT --to DIR",
+        own.add_salvage_arguments,
+        own.EXIT_STATUS_OF_SALVAGE,
+    ),
+    "restore": Command(
+        "replica_audit.cli.restore_command.restore",
+        "put salvaged records into a cluster, each once; the only command that talks to one",
+        "DIR --bootstrap-servers HOST:PORT",
+        own.add_restore_arguments,
+        own.EXIT_STATUS_OF_RESTORE,
+    ),
+    "capture-plan": Command(
+        "replica_audit.cli.capture_plan_command.capture_plan",
+        "print how to copy the log dirs of given brokers, as a shell script",
+        "BROKER...",
+        own.add_capture_arguments,
+    ),
+    "explain": Command(
+        "replica_audit.cli.explain_command.explain",
+        "say what a finding or a verdict means, how it is proven and what to do; alone: list all codes",
+        "[CODE | FINDING_ID]",
+        own.add_explain_arguments,
+    ),
+    "completion": Command(
+        "replica_audit.cli.completion.print_completion",
+        "print the script that completes commands and options in your shell",
+        "SHELL",
+        own.add_completion_arguments,
+        None,
+        common=False,
+    ),
+    "help": Command(
+        "replica_audit.cli.parser.print_help",
+        "show this help, or that of a command",
+        "[COMMAND]",
+        lambda command: own.add_help_arguments(command, COMMANDS),
+        None,
+        common=False,
+    ),
 }
-
-
-def _report(answers: Answers, settings: Settings) -> int:
-    written = answers.report(settings.report)
-    if not settings.quiet:
-        print_note(f"report: {written}")
-    return _show_summary(answers.results, settings)
-
-
-def _show_summary(results: Results, settings: Settings) -> int:
-    verdict = build_verdict(results, settings.fail_on)
-    if settings.format == "json":
-        print_result(render_audit_json(results, verdict))
-    else:
-        print_result(render_summary(results, colour=stdout_colour()))
-        if failed := render_failed(results, colour=stdout_colour()):
-            print_result(failed)
-        print_result(render_status_line(verdict, colour=stdout_colour()))
-    return verdict["exit_status"]

@@ -5,11 +5,19 @@ from __future__ import annotations
 import argparse
 
 from replica_audit.auditing.catalogue import CATALOGUE, FAMILIES, VERDICTS
+from replica_audit.cli.output import print_result
 from replica_audit.cli.parser import build_parser, parsers_of
+from replica_audit.config import Settings
 from replica_audit.errors import EngineError
 
 #: Metavars that are completed as paths.
 _PATHS = {"FILE": "FILE", "DIR": "DIRECTORY", "SNAPSHOT": "DIRECTORY"}
+
+
+def print_completion(arguments: argparse.Namespace, settings: Settings) -> int:
+    """Print the script for the shell that was named."""
+    print_result(render_completion(arguments.shell))
+    return 0
 
 
 def render_completion(shell: str) -> str:

@@ -13,8 +13,8 @@ from replica_audit.config import Settings
 from replica_audit.errors import UsageError
 from replica_audit.paths import local_path
 from replica_audit.redaction import redact
-from replica_audit.report.facts.verdict import build_failure
-from replica_audit.report.report_files import write_failure
+from replica_audit.report.facts.failed_verdict import build_failure
+from replica_audit.report.failed_run import write_failure
 
 #: Not the directory of this process, which goes with it.
 TEMPORARY = tempfile.gettempdir()

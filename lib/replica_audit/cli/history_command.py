@@ -10,7 +10,7 @@ from replica_audit.cli.output import print_note, print_result, stdout_colour
 from replica_audit.config import Settings
 from replica_audit.paths import check_outputs
 from replica_audit.report.audit_history import render_history
-from replica_audit.report.audit_json import render_object
+from replica_audit.report.json_object import render_object
 from replica_audit.report.layout import render_count
 
 
@@ -24,7 +24,7 @@ def history(arguments: argparse.Namespace, settings: Settings) -> int:
             swept = sweep_rows(spark, settings)
             if swept and not settings.quiet:
                 print_note(f"removed from the warehouse: {render_count(swept, 'row')} of runs that did not finish")
-            say_removed(*prune(spark, settings, vacuum=True), settings)
+            print_removed(*prune(spark, settings, vacuum=True), settings)
         past = load_past(spark, settings, arguments.limit)
     if settings.format == "json":
         print_result(render_object({"schema_version": 1, **asdict(past)}))
@@ -33,7 +33,7 @@ def history(arguments: argparse.Namespace, settings: Settings) -> int:
     return 0
 
 
-def say_removed(audits: list[str], snapshots: list[str], settings: Settings) -> None:
+def print_removed(audits: list[str], snapshots: list[str], settings: Settings) -> None:
     """Tell on stderr what retention removed."""
     if (audits or snapshots) and not settings.quiet:
         print_note(

@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from replica_audit.cli.commands import COMMANDS
-from replica_audit.cli.completion import render_completion
 from replica_audit.cli.failure import leave_verdict, tell_fault
 from replica_audit.cli.interruption import INTERRUPTION
 from replica_audit.cli.output import (
@@ -20,10 +19,10 @@ from replica_audit.cli.output import (
     print_result,
     stdout_columns,
 )
-from replica_audit.cli.parser import given_flags, help_text, parse_arguments
+from replica_audit.cli.parser import given_flags, parse_arguments
 from replica_audit.config import Resolved, Settings, resolve_settings
 from replica_audit.errors import EngineError, FormatError, InputError, ReplicaAuditError, UsageError
-from replica_audit.report.audit_json import render_object
+from replica_audit.report.json_object import render_object
 from replica_audit.report.layout import set_text_width
 from replica_audit.report.settings_page import build_settings, render_settings
 from replica_audit.report.status_line import render_status_line
@@ -53,17 +52,14 @@ def _run_command(argv: Sequence[str] | None) -> int:
     gc.set_threshold(_NEW_OBJECTS)
     try:
         arguments = parse_arguments(list(sys.argv[1:] if argv is None else argv))
-        if arguments.command == "help":
-            print_result(help_text(arguments.about))
-            return 0
-        if arguments.command == "completion":
-            print_result(render_completion(arguments.shell))
-            return 0
+        command = COMMANDS[arguments.command]
+        if not command.common:
+            return command.load()(arguments, Settings())
         resolved = resolve_settings(given_flags(arguments), config_file=arguments.config)
         settings = resolved.settings
         if arguments.print_config:
             return _print_config(resolved)
-        return COMMANDS[arguments.command](arguments, settings)
+        return command.load()(arguments, settings)
     except KeyboardInterrupt:
         INTERRUPTION.wait_for_end()
         print_note("replica-audit: interrupted")

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from replica_audit.config import FAIL_LEVELS, FORMATS, SETTINGS, Settings
-from replica_audit.model import LEADERSHIP_SOURCES, PROTOCOLS
+from replica_audit.literals import LEADERSHIP_SOURCES, PROTOCOLS
 
 #: Commands with a warehouse.
 _STAGES = ("run", "ingest", "audit", "quality", "report")

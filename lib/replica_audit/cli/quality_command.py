@@ -11,8 +11,8 @@ from replica_audit.cli.engine import catalog_session, spark_session
 from replica_audit.cli.output import print_error, print_result, stdout_colour
 from replica_audit.config import Settings
 from replica_audit.paths import check_files, check_outputs
-from replica_audit.report.audit_json import render_object
 from replica_audit.report.facts.quality_counts import build_quality
+from replica_audit.report.json_object import render_object
 from replica_audit.report.quality_report import render_quality, render_quality_line
 from replica_audit.spark.quality_stage import QualityStage
 

@@ -13,45 +13,21 @@ from replica_audit.cli.progress_lines import ProgressLine
 from replica_audit.config import Settings
 from replica_audit.errors import UsageError
 from replica_audit.paths import local_path
-from replica_audit.report.audit_json import render_object
+from replica_audit.report.json_object import render_object
 from replica_audit.report.restore_text import render_checks, render_outcomes, render_plan
+from replica_audit.restore.checking import check_partition
+from replica_audit.restore.client_properties import read_client_properties
+from replica_audit.restore.kafka_client import Contact
+from replica_audit.restore.planned_restore import Ways, plan_restore, targets_of
+from replica_audit.restore.restore import counts_of, look
+from replica_audit.restore.restore import restore as restore_records
+from replica_audit.restore.salvaged_records import SalvagedRecords
 
 DIFFERENT = 1
 
 
-def add_restore_arguments(command: argparse.ArgumentParser, arguments: Any) -> None:
-    """The options of `restore`, and its argument into its group."""
-    arguments.add_argument("directory", metavar="DIR", nargs="?", help="what salvage --payloads wrote")
-    command.add_argument("--bootstrap-servers", metavar="HOST:PORT,...", help="the cluster (needed)")
-    text = "client properties: security.protocol, sasl.*, ssl.* and others"
-    command.add_argument("--command-config", metavar="FILE", help=text)
-    text = "produce to the topics that the records are of (default: to TOPIC.salvaged)"
-    command.add_argument("--to-original", action="store_true", help=text)
-    command.add_argument(
-        "--no-headers", action="store_true", help="leave out the headers that name each record's source"
-    )
-    text = "nothing was restored before: begin with the first record where no progress is known"
-    command.add_argument("--from-start", action="store_true", help=text)
-    text = "leave out records that the leader of their own partition holds: they were never lost"
-    command.add_argument("--skip-present", action="store_true", help=text)
-    text = "records that one transaction holds at most (default: %(default)s)"
-    command.add_argument("--transaction-records", metavar="N", type=_whole, default=500, help=text)
-    group = command.add_mutually_exclusive_group()
-    group.add_argument("--dry-run", action="store_true", help="do everything but write")
-    group.add_argument("--check", action="store_true", help="only read the target and compare it with the manifest")
-    command.add_argument("--yes", action="store_true", help="do not ask")
-
-
 def restore(arguments: argparse.Namespace, settings: Settings) -> int:
     """Restore, or check; 1 where a check finds a difference. Raises UsageError for what is refused."""
-    from replica_audit.restore.checking import check_partition
-    from replica_audit.restore.client_properties import read_client_properties
-    from replica_audit.restore.kafka_client import Contact
-    from replica_audit.restore.planned_restore import Ways, plan_restore, targets_of
-    from replica_audit.restore.restore import counts_of, look
-    from replica_audit.restore.restore import restore as restore_records
-    from replica_audit.restore.salvaged_records import SalvagedRecords
-
     if arguments.directory is None:
         raise UsageError("restore: DIR is missing: give a directory that replica-audit salvage --payloads wrote")
     if arguments.bootstrap_servers is None:
@@ -104,9 +80,3 @@ def _ask(left: int) -> None:
 
 def _print(content: Mapping[str, Any], text: str, settings: Settings) -> None:
     print_result(render_object(content) if settings.format == "json" else text)
-
-
-def _whole(text: str) -> int:
-    if not text.isascii() or not text.isdigit() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of 1 or more")
-    return int(text)

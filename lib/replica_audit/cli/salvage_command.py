@@ -5,56 +5,29 @@ from __future__ import annotations
 import argparse
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from replica_audit.cli.elect_command import read_plan
-from replica_audit.cli.options import one_of
 from replica_audit.cli.output import print_result, stdout_colour
+from replica_audit.cli.plan_argument import read_plan
 from replica_audit.cli.progress_lines import ProgressLine
 from replica_audit.cli.snapshot_argument import check_snapshot
 from replica_audit.config import Settings
 from replica_audit.errors import InputError, UsageError
 from replica_audit.paths import check_files, lies_inside, local_path
-from replica_audit.report.audit_json import render_object
+from replica_audit.report.json_object import render_object
 from replica_audit.report.salvage_text import render_salvage
-
-if TYPE_CHECKING:
-    from replica_audit.salvage.planned_leaders import PlannedLeaders
-
-#: As in `salvage.record_files`, which is not imported for the help.
-_FORMS = ("jsonl", "parquet", "segments")
-_ENCODINGS = ("base64", "text")
+from replica_audit.salvage.partition_salvage import Choices
+from replica_audit.salvage.planned_leaders import PlannedLeaders
+from replica_audit.salvage.private_files import hash_file
+from replica_audit.salvage.record_files import FORMS
+from replica_audit.salvage.snapshot_salvage import SalvagedSnapshot
+from replica_audit.salvage.written_salvage import Forms, write_salvage
 
 LOST = 1
 
 
-def add_salvage_arguments(command: argparse.ArgumentParser) -> None:
-    """The options of `salvage`."""
-    command.add_argument("--to", metavar="DIR", help="new directory for the result (needed)")
-    text = "write the records themselves, too: keys, values and headers"
-    command.add_argument("--payloads", action="store_true", help=text)
-    text = f"how records are written: {', '.join(_FORMS)}; repeatable (default: all of them)"
-    command.add_argument("--form", metavar="FORM", action="append", type=one_of(_FORMS), choices=_FORMS, help=text)
-    text = f"bytes in records.jsonl: {', '.join(_ENCODINGS)} where they are UTF-8 (default: %(default)s)"
-    command.add_argument(
-        "--encoding", metavar="NAME", type=one_of(_ENCODINGS), choices=_ENCODINGS, default="base64", help=text
-    )
-    text = "take out what the leaders that this plan.json chose lose (default: what the present leaders lack)"
-    command.add_argument("--plan", metavar="FILE", help=text)
-    text = "take records of aborted and open transactions, too"
-    command.add_argument("--include-aborted", action="store_true", help=text)
-    text = "take records past the leader's end, too, where only the moments of the copies may differ"
-    command.add_argument("--include-ahead", action="store_true", help=text)
-
-
 def salvage(arguments: argparse.Namespace, settings: Settings) -> int:
     """Take out what copies hold and leaders lack; 1 where not all of it was written, 3 where something was not read."""
-    # Imported here: the audit is not needed for --help.
-    from replica_audit.salvage.partition_salvage import Choices
-    from replica_audit.salvage.record_files import FORMS
-    from replica_audit.salvage.snapshot_salvage import SalvagedSnapshot
-    from replica_audit.salvage.written_salvage import Forms, write_salvage
-
     check_snapshot(arguments.snapshot)
     check_files(settings)
     target = _target(arguments)
@@ -72,9 +45,6 @@ def salvage(arguments: argparse.Namespace, settings: Settings) -> int:
 
 def _planned(path: str | None, settings: Settings) -> PlannedLeaders | None:
     """The leaders that the plan at `path` chose; None without one."""
-    from replica_audit.salvage.planned_leaders import PlannedLeaders
-    from replica_audit.salvage.private_files import hash_file
-
     if path is None:
         return None
     return PlannedLeaders(read_plan(path, "--plan"), hash_file(Path(path)), settings.topics)

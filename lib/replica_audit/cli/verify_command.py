@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import argparse
 
-from replica_audit.cli.elect_command import read_plan
 from replica_audit.cli.output import print_result, stdout_colour
+from replica_audit.cli.plan_argument import read_plan
 from replica_audit.cli.progress_lines import ProgressLine
 from replica_audit.cli.snapshot_argument import check_snapshot
 from replica_audit.config import Settings
 from replica_audit.paths import check_files
 from replica_audit.report.verification_text import render_verification, render_verification_json
+from replica_audit.verify.two_snapshots import verify_snapshots
 
 
 def verify(arguments: argparse.Namespace, settings: Settings) -> int:
@@ -18,8 +19,6 @@ def verify(arguments: argparse.Namespace, settings: Settings) -> int:
     check_snapshot(arguments.before)
     check_snapshot(arguments.after)
     check_files(settings)
-    from replica_audit.verify.two_snapshots import verify_snapshots
-
     plan = None if arguments.plan is None else read_plan(arguments.plan, "--plan")
     found = verify_snapshots(arguments.before, arguments.after, settings, ProgressLine(settings.quiet), plan)
     if settings.format == "json":

@@ -168,5 +168,5 @@ PROTOCOL_REPLAYS: dict[str, Callable[[ReplicaState, ReplicaState], Replay]] = {
 
 
 def replay(protocol: str, follower: ReplicaState, leader: ReplicaState) -> Replay:
-    """Replay one generation by its name in `model.PROTOCOLS`; KeyError for another name."""
+    """Replay one generation by its name in `literals.PROTOCOLS`; KeyError for another name."""
     return PROTOCOL_REPLAYS[protocol](follower, leader)

@@ -21,12 +21,12 @@ def parse_kafka_version(text: str | None) -> tuple[int, ...] | None:
 
 
 def protocol_of(version: Version) -> str:
-    """The protocol that brokers of a version truncate by: its name in `model.PROTOCOLS`."""
+    """The protocol that brokers of a version truncate by: its name in `literals.PROTOCOLS`."""
     return next((name for first, name in _FIRST_OF_PROTOCOL if version >= first), "high-watermark")
 
 
 def keeps_committed(protocol: str) -> bool:
-    """A clean election keeps all that was committed under this protocol, one of `model.PROTOCOLS` (KIP-279)."""
+    """A clean election keeps all that was committed under this protocol, one of `literals.PROTOCOLS` (KIP-279)."""
     return protocol in ("kip-279", "fetch")
 
 

@@ -10,8 +10,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from replica_audit.auditing.finding import SEVERITIES
-from replica_audit.literals import PUT_ASIDE
+from replica_audit.literals import PUT_ASIDE, SEVERITIES
 from replica_audit.protocol.lineage import Lineage
 from replica_audit.results import Results
 

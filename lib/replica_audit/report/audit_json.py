@@ -81,11 +81,6 @@ def _render_parts(
     yield "\n}\n"
 
 
-def render_object(content: Mapping[str, Any]) -> str:
-    """A single JSON object, indented."""
-    return json.dumps(content, indent=2, allow_nan=False) + "\n"
-
-
 def _ordered(audit: Mapping[str, Any]) -> dict[str, Any]:
     """The audit with the maps in it by key: the engine gives their entries in any order."""
 

@@ -13,17 +13,10 @@ from typing import Any
 from replica_audit.auditing.catalogue import CATALOGUE, SEVERITIES, VERDICTS
 from replica_audit.report.facts.by_partition import present
 from replica_audit.report.layout import clean
+from replica_audit.report.run_metrics import Family, render_families, run_families
 from replica_audit.results import Results
 
-PREFIX = "replica_audit"
-
 _STATUSES = ("new", "known", "resolved")
-
-#: Labels and value.
-Sample = tuple[Mapping[str, str], float]
-
-#: Name without the prefix, meaning, samples.
-Family = tuple[str, str, list[Sample]]
 
 
 def render_metrics(results: Results, verdict: Mapping[str, Any]) -> str:
@@ -31,42 +24,7 @@ def render_metrics(results: Results, verdict: Mapping[str, Any]) -> str:
 
     Only gauges, and a unit only where the name ends with it: so both formats can be read from the same file.
     """
-    return _render(_families(results, verdict))
-
-
-def render_failure_metrics(failure: Mapping[str, Any], finished: float) -> str:
-    """The metrics of a run that ended in an error at `finished` (seconds since 1970) and has no answers."""
-    return _render(_run_families(failure, finished, None))
-
-
-def _render(families: Iterable[Family]) -> str:
-    lines: list[str] = []
-    for name, text, samples in families:
-        lines.append(f"# HELP {PREFIX}_{name} {text}")
-        lines.append(f"# TYPE {PREFIX}_{name} gauge")
-        for labels, value in samples:
-            inner = ",".join(f'{key}="{_escape(part)}"' for key, part in labels.items())
-            lines.append(f"{PREFIX}_{name}{f'{{{inner}}}' if inner else ''} {_number(value)}")
-    return "\n".join([*lines, "# EOF"]) + "\n"
-
-
-def _run_families(verdict: Mapping[str, Any], finished: float | None, duration: float | None) -> Iterable[Family]:
-    if finished is not None:
-        yield "last_run_timestamp_seconds", "When the last run finished, in seconds since 1970.", [({}, finished)]
-    if duration is not None:
-        yield "last_run_duration_seconds", "How long the last audit took.", [({}, max(0.0, duration))]
-    status = verdict["exit_status"]
-    success = "Whether the last run has answers (1) or ended in an error (0)."
-    yield "last_run_success", success, [({}, int(verdict["audit_id"] is not None or status in (0, 1)))]
-    meaning = "Exit status of the last run: 0 nothing to report, 1 findings, 3 not to be trusted whole, 4 an error."
-    yield "exit_status", meaning, [({}, status)]
-    trusted = "Whether everything that had to be read could be read (1) or part of the answer is missing (0)."
-    yield "trusted", trusted, [({}, 0 if verdict["untrusted"] else 1)]
-    yield (
-        "verdict",
-        "The worst verdict of the audit: 1 for the one that holds.",
-        [({"verdict": name}, int(name == verdict["verdict"])) for name in VERDICTS],
-    )
+    return render_families(_families(results, verdict))
 
 
 def _families(results: Results, verdict: Mapping[str, Any]) -> Iterable[Family]:
@@ -76,7 +34,7 @@ def _families(results: Results, verdict: Mapping[str, Any]) -> Iterable[Family]:
     yield "run_info", "The version that ran and the cluster that was audited.", [(info, 1)]
     started, finished = _seconds(audit.get("started")), _seconds(audit.get("finished"))
     duration = finished - started if started is not None and finished is not None else None
-    yield from _run_families(verdict, finished, duration)
+    yield from run_families(verdict, finished, duration)
     counts = Counter(row["verdict"] for row in partitions)
     yield "partitions", "Partitions by verdict.", [({"verdict": name}, counts[name]) for name in VERDICTS]
     yield from _finding_families(results.rows("findings"))
@@ -156,11 +114,3 @@ def _sum(rows: Iterable[Mapping[str, Any]], column: str) -> int:
 
 def _seconds(moment: str | None) -> float | None:
     return None if moment is None else datetime.fromisoformat(moment.replace("Z", "+00:00")).timestamp()
-
-
-def _number(value: float) -> str:
-    return repr(round(value, 3)) if isinstance(value, float) else str(value)
-
-
-def _escape(text: str) -> str:
-    return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")

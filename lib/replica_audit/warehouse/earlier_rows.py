@@ -7,8 +7,8 @@ from collections.abc import Collection
 from typing import Any
 
 from replica_audit.auditing.catalogue import codes_with
-from replica_audit.auditing.finding import VERDICTS
 from replica_audit.errors import UsageError
+from replica_audit.literals import VERDICTS
 from replica_audit.warehouse.attempts import finished_attempts, latest_attempt, own_rows
 from replica_audit.warehouse.committed_rows import check_audits, check_committed
 from replica_audit.warehouse.delta_tables import Warehouse

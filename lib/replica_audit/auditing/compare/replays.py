@@ -10,7 +10,7 @@ from typing import NamedTuple
 from replica_audit.auditing.compare.chunks import chunks_at
 from replica_audit.auditing.replicas.reference import Reference, log_epoch_as_leader
 from replica_audit.auditing.replicas.replica_facts import CopyKey, ReplicaFacts
-from replica_audit.model import PROTOCOLS
+from replica_audit.literals import PROTOCOLS
 from replica_audit.protocol.lineage import Lineage
 from replica_audit.protocol.truncation import Replay, ReplicaState, replay
 

@@ -14,11 +14,10 @@ from replica_audit.auditing.catalogue import (
     worst_verdict,
 )
 from replica_audit.report.facts.by_partition import present
+from replica_audit.report.facts.failed_verdict import SCHEMA_VERSION
 from replica_audit.report.facts.quality_counts import count_quality
 from replica_audit.results import Results
 from replica_audit.text import count
-
-SCHEMA_VERSION = 1
 
 
 def build_verdict(results: Results, fail_on: str) -> dict[str, Any]:
@@ -56,25 +55,6 @@ def build_verdict(results: Results, fail_on: str) -> dict[str, Any]:
         "untrusted": untrusted,
         # Of the Delta tables that the audit wrote; null where it wrote none.
         "table_versions": results.audit.get("table_versions"),
-    }
-
-
-def build_failure(exit_status: int, fail_on: str, reason: str) -> dict[str, Any]:
-    """The object of verdict.json for a run that ended in an error and has no answers."""
-    return {
-        "schema_version": SCHEMA_VERSION,
-        "audit_id": None,
-        "verdict": "INCONCLUSIVE",
-        "status": "UNKNOWN",
-        "exit_status": exit_status,
-        "fail_on": fail_on,
-        "findings": dict.fromkeys(SEVERITIES, 0),
-        "partitions": dict.fromkeys(VERDICTS, 0),
-        "known_findings": 0,
-        "resolved_findings": 0,
-        "quality": None,
-        "untrusted": reason,
-        "table_versions": None,
     }
 
 

@@ -1,0 +1,38 @@
+"""What a command says of an audit's answers: summary, checks that failed and the status line, or audit.json."""
+
+from __future__ import annotations
+
+from replica_audit.auditing.known_findings import Baseline
+from replica_audit.cli.output import print_note, print_result, stdout_colour
+from replica_audit.config import Settings
+from replica_audit.report.audit_json import render_audit_json
+from replica_audit.report.audit_summary import render_summary
+from replica_audit.report.facts.verdict import build_verdict
+from replica_audit.report.quality_report import render_failed
+from replica_audit.report.status_line import render_status_line
+from replica_audit.results import Results
+
+
+def print_answers(results: Results, settings: Settings) -> int:
+    """Print them and return the exit status that they ask for."""
+    verdict = build_verdict(results, settings.fail_on)
+    if settings.format == "json":
+        print_result(render_audit_json(results, verdict))
+    else:
+        print_result(render_summary(results, colour=stdout_colour()))
+        if failed := render_failed(results, colour=stdout_colour()):
+            print_result(failed)
+        print_result(render_status_line(verdict, colour=stdout_colour()))
+    return verdict["exit_status"]
+
+
+def print_written(path: str, settings: Settings) -> None:
+    """Say on stderr where the report is."""
+    if not settings.quiet:
+        print_note(f"report: {path}")
+
+
+def print_unused(baseline: Baseline, results: Results, settings: Settings) -> None:
+    """Say on stderr which entries of --accept accept nothing any more."""
+    if unused := baseline.unused(results):
+        print_note(f"note: {settings.accept} accepts findings that are not there: {', '.join(unused)}")

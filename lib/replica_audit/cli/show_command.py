@@ -1,0 +1,38 @@
+"""The command `show`: an audit in this process, without Spark. Nothing is written."""
+
+from __future__ import annotations
+
+import argparse
+
+from replica_audit.auditing.known_findings import read_baseline
+from replica_audit.cli.answer_output import print_answers, print_unused
+from replica_audit.cli.output import print_result, stdout_colour
+from replica_audit.cli.progress_lines import ProgressLine
+from replica_audit.cli.snapshot_argument import check_snapshot
+from replica_audit.config import Settings
+from replica_audit.partition_argument import parse_partition
+from replica_audit.paths import check_files
+from replica_audit.report.facts.verdict import build_verdict
+from replica_audit.report.partition_page import render_partition
+from replica_audit.report.status_line import render_status_line
+from replica_audit.runner.in_process import audit_all, audit_one
+
+
+def show(arguments: argparse.Namespace, settings: Settings) -> int:
+    """One partition and everything that is known of it, or the triage of all."""
+    partition = None if arguments.topic_partition is None else parse_partition(arguments.topic_partition)
+    check_snapshot(arguments.snapshot)
+    check_files(settings)
+    baseline = read_baseline(settings)
+    if partition is None:
+        found = audit_all(arguments.snapshot, settings, ProgressLine(settings.quiet))
+    else:
+        found = audit_one(arguments.snapshot, partition, settings)
+    results = baseline.compare(found)
+    print_unused(baseline, results, settings)
+    if partition is None or settings.format == "json":
+        return print_answers(results, settings)
+    verdict = build_verdict(results, settings.fail_on)
+    print_result(render_partition(results, colour=stdout_colour()))
+    print_result(render_status_line(verdict, colour=stdout_colour()))
+    return verdict["exit_status"]

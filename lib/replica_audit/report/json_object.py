@@ -1,0 +1,12 @@
+"""One JSON object as text."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+
+def render_object(content: Mapping[str, Any]) -> str:
+    """`content`, indented, with a line end. Raises ValueError for numbers that JSON does not have."""
+    return json.dumps(content, indent=2, allow_nan=False) + "\n"

@@ -1,0 +1,37 @@
+"""Files that a reader sees whole or not at all: written beside their place and renamed."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterable
+from urllib.parse import unquote, urlsplit
+
+
+def write_file(path: str, text: str | Iterable[str]) -> None:
+    """Replace the file at `path` by `text`, or its parts, in UTF-8, at once or not at all."""
+    handle, temporary = tempfile.mkstemp(prefix=".", suffix=".tmp", dir=os.path.dirname(path) or ".")
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as stream:
+            stream.writelines([text] if isinstance(text, str) else text)
+            stream.flush()
+            os.fsync(stream.fileno())
+        # mkstemp gives 0600; a report is as readable as other new files of its user.
+        os.chmod(temporary, 0o666 & ~_umask())
+        os.replace(temporary, path)
+    except BaseException:
+        os.unlink(temporary)
+        raise
+
+
+def make_directory(directory: str) -> str:
+    """Make the directory of a report, a path or a file URI, where it is not there; returns its path."""
+    path = unquote(urlsplit(directory).path) if directory.startswith("file:") else directory
+    os.makedirs(path, exist_ok=True)
+    return path
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
