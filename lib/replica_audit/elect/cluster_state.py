@@ -112,6 +112,15 @@ class PresentState:
         return frozenset(broker for one in self.partitions.values() for broker in one.replicas)
 
     @cached_property
+    def kinds(self) -> Mapping[Place, int]:
+        """Of each of `partitions` a number that those share which a controller treats alike, whatever their leader epochs."""
+        numbers: dict[tuple, int] = {}
+        return {
+            place: numbers.setdefault((self.unclean_said[place], *_without_epoch(one)), len(numbers))
+            for place, one in self.partitions.items()
+        }
+
+    @cached_property
     def down(self) -> frozenset[int]:
         """Brokers that are known to be down."""
         return self.brokers - self.up - self.unknown
@@ -202,6 +211,10 @@ def present_state(
         overtaken=overtaken,
         doubted=_metadata_holders(results, brokers, {node for node in nodes if node is not None}) if nodes else None,
     )
+
+
+def _without_epoch(one: Registration) -> tuple:
+    return tuple(getattr(one, name) for name in Registration.__slots__ if name != "leader_epoch")
 
 
 def _metadata_holders(results: Results, registered: Set[int], accused: Set[int]) -> MetadataHolders:

@@ -7,8 +7,9 @@ one at a time. Whatever an election would do by itself meanwhile, to any partiti
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache, partial
 
 from replica_audit.elect.cluster_state import PresentState
 from replica_audit.elect.decisions import Matrix
@@ -192,7 +193,10 @@ class _Attempt:
     ) -> None:
         self.decisions: Mapping[Place, Decision] = {place_of(one): one for one in decisions}
         self.procedures = {place: one.procedure for place, one in self.decisions.items()}
-        self.clusters = ImaginedClusters(state)
+        self._harmful = {place: pairs for place in self.decisions if (pairs := matrix.harmful(self.decisions[place]))}
+        self._state, self._matrix, self._forbidden, self._way = state, matrix, forbidden, way
+        self.clusters = ImaginedClusters(state, self._treatment)
+        self._kinds = self.clusters.kinds
         self.list = StepList(state, matrix, self.decisions, tools, self.clusters)
         self.unserved: dict[Place, str] = {}
         """Partitions that the steps do not serve, with the reason."""
@@ -204,13 +208,16 @@ class _Attempt:
         """Partitions whose leader is stopped for others."""
         self.outrun: set[tuple[int, Place]] = set()
         """As `PlannedDecisions.outrun`."""
-        self._state, self._matrix, self._forbidden, self._way = state, matrix, forbidden, way
-        self._harmful = {place: pairs for place in self.decisions if (pairs := matrix.harmful(self.decisions[place]))}
-        self._takers = {
-            place: self.clusters.takers(place) for place in self.decisions if place in self._state.partitions
-        }
+        self._takers = self.clusters.takers_of(place for place in self.decisions if place in state.partitions)
         self._done: set[Place] = set()
         self._stopped: set[int] = set()
+
+    def _treatment(self, place: Place) -> Hashable:
+        """What is to become of a partition; those of equal registration and treatment fare alike."""
+        decision, is_forbidden = self.decisions.get(place), place[0] in self._forbidden
+        if decision is None:
+            return is_forbidden
+        return is_forbidden, decision.candidate_id, decision.equals, decision.procedure, self._harmful.get(place)
 
     def carry_out(self) -> None:
         """All steps, in order."""
@@ -226,7 +233,7 @@ class _Attempt:
                 cluster.forbid_unclean(self._forbidden)
             self.list.forbid_unclean(self._forbidden, self._way)
         self._reorder(moving)
-        rounds = order_rounds(choices, {place: self.clusters.takers(place) for place in choices})
+        rounds = order_rounds(choices, self.clusters.takers_of(choices))
         for number, one in enumerate(rounds):
             self._round(one, [place for later in rounds[number + 1 :] for place in later.places])
         self._start_rest(rounds)
@@ -270,9 +277,9 @@ class _Attempt:
     def _reorder(self, places: Sequence[Place]) -> None:
         """H9: the candidate first in the assignment, then a preferred election; all replicas have to be up."""
         orders = {place: self.chosen_first(place) for place in places}
-        for place, order in orders.items():
+        for place in self._kinds.one_of_each(orders):
             for way in self.clusters:
-                way.reorder(place, order)
+                way.reorder(place, orders[place])
         self._done |= set(places)
         if orders:
             self.list.reorder(orders)
@@ -280,7 +287,7 @@ class _Attempt:
     def _round(self, one: Round, later: Collection[Place]) -> None:
         """One candidate: alone, elected, and looked at. `later` are the partitions of the rounds that follow."""
         candidate = one.candidate_id
-        taken = [place for place in later if candidate in self.clusters.takers(place)]
+        taken = self._kinds.where(later, lambda place: candidate in self.clusters.takers(place))
         if self._is_simple(one):
             text = f"Start broker {candidate} and nothing else: it is elected by itself"
             self._start(candidate, text, ["The controllers are up: where they are down, start them first"])
@@ -293,8 +300,9 @@ class _Attempt:
                 unless = ", unless it is up," if candidate in self.clusters.perhaps_up else ""
                 before = [*self._before_start(one, taken), *uncut]
                 self._start(candidate, f"Start broker {candidate}{unless} and no other", before)
-            if not all(self.clusters.is_led_by(place, candidate) for place in one.places):
-                by_itself = any(way.leader(place) == candidate for way in self.clusters for place in one.places)
+            kinds = self._kinds.one_of_each(one.places)
+            if not all(self.clusters.is_led_by(place, candidate) for place in kinds):
+                by_itself = any(way.leader(place) == candidate for way in self.clusters for place in kinds)
                 for way in self.clusters:
                     way.elect(one.places)
                 self._look(self.clusters)
@@ -342,7 +350,7 @@ class _Attempt:
         for way in self.clusters:
             trial = way.copy()
             trial.start(one.candidate_id)
-            led = all(trial.leader(place) == one.candidate_id for place in one.places)
+            led = all(trial.leader(place) == one.candidate_id for place in self._kinds.one_of_each(one.places))
             if not led or any(self._is_wrong(change) for change in trial.changes) or any(self._harm(trial)):
                 return False
         return True
@@ -355,16 +363,17 @@ class _Attempt:
         earlier = {self._choice(place) for place in self._done}
         up = self.clusters.perhaps_up - {one.candidate_id}
         found = set()
-        for place in one.places:
+        takers = cache(self.clusters.takers)
+        for place in self._kinds.one_of_each(one.places):
             partition = self.clusters.ways[0].partitions[place]
             for broker in set(partition.replicas) & up:
                 before = partition.replicas.index(broker) < partition.replicas.index(one.candidate_id)
                 # One that was elected in a round before stays, unless it would be found in place of this candidate.
-                if broker not in earlier or before or broker in self.clusters.takers(place):
+                if broker not in earlier or before or broker in takers(place):
                     found.add(broker)
-        for place in taken:
+        for place in self._kinds.one_of_each(taken):
             found |= {broker for leader, broker in self._harmful.get(place, ()) if leader == one.candidate_id} & up
-        leads = {self.clusters.leader(place) for place in one.places}
+        leads = {self.clusters.leader(place) for place in self._kinds.one_of_each(one.places)}
         return sorted(found, key=lambda broker: (broker in leads, broker))
 
     def _stop(self, brokers: Sequence[int], one: Round, before: Sequence[str]) -> None:
@@ -374,7 +383,7 @@ class _Attempt:
             for way in self.clusters:
                 if broker in way.up:
                     way.stop(broker)
-            self.dragged |= {place for place in led if self._is_dragged(place, broker)}
+            self.dragged |= set(self._kinds.where(led, partial(self._is_dragged, stopped=broker)))
             self.interrupted |= {
                 place
                 for place, partition in self._state.partitions.items()
@@ -434,16 +443,16 @@ class _Attempt:
 
     def _harm(self, way: ImaginedCluster) -> Iterator[tuple[Place, int, int]]:
         """Partition, leader, and a follower that is cut and has what then no log has, though the choice would keep it."""
-        for place, pairs in self._harmful.items():
+        for place in self._kinds.one_of_each(self._harmful):
             # Who leads after a reassignment has followed the chosen replica, which it removed.
             if place in way.partitions and not (place in self._done and self._is_removed(way, place)):
-                for leader, follower in pairs:
+                for leader, follower in self._harmful[place]:
                     if way.leader(place) == leader and follower in way.up:
                         yield place, leader, follower
 
     def _is_removed(self, way: ImaginedCluster, place: Place) -> bool:
         """Whether a reassignment took the chosen replica away, once everything that it adds was in sync with it."""
-        return place in way.reassigned and self._choice(place) not in way.partitions[place].replicas
+        return way.is_reassigned(place) and self._choice(place) not in way.partitions[place].replicas
 
     def _look(self, ways: Iterable[ImaginedCluster]) -> None:
         """Give up partitions that a step harms in any way."""
@@ -458,7 +467,7 @@ class _Attempt:
         """Collect scenarios that end with a leader other than the chosen one."""
         for way in self.clusters:
             for change in filter(self._is_wrong, way.changes):
-                self.risky |= {change.place[0]}
+                self.risky |= {topic for topic, _ in self._kinds.alike(change.place)}
                 if change.place in self.decisions:
                     choice = self._choice(change.place)
                     self._give_up(
@@ -466,16 +475,18 @@ class _Attempt:
                     )
                 elif self._way is None:
                     text = f"broker {change.leader_id} would be elected uncleanly as soon as it is up, and no broker is up to forbid it"
-                    self.unserved.setdefault(change.place, text)
-            for place in self._done:
+                    for place in self._kinds.alike(change.place):
+                        self.unserved.setdefault(place, text)
+            for place in self._kinds.one_of_each(self._done):
                 leader, choice, isr = way.leader(place), self._choice(place), way.partitions[place].isr
                 if leader != choice and not {leader, choice} <= isr and not self._is_removed(way, place):
                     who = "nobody" if leader is None else f"broker {leader}"
                     self._give_up(place, f"after all steps {who} would lead it")
 
     def _give_up(self, place: Place, reason: str) -> None:
-        self.unserved.setdefault(place, reason)
-        self.procedures[place] = "unplanned"
+        for one in self._kinds.alike(place):
+            self.unserved.setdefault(one, reason)
+            self.procedures[one] = "unplanned"
 
     def _choice(self, place: Place) -> int:
         return self.decisions[place].candidate_id

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from itertools import permutations
@@ -52,12 +52,48 @@ class LeaderChange:
     """An election that the plan asked for, not one that happened by itself."""
 
 
+class Kinds:
+    """Partitions that fare alike whatever is done, so that one stands for all of them: registered alike and treated alike."""
+
+    def __init__(self, state: PresentState, treatment: Callable[[Place], Hashable]) -> None:
+        """`treatment` is what the steps do with a partition, and what is judged of it."""
+        self._first: dict[Place, Place] = {}
+        self._members: dict[Place, list[Place]] = defaultdict(list)
+        first: dict[tuple[int, Hashable], Place] = {}
+        for place, number in state.kinds.items():
+            one = self._first[place] = first.setdefault((number, treatment(place)), place)
+            self._members[one].append(place)
+
+    @property
+    def firsts(self) -> Collection[Place]:
+        """One of each kind: those that stand for the others."""
+        return self._members.keys()
+
+    def first(self, place: Place) -> Place:
+        """The one that stands for a partition; itself where nothing shows its assignment."""
+        return self._first.get(place, place)
+
+    def alike(self, place: Place) -> Sequence[Place]:
+        """All that fare as the partition does, itself included."""
+        return self._members.get(self.first(place)) or (place,)
+
+    def one_of_each(self, places: Iterable[Place]) -> Iterable[Place]:
+        """One partition for each kind among `places`, in their order."""
+        return dict.fromkeys(map(self.first, places))
+
+    def where(self, places: Iterable[Place], holds: Callable[[Place], bool]) -> list[Place]:
+        """Those of `places` of whose kind something holds, which is asked once for each kind."""
+        holding = cache(holds)
+        return [place for place in places if holding(self.first(place))]
+
+
 class ImaginedCluster:
-    """All partitions of a snapshot and the brokers that are up. Nothing is written anywhere."""
+    """All partitions of a snapshot, one for each of their `kinds`, and the brokers that are up. Nothing is written anywhere."""
 
     def __init__(
         self,
         state: PresentState,
+        kinds: Kinds,
         *,
         has_elr: bool,
         unclean: Callable[[Place], bool],
@@ -67,15 +103,16 @@ class ImaginedCluster:
         """`unclean` says of each partition whether unclean elections are allowed at first; brokers that are not `up` are
         fenced in the order of `fenced`, as the controller does when it no longer hears of them.
         """
+        self._kinds = kinds
         self.partitions = {
-            place: replace(one, has_elr=has_elr, unclean=unclean(place)) for place, one in state.partitions.items()
+            place: replace(state.partitions[place], has_elr=has_elr, unclean=unclean(place)) for place in kinds.firsts
         }
         order = list(fenced)
         self.up = set(up) | set(order)
         self.clean = set(state.clean)
         self.changes: list[LeaderChange] = []
         self.reassigned: frozenset[Place] = frozenset()
-        """Partitions whose reassignment has ended."""
+        """Those of `partitions` whose reassignment has ended."""
         for broker in order:
             self.up.discard(broker)
             self._change(partial(_fence, broker, frozenset(self.up)), broker)
@@ -84,6 +121,7 @@ class ImaginedCluster:
     def copy(self) -> ImaginedCluster:
         """Another one in the same state, whose changes begin anew."""
         other = ImaginedCluster.__new__(ImaginedCluster)
+        other._kinds = self._kinds
         other.partitions, other.up, other.clean, other.changes = (
             dict(self.partitions),
             set(self.up),
@@ -97,10 +135,18 @@ class ImaginedCluster:
         """Whether nothing tells the two apart."""
         return self.up == other.up and self.partitions == other.partitions
 
+    def registration(self, place: Place) -> Registration | None:
+        """A partition as the controller has it; its leader epoch is that of the one that stands for it."""
+        return self.partitions.get(self._kinds.first(place))
+
     def leader(self, place: Place) -> int | None:
         """Who leads; None where nobody does, and of a partition whose assignment the snapshot does not show."""
-        registration = self.partitions.get(place)
+        registration = self.registration(place)
         return None if registration is None else registration.leader_id
+
+    def is_reassigned(self, place: Place) -> bool:
+        """Whether a reassignment of the partition has ended."""
+        return self._kinds.first(place) in self.reassigned
 
     def forbid_unclean(self, topics: Collection[str]) -> None:
         """unclean.leader.election.enable=false for the topics."""
@@ -124,7 +170,7 @@ class ImaginedCluster:
 
     def elect(self, places: Iterable[Place]) -> None:
         """An unclean election that an operator asks for."""
-        for place in places:
+        for place in self._kinds.one_of_each(places):
             self._one(place, lambda one: elect(one, self.up, unclean=True), ordered=True)
         self.settle()
 
@@ -163,15 +209,18 @@ class ImaginedClusters:
     controller fences those that went down, so that another one stays in sync (H14).
     """
 
-    def __init__(self, state: PresentState) -> None:
+    def __init__(self, state: PresentState, treatment: Callable[[Place], Hashable] = lambda place: place) -> None:
+        """`treatment` as `Kinds` has it; without it every partition stands for itself."""
         said = state.unclean_said
+        self.kinds = Kinds(state, treatment)
+        self._epochs = {place: state.partitions[place].leader_epoch for place in self.kinds.firsts}
         self.ways: list[ImaginedCluster] = []
         for has_elr in (True, False) if state.has_elr is None else (state.has_elr,):
             for unclean in (lambda place: said[place] is True, lambda place: said[place] is not False):
                 for also_up in {frozenset[int](), state.unknown}:
                     up = state.up | also_up
                     for fenced in _orders(state, sorted(state.brokers - up)):
-                        way = ImaginedCluster(state, has_elr=has_elr, unclean=unclean, up=up, fenced=fenced)
+                        way = ImaginedCluster(state, self.kinds, has_elr=has_elr, unclean=unclean, up=up, fenced=fenced)
                         if not any(way.is_like(other) for other in self.ways):
                             self.ways.append(way)
 
@@ -191,7 +240,8 @@ class ImaginedClusters:
     @property
     def reassigned(self) -> frozenset[Place]:
         """Partitions whose reassignment has ended in any of the ways."""
-        return frozenset().union(*(way.reassigned for way in self.ways))
+        ended = frozenset[Place]().union(*(way.reassigned for way in self.ways))
+        return frozenset(place for one in ended for place in self.kinds.alike(one))
 
     def leader(self, place: Place) -> int | None:
         """Who leads in the first way: nothing that is not shown is allowed."""
@@ -203,7 +253,18 @@ class ImaginedClusters:
 
     def takers(self, place: Place) -> set[int]:
         """Brokers that lead the partition as soon as they are up and nobody leads, in any of the ways."""
-        return set().union(*(takers(way.partitions[place]) for way in self.ways))
+        first = self.kinds.first(place)
+        return set().union(*(takers(way.partitions[first]) for way in self.ways))
+
+    def takers_of(self, places: Iterable[Place]) -> dict[Place, set[int]]:
+        """`takers` of each of `places`."""
+        found = cache(self.takers)
+        return {place: found(self.kinds.first(place)) for place in places}
+
+    def epochs_gained(self, place: Place) -> int:
+        """Leader epochs that have begun since the snapshot, in the way with the fewest."""
+        first = self.kinds.first(place)
+        return min(way.partitions[first].leader_epoch for way in self.ways) - self._epochs[first]
 
 
 def takers(partition: Registration) -> set[int]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from functools import cache
 
 from replica_audit.elect.cluster_state import PresentState
 from replica_audit.elect.decisions import Matrix
@@ -31,6 +32,7 @@ class StepList:
         self.steps: list[Step] = []
         self._state, self._matrix, self._decisions = state, matrix, decisions
         self._tools, self._clusters = tools, clusters
+        self._planned = [place for place in sorted(decisions) if place in state.partitions]
         self._told: set[tuple[Place, int]] = set()
         self._reassigned: frozenset[Place] = clusters.reassigned
 
@@ -183,7 +185,7 @@ class StepList:
         before: Iterable[str] = (),
         irreversible: str | None = None,
     ) -> None:
-        planned = [place for place in sorted(self._decisions) if place in self._state.partitions]
+        planned = self._planned
         if ended := sorted(self._clusters.reassigned - self._reassigned):
             removed = f"The reassignment of {list_places(ended)} ends, and the replicas that it removes are deleted"
             irreversible = "; ".join(
@@ -208,11 +210,12 @@ class StepList:
 
     def _predict(self, places: Iterable[Place]) -> Iterator[Prediction]:
         """What is new of replicas whose leader is the one that the plan wants; nothing of one that a reassignment removes."""
-        for place in places:
+        kinds, gained = self._clusters.kinds, cache(self._clusters.epochs_gained)
+        for place in kinds.where(places, lambda one: self._clusters.is_led_by(one, self._decisions[one].candidate_id)):
             choice = self._decisions[place].candidate_id
             end = self._matrix.kept_to(place, choice, choice)
             leaving = self._state.partitions[place].removing
-            if end is None or choice in leaving or not self._clusters.is_led_by(place, choice):
+            if end is None or choice in leaving:
                 continue
             for broker in self._replicas(place):
                 if broker in leaving:
@@ -221,7 +224,7 @@ class StepList:
                 if broker not in self._clusters.up or row is None or (place, broker) in self._told:
                     continue
                 self._told.add((place, broker))
-                epoch = min(way.partitions[place].leader_epoch for way in self._clusters)
+                epoch = self._state.partitions[place].leader_epoch + gained(kinds.first(place))
                 yield Prediction(
                     *place,
                     broker_id=broker,
