@@ -339,15 +339,15 @@ class VerificationRow(NamedTuple):
     broker_id: Int
     leader_id: Int
     end_before: int
-    kept_to: int | None
-    expected: int
-    end_after: int | None
-    lost_records: int
-    lost_committed: int
-    lost_possible: int
-    verdict: FollowerVerdict
-    reason: str | None
-    predicted: int | None
+    kept_to: int | None = None
+    expected: int | None = None
+    end_after: int | None = None
+    lost_records: int | None = None
+    lost_committed: int | None = None
+    lost_possible: int | None = None
+    verdict: FollowerVerdict = "correct"
+    reason: str = ""
+    predicted: int | None = None
 
 
 class BesideRow(NamedTuple):
@@ -536,8 +536,8 @@ class SurpriseRow(NamedTuple):
     partition: Int
     broker_id: Int | None
     what: str
-    predicted: str
-    found: str
+    predicted: str | None
+    found: str | None
 
 
 class NotVerifiedRow(NamedTuple):
@@ -712,15 +712,25 @@ def ddl(columns: Iterable[Column]) -> str:
 _LACKING = (False, 0)
 
 
-def row_order(rows: Iterable[Mapping[str, Any]]) -> Callable[[Mapping[str, Any]], list]:
+def row_order(rows: Sequence[Any]) -> Callable[[Any], list]:
     """The key that `rows` of one table are ordered by: a row without a key's value comes before those with one."""
-    present: set[str] = set()
-    for row in rows:
-        present |= row.keys()
-    names = [name for name in SORT_KEYS if name in present]
-    return lambda row: [_LACKING if (value := row.get(name)) is None else (True, value) for name in names]
+    fields = set(getattr(rows[0], "_fields", rows[0])) if rows else set()
+    names = [name for name in SORT_KEYS if name in fields]
+    get = getattr if rows and hasattr(rows[0], "_fields") else dict.get
+    return lambda row: [_LACKING if (value := get(row, name)) is None else (True, value) for name in names]
 
 
-def sort_rows(rows: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+def to_dict(row: Any) -> dict[str, Any]:
+    """A row as JSON and Arrow have it: structs are dicts, too."""
+    return {name: _plain(value) for name, value in zip(row._fields, row)}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, (list, tuple)):
+        return to_dict(value) if hasattr(value, "_fields") else [_plain(one) for one in value]
+    return value
+
+
+def sort_rows(rows: Sequence[Any]) -> list[Any]:
     """Rows of one table in the order of `SORT_KEYS`."""
     return sorted(rows, key=row_order(rows))

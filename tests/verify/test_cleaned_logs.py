@@ -33,11 +33,11 @@ def test_what_is_kept_is_judged_by_the_records_that_are_there(
     audit(tmp_path / "before", {1: LEADER, 2: OLD}, isr=(1,), configs=COMPACT)
     audit(tmp_path / "after", {1: LEADER, 2: follower}, configs=COMPACT)
     found = verify_snapshots(str(tmp_path / "before"), str(tmp_path / "after"), Settings())
-    (row,) = [row for row in found.verifications if row["broker_id"] == 2]
-    assert row["verdict"] == verdict, row
+    (row,) = [row for row in found.verifications if row.broker_id == 2]
+    assert row.verdict == verdict, row
     if not left:
-        assert (row["kept_to"], row["lost_committed"]) == (48, 20)
-        gone = [(row["start_offset"], row["end_offset"], row["committed"]) for row in found.gone_records]
+        assert (row.kept_to, row.lost_committed) == (48, 20)
+        gone = [(row.start_offset, row.end_offset, row.committed) for row in found.gone_records]
         assert gone == [(48, 68, "proven")]
     else:
-        assert row["kept_to"] >= kept_to
+        assert row.kept_to >= kept_to

@@ -87,7 +87,7 @@ def _said(before: str, after: str) -> dict[tuple[str, int], int]:
 
 
 def _by_place(found: Verification) -> dict[tuple[str, int], dict]:
-    return {(f"{row['topic']}-{row['partition']}", row["broker_id"]): row for row in found.verifications}
+    return {(f"{row.topic}-{row.partition}", row.broker_id): row for row in found.verifications}
 
 
 def test_the_pairs_are_there() -> None:
@@ -101,15 +101,15 @@ def test_what_was_kept_equals_the_brokers_own_lines(before: str, after: str, pro
         if place in rows and place not in FETCHED_AGAIN.get(after, {}):
             row = rows[place]
             # A log that is passed by retention begins anew above its end; a cut above the end cuts nothing.
-            anew = row["kept_to"] > row["end_before"]
-            assert row["kept_to"] == (offset if anew else min(offset, row["end_before"])), place
+            anew = row.kept_to > row.end_before
+            assert row.kept_to == (offset if anew else min(offset, row.end_before)), place
     for place, (cut, end) in FETCHED_AGAIN.get(after, {}).items():
-        assert (said[place], rows[place]["kept_to"], rows[place]["expected"]) == (cut, end, end), place
+        assert (said[place], rows[place].kept_to, rows[place].expected) == (cut, end, end), place
     for place, row in some(rows.items()):
-        leads = row["leader_id"] == row["broker_id"]
+        leads = row.leader_id == row.broker_id
         # The captures last-replica-*-2-cut were cut by the scenario, as a power failure would, and not by a broker.
-        if row["kept_to"] is not None and row["kept_to"] < row["end_before"] and not (leads and "-2-cut" in after):
-            assert place in said, f"{place}: nothing in the broker's log of a cut at {row['kept_to']}"
+        if row.kept_to is not None and row.kept_to < row.end_before and not (leads and "-2-cut" in after):
+            assert place in said, f"{place}: nothing in the broker's log of a cut at {row.kept_to}"
 
 
 @pytest.mark.parametrize(("before", "after", "protocol"), [pair for pair in PAIRS if pair[:2] != COMPACTED])
@@ -117,20 +117,16 @@ def test_records_on_no_replica_now_are_those_of_batches_that_are_in_no_file(
     before: str, after: str, protocol: str
 ) -> None:
     found = verified(before, after, protocol)
-    for topic, partition in some(sorted({(row["topic"], row["partition"]) for row in found.verifications})):
+    for topic, partition in some(sorted({(row.topic, row.partition) for row in found.verifications})):
         name = f"{topic}-{partition}"
-        told = sum(
-            row["record_count"] for row in found.gone_records if (row["topic"], row["partition"]) == (topic, partition)
-        )
-        brokers = [row for row in found.verifications if (row["topic"], row["partition"]) == (topic, partition)]
+        told = sum(row.record_count for row in found.gone_records if (row.topic, row.partition) == (topic, partition))
+        brokers = [row for row in found.verifications if (row.topic, row.partition) == (topic, partition)]
         now = {key for path in (FIXTURES / after).glob("broker-*") for key in _keys(path, name)}
-        start = min(
-            (key[0] for key in _keys(FIXTURES / after / f"broker-{brokers[0]['leader_id']}", name)), default=None
-        )
+        start = min((key[0] for key in _keys(FIXTURES / after / f"broker-{brokers[0].leader_id}", name)), default=None)
         lost = {
             key: count
             for row in brokers
-            for key, count in _counted(FIXTURES / before / f"broker-{row['broker_id']}", name).items()
+            for key, count in _counted(FIXTURES / before / f"broker-{row.broker_id}", name).items()
             if key not in now and start is not None and key[1] >= start
         }
         assert told == sum(lost.values()), name
@@ -157,15 +153,15 @@ def test_what_a_leader_alone_in_the_isr_took_was_committed_and_is_nowhere() -> N
     alone = [row for row in truth("diverged-unclean")["produced"] if row[3].startswith("A only")]
     for after in ("diverged-healed-running", "diverged-healed"):
         rows = verified("diverged-unclean", after, "fetch").gone_records
-        assert {row["committed"] for row in rows} == {"proven"}
-        told = {(row["partition"], offset) for row in rows for offset in range(row["start_offset"], row["end_offset"])}
+        assert {row.committed for row in rows} == {"proven"}
+        told = {(row.partition, offset) for row in rows for offset in range(row.start_offset, row.end_offset)}
         assert told == {(row[1], row[2]) for row in alone}
 
 
 def test_what_a_clean_election_left_behind_was_not_committed() -> None:
     for before, after in (("diverged-clean", "diverged-clean-healed"), ("elr-elected", "elr-healed")):
         rows = verified(before, after, "fetch").gone_records
-        assert {row["committed"] for row in rows} == {"no"}
+        assert {row.committed for row in rows} == {"no"}
 
 
 SOUND = (
@@ -178,13 +174,13 @@ SOUND = (
 @pytest.mark.parametrize(("before", "after", "protocol"), [pair for pair in PAIRS if pair[1] in SOUND])
 def test_retention_moves_cleaners_and_correct_cuts_are_no_loss(before: str, after: str, protocol: str) -> None:
     found = verified(before, after, protocol)
-    assert {row["verdict"] for row in found.verifications} == {"correct"}
+    assert {row.verdict for row in found.verifications} == {"correct"}
     assert found.exit_status == 0, found.not_verified
 
 
 def test_a_topic_that_was_deleted_is_said_to_be_and_is_no_loss() -> None:
     found = verified("recreated-1-before", "recreated-2-back", "fetch")
-    assert [(row["topic"], row["partition"], row["expected"]) for row in found.not_verified] == [("orders", 2, True)]
+    assert [(row.topic, row.partition, row.expected) for row in found.not_verified] == [("orders", 2, True)]
 
 
 LOSSES = (
@@ -198,32 +194,30 @@ LOSSES = (
 @pytest.mark.parametrize(("before", "after"), LOSSES)
 def test_a_committed_loss_is_told_of_the_replica_that_it_was_cut_from(before: str, after: str) -> None:
     found = verified(before, after, "fetch")
-    lost = [row for row in found.verifications if row["verdict"] == "lost_committed"]
-    assert lost and all(row["lost_committed"] == row["lost_records"] > 0 for row in lost)
+    lost = [row for row in found.verifications if row.verdict == "lost_committed"]
+    assert lost and all(row.lost_committed == row.lost_records > 0 for row in lost)
     assert found.exit_status == 1
 
 
 def test_a_follower_that_is_down_has_not_followed_yet() -> None:
     rows = _by_place(verified("elr-leaderless", "elr-elected", "fetch"))
-    assert {place: row["verdict"] for place, row in rows.items() if row["verdict"] != "correct"} == {
+    assert {place: row.verdict for place, row in rows.items() if row.verdict != "correct"} == {
         ("accounts-0", 0): "not_yet",
         ("accounts-1", 0): "not_yet",
     }
-    assert (rows["accounts-0", 0]["kept_to"], rows["accounts-0", 0]["expected"]) == (59, 46)
+    assert (rows["accounts-0", 0].kept_to, rows["accounts-0", 0].expected) == (59, 46)
 
 
 def test_what_the_old_protocols_left_uncut_is_told() -> None:
     isr = _by_place(verified("kip101-isr-3-lost", "kip101-isr-4-healed", "high-watermark"))
-    assert (isr["kip101-0", 0]["verdict"], isr["kip101-0", 0]["kept_to"], isr["kip101-0", 0]["expected"]) == (
+    assert (isr["kip101-0", 0].verdict, isr["kip101-0", 0].kept_to, isr["kip101-0", 0].expected) == (
         "under_truncated",
         23,
         19,
     )
-    assert (isr["kip101-0", 2]["verdict"], isr["kip101-0", 2]["lost_committed"]) == ("lost_committed", 4)
+    assert (isr["kip101-0", 2].verdict, isr["kip101-0", 2].lost_committed) == ("lost_committed", 4)
     hole = _by_place(verified("kip279-1-before", "kip279-2-healed", "kip-101"))
-    assert [
-        (row["kept_to"], row["expected"], row["verdict"]) for place, row in sorted(hole.items()) if place[1] == 0
-    ] == [
+    assert [(row.kept_to, row.expected, row.verdict) for place, row in sorted(hole.items()) if place[1] == 0] == [
         (17, 12, "under_truncated"),
         (13, 8, "under_truncated"),
     ]
@@ -237,7 +231,7 @@ def test_records_that_every_in_sync_replica_held_may_have_been_committed() -> No
         Settings(protocol="high-watermark"),
     )
     (gone,) = found.gone_records
-    assert (gone["start_offset"], gone["end_offset"], gone["record_count"], gone["committed"]) == (6, 13, 7, "possible")
+    assert (gone.start_offset, gone.end_offset, gone.record_count, gone.committed) == (6, 13, 7, "possible")
     acknowledged = [row[2] for row in truth("kip101-restart-3-lost")["produced"] if row[5] == "all" and row[6] is None]
     assert set(range(6, 13)) <= set(acknowledged)
     assert found.exit_status == 1

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from replica_audit.schema import GoneRecordsRow, VerificationRow
 from replica_audit.verify.predictions import outcomes_of, with_plan
 from replica_audit.verify.verification import Verification
 
@@ -25,18 +26,15 @@ STEPS = [
 PLAN = {"steps": STEPS}
 
 
-def _row(broker: int, **more: Any) -> dict[str, Any]:
-    row = {"topic": "t", "partition": 0, "broker_id": broker, "leader_id": 2, "end_before": 30, "kept_to": 30}
-    row |= {"expected": 30, "end_after": 30, "lost_records": 0, "lost_committed": 0, "lost_possible": 0}
-    return {**row, "verdict": "correct", "reason": "", "predicted": None, **more}
+def _row(broker: int, **more: Any) -> VerificationRow:
+    return VerificationRow("t", 0, broker, 2, 30, 30, 30, 30, 0, 0, 0, "correct")._replace(**more)
 
 
 CUT = {"end_before": 25, "kept_to": 20, "expected": 20, "verdict": "lost_committed", "lost_committed": 5}
 
 
-def _verified(*rows: dict[str, Any], leader: int | None = 2, epoch: int = 6, gone: tuple = ()) -> Verification:
-    leaders = [{"topic": "t", "partition": 0, "leader_id": leader, "leader_epoch": epoch}]
-    return with_plan(Verification({"partitions": 1}, list(rows), gone, (), leaders=leaders), PLAN)
+def _verified(*rows: VerificationRow, leader: int | None = 2, epoch: int = 6, gone: tuple = ()) -> Verification:
+    return with_plan(Verification({"partitions": 1}, list(rows), gone, (), {("t", 0): (leader, epoch)}), PLAN)
 
 
 def test_the_end_that_a_plan_predicts() -> None:
@@ -45,11 +43,9 @@ def test_the_end_that_a_plan_predicts() -> None:
 
 
 def test_a_loss_that_the_plan_predicted_is_what_it_was_asked_for() -> None:
-    gone = (
-        {"topic": "t", "partition": 0, "committed": "proven", "record_count": 5, "broker_ids": [1], "start_offset": 20},
-    )
+    gone = (GoneRecordsRow("t", 0, 20, 25, 5, 5, "proven", [1], [], None, None),)
     found = _verified(_row(1, **CUT), _row(2), gone=gone)
-    assert [row["predicted"] for row in found.verifications] == [20, 30]
+    assert [row.predicted for row in found.verifications] == [20, 30]
     assert (found.surprises, found.exit_status) == ([], 0)
 
 
@@ -71,7 +67,7 @@ def test_a_loss_that_the_plan_predicted_is_what_it_was_asked_for() -> None:
 )
 def test_what_came_otherwise_is_told_and_is_1(change: dict, leader: int | None, epoch: int, what: tuple) -> None:
     found = _verified(_row(1, **{**CUT, **change}), _row(2), leader=leader, epoch=epoch)
-    assert [(one["broker_id"], one["what"], one["predicted"], one["found"]) for one in found.surprises] == [what]
+    assert [(one.broker_id, one.what, one.predicted, one.found) for one in found.surprises] == [what]
     assert found.exit_status == 1
 
 

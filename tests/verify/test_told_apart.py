@@ -56,17 +56,15 @@ def forked(tmp_path: Path) -> Callable[..., Any]:
 
 
 def _said(found: Any, broker: int) -> tuple:
-    (row,) = (row for row in found.verifications if row["broker_id"] == broker)
-    return row["verdict"], row["kept_to"], row["expected"]
+    (row,) = (row for row in found.verifications if row.broker_id == broker)
+    return row.verdict, row.kept_to, row.expected
 
 
 def test_a_follower_that_was_cut_where_it_should_be_is_correct(forked: Callable[..., Any]) -> None:
     found = forked({1: FORKED[1], 2: FORKED[1]}, [1, 2])
     assert _said(found, 2) == ("correct", 15, 15)
     assert found.exit_status == 0
-    assert [(row["start_offset"], row["end_offset"], row["committed"]) for row in found.gone_records] == [
-        (15, 20, "no")
-    ]
+    assert [(row.start_offset, row.end_offset, row.committed) for row in found.gone_records] == [(15, 20, "no")]
 
 
 def test_one_that_is_cut_and_has_not_fetched_the_rest_is_correct_too(forked: Callable[..., Any]) -> None:
@@ -100,9 +98,9 @@ def test_a_follower_that_was_cut_too_far(forked: Callable[..., Any]) -> None:
 def test_a_cut_that_costs_committed_records(forked: Callable[..., Any]) -> None:
     found = forked({1: FORKED[1], 2: FORKED[1]}, [1, 2], mark=18)
     assert _said(found, 2) == ("lost_committed", 15, 15)
-    told = [(row["start_offset"], row["end_offset"], row["committed"]) for row in found.gone_records]
+    told = [(row.start_offset, row.end_offset, row.committed) for row in found.gone_records]
     assert told == [(15, 18, "proven"), (18, 20, "no")]
-    assert [row["lost_committed"] for row in found.verifications] == [0, 3]
+    assert [row.lost_committed for row in found.verifications] == [0, 3]
 
 
 def test_a_leader_that_lost_its_own_tail(tmp_path: Path) -> None:
@@ -110,9 +108,7 @@ def test_a_leader_that_lost_its_own_tail(tmp_path: Path) -> None:
     _write(tmp_path / "after", {1: [(0, 10)], 2: [(0, 10)]}, 1, [1, 2])
     found = verify_snapshots(str(tmp_path / "before"), str(tmp_path / "after"), Settings())
     assert [_said(found, broker) for broker in (1, 2)] == [("lost_committed", 10, 10)] * 2
-    assert [(row["start_offset"], row["end_offset"], row["committed"]) for row in found.gone_records] == [
-        (10, 15, "proven")
-    ]
+    assert [(row.start_offset, row.end_offset, row.committed) for row in found.gone_records] == [(10, 15, "proven")]
 
 
 def test_retention_and_new_records_are_no_loss(tmp_path: Path) -> None:
@@ -120,7 +116,7 @@ def test_retention_and_new_records_are_no_loss(tmp_path: Path) -> None:
     later = {"starts": {1: 10, 2: 10}}
     _write(tmp_path / "after", {1: [(0, 5), (0, 9)], 2: [(0, 5), (0, 9)]}, 1, [1, 2], **later)
     found = verify_snapshots(str(tmp_path / "before"), str(tmp_path / "after"), Settings())
-    assert {row["verdict"] for row in found.verifications} == {"correct"}
+    assert {row.verdict for row in found.verifications} == {"correct"}
     assert (found.exit_status, found.gone_records) == (0, ())
 
 
@@ -129,7 +125,7 @@ def test_a_log_that_is_not_in_the_later_snapshot_may_hold_what_nobody_else_does(
     _write(tmp_path / "after", {1: FORKED[1]}, 1, [1])
     found = verify_snapshots(str(tmp_path / "before"), str(tmp_path / "after"), Settings())
     assert _said(found, 2) == ("not_yet", None, None)
-    assert [row["may_hold"] for row in found.gone_records] == [[2], [2]]
+    assert [row.may_hold for row in found.gone_records] == [[2], [2]]
 
 
 def test_a_log_that_cannot_be_read_is_said_and_is_3(tmp_path: Path) -> None:
@@ -139,7 +135,7 @@ def test_a_log_that_cannot_be_read_is_said_and_is_3(tmp_path: Path) -> None:
     log.unlink()
     found = verify_snapshots(str(tmp_path / "before"), str(tmp_path / "after"), Settings())
     assert found.exit_status == 3
-    assert ["broker 2" in row["reason"] for row in found.not_verified] == [True]
+    assert ["broker 2" in row.reason for row in found.not_verified] == [True]
 
 
 def test_a_capture_whose_healed_log_is_put_back_was_not_cut(tmp_path: Path) -> None:
@@ -150,9 +146,7 @@ def test_a_capture_whose_healed_log_is_put_back_was_not_cut(tmp_path: Path) -> N
         FIXTURES / "diverged-unclean" / "broker-0" / "ledger-0", tmp_path / "after" / "broker-0" / "ledger-0"
     )
     found = verify_snapshots(str(FIXTURES / "diverged-unclean"), str(tmp_path / "after"), Settings(topics=("ledger",)))
-    told = {
-        (row["partition"], row["broker_id"]): row["verdict"] for row in found.verifications if row["broker_id"] == 0
-    }
+    told = {(row.partition, row.broker_id): row.verdict for row in found.verifications if row.broker_id == 0}
     assert told == {(0, 0): "under_truncated", (1, 0): "lost_committed", (2, 0): "lost_committed"}
 
 

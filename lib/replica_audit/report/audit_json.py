@@ -14,7 +14,7 @@ from typing import Any
 from replica_audit.elect.election_plan import advise
 from replica_audit.elect.plan_model import plan_object
 from replica_audit.results import Results
-from replica_audit.schema import REPORT_TABLES, Column, row_order
+from replica_audit.schema import REPORT_TABLES, Column, row_order, to_dict
 
 SCHEMA_VERSION = 1
 
@@ -47,7 +47,7 @@ def _advice(results: Results) -> Mapping[str, Sequence[Any]]:
 def render_tables(
     head: Mapping[str, Any],
     columns: Mapping[str, tuple[Column, ...]],
-    tables: Mapping[str, Sequence[Mapping[str, Any]]],
+    tables: Mapping[str, Sequence[Any]],
 ) -> str:
     """One object with the members of `head` and then the rows of `tables`, as in audit.json.
 
@@ -59,7 +59,7 @@ def render_tables(
 def _render_parts(
     head: Mapping[str, Any],
     columns: Mapping[str, tuple[Column, ...]],
-    tables: Mapping[str, Sequence[Mapping[str, Any]]],
+    tables: Mapping[str, Sequence[Any]],
     lists: Callable[[], Mapping[str, Sequence[Any]]],
 ) -> Iterator[str]:
     """The members of `head`, the tables, and what `lists` gives when these are written, an item a line."""
@@ -90,8 +90,9 @@ def _ordered(audit: Mapping[str, Any]) -> dict[str, Any]:
     return {key: sort(value) for key, value in audit.items()}
 
 
-def _in_order(table: str, columns: tuple[Column, ...], rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+def _in_order(table: str, columns: tuple[Column, ...], rows: Sequence[Any]) -> Iterator[str]:
     """The rows as text. Those that the sort keys do not tell apart are in the order of their text, so that every run agrees."""
+    rows = [to_dict(row) if hasattr(row, "_fields") else row for row in rows]
     names = [column.name for column in columns]
     known = set(names)
     key = row_order(rows)

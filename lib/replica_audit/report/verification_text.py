@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from replica_audit.report.audit_json import render_tables
 from replica_audit.report.layout import align_columns, clean, paint, render_count, render_range, wrap
-from replica_audit.schema import VERIFICATION_TABLES
+from replica_audit.schema import VERIFICATION_TABLES, GoneRecordsRow, SurpriseRow, VerificationRow
 from replica_audit.text import brokers, count
 from replica_audit.verify.verification import Verification
 
@@ -44,18 +43,18 @@ def render_verification(found: Verification, colour: bool = False) -> str:
         ]
     if found.gone_records:
         lines += ["", paint("Held before, and on no replica now", "head", colour)]
-        for row in found.gone_records[:ROW_LIMIT]:
-            lines += wrap(_gone(row), "", "  ")
+        for gone in found.gone_records[:ROW_LIMIT]:
+            lines += wrap(_gone(gone), "", "  ")
         lines += _more(len(found.gone_records))
     if found.surprises:
         lines += ["", paint("Not as the plan predicted", "head", colour)]
-        for row in found.surprises[:ROW_LIMIT]:
-            lines += wrap(_surprise(row), "", "  ")
+        for surprise in found.surprises[:ROW_LIMIT]:
+            lines += wrap(_surprise(surprise), "", "  ")
         lines += _more(len(found.surprises))
     if found.not_verified:
         lines += ["", paint("Not compared", "head", colour)]
-        for row in found.not_verified[:ROW_LIMIT]:
-            lines += wrap(f"{clean(row['topic'])}-{row['partition']}: {row['reason']}", "", "  ")
+        for left in found.not_verified[:ROW_LIMIT]:
+            lines += wrap(f"{clean(left.topic)}-{left.partition}: {left.reason}", "", "  ")
         lines += _more(len(found.not_verified))
     return "\n".join([*lines, "", render_verification_status(found, colour)]) + "\n"
 
@@ -68,7 +67,7 @@ def render_verification_status(found: Verification, colour: bool = False) -> str
     if not found.failed and not found.lost:
         line += " kept exactly what they should" if replicas != 1 else " kept exactly what it should"
     for verdict in _STYLES:
-        number = sum(row["verdict"] == verdict for row in found.verifications)
+        number = sum(row.verdict == verdict for row in found.verifications)
         if number and verdict != "correct":
             line += f", {number} {verdict}"
     if lost := found.lost_records:
@@ -94,35 +93,35 @@ def render_verification_json(found: Verification) -> str:
     return render_tables(head, VERIFICATION_TABLES, tables)
 
 
-def _is_told(row: Mapping[str, Any]) -> bool:
-    return row["verdict"] != "correct" or row["kept_to"] != row["end_before"]
+def _is_told(row: VerificationRow) -> bool:
+    return row.verdict != "correct" or row.kept_to != row.end_before
 
 
-def _table(rows: Sequence[Mapping[str, Any]], colour: bool) -> list[str]:
+def _table(rows: Sequence[VerificationRow], colour: bool) -> list[str]:
     names = ("partition", "broker_id", "end_before", "kept_to", "expected", "end_after")
-    cells = [[clean(row["topic"]), *(clean(row[name]) for name in names), row["verdict"]] for row in rows]
+    cells = [[clean(row.topic), *(clean(getattr(row, name)) for name in names), row.verdict] for row in rows]
     lines = align_columns([list(_HEAD), *cells], right=range(1, 7))
     told = [paint(lines[0], "head", colour)]
     for line, row in zip(lines[1:], rows, strict=True):
-        told.append(paint(line, _STYLES[row["verdict"]], colour))
-        told += wrap(row["reason"], "    ", "    ")
+        told.append(paint(line, _STYLES[row.verdict], colour))
+        told += wrap(row.reason, "    ", "    ")
     return told
 
 
-def _gone(row: Mapping[str, Any]) -> str:
-    where = f"{clean(row['topic'])}-{row['partition']} {render_range(row['start_offset'], row['end_offset'])}"
-    records = count(row["record_count"], f"{_COMMITTED[row['committed']]}record")
-    epoch = f" of epoch {row['leader_epoch']}" if row["leader_epoch"] is not None else ""
-    text = f"{where}: {records}{epoch}, held by {brokers(row['broker_ids'])}"
-    if row["may_hold"]:
-        text += f"; {brokers(row['may_hold'])} may still have them: the log is not in the later snapshot"
+def _gone(row: GoneRecordsRow) -> str:
+    where = f"{clean(row.topic)}-{row.partition} {render_range(row.start_offset, row.end_offset)}"
+    records = count(row.record_count, f"{_COMMITTED[row.committed]}record")
+    epoch = f" of epoch {row.leader_epoch}" if row.leader_epoch is not None else ""
+    text = f"{where}: {records}{epoch}, held by {brokers(row.broker_ids)}"
+    if row.may_hold:
+        text += f"; {brokers(row.may_hold)} may still have them: the log is not in the later snapshot"
     return text
 
 
-def _surprise(row: Mapping[str, Any]) -> str:
-    broker = "" if row["broker_id"] is None else f" broker {row['broker_id']}"
-    was = clean(row["found"]) if row["found"] is not None else "none"
-    return f"{clean(row['topic'])}-{row['partition']}{broker}: {row['what']}: {clean(row['predicted'])} was predicted, found {was}"
+def _surprise(row: SurpriseRow) -> str:
+    broker = "" if row.broker_id is None else f" broker {row.broker_id}"
+    was = clean(row.found) if row.found is not None else "none"
+    return f"{clean(row.topic)}-{row.partition}{broker}: {row.what}: {clean(row.predicted)} was predicted, found {was}"
 
 
 def _more(total: int) -> list[str]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from replica_audit.model import Place
+from replica_audit.schema import SurpriseRow, VerificationRow
 from replica_audit.verify.verification import Verification
 
 
@@ -44,55 +45,53 @@ def with_plan(found: Verification, plan: Mapping[str, Any]) -> Verification:
     A replica that lost committed records by a cut that the plan predicted did what it was asked to.
     """
     outcomes = outcomes_of(plan)
-    rows = [_with_prediction(row, outcomes.get((row["topic"], row["partition"]))) for row in found.verifications]
-    leaders = {(one["topic"], one["partition"]): one for one in found.leaders}
-    replicas: dict[Place, dict[int, dict[str, Any]]] = defaultdict(dict)
+    rows = [_with_prediction(row, outcomes.get((row.topic, row.partition))) for row in found.verifications]
+    replicas: dict[Place, dict[int, VerificationRow]] = defaultdict(dict)
     for row in rows:
-        replicas[row["topic"], row["partition"]][row["broker_id"]] = row
+        replicas[row.topic, row.partition][row.broker_id] = row
     surprises = [
         one
         for place, outcome in sorted(outcomes.items())
-        for one in _surprises(leaders.get(place), replicas.get(place, {}), place, outcome)
+        for one in _surprises(found.leaders.get(place), replicas.get(place, {}), place, outcome)
     ]
     return replace(found, verifications=rows, surprises=surprises, planned=True)
 
 
-def _with_prediction(row: Mapping[str, Any], outcome: PredictedPartition | None) -> dict[str, Any]:
-    if outcome is None or row["broker_id"] not in outcome.replicas:
-        return dict(row)
-    cut, _ = outcome.replicas[row["broker_id"]]
-    predicted = row["end_before"] if cut is None else min(cut, row["end_before"])
-    return {**row, "predicted": predicted}
+def _with_prediction(row: VerificationRow, outcome: PredictedPartition | None) -> VerificationRow:
+    if outcome is None or row.broker_id not in outcome.replicas:
+        return row
+    cut, _ = outcome.replicas[row.broker_id]
+    predicted = row.end_before if cut is None else min(cut, row.end_before)
+    return row._replace(predicted=predicted)
 
 
 def _surprises(
-    leader: Mapping[str, Any] | None,
-    replicas: Mapping[int, Mapping[str, Any]],
+    leader: tuple[int | None, int | None] | None,
+    replicas: Mapping[int, VerificationRow],
     place: Place,
     outcome: PredictedPartition,
-) -> Iterator[dict[str, Any]]:
-    def told(broker_id: int | None, what: str, predicted: Any, now: Any) -> dict[str, Any]:
-        names = {"topic": place[0], "partition": place[1], "broker_id": broker_id, "what": what}
-        return {**names, "predicted": _text(predicted), "found": _text(now)}
+) -> Iterator[SurpriseRow]:
+    def told(broker_id: int | None, what: str, predicted: Any, now: Any) -> SurpriseRow:
+        return SurpriseRow(*place, broker_id, what, _text(predicted), _text(now))
 
     if leader is None:
         yield told(None, "partition", "in the later snapshot", "not in it")
         return
-    if leader["leader_id"] != outcome.leader_id:
-        yield told(None, "leader", outcome.leader_id, leader["leader_id"])
-    epoch = leader["leader_epoch"]
-    if None not in (epoch, outcome.leader_epoch) and epoch < outcome.leader_epoch:
+    leader_id, epoch = leader
+    if leader_id != outcome.leader_id:
+        yield told(None, "leader", outcome.leader_id, leader_id)
+    if epoch is not None and outcome.leader_epoch is not None and epoch < outcome.leader_epoch:
         yield told(None, "leader epoch", f"{outcome.leader_epoch} or more", epoch)
     for broker_id, (_, end) in sorted(outcome.replicas.items()):
         row = replicas.get(broker_id)
-        if row is None or row["kept_to"] is None:
+        if row is None or row.end_after is None:
             yield told(broker_id, "replica", f"its log ends at {end}", "its log is not in both snapshots")
             continue
-        if row["kept_to"] != row["predicted"]:
-            yield told(broker_id, "kept to", row["predicted"], row["kept_to"])
+        if row.kept_to != row.predicted:
+            yield told(broker_id, "kept to", row.predicted, row.kept_to)
         # What was written since makes a log longer, and no plan predicts that.
-        if row["end_after"] < end:
-            yield told(broker_id, "log end", end, row["end_after"])
+        if row.end_after < end:
+            yield told(broker_id, "log end", end, row.end_after)
 
 
 def _text(value: Any) -> str | None:

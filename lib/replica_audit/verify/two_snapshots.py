@@ -12,7 +12,7 @@ from replica_audit.auditing.opening import Progress, Unseen, audit_options, open
 from replica_audit.config import Settings
 from replica_audit.errors import InputError
 from replica_audit.model import TopicPartition
-from replica_audit.schema import sort_rows
+from replica_audit.schema import NotVerifiedRow, sort_rows
 from replica_audit.snapshot.record_reader import RecordReader
 from replica_audit.snapshot.storage import Snapshot
 from replica_audit.verify.pairing import AFTER, BEFORE, Pairing, wanted_chunks
@@ -69,7 +69,7 @@ def verify_snapshots(
         tuple(sort_rows([row for one in results.values() for row in one.verifications])),
         tuple(sort_rows([row for one in results.values() for row in one.gone])),
         tuple(sort_rows(left)),
-        tuple(_leader(partition, result) for partition, result in results.items()),
+        {(one.topic, one.partition): result.leader for one, result in results.items()},
     )
     return verified if plan is None else with_plan(verified, plan)
 
@@ -91,25 +91,19 @@ def _verify_all(
     return found
 
 
-def _unjudged(partition: TopicPartition, result: PartitionVerification) -> Iterator[dict[str, Any]]:
+def _unjudged(partition: TopicPartition, result: PartitionVerification) -> Iterator[NotVerifiedRow]:
     for reason in result.unjudged:
         yield _unverified(partition, reason)
     if result.recreated:
         yield _unverified(partition, "the topic was deleted and created again in between", expected=True)
 
 
-def _missing(partitions: Iterable[TopicPartition], *, has_metadata: bool) -> Iterator[dict[str, Any]]:
+def _missing(partitions: Iterable[TopicPartition], *, has_metadata: bool) -> Iterator[NotVerifiedRow]:
     """Rows of partitions that only the earlier snapshot has."""
     deleted = "its topic was deleted: the later metadata log does not have it"
     reason = deleted if has_metadata else "the later snapshot does not have it"
     for partition in partitions:
         yield _unverified(partition, reason, expected=has_metadata)
-
-
-def _leader(partition: TopicPartition, result: PartitionVerification) -> dict[str, Any]:
-    leader_id, leader_epoch = result.leader
-    place = {"topic": partition.topic, "partition": partition.partition}
-    return {**place, "leader_id": leader_id, "leader_epoch": leader_epoch}
 
 
 def _open(uri: str, settings: Settings) -> OpenedSnapshot:
@@ -140,8 +134,8 @@ def _audit(opened: OpenedSnapshot, examined: Examined) -> PartitionAudit:
     return conclude(examined.plan, opened.read_batches(examined), RecordReader(opened.snapshot))
 
 
-def _unverified(partition: TopicPartition, reason: str, *, expected: bool = False) -> dict[str, Any]:
-    return {"topic": partition.topic, "partition": partition.partition, "reason": reason, "expected": expected}
+def _unverified(partition: TopicPartition, reason: str, *, expected: bool = False) -> NotVerifiedRow:
+    return NotVerifiedRow(partition.topic, partition.partition, reason, expected)
 
 
 class _Both:

@@ -3,61 +3,59 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
-Row = Mapping[str, Any]
+from replica_audit.model import Place
+from replica_audit.schema import GoneRecordsRow, NotVerifiedRow, SurpriseRow, VerificationRow
 
 
 @dataclass(frozen=True, slots=True)
 class Verification:
-    """Rows of the tables in `tables.VERIFICATION_TABLES`."""
+    """Rows of the tables of `verify`."""
 
-    inputs: Row
+    inputs: Mapping[str, Any]
     """Names of the two snapshots, cluster_id, protocol, and how many partitions both have."""
-    verifications: Sequence[Row]
-    gone_records: Sequence[Row]
-    not_verified: Sequence[Row] = ()
-    leaders: Sequence[Row] = ()
-    """Who leads each partition in the later snapshot, by what it says: topic, partition, leader_id, leader_epoch."""
-    surprises: Sequence[Row] = ()
+    verifications: Sequence[VerificationRow]
+    gone_records: Sequence[GoneRecordsRow]
+    not_verified: Sequence[NotVerifiedRow] = ()
+    leaders: Mapping[Place, tuple[int | None, int | None]] = field(default_factory=dict)
+    """(leader id, leader epoch) of each partition, by the later snapshot."""
+    surprises: Sequence[SurpriseRow] = ()
     """What came otherwise than a plan predicted."""
     planned: bool = False
     """A plan was given (`predictions.with_plan`)."""
 
     @property
-    def failed(self) -> Sequence[Row]:
+    def failed(self) -> Sequence[VerificationRow]:
         """Replicas that did not keep exactly what they should have, or that it cost committed records no plan predicted."""
-        return [row for row in self.verifications if row["verdict"] != "correct" and not self._was_asked_for(row)]
+        return [row for row in self.verifications if row.verdict != "correct" and not self._was_asked_for(row)]
 
     @property
-    def lost(self) -> Sequence[Row]:
+    def lost(self) -> Sequence[GoneRecordsRow]:
         """Ranges that no replica holds any more and that were, or may have been, committed, except what a plan
         predicted."""
-        cut = {
-            (row["topic"], row["partition"], row["broker_id"]) for row in self.verifications if self._was_asked_for(row)
-        }
+        cut = {(row.topic, row.partition, row.broker_id) for row in self.verifications if self._was_asked_for(row)}
         return [
             row
             for row in self.gone_records
-            if row["committed"] != "no"
-            and not all((row["topic"], row["partition"], one) in cut for one in row["broker_ids"])
+            if row.committed != "no" and not all((row.topic, row.partition, one) in cut for one in row.broker_ids)
         ]
 
     @property
     def lost_records(self) -> int:
         """Records in the ranges that are lost."""
-        return sum(row["record_count"] for row in self.lost)
+        return sum(row.record_count for row in self.lost)
 
     @property
     def lost_proven(self) -> int:
         """Those of them that were proven committed."""
-        return sum(row["record_count"] for row in self.lost if row["committed"] == "proven")
+        return sum(row.record_count for row in self.lost if row.committed == "proven")
 
     @property
-    def open(self) -> Sequence[Row]:
+    def open(self) -> Sequence[NotVerifiedRow]:
         """Partitions that could not be judged, though both snapshots should have them."""
-        return [row for row in self.not_verified if not row["expected"]]
+        return [row for row in self.not_verified if not row.expected]
 
     @property
     def exit_status(self) -> int:
@@ -66,10 +64,10 @@ class Verification:
             return 1
         return 3 if self.open else 0
 
-    def _was_asked_for(self, row: Row) -> bool:
+    def _was_asked_for(self, row: VerificationRow) -> bool:
         """Whether a replica's loss is the cut that the plan predicted."""
-        predicted = row["predicted"]
-        return row["verdict"] == "lost_committed" and predicted is not None and row["kept_to"] == predicted
+        predicted = row.predicted
+        return row.verdict == "lost_committed" and predicted is not None and row.kept_to == predicted
 
     @property
     def status(self) -> str:

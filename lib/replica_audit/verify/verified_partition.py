@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Any, get_args
+from typing import get_args
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from replica_audit.auditing.replicas.offset_ranges import shared_start
 from replica_audit.auditing.replicas.replica_facts import ReplicaFacts
 from replica_audit.literals import FollowerVerdict
 from replica_audit.model import CHUNK_OFFSETS, PartitionState, TopicPartition
+from replica_audit.schema import GoneRecordsRow, VerificationRow
 from replica_audit.segments.batch_rows import find_rows
 from replica_audit.text import count
 from replica_audit.verify.committed import Gone, MissingBatch, gone_ranges, lacking_batches
@@ -150,8 +151,8 @@ VERDICTS = get_args(FollowerVerdict)
 class PartitionVerification:
     """The rows of one partition, and why some of it could not be judged."""
 
-    verifications: tuple[dict[str, Any], ...] = ()
-    gone: tuple[dict[str, Any], ...] = ()
+    verifications: tuple[VerificationRow, ...] = ()
+    gone: tuple[GoneRecordsRow, ...] = ()
     unjudged: tuple[str, ...] = field(default=())
     """Clauses; with any, the partition's rows do not say everything."""
     recreated: bool = False
@@ -206,29 +207,26 @@ def is_another_topic(before: PartitionAudit, after: PartitionAudit) -> bool:
 
 def _row(
     after: Case, old: ReplicaFacts, new: ReplicaFacts, kept: Kept, lacked: Sequence[MissingBatch]
-) -> dict[str, Any]:
-    leader = after.reference.facts.broker_id
+) -> VerificationRow:
     dropped = [one for one in lacked if one.end_offset > kept.kept_to]
     lost = sum(one.committed_records(kept.kept_to) for one in dropped)
     possible = sum(one.possible_records(kept.kept_to) for one in dropped)
     verdict, reason = _judge(after, old, new, kept, lost, possible)
-    return {
-        **_place(after.topic_partition, old.broker_id),
-        "leader_id": leader,
-        "end_before": old.log_end_offset,
-        "kept_to": kept.kept_to,
-        "expected": kept.expected,
-        "end_after": new.log_end_offset,
-        "lost_records": sum(one.records(kept.kept_to) for one in dropped),
-        "lost_committed": lost,
-        "lost_possible": possible,
-        "verdict": verdict,
-        "reason": reason,
-        "predicted": None,
-    }
+    return _absent(after, old)._replace(
+        kept_to=kept.kept_to,
+        expected=kept.expected,
+        end_after=new.log_end_offset,
+        lost_records=sum(one.records(kept.kept_to) for one in dropped),
+        lost_committed=lost,
+        lost_possible=possible,
+        verdict=verdict,
+        reason=reason,
+    )
 
 
-def _judge(after: Case, old: ReplicaFacts, new: ReplicaFacts, kept: Kept, lost: int, possible: int) -> tuple[str, str]:
+def _judge(
+    after: Case, old: ReplicaFacts, new: ReplicaFacts, kept: Kept, lost: int, possible: int
+) -> tuple[FollowerVerdict, str]:
     """The verdict and the clause that explains it."""
     leader = after.reference.facts
     other = f"broker {leader.broker_id}"
@@ -273,38 +271,29 @@ def _led_between(old: ReplicaFacts, new: ReplicaFacts, leader: ReplicaFacts, off
     return None if epoch in known else epoch
 
 
-def _absent(after: Case, old: ReplicaFacts) -> dict[str, Any]:
-    return {
-        **_place(after.topic_partition, old.broker_id),
-        "leader_id": after.reference.facts.broker_id,
-        "end_before": old.log_end_offset,
-        "kept_to": None,
-        "expected": None,
-        "end_after": None,
-        "lost_records": None,
-        "lost_committed": None,
-        "lost_possible": None,
-        "verdict": "not_yet",
-        "reason": "its log is not in the later snapshot",
-        "predicted": None,
-    }
+def _absent(after: Case, old: ReplicaFacts) -> VerificationRow:
+    return VerificationRow(
+        topic=after.topic_partition.topic,
+        partition=after.topic_partition.partition,
+        broker_id=old.broker_id,
+        leader_id=after.reference.facts.broker_id,
+        end_before=old.log_end_offset,
+        verdict="not_yet",
+        reason="its log is not in the later snapshot",
+    )
 
 
-def _gone_row(partition: TopicPartition, gone: Gone, away: Sequence[int]) -> dict[str, Any]:
-    return {
-        "topic": partition.topic,
-        "partition": partition.partition,
-        "start_offset": gone.start_offset,
-        "end_offset": gone.end_offset,
-        "leader_epoch": gone.leader_epoch,
-        "record_count": gone.record_count,
-        "committed": gone.committed,
-        "broker_ids": list(gone.broker_ids),
-        "may_hold": sorted(set(gone.broker_ids) & set(away)),
-        "first_timestamp_ms": gone.first_timestamp_ms,
-        "last_timestamp_ms": gone.last_timestamp_ms,
-    }
-
-
-def _place(partition: TopicPartition, broker_id: int) -> dict[str, Any]:
-    return {"topic": partition.topic, "partition": partition.partition, "broker_id": broker_id}
+def _gone_row(partition: TopicPartition, gone: Gone, away: Sequence[int]) -> GoneRecordsRow:
+    return GoneRecordsRow(
+        topic=partition.topic,
+        partition=partition.partition,
+        start_offset=gone.start_offset,
+        end_offset=gone.end_offset,
+        leader_epoch=gone.leader_epoch,
+        record_count=gone.record_count,
+        committed=gone.committed,
+        broker_ids=list(gone.broker_ids),
+        may_hold=sorted(set(gone.broker_ids) & set(away)),
+        first_timestamp_ms=gone.first_timestamp_ms,
+        last_timestamp_ms=gone.last_timestamp_ms,
+    )
