@@ -20,7 +20,7 @@ from replica_audit.partition_argument import parse_partition
 from replica_audit.paths import check_files, lies_inside
 from replica_audit.redaction import redact
 from replica_audit.report.json_object import render_object
-from replica_audit.report.plan_text import render_moved, render_plan
+from replica_audit.report.plan_text import render_moved, render_plan, tell_long_file
 from replica_audit.report.whole_files import write_file
 from replica_audit.runner.in_process import audit_all
 
@@ -57,7 +57,7 @@ def elect(arguments: argparse.Namespace, settings: Settings) -> int:
         return _check(before, plan, settings)
     content = render_object(plan_object(plan))
     if arguments.plan is not None:
-        _write(arguments.plan, content)
+        _write(arguments.plan, content, plan)
     if settings.format == "json":
         print_result(content.rstrip("\n"))
     else:
@@ -87,9 +87,14 @@ def _check(before: Any, plan: Any, settings: Settings) -> int:
     return 1 if changes else 0
 
 
-def _write(path: str, content: str) -> None:
+def _write(path: str, content: str, plan: Any) -> None:
+    """The plan, and beside it the files that its steps read and that are too long for its text."""
+    directory = os.path.dirname(path) or "."
     try:
-        os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
+        os.makedirs(directory, exist_ok=True)
+        for name, text in ((name, text) for step in plan.steps for name, text in step.files.items()):
+            if tell_long_file(name, text) is not None:
+                write_file(os.path.join(directory, name), text)
         write_file(path, redact(content))
     except OSError as error:
         raise UsageError(f"--plan {path}: {error}") from error

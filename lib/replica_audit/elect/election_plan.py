@@ -49,7 +49,10 @@ def plan_elections(
     copies = Copies()
     outcome = make_steps(state, matrix, decisions, tools)
     first = [
-        *safeguard_steps(results, matrix, state, outcome.decisions, copies, about),
+        *(
+            replace(step, files=copies.files_of(step.commands))
+            for step in safeguard_steps(results, matrix, state, outcome.decisions, copies, about)
+        ),
         *copy_of_outrun(outcome.outrun, copies),
         *salvage_steps(results, outcome.decisions, made_with),
     ]

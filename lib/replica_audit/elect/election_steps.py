@@ -28,6 +28,10 @@ _NO_METADATA = (
 _OVERTAKEN = "what says who leads and who is in sync is older than the logs: make it again and audit again"
 
 
+#: So many conditions of one kind a step names one by one.
+_MOST_CONDITIONS = 40
+
+
 @dataclass(frozen=True, slots=True)
 class PlannedDecisions:
     """Decisions with their procedures, and how they are carried out."""
@@ -322,6 +326,10 @@ class _Attempt:
                     f"{leader} since it was copied, it was cut; then add a new copy of it to the snapshot, beside this one, and "
                     "audit again"
                 )
+        if more := found[_MOST_CONDITIONS:]:
+            found[_MOST_CONDITIONS:] = [
+                f"The same of {len(more)} more logs of broker {candidate}: their ends and epochs are in rests_on of the plan as JSON"
+            ]
         return found
 
     def _how_far(self, place: Place) -> str:
@@ -336,10 +344,15 @@ class _Attempt:
     def _before_start(self, one: Round, taken: Sequence[Place]) -> list[str]:
         """What must hold before a candidate is started, which leads `taken` meanwhile though others are chosen for these."""
         before = ["The controllers are up: where they are down, start them first"] if not self.clusters.up else []
-        for place in taken:
+        for place in taken[:_MOST_CONDITIONS]:
             before.append(
                 f"No producer writes to {list_places([place])} until broker {self._choice(place)} is elected for it: broker "
                 f"{one.candidate_id} may lead it meanwhile, and what it is sent then is lost"
+            )
+        if more := taken[_MOST_CONDITIONS:]:
+            before.append(
+                f"Nor to {list_places(more)} until the brokers that the plan chooses are elected for them: broker "
+                f"{one.candidate_id} may lead them meanwhile too"
             )
         return before
 

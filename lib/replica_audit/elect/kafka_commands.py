@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import shlex
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from replica_audit.elect.cluster_state import UNCLEAN
@@ -21,6 +21,8 @@ from replica_audit.snapshot.log_dir_names import META_PROPERTIES, METADATA_PARTI
 #: kafka-leader-election.sh does not exist in earlier versions.
 FIRST_VERSION = (2, 4)
 _FIRST_KRAFT = (3, 0)
+#: So many names a command has; more are in a file that it reads, since a command line is not endless.
+MOST_NAMES = 100
 #: Stands for what nobody said.
 BOOTSTRAP, ZOOKEEPER = "HOST:PORT", "ZOOKEEPER:2181"
 
@@ -44,8 +46,11 @@ class Tools:
         return self.kafka_version is None or self.kafka_version[:2] >= FIRST_VERSION
 
     def describe(self, topics: Iterable[str]) -> list[str]:
-        """What shows leaders and ISR of each topic."""
-        return [self._call("kafka-topics.sh", "--describe", "--topic", topic) for topic in sorted(set(topics))]
+        """What shows leaders and ISR of each topic; of many topics those of all."""
+        names = sorted(set(topics))
+        if len(names) > MOST_NAMES:
+            return [self._call("kafka-topics.sh", "--describe")]
+        return [self._call("kafka-topics.sh", "--describe", "--topic", topic) for topic in names]
 
     def forbid_unclean(self, topics: Iterable[str], way: str) -> list[str]:
         """Unclean elections switched off for each topic, by a way that `way_to_configure` found."""
@@ -140,6 +145,16 @@ class Tools:
         return self.kafka_version is None or self.kafka_version[: len(version)] >= version
 
 
+def for_names(
+    names: Collection[str], file: str, command: Callable[[str], Sequence[str]]
+) -> tuple[list[str], dict[str, str]]:
+    """`command` of each name; of many once for all names in `file`, and the file by name."""
+    if len(names) <= MOST_NAMES:
+        return [one for name in names for one in command(name)], {}
+    called = (one if one.startswith("#") else f"xargs --arg-file={file} -I TOPIC {one}" for one in command("TOPIC"))
+    return list(called), {file: "".join(f"{name}\n" for name in names)}
+
+
 def in_order(*groups: Sequence[str]) -> list[str]:
     """Commands one group after the other; a label of versions ends where a group without one follows."""
     commands: list[str] = []
@@ -159,6 +174,7 @@ class Copies:
         """`of` tells the archives from those of others."""
         self._of = f"-{of}" if of else ""
         self._archives: Counter[int] = Counter()
+        self._files: dict[str, tuple[str, str]] = {}
 
     def of_partitions(self, broker_id: int, places: Iterable[Place]) -> str:
         """The copy of partitions' directories."""
@@ -174,7 +190,18 @@ class Copies:
         number = self._archives[node_id]
         archive = f"{kind}-{node_id}{self._of}{f'-{number}' if number > 1 else ''}.tgz"
         named = [f"./{name}" for name in names]
-        return shlex.join(["tar", "-czf", archive, "-C", f"LOG_DIR_OF_{node_id}", "--", *named])
+        begin = ["tar", "-czf", archive, "-C", f"LOG_DIR_OF_{node_id}"]
+        if len(named) <= MOST_NAMES:
+            return shlex.join([*begin, "--", *named])
+        file = f"{archive.removesuffix('.tgz')}.txt"
+        # tar looks for the file where it is started, and for what it names below -C.
+        command = shlex.join([*begin, f"--files-from={file}"])
+        self._files[command] = (file, "".join(f"{name}\n" for name in named))
+        return command
+
+    def files_of(self, commands: Iterable[str]) -> dict[str, str]:
+        """Files with the names of what `commands` copy, where these are too many for a command."""
+        return dict(self._files[command] for command in commands if command in self._files)
 
 
 def election_file(places: Iterable[Place]) -> str:

@@ -229,9 +229,11 @@ def copy_of_outrun(outrun: Sequence[tuple[int, Place]], copies: Copies) -> list[
             f"before it may lead {list_places(places)} and lacks the end of its log",
             brokers=(broker,),
             partitions=tuple(places),
-            commands=(copies.of_partitions(broker, places),),
+            commands=(command,),
+            files=copies.files_of([command]),
         )
         for broker, places in sorted(wanted.items())
+        for command in [copies.of_partitions(broker, places)]
     ]
 
 

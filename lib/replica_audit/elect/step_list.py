@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from functools import cache
+from functools import cache, partial
 
 from replica_audit.elect.cluster_state import PresentState
 from replica_audit.elect.decisions import Matrix
-from replica_audit.elect.kafka_commands import Tools, election_file, in_order, reassignment_file
+from replica_audit.elect.kafka_commands import MOST_NAMES, Tools, election_file, for_names, in_order, reassignment_file
 from replica_audit.elect.plan_model import Decision, Prediction, Step
 from replica_audit.elect.simulation import ImaginedClusters, Round
 from replica_audit.model import Place
@@ -41,13 +41,17 @@ class StepList:
         unsaid = sorted(set(topics) - said)
         unshown = f"{list_names(unsaid)}, of which nothing shows whether they are allowed" if unsaid else ""
         allowed = list_names(sorted(set(topics) & said))
+        commands, files = for_names(
+            sorted(topics), "forbid-unclean.txt", lambda topic: self._tools.forbid_unclean([topic], way)
+        )
         how = "at once" if self._state.mode == "zookeeper" else "within unclean.leader.election.interval.ms (5 minutes)"
         self._add(
             "forbid_unclean",
             f"Forbid unclean elections of {' and of '.join(filter(None, (allowed, unshown)))}: whichever replica returned first "
             "would lead",
             partitions=sorted(place for place in self._state.partitions if place[0] in topics),
-            commands=self._tools.forbid_unclean(topics, way),
+            commands=commands,
+            files=files,
             before=[
                 f"A {way if way != 'zookeeper' else 'node of ZooKeeper'} answers. Start no broker until this is done: where "
                 f"unclean elections are allowed, one takes place {how}"
@@ -158,13 +162,34 @@ class StepList:
 
     def restore_config(self, topics: Collection[str]) -> None:
         said = {place[0]: self._state.unclean_said[place] for place in self._state.partitions}
+        if len(topics) <= MOST_NAMES:
+            commands = [
+                command for topic in sorted(topics) for command in self._tools.restore_unclean(topic, said[topic])
+            ]
+            files: dict[str, str] = {}
+        else:
+            commands, files = self._restore_many(topics, said)
         self._add(
             "restore_config",
             f"Put unclean.leader.election.enable of {list_names(sorted(topics))} back to what it was, if you want it so",
-            commands=[
-                command for topic in sorted(topics) for command in self._tools.restore_unclean(topic, said[topic])
-            ],
+            commands=commands,
+            files=files,
         )
+
+    def _restore_many(
+        self, topics: Collection[str], said: Mapping[str, bool | None]
+    ) -> tuple[list[str], dict[str, str]]:
+        """Commands and files, of topics with one value after those with another."""
+        commands: list[str] = []
+        files: dict[str, str] = {}
+        for value in sorted({said[topic] for topic in topics}, key=str):
+            alike = [topic for topic in sorted(topics) if said[topic] is value]
+            of_value, file = for_names(
+                alike, f"unclean-{str(value).lower()}.txt", partial(self._tools.restore_unclean, value=value)
+            )
+            commands += of_value
+            files |= file
+        return commands, files
 
     def verify(self) -> None:
         self._add(

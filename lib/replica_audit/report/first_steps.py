@@ -11,7 +11,14 @@ from replica_audit.elect.election_plan import advise
 from replica_audit.elect.plan_model import Plan, Step
 from replica_audit.model import Place
 from replica_audit.report.layout import clean
-from replica_audit.report.plan_text import ToldDecision, tell_decisions, tell_snapshot
+from replica_audit.report.plan_text import (
+    ToldDecision,
+    split_steps,
+    tell_decisions,
+    tell_left_out,
+    tell_long_file,
+    tell_snapshot,
+)
 from replica_audit.report.sentences import Sentence, end_sentence, name_partitions
 from replica_audit.results import Results
 
@@ -114,6 +121,8 @@ class WhatToDo:
     choices: tuple[ToldChoice, ...]
     left_out: int
     steps: tuple[ToldStep, ...]
+    step_count: int
+    """Steps that Do first leaves; of those that do the same for other partitions not all are among `steps`."""
     are_more: bool
     """Do first has other steps of the plan."""
     command: str
@@ -137,15 +146,19 @@ def tell_what_to_do(results: Results) -> WhatToDo | None:
             for one in choices[:CHOICE_LIMIT]
         ),
         left_out=sum(len(one.places) for one in choices[CHOICE_LIMIT:]),
-        steps=tuple(map(_tell_next_step, steps)),
+        steps=tuple(_tell_next_step(step, left_out) for step, left_out in split_steps(steps)),
+        step_count=len(steps),
         are_more=bool(done),
         command=render_command(results, "elect"),
     )
 
 
-def _tell_next_step(step: Step) -> ToldStep:
+def _tell_next_step(step: Step, left_out: int) -> ToldStep:
+    """A step; `left_out` others that follow it do the same for other partitions."""
     files = (
-        f"printf '%s\\n' '{clean(' '.join(line.strip() for line in content.splitlines()))}' > {name}"
+        tell_long_file(name, content)
+        or f"printf '%s\\n' '{clean(' '.join(line.strip() for line in content.splitlines()))}' > {name}"
         for name, content in step.files.items()
     )
-    return ToldStep(step.number, clean(end_sentence(step.text)), (*files, *map(clean, step.commands)))
+    more = f" {end_sentence(tell_left_out(step, left_out))}" if left_out else ""
+    return ToldStep(step.number, clean(end_sentence(step.text)) + more, (*files, *map(clean, step.commands)))

@@ -113,7 +113,7 @@ def _what_to_do(todo: WhatToDo) -> str:
         return "\n".join(lines)
     if todo.choices or todo.left_out:
         lines.append("")
-    steps = render_count(len(todo.steps), "more step" if todo.are_more else "step")
+    steps = render_count(todo.step_count, "more step" if todo.are_more else "step")
     lines += [f"<details><summary>{steps} of the plan, with commands</summary>", ""]
     for step in todo.steps:
         lines += [f"- Step {step.number}: {escape(step.text)}", *_commands(step.commands)]

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import shlex
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 from replica_audit.elect.plan_model import (
@@ -103,6 +104,14 @@ STANDING_WORDS = {
 }
 #: Directories that are named.
 PATH_LIMIT = 4
+#: Partitions of one choice that are named, lines of a file, predictions of a step and partitions with another way; plan.json
+#: has all.
+PLACE_LIMIT = 100
+#: Choices that differ and are shown one by one.
+DECISION_LIMIT = 100
+#: Steps of one of these actions that are shown: plan.json has all.
+STEP_LIMIT = 40
+REPEATED = ("capture", "copy", "keep_up", "end_transaction", "mend")
 _RIGHTS = {
     "stays": "it leads and stays",
     "isr": "the first in sync that is up",
@@ -128,29 +137,55 @@ def render_plan(plan: Plan, colour: bool = False) -> str:
         if not plan.steps:
             return "\n".join(lines)
     known = {(one.topic, one.partition): one for one in plan.decisions}
-    for told in tell_decisions(plan):
+    decided = list(tell_decisions(plan))
+    for told in decided[:DECISION_LIMIT]:
         same: dict[tuple, list[Decision]] = defaultdict(list)
         for place in told.places:
             if place in known:
                 same[tuple(_table(known[place]))].append(known[place])
         lines += [
-            paint(clean(name_partitions(told.places, len(told.places))), "head", colour),
+            paint(clean(name_partitions(told.places, PLACE_LIMIT)), "head", colour),
             *wrap(told.sentence, "  "),
         ]
-        for table, decisions in same.items():
+        for table, decisions in islice(same.items(), PLACE_LIMIT):
             lines += [*table, *_kafka(decisions), ""]
         lines += [] if same else [""]
+    lines += _more_decisions([place for told in decided[DECISION_LIMIT:] for place in told.places], known)
     lines += _brokers(plan)
     if plan.is_at_rest and plan.decisions:
         lines.append("Nothing needs to be done: every leader is the best choice.")
     lines += _keep_down(plan.keep_down)
     if plan.steps:
         lines += ["", paint("The plan", "head", colour)]
-        lines += [line for step in plan.steps for line in _step(step)]
+        for step, left_out in split_steps(plan.steps):
+            lines += _step(step)
+            lines += wrap(f"{tell_left_out(step, left_out)}.", "   ") if left_out else []
         lines += ["", *_elsewhere(plan)]
     if plan.alternatives:
         lines += ["", *_alternatives(plan)]
     return "\n".join(lines).rstrip()
+
+
+def _more_decisions(places: Sequence[Place], known: Mapping[Place, Decision]) -> Iterator[str]:
+    """What is chosen for partitions that are too many to be shown one by one: a line for each that is the same, with its count."""
+    told: dict[str, list[int]] = defaultdict(list)
+    for place in places:
+        decision = known.get(place)
+        if decision is None or decision.procedure == "unplanned":
+            told["no plan, for the reasons among its conflicts"].append(0)
+        else:
+            stays = decision.procedure in ("none", "confirm")
+            choice = f"broker {decision.candidate_id}"
+            told[f"let {choice} go on leading" if stays else f"elect {choice}"].append(decision.chosen.loss[0])
+    for what, losses in told.items():
+        lost = (
+            f", {count(sum(losses), 'record')} that {verb(sum(losses), 'is', 'are')} or may be committed lost"
+            if any(losses)
+            else ""
+        )
+        yield from wrap(f"{count(len(losses), 'more partition')}, each in plan.json: {what}{lost}.")
+    if places:
+        yield ""
 
 
 def _table(decision: Decision) -> list[str]:
@@ -225,11 +260,40 @@ def _brokers(plan: Plan) -> Iterator[str]:
         )
 
 
+def split_steps(steps: Sequence[Step]) -> Iterator[tuple[Step, int]]:
+    """Steps to tell, each with how many others follow that do the same for other partitions and are left out."""
+    runs: list[tuple[Step, int]] = []
+    told: Counter[str] = Counter()
+    for step in steps:
+        told[step.action] += 1
+        if runs and runs[-1][0].action == step.action in REPEATED and told[step.action] > STEP_LIMIT:
+            runs[-1] = (runs[-1][0], runs[-1][1] + 1)
+        else:
+            runs.append((step, 0))
+    yield from runs
+
+
+def tell_left_out(step: Step, number: int) -> str:
+    """Where the `number` steps are that follow `step` and are left out."""
+    return f"{count(number, 'more step')} up to {step.number + number} {verb(number, 'does', 'do')} the same for other partitions: plan.json"
+
+
+def tell_long_file(name: str, content: str) -> str | None:
+    """What stands for a file with so many lines that no reader wants them; None for a short one."""
+    lines = content.count("\n")
+    if lines <= PLACE_LIMIT:
+        return None
+    return f"# {name}, {lines} lines: elect --plan FILE writes it beside FILE"
+
+
 def _step(step: Step) -> Iterator[str]:
     yield from wrap(f"{step.number}. {step.text}.", "", "   ")
     for condition in step.before:
         yield from wrap(f"before: {condition}.", "   ", "           ")
     for name, content in step.files.items():
+        if (long := tell_long_file(name, content)) is not None:
+            yield f"   {long}"
+            continue
         first, *more = content.rstrip("\n").split("\n")
         yield f"   printf '%s\\n' '{clean(first)}"
         yield from (f"   {clean(line)}" for line in more[:-1])
@@ -238,8 +302,11 @@ def _step(step: Step) -> Iterator[str]:
         yield from wrap_command(command, "   ")
     if step.snapshot:
         yield from wrap(tell_snapshot(step.snapshot), "   ")
-    for text in tell_predictions(step.after):
+    predictions = list(tell_predictions(step.after))
+    for text in predictions[:PLACE_LIMIT]:
         yield from wrap(text, "   ", "     ")
+    if len(predictions) > PLACE_LIMIT:
+        yield from wrap(f"and {len(predictions) - PLACE_LIMIT} more of these: plan.json", "   ", "     ")
     if step.irreversible:
         yield from wrap(f"cannot be undone: {step.irreversible[0].lower()}{step.irreversible[1:]}.", "   ", "     ")
 
@@ -292,8 +359,10 @@ def _alternatives(plan: Plan) -> Iterator[str]:
         "another order even while one of them is down, which none of Kafka's tools does. An unclean election then finds the "
         "first live one of this order, as long as nobody leads."
     )
-    for one in plan.alternatives:
+    for one in plan.alternatives[:PLACE_LIMIT]:
         yield f"  {clean(one.topic)}-{one.partition}: replicas {', '.join(map(str, one.replicas))}"
+    if len(plan.alternatives) > PLACE_LIMIT:
+        yield f"  and {count(len(plan.alternatives) - PLACE_LIMIT, 'more partition')}: plan.json"
 
 
 def render_moved(changes: Sequence[Mapping[str, Any]], colour: bool = False) -> str:
