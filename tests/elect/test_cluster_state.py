@@ -10,7 +10,11 @@ from replica_audit.schema import REPORT_TABLES
 
 
 def results_of(
-    fenced: bool | None, flag: bool | None, kind: str | None = None, quiesced: bool | None = None
+    fenced: bool | None,
+    flag: bool | None,
+    kind: str | None = None,
+    quiesced: bool | None = None,
+    lost_tail: str | None = None,
 ) -> Results:
     """Broker 1 by the metadata log (None: there is none), its flag (None: no log dir of it is here) and the manifest."""
 
@@ -23,6 +27,8 @@ def results_of(
         "partition_states": [row("partition_states", **state)],
         "replicas": [] if flag is None else [row("replicas", broker_id=1, clean_shutdown=flag)],
     }
+    if lost_tail is not None:
+        tables["findings"] = [row("findings", code=lost_tail, broker_id=1, status="new")]
     kinds = [] if kind is None else [{"broker_id": 1, "kind": kind}]
     return Results({"inputs": {"brokers": kinds}, "options": {"quiesced": quiesced}}, tables)
 
@@ -56,6 +62,18 @@ def test_the_first_that_says_so_tells_who_is_up(
     state = present_state(results, None)
     assert (1 in state.up, 1 in state.unknown, 1 in state.down) == (up is True, up is None, up is False)
     assert find_clean(results).get(1) is flag
+
+
+@pytest.mark.parametrize(
+    ("fenced", "kind", "up"),
+    [(False, None, None), (True, None, False), (None, None, None), (False, "live", True), (False, "killed", False)],
+)
+@pytest.mark.parametrize("code", ["HWM-CP-ABOVE-LEO", "HWM-RP-ABOVE-LEO"])
+def test_a_broker_that_lost_the_end_of_a_log_is_not_up_by_the_metadata_log(
+    code: str, fenced: bool | None, kind: str | None, up: bool | None
+) -> None:
+    assert find_up(results_of(fenced, False, kind, lost_tail=code)).get(1) is up
+    assert find_up(results_of(False, False, lost_tail="HWM-STUCK"))[1]
 
 
 @pytest.mark.parametrize("said", [{1}, set()])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from dataclasses import asdict, replace
 from functools import cache
 from pathlib import Path
@@ -14,12 +15,15 @@ from tests.support.fixtures import FIXTURES
 from replica_audit.config import Settings
 from replica_audit.elect.cluster_state import PresentState
 from replica_audit.elect.election_plan import plan_elections
+from replica_audit.elect.kafka_commands import Tools
 from replica_audit.elect.plan_check import check_object, moved
 from replica_audit.elect.plan_model import Plan, plan_object
 from replica_audit.elect.simulation import ImaginedClusters
 from replica_audit.errors import UsageError
 from replica_audit.model import TopicPartition
 from replica_audit.protocol.controller import Registration
+from replica_audit.protocol.versions import parse_kafka_version
+from replica_audit.report.plan_text import tell_decisions
 from replica_audit.results import Results
 from replica_audit.runner.in_process import audit_all
 
@@ -361,3 +365,74 @@ def test_every_order_of_fencing_is_tried_where_two_that_went_down_were_eligible(
         {place: registration}, {place: False}, frozenset(), frozenset(), frozenset(), True, "kraft", frozenset()
     )
     assert {way.partitions[place].last_known for way in ImaginedClusters(state)} == {(0,), (1,)}
+
+
+def _confirmed(version: str | None, unknown: bool = True, topic: str = "a") -> Plan:
+    """The plan where the registered leader is the best choice and nothing tells whether it is up."""
+    results = results_of([Part(topic, (1, 2), leader=1, isr=(1, 2), choice=1)], version, "topics_describe")
+    return plan_elections(results, up=None if unknown else [1, 2])
+
+
+@pytest.mark.parametrize(
+    ("version", "said"),
+    [
+        ("1.1.1", ["--zookeeper"]),
+        ("2.1.1", ["--zookeeper"]),
+        ("2.2.0", ["--bootstrap-server"]),
+        ("4.3.1", ["--bootstrap-server"]),
+        (None, ["--bootstrap-server", "--zookeeper"]),
+    ],
+)
+def test_a_leader_that_may_be_down_is_looked_at_with_the_tool_of_the_version(
+    version: str | None, said: list[str]
+) -> None:
+    (step,) = (one for one in _confirmed(version).steps if one.action == "check")
+    found = [one.split()[1] for one in step.commands if not one.startswith("#")]
+    assert found == said
+    # Another one that is in sync would lead as soon as it is up, and cut this one.
+    assert "start it, and no other replica of it before it leads" in step.text
+    assert not [one for one in _confirmed(version, unknown=False).steps if one.action == "check"]
+
+
+def test_without_a_plan_nothing_is_asked_for() -> None:
+    part = Part("a", (1, 2), leader=1, isr=(1, 2), choice=2)
+    results = results_of([part], "4.3.1", "metadata_log")
+    for state in results.tables["partition_states"]:
+        state["fenced"] = []
+    results.tables["findings"] = [
+        {**dict.fromkeys(results.tables["partitions"][0]), "topic": "a", "partition": 0, "broker_id": 1, "status": "new",
+         "code": "HWM-CP-ABOVE-LEO", "severity": "high", "evidence": []}
+    ]  # fmt: skip
+    plan = plan_elections(results)
+    assert [one.reason.partition(":")[0] for one in plan.conflicts] == ["nothing tells whether broker 1 is up"]
+    assert not {step.action for step in plan.steps} & {"start", "stop", "elect", "reorder", "forbid_unclean"}
+    (told,) = tell_decisions(plan)
+    assert (
+        told.sentence.startswith("No plan: ")
+        and "Each choice loses something; the best would be to elect broker 2" in told.sentence
+    )
+    for up in ([], [1, 2]):
+        asked = plan_elections(results, up=up)
+        assert not asked.conflicts and {step.action for step in asked.steps} & {"elect", "reorder"}
+
+
+@pytest.mark.parametrize(
+    ("version", "said"),
+    [
+        ("2.8.2", ["abort"]),
+        ("3.0.0", ["find-hanging", "abort"]),
+        ("4.3.1", ["find-hanging", "abort"]),
+        (None, ["find-hanging", "abort", "abort"]),
+    ],
+)
+@pytest.mark.parametrize("topic", ["orders", "-orders", "--help"])
+def test_a_transaction_is_ended_by_what_the_version_has(version: str | None, said: list[str], topic: str) -> None:
+    tools = Tools(parse_kafka_version(version))
+    commands = [shlex.split(one) for one in tools.end_transaction((topic, 3), 9) if not one.startswith("#")]
+    assert [one[3] for one in commands] == said
+    # The tool takes what begins with a dash for an option, unless it is one word with its own.
+    assert all(f"--topic={topic}" in one for one in commands)
+    by_offset, by_producer = (
+        [one for one in commands if option in one] for option in ("--start-offset", "--producer-id")
+    )
+    assert len(by_offset) == said.count("find-hanging") and len(by_producer) == said.count("abort") - len(by_offset)

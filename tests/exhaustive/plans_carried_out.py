@@ -31,7 +31,7 @@ _IDLE = (
 )
 _COPIED = re.compile(r"-czf broker-(\d+)\S*\.tgz .* -- (.*)$")
 _DIRECTORY = re.compile(rf"\./(\S+)-0(?:\.{UNIQUE}-(\w+))?")
-_ABORTED = re.compile(r"kafka-transactions.sh .*abort --topic (\S+) --partition 0 --start-offset (\d+)")
+_ABORTED = re.compile(r"kafka-transactions.sh .*abort --topic=(\S+) --partition 0 --start-offset (\d+)")
 #: Copies that are gone as soon as their broker has started: cut to the current log, deleted, or taken away by hand, since no
 #: broker starts with two directories of one partition. What is left out of the assignment stays.
 _PERISHABLE = ("future", "delete", "duplicate")

@@ -77,8 +77,8 @@ TABLE: tuple[tuple[str, str, Callable[[Truth], bool]], ...] = (
     ("txn-failover-2-healed",
      "End the transaction of wallet-1: it stops read_committed consumers at offset 9, and nobody will end it; abort it once "
      "find-hanging has confirmed it; its coordinator says that it was committed, so what abort hides has to be produced "
-     "again. kafka-transactions.sh --bootstrap-server HOST:PORT find-hanging --topic wallet --partition 1 "
-     "kafka-transactions.sh --bootstrap-server HOST:PORT abort --topic wallet --partition 1 --start-offset 9",
+     "again. kafka-transactions.sh --bootstrap-server HOST:PORT find-hanging --topic=wallet --partition 1 "
+     "kafka-transactions.sh --bootstrap-server HOST:PORT abort --topic=wallet --partition 1 --start-offset 9",
      lambda t: t["watermarks_from_clients"]["wallet-1"]["last_stable_offset"] == 9),
     ("kip101-isr-2-truncated",
      "Keep broker 2 up until broker 1 has caught up in kip101-0: broker 1 is in sync without all that is committed. If "

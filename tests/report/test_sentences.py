@@ -430,16 +430,16 @@ def _many_captures(path: Path) -> Results:
     return results([partition(number=one) for one in range(7)], captures=captures)
 
 
-def _needed(fenced: list[int]) -> Callable[[Path], Results]:
+def _needed(fenced: list[int], state: str = "named") -> Callable[[Path], Results]:
     """Brokers 3 and 4 are needed, and the metadata log says who is fenced."""
     captures = [
-        row("captures", topic="orders", partition=0, broker_id=one, state="named", needed="isr", missing=["directory"],
+        row("captures", topic="orders", partition=0, broker_id=one, state=state, needed="isr", missing=["directory"],
             named_by=["isr"])
         for one in (3, 4)
     ]  # fmt: skip
-    state = row("partition_states", topic="orders", partition=0, source="metadata_log", replicas=[1, 2, 3, 4],
-                isr=[1, 2, 3, 4], fenced=fenced)  # fmt: skip
-    made = results([partition(verdict="INCONCLUSIVE")], captures=captures, partition_states=[state])
+    newest = row("partition_states", topic="orders", partition=0, source="metadata_log", replicas=[1, 2, 3, 4],
+                 isr=[1, 2, 3, 4], fenced=fenced)  # fmt: skip
+    made = results([partition(verdict="INCONCLUSIVE")], captures=captures, partition_states=[newest])
     return lambda path: made
 
 
@@ -472,6 +472,11 @@ MADE: tuple[tuple[Template, Callable[[Path], Results], str], ...] = (
     (answer.NEEDED, _needed(fenced=[3, 4]),
      "Brokers 3 and 4 were not captured and may hold committed records of orders-0: do not start them before their logs "
      "are copied; add them and audit again."),
+    (answer.NEEDED_ELSEWHERE, _needed(fenced=[3, 4], state="absent"),
+     "Brokers 3 and 4 were captured without orders-0 and may hold committed records of it: do not start them before their "
+     "logs are copied; add them and audit again."),
+    (coverage_text.NOT_HERE, _needed(fenced=[3, 4]),
+     "Brokers 3 and 4 not captured, and needed (nothing here shows that the leader has all that each has): orders-0."),
     (answer.NEEDED_WHOLE, _bare_directory,
      "Broker 3 was not captured whole and may hold more committed records of orders-0: if it is down, do not start it "
      "before its log is copied; add it and audit again."),

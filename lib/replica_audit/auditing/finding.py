@@ -22,6 +22,7 @@ TRAITS = {
     "difference": "says that replicas hold other records, however the differences are put",
     "hole": "may be of a stretch at which one side has nothing",
     "gone": "is about committed records that no replica has any more",
+    "lost_tail": "says that a replica's log ends below its own checkpoints",
     "held": "is about records that a replica holds and the leader does not have",
     "doubt": "makes it uncertain what a replica holds",
     "damage": "says that a replica's own files are damaged, as whoever lets it lead has to know",

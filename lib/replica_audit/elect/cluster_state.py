@@ -42,12 +42,10 @@ def find_up(results: Results) -> dict[int, bool]:
     """Whether each broker was up when it was copied; a broker of which nothing tells is left out (docs/semantics.md H.2).
 
     In order of trust: what the manifest says of its copy; the newest metadata log, which knows who is fenced; the
-    clean-shutdown flag. A listing tells nothing: it may have been taken before the brokers went down.
+    clean-shutdown flag. A listing tells nothing: it may have been taken before the brokers went down. Nor does a metadata
+    log that has a broker up whose own log ends below its checkpoints: both may have gone down with nobody left to fence it.
     """
-    up: dict[int, bool] = {}
-    for row in results.rows("partition_states"):
-        if row["fenced"] is not None:
-            up.update({broker_id: broker_id not in row["fenced"] for broker_id in row["replicas"] or ()})
+    up = {one: is_up for one, is_up in _registered(results).items() if not is_up or one not in _cut_short(results)}
     at_rest = (results.audit.get("options") or {}).get("quiesced")
     for broker_id in {row["broker_id"] for row in results.rows("replicas") if row["clean_shutdown"]}:
         if up.get(broker_id) and not at_rest:
@@ -63,6 +61,23 @@ def find_up(results: Results) -> dict[int, bool]:
         if len({kind == "live" for kind in said}) == 1:
             up[broker_id] = said == {"live"}
     return up
+
+
+def _registered(results: Results) -> dict[int, bool]:
+    """Whether each broker that the newest metadata log knows is up by it: not fenced."""
+    up: dict[int, bool] = {}
+    for row in results.rows("partition_states"):
+        if row["fenced"] is not None:
+            up.update({broker_id: broker_id not in row["fenced"] for broker_id in row["replicas"] or ()})
+    return up
+
+
+def _cut_short(results: Results) -> set[int]:
+    """Brokers with a log that ends below its own checkpoints."""
+    codes = codes_with("lost_tail")
+    return {
+        row["broker_id"] for row in results.rows("findings") if row["code"] in codes and row["status"] != "resolved"
+    }
 
 
 def find_clean(results: Results) -> dict[int, bool]:
@@ -104,6 +119,8 @@ class PresentState:
     """Partitions whose source says in which leader epoch they are."""
     overtaken: frozenset[Place] = frozenset()
     """Partitions whose source of leadership is older than the logs: what it says of leader and ISR is not in `partitions`."""
+    contradicted: frozenset[int] = frozenset()
+    """Brokers of `unknown` that the metadata log has up, and of which a log ends below its own checkpoints."""
     doubted: MetadataHolders | None = None
     """Whose metadata log may be the right one, where copies are stale or contradict each other; None where they are not."""
 
@@ -199,16 +216,19 @@ def present_state(
     clean = (
         {broker for broker in brokers if found_clean.get(broker)} if stopped_cleanly is None else set(stopped_cleanly)
     )
+    unknown = frozenset() if up is not None else frozenset(brokers - found_up.keys())
+    registered = _registered(results)
     return PresentState(
         partitions=partitions,
         unclean_said=said,
         up=frozenset(is_up),
         clean=frozenset(clean - is_up),
-        unknown=frozenset() if up is not None else frozenset(brokers - found_up.keys()),
+        unknown=unknown,
         has_elr=has_elr,
         mode=mode,
         epoch_said=frozenset(place for place, state in newest.items() if state["leader_epoch"] is not None),
         overtaken=overtaken,
+        contradicted=frozenset(one for one in unknown & _cut_short(results) if registered.get(one)),
         doubted=_metadata_holders(results, brokers, {node for node in nodes if node is not None}) if nodes else None,
     )
 

@@ -18,6 +18,7 @@ from replica_audit.elect.plan_model import Alternative, Conflict, Decision, Keep
 from replica_audit.elect.simulation import ImaginedCluster, ImaginedClusters, LeaderChange, Round, order_rounds
 from replica_audit.elect.step_list import StepList, list_places
 from replica_audit.model import Place
+from replica_audit.text import brokers as name_brokers
 
 _NO_TOOL = "kafka-leader-election.sh exists since Kafka 2.4: no tool of this version elects a given replica"
 _NO_ISR = "nothing says who is assigned and in sync: add a listing of kafka-topics.sh --describe, or leadership.json"
@@ -163,6 +164,8 @@ def _sort_out(state: PresentState, decision: Decision, tools: Tools) -> tuple[De
         procedure, reason = "unplanned", _OVERTAKEN
     elif decision.depends_on and not decision.asked:
         procedure, reason = "unplanned", decision.open_question
+    elif registration is not None and (contradicted := state.contradicted.intersection(registration.replicas)):
+        procedure, reason = "unplanned", _may_be_down(contradicted)
     elif registration is None:
         if decision.chosen.standing != "leader" or not {choice} & (state.up | state.unknown):
             procedure, reason = "unplanned", _NO_ISR
@@ -181,6 +184,15 @@ def _sort_out(state: PresentState, decision: Decision, tools: Tools) -> tuple[De
         in_sync = registration.leader_id is not None and choice in registration.isr
         procedure = "reorder" if all_up and in_sync else "elect"
     return replace(decision, procedure=procedure), reason
+
+
+def _may_be_down(brokers: Collection[int]) -> str:
+    one = len(brokers) == 1
+    return (
+        f"nothing tells whether {name_brokers(sorted(brokers))} {'is' if one else 'are'} up: the metadata log has "
+        f"{'it' if one else 'them'} up, and {'its log ends below its' if one else 'their logs end below their'} own checkpoints, "
+        "as after a loss of power. Say with --up who is up (--up '' where nobody is)"
+    )
 
 
 class _Attempt:

@@ -52,11 +52,12 @@ def _transactions(found: Sequence[Row], matrix: Matrix, moving: Collection[Place
             continue
         states = {item["value"] for item in row["evidence"] or () if item["kind"] == "transaction"}
         promise = "; its coordinator says that it was committed, so what abort hides has to be produced again"
+        sure = " once find-hanging has confirmed it" if tools.finds_hanging() else ""
         name = f"{place[0]}-{place[1]}"
         yield Step(
             action="end_transaction",
             text=f"End the transaction of {name}: it stops read_committed consumers at offset {row['start_offset']}, and "
-            f"nobody will end it; abort it once find-hanging has confirmed it{promise if 'CompleteCommit' in states else ''}",
+            f"nobody will end it; abort it{sure}{promise if 'CompleteCommit' in states else ''}",
             partitions=(place,),
             commands=tuple(tools.end_transaction(place, row["start_offset"])),
         )

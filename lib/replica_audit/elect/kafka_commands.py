@@ -2,8 +2,8 @@
 
 Options that changed names: kafka-leader-election.sh exists since 2.4 (KIP-460) and takes --admin.config, from 4.2 on
 --command-config (KIP-1147); kafka-configs.sh alters topics through brokers since 2.5 (KIP-543), before that through
-ZooKeeper; kafka-reassign-partitions.sh goes through brokers since 2.6 (KIP-455); kafka-server-stop.sh takes --node-id since
-3.7 (KIP-979).
+ZooKeeper; kafka-reassign-partitions.sh goes through brokers since 2.6 (KIP-455), kafka-topics.sh since 2.2 (KIP-377);
+kafka-server-stop.sh takes --node-id since 3.7 (KIP-979); kafka-transactions.sh exists since 3.0 (KIP-664).
 """
 
 from __future__ import annotations
@@ -45,12 +45,24 @@ class Tools:
         """Whether the version has a tool for elections at all."""
         return self.kafka_version is None or self.kafka_version[:2] >= FIRST_VERSION
 
-    def describe(self, topics: Iterable[str]) -> list[str]:
-        """What shows leaders and ISR of each topic; of many topics those of all."""
+    def finds_hanging(self) -> bool:
+        """Whether the version, if it is known, has brokers that tell of hanging transactions."""
+        return self._since((3, 0))
+
+    def describe(self, topics: Iterable[str], *, is_any_version: bool = False) -> list[str]:
+        """What shows leaders and ISR of each topic, of many topics those of all; `is_any_version`: also of versions without a
+        tool for elections.
+        """
         names = sorted(set(topics))
+        asked: list[tuple[str, ...]] = [("--describe", "--topic", topic) for topic in names]
         if len(names) > MOST_NAMES:
-            return [self._call("kafka-topics.sh", "--describe")]
-        return [self._call("kafka-topics.sh", "--describe", "--topic", topic) for topic in names]
+            asked = [("--describe",)]
+        since = [self._call("kafka-topics.sh", *one) for one in asked]
+        if not is_any_version:
+            return since
+        return self._by_version(
+            (2, 2), since, [shlex.join(["kafka-topics.sh", "--zookeeper", ZOOKEEPER, *one]) for one in asked]
+        )
 
     def forbid_unclean(self, topics: Iterable[str], way: str) -> list[str]:
         """Unclean elections switched off for each topic, by a way that `way_to_configure` found."""
@@ -100,13 +112,24 @@ class Tools:
         )
 
     def end_transaction(self, place: Place, start_offset: int) -> list[str]:
-        """What finds a hanging transaction, and what aborts it."""
-        topic, partition = place
-        names = ("--topic", topic, "--partition", str(partition))
-        return [
-            self._call("kafka-transactions.sh", "find-hanging", *names),
-            self._call("kafka-transactions.sh", "abort", *names, "--start-offset", str(start_offset)),
-        ]
+        """What finds a hanging transaction, and what aborts it.
+
+        Brokers before 3.0 know nothing of their producers: only a later tool ends one there, and has to be told whose it is.
+        A topic may begin with a dash.
+        """
+        partition = (f"--topic={place[0]}", "--partition", str(place[1]))
+        whose = ("--producer-id", "PRODUCER_ID", "--producer-epoch", "PRODUCER_EPOCH", "--coordinator-epoch", "EPOCH")
+        return self._by_version(
+            (3, 0),
+            [
+                self._call("kafka-transactions.sh", "find-hanging", *partition),
+                self._call("kafka-transactions.sh", "abort", *partition, "--start-offset", str(start_offset)),
+            ],
+            [
+                "# with the tool of Kafka 3.0 or later:",
+                self._call("kafka-transactions.sh", "abort", *partition, *whose),
+            ],
+        )
 
     @staticmethod
     def start(broker_id: int) -> str:

@@ -111,10 +111,14 @@ class Decision:
     def open_question(self) -> str:
         """What has to be known before anything is decided, as a clause."""
         who = name_brokers(self.depends_on)
-        was, its = ("were", "their logs are") if len(self.depends_on) > 1 else ("was", "its log is")
+        if len(self.depends_on) == 1:
+            return (
+                f"the replica on {who} was not captured and may hold committed records: copy its log, before it is started if it is down, add "
+                "the copy to the snapshot and audit again"
+            )
         return (
-            f"{who} {was} not captured and may hold committed records: do not start {who} before {its} copied; add the copy "
-            "to the snapshot and audit again"
+            f"the replicas on {who} were not captured and may hold committed records: copy their logs, before any of them that is down is "
+            "started, add the copies to the snapshot and audit again"
         )
 
     def instead(self, candidate_id: int, salvage: tuple[SalvageSource, ...], why: str) -> Decision:

@@ -130,7 +130,8 @@ def _capture(matrix: Matrix, state: PresentState, copies: Copies, about: Contain
     for (together, _), brokers in groups.items():
         places = list(together)
         one = len(brokers) == 1
-        may = f"{'it was not captured and' if one else 'none of them was captured, and each'} may hold committed records of {list_places(places)}"
+        what = "what it has" if one else "what each of them has"
+        may = f"{what} of {list_places(places)} was not captured and may hold committed records"
         then = f"Add the {'copy' if one else 'copies'} to the snapshot and audit again"
         yield Step(
             action="capture",
@@ -184,7 +185,7 @@ def _copy_other(
     copied = {(broker, one.place) for broker, held in holdings.items() for one in held}
     for decision in decisions:
         place = (decision.topic, decision.partition)
-        stays = state.may_lead(place, decision.candidate_id)
+        stays = decision.procedure != "unplanned" and state.may_lead(place, decision.candidate_id)
         if stays and not decision.loses_acknowledged and not decision.chosen.hidden_records:
             continue
         sources = {one.broker_id for one in decision.salvage if one.directory is None}

@@ -145,10 +145,12 @@ class StepList:
         for broker, led in sorted(leaders.items()):
             self._add(
                 "check",
-                f"See that broker {broker} leads {list_places(led)}; if it is down, start it before any other of their replicas",
+                f"See that broker {broker} leads {list_places(led)}. If it is down, start it, and no other replica of "
+                f"{'it' if len(led) == 1 else 'them'} before it leads. If it is up and does not lead, start and stop nothing: say "
+                "who is up with --up, and follow the plan that comes of it",
                 brokers=[broker],
                 partitions=led,
-                commands=self._tools.describe(place[0] for place in led),
+                commands=self._tools.describe((place[0] for place in led), is_any_version=True),
             )
 
     def check(self, one: Round) -> None:

@@ -47,6 +47,9 @@ NEEDED = Template(
 NEEDED_WHOLE = Template(
     "{brokers} {was} not captured whole and may hold more committed records of {places}: {act}; add {copies} and audit again."
 )
+NEEDED_ELSEWHERE = Template(
+    "{brokers} {was} captured without {places} and may hold committed records of {it}: {act}; add {copies} and audit again."
+)
 LOGGED_CUTS = Template(
     "{brokers} cut {logs} below {marks} high watermark in {places}; these files cannot tell what was lost by it."
 )
@@ -89,10 +92,11 @@ def tell_needed(conditions: Conditions) -> Iterator[Sentence]:
         start = f"do not start {'them' if several else 'it'} before {logs} {'are' if several else 'is'} copied"
         unknown = f"if {'they are' if several else 'it is'} down, {start}"
         acts = {True: f"copy {logs}", False: start, None: unknown}
-        yield (NEEDED_WHOLE if one.in_part else NEEDED).say(
+        yield {"partial": NEEDED_WHOLE, "absent": NEEDED_ELSEWHERE}.get(one.state, NEEDED).say(
             brokers=capitalise(name_brokers(one.brokers)),
             was=verb(len(one.brokers), "was", "were"),
             places=name_partitions(one.places),
+            it=verb(len(one.places), "it", "them"),
             act=acts[one.is_up],
             copies=verb(len(one.brokers), "it", "them"),
         )

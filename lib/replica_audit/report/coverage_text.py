@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from dataclasses import dataclass
 
 from replica_audit.auditing.leadership.needed_replicas import WHY_NEEDED
+from replica_audit.literals import Need
 from replica_audit.report.facts.by_partition import Row
 from replica_audit.report.facts.coverage import MissingReplicas, find_matrix
 from replica_audit.report.layout import clean, render_count
@@ -71,5 +73,10 @@ def _line(group: MissingReplicas, noun: str) -> Sentence:
             nodes=name_nodes(noun, [row["broker_id"] for row in rows]),
             files=join_some([clean(name) for name in missing], _FILES, "file"),
         )
-        clauses.append(f"{clause}, and needed ({WHY_NEEDED[needed]})" if needed else clause)
+        clauses.append(f"{clause}, and needed ({_why(needed, len(rows))})" if needed else clause)
     return NOT_HERE.say(places=name_partitions(group.places), what=capitalise("; ".join(clauses)))
+
+
+def _why(needed: Need, count: int) -> str:
+    """Why each of so many replicas is needed."""
+    return WHY_NEEDED[needed] if count == 1 else re.sub(r"\bit\b", "each", WHY_NEEDED[needed])

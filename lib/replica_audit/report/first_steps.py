@@ -19,7 +19,7 @@ from replica_audit.report.plan_text import (
     tell_long_file,
     tell_snapshot,
 )
-from replica_audit.report.sentences import Sentence, end_sentence, name_partitions
+from replica_audit.report.sentences import Sentence, capitalise, end_sentence, name_partitions
 from replica_audit.results import Results
 
 #: Steps of the plan that keep records safe, and those that come after everything has a leader. What is between them is
@@ -84,10 +84,10 @@ def _decide(results: Results, plan: Plan) -> Iterator[FirstStep]:
     if len(asking) > DECISION_LIMIT:
         yield FirstStep((f"{len(asking) - DECISION_LIMIT} more decisions and all steps:",), command)
     elif asking:
-        steps = {1: "The plan", 2: "Both steps, what must hold before each"}.get(
-            len(plan.steps), f"All {len(plan.steps)} steps, what must hold before each"
-        )
-        yield FirstStep((f"{steps}, and what every other choice costs:",), command)
+        all_steps = f"All {len(plan.steps)} steps, what must hold before each"
+        named = {0: "", 1: "The plan, and ", 2: "Both steps, what must hold before each, and "}
+        steps = named.get(len(plan.steps), f"{all_steps}, and ")
+        yield FirstStep((f"{capitalise(f'{steps}what every other choice costs')}:",), command)
 
 
 #: How many choices are listed; `elect` lists all.

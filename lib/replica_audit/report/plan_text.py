@@ -63,8 +63,9 @@ def tell_decision(decision: Decision, conflict: Conflict | None = None) -> str:
     """The decision in a few sentences: whom to let lead, what it loses, and where that can be taken from."""
     reason = end_sentence(decision.reason)
     if decision.depends_on and not decision.asked:
+        them = "it" if len(decision.depends_on) == 1 else "them"
         least = f"Of the captured replicas broker {decision.candidate_id} would lose the least"
-        return f"{end_sentence(decision.open_question)} {least}, as far as that can be known without it."
+        return f"{end_sentence(decision.open_question)} {least}, as far as that can be known without {them}."
     choice, chosen = f"broker {decision.candidate_id}", decision.chosen
     stays = {"none": f"let {choice} go on leading", "confirm": f"let {choice} go on leading, if it does lead"}
     text = stays.get(decision.procedure, f"elect {choice}")
@@ -72,7 +73,12 @@ def tell_decision(decision: Decision, conflict: Conflict | None = None) -> str:
     if ranges and decision.loses_acknowledged:
         text += f" and salvage {join_some(ranges, 3, 'range')} first"
     each = all(one.loss[0] for one in decision.candidates if one.standing != "unassigned")
-    if each and len(decision.candidates) > 1:
+    each = each and len(decision.candidates) > 1
+    if conflict is not None:
+        # Nothing asks for what no step brings about.
+        best = "each choice loses something; the best would be to" if each else "the best choice would be to"
+        text = f"{_tell_conflict(conflict)} {capitalise(best)} {text}"
+    elif each:
         text = f"each choice loses something: {text}"
     elif decision.procedure in stays and not chosen.loss[0] and not chosen.cut_transactions:
         text = "nothing needs to be done" if decision.procedure == "none" else text
@@ -80,7 +86,7 @@ def tell_decision(decision: Decision, conflict: Conflict | None = None) -> str:
             text += f"; salvage {join_some(ranges, 3, 'range')} if you want what was never committed"
     if decision.depends_on:
         reason = f"{reason} {end_sentence(decision.open_question)}"
-    return f"{capitalise(text)}. {reason}{'' if conflict is None else f' {_tell_conflict(conflict)}'}"
+    return f"{capitalise(text)}. {reason}"
 
 
 def _tell_source(source: SalvageSource) -> str:

@@ -27,8 +27,8 @@ CAP_SKEW = Code(
     "belong together. What they cannot decide is not reported as a fault. Medium where another replica, not in sync, has records "
     "of a later leader: who leads is not known then, and neither is what is lost.",
     proof="The values that disagree, and when each directory was copied, where the manifest says so.",
-    remedy="Stop the brokers, or copy followers first and the leader last, each with its checkpoints before its "
-    "segments, and write a manifest.json.",
+    remedy="Copy again, followers first and the leader last, each with its checkpoints before its segments, and write a "
+    "manifest.json: replica-audit capture-plan prints a script for it. Brokers that are stopped anyway leave no skew.",
     traps="",
 )
 CAP_SECOND_HAND = Code(

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 HWM_CP_ABOVE_LEO = Code(
     "HWM-CP-ABOVE-LEO",
     severities=("critical", "high"),
-    traits=("gone", "saved_first"),
+    traits=("gone", "lost_tail", "saved_first"),
     verdicts=("COMMITTED_LOSS", "LATENT_CORRUPTION"),
     summary="A replica's checkpointed high watermark lies past its log end",
     meaning="The replica once had records up to its checkpoint, committed ones, and has lost its tail: an "
@@ -33,6 +33,7 @@ HWM_RP_ABOVE_LEO = Code(
     "HWM-RP-ABOVE-LEO",
     severities=("high",),
     verdicts=("LATENT_CORRUPTION",),
+    traits=("lost_tail",),
     summary="The recovery point lies past the log end: flushed records are missing",
     meaning="Records up to the recovery point had been forced to disk, and they are not in the log. A truncation "
     "writes a smaller recovery point at once, so it does not explain this.",

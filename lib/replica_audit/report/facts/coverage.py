@@ -27,8 +27,8 @@ class NeededBrokers:
     places: tuple[Place, ...]
     is_up: bool | None
     """None: nothing tells."""
-    in_part: bool
-    """There are files of them, but not whole logs."""
+    state: str
+    """Of `STATES`: whether there are files of these replicas, of others of these brokers, or none at all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,14 +83,14 @@ class CaptureMatrix:
 def find_needed(results: Results) -> tuple[NeededBrokers, ...]:
     """Brokers that the answer depends on and lacks, those of the most partitions first."""
     up = find_up(results)
-    places: dict[tuple[int, bool], list[Place]] = defaultdict(list)
+    places: dict[tuple[int, str], list[Place]] = defaultdict(list)
     for row in results.rows("captures"):
         if row["needed"] is not None:
-            places[row["broker_id"], row["state"] == "partial"].append(_place(row))
+            places[row["broker_id"], row["state"]].append(_place(row))
     alike: dict[tuple, list[int]] = defaultdict(list)
-    for (broker_id, in_part), of_broker in sorted(places.items()):
-        alike[tuple(dict.fromkeys(of_broker)), up.get(broker_id), in_part].append(broker_id)
-    found = [NeededBrokers(tuple(brokers), of_all, is_up, part) for (of_all, is_up, part), brokers in alike.items()]
+    for (broker_id, state), of_broker in sorted(places.items()):
+        alike[tuple(dict.fromkeys(of_broker)), up.get(broker_id), state].append(broker_id)
+    found = [NeededBrokers(tuple(brokers), of_all, is_up, state) for (of_all, is_up, state), brokers in alike.items()]
     return tuple(sorted(found, key=lambda one: (-len(one.places), one.brokers)))
 
 
