@@ -57,7 +57,7 @@ def elect(arguments: argparse.Namespace, settings: Settings) -> int:
         return _check(before, plan, settings)
     content = render_object(plan_object(plan))
     if arguments.plan is not None:
-        _write(arguments.plan, content, plan)
+        write_plan(arguments.plan, content, plan)
     if settings.format == "json":
         print_result(content.rstrip("\n"))
     else:
@@ -87,7 +87,7 @@ def _check(before: Any, plan: Any, settings: Settings) -> int:
     return 1 if changes else 0
 
 
-def _write(path: str, content: str, plan: Any) -> None:
+def write_plan(path: str, content: str, plan: Any) -> None:
     """The plan, and beside it the files that its steps read and that are too long for its text."""
     directory = os.path.dirname(path) or "."
     try:

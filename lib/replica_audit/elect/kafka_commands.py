@@ -114,7 +114,7 @@ class Tools:
     def end_transaction(self, place: Place, start_offset: int) -> list[str]:
         """What finds a hanging transaction, and what aborts it.
 
-        Brokers before 3.0 know nothing of their producers: only a later tool ends one there, and has to be told whose it is.
+        Brokers before 3.0 know nothing of their producers: only a later tool ends one there, given the producer.
         A topic may begin with a dash.
         """
         partition = (f"--topic={place[0]}", "--partition", str(place[1]))
