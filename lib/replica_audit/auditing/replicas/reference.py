@@ -7,12 +7,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from replica_audit.literals import LeadershipSource
+from replica_audit.model import Leadership
 from replica_audit.protocol.election import last_led
 from replica_audit.protocol.lineage import Lineage
 
 if TYPE_CHECKING:
     from replica_audit.auditing.replicas.replica_facts import ReplicaFacts
-    from replica_audit.model import Leadership, PartitionState
+    from replica_audit.model import PartitionState
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,48 +61,61 @@ class Reference:
         return lineage.assign(epoch, self.facts.log_end_offset)
 
 
+#: The leadership where nothing says who leads.
+_UNSAID = Leadership("", -1, "inferred")
+
+
 def choose_reference(replicas: Sequence[ReplicaFacts], leadership: Leadership | None) -> Reference | None:
     """The leader where it is known and its files are here, else the best of the others; None without replicas.
 
-    Where nobody leads (a cleanly stopped cluster has no leader) the last one counts, if it could lead again. Best: of
-    the in-sync and eligible leader replicas if any of them is here, else of all, the one with the greatest
-    (current epoch, log end offset), then the lowest broker id. A leadership that is older than the logs counts for
-    nothing: the best of those that know a later epoch leads.
+    Best is the greatest (current epoch, log end offset), then the lowest broker id, of those on the first line that fits:
+
+    | who leads | of whom the best |
+    |---|---|
+    | one that has copies here, by a leadership that is not older than the logs | its copies |
+    | one by a leadership that is older than the logs | those that know a later epoch |
+    | nobody now, and who led last could lead again and has copies here | its copies |
+    | any other, or nobody, and some in-sync or eligible leader replicas are here | these |
+    | any other, or nobody | all |
+
+    A cleanly stopped cluster has no leader. A leadership that is older than the logs counts for nothing.
     """
     if not replicas:
         return None
-    given = None if leadership is None or leadership.source == "inferred" else leadership
-    leader_id = None if given is None else given.leader_id
-    members = () if given is None else (*(given.isr or ()), *given.elr)
-    led = [facts for facts in replicas if facts.broker_id == leader_id]
+    given = leadership if leadership is not None and leadership.source != "inferred" else _UNSAID
+    members = (*(given.isr or ()), *given.elr)
+    led = [facts for facts in replicas if facts.broker_id == given.leader_id]
     eligible = [facts for facts in replicas if facts.broker_id in members]
-    older = None
-    if given is not None and (later := _of_later_epochs(led, eligible, replicas, given)):
-        older, given, led, eligible, leader_id = given, None, [], later, None
-    given = None if given is None else given.believed
-    last = None if given is None or leader_id is not None else last_led(given.history)
+    outdated = None
+    if later := _of_later_epochs(led, eligible, replicas, given):
+        outdated = given
+        given = _UNSAID
+        led = []
+        eligible = later
+    given = given.believed
+    last = last_led(given.history) if given.leader_id is None else None
     stopped = [facts for facts in eligible if last is not None and facts.broker_id == last.leader_id]
     facts = max(
         led or stopped or eligible or replicas,
         key=lambda facts: (_credible_epoch(facts, replicas), facts.log_end_offset, -facts.broker_id),
     )
-    said = None if given is None else given.leader_epoch
-    epoch = _credible_epoch(facts, replicas) if said is None else said
-    leads = given is None or leader_id == facts.broker_id
-    predates = given is not None and bool(led) and _predates(facts, given)
-    led_in = epoch if leads and not predates else _epoch_of_last_term(facts, leadership, last)
+    epoch = _credible_epoch(facts, replicas) if given.leader_epoch is None else given.leader_epoch
+    leader_id = facts.broker_id if given is _UNSAID else given.leader_id
+    predates = bool(led) and _predates(facts, given)
+    leads_now = leader_id == facts.broker_id and not predates
+    led_in = epoch if leads_now else _epoch_of_last_term(facts, leadership, last)
     return Reference(
         facts=facts,
-        leader_id=facts.broker_id if given is None else leader_id,
+        leader_id=leader_id,
         leader_epoch=epoch if epoch >= 0 else None,
         log_epoch=log_epoch_as_leader(facts, led_in),
-        source="inferred" if given is None else given.source,
-        isr=None if given is None or given.isr is None else tuple(sorted(given.isr)),
-        elr=() if given is None else tuple(sorted(given.elr)),
+        source=given.source,
+        isr=None if given.isr is None else tuple(sorted(given.isr)),
+        elr=tuple(sorted(given.elr)),
         predates=predates,
-        outdated=older,
-        history=() if given is None else tuple(state for state in given.history if not state.uncommitted),
-        fenced_since={} if given is None else given.fenced_since,
+        outdated=outdated,
+        history=tuple(state for state in given.history if not state.uncommitted),
+        fenced_since=given.fenced_since,
     )
 
 

@@ -1,0 +1,56 @@
+"""Which replica is the reference: every line of the table of `choose_reference`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tests.auditing.scenario import Answer, Broker, audit, written
+from tests.auditing.test_leadership_history import change, scene
+
+from replica_audit.auditing.replicas.reference import choose_reference
+
+LONG, SHORT = Broker(written(0, 60, 0)), Broker(written(0, 50, 0))
+LATER = Broker([*written(0, 40, 0), *written(40, 45, 2, "later ")])
+#: By the line of the table: brokers, and what says who leads.
+LINES = {
+    "its copies": ({1: SHORT, 2: LONG}, {"leader": 1}),
+    "those that know a later epoch": (
+        {1: LATER, 2: LONG},
+        {"source": "user", "leader": 2, "leader_epoch": 0, "isr": (1, 2)},
+    ),
+    "these": ({1: SHORT, 2: LONG}, {"leader": 9, "isr": (9, 1), "replicas": (1, 2, 9)}),
+    "all": ({1: SHORT, 2: LONG, 3: LONG}, {"leader": 9, "isr": (9,), "replicas": (1, 2, 3, 9)}),
+}
+EXPECTED = {"its copies": 1, "those that know a later epoch": 1, "these": 1, "all": 2}
+
+
+def reference(answer: Answer) -> int:
+    return answer.tables["partitions"][0]["reference_id"]
+
+
+@pytest.mark.parametrize("line", LINES)
+def test_a_line_of_the_table(tmp_path: Path, line: str) -> None:
+    brokers, options = LINES[line]
+    assert reference(audit(tmp_path, brokers, **options)) == EXPECTED[line]
+
+
+@pytest.mark.parametrize(("isr", "found"), [((1, 2), 1), ((2,), 2)], ids=["could lead again", "left the ISR"])
+def test_where_nobody_leads_the_last_leader_counts_if_it_could_lead_again(
+    tmp_path: Path, isr: tuple[int, ...], found: int
+) -> None:
+    answer = scene(tmp_path, {1: SHORT, 2: LONG}, change(leader=-1, isr=isr), replicas=(1, 2))
+    assert reference(answer) == found
+
+
+def test_of_equal_ones_the_greatest_epoch_wins_then_the_end_then_the_lowest_id(tmp_path: Path) -> None:
+    nobody = {"source": "inferred"}
+    assert reference(audit(tmp_path / "epoch", {1: LONG, 2: LATER}, **nobody)) == 2
+    assert reference(audit(tmp_path / "end", {1: SHORT, 2: LONG}, **nobody)) == 2
+    assert reference(audit(tmp_path / "id", {1: LONG, 2: LONG}, **nobody)) == 1
+
+
+def test_the_table_has_the_lines_that_are_tried() -> None:
+    assert choose_reference.__doc__ is not None
+    lines = [line.split("|")[2].strip() for line in choose_reference.__doc__.splitlines() if line.lstrip()[:1] == "|"]
+    assert lines[2:] == ["its copies", "those that know a later epoch", "its copies", "these", "all"]
