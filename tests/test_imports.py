@@ -261,7 +261,7 @@ _ENGINE = ("pyspark", "delta", "deltalake", "py4j", "pandas", "great_expectation
     + [
         (
             f"show {SAMPLE}",
-            (*_ENGINE, "pyarrow.dataset", "replica_audit.spark", "replica_audit.warehouse", "replica_audit.api"),
+            (*_ENGINE, "pyarrow", "http", "replica_audit.spark", "replica_audit.warehouse", "replica_audit.api"),
         )
     ],
 )

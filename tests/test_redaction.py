@@ -19,6 +19,7 @@ from replica_audit.cli.parser import build_parser, parsers_of
 from replica_audit.errors import EngineError
 from replica_audit.redaction import NOT_SHOWN, redact
 from replica_audit.snapshot.discovery import discover
+from replica_audit.snapshot.object_store import ObjectStore
 from replica_audit.snapshot.storage import Snapshot
 
 SAMPLE = SAMPLES / "last-replica-standing"
@@ -72,7 +73,7 @@ def test_an_error_of_the_storage_names_the_place_without_its_credentials() -> No
 def test_the_place_of_a_snapshot_is_stored_without_credentials(tmp_path: Path) -> None:
     from replica_audit.spark.ingest import snapshot_row
 
-    snapshot = Snapshot(URI, fs.SubTreeFileSystem(str(tmp_path), fs.LocalFileSystem()), "/")
+    snapshot = Snapshot(URI, "/", ObjectStore(fs.SubTreeFileSystem(str(tmp_path), fs.LocalFileSystem())))
     assert snapshot.location == URI  # executors open it again
     row = snapshot_row(snapshot, discover(Snapshot.open(tmp_path)), None)
     assert row["location"] == "s3://bucket/snapshots"

@@ -9,13 +9,11 @@ from collections.abc import Mapping
 from typing import BinaryIO
 
 import google_crc32c
-from pyarrow import fs
 
 from replica_audit.segments.record_batch import CRC_FROM, HEADER_BYTES, LEAST_ENTRY_BYTES, MAGIC_AT, PREFIX_BYTES
 from replica_audit.snapshot.file_tree import Tree, TreeEntry
 from replica_audit.snapshot.storage import Snapshot
 
-_NO_DISK = fs.LocalFileSystem()
 _CRC_AT, _LEGACY_CRC_AT = 17, 12
 
 
@@ -23,7 +21,7 @@ class MemorySnapshot(Snapshot):
     """A snapshot whose files are in memory, by path."""
 
     def __init__(self, files: Mapping[str, bytes]) -> None:
-        super().__init__("memory", _NO_DISK, "/memory")
+        super().__init__("memory", "/memory")
         self._files = files
 
     def list_tree(self) -> Tree:

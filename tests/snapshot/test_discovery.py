@@ -15,6 +15,7 @@ from replica_audit.model import TopicPartition
 from replica_audit.snapshot.discovery import discover
 from replica_audit.snapshot.inventory import DuplicateReplica, Inventory
 from replica_audit.snapshot.log_dir_names import parse_directory_name, parse_file_name
+from replica_audit.snapshot.object_store import ObjectStore
 from replica_audit.snapshot.storage import Snapshot
 
 HEX = "0123456789abcdef0123456789abcdef"
@@ -388,7 +389,9 @@ def test_names_of_files(name, counted_as, base_offset):
 def test_a_remote_tree_is_listed_as_a_local_one():
     from pyarrow import fs
 
-    remote = Snapshot("other://x", fs.SubTreeFileSystem(str(FIXTURES), fs.LocalFileSystem()), "jbod-moving")
+    remote = Snapshot(
+        "other://x", "jbod-moving", ObjectStore(fs.SubTreeFileSystem(str(FIXTURES), fs.LocalFileSystem()))
+    )
     local = Snapshot.open(str(FIXTURES / "jbod-moving"))
     assert [(one.path, one.size, one.is_dir) for one in remote.list_tree().entries] == [
         (one.path, one.size, one.is_dir) for one in local.list_tree().entries

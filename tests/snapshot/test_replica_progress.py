@@ -11,11 +11,11 @@ import pytest
 
 from replica_audit.schema import QuarantineRow
 from replica_audit.snapshot import replica_progress as progress
+from replica_audit.snapshot.log_dir_names import progress_form
 from replica_audit.snapshot.replica_progress import (
     PROGRESS_SCHEMA,
     ProgressPart,
     plan_progress,
-    progress_form,
     read_progress,
 )
 from replica_audit.snapshot.storage import Snapshot

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pyarrow as pa
 
 from replica_audit.auditing.bronze_rows import bronze_rows, damage_rows, segment_row
 from replica_audit.auditing.comparison_plan import ComparisonPlan, plan_audit
@@ -35,7 +34,6 @@ from replica_audit.snapshot.internal_topics import InternalTopic, newest
 from replica_audit.snapshot.inventory import Inventory, SegmentFile
 from replica_audit.snapshot.log_dir_names import parse_directory_name
 from replica_audit.snapshot.remote_log_metadata import REMOTE_SEGMENTS
-from replica_audit.snapshot.replica_progress import plan_progress, read_progress
 from replica_audit.snapshot.segment_sources import open_source, summarise_source
 from replica_audit.snapshot.storage import Snapshot
 from replica_audit.snapshot.transaction_log import (
@@ -43,6 +41,9 @@ from replica_audit.snapshot.transaction_log import (
     latest_states,
     read_transaction_states,
 )
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 Row = dict[str, Any]
 
@@ -237,6 +238,13 @@ def _read_observations(
     snapshot: Snapshot, inventory: Inventory, topics: tuple[str, ...], quarantine: list[Row]
 ) -> dict[TopicPartition, pa.Table]:
     """The rows of `replica_progress` by partition; what could not be used is added to `quarantine`."""
+    if not inventory.progress_files:
+        return {}
+    # Here, since pyarrow takes longer to load than a small snapshot takes to audit, and few have observations.
+    import pyarrow as pa
+
+    from replica_audit.snapshot.replica_progress import plan_progress, read_progress
+
     tables: list[pa.Table] = []
     for part in plan_progress(snapshot, inventory.progress_files):
         for item in [part] if isinstance(part, QuarantineRow) else read_progress(snapshot, part, topics):

@@ -31,7 +31,7 @@ from replica_audit.segments.header_columns import filled
 from replica_audit.segments.record_batch import BATCH_DTYPE
 from replica_audit.snapshot.inventory import SegmentFile
 from replica_audit.snapshot.provenance import BATCHES, FINGERPRINT, SecondHandLog
-from replica_audit.snapshot.storage import TABLE_ERRORS, Snapshot
+from replica_audit.snapshot.storage import Snapshot
 
 #: The columns of the table `batches`, numbers as wide as they can be: one that does not fit its field is named later.
 BATCH_TABLE = {
@@ -59,6 +59,8 @@ _REQUIRED: dict[SegmentSource, tuple[str, ...]] = {
 COLUMNS = {"batch_table": BATCH_TABLE, "record_table": RECORD_TABLE}
 #: Other names that are taken for a column.
 ALIASES = {"broker": "broker_id", "epoch": "leader_epoch"}
+#: What pyarrow raises for a table that it cannot read, with names that are not UTF-8 or a column that is there twice too.
+TABLE_ERRORS = (pa.ArrowException, UnicodeDecodeError, KeyError)
 _HINT = "docs/capture.md lists the columns and their types"
 _HEAD_BYTES = 1 << 20
 _QUOTED = re.compile(r"(, got \d+|couldn't parse):.*|:?\s['\"].*")

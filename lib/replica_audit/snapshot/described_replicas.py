@@ -10,13 +10,12 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from replica_audit.errors import FormatError
 from replica_audit.literals import SegmentSource
 from replica_audit.model import CheckpointFile, ReplicaDir, TopicPartition
 from replica_audit.schema import QuarantineRow
-from replica_audit.snapshot.batch_tables import LogKey, LogRows, count_table, table_columns, table_kind
 from replica_audit.snapshot.dump.dump_text import find_sections, shows_files
 from replica_audit.snapshot.inventory import LogDir, Part, SegmentFile
 from replica_audit.snapshot.log_dir_names import (
@@ -30,6 +29,9 @@ from replica_audit.snapshot.log_dir_names import (
 )
 from replica_audit.snapshot.replica_dirs import OffsetFile
 from replica_audit.snapshot.storage import Snapshot
+
+if TYPE_CHECKING:
+    from replica_audit.snapshot.batch_tables import LogKey, LogRows
 
 _BROKER = re.compile(r"broker-([0-9]{1,9})")
 #: `broker-1.orders-0.dump.txt`, `broker-1_orders-0.dump.txt`, `broker-2.batches.txt`
@@ -231,6 +233,9 @@ class _StandIns:
 
     def read_table(self, path: str) -> None:
         """Note the logs that one table is about."""
+        # Here, since pyarrow takes longer to load than a small snapshot takes to audit, and few have tables.
+        from replica_audit.snapshot.batch_tables import count_table, table_columns, table_kind
+
         kind = table_kind(self._snapshot, path)
         if kind is None:
             reason = "a table without the columns of batches (broker_id, topic, partition, base_offset, last_offset) or records"

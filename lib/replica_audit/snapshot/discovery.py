@@ -20,6 +20,7 @@ from replica_audit.snapshot.log_dir_names import (
     PARTITION_FILES,
     parse_directory_name,
     parse_file_name,
+    progress_form,
 )
 from replica_audit.snapshot.manifest import parse_manifest
 from replica_audit.snapshot.metadata.metadata_log import AppliedEvidence, read_metadata
@@ -40,7 +41,6 @@ from replica_audit.snapshot.owners import (
 )
 from replica_audit.snapshot.put_aside import PutAside, deleted_segments, of_known_topics, read_put_aside
 from replica_audit.snapshot.replica_dirs import OffsetFile, read_epochs, read_offset_files, read_replica
-from replica_audit.snapshot.replica_progress import progress_form
 from replica_audit.snapshot.storage import GREATEST_AHEAD, Snapshot
 from replica_audit.text import count
 

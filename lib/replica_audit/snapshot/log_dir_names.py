@@ -126,3 +126,15 @@ def kind_of_copy(path: str, log_dir: str) -> str:
     if log_dir == deleted_in(path):
         return "deleted_segments"
     return parse_directory_name(path.rpartition("/")[2]).kind if log_dir == path else "current"
+
+
+_PROGRESS = re.compile(r"(?:^|/)replica_progress[^/]*(?:/.*)?$")
+_PROGRESS_ENDINGS = {".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "jsonl", ".csv": "csv", ".parquet": "parquet"}
+
+
+def progress_form(path: str) -> str | None:
+    """jsonl, csv or parquet for a file called `replica_progress*`, or in a directory called so; else None."""
+    name = path.rpartition("/")[2]
+    if not _PROGRESS.match(path) or name.startswith((".", "_")):
+        return None
+    return next((form for ending, form in _PROGRESS_ENDINGS.items() if name.lower().endswith(ending)), None)

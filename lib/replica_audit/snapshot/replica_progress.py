@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import csv
 import io
-import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -25,7 +24,9 @@ import pyarrow.parquet as pq
 from replica_audit.errors import FormatError
 from replica_audit.parsing import INT32, INT64, is_whole, parse_json, parse_whole
 from replica_audit.schema import QuarantineRow
-from replica_audit.snapshot.storage import TABLE_ERRORS, Snapshot
+from replica_audit.snapshot.batch_tables import TABLE_ERRORS
+from replica_audit.snapshot.log_dir_names import progress_form
+from replica_audit.snapshot.storage import Snapshot
 from replica_audit.text import count
 
 PROGRESS_SCHEMA = pa.schema(
@@ -260,8 +261,6 @@ def _header_names(path: str, header: bytes) -> list[str]:
     return names
 
 
-_NAME = re.compile(r"(?:^|/)replica_progress[^/]*(?:/.*)?$")
-_ENDINGS = {".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "jsonl", ".csv": "csv", ".parquet": "parquet"}
 #: Bytes of text in a part.
 PART_BYTES = 32 << 20
 #: Unusable rows of one part are reported one by one up to this many, then counted.
@@ -276,14 +275,6 @@ class ProgressPart:
     form: str
     start: int
     end: int
-
-
-def progress_form(path: str) -> str | None:
-    """jsonl, csv or parquet for a file called `replica_progress*`, or in a directory called so; else None."""
-    name = path.rpartition("/")[2]
-    if not _NAME.match(path) or name.startswith((".", "_")):
-        return None
-    return next((form for ending, form in _ENDINGS.items() if name.lower().endswith(ending)), None)
 
 
 def plan_progress(snapshot: Snapshot, files: Iterable[tuple[str, int]]) -> Iterator[ProgressPart | QuarantineRow]:

@@ -11,7 +11,6 @@ import numpy as np
 from replica_audit.model import Damage, SegmentSummary
 from replica_audit.segments.scan import scan_segment
 from replica_audit.segments.summary import Summariser
-from replica_audit.snapshot.batch_tables import read_table_rows
 from replica_audit.snapshot.dump.dump_text import Section
 from replica_audit.snapshot.dump.dumped_segment import assemble_dumped_log, parse_listing
 from replica_audit.snapshot.inventory import SegmentFile
@@ -52,6 +51,9 @@ def summarise_source(snapshot: Snapshot, file: SegmentFile) -> SegmentSummary:
 
 def _read_second_hand(snapshot: Snapshot, file: SegmentFile) -> SecondHandLog:
     if file.source != "dump_text":
+        # Here, since pyarrow takes longer to load than a small snapshot takes to audit, and few have tables.
+        from replica_audit.snapshot.batch_tables import read_table_rows
+
         return read_table_rows(snapshot, file)
     listings = []
     for part in file.parts:

@@ -10,16 +10,16 @@ import os
 import stat
 from collections.abc import Iterable, Sequence
 from functools import cached_property
-from typing import BinaryIO
-
-import pyarrow
-from pyarrow import fs
+from typing import TYPE_CHECKING, BinaryIO
 
 from replica_audit.errors import FormatError
 from replica_audit.redaction import redact
 from replica_audit.snapshot.file_tree import Problem, Tree, TreeEntry
 from replica_audit.snapshot.manifest import MANIFEST, CopiedFiles, find_copied_files
 from replica_audit.snapshot.read_ahead import ReadAhead, read_many
+
+if TYPE_CHECKING:
+    from replica_audit.snapshot.object_store import ObjectStore
 
 _LEADS_OUT = "a link that leads out of the snapshot, which is not followed: copy what it leads to"
 
@@ -76,6 +76,14 @@ def list_directory(root: str, folder: str) -> tuple[TreeEntry, ...]:
     top = os.path.realpath(root)
     looked_at = (_look_at(child, f"{folder}/{child.name}" if folder else child.name, top) for child in children)
     return tuple(sorted(entry for entry, _ in looked_at if entry is not None))
+
+
+def local_is_directory(path: str) -> bool | None:
+    """Whether `path` is a directory; None where there is nothing. Raises OSError where it cannot be looked at."""
+    try:
+        return stat.S_ISDIR(os.stat(path).st_mode)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
 
 
 def open_file(root: str, path: str) -> BinaryIO:
@@ -161,18 +169,16 @@ GREATEST_AHEAD = 1 << 20
 #: Small files are read in one piece; no checkpoint is larger than this.
 GREATEST_SMALL_FILE = 64 << 20
 _ARCHIVES = (".tar", ".tgz", ".tar.gz", ".tar.bz2", ".tar.xz", ".tar.zst", ".tar.lz4", ".zip", ".7z", ".gz", ".zst")
-#: What pyarrow raises for a table that it cannot read, with names that are not UTF-8 or a column that is there twice too.
-TABLE_ERRORS = (pyarrow.ArrowException, UnicodeDecodeError, KeyError)
 
 
 class Snapshot:
     """A directory of copied log dirs, opened for reading. Pickles: an executor opens it again from its URI."""
 
-    def __init__(self, uri: str, filesystem: fs.FileSystem, root: str) -> None:
+    def __init__(self, uri: str, root: str, store: ObjectStore | None = None) -> None:
+        """`store` has the files below `root`; they are local without one."""
         self.uri = uri
-        self._filesystem = filesystem
+        self._store = store
         self._root = root.rstrip("/") or "/"
-        self._is_local = isinstance(filesystem, fs.LocalFileSystem)
         self._times: dict[str, int | None] = {}
         self._small: dict[str, bytes | BaseException] = {}
         self._checked: set[str] = set()
@@ -185,27 +191,24 @@ class Snapshot:
         is not known, OSError where the storage cannot be reached.
         """
         uri = os.fspath(uri)
-        if "://" not in uri and not uri.startswith("file:"):
-            filesystem, root = fs.LocalFileSystem(), os.path.abspath(uri)
-        else:
-            target = "s3://" + uri[len("s3a://") :] if uri.startswith("s3a://") else uri
-            try:
-                filesystem, root = fs.FileSystem.from_uri(target)
-            except (pyarrow.ArrowInvalid, pyarrow.ArrowNotImplementedError) as error:
-                raise ValueError(
-                    redact(f"{uri}: expected a path, file://, s3://, s3a:// or hdfs://, found {error}")
-                ) from None
-        info = filesystem.get_file_info(root.rstrip("/") or "/")
+        store: ObjectStore | None = None
+        root = os.path.abspath(uri)
+        if "://" in uri or uri.startswith("file:"):
+            # Here, since pyarrow takes longer to load than a small local snapshot takes to audit.
+            from replica_audit.snapshot.object_store import open_store
+
+            store, root = open_store(uri)
+        is_directory = local_is_directory(root) if store is None else store.is_directory(root.rstrip("/") or "/")
         shown = redact(uri)
-        if info.type == fs.FileType.NotFound:
+        if is_directory is None:
             raise FileNotFoundError(f"{shown}: no such directory")
-        if info.type != fs.FileType.Directory:
+        if not is_directory:
             if root.lower().endswith(_ARCHIVES):
                 raise NotADirectoryError(
                     f"{shown} is an archive: unpack it, and give the directory that comes out of it"
                 )
             raise NotADirectoryError(f"{shown} is a file: give the directory above the log directories of all brokers")
-        return cls(uri, filesystem, root)
+        return cls(uri, root, store)
 
     def __reduce__(self) -> tuple:
         return Snapshot.open, (self.location,)
@@ -213,7 +216,7 @@ class Snapshot:
     @property
     def location(self) -> str:
         """What opens this snapshot again from any directory and process: an absolute path, or the URI, credentials included."""
-        return self._root if self._is_local else self.uri
+        return self._root if self._store is None else self.uri
 
     @property
     def name(self) -> str:
@@ -239,39 +242,28 @@ class Snapshot:
             return CopiedFiles()
 
     def _list_tree(self) -> Tree:
-        if self._is_local:
+        if self._store is None:
             return list_tree(self._root)
-        selector = fs.FileSelector(self._root, recursive=True)
-        start = len(self._root.rstrip("/")) + 1
-        entries = []
-        for info in self._filesystem.get_file_info(selector):
-            is_dir = info.type == fs.FileType.Directory
-            entries.append(TreeEntry(info.path[start:].rstrip("/"), 0 if is_dir else info.size or 0, is_dir))
-            self._times[entries[-1].path] = info.mtime_ns
-        return Tree(tuple(sorted(entries)), ())
+        found = self._store.list_below(self._root, recursive=True)
+        self._times.update((entry.path, time_ns) for entry, time_ns in found)
+        return Tree(tuple(sorted(entry for entry, _ in found)), ())
 
     def list_directory(self, path: str) -> tuple[TreeEntry, ...]:
         """What is directly below a directory, sorted by path; nothing where there is no such directory. Raises OSError."""
-        if self._is_local:
+        if self._store is None:
             return list_directory(self._root, path)
-        selector = fs.FileSelector(self.absolute(path), recursive=False, allow_not_found=True)
-        start = len(self._root.rstrip("/")) + 1
-        entries = []
-        for info in self._filesystem.get_file_info(selector):
-            is_dir = info.type == fs.FileType.Directory
-            entries.append(TreeEntry(info.path[start:].rstrip("/"), 0 if is_dir else info.size or 0, is_dir))
-        return tuple(sorted(entries))
+        return tuple(sorted(entry for entry, _ in self._store.list_below(self._root, path)))
 
     def last_changes(self, paths: Sequence[str]) -> list[str | None]:
         """When each file was last changed, in words of the storage's own; None where it does not say.
 
         Locally that is also the change of the inode, which no copying tool can set back.
         """
-        if self._is_local:
+        if self._store is None:
             return [last_change(self.absolute(path)) for path in paths]
         if not all(path in self._times for path in paths):
-            found = self._filesystem.get_file_info([self.absolute(path) for path in paths])
-            self._times.update((path, info.mtime_ns) for path, info in zip(paths, found, strict=True))
+            found = self._store.times_ns([self.absolute(path) for path in paths])
+            self._times.update(zip(paths, found, strict=True))
         return [None if self._times[path] is None else str(self._times[path]) for path in paths]
 
     def last_change(self, path: str, stream: BinaryIO) -> str | None:
@@ -307,10 +299,10 @@ class Snapshot:
             self._checked.add(path)
 
     def _open(self, path: str) -> BinaryIO:
-        if self._is_local:
+        if self._store is None:
             return open_file(self._root, path)
         try:
-            opened = self._filesystem.open_input_file(self.absolute(path))
+            opened = self._store.open(self.absolute(path))
             etag = (opened.metadata() or {}).get("ETag")
         except OSError as error:
             raise self._in_own_words(path, "opened", error) from None
@@ -335,11 +327,11 @@ class Snapshot:
     @property
     def opens_ahead(self) -> int:
         """How many files are opened beside the one in use, where opening takes a request; 0 where it takes nothing."""
-        return 0 if self._is_local else OPENED_AHEAD
+        return 0 if self._store is None else OPENED_AHEAD
 
     def read_ahead(self, paths: Iterable[str]) -> None:
         """Read small files many at once, where each takes a request, for the `read_bytes` of each that follows."""
-        if not self._is_local:
+        if self._store is not None:
             self._small.update(read_many(self.read_bytes, paths))
 
     def read_bytes(self, path: str, limit: int = GREATEST_SMALL_FILE) -> bytes:

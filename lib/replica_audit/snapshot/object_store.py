@@ -1,0 +1,57 @@
+"""Directories and files of `s3://` (`s3a://` is taken as the same), `hdfs://` and other stores that pyarrow knows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pyarrow
+from pyarrow import fs
+
+from replica_audit.redaction import redact
+from replica_audit.snapshot.file_tree import TreeEntry
+
+
+class ObjectStore:
+    """A file system of pyarrow; paths are its own. Everything raises OSError where the store cannot be reached."""
+
+    def __init__(self, filesystem: fs.FileSystem) -> None:
+        self._filesystem = filesystem
+
+    def is_directory(self, path: str) -> bool | None:
+        """Whether `path` is a directory; None where there is nothing."""
+        info = self._filesystem.get_file_info(path)
+        return None if info.type == fs.FileType.NotFound else info.type == fs.FileType.Directory
+
+    def list_below(self, root: str, folder: str = "", recursive: bool = False) -> list[tuple[TreeEntry, int | None]]:
+        """What is in `folder` below `root`, and when it was changed (ns); nothing where there is no such folder.
+
+        Paths of the entries are relative to `root`.
+        """
+        top = f"{root.rstrip('/')}/{folder}" if folder else root
+        start = len(root.rstrip("/")) + 1
+        found = []
+        for info in self._filesystem.get_file_info(
+            fs.FileSelector(top, recursive=recursive, allow_not_found=bool(folder))
+        ):
+            is_dir = info.type == fs.FileType.Directory
+            entry = TreeEntry(info.path[start:].rstrip("/"), 0 if is_dir else info.size or 0, is_dir)
+            found.append((entry, info.mtime_ns))
+        return found
+
+    def times_ns(self, paths: Sequence[str]) -> list[int | None]:
+        """When each file was last changed; None where the store does not say."""
+        return [info.mtime_ns for info in self._filesystem.get_file_info(list(paths))]
+
+    def open(self, path: str) -> pyarrow.NativeFile:
+        """The file at `path`."""
+        return self._filesystem.open_input_file(path)
+
+
+def open_store(uri: str) -> tuple[ObjectStore | None, str]:
+    """The store that `uri` names, None for this machine's own files, and the path in it. Raises ValueError for an unknown scheme."""
+    target = "s3://" + uri[len("s3a://") :] if uri.startswith("s3a://") else uri
+    try:
+        filesystem, path = fs.FileSystem.from_uri(target)
+    except (pyarrow.ArrowInvalid, pyarrow.ArrowNotImplementedError) as error:
+        raise ValueError(redact(f"{uri}: expected a path, file://, s3://, s3a:// or hdfs://, found {error}")) from None
+    return None if isinstance(filesystem, fs.LocalFileSystem) else ObjectStore(filesystem), path
