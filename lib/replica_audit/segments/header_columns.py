@@ -10,6 +10,7 @@ from collections.abc import Collection
 import numpy as np
 import pyarrow as pa
 
+from replica_audit.arrow_arrays import numbers_to_arrow
 from replica_audit.batch_header import ABSENT, BATCH_FIELDS
 from replica_audit.segments.record_batch import BATCH_DTYPE
 
@@ -21,7 +22,7 @@ def headers_to_columns(rows: np.ndarray, names: Collection[str] | None = None) -
         if names is None or name in names:
             values = rows[name]
             mask = values == ABSENT if stored.may_lack else None
-            columns[name] = pa.array(values, mask=mask if mask is not None and mask.any() else None)
+            columns[name] = numbers_to_arrow(values, mask if mask is not None and mask.any() else None)
     return columns
 
 

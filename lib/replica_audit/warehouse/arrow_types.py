@@ -8,6 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from replica_audit.arrow_arrays import values_to_arrow
 from replica_audit.schema import Column
 
 _PLAIN = {
@@ -44,7 +45,7 @@ def arrow_schema(columns: Sequence[Column]) -> pa.Schema:
 def rows_to_arrow(rows: Iterable[Mapping[str, Any]], schema: pa.Schema) -> pa.Table:
     """An Arrow table of `rows`; a key that a row does not have is null, one that `schema` does not have is left out."""
     rows = list(rows)
-    columns = [pa.array([row.get(field.name) for row in rows], field.type) for field in schema]
+    columns = [values_to_arrow([row.get(field.name) for row in rows], field.type) for field in schema]
     return pa.Table.from_arrays(columns, schema=schema)
 
 

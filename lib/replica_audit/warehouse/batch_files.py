@@ -7,9 +7,9 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 from pyarrow import fs
 
+from replica_audit.arrow_arrays import numbers_to_arrow, values_to_arrow
 from replica_audit.batch_header import BATCH_FIELDS
 from replica_audit.errors import InputError
 from replica_audit.segments.digests import rows_of_chunks
@@ -67,8 +67,12 @@ class BatchFileWriter:
             return
         names, rows = zip(*self._waiting, strict=True)
         counts = [len(of_segment) for of_segment in rows]
-        segments = pa.Table.from_pylist(list(names)).take(np.repeat(np.arange(len(counts)), counts))
-        columns = {name: column.combine_chunks() for name, column in zip(segments.column_names, segments.columns)}
+        segments = numbers_to_arrow(np.repeat(np.arange(len(counts)), counts))
+        columns = {
+            field.name: values_to_arrow([of[field.name] for of in names], field.type).take(segments)
+            for field in self._file.schema
+            if field.name in names[0]
+        }
         self._file.add({**columns, **headers_to_columns(np.concatenate(rows))}, self._waiting_rows)
         self._waiting, self._waiting_rows = [], 0
 

@@ -11,6 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from replica_audit.arrow_arrays import value_to_arrow
 from replica_audit.warehouse.arrow_types import arrow_schema, rows_to_arrow
 from replica_audit.warehouse.table_layout import DataFile, columns_of, key_of, open_directory
 
@@ -48,7 +49,7 @@ class TableFileWriter:
             if isinstance(value, pa.Array):
                 arrays.append(value.cast(field.type))
             else:
-                arrays.append(pa.repeat(pa.scalar(value, field.type), count))
+                arrays.append(pa.repeat(value_to_arrow(value, field.type), count))
         self._waiting.append(pa.RecordBatch.from_arrays(arrays, schema=self.schema))
         self._waiting_rows += count
         self.row_count += count

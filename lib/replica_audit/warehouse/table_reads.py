@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyarrow import fs
 
+from replica_audit.arrow_arrays import value_to_arrow, values_to_arrow
 from replica_audit.errors import EngineError, InputError
 
 if TYPE_CHECKING:
@@ -75,7 +76,7 @@ def read_file(
     found = found.cast(pa.schema(texts))
     for name, values in wanted.items():
         if name in found.schema.names:
-            found = found.filter(pc.is_in(found[name], pa.array(values, pa.string())))
+            found = found.filter(pc.is_in(found[name], values_to_arrow(values, pa.string())))
         elif name not in partition and None not in values:
             found = found.slice(0, 0)
     columns = []
@@ -83,5 +84,5 @@ def read_file(
         if column.name in found.schema.names:
             columns.append(found[column.name].cast(column.type))
         else:
-            columns.append(pa.repeat(pa.scalar(partition.get(column.name), column.type), found.num_rows))
+            columns.append(pa.repeat(value_to_arrow(partition.get(column.name), column.type), found.num_rows))
     return pa.table(columns, schema=schema)

@@ -1,0 +1,91 @@
+"""Arrow arrays out of numbers and Python values, made of their buffers.
+
+`pyarrow.array` and `pyarrow.scalar` import pandas where it is installed, to see whether they were given a part of it: that takes a
+Python worker longer than scanning a small snapshot.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import chain
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+
+def numbers_to_arrow(values: np.ndarray, absent: np.ndarray | None = None) -> pa.Array:
+    """Whole numbers of any width, or booleans; null where `absent` is true."""
+    kind = pa.from_numpy_dtype(values.dtype)
+    numbers = _bits(values) if kind == pa.bool_() else pa.py_buffer(np.ascontiguousarray(values))
+    return pa.Array.from_buffers(kind, len(values), [None if absent is None else _bits(~absent), numbers])
+
+
+def values_to_arrow(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
+    """Values of a column: text, whole numbers, booleans, and lists, mappings and structures of them; None is null.
+
+    Raises OverflowError for a number that `kind` cannot hold, and TypeError and AttributeError for values of another kind.
+    """
+    present = [value is not None for value in values]
+    validity = None if all(present) else _bits(np.array(present, bool))
+    if pa.types.is_integer(kind):
+        numbers = np.array([0 if value is None else _whole(value) for value in values], f"i{kind.bit_width // 8}")
+        return pa.Array.from_buffers(kind, len(values), [validity, pa.py_buffer(numbers)])
+    if pa.types.is_boolean(kind):
+        flags = np.array([value is not None and _truth(value) for value in values], bool)
+        return pa.Array.from_buffers(kind, len(values), [validity, _bits(flags)])
+    if pa.types.is_string(kind):
+        texts = [b"" if value is None else value.encode() for value in values]
+        return pa.Array.from_buffers(kind, len(values), [validity, _offsets(texts), pa.py_buffer(b"".join(texts))])
+    if pa.types.is_struct(kind):
+        fields = [kind.field(number) for number in range(kind.num_fields)]
+        children = [
+            values_to_arrow([None if value is None else value.get(field.name) for value in values], field.type)
+            for field in fields
+        ]
+        return pa.Array.from_buffers(kind, len(values), [validity], children=children)
+    if pa.types.is_map(kind):
+        lists: list[Sequence[Any]] = [() if value is None else list(dict(value).items()) for value in values]
+        pairs = list(chain.from_iterable(lists))
+        entries = pa.StructArray.from_arrays(
+            [
+                values_to_arrow([pair[number] for pair in pairs], of)
+                for number, of in enumerate((kind.key_type, kind.item_type))
+            ],
+            fields=[kind.key_field, kind.item_field],
+        )
+        return pa.Array.from_buffers(kind, len(values), [validity, _offsets(lists)], children=[entries])
+    if pa.types.is_list(kind):
+        lists = [() if value is None else value for value in values]
+        child = values_to_arrow(list(chain.from_iterable(lists)), kind.value_type)
+        return pa.Array.from_buffers(kind, len(values), [validity, _offsets(lists)], children=[child])
+    raise TypeError(f"{kind}: no type of a column here")
+
+
+def value_to_arrow(value: Any, kind: pa.DataType) -> pa.Scalar:
+    """One value."""
+    return values_to_arrow([value], kind)[0]
+
+
+def _whole(value: Any) -> int:
+    if isinstance(value, (int, np.integer)) and not isinstance(value, bool):
+        return int(value)
+    raise TypeError(f"{value!r} is not a whole number")
+
+
+def _truth(value: Any) -> bool:
+    if isinstance(value, (bool, np.bool_)):
+        return bool(value)
+    raise TypeError(f"{value!r} is neither true nor false")
+
+
+def _bits(flags: np.ndarray) -> pa.Buffer:
+    return pa.py_buffer(np.packbits(flags, bitorder="little"))
+
+
+def _offsets(parts: Sequence[Sequence[Any]]) -> pa.Buffer:
+    """Where each part begins and ends in all of them; OverflowError where they are too long for one array."""
+    ends = np.cumsum([0, *map(len, parts)], dtype=np.int64)
+    if ends[-1] > np.iinfo(np.int32).max:
+        raise OverflowError(f"{ends[-1]} bytes or items in one array")
+    return pa.py_buffer(ends.astype(np.int32))

@@ -1,0 +1,94 @@
+"""Arrow arrays made of buffers are those that pyarrow makes of the same values, and pandas is not imported for them."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from replica_audit.arrow_arrays import numbers_to_arrow, value_to_arrow, values_to_arrow
+
+_TEXT = st.text(st.characters(codec="utf-8"), max_size=5)
+_PLAIN: list[tuple[pa.DataType, st.SearchStrategy[Any]]] = [
+    (pa.string(), _TEXT),
+    (pa.bool_(), st.booleans()),
+    *(
+        (kind, st.integers(-(1 << kind.bit_width - 1), (1 << kind.bit_width - 1) - 1))
+        for kind in (pa.int8(), pa.int16())
+    ),
+    *(
+        (kind, st.integers(-(1 << kind.bit_width - 1), (1 << kind.bit_width - 1) - 1))
+        for kind in (pa.int32(), pa.int64())
+    ),
+]
+
+
+def _nested(depth: int) -> st.SearchStrategy[tuple[pa.DataType, st.SearchStrategy[Any]]]:
+    """Types, each with its values."""
+    plain = st.sampled_from(_PLAIN)
+    if not depth:
+        return plain
+    inner = _nested(depth - 1)
+    lists = inner.map(lambda one: (pa.list_(one[0]), st.lists(st.none() | one[1], max_size=3)))
+    maps = inner.map(lambda one: (pa.map_(pa.string(), one[0]), st.dictionaries(_TEXT, st.none() | one[1], max_size=3)))
+    structures = st.tuples(inner, inner).map(
+        lambda both: (
+            pa.struct([("a", both[0][0]), ("b", both[1][0])]),
+            st.fixed_dictionaries({"a": st.none() | both[0][1]}, optional={"b": both[1][1]}),
+        )
+    )
+    return plain | lists | maps | structures
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.data())
+def test_values_of_every_type_are_as_pyarrow_has_them(data: st.DataObject) -> None:
+    kind, values = data.draw(_nested(2))
+    rows = data.draw(st.lists(st.none() | values, max_size=10))
+    found = values_to_arrow(rows, kind)
+    found.validate(full=True)
+    assert found.equals(pa.array(rows, kind))
+    assert [value_to_arrow(row, kind) for row in rows] == [pa.scalar(row, kind) for row in rows]
+
+
+@pytest.mark.parametrize("width", ["?", "i1", "i2", "i4", "i8"])
+def test_numbers_are_as_pyarrow_has_them(width: str) -> None:
+    rows = np.zeros(20, [("other", "i8"), ("one", width)])
+    rows["one"] = np.arange(20) - 7
+    for absent in (None, rows["one"] % 3 == 0):
+        found = numbers_to_arrow(rows["one"], absent)
+        found.validate(full=True)
+        assert found.equals(pa.array(rows["one"], mask=absent))
+
+
+@pytest.mark.parametrize(
+    ("value", "kind"),
+    [(1.5, pa.int64()), (True, pa.int32()), ("1", pa.int8()), (300, pa.int8()), (1, pa.bool_()), (1, pa.string())],
+)
+def test_what_a_column_cannot_hold_is_refused(value: Any, kind: pa.DataType) -> None:
+    with pytest.raises((TypeError, OverflowError, AttributeError)):
+        values_to_arrow([value], kind)
+
+
+def test_a_scan_task_does_not_import_pandas(tmp_path: Path) -> None:
+    """Which takes a worker longer than the task."""
+    sample = Path(__file__).parents[1] / "data" / "samples" / "last-replica-standing"
+    program = (
+        "import sys\n"
+        "from replica_audit.auditing.opening import open_snapshot\n"
+        "from replica_audit.spark.scanning import SCANNED_TABLES, SegmentWork, scan_task\n"
+        f"snapshot, inventory = open_snapshot({str(sample)!r}, (), None)\n"
+        "works = [SegmentWork(file) for file in inventory.segments]\n"
+        f"places = dict.fromkeys(SCANNED_TABLES, {str(tmp_path)!r})\n"
+        "part = scan_task(snapshot, works, places, {'cluster_id': 'c', 'ingest_id': '1'})\n"
+        "assert part.files['batches'].row_count and 'pandas' not in sys.modules\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
