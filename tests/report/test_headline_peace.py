@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from tests.auditing.scenario import Broker, audit, written
+from tests.report.rows import partition, results, row
 from tests.support.some import some
 
 from replica_audit.config import Settings
@@ -86,3 +87,45 @@ def test_a_listing_that_leaves_a_topic_out_is_peace_for_the_other_only(tmp_path:
         assert said in text
     audit(tmp_path / "peace", {1: FULL, 2: FULL})
     assert all("All is well" in text for text in forms(audit_all(str(tmp_path / "peace"), Settings())))
+
+
+#: (states after the first, what was lost, replicas), and whether the last replica in sync may have lost its end in a crash.
+RETURNS: tuple[tuple[list[dict], int, tuple[int, ...], bool], ...] = (
+    ([{"isr": [1]}, {"leader_id": None}, {"leader_id": 1}], 0, (1, 2, 3), True),
+    ([{"leader_id": None, "isr": [2]}, {"leader_id": 2}, {"isr": [2, 1, 3]}], 0, (1, 2, 3), True),
+    # Told already, with numbers.
+    ([{"isr": [1]}, {"leader_id": None}, {"leader_id": 1}], 7, (1, 2, 3), False),
+    ([{"isr": [1]}, {"leader_id": None, "leader_stopped": True}, {"leader_id": 1}], 0, (1, 2, 3), False),
+    # Eligible leader replicas were stopped in order (KIP-966).
+    ([{"isr": [], "elr": [1], "leader_id": None}, {"leader_id": 1, "isr": [1], "elr": []}], 0, (1, 2, 3), False),
+    ([{"isr": [2, 3], "leader_id": 2}], 0, (1, 2, 3), False),
+    # Nobody else could have had more, and it is said that there is one replica.
+    ([{"leader_id": None, "isr": [1]}, {"leader_id": 1}], 0, (1,), False),
+)
+
+
+@pytest.mark.parametrize(("later", "lost", "replicas", "in_doubt"), RETURNS)
+def test_where_the_last_in_sync_replica_may_have_crashed_there_is_no_peace(
+    later: list[dict], lost: int, replicas: tuple[int, ...], in_doubt: bool
+) -> None:
+    state = {
+        "leader_id": 1,
+        "leader_epoch": 0,
+        "isr": list(replicas),
+        "elr": [],
+        "last_known_elr": [],
+        "occasion": "created",
+    }
+    states = []
+    for entry, change in enumerate([{}, *later]):
+        epoch = state["leader_epoch"] + ("leader_id" in change)
+        state = {**state, **change, "leader_epoch": epoch}
+        fixed = {"source": "metadata_log", "replicas": list(replicas), "entry": entry, "time_ms": entry, "uncommitted": False,
+                 "metadata_offset": entry, "partition_epoch": entry, "recovering": False}  # fmt: skip
+        states.append(row("partition_states", topic="orders", partition=0, **{**state, **fixed}))
+    found = results([partition(lost_records=lost)], partition_states=states)
+    answer = build_answer(found, build_verdict(found, "high"))
+    assert ("dropped out without a controlled shutdown" in answer.headline) == in_doubt, answer.headline
+    assert not in_doubt or (answer.tone == "warn" and "All is well" not in answer.headline)
+    # No alarm either.
+    assert build_verdict(found, "high")["exit_status"] == 0

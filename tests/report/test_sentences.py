@@ -472,6 +472,15 @@ MADE: tuple[tuple[Template, Callable[[Path], Results], str], ...] = (
     (answer.NEEDED, _needed(fenced=[3, 4]),
      "Brokers 3 and 4 were not captured and may hold committed records of orders-0: do not start them before their logs "
      "are copied; add them and audit again."),
+    (answer.RETURNED_IN_MANY, lambda path: audit_all(str(FIXTURES / "last-replica-standing-3-healed"), Settings()),
+     "The last replicas in sync of __consumer_offsets-0, transfers-0, transfers-1, transfers-2 and 1 more partition dropped "
+     "out without a controlled shutdown and led again, the last of them on 2026-11-21: those that crashed may have lost the "
+     "ends of their logs, and these files cannot tell."),
+    (answer.RETURNED,
+     lambda path: audit_all(
+         str(FIXTURES / "last-replica-standing-3-healed"), Settings(topics=("__consumer_offsets",))),
+     "The last replica in sync of __consumer_offsets-0 dropped out without a controlled shutdown and led again on "
+     "2026-11-21: if it crashed, it may have lost the end of its log, and these files cannot tell."),
     (answer.NEEDED_ELSEWHERE, _needed(fenced=[3, 4], state="absent"),
      "Brokers 3 and 4 were captured without orders-0 and may hold committed records of it: do not start them before their "
      "logs are copied; add them and audit again."),

@@ -40,6 +40,14 @@ PAST_ELECTION = Template("An unclean election on {day} may have lost records in 
 PAST_ELECTIONS = Template(
     "Unclean elections, the last on {day}, may have lost records in {places}; these files cannot tell."
 )
+RETURNED = Template(
+    "The last replica in sync of {places} dropped out without a controlled shutdown and led again on {day}: if it crashed, it "
+    "may have lost the end of its log, and these files cannot tell."
+)
+RETURNED_IN_MANY = Template(
+    "The last replicas in sync of {places} dropped out without a controlled shutdown and led again, the last of them on {day}: "
+    "those that crashed may have lost the ends of their logs, and these files cannot tell."
+)
 GONE = Template("Records that an earlier audit saw in {places} are gone from every replica.")
 NEEDED = Template(
     "{brokers} {was} not captured and may hold committed records of {places}: {act}; add {copies} and audit again."
@@ -126,6 +134,11 @@ def tell_doubts(conditions: Conditions, results: Results) -> Iterator[Sentence]:
         day = render_time(max(times))[:10] if times else "a day that is not known"
         template = PAST_ELECTION if len(conditions.past) == 1 else PAST_ELECTIONS
         yield template.say(day=day, places=name_partitions(places_of(conditions.past)))
+    if conditions.returns:
+        yield (RETURNED if len(conditions.returns) == 1 else RETURNED_IN_MANY).say(
+            day=render_time(max(one.time_ms for one in conditions.returns))[:10],
+            places=name_partitions([one.place for one in conditions.returns]),
+        )
     if conditions.cuts:
         brokers = sorted({row["broker_id"] for row in conditions.cuts if row["broker_id"] is not None})
         yield LOGGED_CUTS.say(

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from replica_audit.model import Leadership, PartitionState
 from replica_audit.schema import SoleIsr
-from replica_audit.snapshot.metadata.image import leadership_of_history
 
 #: Most trusted first (CONTRACT, Input).
 LEADERSHIP_SOURCES = ("metadata_log", "zookeeper", "topics_describe", "user")
@@ -116,3 +115,32 @@ def _of_history(rows: list[Mapping]) -> Leadership:
     since = {int(broker): at for broker, at in (ordered[-1].get("fenced_since") or {}).items()}
     fenced_now = None if fenced is None else tuple(fenced)
     return leadership_of_history(*names, ordered[-1]["topic_id"], history, fenced_now, since)
+
+
+def leadership_of_history(
+    topic: str,
+    partition: int,
+    topic_id: str | None,
+    history: tuple[PartitionState, ...],
+    fenced: tuple[int, ...] | None,
+    fenced_since: Mapping[int, int],
+) -> Leadership:
+    """The last committed state of a history, which has one, with the history; of a deleted topic nobody is in sync or assigned."""
+    last = next(state for state in reversed(history) if not state.uncommitted)
+    exists = last.occasion != "deleted"
+    return Leadership(
+        topic=topic,
+        partition=partition,
+        source="metadata_log",
+        leader_id=last.leader_id,
+        leader_epoch=last.leader_epoch,
+        isr=last.isr if exists else None,
+        elr=last.elr,
+        last_known_elr=last.last_known_elr,
+        replicas=last.replicas if exists else None,
+        topic_id=topic_id,
+        configs=last.configs,
+        history=history,
+        fenced=fenced,
+        fenced_since=fenced_since,
+    )

@@ -7,10 +7,23 @@ from dataclasses import dataclass
 
 from replica_audit.auditing.catalogue import at_or_above, codes_with
 from replica_audit.model import Place
+from replica_audit.protocol.election import elections
 from replica_audit.report.facts.by_partition import Row, present, told_protocol
 from replica_audit.report.facts.coverage import Compared, NeededBrokers, find_compared, find_needed, is_incomplete
 from replica_audit.report.facts.losses import AboutToGo, find_about_to_go
 from replica_audit.results import Results
+from replica_audit.snapshot.leadership_rows import leadership_of_rows
+
+
+@dataclass(frozen=True, slots=True)
+class Return:
+    """The last replica in sync dropped out without having been stopped in order, and led again by a clean election: it may
+    have lost the end of its log in a crash, and whoever follows it then has lost the same.
+    """
+
+    place: Place
+    time_ms: int
+    """Of its election, by the controller's clock."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +48,8 @@ class Conditions:
     """Whether a replica is not in the snapshot, or not whole."""
     quorum: tuple[Row, ...] = ()
     """Findings of metadata logs that are stale or contradict each other."""
+    returns: tuple[Return, ...] = ()
+    """The last return of each partition that has several replicas, and of which no lost record is known."""
     about_to_go: tuple[AboutToGo, ...] = ()
     """Lost records that only `.deleted` segments have."""
     past_the_end: bool = False
@@ -45,7 +60,16 @@ class Conditions:
     def is_peace(self) -> bool:
         """Whether all is well as far as it can be known: every assigned replica is here, whole, and was compared."""
         unclear = self.compared.alone or self.compared.unassigned or self.compared.second_copies
-        in_doubt = self.past or self.gone or self.no_files or self.needed or self.cuts or unclear or self.about_to_go
+        in_doubt = (
+            self.past
+            or self.returns
+            or self.gone
+            or self.no_files
+            or self.needed
+            or self.cuts
+            or unclear
+            or self.about_to_go
+        )
         at_risk = self.leaderless or self.hanging or self.loud or self.past_the_end or self.restart_cuts
         return not (in_doubt or at_risk or self.incomplete)
 
@@ -79,9 +103,22 @@ def find_conditions(results: Results) -> Conditions:
         restart_cuts=tuple(_restart_cuts(results)),
         incomplete=is_incomplete(captures),
         quorum=tuple(row for row in found if row["topic"] is None and row["code"] in codes_with("quorum")),
+        returns=tuple(_returns(results)),
         about_to_go=tuple(find_about_to_go(results)),
         past_the_end=_is_past_the_end(results),
     )
+
+
+def _returns(results: Results) -> Iterator[Return]:
+    states = results.rows_of("partition_states")
+    for row in results.rows("partitions"):
+        place = place_of(row)
+        leadership = None if row["lost_records"] else leadership_of_rows(states.get(place, ()))
+        if leadership is None or len(leadership.replicas or ()) < 2:
+            continue
+        times = [one.time_ms for one in elections(leadership.history) if one.clean and one.came_back]
+        if times:
+            yield Return(place, max(times))
 
 
 def _restart_cuts(results: Results) -> Iterator[Row]:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
 from replica_audit.literals import Occasion
 from replica_audit.model import Leadership, PartitionState
+from replica_audit.snapshot.leadership_rows import leadership_of_history
 from replica_audit.snapshot.message_fields import MessageError
 from replica_audit.snapshot.metadata.broker_history import ELR_FEATURE, BrokerEvent
 from replica_audit.snapshot.metadata.entries import MetadataEntry, SnapshotEnd, SnapshotTime
@@ -27,36 +28,6 @@ from replica_audit.snapshot.metadata.kraft_records import (
     Transaction,
     Voters,
 )
-
-
-def leadership_of_history(
-    topic: str,
-    partition: int,
-    topic_id: str | None,
-    history: tuple[PartitionState, ...],
-    fenced: tuple[int, ...] | None,
-    fenced_since: Mapping[int, int],
-) -> Leadership:
-    """The last committed state of a history, which has one, with the history; of a deleted topic nobody is in sync or assigned."""
-    last = next(state for state in reversed(history) if not state.uncommitted)
-    exists = last.occasion != "deleted"
-    return Leadership(
-        topic=topic,
-        partition=partition,
-        source="metadata_log",
-        leader_id=last.leader_id,
-        leader_epoch=last.leader_epoch,
-        isr=last.isr if exists else None,
-        elr=last.elr,
-        last_known_elr=last.last_known_elr,
-        replicas=last.replicas if exists else None,
-        topic_id=topic_id,
-        configs=last.configs,
-        history=history,
-        fenced=fenced,
-        fenced_since=fenced_since,
-    )
-
 
 #: Broker configs that are a topic's default → the topic config's name. Others are not kept: they may be secret.
 _DEFAULTS = {
