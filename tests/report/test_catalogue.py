@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from replica_audit.auditing.catalogue import (
@@ -24,6 +26,13 @@ def test_a_code_says_all_that_an_operator_needs(code) -> None:
     assert not code.summary.endswith(".")
     for text in (code.meaning, code.proof, code.remedy, code.traps):
         assert text == text.strip() and "  " not in text and (not text or text.endswith("."))
+
+
+@pytest.mark.parametrize("code", CATALOGUE.values(), ids=list(CATALOGUE))
+def test_no_remedy_throws_away_what_may_be_the_last_copy(code) -> None:
+    """A replica that is damaged in one place may be the only one that holds something in another."""
+    if re.search(r"(?i)\brebuild\b|fetch the partition|directory away", code.remedy):
+        assert re.search(r"(?i)\bcopy (the|this|both|of)|\bkeep it\b|\bkeep a copy\b", code.remedy), code.remedy
 
 
 def test_every_family_is_there() -> None:

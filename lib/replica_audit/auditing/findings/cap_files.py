@@ -42,7 +42,8 @@ CAP_MISSING_SEGMENT = Code(
     "partition's directory has no .log at all, which Kafka never leaves. What it held cannot be compared, and where "
     "the log ends is not known.",
     proof="The files left behind, or the range that the others hold.",
-    remedy="Copy the partition again. If the broker itself lacks the file, let it fetch the partition again.",
+    remedy="Copy the partition again. If the broker itself lacks the file, keep a copy of what it has, "
+    "and let it fetch the partition again from one that has the range; if it leads, move leadership first.",
     traps="Retention that deleted a segment during the copy; the script of capture-plan puts it aside.",
 )
 CAP_UNREADABLE = Code(

@@ -95,7 +95,7 @@ DIV_CORRUPT = Code(
     meaning="The batch is damaged on one side only, so it can be repaired from the other.",
     proof="The batch with position on both sides, which one fails, and the replica to repair from.",
     remedy="If the damaged replica leads, move leadership to the sound one. Then stop the broker with the damaged "
-    "copy, move its partition directory away, and start it. Check the disk.",
+    "copy, move its partition directory away, keep it, and start it. Check the disk.",
     traps="",
 )
 DIV_PRESENCE = Code(
@@ -106,7 +106,7 @@ DIV_PRESENCE = Code(
     summary="An offset is on one replica only, well inside both logs",
     meaning="One replica has a hole where another has records. In a compacted log that is normal (info).",
     proof="The range, who has it and who does not, and the batches on both sides of the hole.",
-    remedy="Rebuild the replica with the hole. If it leads, move leadership first.",
+    remedy="Keep a copy of the replica with the hole, and rebuild it. If it leads, move leadership first.",
     traps="Compaction, retention, tiered storage, DeleteRecords, transaction markers (which hold offsets of their "
     "own).",
 )

@@ -23,7 +23,7 @@ DIV_KEY_STATE = Code(
     meaning="The latest record of a key differs from the leader's, for instance a deleted key that is alive on a "
     "replica that was down while its tombstone came and went. Log ends, epochs and ISR all agree.",
     proof="The number of keys, and the offsets of the records in question; never a key.",
-    remedy="Rebuild the replica that kept the old value; if it leads, move leadership first. Use a longer "
+    remedy="Keep a copy of the replica that kept the old value, and rebuild it; if it leads, move leadership first. Use a longer "
     "delete.retention.ms than the longest time for which a broker may be down.",
     traps="Records of aborted transactions are left out of the comparison, as are keys with records past the shorter "
     "log's end, and keys that the longer log may have deleted there.",

@@ -43,7 +43,7 @@ EPO_CACHE_MISSING = Code(
     proof="The batch with offset and epoch, the file's entries around that offset.",
     remedy="Trust the batches unless their epochs are out of order too. If this replica leads, move leadership "
     "first; "
-    "then rebuild it from a replica whose file and batches agree.",
+    "then keep a copy of it, and rebuild it from a replica whose file and batches agree.",
     traps="Info when the copies may be of different moments and only the newest epochs are missing: the file was copied "
     "before the segments. An epoch needs an entry only while a batch of it ends at or above the log start: after "
     "DeleteRecords up to the end and a restart the file rightly has none.",
@@ -68,7 +68,7 @@ EPO_NON_MONOTONIC = Code(
     meaning="Kafka keeps both strictly increasing. Brokers before 2.0.1 could write such a file; later ones drop "
     "the conflicting entries in memory and may leave the file as it is.",
     proof="The two neighbouring entries.",
-    remedy="Compare the lineage that the batches show with the file's. If they differ, rebuild the replica.",
+    remedy="Compare the lineage that the batches show with the file's. If they differ, keep a copy of the replica and rebuild it.",
     traps="",
 )
 CODES = (

@@ -29,7 +29,7 @@ EPO_START_MISMATCH = Code(
     "notices it when the tails agree.",
     proof="The first batch of the epoch on both replicas, each inside the range that can be compared.",
     remedy="Look at the divergence finding for the range between the two offsets, decide which side is right, and "
-    "rebuild the other replica.",
+    "copy the other replica and rebuild it.",
     traps="Retention or compaction may have removed the first batch; an entry at the log end has no records yet.",
 )
 EPO_UNKNOWN_TO_LEADER = Code(

@@ -51,7 +51,8 @@ HWM_ABOVE_ISR_PREFIX = Code(
     "watermark. Electing it loses committed records although the election is clean.",
     proof="The start of the member's conflicting or unreadable end, the lower bound of the high watermark and what "
     "proves it.",
-    remedy="Take that broker out of service before the leader goes down, and rebuild its replica from the leader.",
+    remedy="Take that broker out of service before the leader goes down, keep a copy of its replica, "
+    "and rebuild it from the leader.",
     traps="Copies of different moments.",
 )
 HWM_UNDER_MIN_ISR = Code(

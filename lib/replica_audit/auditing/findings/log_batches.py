@@ -52,7 +52,7 @@ LOG_EPOCH_REGRESSION = Code(
     meaning="Within a log leader epochs never decrease. The epoch field is outside the checksum, so a flipped bit "
     "there passes every check of Kafka and then misleads truncation.",
     proof="Both batches with position, offset and epoch; what the other replicas have at that offset.",
-    remedy="Rebuild the replica whose epochs are out of order before it can become leader.",
+    remedy="Keep a copy of the replica whose epochs are out of order, and rebuild it before it can become leader.",
     traps="Batches without an epoch (-1), as a cleaner writes them when it converts old formats, are left out.",
 )
 LOG_GAP = Code(
@@ -66,7 +66,7 @@ LOG_GAP = Code(
     "(info); elsewhere records were lost from this replica, for instance when an old follower cut inside a batch "
     "and fetched on from the middle of it.",
     proof="The last offset before and the first offset after the gap, and whether other replicas hold the range.",
-    remedy="If another replica holds the range, let it lead, and rebuild this one from it. Do not let this replica become "
+    remedy="If another replica holds the range, let it lead, keep a copy of this one, and rebuild it. Do not let this replica become "
     "leader.",
     traps="Compaction, DeleteRecords, tiered storage. A topic that was compacted once keeps its gaps when its policy "
     "changes, and a follower that fetches from a cleaned leader gets that leader's gaps. A segment that the copy does "
@@ -81,7 +81,7 @@ LOG_SEGMENT_NAME = Code(
     meaning="The first batch lies below the offset that the file is named after, or the file spans more than "
     "2^31-1 offsets. Kafka finds records by these names and by 4-byte relative offsets in the index.",
     proof="The file's name and the offsets of its first and last batch.",
-    remedy="Find out whether the file was renamed or copied by hand; rebuild the replica if so.",
+    remedy="Find out whether the file was renamed or copied by hand; if so, keep a copy of the replica and rebuild it.",
     traps="Segments written by very old brokers.",
 )
 LOG_FIELD = Code(
@@ -93,7 +93,7 @@ LOG_FIELD = Code(
     meaning="A batch can be framed, but a count, a delta, an attribute bit, the codec or the format version is "
     "outside what Kafka writes.",
     proof="The position, the field, its value and what would be right.",
-    remedy="Compare with the other replicas. If only this one has it, rebuild it; if all have it, look at the "
+    remedy="Compare with the other replicas. If only this one has it, keep a copy of it and rebuild it; if all have it, look at the "
     "producer or at a broker of a newer version.",
     traps="A newer Kafka may give a meaning to bits that are unused today.",
 )
@@ -107,7 +107,7 @@ LOG_CRC_BLIND = Code(
     "wrong although the checksum is right, so neither the broker nor kafka-dump-log will ever complain.",
     proof="The field and its value here, the value that the batches around it or the other replicas ask for. For a "
     "leader epoch: the same bytes in another epoch on another replica, and who knows which of the two epochs.",
-    remedy="Rebuild this replica from one that agrees with its neighbours, before it can become leader.",
+    remedy="Keep a copy of this replica, and rebuild it from one that agrees with its neighbours, before it can become leader.",
     traps="A producer's retry to a new leader leaves equal bytes in two epochs too; an election began the later one, so "
     "the epoch files or the metadata log know it. Recovery after an unclean stop writes a changed epoch into the "
     "replica's own file: without a metadata log that is a suspicion only.",

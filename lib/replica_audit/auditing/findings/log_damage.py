@@ -66,8 +66,8 @@ LOG_TAIL_GARBAGE = Code(
     meaning="After the last sound batch there are bytes that are neither the beginning of a batch nor zeros. "
     "Records may have been there.",
     proof="The position, the length, and what a batch header would have had there.",
-    remedy="Compare with the other replicas. If they reach beyond the end of this replica, let this broker fetch the "
-    "partition again. If none does, keep a copy of the file before the broker starts, since recovery cuts the bytes off.",
+    remedy="Keep a copy of the file before the broker starts, since recovery cuts the bytes off. If other replicas reach "
+    "beyond the end of this replica, let this broker fetch the partition again.",
     traps="",
 )
 CODES = (

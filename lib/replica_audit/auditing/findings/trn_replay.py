@@ -23,7 +23,7 @@ TRN_REPLAY_GAP = Code(
     "truncation to the high watermark and for the first generation of leader epochs (KIP-101) after fast "
     "failovers; with KIP-279 and later it takes a broker that was not fenced.",
     proof="The replayed offset with its steps, and the end of the common prefix.",
-    remedy="See the divergence finding for the range; rebuild the follower. Upgrade brokers before 2.0.1.",
+    remedy="See the divergence finding for the range; copy the follower, then rebuild it. Upgrade brokers before 2.0.1.",
     traps="",
 )
 TRN_HW_FALLBACK = Code(
@@ -47,7 +47,7 @@ TRN_MID_BATCH = Code(
     meaning="Kafka cuts whole batches but sets the log end to the offset asked for, and fetches on from there. "
     "The records of the batch below that offset are missing afterwards: a hole.",
     proof="The offset and the bounds of the batch that it lies in.",
-    remedy="Rebuild the follower instead of letting it truncate. Seen on 1.1 and before; elsewhere the lineage is "
+    remedy="Copy the follower, and rebuild it instead of letting it truncate. Seen on 1.1 and before; elsewhere the lineage is "
     "damaged.",
     traps="",
 )
@@ -92,7 +92,7 @@ TRN_CACHE_DISAGREES = Code(
     summary="leader-epoch-checkpoint and the batches lead to different truncations",
     meaning="By the file, which Kafka uses, the follower would keep something else than by the epochs in its batches.",
     proof="Both replays with their steps, and the entries that differ.",
-    remedy="Repair the file first (see EPO-CACHE-MISSING), or rebuild the replica.",
+    remedy="Repair the file first (see EPO-CACHE-MISSING), or keep a copy of the replica and rebuild it.",
     traps="",
 )
 CODES = (
