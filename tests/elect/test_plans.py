@@ -436,3 +436,32 @@ def test_a_transaction_is_ended_by_what_the_version_has(version: str | None, sai
         [one for one in commands if option in one] for option in ("--start-offset", "--producer-id")
     )
     assert len(by_offset) == said.count("find-hanging") and len(by_producer) == said.count("abort") - len(by_offset)
+
+
+@pytest.mark.parametrize(
+    ("up", "lost", "needed", "is_started"),
+    [
+        ((), 0, False, True),
+        # Somebody is up: who is not may be down for a reason of its own.
+        ((2,), 0, False, False),
+        # Nothing tells what its start does to the other partition.
+        ((), None, False, False),
+        ((), 4, False, False),
+        ((), 0, True, False),
+    ],
+)
+def test_after_the_loss_of_a_whole_site_everybody_is_started(
+    up: tuple[int, ...], lost: int | None, needed: bool, is_started: bool
+) -> None:
+    """Also a broker that has none of the partitions that are decided: what is left may need it, as consumer offsets do."""
+    bad = Part("bad", (1, 2), leader=2, isr=(1, 2), choice=1)
+    results = results_of(
+        [bad, Part("other", (3, 4), leader=3, isr=(3, 4), choice=3, calm=True)], "4.3.1", "metadata_log"
+    )
+    for row in results.tables["partitions"]:
+        row["lost_records"] = lost if row["topic"] == "other" else 2
+    results.tables["captures"] = [{"topic": "other", "partition": 0, "broker_id": 4, "needed": "isr"}] * needed
+    plan = plan_elections(results, up=up, stopped_cleanly=[])
+    started = [step.brokers[0] for step in plan.steps if step.action == "start"]
+    assert started[0] == 1 and {1, 2} <= {*started, *up}
+    assert ({3, 4} <= set(started)) == is_started == bool({3, 4} & set(started))

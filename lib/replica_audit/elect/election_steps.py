@@ -452,12 +452,26 @@ class _Attempt:
         so may hold most that is wrong.
         """
         partitions = [self._state.partitions[place] for one in rounds for place in one.places]
-        down = ({broker for one in partitions for broker in one.replicas} | self._stopped) - self.clusters.up
+        down = {broker for one in partitions for broker in one.replicas} | self._stopped
+        if rounds and not self._state.up | self._state.unknown:
+            # The whole site is down, and nobody is left out for a reason of its own.
+            down |= self._state.down - {
+                broker for place in self._open() for broker in self._state.partitions[place].replicas
+            }
+        down -= self.clusters.up
         led = {one.leader_id for one in partitions}
         others = Counter(one.leader_id for place, one in self._state.partitions.items() if place not in self._done)
         for broker in sorted(down, key=lambda broker: (broker in led, -others[broker], broker)):
             condition = "The partitions above have the leaders that the plan gives them"
             self._start(broker, f"Start broker {broker}", [condition] if rounds else [])
+
+    def _open(self) -> Iterator[Place]:
+        """Partitions of which nothing tells what a start does to them: without a plan, or not decided though they may differ."""
+        for place in self._state.partitions:
+            decided = self.procedures.get(place, "unplanned") != "unplanned"
+            is_calm = place not in self._matrix.rows and self._matrix.lost.get(place) == 0
+            if not decided and (not is_calm or place in self._matrix.needed):
+                yield place
 
     def _is_wrong(self, change: LeaderChange) -> bool:
         """Whether an election that nobody asked for gave a partition to somebody who may lack what was committed."""
