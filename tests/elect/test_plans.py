@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shlex
 from dataclasses import asdict, replace
 from functools import cache
@@ -465,3 +466,14 @@ def test_after_the_loss_of_a_whole_site_everybody_is_started(
     started = [step.brokers[0] for step in plan.steps if step.action == "start"]
     assert started[0] == 1 and {1, 2} <= {*started, *up}
     assert ({3, 4} <= set(started)) == is_started == bool({3, 4} & set(started))
+
+
+@pytest.mark.parametrize("told", [(), (1,), (2,), (1, 2)])
+def test_salvage_waits_for_files_where_a_text_tells_of_a_log(told: tuple[int, ...]) -> None:
+    """It compares the files of the plan's leader with those of whoever has the records."""
+    results = results_of([Part("a", (1, 2), leader=2, isr=(1, 2), choice=1)], "4.3.1", "metadata_log")
+    for row in results.tables["replicas"]:
+        row["clean_shutdown"] = None if row["broker_id"] in told else False
+    plan = plan_elections(results, up=[2])
+    (step,) = (step for step in plan.steps if step.action == "salvage")
+    assert [int(one) for one in re.findall(r"\d+", " ".join(step.before))] == list(told)

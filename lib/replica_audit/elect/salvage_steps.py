@@ -10,6 +10,7 @@ from replica_audit.elect.plan_model import Decision, Step
 from replica_audit.elect.step_list import list_places
 from replica_audit.model import Place
 from replica_audit.results import Results
+from replica_audit.text import brokers as name_brokers
 
 #: Names in the commands of a plan.
 PLAN_FILE, SALVAGED = "plan.json", "salvaged"
@@ -28,6 +29,7 @@ def salvage_steps(results: Results, decisions: Sequence[Decision], made_with: Se
                 render_command(results, "elect", *made_with, "--plan", PLAN_FILE),
                 render_command(results, "salvage", "--plan", PLAN_FILE, "--payloads", "--to", SALVAGED),
             ),
+            before=tuple(_has_records(results, decisions, places)),
         )
 
 
@@ -46,6 +48,23 @@ def restore_steps(decisions: Sequence[Decision], bootstrap: str, client_config: 
                 "Every partition of them has the leader that the plan gives it",
                 "The dry run shows what you expect: after it nobody is asked",
             ),
+        )
+
+
+def _has_records(results: Results, decisions: Sequence[Decision], places: Sequence[Place]) -> Iterator[str]:
+    """What is missing from the snapshot where a text or a table tells of a log that salvage has to read."""
+    needed = {
+        (*place, broker)
+        for one in decisions
+        if (place := (one.topic, one.partition)) in places
+        for broker in (one.candidate_id, *(source.broker_id for source in one.salvage))
+    }
+    told = [row for row in results.rows("replicas") if row["clean_shutdown"] is None]
+    brokers = sorted({row["broker_id"] for row in told if (row["topic"], row["partition"], row["broker_id"]) in needed})
+    if brokers:
+        yield (
+            f"The snapshot has the copied directories of {name_brokers(brokers)} in place of a text or table, and was audited "
+            "again: salvage takes records from files"
         )
 
 
