@@ -80,3 +80,27 @@ def test_a_broker_that_lost_the_end_of_a_log_is_not_up_by_the_metadata_log(
 def test_what_is_said_of_who_is_up_goes_before_everything(said: set[int]) -> None:
     state = present_state(results_of(False, True), None, up=said)
     assert state.up == said and not state.unknown
+
+
+@pytest.mark.parametrize(
+    ("kind", "flag", "said", "liveness"),
+    [
+        (None, False, None, "unknown"),
+        (None, True, None, "down"),
+        ("live", False, None, "up"),
+        ("killed", False, None, "down"),
+        (None, False, [2], "down"),
+        (None, False, [3], "up"),
+    ],
+)
+def test_a_broker_that_is_assigned_nothing_is_not_taken_for_down(
+    kind: str | None, flag: bool, said: list[int] | None, liveness: str
+) -> None:
+    """It may hold a copy that was put aside (-stray), which is copied before it is started, or now."""
+    results = results_of(False, False)
+    results.tables["replicas"].append(
+        {**results.tables["replicas"][0], "broker_id": 3, "role": "stray", "clean_shutdown": flag}
+    )
+    results.audit["inputs"]["brokers"] += [] if kind is None else [{"broker_id": 3, "kind": kind}]
+    state = present_state(results, None, up=said)
+    assert state.liveness(3) == liveness and 3 not in state.unknown

@@ -119,6 +119,8 @@ class PresentState:
     """Partitions whose source says in which leader epoch they are."""
     overtaken: frozenset[Place] = frozenset()
     """Partitions whose source of leadership is older than the logs: what it says of leader and ISR is not in `partitions`."""
+    unheard: frozenset[int] = frozenset()
+    """Brokers that have a copy and no assigned partition, and of which nothing tells whether they are up."""
     contradicted: frozenset[int] = frozenset()
     """Brokers of `unknown` that the metadata log has up, and of which a log ends below its own checkpoints."""
     doubted: MetadataHolders | None = None
@@ -146,7 +148,7 @@ class PresentState:
         """up, down or unknown."""
         if broker_id in self.up:
             return "up"
-        return "unknown" if broker_id in self.unknown else "down"
+        return "unknown" if broker_id in self.unknown | self.unheard else "down"
 
     def may_lead(self, place: Place, broker_id: int) -> bool:
         """Whether the broker is the registered leader, and not known to be down."""
@@ -212,7 +214,8 @@ def present_state(
         )
     brokers = {broker for one in partitions.values() for broker in one.replicas}
     brokers |= {row["leader_id"] for place, row in leaders.items() if place not in partitions} - {None}
-    is_up = {broker for broker in brokers if found_up.get(broker)} if up is None else set(up)
+    others = {row["broker_id"] for row in results.rows("replicas")} - brokers
+    is_up = {broker for broker in brokers | others if found_up.get(broker)} if up is None else set(up)
     clean = (
         {broker for broker in brokers if found_clean.get(broker)} if stopped_cleanly is None else set(stopped_cleanly)
     )
@@ -228,6 +231,7 @@ def present_state(
         mode=mode,
         epoch_said=frozenset(place for place, state in newest.items() if state["leader_epoch"] is not None),
         overtaken=overtaken,
+        unheard=frozenset() if up is not None else frozenset(others - found_up.keys()),
         contradicted=frozenset(one for one in unknown & _cut_short(results) if registered.get(one)),
         doubted=_metadata_holders(results, brokers, {node for node in nodes if node is not None}) if nodes else None,
     )
