@@ -14,11 +14,12 @@ from tests.elect.clusters import Part, plan_of, results_of
 from tests.support.fixtures import FIXTURES
 
 from replica_audit.config import Settings
-from replica_audit.elect.cluster_state import PresentState
+from replica_audit.elect.cluster_state import PresentState, present_state
 from replica_audit.elect.election_plan import plan_elections
-from replica_audit.elect.kafka_commands import Tools
+from replica_audit.elect.kafka_commands import Copies, Tools
 from replica_audit.elect.plan_check import check_object, moved
-from replica_audit.elect.plan_model import Plan, plan_object
+from replica_audit.elect.plan_model import Plan, SalvageSource, plan_object
+from replica_audit.elect.safeguards import copy_put_aside
 from replica_audit.elect.simulation import ImaginedClusters
 from replica_audit.errors import UsageError
 from replica_audit.model import TopicPartition
@@ -477,3 +478,23 @@ def test_salvage_waits_for_files_where_a_text_tells_of_a_log(told: tuple[int, ..
     plan = plan_elections(results, up=[2])
     (step,) = (step for step in plan.steps if step.action == "salvage")
     assert [int(one) for one in re.findall(r"\d+", " ".join(step.before))] == list(told)
+
+
+@pytest.mark.parametrize(
+    ("suffix", "fate"),
+    [
+        (f".{'a' * 32}-future", "Kafka cuts it to the current log as the broker starts"),
+        (f".{'a' * 32}-delete", "Kafka deletes it"),
+        (f".{'a' * 32}-stray", "no log has them once it is cleared away"),
+        ("", "a broker does not start with two directories of one partition"),
+    ],
+    ids=["future", "delete", "stray", "second disk"],
+)
+def test_what_becomes_of_a_copy_beside_is_told(suffix: str, fate: str) -> None:
+    """Nothing deletes a -stray directory (H8), and nothing but a move cuts one."""
+    results = results_of([Part("a", (1, 2), leader=2, isr=(1, 2), choice=1)], "4.3.1", "metadata_log")
+    (decision,) = plan_elections(results, up=[2]).decisions
+    path = f"broker-2/disk-b/a-0{suffix}"
+    decision = replace(decision, salvage=(SalvageSource(2, path, 5, 9, 4, path),))
+    (step,) = copy_put_aside(present_state(results, None, up=[2]), [decision], Copies())
+    assert step.text.endswith(fate) and step.snapshot == (path,)

@@ -17,11 +17,19 @@ from replica_audit.elect.plan_model import Decision, SalvageSource, Step
 from replica_audit.elect.step_list import list_names, list_places
 from replica_audit.model import Place
 from replica_audit.results import Results
-from replica_audit.snapshot.log_dir_names import directory_of_deleted
+from replica_audit.snapshot.log_dir_names import directory_of_deleted, parse_directory_name
 from replica_audit.text import brokers as name_brokers
 from replica_audit.text import count
 
 _WHEN = {"down": "before the broker is started", "up": "now", "unknown": "now, or before the broker is started"}
+
+#: What becomes of a directory that Kafka does not serve from (docs/semantics.md H8, H15).
+_FATE = {
+    "future": "Kafka cuts it to the current log as the broker starts",
+    "delete": "Kafka deletes it",
+    "stray": "no log has them once it is cleared away",
+}
+_FATE_OF_A_SECOND_DISK = "a broker does not start with two directories of one partition"
 
 
 def copy_put_aside(state: PresentState, decisions: Sequence[Decision], copies: Copies) -> Iterator[Step]:
@@ -38,8 +46,8 @@ def copy_put_aside(state: PresentState, decisions: Sequence[Decision], copies: C
             yield Step(
                 action="copy",
                 text=f"Copy {one.name} of broker {one.broker_id} {_WHEN[state.liveness(one.broker_id)]}: it holds "
-                f"{count(one.records, 'record')} of {decision.topic}-{decision.partition} that the choice loses, and Kafka "
-                "cuts or deletes it",
+                f"{count(one.records, 'record')} of {decision.topic}-{decision.partition} that the choice loses, and "
+                f"{_FATE.get(parse_directory_name(one.name).kind, _FATE_OF_A_SECOND_DISK)}",
                 brokers=(one.broker_id,),
                 partitions=(place,),
                 commands=(copies.of_directories(one.broker_id, [one.name]),),
