@@ -27,8 +27,8 @@ from scan import MIB, make_segment
 from replica_audit.cli.progress_lines import ProgressLine
 from replica_audit.config import Settings
 from replica_audit.report.audit_json import render_audit_json
+from replica_audit.runner.scanning import ReadBytes
 from replica_audit.spark.pipeline import run_audit, run_ingest
-from replica_audit.spark.scanning import ReadBytes
 from replica_audit.spark.session import start_session
 
 if TYPE_CHECKING:

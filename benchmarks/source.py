@@ -36,9 +36,10 @@ def main() -> int:
     arguments = parser.parse_args()
 
     from replica_audit.auditing.opening import open_snapshot
-    from replica_audit.spark.scanning import SCANNED_TABLES, scan_files
+    from replica_audit.runner.scanning import SCANNED_TABLES, scan_files
+    from replica_audit.runner.task_planning import SegmentWork
     from replica_audit.spark.session import build_session
-    from replica_audit.spark.task_planning import SegmentWork
+    from replica_audit.spark.tasks import SparkExecutor
 
     with tempfile.TemporaryDirectory() as scratch:
         directory = Path(scratch) / "snapshot"
@@ -51,7 +52,7 @@ def main() -> int:
         spark = build_session("benchmark", local=True)
 
         def scan() -> None:
-            scan_files(spark, snapshot, works, targets, {"cluster_id": None, "ingest_id": "benchmark"})
+            scan_files(SparkExecutor(spark), snapshot, works, targets, {"cluster_id": None, "ingest_id": "benchmark"})
 
         def query() -> None:
             rows = spark.read.format("kafka_log").load(str(directory))

@@ -11,16 +11,16 @@ from pathlib import Path
 import pytest
 from tests.support.cloned_capture import clone_capture
 from tests.support.fixtures import FIXTURES
-from tests.support.in_process import InProcessSession
 from tests.support.step_count import Steps, count_steps
 
 from replica_audit.cli.main import main
 from replica_audit.cli.progress_lines import ProgressLine
 from replica_audit.config import Settings
 from replica_audit.report.report_files import write_report
+from replica_audit.runner.executor import InProcess
 from replica_audit.runner.in_process import audit_all
-from replica_audit.spark.audit_job import audit
-from replica_audit.spark.ingest import ingest
+from replica_audit.runner.ingest import ingest
+from replica_audit.runner.ingested_source import audit
 from replica_audit.warehouse.delta_tables import Warehouse
 
 #: Copies of every topic beside itself: 5 times its partitions, and 10 times.
@@ -46,10 +46,10 @@ def _steps(before: Path, after: Path, place: Path) -> Iterator[tuple[str, Steps]
     yield "verify", count_steps(command("verify", before, after, "--plan", plan))
     results = audit_all(str(before), Settings())
     yield "report", count_steps(lambda: write_report(results, str(place / "report"), "high"))
-    session, warehouse, silent = InProcessSession(), Warehouse(str(place / "warehouse")), ProgressLine(quiet=True)
+    here, warehouse, silent = InProcess(), Warehouse(str(place / "warehouse")), ProgressLine(quiet=True)
     found: list[str] = []
-    yield "ingest", count_steps(lambda: found.append(ingest(session, warehouse, str(before), Settings(), silent)))
-    yield "audit", count_steps(lambda: audit(session, warehouse, found[0], Settings(), silent))
+    yield "ingest", count_steps(lambda: found.append(ingest(here, warehouse, str(before), Settings(), silent)))
+    yield "audit", count_steps(lambda: audit(here, warehouse, found[0], Settings(), silent))
 
 
 @pytest.mark.parametrize(("before", "after"), PAIRS)

@@ -210,7 +210,7 @@ def test_verdicts_severities_statuses_protocols_commands_and_tables_are_told():
     assert (UsageError.exit_status, InputError.exit_status, EngineError.exit_status) == (2, 3, 4)
     commands = "\n".join(_rows("command"))
     assert all(re.search(rf"(replica-audit |`){name}\b", commands) for name in COMMANDS)
-    from replica_audit.spark.observation_jobs import TIMELINE_TABLE
+    from replica_audit.runner.observation_files import TIMELINE_TABLE
     from replica_audit.warehouse.answer_tables import REPORTED_TABLES
 
     told = set(re.findall(r"`(\w+)`", "".join(row.split("|")[1] for row in _rows("table"))))

@@ -14,7 +14,7 @@ from pathlib import Path
 import pyarrow.parquet as parquet
 import pytest
 from tests.restore.fake_cluster import FakeCluster
-from tests.support.in_process import InProcessSession
+from tests.support.in_process import run_in_process
 from tests.support.marked_records import BINARY, CLUSTER_ID, MARKS, forms_of, shown_in, write_marked_snapshot
 
 from replica_audit.cli import failure
@@ -76,14 +76,9 @@ def places(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 def quiet_engine(places: dict[str, Path], monkeypatch: pytest.MonkeyPatch) -> None:
     """Stages in this process, a cluster in memory, and every other file that is written in `places`."""
     import replica_audit.restore.kafka_client
-    import replica_audit.spark.session
 
-    class Session(InProcessSession):
-        def stop(self) -> None:
-            pass
-
+    run_in_process(monkeypatch)
     cluster = FakeCluster(CLUSTER_ID)
-    monkeypatch.setattr(replica_audit.spark.session, "start_session", lambda *_: Session())
     monkeypatch.setattr(replica_audit.restore.kafka_client, "Contact", lambda *_: cluster)
     monkeypatch.setattr(failure, "TEMPORARY", str(places["temporary"]))
     monkeypatch.setenv("TMPDIR", str(places["temporary"]))

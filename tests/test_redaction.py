@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from pyarrow import fs
 from tests.cli.test_main import Engine, engine  # noqa: F401  the engine replaced, as a fixture
-from tests.support.in_process import InProcessSession
+from tests.support.in_process import run_in_process
 from tests.support.samples import SAMPLES
 
 from replica_audit.cli import failure
@@ -71,7 +71,7 @@ def test_an_error_of_the_storage_names_the_place_without_its_credentials() -> No
 
 
 def test_the_place_of_a_snapshot_is_stored_without_credentials(tmp_path: Path) -> None:
-    from replica_audit.spark.ingest import snapshot_row
+    from replica_audit.runner.ingest import snapshot_row
 
     snapshot = Snapshot(URI, "/", ObjectStore(fs.SubTreeFileSystem(str(tmp_path), fs.LocalFileSystem())))
     assert snapshot.location == URI  # executors open it again
@@ -152,9 +152,7 @@ def test_every_command_is_given_secrets() -> None:
 def test_whatever_argument_has_credentials_shows_none(
     command: str, secret: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    session = InProcessSession()
-    monkeypatch.setattr(InProcessSession, "stop", lambda _: None, raising=False)
-    monkeypatch.setattr("replica_audit.spark.session.start_session", lambda *_: session)
+    run_in_process(monkeypatch)
     monkeypatch.setattr(failure, "TEMPORARY", str(tmp_path))
     monkeypatch.chdir(tmp_path)
     uri = f"gopher://{KEY}:{secret}@bucket/snapshots"

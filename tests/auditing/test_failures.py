@@ -8,6 +8,7 @@ import pytest
 from tests.report.rows import finding, partition, results
 from tests.support.fixtures import FIXTURES
 
+from replica_audit.auditing import conclude as conclusions
 from replica_audit.auditing import opened_snapshot
 from replica_audit.auditing.catalogue import audit_verdict
 from replica_audit.auditing.evidence import AuditOptions
@@ -16,8 +17,10 @@ from replica_audit.config import Settings
 from replica_audit.errors import FormatError
 from replica_audit.model import TopicPartition
 from replica_audit.report.facts.verdict import build_verdict
-from replica_audit.runner import in_process as snapshot
 from replica_audit.runner.in_process import audit_all, audit_one
+from replica_audit.runner.ingested_source import TableReader
+from replica_audit.runner.partition_tasks import PartitionTask, PartitionWork, audit_partitions
+from replica_audit.runner.task_rows import Outlet
 
 FIXTURE = FIXTURES / "diverged-unclean"
 BAD = TopicPartition("ledger", 1)
@@ -64,8 +67,8 @@ def test_show_answers_all_others(monkeypatch, caplog, kind, where):
     topics = Settings(topics=("ledger",))
     before = audit_all(str(FIXTURE), topics)
     if where == "audit":
-        by_evidence = failing(snapshot.conclude, error, lambda plan: plan.evidence.topic_partition)
-        monkeypatch.setattr(snapshot, "conclude", by_evidence)
+        by_evidence = failing(conclusions.conclude, error, lambda plan: plan.evidence.topic_partition)
+        monkeypatch.setattr(conclusions, "conclude", by_evidence)
     else:
         by_place = failing(opened_snapshot.partition_evidence, error, lambda place: place)
         monkeypatch.setattr(opened_snapshot, "partition_evidence", by_place)
@@ -83,21 +86,18 @@ def test_show_answers_all_others(monkeypatch, caplog, kind, where):
 
 @pytest.mark.parametrize("kind", ERRORS)
 def test_an_executor_answers_with_the_failure(monkeypatch, kind):
-    """The functions that Spark calls for one partition, called here."""
-    from replica_audit.spark import partition_tasks
-
+    """The function that Spark calls for its partitions, called here."""
     error, message, path = ERRORS[kind]
 
     def fail(*_arguments, **_named):
         raise error
 
     monkeypatch.setattr("replica_audit.auditing.evidence.partition_evidence", fail)
-    options = AuditOptions("fetch", None, None, "cluster")
-    group = (("ledger", 1), {"replica_dirs": [{}]})
+    reader = TableReader(AuditOptions("fetch", None, None, "cluster"), "nowhere", "nowhere", "nowhere")
     for transactions in (None, {}):
-        work = partition_tasks.PartitionWork(options, "nowhere", "nowhere", "nowhere", 1, transactions=transactions)
-        answer = partition_tasks.audit_group(group, work)
-        assert not answer.producers
+        work = PartitionWork(reader, Outlet(), transactions=transactions)
+        (answer,) = audit_partitions([PartitionTask(BAD, rows={"replica_dirs": [{}]})], work)
+        assert not answer.waiting
         holds_the_failure(answer.rows, message, path)
 
 

@@ -84,7 +84,7 @@ def _verdict(tmp_path: Path) -> tuple[str, int, str]:
 @pytest.mark.parametrize(("number", "status", "said"), ENDINGS)
 def test_show_ends_at_once(number: int, status: int, said: str, tmp_path: Path) -> None:
     write_cluster(tmp_path / "snapshot", 1, ("zombie",))
-    slow = "import replica_audit.runner.in_process as s; s.conclude_all = lambda *_: (print('here'), time.sleep(60)); "
+    slow = "import replica_audit.runner.audit_stage as s; s.audit_partitions = lambda *_, **__: (print('here'), time.sleep(60)); "
     call = "entry_point(['show', 'snapshot'])"
     with _running(tmp_path, slow + _PROGRAM + call) as process:
         assert process.stdout is not None and process.stdout.readline() == "here\n"

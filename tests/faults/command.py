@@ -9,19 +9,14 @@ import sys
 import tempfile
 from pathlib import Path
 
-from tests.support.in_process import InProcessSession
+import pytest
+from tests.support.in_process import run_in_process
 
 import replica_audit.spark.pipeline  # noqa: F401  so that a process that is forked from this one has it
-import replica_audit.spark.session
 from replica_audit.cli import failure
 from replica_audit.cli.main import main
 
 _NEW_MOUNTS, _NEW_USER = 0x00020000, 0x10000000
-
-
-class _Session(InProcessSession):
-    def stop(self) -> None:
-        pass
 
 
 def run_command(directory: str, arguments: list[str], before: str, after: str) -> None:
@@ -35,7 +30,7 @@ def run_command(directory: str, arguments: list[str], before: str, after: str) -
     if before or after:
         _leave_mounts()
         subprocess.run(["sh", "-ec", before], cwd=directory, check=True)
-    replica_audit.spark.session.start_session = lambda *arguments, **named: _Session()
+    run_in_process(pytest.MonkeyPatch())
     status = main(arguments)
     sys.stdout.flush()
     subprocess.run(["sh", "-ec", after], cwd=directory, check=True)

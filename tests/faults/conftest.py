@@ -13,7 +13,7 @@ _IMPORTED = [
     "tests.faults.command",
     "pandas",
     "pyspark",
-    "replica_audit.spark.segment_scan",
+    "replica_audit.runner.segment_scan",
     "replica_audit.warehouse.table_files",
 ]
 

@@ -9,12 +9,12 @@ from collections.abc import Callable
 from typing import Any
 
 import deltalake
-from tests.support.in_process import InProcessSession
 
 from replica_audit.auditing.opening import Unseen
 from replica_audit.config import Settings
-from replica_audit.spark.audit_job import audit
-from replica_audit.spark.ingest import ingest
+from replica_audit.runner.executor import InProcess
+from replica_audit.runner.ingest import ingest
+from replica_audit.runner.ingested_source import audit
 from replica_audit.warehouse.delta_tables import Warehouse
 
 #: Everything that commits to a table.
@@ -29,9 +29,9 @@ KILLED = -signal.SIGKILL
 
 def run_stages(snapshot: str, place: str) -> None:
     """Ingest and audit a snapshot as `run` does."""
-    spark, warehouse, settings = InProcessSession(), Warehouse(place), Settings(warehouse=place)
-    snapshot_id = ingest(spark, warehouse, snapshot, settings, Unseen())
-    audit(spark, warehouse, snapshot_id, settings, Unseen())
+    executor, warehouse, settings = InProcess(), Warehouse(place), Settings(warehouse=place)
+    snapshot_id = ingest(executor, warehouse, snapshot, settings, Unseen())
+    audit(executor, warehouse, snapshot_id, settings, Unseen())
 
 
 def die_at_commit(snapshot: str, place: str, number: int, after: bool) -> None:

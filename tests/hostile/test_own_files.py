@@ -49,6 +49,7 @@ def _ends_well(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None
 def test_a_plan_of_anything(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    from replica_audit.auditing.opening import Unseen
     from replica_audit.runner import in_process
     from replica_audit.verify import two_snapshots
 
@@ -58,7 +59,7 @@ def test_a_plan_of_anything(
     # What is compared with the plan stays the same.
     results, found = in_process.audit_all(SAMPLE, _settings()), two_snapshots.verify_snapshots
     monkeypatch.setattr(in_process, "audit_all", lambda *_: results)
-    before = found(SAMPLE, SAMPLE, _settings(), in_process.Unseen(), None)
+    before = found(SAMPLE, SAMPLE, _settings(), Unseen(), None)
     with_plan = two_snapshots.with_plan
     monkeypatch.setattr(
         two_snapshots,

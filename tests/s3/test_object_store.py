@@ -24,9 +24,9 @@ from replica_audit.config import Settings
 from replica_audit.errors import InputError
 from replica_audit.report.audit_json import render_audit_json
 from replica_audit.runner.in_process import audit_all
+from replica_audit.runner.scanning import scan_task
+from replica_audit.runner.task_planning import SegmentWork
 from replica_audit.snapshot.storage import Snapshot
-from replica_audit.spark.scanning import scan_task
-from replica_audit.spark.task_planning import SegmentWork
 from replica_audit.warehouse.commit_trial import loses_commits
 from replica_audit.warehouse.delta_tables import Warehouse
 

@@ -107,7 +107,7 @@ _PROGRAM = """
 import json, sys
 from pyspark.sql import SparkSession
 import replica_audit
-from replica_audit.spark.tasks import is_remote, parallelism, run_tasks
+from replica_audit.spark.tasks import SparkExecutor, is_remote
 
 spark = SparkSession.builder.remote(sys.argv[1]).getOrCreate()
 assert is_remote(spark)
@@ -116,11 +116,11 @@ def work(task):
     from pyspark import TaskContext
     context = TaskContext.get()
     yield from ((context.partitionId(), number) for number in range(task))
-found = run_tasks(spark, [3, 0, 2, 5], work, ended.append)
+found = SparkExecutor(spark).map([3, 0, 2, 5], work, ended.append)
 assert [number for _, number in found] == [0, 1, 2, 0, 1, 0, 1, 2, 3, 4], found
 assert [place for place, _ in found] == [0, 0, 0, 2, 2, 3, 3, 3, 3, 3], found
 assert ended == [3, 0, 2, 5], ended
-assert parallelism(spark) >= 1
+assert SparkExecutor(spark).parallelism >= 1
 audit = replica_audit.audit(spark, sys.argv[2], warehouse=sys.argv[3])
 rows = audit.findings.orderBy("finding_id").collect()
 assert [row.finding_id for row in rows] == sorted(row["finding_id"] for row in audit.rows("findings"))
@@ -128,7 +128,7 @@ batches = replica_audit.read_batches(spark, sys.argv[2], brokers=[1])
 expected = audit.batches.where("broker_id = 1").count()
 assert batches.count() == expected > 0
 try:
-    run_tasks(spark, [1], lambda task: 1 / 0)
+    SparkExecutor(spark).map([1], lambda task: 1 / 0)
 except Exception as error:
     assert "ZeroDivisionError" in str(error)
 else:

@@ -50,7 +50,7 @@ def test_a_segment_that_cannot_be_looked_at_is_quarantined_and_the_rest_goes_on(
 
 
 def test_a_segment_that_vanishes_between_listing_and_scan_is_quarantined(spark, settings, tmp_path, monkeypatch):
-    from replica_audit.spark import ingest as stage
+    from replica_audit.runner import ingest as stage
     from replica_audit.spark.pipeline import run_audit, run_ingest
 
     path = write_small(tmp_path / "snapshot", ("gone", "kept"))

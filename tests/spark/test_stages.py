@@ -88,8 +88,9 @@ def test_what_a_failed_ingest_left_counts_for_nobody(
 
 
 def test_of_two_ingests_of_one_snapshot_the_first_that_finished_is_used(spark, run_stages, warehouse, tmp_path):
-    from replica_audit.spark import ingest
+    from replica_audit.runner import ingest
     from replica_audit.spark.pipeline import run_audit
+    from replica_audit.spark.tasks import SparkExecutor
 
     path = write_small(tmp_path / "snapshot", ("raced",), batches=3)
     first = run_stages(path)
@@ -97,7 +98,7 @@ def test_of_two_ingests_of_one_snapshot_the_first_that_finished_is_used(spark, r
         # A second run that began before the first had finished sees nothing of it.
         patch.setattr(ingest, "ingested_before", lambda *_: None)
         patch.setattr(ingest, "finished_here", lambda *_: [])
-        assert ingest.ingest(spark, warehouse, str(path), first.settings, SILENT) == first.snapshot_id
+        assert ingest.ingest(SparkExecutor(spark), warehouse, str(path), first.settings, SILENT) == first.snapshot_id
     assert len(warehouse.read("batches", snapshot_id=first.snapshot_id)) == 6
     again = run_audit(spark, first.snapshot_id, first.settings, SILENT)
     assert without_run(again) == without_run(first.results)
@@ -141,7 +142,7 @@ def test_a_copy_elsewhere_is_the_same_snapshot_and_only_its_place_is_noted(spark
 
 
 def test_an_unchanged_snapshot_is_not_scanned_again(spark, run_stages, tmp_path, monkeypatch):
-    from replica_audit.spark import ingest
+    from replica_audit.runner import ingest
     from replica_audit.spark.pipeline import run_ingest
 
     path = write_small(tmp_path / "snapshot", ("unchanged",))

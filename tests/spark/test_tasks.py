@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from replica_audit.spark.tasks import deal, is_remote, run_tasks
+from replica_audit.runner.executor import InProcess, deal
+from replica_audit.spark.tasks import SparkExecutor, is_remote
 
 
 @pytest.mark.parametrize("count", [1, 3, 7, 50])
@@ -25,13 +26,15 @@ def test_results_come_in_the_order_of_the_tasks_and_each_end_is_told_once(spark)
         yield from ((os.getpid(), number) for number in range(task))
 
     assert not is_remote(spark)
-    found = run_tasks(spark, [3, 0, 2], work, ended.append)
-    assert [number for _, number in found] == [0, 1, 2, 0, 1]
-    assert sorted(ended) == [0, 2, 3]
+    for executor in (SparkExecutor(spark), InProcess()):
+        found = executor.map([3, 0, 2], work, ended.append)
+        assert [number for _, number in found] == [0, 1, 2, 0, 1]
+        assert sorted(ended) == [0, 2, 3]
+        ended.clear()
 
 
 def test_without_tasks_nothing_starts():
-    assert run_tasks(None, [], None) == []
+    assert SparkExecutor(None).map([], None) == InProcess().map([], None) == []
 
 
 def test_an_error_in_a_task_is_raised_and_no_end_is_told(spark):
@@ -41,5 +44,5 @@ def test_an_error_in_a_task_is_raised_and_no_end_is_told(spark):
         raise ValueError(f"task {task} has nothing to read")
 
     with pytest.raises(Exception, match="task 5 has nothing to read"):
-        run_tasks(spark, [5], work, ended.append)
+        SparkExecutor(spark).map([5], work, ended.append)
     assert ended == []

@@ -12,51 +12,33 @@ from pyspark import cloudpickle
 from tests.spark.planted import moved
 from tests.support.encoder import encode_batch
 from tests.support.fixtures import FIXTURES
-from tests.support.in_process import InProcessSession
 from tests.support.logdirs import PartitionFiles, write_log_dir
 
 from replica_audit.cli.progress_lines import ProgressLine
 from replica_audit.config import Settings
 from replica_audit.model import CHUNK_OFFSETS
+from replica_audit.runner.executor import InProcess
 from replica_audit.runner.in_process import audit_all
-from replica_audit.spark.audit_job import audit
-from replica_audit.spark.ingest import ingest
+from replica_audit.runner.ingest import ingest
+from replica_audit.runner.ingested_source import audit
 from replica_audit.warehouse.delta_tables import Warehouse
 
 SILENT, BATCHES = ProgressLine(quiet=True), 300
 
 
-class _Counting:
-    """A context that counts what goes to tasks and comes back, as Spark would send it."""
+class _Counting(InProcess):
+    """Counts what goes to tasks and comes back, as Spark would send it."""
 
-    defaultParallelism = 2
+    parallelism = 2
 
     def __init__(self) -> None:
         self.sizes: list[int] = []
 
-    def parallelize(self, items, count):
-        parts = InProcessSession.sparkContext.parallelize(self._counted(items), count)
-        run = parts.mapPartitions
-        parts.mapPartitions = lambda function: self._watched(run(self._counted(function)))
-        return parts
-
-    def accumulator(self, value, param):
-        return InProcessSession.sparkContext.accumulator(value, param)
-
-    def _watched(self, parts):
-        collect = parts.collect
-        parts.collect = lambda: self._counted(collect())
-        return parts
-
-    def _counted(self, content):
-        self.sizes.append(len(cloudpickle.dumps(content)))
-        return content
-
-
-def counting_session():
-    session = InProcessSession()
-    session.sparkContext = _Counting()
-    return session
+    def map(self, tasks, work, ended=None):
+        found = super().map(tasks, work, ended)
+        if tasks:
+            self.sizes += [len(cloudpickle.dumps(content)) for content in (tasks, work, found)]
+        return found
 
 
 def write(path, step):
@@ -80,19 +62,19 @@ def tables(results):
 
 def days(path, step):
     """What the driver sent and got, byte by byte: a first ingest, one that knows all of it, audits whole and above the first."""
-    session, warehouse = counting_session(), Warehouse(str(path / "warehouse"))
+    executor, warehouse = _Counting(), Warehouse(str(path / "warehouse"))
     settings = Settings()
-    first = ingest(session, warehouse, str(write(path / "1", step)), settings, SILENT)
-    before = audit(session, warehouse, first, settings, SILENT)
+    first = ingest(executor, warehouse, str(write(path / "1", step)), settings, SILENT)
+    before = audit(executor, warehouse, first, settings, SILENT)
     grown = write(path / "2", step)
     log = sorted(grown.glob("broker-2/t-0/*.log"))[-1]
     log.write_bytes(log.read_bytes() + moved(encode_batch(0, 1, 0, mark="n"), BATCHES * step))
-    second = ingest(session, warehouse, str(grown), settings, SILENT)
-    since = audit(session, warehouse, second, replace(settings, since=before.audit["audit_id"]), SILENT)
+    second = ingest(executor, warehouse, str(grown), settings, SILENT)
+    since = audit(executor, warehouse, second, replace(settings, since=before.audit["audit_id"]), SILENT)
     assert tables(before) == tables(audit_all(str(path / "1"), settings))
     assert sorted(row["log_end_offset"] - BATCHES * step for row in since.rows("replicas")) == [0, 1]
     lengths = [len(row["summary"]) for row in warehouse.read("segments", ("summary",))]
-    return session.sparkContext.sizes, sum(lengths)
+    return executor.sizes, sum(lengths)
 
 
 def test_a_log_of_many_chunks_costs_the_driver_what_one_of_few_does(tmp_path):
@@ -106,6 +88,6 @@ def test_a_log_of_many_chunks_costs_the_driver_what_one_of_few_does(tmp_path):
 @pytest.mark.parametrize("capture", ["corrupted-middle-zeros", "compacted-skewed-1", "txn-failover-1-unclean"])
 def test_tables_written_by_tasks_have_the_answers_of_show(tmp_path, capture):
     path, settings = str(FIXTURES / capture), Settings()
-    warehouse, session = Warehouse(str(tmp_path / "warehouse")), InProcessSession()
-    results = audit(session, warehouse, ingest(session, warehouse, path, settings, SILENT), settings, SILENT)
+    warehouse, executor = Warehouse(str(tmp_path / "warehouse")), InProcess()
+    results = audit(executor, warehouse, ingest(executor, warehouse, path, settings, SILENT), settings, SILENT)
     assert tables(results) == tables(audit_all(path, settings))

@@ -14,10 +14,10 @@ from tests.support.fixtures import FIXTURES
 from tests.support.logdirs import PartitionFiles, write_log_dir
 
 from replica_audit.auditing.opening import open_snapshot
+from replica_audit.runner.scanning import SCANNED_TABLES, ReadBytes, scan_task
+from replica_audit.runner.task_planning import SegmentWork, deal_work
 from replica_audit.segments.known_segments import KnownSegment
 from replica_audit.snapshot.inventory import SegmentFile
-from replica_audit.spark.scanning import SCANNED_TABLES, ReadBytes, scan_task
-from replica_audit.spark.task_planning import SegmentWork, deal_work
 from replica_audit.text import now
 from replica_audit.warehouse.attempts import record_attempt
 from replica_audit.warehouse.batch_files import BatchFileWriter

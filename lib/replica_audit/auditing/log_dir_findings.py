@@ -25,6 +25,11 @@ class LogDirTally:
                 place = {"broker_id": row["broker_id"], "log_dir": row["log_dir"]}
                 self._without[(*place.values(), file["path"])] = {**place, **file}
 
+    def merge(self, other: LogDirTally) -> None:
+        """Take what other partitions told."""
+        self._filled |= other._filled
+        self._without.update(other._without)
+
     def findings(self, unplaced: Iterable[Mapping], cluster_id: str | None) -> list[dict]:
         """Rows of `findings` without topic and partition: of log dirs without a replication-offset-checkpoint though a
         log in them has batches, and of `unplaced`, quarantine rows without a partition.

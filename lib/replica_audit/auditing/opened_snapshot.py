@@ -30,17 +30,13 @@ from replica_audit.schema import QuarantineRow
 from replica_audit.segments.digests import rows_of_chunks
 from replica_audit.snapshot.broker_logs import read_broker_log
 from replica_audit.snapshot.consumer_offsets import GROUP_OFFSETS
-from replica_audit.snapshot.internal_topics import InternalTopic, newest
+from replica_audit.snapshot.internal_topics import Each, InternalTopic
 from replica_audit.snapshot.inventory import Inventory, SegmentFile
 from replica_audit.snapshot.log_dir_names import parse_directory_name
 from replica_audit.snapshot.remote_log_metadata import REMOTE_SEGMENTS
 from replica_audit.snapshot.segment_sources import open_source, summarise_source
 from replica_audit.snapshot.storage import Snapshot
-from replica_audit.snapshot.transaction_log import (
-    find_transaction_logs,
-    latest_states,
-    read_transaction_states,
-)
+from replica_audit.snapshot.transaction_log import read_latest_states
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -119,6 +115,10 @@ class OpenedSnapshot:
         """Segments of all replicas of a partition."""
         return tuple(self._files.get(partition, ()))
 
+    def count_copies(self, partition: TopicPartition) -> int:
+        """How many there are of it, those put aside too."""
+        return len(self._rows[partition]["replica_dirs"])
+
     def is_led(self, partition: TopicPartition) -> bool:
         """Whether any source says who leads a partition or has replicas of it."""
         return bool(self._rows.get(partition, {}).get("partition_states"))
@@ -172,19 +172,13 @@ class OpenedSnapshot:
                         found.setdefault((file.broker_id, file.log_dir), []).append(rows_of_chunks(item, chunks))
         return {key: np.concatenate(parts) for key, parts in found.items()}
 
-    def read_transactions(self, producers: Collection[int]) -> tuple[dict[int, TransactionState], list[Row]]:
+    def read_transactions(
+        self, producers: Collection[int], each: Each = map
+    ) -> tuple[dict[int, TransactionState], list[Row]]:
         """The coordinator's latest states of `producers`, and what of its log could not be read; for none nothing is read."""
-        states: list[TransactionState] = []
-        unread: list[Row] = []
-        log_dirs = [one.path for one in self.inventory.log_dirs if one.kind == "broker"] if producers else ()
-        for segment in find_transaction_logs(self.snapshot, log_dirs):
-            try:
-                states += read_transaction_states(self.snapshot, segment, producers)
-            except (OSError, FormatError) as error:
-                reason = f"could not be read, and may say which transactions are in progress: {error}"
-                row = QuarantineRow(None, None, None, segment.path, None, segment.size, "INPUT-IGNORED", reason)
-                unread.append(row._asdict())
-        return latest_states(states), unread
+        log_dirs = [one.path for one in self.inventory.log_dirs if one.kind == "broker"]
+        states, unread = read_latest_states(self.snapshot, log_dirs, producers, each)
+        return states, [row._asdict() for row in unread]
 
 
 def unreadable_row(names: Mapping[str, Any], file: SegmentFile, error: Exception) -> Row:
@@ -223,12 +217,10 @@ def _read_internal(
     quarantine: list[Row],
 ) -> dict[TopicPartition, list[Row]]:
     """What the logs of a topic of Kafka's own say of `known` partitions; what cannot be read of them is added to `quarantine`."""
-    copies, found = [], defaultdict(list)
-    for copy in topic.find(snapshot, [one.path for one in inventory.log_dirs if one.kind == "broker"]):
-        one, unread = topic.try_read(snapshot, copy)
-        copies += [] if one is None else [one]
-        quarantine += (row._asdict() for row in unread)
-    for row in map(asdict, newest(copies)):
+    found = defaultdict(list)
+    said, unread = topic.read_all(snapshot, [one.path for one in inventory.log_dirs if one.kind == "broker"])
+    quarantine += (row._asdict() for row in unread)
+    for row in map(asdict, said):
         if (place := TopicPartition(row["topic"], row["partition"])) in known:
             found[place].append(row)
     return found
@@ -252,10 +244,11 @@ def _read_observations(
                 quarantine.append(item._asdict())
             else:
                 tables.append(item)
-    return dict(_by_partition(pa.concat_tables(tables))) if tables else {}
+    return dict(rows_by_partition(pa.concat_tables(tables))) if tables else {}
 
 
-def _by_partition(rows: pa.Table) -> Iterable[tuple[TopicPartition, pa.Table]]:
+def rows_by_partition(rows: pa.Table) -> Iterable[tuple[TopicPartition, pa.Table]]:
+    """Rows with the columns topic and partition, partition after partition."""
     rows = rows.sort_by([("topic", "ascending"), ("partition", "ascending")]).combine_chunks()
     counted = rows.group_by(["topic", "partition"], use_threads=False).aggregate([([], "count_all")])
     start = 0

@@ -68,7 +68,7 @@ class ProgressLine:
         self._width = 0
 
     def tell_reading(self, reading) -> None:
-        """Say how many bytes an ingest read, and took over from earlier ones (`spark.scanning.ReadBytes`)."""
+        """Say how many bytes an ingest read, and took over from earlier ones (`runner.scanning.ReadBytes`)."""
         self.reading = reading
         if not self._quiet:
             self.warn(render_reading(*reading))

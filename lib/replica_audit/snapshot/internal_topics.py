@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from functools import partial
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 
@@ -24,6 +25,9 @@ from replica_audit.snapshot.storage import Snapshot
 _GREATEST_BATCH = 64 << 20
 
 _Said = TypeVar("_Said")
+
+#: A function of every item, as the built-in `map` has it; where it runs is the caller's.
+Each = Callable[[Callable[[Any], Any], Sequence[Any]], Iterable[Any]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +92,21 @@ class InternalTopic(Generic[_Said]):
             for where, position, reason in unread
         ]
         return found, rows
+
+    def read_all(
+        self, snapshot: Snapshot, log_dirs: Iterable[str], each: Each = map
+    ) -> tuple[list[_Said], list[QuarantineRow]]:
+        """What the copies in `log_dirs` say, the furthest of each partition; and rows of quarantine as from `try_read`."""
+        found = list(each(partial(self.try_read, snapshot), self.find(snapshot, log_dirs)))
+        return newest(one for one, _ in found if one is not None), [row for _, rows in found for row in rows]
+
+    def check_all(self, snapshot: Snapshot, log_dirs: Iterable[str], each: Each) -> list[QuarantineRow]:
+        """The rows of quarantine alone."""
+        found = each(partial(self._unread, snapshot), self.find(snapshot, log_dirs))
+        return [row for rows in found for row in rows]
+
+    def _unread(self, snapshot: Snapshot, copy: TopicCopy) -> list[QuarantineRow]:
+        return self.try_read(snapshot, copy)[1]
 
 
 def newest(copies: Iterable[ReadCopy[_Said]]) -> list[_Said]:

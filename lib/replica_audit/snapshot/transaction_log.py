@@ -7,16 +7,19 @@ partitions, time. Kafka: `TransactionLog`, `TransactionLogKey`, `TransactionLogV
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
+from functools import partial
 
 import numpy as np
 
 from replica_audit.batch_header import CONTROL
+from replica_audit.errors import FormatError
 from replica_audit.model import Damage, TransactionState
+from replica_audit.schema import QuarantineRow
 from replica_audit.segments.compression import CodecError
 from replica_audit.segments.records import RecordError, RecordFields
 from replica_audit.segments.scan import scan_segment
 from replica_audit.snapshot.file_tree import TreeEntry
-from replica_audit.snapshot.internal_topics import find_copies, records_of
+from replica_audit.snapshot.internal_topics import Each, find_copies, records_of
 from replica_audit.snapshot.log_dir_names import parse_file_name
 from replica_audit.snapshot.message_fields import FieldReader, MessageError
 from replica_audit.snapshot.storage import Snapshot
@@ -42,6 +45,27 @@ _PREVIOUS_PRODUCER_ID = 0
 def find_transaction_logs(snapshot: Snapshot, log_dirs: Iterable[str]) -> list[TreeEntry]:
     """The segments of all copies of all partitions of the topic in `log_dirs`; a log dir that is gone has none."""
     return [segment for copy in find_copies(snapshot, log_dirs, TOPIC) for segment in copy.segments]
+
+
+def read_latest_states(
+    snapshot: Snapshot, log_dirs: Iterable[str], producers: Collection[int], each: Each = map
+) -> tuple[dict[int, TransactionState], list[QuarantineRow]]:
+    """The latest state of those of `producers` that the topic's copies in `log_dirs` know; and quarantine rows of segments
+    that could not be read. For no producers nothing is read."""
+    if not producers:
+        return {}, []
+    found = list(each(partial(_try_segment, snapshot, frozenset(producers)), find_transaction_logs(snapshot, log_dirs)))
+    return latest_states(state for states, _ in found for state in states), [row for _, rows in found for row in rows]
+
+
+def _try_segment(
+    snapshot: Snapshot, producers: Collection[int], segment: TreeEntry
+) -> tuple[list[TransactionState], list[QuarantineRow]]:
+    try:
+        return list(latest_states(read_transaction_states(snapshot, segment, producers)).values()), []
+    except (OSError, FormatError) as error:
+        reason = f"could not be read, and may say which transactions are in progress: {error}"
+        return [], [QuarantineRow(None, None, None, segment.path, None, segment.size, "INPUT-IGNORED", reason)]
 
 
 def read_transaction_states(

@@ -18,9 +18,9 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
 from replica_audit.bronze_tables import BRONZE_TABLES, PayloadRow, RecordRow, SegmentNames
 from replica_audit.errors import InputError, UsageError
+from replica_audit.runner.task_planning import SegmentWork, deal_work
 from replica_audit.schema import Column, columns, ddl
 from replica_audit.spark.row_filters import Condition, matching_rows, may_match, take_filters
-from replica_audit.spark.task_planning import SegmentWork, deal_work
 from replica_audit.spark.tasks import parallelism
 from replica_audit.warehouse.table_layout import absolute_location
 

@@ -13,12 +13,13 @@ from replica_audit.errors import UsageError
 from replica_audit.quality.segment_counts import in_order_of_replicas, segment_counts
 from replica_audit.quality.suites import Suite
 from replica_audit.results import Results
+from replica_audit.runner.ingest import ingest
+from replica_audit.runner.ingested_source import audit
 from replica_audit.schema import REPORT_TABLES
-from replica_audit.spark.audit_job import audit
 from replica_audit.spark.catalogs import catalog_warehouse
-from replica_audit.spark.ingest import ingest
 from replica_audit.spark.quality_run import quality_frames
 from replica_audit.spark.table_frames import table_frame
+from replica_audit.spark.tasks import SparkExecutor
 from replica_audit.warehouse import answer_tables, retention
 from replica_audit.warehouse.attempts import latest_attempt, own_rows, sweep
 from replica_audit.warehouse.commit_trial import loses_commits
@@ -47,14 +48,14 @@ def run_ingest(spark: SparkSession, snapshot_uri: str, settings: Settings, progr
             f"the store of {settings.warehouse} has no conditional puts: let one run at a time write to this warehouse, since "
             "of commits at once all but one may be lost"
         )
-    return ingest(spark, open_warehouse(spark, settings), snapshot_uri, settings, progress)
+    return ingest(SparkExecutor(spark), open_warehouse(spark, settings), snapshot_uri, settings, progress)
 
 
 def run_audit(
     spark: SparkSession, snapshot_id: str | None, settings: Settings, progress, snapshot_uri: str | None = None
 ) -> Results:
-    """Audit an ingested snapshot. See `audit.audit`."""
-    return audit(spark, open_warehouse(spark, settings), snapshot_id, settings, progress, snapshot_uri)
+    """Audit an ingested snapshot. See `ingested_source.audit`."""
+    return audit(SparkExecutor(spark), open_warehouse(spark, settings), snapshot_id, settings, progress, snapshot_uri)
 
 
 def load_results(spark: SparkSession | None, audit_id: str | None, settings: Settings) -> Results:

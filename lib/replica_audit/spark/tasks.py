@@ -1,25 +1,86 @@
-"""Python functions as Spark tasks, on either kind of session: an RDD's job, or a DataFrame's where there is Spark Connect only.
+"""Tasks on the executors of Spark, by either kind of session: an RDD's job, or a DataFrame's where there is Spark Connect only.
 
-Every stage runs its functions through `run_tasks`, and nothing else of it asks what kind of session it has.
+Nothing else of an audit asks what kind of session it has.
 """
 
 from __future__ import annotations
 
 import pickle
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from replica_audit.runner.executor import Result, Task, TimelineWriter
+from replica_audit.runner.task_planning import cut_stretches, deal_evenly, in_rounds
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
-Task = TypeVar("Task")
-Result = TypeVar("Result")
+    from replica_audit.protocol.high_watermark import Rule
+    from replica_audit.warehouse.delta_tables import Warehouse
 
 #: Seconds between two looks at the tasks that have ended.
 _INTERVAL = 0.3
+
+#: Stretches of items for each task: those that cost the most may be neighbours.
+_STRETCHES = 16
+
+
+class SparkExecutor:
+    """Runs functions in tasks of a Spark session; inputs and results are pickled.
+
+    A task is tried as often as the session is set to, and then its job fails with Spark's error.
+    """
+
+    def __init__(self, spark: SparkSession) -> None:
+        self._spark = spark
+
+    @cached_property
+    def parallelism(self) -> int:
+        """As far as Spark says."""
+        return parallelism(self._spark)
+
+    def cut(self, items: Sequence[Task], cost: Callable[[Task], int], least: int) -> list[list[Task]]:
+        """Items dealt out in stretches of their order, in which neighbours are read together."""
+        total = sum(map(cost, items))
+        wanted = max(2 * self.parallelism, total // (10 * least))
+        count = 1 if total <= least else min(len(items), in_rounds(wanted, self.parallelism))
+        stretches = list(cut_stretches(items, cost, total // (_STRETCHES * count)))
+        tasks = deal_evenly(stretches, cost, count)
+        return [[item for stretch in task for item in stretch] for task in tasks]
+
+    def map(
+        self,
+        tasks: Sequence[Task],
+        work: Callable[[Task], Iterable[Result]],
+        ended: Callable[[Task], None] | None = None,
+    ) -> list[Result]:
+        """See `Executor.map`; each task is one of Spark's, and no tasks start no job."""
+        if not tasks:
+            return []
+        ended = ended or (lambda task: None)
+        if is_remote(self._spark):
+            return _run_frame(self._spark, tasks, work, ended)
+        return _run_rdd(self._spark.sparkContext, tasks, work, ended)
+
+    def follow_timelines(
+        self,
+        warehouse: Warehouse,
+        attempt: Mapping[str, str],
+        assigned: pa.Table,
+        rule: Rule,
+        write: TimelineWriter,
+    ) -> list[dict[str, Any]]:
+        """See `Executor.follow_timelines`; one shuffle."""
+        from replica_audit.spark.timeline_job import read_observations, recompute
+
+        progress = read_observations(self._spark, warehouse, attempt)
+        followed = recompute(progress, rule, self._spark.createDataFrame(assigned))
+        rows = followed.mapInArrow(write, "topic string, partition int, payload string").collect()
+        return [row.asDict() for row in rows]
 
 
 def is_remote(spark: Any) -> bool:
@@ -35,31 +96,6 @@ def parallelism(spark: SparkSession) -> int:
     rows = spark.range(1 << 16).selectExpr("spark_partition_id() AS part")
     ((last,),) = rows.selectExpr("max(part)").collect()
     return last + 1
-
-
-def deal(parts: Sequence[Task], count: int) -> list[list[Task]]:
-    """`parts` in their order as at most `count` tasks of about equally many."""
-    count = min(len(parts), max(1, count))
-    return [list(parts[number * len(parts) // count : (number + 1) * len(parts) // count]) for number in range(count)]
-
-
-def run_tasks(
-    spark: SparkSession,
-    tasks: Sequence[Task],
-    work: Callable[[Task], Iterable[Result]],
-    ended: Callable[[Task], None] | None = None,
-) -> list[Result]:
-    """What `work` yields for each of `tasks`, in their order; each runs as one Spark task; inputs and results are pickled.
-
-    `ended` is called, one call at a time but from any thread, with each task that has ended, for progress. No tasks start
-    no job. Errors of `work` are Spark's: a task is tried as often as the session is set to, and then the job fails.
-    """
-    if not tasks:
-        return []
-    ended = ended or (lambda task: None)
-    if is_remote(spark):
-        return _run_frame(spark, tasks, work, ended)
-    return _run_rdd(spark.sparkContext, tasks, work, ended)
 
 
 def _run_rdd(context: SparkContext, tasks: Sequence[Any], work: Callable, ended: Callable[[Any], None]) -> list[Any]:

@@ -7,7 +7,7 @@ keeps the rows of one observation, the one before it, and a batch of answers. Sp
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from replica_audit.auditing.leadership.timeline_deviations import (
@@ -21,15 +21,28 @@ from replica_audit.protocol.high_watermark import Rule
 from replica_audit.protocol.observations import Observation
 from replica_audit.protocol.timeline import follow_timeline
 from replica_audit.schema import REPORT_TABLES, ddl
+from replica_audit.warehouse.delta_tables import Warehouse
+from replica_audit.warehouse.table_layout import columns_of, spark_location
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
+_PROGRESS = "replica_progress"
 _PLACE = ("topic", "partition")
 _COLUMNS = REPORT_TABLES["high_watermark_timeline"]
 #: Answers of a task that leave it together.
 _ANSWERS = 10_000
+
+
+def read_observations(spark: SparkSession, warehouse: Warehouse, attempt: Mapping[str, str]) -> DataFrame:
+    """Rows of `replica_progress` of an ingest: its `snapshot_id` and `ingest_id`."""
+    source = warehouse.directory(_PROGRESS)
+    columns = [column for column in columns_of(_PROGRESS) if column.name != "snapshot_id"]
+    # The files themselves: Delta's reader would replay the table's log in jobs of its own.
+    files = (f"{spark_location(source)}/{path}" for path in warehouse.files(_PROGRESS, attempt["snapshot_id"]))
+    progress = spark.read.schema(ddl(columns)).parquet(*files)
+    return progress.where(progress["ingest_id"] == attempt["ingest_id"])
 
 
 def recompute(progress: DataFrame, rule: Rule, assigned: DataFrame | None = None) -> DataFrame:

@@ -7,11 +7,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from replica_audit.auditing.accounting import account_for_input, check_losses
-from replica_audit.auditing.catalogue import audit_verdict
+from replica_audit.auditing.audit_results import audit_results
 from replica_audit.auditing.leadership.capture_times import times_of_manifest
 from replica_audit.results import Results
-from replica_audit.schema import REPORT_TABLES, sort_rows
+from replica_audit.schema import REPORT_TABLES
 from replica_audit.warehouse.attempts import attempts, latest_attempt, own_rows
 from replica_audit.warehouse.committed_rows import check_committed
 from replica_audit.warehouse.delta_tables import Warehouse
@@ -108,35 +107,24 @@ def assemble_results(
     timeline: tuple[list[dict], int],
 ) -> Results:
     """Results from a `finished` row of `audits`, rows by table, the snapshot's own rows, and how much was observed."""
-    tables: dict[str, list[dict]] = {table: [] for table in REPORT_TABLES}
-    for table, rows in (*answers.items(), *of_snapshot.items()):
-        if table in tables:
-            columns = _names(table)
-            tables[table] = [{name: row[name] for name in columns} for row in rows]
-    check_losses(tables["partitions"], tables["findings"])
-    tables["high_watermark_timeline"], observations = timeline
     snapshot = next(iter(of_snapshot.get("snapshots", ())), {})
-    verdicts = [row["verdict"] for row in tables["partitions"]]
-    names = ("audit_id", "snapshot_id", "cluster_id", "tool_version", "started", "finished")
     manifest = json.loads(snapshot.get("manifest") or "{}")
-    audit = {
-        **{name: finished[name] for name in names},
-        "verdict": audit_verdict(verdicts, tables["findings"]),
-        "inputs": {
-            "snapshot": snapshot.get("uri"),
-            "log_dirs": snapshot.get("log_dir_count"),
-            "replicas": snapshot.get("replica_count"),
-            "segments": snapshot.get("segment_count"),
-            "size_bytes": snapshot.get("size_bytes"),
-            **account_for_input(tables["quarantine"]),
-            "files": snapshot.get("inventory"),
-            **({"observations": observations} if observations else {}),
-            "brokers": times_of_manifest(manifest.get("brokers") or ()).kinds(),
-        },
-        "options": json.loads(finished["options"]) if finished.get("options") else None,
-        "table_versions": dict(finished.get("table_versions") or {}) or None,
+    rows, observations = timeline
+    inputs = {
+        "snapshot": snapshot.get("uri"),
+        "log_dirs": snapshot.get("log_dir_count"),
+        "replicas": snapshot.get("replica_count"),
+        "segments": snapshot.get("segment_count"),
+        "size_bytes": snapshot.get("size_bytes"),
+        "files": snapshot.get("inventory"),
+        "brokers": times_of_manifest(manifest.get("brokers") or ()).kinds(),
     }
-    return Results(audit, {table: sort_rows(rows) for table, rows in tables.items()}, snapshot.get("location"))
+    options = json.loads(finished["options"]) if finished.get("options") else None
+    tables = {**answers, **of_snapshot, "high_watermark_timeline": rows}
+    results = audit_results(finished, inputs, options, tables, observations, snapshot.get("location"))
+    return replace(
+        results, audit={**results.audit, "table_versions": dict(finished.get("table_versions") or {}) or None}
+    )
 
 
 def _names(table: str) -> list[str]:

@@ -1,6 +1,6 @@
-"""What was seen of a running cluster, on the executors: observations with their timeline, and brokers' own logs.
+"""What was seen of a running cluster, read in tasks: observations with their timeline, and brokers' own logs.
 
-Both may be far larger than all else that is ingested. Files are read part by part; the timeline is `spark/timeline_job.py`.
+Both may be far larger than all else that is ingested, so tasks write the rows.
 """
 
 from __future__ import annotations
@@ -13,19 +13,17 @@ from typing import TYPE_CHECKING, Any
 
 from replica_audit.auditing.evidence import LOG_EVENTS
 from replica_audit.protocol.high_watermark import Rule
-from replica_audit.schema import QuarantineRow, ddl
+from replica_audit.runner.executor import Executor, deal
+from replica_audit.schema import QuarantineRow
 from replica_audit.snapshot.inventory import BrokerLogFile
 from replica_audit.snapshot.replica_progress import ProgressPart, plan_progress, read_progress
 from replica_audit.snapshot.storage import Snapshot
-from replica_audit.spark.tasks import deal, run_tasks
-from replica_audit.spark.timeline_job import recompute
 from replica_audit.warehouse.delta_tables import Warehouse
 from replica_audit.warehouse.table_files import GROUP_ROWS, TableFileWriter
-from replica_audit.warehouse.table_layout import DataFile, columns_of, spark_location
+from replica_audit.warehouse.table_layout import DataFile
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from pyspark.sql import SparkSession
 
 PROGRESS, TIMELINE_TABLE = "replica_progress", "high_watermark_timeline"
 
@@ -34,7 +32,7 @@ _GREATEST_TASKS = 1000
 
 
 def scan_progress(
-    spark: SparkSession,
+    executor: Executor,
     snapshot: Snapshot,
     files: tuple[tuple[str, int], ...],
     directory: str,
@@ -57,11 +55,11 @@ def scan_progress(
                         writer.add(dict(zip(batch.schema.names, batch.columns, strict=True)), batch.num_rows)
         yield writer.close(), unused
 
-    return _run(spark, planned, read, problems)
+    return _run(executor, planned, read, problems)
 
 
 def scan_broker_logs(
-    spark: SparkSession,
+    executor: Executor,
     snapshot: Snapshot,
     files: tuple[BrokerLogFile, ...],
     directory: str,
@@ -85,34 +83,28 @@ def scan_broker_logs(
                 writer.add(dict(zip(table.schema.names, table.columns, strict=True)), len(rows))
         yield writer.close(), unused
 
-    return _run(spark, list(files), read, [])
+    return _run(executor, list(files), read, [])
 
 
-def _run(spark: SparkSession, parts: list, read, problems: list[dict]) -> tuple[list[DataFile], list[dict]]:
+def _run(executor: Executor, parts: list, read, problems: list[dict]) -> tuple[list[DataFile], list[dict]]:
     if not parts:
         return [], problems
-    found = run_tasks(spark, deal(parts, _GREATEST_TASKS), read)
+    found = executor.map(deal(parts, _GREATEST_TASKS), read)
     return [file for file, _ in found if file], [*problems, *(row for _, rows in found for row in rows)]
 
 
 def write_timeline(
-    spark: SparkSession, warehouse: Warehouse, attempt: Mapping[str, str], ids: Mapping[str, str | None], rule: Rule
+    executor: Executor, warehouse: Warehouse, attempt: Mapping[str, str], ids: Mapping[str, str | None], rule: Rule
 ) -> dict[tuple[str, int], dict[str, Any]]:
     """Recompute the timeline of every observed partition of a snapshot into its table.
 
     `attempt` has the snapshot_id and ingest_id whose observations count. Returns what each timeline comes to
     (`auditing.leadership.timeline_deviations.summary_row`), by topic and partition; nothing where nothing was observed.
     """
-    files = warehouse.files(PROGRESS, attempt["snapshot_id"])
-    if not files:
+    if not warehouse.files(PROGRESS, attempt["snapshot_id"]):
         return {}
-    source, target = warehouse.directory(PROGRESS), warehouse.directory(TIMELINE_TABLE)
+    target = warehouse.directory(TIMELINE_TABLE)
     constants = {name: value for name, value in ids.items() if name != "audit_id"}
-    columns = [column for column in columns_of(PROGRESS) if column.name != "snapshot_id"]
-    # The files themselves: Delta's reader would replay the table's log in jobs of its own.
-    progress = spark.read.schema(ddl(columns)).parquet(*(f"{spark_location(source)}/{path}" for path in files))
-    progress = progress.where(progress["ingest_id"] == attempt["ingest_id"])
-    assigned = spark.createDataFrame(_assigned_replicas(warehouse, attempt))
 
     def write(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         import pyarrow as pa
@@ -133,9 +125,7 @@ def write_timeline(
             }
         )
 
-    rows = (
-        recompute(progress, rule, assigned).mapInArrow(write, "topic string, partition int, payload string").collect()
-    )
+    rows = executor.follow_timelines(warehouse, attempt, _assigned_replicas(warehouse, attempt), rule, write)
     written = [DataFile(**json.loads(row["payload"])) for row in rows if row["topic"] is None]
     warehouse.append_files(TIMELINE_TABLE, written, ids["audit_id"])
     return {(row["topic"], row["partition"]): json.loads(row["payload"]) for row in rows if row["topic"] is not None}

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import numpy as np
 
 from replica_audit.model import Damage, SegmentSummary
+from replica_audit.runner.task_planning import SegmentWork
 from replica_audit.segments.known_segments import KnownSegment, Relation, hash_headers, relate, sound_end
 from replica_audit.segments.scan import scan_segment
 from replica_audit.segments.summary import Summariser
 from replica_audit.snapshot.segment_sources import open_source
-from replica_audit.spark.task_planning import SegmentWork
 from replica_audit.warehouse.known_batches import known_batches, known_summary
 
 if TYPE_CHECKING:

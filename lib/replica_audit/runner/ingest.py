@@ -10,7 +10,8 @@ import json
 import uuid
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import Any
 
 from replica_audit import __version__
 from replica_audit.auditing.bronze_rows import bronze_rows
@@ -28,26 +29,22 @@ from replica_audit.auditing.snapshot_id import (
 )
 from replica_audit.config import Settings
 from replica_audit.redaction import redact
+from replica_audit.runner.executor import Executor, map_each
+from replica_audit.runner.observation_files import LOG_EVENTS, PROGRESS, scan_broker_logs, scan_progress
+from replica_audit.runner.scanning import SCANNED_TABLES, ReadBytes, scan_files
+from replica_audit.runner.task_planning import SegmentWork
 from replica_audit.snapshot.consumer_offsets import GROUP_OFFSETS
 from replica_audit.snapshot.inventory import Inventory
 from replica_audit.snapshot.remote_log_metadata import REMOTE_SEGMENTS
 from replica_audit.snapshot.storage import Snapshot
-from replica_audit.spark.coordinator_job import check_internal
-from replica_audit.spark.observation_jobs import LOG_EVENTS, PROGRESS, scan_broker_logs, scan_progress
-from replica_audit.spark.scanning import SCANNED_TABLES, ReadBytes, scan_files
-from replica_audit.spark.task_planning import SegmentWork
-from replica_audit.spark.tasks import deal, parallelism, run_tasks
 from replica_audit.text import now
 from replica_audit.warehouse.attempts import attempts, finished_attempts, record_attempt
 from replica_audit.warehouse.delta_tables import Warehouse
 from replica_audit.warehouse.known_batches import known_segments
 from replica_audit.warehouse.table_layout import DataFile
 
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
-
-def ingest(spark: SparkSession, warehouse: Warehouse, uri: str, settings: Settings, progress) -> str:
+def ingest(executor: Executor, warehouse: Warehouse, uri: str, settings: Settings, progress) -> str:
     """Ingest the snapshot at `uri` and return its id.
 
     A snapshot that lies where it lay when it was ingested, with no file changed since, is not scanned again. Else it is
@@ -71,10 +68,10 @@ def ingest(spark: SparkSession, warehouse: Warehouse, uri: str, settings: Settin
     warehouse.describe_commits(stage="ingest", ingest_id=ingest_id)
     snapshot_id = None
     try:
-        rows, files, digests, read = _scan(spark, warehouse, snapshot, inventory, ingest_id, settings, progress)
+        rows, files, digests, read = _scan(executor, warehouse, snapshot, inventory, ingest_id, settings, progress)
         counts = {table: len(rows.get(table, ())) + _count(files.get(table, ())) for table in (*files, *rows)}
         attempt["options"] = json.dumps({"full": settings.full, **read._asdict()}, sort_keys=True)
-        snapshot_id = identify_snapshot(lines, digests, hash_texts(spark, snapshot, text_files(inventory)))
+        snapshot_id = identify_snapshot(lines, digests, hash_texts(executor, snapshot, text_files(inventory)))
         ids = {"cluster_id": cluster_id, "snapshot_id": snapshot_id, "ingest_id": ingest_id}
         row = snapshot_row(snapshot, inventory, changes)
         warehouse.describe_commits(stage="ingest", snapshot_id=snapshot_id, ingest_id=ingest_id)
@@ -137,18 +134,15 @@ def ingested_before(warehouse: Warehouse, changes: str | None) -> str | None:
     return min((row["snapshot_id"] for row in rows if tuple(row.values()) in finished), default=None)
 
 
-def hash_texts(spark: SparkSession, snapshot: Snapshot, files: Sequence[tuple[str, int]]) -> list[TextDigest]:
+def hash_texts(executor: Executor, snapshot: Snapshot, files: Sequence[tuple[str, int]]) -> list[TextDigest]:
     """Digests of files (path, size), which may be large: each executor reads pieces of them."""
     pieces = list(pieces_of(files))
-    if not pieces:
-        return []
-    tasks = deal(pieces, 4 * parallelism(spark))
-    hashes = run_tasks(spark, tasks, lambda of_task: [hash_piece(snapshot, piece) for piece in of_task])
+    hashes = map_each(executor, partial(hash_piece, snapshot), pieces, 4 * executor.parallelism)
     return digest_texts(files, zip(pieces, hashes, strict=True))
 
 
 def _scan(
-    spark: SparkSession,
+    executor: Executor,
     warehouse: Warehouse,
     snapshot: Snapshot,
     inventory: Inventory,
@@ -173,7 +167,7 @@ def _scan(
     progress.begin("scanning", len(works), _size(inventory))
     try:
         directories = {table: warehouse.directory(table) for table in SCANNED_TABLES}
-        for part in scan_files(spark, snapshot, works, directories, constants, ended):
+        for part in scan_files(executor, snapshot, works, directories, constants, ended):
             for table, file in part.files.items():
                 files[table].append(file)
             digests += part.digests
@@ -185,12 +179,13 @@ def _scan(
         for table, scan, paths in scans:
             if paths:
                 files[table], problems = scan(
-                    spark, snapshot, paths, warehouse.directory(table), constants, settings.topics
+                    executor, snapshot, paths, warehouse.directory(table), constants, settings.topics
                 )
                 rows["quarantine"] += problems
         log_dirs = [one.path for one in inventory.log_dirs if one.kind == "broker"]
         for topic in (GROUP_OFFSETS, REMOTE_SEGMENTS):
-            rows["quarantine"] += check_internal(spark, snapshot, log_dirs, topic)
+            unread = topic.check_all(snapshot, log_dirs, partial(map_each, executor))
+            rows["quarantine"] += (row._asdict() for row in unread)
     finally:
         progress.end()
     return rows, files, digests, read

@@ -1,4 +1,4 @@
-"""Job one, the scan on the executors: each task writes what it finds as Parquet and returns the files' facts."""
+"""The scan of segments: each task writes what it finds as Parquet and returns the files' facts."""
 
 from __future__ import annotations
 
@@ -7,13 +7,12 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
-from replica_audit.spark.task_planning import SegmentWork, deal_work
-from replica_audit.spark.tasks import parallelism, run_tasks
+from replica_audit.runner.executor import Executor
+from replica_audit.runner.task_planning import SegmentWork, deal_work
 from replica_audit.warehouse.table_layout import DataFile
 
 if TYPE_CHECKING:
     import numpy as np
-    from pyspark.sql import SparkSession
 
     from replica_audit.auditing.snapshot_id import SegmentDigest
     from replica_audit.snapshot.storage import Snapshot
@@ -52,24 +51,22 @@ class ScannedFiles:
 
 
 def scan_files(
-    spark: SparkSession,
+    executor: Executor,
     snapshot: Snapshot,
     works: Sequence[SegmentWork],
     directories: Mapping[str, str],
     constants: Mapping[str, str | None],
     ended: Callable[[list[SegmentWork]], None] | None = None,
 ) -> list[ScannedFiles]:
-    """Scan segments in one job; rows go below `directories`, those of `SCANNED_TABLES`, and wait for a commit.
+    """Scan segments; rows go below `directories`, those of `SCANNED_TABLES`, and wait for a commit.
 
     `constants` are the ids of every row (cluster_id, ingest_id); `ended` is called with the work of each task that has ended.
     """
-    if not works:
-        return []
 
     def scan(of_task: list[SegmentWork]) -> list[ScannedFiles]:
         return [scan_task(snapshot, of_task, directories, constants)]
 
-    return run_tasks(spark, deal_work(works, parallelism(spark)), scan, ended)
+    return executor.map(deal_work(works, executor.parallelism), scan, ended)
 
 
 def scan_task(
@@ -113,8 +110,8 @@ def _scan(
     from replica_audit.auditing.opened_snapshot import unreadable_row
     from replica_audit.auditing.snapshot_id import SegmentDigest
     from replica_audit.errors import FormatError
+    from replica_audit.runner.segment_scan import open_segment, scan_segment_file
     from replica_audit.snapshot.read_ahead import run_ahead
-    from replica_audit.spark.segment_scan import open_segment, scan_segment_file
 
     digests, read = [], ReadBytes()
     opening_one = partial(open_segment, snapshot, directories["segments"])

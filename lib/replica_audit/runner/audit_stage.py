@@ -1,0 +1,178 @@
+"""The stages of an audit, in their order: every partition, then those that had to wait for the coordinator, then the whole.
+
+`show` and `run` differ in what is read (`Source`), where answers go (`Sink`) and who runs the tasks (`Executor`).
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any, Protocol
+
+from replica_audit.auditing.accounting import check_answered
+from replica_audit.auditing.capture_rows import voter_rows
+from replica_audit.auditing.log_dir_findings import LogDirTally
+from replica_audit.auditing.lost_producers import transactional_producers, with_transactions
+from replica_audit.auditing.opening import Progress
+from replica_audit.model import TopicPartition, TransactionState
+from replica_audit.results import Results
+from replica_audit.runner.executor import Executor, map_each
+from replica_audit.runner.partition_tasks import (
+    PartitionReader,
+    PartitionTask,
+    PartitionWork,
+    TaskAnswer,
+    audit_partitions,
+)
+from replica_audit.runner.task_rows import Outlet
+
+if TYPE_CHECKING:
+    from replica_audit.snapshot.internal_topics import Each
+    from replica_audit.warehouse.table_layout import DataFile
+
+#: Below as many batches a further task costs more than it saves.
+_TASK_BATCHES = 200_000
+
+
+@dataclass(slots=True)
+class AuditAnswers:
+    """Those of all partitions: rows by report table, and files with more of them."""
+
+    rows: dict[str, list[dict[str, Any]]] = field(default_factory=lambda: defaultdict(list))
+    files: dict[str, list[DataFile]] = field(default_factory=lambda: defaultdict(list))
+    log_dirs: LogDirTally = field(default_factory=LogDirTally)
+    unread: list[dict[str, Any]] = field(default_factory=list)
+    """Quarantine rows of what of the coordinator's log could not be read."""
+
+    def count(self, table: str) -> int:
+        """Rows of a table, wherever they are."""
+        return len(self.rows[table]) + sum(file.row_count for file in self.files[table])
+
+    def take(self, found: Iterable[TaskAnswer]) -> dict[TopicPartition, frozenset[int]]:
+        """Add what was found; returns the producers that partitions wait for."""
+        waiting: dict[TopicPartition, frozenset[int]] = {}
+        for answer in found:
+            waiting.update(answer.waiting)
+            self.log_dirs.merge(answer.log_dirs)
+            for table, rows in answer.rows.items():
+                self.rows[table] += rows
+            for table, file in answer.files.items():
+                self.files[table].append(file)
+        return waiting
+
+
+class Source(Protocol):
+    """A snapshot as an audit reads it."""
+
+    @property
+    def cluster_id(self) -> str | None: ...
+
+    @property
+    def reader(self) -> PartitionReader:
+        """What tasks read partitions from."""
+
+    @property
+    def to_read(self) -> tuple[int, int]:
+        """Files and bytes of segments that auditing reads."""
+
+    def tasks(self, executor: Executor) -> Sequence[PartitionTask]:
+        """All partitions, in order."""
+
+    def read_transactions(
+        self, producers: Collection[int], each: Each
+    ) -> tuple[dict[int, TransactionState], list[dict[str, Any]]]:
+        """The coordinator's latest states of `producers`, and quarantine rows that are nowhere yet; for none nothing is read."""
+
+    @property
+    def voters(self) -> Iterable[Mapping[str, Any]]:
+        """Rows of `snapshots.voters`."""
+
+    def unplaced(self) -> Iterable[Mapping[str, Any]]:
+        """Quarantine rows that belong to no partition."""
+
+
+class Sink(Protocol):
+    """Where the answers of an audit go."""
+
+    def outlet(self, tasks: Sequence[PartitionTask]) -> Outlet:
+        """What tasks may keep, and where they write the rest; the bound is that of all tasks together."""
+
+    def keep(self, answers: AuditAnswers) -> None:
+        """Keep the answers, once they are whole."""
+
+    def results(self, answers: AuditAnswers) -> Results:
+        """What was kept."""
+
+    def fail(self) -> None:
+        """Note that there will be none."""
+
+
+def audit(
+    executor: Executor,
+    source: Source,
+    sink: Sink,
+    progress: Progress,
+    asked: Collection[TopicPartition] = (),
+) -> Results:
+    """Audit every partition of `source`; costs of elections are given for those that are `asked` for too."""
+    progress.begin("auditing", *source.to_read)
+    try:
+        tasks = source.tasks(executor)
+        answers = _answer(executor, source, tasks, sink.outlet(tasks), progress, asked)
+        check_answered(tasks, answers.count("partitions"))
+        answers.rows["captures"] += voter_rows(source.voters)
+        answers.rows["findings"] += answers.log_dirs.findings(source.unplaced(), source.cluster_id)
+        sink.keep(answers)
+    except BaseException:
+        sink.fail()
+        raise
+    finally:
+        progress.end()
+    return sink.results(answers)
+
+
+def _answer(
+    executor: Executor,
+    source: Source,
+    tasks: Sequence[PartitionTask],
+    outlet: Outlet,
+    progress: Progress,
+    asked: Collection[TopicPartition],
+) -> AuditAnswers:
+    """What all partitions have in the report tables. The coordinator is asked once for those that wait, once for lost writers."""
+    answers = AuditAnswers()
+    work = PartitionWork(source.reader, outlet, asked)
+
+    def ended(of_task: list[PartitionTask]) -> None:
+        progress.advance(sum(one.files for one in of_task), sum(one.size_bytes for one in of_task))
+
+    waiting = answers.take(_run(executor, tasks, work, ended))
+    ask = partial(_ask, executor, source, answers)
+    states = ask(frozenset().union(*waiting.values()))
+    again = [task for task in tasks if task.partition in waiting]
+    answers.take(_run(executor, again, replace(work, transactions=states)))
+    lost = answers.rows["lost_producers"]
+    answers.rows["lost_producers"] = with_transactions(lost, ask(transactional_producers(lost)))
+    return answers
+
+
+def _ask(
+    executor: Executor, source: Source, answers: AuditAnswers, producers: Collection[int]
+) -> dict[int, TransactionState]:
+    states, unread = source.read_transactions(producers, partial(map_each, executor))
+    answers.unread += (row for row in unread if row not in answers.unread)
+    return states
+
+
+def _run(
+    executor: Executor, tasks: Sequence[PartitionTask], work: PartitionWork, ended: Any = None
+) -> list[TaskAnswer]:
+    dealt = executor.cut(tasks, _cost, _TASK_BATCHES) if tasks else []
+    outlet = replace(work.outlet, greatest=work.outlet.greatest // max(1, len(dealt)))
+    return executor.map(dealt, partial(audit_partitions, work=replace(work, outlet=outlet)), ended)
+
+
+def _cost(task: PartitionTask) -> int:
+    return task.cost

@@ -1,0 +1,126 @@
+"""Where the stages of an audit run their work: in this process, or on the executors of Spark (`spark/tasks.py`)."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from replica_audit.protocol.high_watermark import Rule
+    from replica_audit.warehouse.delta_tables import Warehouse
+
+Task = TypeVar("Task")
+Result = TypeVar("Result")
+
+#: `write` of `Executor.follow_timelines`: what becomes of the timeline's rows, and what of it the stage hears.
+TimelineWriter = Callable[[Iterator["pa.RecordBatch"]], Iterator["pa.RecordBatch"]]
+
+
+class Executor(Protocol):
+    """Runs functions over tasks. A stage asks nothing else of the place that it runs in."""
+
+    @property
+    def parallelism(self) -> int:
+        """How many tasks run side by side."""
+
+    def cut(self, items: Sequence[Task], cost: Callable[[Task], int], least: int) -> list[list[Task]]:
+        """All of `items` as tasks, each of them a few items; fewer than `least` of their `cost` are not worth a second task."""
+
+    def map(
+        self,
+        tasks: Sequence[Task],
+        work: Callable[[Task], Iterable[Result]],
+        ended: Callable[[Task], None] | None = None,
+    ) -> list[Result]:
+        """What `work` yields for each of `tasks`, in their order.
+
+        `ended` is called, one call at a time but from any thread, with each task that has ended, for progress. An error
+        of `work` ends it, after as many attempts as the executor makes.
+        """
+
+    def follow_timelines(
+        self,
+        warehouse: Warehouse,
+        attempt: Mapping[str, str],
+        assigned: pa.Table,
+        rule: Rule,
+        write: TimelineWriter,
+    ) -> list[dict[str, Any]]:
+        """The timeline of every partition that an ingest observed, passed through `write`; its rows (topic, partition, payload).
+
+        `attempt` has the ingest's snapshot_id and ingest_id; `assigned` is (topic, partition, broker_id). The rows of a
+        partition come to one call of `write`, in order of time (`protocol.timeline`).
+        """
+
+
+class InProcess:
+    """Task after task in this process."""
+
+    parallelism = 1
+
+    def cut(self, items: Sequence[Task], cost: Callable[[Task], int], least: int) -> list[list[Task]]:
+        """Each item alone: a task costs nothing, and its end is told."""
+        return [[item] for item in items]
+
+    def map(
+        self,
+        tasks: Sequence[Task],
+        work: Callable[[Task], Iterable[Result]],
+        ended: Callable[[Task], None] | None = None,
+    ) -> list[Result]:
+        found: list[Result] = []
+        for task in tasks:
+            found += work(task)
+            if ended is not None:
+                ended(task)
+        return found
+
+    def follow_timelines(
+        self,
+        warehouse: Warehouse,
+        attempt: Mapping[str, str],
+        assigned: pa.Table,
+        rule: Rule,
+        write: TimelineWriter,
+    ) -> list[dict[str, Any]]:
+        """All that was observed is held at once."""
+        import pyarrow as pa
+
+        from replica_audit.auditing.leadership.timeline_deviations import ProgressRow, summary_row, timeline_of
+        from replica_audit.auditing.opened_snapshot import rows_by_partition
+        from replica_audit.schema import REPORT_TABLES
+        from replica_audit.warehouse.arrow_types import arrow_schema, rows_to_arrow
+
+        replicas: dict[tuple[str, int], set[int]] = defaultdict(set)
+        for row in assigned.to_pylist():
+            replicas[row["topic"], row["partition"]].add(row["broker_id"])
+        schema = arrow_schema(REPORT_TABLES["high_watermark_timeline"]).append(pa.field("summary", pa.string()))
+
+        def follow() -> Iterator[pa.RecordBatch]:
+            progress = warehouse.read_arrow("replica_progress", ProgressRow._fields, **attempt)
+            for one, of_one in rows_by_partition(progress):
+                place = (one.topic, one.partition)
+                timeline, course = timeline_of(*place, of_one.to_pylist(), rule, replicas[place])
+                if course is not None:
+                    timeline[-1]["summary"] = json.dumps(summary_row(course))
+                yield from rows_to_arrow(timeline, schema).to_batches()
+
+        return [row for batch in write(follow()) for row in batch.to_pylist()]
+
+
+def deal(items: Sequence[Task], count: int) -> list[list[Task]]:
+    """`items` in their order as at most `count` tasks of about equally many."""
+    count = min(len(items), max(1, count))
+    return [list(items[number * len(items) // count : (number + 1) * len(items) // count]) for number in range(count)]
+
+
+def map_each(
+    executor: Executor, work: Callable[[Task], Result], items: Sequence[Task], most: int | None = None
+) -> list[Result]:
+    """`work` of each of `items`, in their order, dealt out evenly: to as many tasks as run side by side, or to `most`."""
+    tasks = deal(items, (most or executor.parallelism) if items else 0)
+    return executor.map(tasks, lambda of_task: [work(item) for item in of_task])

@@ -1,0 +1,300 @@
+"""An ingested snapshot audited out of the warehouse, and its answers into it."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from replica_audit.auditing.evidence import (
+    EARLIER,
+    EVIDENCE_TABLES,
+    GROUPS,
+    LOG_EVENTS,
+    REMOTE,
+    TIMELINE,
+    VERIFIED,
+    AuditOptions,
+    has_metadata_log,
+    options_row,
+    resolve_options,
+)
+from replica_audit.auditing.leadership.capture_times import times_of_manifest
+from replica_audit.auditing.opening import Progress
+from replica_audit.bronze_tables import BRONZE_TABLES
+from replica_audit.config import Settings
+from replica_audit.model import Place, TopicPartition, TransactionState
+from replica_audit.protocol.high_watermark import rule_of
+from replica_audit.results import Results
+from replica_audit.runner import audit_stage
+from replica_audit.runner.audit_stage import AuditAnswers
+from replica_audit.runner.executor import Executor, map_each
+from replica_audit.runner.observation_files import PROGRESS, TIMELINE_TABLE, write_timeline
+from replica_audit.runner.partition_tasks import PartitionTask
+from replica_audit.runner.task_rows import Outlet, Rows
+from replica_audit.snapshot.consumer_offsets import GROUP_OFFSETS
+from replica_audit.snapshot.internal_topics import Each, InternalTopic
+from replica_audit.snapshot.log_dir_names import kind_of_copy
+from replica_audit.snapshot.record_reader import RecordReader
+from replica_audit.snapshot.remote_log_metadata import REMOTE_SEGMENTS
+from replica_audit.snapshot.storage import Snapshot
+from replica_audit.snapshot.transaction_log import read_latest_states
+from replica_audit.text import now
+from replica_audit.warehouse.answer_tables import (
+    REPORTED_TABLES,
+    assemble_results,
+    reported_rows,
+    snapshot_answers,
+    timeline_answers,
+)
+from replica_audit.warehouse.attempts import latest_attempt, own_rows, record_attempt
+from replica_audit.warehouse.batch_files import check_batch_files, read_batches
+from replica_audit.warehouse.committed_rows import check_committed, check_large
+from replica_audit.warehouse.delta_tables import Warehouse
+from replica_audit.warehouse.earlier_rows import earlier_rows, verified_rows
+from replica_audit.warehouse.segment_index import TABLE as SEGMENTS
+from replica_audit.warehouse.segment_index import placed_segments, read_summaries
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from replica_audit.auditing.opened_snapshot import Examined
+    from replica_audit.auditing.replicas.replica_facts import CopyKey
+
+#: A partition of few batches costs as much as one of so many.
+_PARTITION_BATCHES = 1000
+
+#: Report rows that a partition has at most, besides those of differences.
+_ROWS_OF_PARTITION = 100
+
+
+def audit(
+    executor: Executor,
+    warehouse: Warehouse,
+    snapshot_id: str | None,
+    settings: Settings,
+    progress: Progress,
+    snapshot_uri: str | None = None,
+) -> Results:
+    """Audit an ingested snapshot (the latest when `snapshot_id` is None), write its tables and return its results.
+
+    The records of batches that differ are read from the snapshot at `snapshot_uri`, else from where it was ingested.
+    Raises UsageError when there is no finished audit `settings.since` of the cluster.
+    """
+    started = now()
+    ingested = latest_attempt(warehouse, "ingest", **({"snapshot_id": snapshot_id} if snapshot_id else {}))
+    of_snapshot = snapshot_answers(warehouse, ingested)
+    (snapshot,) = of_snapshot["snapshots"]
+    options = _options(snapshot, ingested["cluster_id"], settings)
+    location = snapshot["location"] if snapshot_uri is None else Snapshot.open(snapshot_uri).location
+    ids = {"cluster_id": ingested["cluster_id"], "snapshot_id": ingested["snapshot_id"], "audit_id": uuid.uuid4().hex}
+    verified = verified_rows(warehouse, settings.since, ids["cluster_id"]) if settings.since else {}
+    warehouse.describe_commits(stage="audit", snapshot_id=ids["snapshot_id"], audit_id=ids["audit_id"])
+    source = IngestedSource(warehouse, ingested, snapshot, options, location, ids["audit_id"], verified)
+    stage = {"started": started, "ingest_id": ingested["ingest_id"], **ids}
+    stage["options"] = json.dumps(options_row(options, settings))
+    return audit_stage.audit(executor, source, InTables(warehouse, stage, of_snapshot, settings.driver_rows), progress)
+
+
+@dataclass(frozen=True, slots=True)
+class TableReader:
+    """What tasks read the partitions of a warehouse from (`runner.partition_tasks.PartitionReader`)."""
+
+    options: AuditOptions
+    location: str
+    """Of the snapshot."""
+    batches: str
+    segments: str
+    """Directories of these tables; a task reads the summaries of its segments."""
+
+    def examine(self, task: PartitionTask) -> Examined:
+        from replica_audit.auditing.comparison_plan import plan_audit
+        from replica_audit.auditing.evidence import partition_evidence
+        from replica_audit.auditing.opened_snapshot import Examined
+
+        read = {name: list(read_summaries(self.segments, task.rows.get(name, ()))) for name in (SEGMENTS, VERIFIED)}
+        rows = {"replica_dirs": [], **task.rows, **read}
+        return Examined(rows, [], plan_audit(partition_evidence(task.partition, rows, self.options)), ())
+
+    def read_batches(self, examined: Examined) -> dict[CopyKey, np.ndarray]:
+        needed = examined.plan.batches
+        return read_batches(self.batches, examined.rows[SEGMENTS], needed) if needed else {}
+
+    def read_records(self) -> RecordReader:
+        return RecordReader(self.location)
+
+    def rows_read(self, examined: Examined) -> Rows:
+        """None: the tables have them since the ingest."""
+        return {}
+
+
+class IngestedSource:
+    """The partitions of an ingested snapshot (`runner.audit_stage.Source`)."""
+
+    #: Segments were read by the ingest.
+    to_read = (0, 0)
+
+    def __init__(
+        self,
+        warehouse: Warehouse,
+        ingested: Mapping[str, Any],
+        snapshot: Mapping[str, Any],
+        options: AuditOptions,
+        location: str,
+        audit_id: str,
+        verified: Mapping[Place, list[dict]],
+    ) -> None:
+        """`ingested` is a finished attempt, `snapshot` its row of `snapshots`; the timeline is written as `audit_id`'s."""
+        self._warehouse, self._ingested, self._audit_id, self._verified = warehouse, ingested, audit_id, verified
+        self._log_dirs: set[str] = set()
+        bronze = (warehouse.directory("batches"), warehouse.directory(SEGMENTS))
+        self.reader = TableReader(options, location, *bronze)
+        self.cluster_id: str | None = ingested["cluster_id"]
+        # Rows of earlier versions lack the column.
+        self.voters: Iterable[Mapping[str, Any]] = snapshot.get("voters") or ()
+
+    def unplaced(self) -> list[dict]:
+        rows = self._warehouse.read("quarantine", **own_rows(self._ingested))
+        return [row for row in rows if row["topic"] is None]
+
+    def tasks(self, executor: Executor) -> list[PartitionTask]:
+        """Rows are those of this attempt. Raises EngineError where the ingest committed others."""
+        warehouse, attempt = self._warehouse, own_rows(self._ingested)
+        ids = {**attempt, "cluster_id": self.cluster_id, "audit_id": self._audit_id}
+        del ids["ingest_id"]
+        rule = rule_of(self.reader.options.kafka_version)
+        timelines = write_timeline(executor, warehouse, attempt, ids, rule)
+        groups = _groups(warehouse, attempt, timelines, self.cluster_id)
+        _check_rows(groups, self._ingested, warehouse)
+        self._log_dirs = _log_dirs_of(groups)
+        for table, topic in ((GROUPS, GROUP_OFFSETS), (REMOTE, REMOTE_SEGMENTS)):
+            for row in map(asdict, self._read_internal(topic, partial(map_each, executor))):
+                if (place := (row["topic"], row["partition"])) in groups:
+                    groups[place].setdefault(table, []).append(row)
+        for place, rows in self._verified.items():
+            if place in groups:
+                groups[place][VERIFIED] = rows
+        check_batch_files(self.reader.batches, (row for rows in groups.values() for row in rows.get(SEGMENTS, ())))
+        return [PartitionTask(TopicPartition(*place), _cost(rows), rows) for place, rows in groups.items()]
+
+    def read_transactions(
+        self, producers: Collection[int], each: Each
+    ) -> tuple[dict[int, TransactionState], list[dict]]:
+        """A segment that cannot be read is in quarantine since the scan."""
+        snapshot = self._snapshot() if producers else None
+        if snapshot is None:
+            return {}, []
+        return read_latest_states(snapshot, self._log_dirs, producers, each)[0], []
+
+    def _read_internal(self, topic: InternalTopic, each: Each) -> list[Any]:
+        """What of a topic cannot be read is in quarantine since the ingest."""
+        snapshot = self._snapshot()
+        return [] if snapshot is None else topic.read_all(snapshot, self._log_dirs, each)[0]
+
+    def _snapshot(self) -> Snapshot | None:
+        """None where it is gone: records that have to be compared will say so."""
+        try:
+            return Snapshot.open(self.reader.location)
+        except OSError:
+            return None
+
+
+class InTables:
+    """Answers in the report tables, which count once the audit's `finished` row is there (`runner.audit_stage.Sink`)."""
+
+    def __init__(
+        self, warehouse: Warehouse, stage: dict[str, Any], of_snapshot: Mapping[str, Sequence[dict]], driver_rows: int
+    ) -> None:
+        """`stage` is what `record_attempt` is told of it."""
+        self._warehouse, self._stage, self._of_snapshot, self._driver_rows = warehouse, stage, of_snapshot, driver_rows
+        self._ids = {name: stage[name] for name in ("cluster_id", "snapshot_id", "audit_id")}
+        self._finished: dict[str, Any] = {}
+
+    def outlet(self, tasks: Sequence[PartitionTask]) -> Outlet:
+        """Each partition has some rows, and each batch may differ: of few nothing need be written by tasks."""
+        batches = sum(row["batch_count"] or 0 for task in tasks for row in task.rows.get(SEGMENTS, ()))
+        many = batches + _ROWS_OF_PARTITION * len(tasks) > self._driver_rows
+        directories = {table: self._warehouse.directory(table) for table in REPORTED_TABLES} if many else {}
+        return Outlet(self._driver_rows, directories, self._ids)
+
+    def keep(self, answers: AuditAnswers) -> None:
+        warehouse, audit_id = self._warehouse, self._ids["audit_id"]
+        counts = {TIMELINE_TABLE: warehouse.count_rows(TIMELINE_TABLE, audit_id)}
+        for table in REPORTED_TABLES:
+            warehouse.append_files(table, answers.files[table], audit_id)
+            warehouse.append(table, answers.rows[table], self._ids)
+            counts[table] = answers.count(table)
+        self._finished = record_attempt(
+            warehouse, "audit", "finished", tables=REPORTED_TABLES, row_counts=counts, **self._stage
+        )
+
+    def fail(self) -> None:
+        record_attempt(self._warehouse, "audit", "failed", **self._stage)
+
+    def results(self, answers: AuditAnswers) -> Results:
+        warehouse, finished = self._warehouse, self._finished
+        rows = reported_rows(warehouse, finished) if any(answers.files.values()) else answers.rows
+        return assemble_results(finished, rows, self._of_snapshot, timeline_answers(warehouse, finished))
+
+
+def _options(snapshot: Mapping, cluster_id: str | None, settings: Settings) -> AuditOptions:
+    manifest = json.loads(snapshot["manifest"]) if snapshot["manifest"] else {}
+    times = times_of_manifest(manifest.get("brokers") or ())
+    said = (manifest.get("kafka_version"), manifest.get("quiesced"))
+    return resolve_options(
+        settings,
+        *said,
+        cluster_id,
+        times,
+        snapshot.get("brokers") or (),
+        has_metadata_log=has_metadata_log(snapshot["inventory"]),
+    )
+
+
+def _groups(
+    warehouse: Warehouse,
+    attempt: Mapping[str, str],
+    timelines: Mapping[Place, dict[str, Any]],
+    cluster_id: str | None,
+) -> dict[Place, dict[str, list[dict]]]:
+    """The evidence of every partition by table, in their order, without the summaries of segments; rows are those of this attempt."""
+    groups: dict[Place, dict[str, list[dict]]] = defaultdict(lambda: defaultdict(list))
+    for table in EVIDENCE_TABLES:
+        columns = [column.name for column in BRONZE_TABLES[table]]
+        rows = placed_segments(warehouse, **attempt) if table == SEGMENTS else warehouse.read(table, columns, **attempt)
+        for row in rows:
+            groups[row["topic"], row["partition"]][table].append(row)
+    for place, summary in timelines.items():
+        groups[place][TIMELINE] = [summary]
+    if groups and warehouse.exists(LOG_EVENTS):
+        # Lines of brokers' logs do not add partitions that nothing else names.
+        for row in warehouse.read(LOG_EVENTS, [column.name for column in BRONZE_TABLES[LOG_EVENTS]], **attempt):
+            if (place := (row["topic"], row["partition"])) in groups:
+                groups[place][LOG_EVENTS].append(row)
+    for place, seen in earlier_rows(warehouse, cluster_id, groups.keys()).items():
+        groups[place][EARLIER] = seen
+    return {place: dict(groups[place]) for place in sorted(groups)}
+
+
+def _check_rows(groups: Mapping[Place, Rows], ingested: Mapping[str, Any], warehouse: Warehouse) -> None:
+    """Raise EngineError unless all tables have the rows that the ingest committed, if it says how many."""
+    check_committed(
+        warehouse,
+        ingested,
+        {table: sum(len(rows.get(table, ())) for rows in groups.values()) for table in EVIDENCE_TABLES},
+    )
+    check_large(warehouse, ingested, ("batches", PROGRESS, LOG_EVENTS), ingested["snapshot_id"])
+
+
+def _log_dirs_of(groups: Mapping[Place, Rows]) -> set[str]:
+    """The log dirs that the partitions' current copies lie in."""
+    rows = (row for of_one in groups.values() for row in of_one.get("replica_dirs", ()))
+    return {row["log_dir"] for row in rows if kind_of_copy(row["path"], row["log_dir"]) == "current"}
+
+
+def _cost(rows: Rows) -> int:
+    return _PARTITION_BATCHES + sum(row["batch_count"] or 0 for row in rows.get(SEGMENTS, ()))

@@ -1,0 +1,113 @@
+"""What a task does with its partitions: the functions of `auditing` and `elect`, whatever the partitions are read from."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+from replica_audit.auditing.log_dir_findings import LogDirTally
+from replica_audit.model import TopicPartition, TransactionState
+from replica_audit.runner.task_rows import Outlet, Rows, TaskRows
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from replica_audit.auditing.compare.record_comparison import RecordSource
+    from replica_audit.auditing.evidence import AuditOptions
+    from replica_audit.auditing.opened_snapshot import Examined
+    from replica_audit.auditing.replicas.replica_facts import CopyKey
+    from replica_audit.warehouse.table_layout import DataFile
+
+
+class PartitionTask(NamedTuple):
+    """One partition as a stage hands it to a task."""
+
+    partition: TopicPartition
+    cost: int = 0
+    """About as many batches have to be looked at."""
+    rows: Rows = {}
+    """Its evidence by table, without summaries; empty where it is read from files."""
+    files: int = 0
+    size_bytes: int = 0
+    """Of its segments, where auditing reads them: for progress."""
+
+
+class PartitionReader(Protocol):
+    """What partitions are read from, as a task has it."""
+
+    @property
+    def options(self) -> AuditOptions: ...
+
+    def examine(self, task: PartitionTask) -> Examined:
+        """A partition's rows, and what its audit asks for."""
+
+    def read_batches(self, examined: Examined) -> dict[CopyKey, np.ndarray]:
+        """What it asks for."""
+
+    def read_records(self) -> RecordSource:
+        """What gives the records of batches."""
+
+    def rows_read(self, examined: Examined) -> Rows:
+        """Report rows that come of the reading itself, where no table has them already."""
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionWork:
+    """What every task needs besides its partitions."""
+
+    reader: PartitionReader
+    outlet: Outlet
+    asked: Collection[TopicPartition] = ()
+    """Partitions whose costs of elections are given though there may be nothing to decide."""
+    transactions: Mapping[int, TransactionState] | None = None
+    """The coordinator's states; None before they were read."""
+
+
+@dataclass(frozen=True, slots=True)
+class TaskAnswer:
+    """What a task has of its partitions."""
+
+    rows: Rows
+    """By report table."""
+    files: Mapping[str, DataFile]
+    """With more of them."""
+    waiting: Mapping[TopicPartition, frozenset[int]] = field(default_factory=dict)
+    """Partitions that wait for what the coordinator says of these producers."""
+    log_dirs: LogDirTally = field(default_factory=LogDirTally)
+
+
+def audit_partitions(tasks: Iterable[PartitionTask], work: PartitionWork) -> Iterator[TaskAnswer]:
+    """One answer for all `tasks`. A partition that raises is CAP-NOT-AUDITED, and all others are answered."""
+    found, waiting, log_dirs = TaskRows(work.outlet), {}, LogDirTally()
+    for task in tasks:
+        rows, producers = _audit(task, work, log_dirs)
+        if producers:
+            waiting[task.partition] = producers
+        else:
+            found.add(rows)
+    yield TaskAnswer(found.rows, found.close(), waiting, log_dirs)
+
+
+def _audit(task: PartitionTask, work: PartitionWork, log_dirs: LogDirTally) -> tuple[Rows, frozenset[int]]:
+    """Rows of one partition, or the producers that it waits for."""
+    from replica_audit.auditing.answer_rows import failure_rows
+    from replica_audit.auditing.conclude import conclude
+    from replica_audit.elect.election_rows import decided_rows
+
+    reader = work.reader
+    try:
+        examined = reader.examine(task)
+        producers = examined.plan.producers
+    except Exception as error:
+        return failure_rows(task.partition, error, reader.options.cluster_id), frozenset()
+    if work.transactions is None and producers:
+        return {}, producers
+    try:
+        batches = reader.read_batches(examined)
+        audit = conclude(examined.plan, batches, reader.read_records(), work.transactions or {})
+        rows = decided_rows(audit, batches, work.asked)
+    except Exception as error:
+        rows = failure_rows(task.partition, error, reader.options.cluster_id, examined.plan.evidence)
+    log_dirs.add(examined.rows["replica_dirs"], examined.rows["segments"])
+    return {**rows, **reader.rows_read(examined)}, frozenset()

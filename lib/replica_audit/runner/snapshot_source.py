@@ -1,0 +1,131 @@
+"""A snapshot audited straight from its files, with its answers in memory: nothing is written."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from replica_audit import __version__
+from replica_audit.auditing.audit_results import audit_results
+from replica_audit.auditing.evidence import AuditOptions, options_row
+from replica_audit.auditing.opened_snapshot import Examined, OpenedSnapshot, Row
+from replica_audit.config import Settings
+from replica_audit.model import TopicPartition, TransactionState
+from replica_audit.results import Results
+from replica_audit.runner.audit_stage import AuditAnswers
+from replica_audit.runner.executor import Executor
+from replica_audit.runner.partition_tasks import PartitionTask
+from replica_audit.runner.task_rows import Outlet, Rows
+from replica_audit.snapshot.record_reader import RecordReader
+from replica_audit.text import now
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from replica_audit.auditing.replicas.replica_facts import CopyKey
+    from replica_audit.snapshot.internal_topics import Each
+
+
+class SnapshotSource:
+    """The partitions of an opened snapshot (`runner.audit_stage.Source`), and what tasks read them from."""
+
+    def __init__(self, opened: OpenedSnapshot) -> None:
+        self.opened = opened
+        self._records = RecordReader(opened.snapshot)
+        self._examined: dict[TopicPartition, Examined] = {}
+
+    @property
+    def options(self) -> AuditOptions:
+        return self.opened.options
+
+    @property
+    def cluster_id(self) -> str | None:
+        return self.opened.inventory.cluster_id
+
+    @property
+    def reader(self) -> SnapshotSource:
+        return self
+
+    @property
+    def to_read(self) -> tuple[int, int]:
+        tasks = self.tasks()
+        return sum(task.files for task in tasks), sum(task.size_bytes for task in tasks)
+
+    @property
+    def voters(self) -> Iterable[Mapping[str, Any]]:
+        return (one._asdict() for one in self.opened.inventory.voters)
+
+    def unplaced(self) -> list[Row]:
+        return self.opened.unplaced
+
+    def tasks(self, executor: Executor | None = None) -> Sequence[PartitionTask]:
+        files = {partition: self.opened.files(partition) for partition in self.opened.partitions}
+        return [
+            PartitionTask(partition, files=len(of_one), size_bytes=sum(file.size_bytes for file in of_one))
+            for partition, of_one in files.items()
+        ]
+
+    def examine(self, task: PartitionTask) -> Examined:
+        """Segments are scanned once, also of a partition that has to wait for the coordinator."""
+        examined = self._examined.pop(task.partition, None)
+        if examined is None:
+            examined = self.opened.examine(task.partition)
+            if examined.plan.producers:
+                self._examined[task.partition] = examined
+        return examined
+
+    def read_batches(self, examined: Examined) -> dict[CopyKey, np.ndarray]:
+        return self.opened.read_batches(examined)
+
+    def read_records(self) -> RecordReader:
+        return self._records
+
+    def rows_read(self, examined: Examined) -> Rows:
+        kept = {table: examined.rows[table] for table in ("quarantine", "partition_states")}
+        return {**kept, "high_watermark_timeline": examined.timeline}
+
+    def read_transactions(
+        self, producers: Collection[int], each: Each
+    ) -> tuple[dict[int, TransactionState], list[Row]]:
+        return self.opened.read_transactions(producers, each)
+
+
+class InMemory:
+    """Answers that nobody keeps (`runner.audit_stage.Sink`)."""
+
+    def __init__(self, source: SnapshotSource, settings: Settings, started: str) -> None:
+        self._source, self._settings, self._started = source, settings, started
+
+    def outlet(self, tasks: Sequence[PartitionTask]) -> Outlet:
+        return Outlet()
+
+    def keep(self, answers: AuditAnswers) -> None:
+        pass
+
+    def fail(self) -> None:
+        pass
+
+    def results(self, answers: AuditAnswers) -> Results:
+        opened = self._source.opened
+        files, size_bytes = self._source.to_read
+        inputs = {
+            "snapshot": opened.snapshot.name,
+            "log_dirs": len(opened.inventory.log_dirs),
+            "replicas": sum(opened.count_copies(partition) for partition in opened.partitions),
+            "segments": files,
+            "size_bytes": size_bytes,
+            "files": dict(opened.inventory.counts),
+            "brokers": opened.options.times.kinds(),
+        }
+        run = {
+            "audit_id": None,
+            "snapshot_id": None,
+            "cluster_id": opened.inventory.cluster_id,
+            "tool_version": __version__,
+            "started": self._started,
+            "finished": now(),
+        }
+        tables = {**answers.rows, "quarantine": [*opened.unplaced, *answers.rows["quarantine"], *answers.unread]}
+        options = options_row(opened.options, self._settings)
+        observations = len(tables.get("high_watermark_timeline", ()))
+        return audit_results(run, inputs, options, tables, observations, opened.snapshot.uri)

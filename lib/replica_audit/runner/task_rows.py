@@ -1,0 +1,63 @@
+"""Where the report rows of a task go: to whoever runs the stage, and of many those beyond a bound into files of the tables."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from replica_audit.auditing.lost_producers import awaits_coordinator
+
+if TYPE_CHECKING:
+    from replica_audit.warehouse.table_files import RowFiles
+    from replica_audit.warehouse.table_layout import DataFile
+
+#: By table.
+Rows = Mapping[str, list[dict[str, Any]]]
+
+
+@dataclass(frozen=True, slots=True)
+class Outlet:
+    """Where a task's rows go; without `directories` all stay in memory."""
+
+    greatest: int = 0
+    """So many rows stay in memory."""
+    directories: Mapping[str, str] = field(default_factory=dict)
+    """Of the tables that tasks may write."""
+    ids: Mapping[str, str | None] = field(default_factory=dict)
+    """Of every row that is written."""
+
+
+class TaskRows:
+    """The rows of one task, partition after partition."""
+
+    def __init__(self, outlet: Outlet) -> None:
+        self.rows: dict[str, list[dict[str, Any]]] = defaultdict(list)
+        self._outlet = outlet
+        self._held = 0
+        self._files: RowFiles | None = None
+
+    def add(self, rows: Rows) -> None:
+        """Take the rows of a partition."""
+        count = sum(map(len, rows.values()))
+        if self._outlet.directories and self._held + count > self._outlet.greatest:
+            rows = self._write(rows)
+        else:
+            self._held += count
+        for table, of_table in rows.items():
+            self.rows[table] += of_table
+
+    def close(self) -> Mapping[str, DataFile]:
+        """The files that were written, by table, for the commit."""
+        return {} if self._files is None else self._files.close()
+
+    def _write(self, rows: Rows) -> Rows:
+        """Write them; returns what stays: the coordinator may add to a few, and is asked once for all."""
+        from replica_audit.warehouse.table_files import RowFiles
+
+        if self._files is None:
+            self._files = RowFiles(self._outlet.directories, self._outlet.ids)
+        lost = rows.get("lost_producers", [])
+        self._files.add({**rows, "lost_producers": [row for row in lost if not awaits_coordinator(row)]})
+        return {"lost_producers": list(filter(awaits_coordinator, lost))}
