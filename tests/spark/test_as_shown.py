@@ -1,45 +1,39 @@
-"""Snapshots that lack something, or have more than replicas: every table of `run` has the rows of `show`."""
+"""The stages of an audit on both executors: in tasks of Spark every capture has the answers that it has in this process."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
-from pathlib import Path
+from functools import partial
 
-import pytest
-from tests.support.fixtures import FIXTURES
-from tests.support.less import without
+from tests.auditing.captures import CAPTURES, FIXTURES, audit_whole
+from tests.support.together import Together
 
-from replica_audit.runner.in_process import audit_all
-from replica_audit.schema import REPORT_TABLES
-
-
-def _capture(name: str) -> Callable[[Path], Path]:
-    return lambda path: FIXTURES / name
-
-
-#: By what is in them besides replicas that were captured whole.
-SNAPSHOTS: dict[str, Callable[[Path], Path]] = {
-    "copies put aside": _capture("corrupted-odd-dirs"),
-    "a copy on its way to another disk": _capture("jbod-moving"),
-    "files that are about to be deleted": _capture("kafka-3.9-diverged-healed"),
-    "remote storage": _capture("tiered-2-follower"),
-    "an uncommitted end of the metadata log": _capture("quorum3-3-uncommitted"),
-    "a broker that is not captured": lambda path: without(FIXTURES / "diverged-unclean", path / "part", brokers=[0]),
-}
+from replica_audit.auditing.opened_snapshot import OpenedSnapshot
+from replica_audit.auditing.opening import Unseen, audit_options, open_snapshot
+from replica_audit.config import Settings
+from replica_audit.results import Results
+from replica_audit.runner.audit_stage import audit
+from replica_audit.runner.executor import Executor
+from replica_audit.runner.snapshot_source import InMemory, SnapshotSource
 
 
-def in_order(rows: list[dict]) -> list[str]:
-    return sorted(json.dumps(row, sort_keys=True) for row in rows)
+def _audit(capture: str, executor: Executor) -> Results:
+    snapshot, inventory = open_snapshot(str(FIXTURES / capture), (), None)
+    source = SnapshotSource(OpenedSnapshot.read(snapshot, inventory, audit_options(inventory, Settings()), ()))
+    return audit(executor, source, InMemory(source, Settings(), "now"), Unseen())
 
 
-@pytest.mark.parametrize("what", SNAPSHOTS)
-def test_run_says_what_show_says(run_stages, tmp_path: Path, what: str) -> None:
-    snapshot = SNAPSHOTS[what](tmp_path)
-    audited = run_stages(snapshot, warehouse=str(tmp_path / "warehouse"))
-    shown = audit_all(str(snapshot), audited.settings)
-    assert shown.rows("captures")
-    for table in REPORT_TABLES:
-        # The suites' checks run over the tables, and show has none.
-        if table not in ("quality", "audits"):
-            assert in_order(audited.results.rows(table)) == in_order(shown.rows(table)), table
+def test_tasks_of_spark_have_the_answers_of_this_process(spark) -> None:
+    from replica_audit.spark.tasks import SparkExecutor
+
+    together = Together(SparkExecutor(spark))
+    audits: dict[str, Callable[[Executor], Results]] = {capture: partial(_audit, capture) for capture in CAPTURES}
+    found = together.run(audits)
+    assert together.jobs <= 4, (
+        "all partitions, the coordinator, those that waited for it, the coordinator for lost writers"
+    )
+    for capture, results in found.items():
+        shown = audit_whole(FIXTURES / capture)
+        assert results.tables == shown.tables, capture
+        times = ("started", "finished")
+        assert {**results.audit, **dict.fromkeys(times)} == {**shown.audit, **dict.fromkeys(times)}, capture

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 from dataclasses import replace
@@ -12,7 +13,23 @@ from tests.auditing.scenario import Broker, audit
 from tests.auditing.test_rebatching import DELETE, _new
 from tests.segments.scanned import FIXTURES
 from tests.spark.conftest import SILENT
-from tests.spark.test_samples_as_shown import assert_as_shown
+
+from replica_audit.model import TopicPartition
+from replica_audit.runner.in_process import audit_one
+from replica_audit.schema import REPORT_TABLES
+
+
+def assert_as_shown(audited, name):
+    """The rows of one partition are those of `show`, in every table that has partitions."""
+    one = TopicPartition.parse(name)
+    shown = audit_one(str(audited.path), one, audited.settings)
+    for table, columns in REPORT_TABLES.items():
+        if "topic" in {column.name for column in columns}:
+            own, theirs = (
+                [row for row in found.rows(table) if (row["topic"], row["partition"]) == (one.topic, one.partition)]
+                for found in (audited.results, shown)
+            )
+            assert json.loads(json.dumps(own)) == json.loads(json.dumps(theirs)), (table, name)
 
 
 def _findings(results, code: str) -> list[tuple]:

@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
+from replica_audit.auditing.opening import Unseen
+from replica_audit.config import Settings
+from replica_audit.results import Results
 from replica_audit.runner.executor import InProcess
+from replica_audit.runner.ingest import ingest
+from replica_audit.runner.ingested_source import audit
+from replica_audit.warehouse.delta_tables import Warehouse
 
 
 def run_in_process(patch: pytest.MonkeyPatch) -> None:
@@ -14,3 +23,19 @@ def run_in_process(patch: pytest.MonkeyPatch) -> None:
     session = SimpleNamespace(stop=lambda: None)
     patch.setattr("replica_audit.spark.session.start_session", lambda *_, **__: session)
     patch.setattr("replica_audit.spark.pipeline.SparkExecutor", lambda _: InProcess())
+
+
+@dataclass(frozen=True)
+class Ran:
+    """What `run` leaves of a snapshot, and its answers."""
+
+    warehouse: Warehouse
+    snapshot_id: str
+    results: Results
+
+
+def run_stages(snapshot: Path, place: Path, **settings: Any) -> Ran:
+    """Ingest and audit a snapshot into a warehouse at `place`."""
+    warehouse, chosen = Warehouse(str(place)), Settings(warehouse=str(place), quiet=True, **settings)
+    snapshot_id = ingest(InProcess(), warehouse, str(snapshot), chosen, Unseen())
+    return Ran(warehouse, snapshot_id, audit(InProcess(), warehouse, snapshot_id, chosen, Unseen()))

@@ -199,7 +199,7 @@ def test_batches_of_the_chunks_asked_for_come_back_whatever_their_offsets(wareho
             writer.add({**SEGMENT, "broker_id": broker_id, "segment_base_offset": base}, own[start : start + 30_000])
         rows.setdefault(broker_id, []).append(own)
     file = writer.close()
-    warehouse.append_files("batches", [file], "s1")
+    warehouse.append("batches", (), {"snapshot_id": "s1"}, [file])
     assert file.row_count == 270_010 and len(warehouse.read("batches", ("topic",), snapshot_id="s1")) == 270_010
     first = base // CHUNK_OFFSETS
     wanted = {(1, "broker-1"): {first, first + 2, (base + 600_005) // CHUNK_OFFSETS}, (2, "broker-1"): {first + 5}}

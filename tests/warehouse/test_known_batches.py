@@ -53,7 +53,7 @@ def ingest(warehouse, path, ingest_id, full=False, cores=1, topics=()):
     for task in deal_work(works, cores):
         part = scan_task(snapshot, task, directories(warehouse), ids)
         for table, file in part.files.items():
-            warehouse.append_files(table, [file], ids["snapshot_id"])
+            warehouse.append(table, (), ids, [file])
         read = read.plus(part.read)
     warehouse.append("snapshots", [{"location": snapshot.location}], ids)
     record_attempt(warehouse, "ingest", "finished", started=now(), audit_id=None, **ids)

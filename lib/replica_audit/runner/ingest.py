@@ -80,10 +80,8 @@ def ingest(executor: Executor, warehouse: Warehouse, uri: str, settings: Setting
             warehouse.put("snapshots", [row], {**ids, "ingest_id": before[0]["ingest_id"]}, again=True)
             progress.tell_reading(read)
             return snapshot_id
-        for table, written in files.items():
-            warehouse.append_files(table, written, snapshot_id)
-        for table, of_table in rows.items():
-            warehouse.append(table, of_table, ids)
+        for table in (*files, *(table for table in rows if table not in files)):
+            warehouse.append(table, rows.get(table, ()), ids, files.get(table, ()))
         warehouse.append("snapshots", [row], ids)
     except BaseException:
         record_attempt(warehouse, "ingest", "failed", snapshot_id=snapshot_id, **attempt)

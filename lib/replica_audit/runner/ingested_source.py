@@ -225,8 +225,7 @@ class InTables:
         warehouse, audit_id = self._warehouse, self._ids["audit_id"]
         counts = {TIMELINE_TABLE: warehouse.count_rows(TIMELINE_TABLE, audit_id)}
         for table in REPORTED_TABLES:
-            warehouse.append_files(table, answers.files[table], audit_id)
-            warehouse.append(table, answers.rows[table], self._ids)
+            warehouse.append(table, answers.rows[table], self._ids, answers.files[table])
             counts[table] = answers.count(table)
         self._finished = record_attempt(
             warehouse, "audit", "finished", tables=REPORTED_TABLES, row_counts=counts, **self._stage

@@ -127,7 +127,7 @@ def write_timeline(
 
     rows = executor.follow_timelines(warehouse, attempt, _assigned_replicas(warehouse, attempt), rule, write)
     written = [DataFile(**json.loads(row["payload"])) for row in rows if row["topic"] is None]
-    warehouse.append_files(TIMELINE_TABLE, written, ids["audit_id"])
+    warehouse.append(TIMELINE_TABLE, (), ids, written)
     return {(row["topic"], row["partition"]): json.loads(row["payload"]) for row in rows if row["topic"] is not None}
 
 

@@ -31,7 +31,6 @@ class SnapshotSource:
 
     def __init__(self, opened: OpenedSnapshot) -> None:
         self.opened = opened
-        self._records = RecordReader(opened.snapshot)
         self._examined: dict[TopicPartition, Examined] = {}
 
     @property
@@ -78,7 +77,7 @@ class SnapshotSource:
         return self.opened.read_batches(examined)
 
     def read_records(self) -> RecordReader:
-        return self._records
+        return RecordReader(self.opened.snapshot)
 
     def rows_read(self, examined: Examined) -> Rows:
         kept = {table: examined.rows[table] for table in ("quarantine", "partition_states")}

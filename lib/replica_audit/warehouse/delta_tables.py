@@ -172,15 +172,42 @@ class Warehouse:
             for one in of_file[column].value_counts().to_pylist():
                 yield one["values"], one["counts"]
 
-    def append(self, table: str, rows: Sequence[Mapping[str, Any]], ids: Mapping[str, str | None]) -> None:
-        """Add rows (dicts without the ids) in one commit; the table is made where it is not there.
+    def append(
+        self,
+        table: str,
+        rows: Sequence[Mapping[str, Any]],
+        ids: Mapping[str, str | None],
+        files: Iterable[DataFile] = (),
+    ) -> None:
+        """Add rows (dicts without the ids), and those of Parquet files that lie in the table's directory, in one commit.
 
-        The file is written here: on a full disk delta-rs' own writer panics in its threads, beside its error.
+        The table is made where it is not there. Rows are written here: on a full disk delta-rs' own writer panics in its
+        threads, beside its error.
         """
-        directory = self.directory(table)
+        from deltalake.transaction import AddAction
+
+        handle = self._open_or_create(table)
+        column, moment = key_of(table), int(time.time() * 1000)
+        values = {} if column is None else {column: ids[column]}
+        actions: list[Any] = [
+            AddAction(file.path, file.size_bytes, values, moment, True, _statistics(file))
+            for file in (*files, *self._write(table, rows, ids))
+        ]
+        if actions:
+            handle.create_write_transaction(
+                actions,
+                "append",
+                handle.schema(),
+                partition_by=[] if column is None else [column],
+                commit_properties=self._properties_of_commit(),
+            )
+
+    def _write(
+        self, table: str, rows: Sequence[Mapping[str, Any]], ids: Mapping[str, str | None]
+    ) -> Iterator[DataFile]:
         if not rows:
             return
-        writer = TableFileWriter(directory, table, ids)
+        writer = TableFileWriter(self._made(table), table, ids)
         data = rows_to_arrow(rows, writer.schema)
         try:
             writer.add(dict(zip(data.schema.names, data.columns, strict=True)), data.num_rows)
@@ -188,7 +215,8 @@ class Warehouse:
         except BaseException:
             writer.discard()
             raise
-        self.append_files(table, [file] if file else [], ids.get(key_of(table) or ""))
+        if file is not None:
+            yield file
 
     def put(self, table: str, rows: Sequence[Mapping[str, Any]], ids: Mapping[str, str | None], *, again: bool) -> None:
         """Add rows of an audit; `again`: in place of those that it has, in the same commit."""
@@ -209,25 +237,6 @@ class Warehouse:
             predicate=f"{key} = {_literals([owner])}",
             commit_properties=self._properties_of_commit(),
         )
-
-    def append_files(self, table: str, files: Iterable[DataFile], key: str | None) -> None:
-        """Add the rows of Parquet files that lie in the table's directory, in one commit; `key`: their partition."""
-        from deltalake.transaction import AddAction
-
-        column, moment = key_of(table), int(time.time() * 1000)
-        values = {} if column is None else {column: key}
-        actions: list[Any] = [
-            AddAction(file.path, file.size_bytes, values, moment, True, _statistics(file)) for file in files
-        ]
-        if actions:
-            handle = self._open_or_create(table)
-            handle.create_write_transaction(
-                actions,
-                "append",
-                handle.schema(),
-                partition_by=[] if column is None else [column],
-                commit_properties=self._properties_of_commit(),
-            )
 
     def discard_files(self, files: Mapping[str, Iterable[DataFile]]) -> None:
         """Delete files, by table, that no commit will name."""

@@ -1,0 +1,179 @@
+"""What `run` tells through its tables is what `show` tells from the files: a snapshot for each kind of input there is.
+
+That tasks on executors answer as this process does, for every capture, is in tests/spark/test_as_shown.py.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import struct
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.auditing.test_broker_logs import with_logs
+from tests.auditing.test_group_positions import with_groups
+from tests.snapshot.test_batch_tables import batch_rows, write_table
+from tests.snapshot.test_provenance import copy_files, copy_text
+from tests.support.encoder import Record, encode_batch
+from tests.support.fixtures import ATTACKS, FIXTURES
+from tests.support.identity import identify
+from tests.support.in_process import Ran, run_stages
+from tests.support.less import without
+from tests.support.logdirs import checkpoint_text, make_uuid
+from tests.support.samples import DESCRIBE, SAMPLES, TEXTBOOK, TOPIC
+
+from replica_audit.config import Settings
+from replica_audit.report.facts.verdict import build_verdict
+from replica_audit.results import Results
+from replica_audit.runner.in_process import audit_all
+from replica_audit.schema import REPORT_TABLES
+
+_LATER = 3_600_000_000_000
+#: The suites' checks run over the tables, and show has none.
+_TABLES = tuple(table for table in REPORT_TABLES if table != "quality")
+
+
+def as_json(rows: Any) -> Any:
+    return json.loads(json.dumps(rows))
+
+
+def _alike(snapshot: Path, place: Path, **settings: Any) -> Ran:
+    """`run` of a snapshot; its tables and what it says of its inputs are those of `show`."""
+    ran = run_stages(snapshot, place, **settings)
+    shown = audit_all(str(snapshot), Settings(**settings))
+    for table in _TABLES:
+        assert as_json(ran.results.rows(table)) == as_json(shown.rows(table)), table
+    for name in ("cluster_id", "verdict", "options"):
+        assert ran.results.audit[name] == shown.audit[name]
+    # show counts copies put aside too.
+    assert {**ran.results.audit["inputs"], "replicas": 0} == {**shown.audit["inputs"], "replicas": 0}
+    return ran
+
+
+def of_topic(results: Results, table: str, topic: str) -> list[Any]:
+    return [row for row in results.rows(table) if row["topic"] == topic]
+
+
+#: By what is in them besides replicas that were captured whole.
+SNAPSHOTS: dict[str, Callable[[Path], Path]] = {
+    "a history of leaders": lambda path: FIXTURES / "diverged-unclean",
+    "eligible leader replicas": lambda path: FIXTURES / "last-replica-elr-2-cut",
+    "copies put aside": lambda path: FIXTURES / "corrupted-odd-dirs",
+    "a copy on its way to another disk": lambda path: FIXTURES / "jbod-moving",
+    "files that are about to be deleted": lambda path: FIXTURES / "kafka-3.9-diverged-healed",
+    "remote storage": lambda path: FIXTURES / "tiered-2-follower",
+    "transactions": lambda path: FIXTURES / "txn-failover-1-unclean",
+    "compacted logs": lambda path: FIXTURES / "compacted-skewed-1",
+    "an uncommitted end of the metadata log": lambda path: FIXTURES / "quorum3-3-uncommitted",
+    "a broker that is not captured": lambda path: without(FIXTURES / "diverged-unclean", path / "part", brokers=[0]),
+    "observations": lambda path: ATTACKS / "07-timeline" / "first-hw-unknown",
+}
+
+
+@pytest.mark.parametrize("what", SNAPSHOTS)
+def test_run_tells_what_show_tells(tmp_path: Path, what: str) -> None:
+    ran = _alike(SNAPSHOTS[what](tmp_path), tmp_path / "warehouse")
+    assert ran.results.rows("captures")
+
+
+def test_of_consumer_groups(tmp_path: Path) -> None:
+    groups = [
+        ("audit", "ledger", 0, 70, 0, _LATER),
+        ("billing", "ledger", 0, 45, 0, _LATER),
+        ("sound", "ledger", 1, 5, 0, _LATER),
+    ]
+    ran = _alike(with_groups("diverged-unclean", tmp_path / "s", *groups), tmp_path / "warehouse")
+    assert ran.results.rows("lost_producers")
+    effects = [row["effect"] for row in ran.results.rows("group_offsets")]
+    assert effects == ["past_end", "epoch_differs", "unaffected"]
+
+
+def test_of_offsets_that_cannot_be_decoded(tmp_path: Path) -> None:
+    snapshot = with_groups("diverged-unclean", tmp_path / "s", ("audit", "ledger", 0, 70, 0, _LATER))
+    key = struct.pack(">hh1sh6si", 1, 1, b"g", 6, b"ledger", 0)
+    for log in snapshot.glob(f"broker-*/__consumer_offsets-0/{0:020}.log"):
+        log.write_bytes(log.read_bytes() + encode_batch(1, (Record(key, struct.pack(">hq", 99, 1)),), 9))
+    ran = _alike(snapshot, tmp_path / "warehouse")
+    unread = [row for row in ran.results.rows("quarantine") if "consumer groups committed" in row["reason"]]
+    assert [row["path"].split("/")[0] for row in unread] == ["broker-1", "broker-2"]
+    assert all("expected a committed offset of version 0 to 4, found 99" in row["reason"] for row in unread)
+
+
+def test_of_brokers_own_logs(tmp_path: Path) -> None:
+    snapshot = with_logs("kip101-restart-3-lost", tmp_path / "s")
+    with (snapshot / "logs" / "broker-1" / "server.log").open("a") as file:
+        file.write("[run 3] 09:14:11,000 INFO Truncating log elsewhere-7 to offset 5. (Log)\n")
+    ran = _alike(snapshot, tmp_path / "warehouse")
+    assert [row["topic"] for row in ran.results.rows("partitions")] == ["kip101r"]
+    assert {"TRN-LOGGED", "META-UNCLEAN-ELECTION"} <= {row["code"] for row in ran.results.rows("findings")}
+    kinds = Counter(row["kind"] for row in ran.warehouse.read("broker_log_events", snapshot_id=ran.snapshot_id))
+    assert kinds["cut"] == 5 and kinds["elected"] == 3
+
+
+def _write_mixed(path: Path) -> Path:
+    """Brokers given as segments, as text, and as a table."""
+    capture = "diverged-unclean"
+    copy_files(capture, path, brokers=(1,))
+    copy_text(capture, path, "batches", "records", brokers=(0,))
+    rows = [row for number in range(3) for row in batch_rows(capture, f"ledger-{number}") if row["broker_id"] == 2]
+    write_table(path / "batches.parquet", rows)
+    copy_text("kip279-1-before", path / "other", "records")
+    for text in (path / "other/dump").iterdir():
+        shutil.move(text, path / "dump" / f"other.{text.name}")
+    shutil.rmtree(path / "other")
+    return path
+
+
+def test_of_logs_known_from_text_and_tables(tmp_path: Path) -> None:
+    ran = _alike(_write_mixed(tmp_path / "snapshot"), tmp_path / "warehouse")
+    names = {(row["topic"], row["partition"]) for row in ran.results.rows("partitions")}
+    assert {("ledger", number) for number in range(3)} | {("kip279", 0), ("kip279", 1)} <= names
+    verdicts = {f"{row['topic']}-{row['partition']}": row["verdict"] for row in ran.results.rows("partitions")}
+    assert verdicts["ledger-0"] == "UNCOMMITTED_DIVERGENCE" and verdicts["kip279-0"] == "INCONCLUSIVE"
+    codes = {(row["code"], row["broker_id"]) for row in of_topic(ran.results, "findings", "ledger")}
+    assert {("CAP-SECOND-HAND", 0), ("CAP-SECOND-HAND", 2)} <= codes and ("CAP-SECOND-HAND", 1) not in codes
+    assert ran.snapshot_id == identify(tmp_path / "snapshot"), "the id of its values"
+
+
+def _write_together(path: Path) -> Path:
+    """The textbook samples as topics of one cluster: their files as they are, the checkpoints of a broker joined."""
+    checkpoints: dict[Path, list[str]] = {}
+    listing = []
+    for name in sorted(TEXTBOOK):
+        for log_dir in sorted((SAMPLES / name).glob("broker-*")):
+            own = path / log_dir.name
+            shutil.copytree(log_dir / f"{TOPIC}-0", own / f"{name}-0")
+            for file in log_dir.glob("*-offset-checkpoint"):
+                lines = file.read_text().splitlines()[2:]
+                renamed = [line.replace(f"{TOPIC} ", f"{name} ", 1) for line in lines]
+                checkpoints.setdefault(own / file.name, []).extend(renamed)
+            identity = (log_dir / "meta.properties").read_text().splitlines()
+            kept = [line for line in identity if not line.startswith(("cluster.id", "directory.id"))]
+            (own / "meta.properties").write_text("\n".join([*kept, f"cluster.id={make_uuid('together')}", ""]))
+        listing.append((SAMPLES / name / DESCRIBE).read_text().replace(f"Topic: {TOPIC}", f"Topic: {name}"))
+    for place, lines in checkpoints.items():
+        place.write_text(checkpoint_text(lines) if lines else "")
+    (path / DESCRIBE).write_text("".join(listing))
+    return path
+
+
+def test_of_all_textbook_samples_as_topics_of_one_cluster(tmp_path: Path) -> None:
+    ran = _alike(_write_together(tmp_path / "snapshot"), tmp_path / "warehouse")
+    expected = {
+        name: next(iter(json.loads((SAMPLES / name / "expected.json").read_text())["partitions"].values()))
+        for name in TEXTBOOK
+    }
+    assert len(expected) >= 9
+    told = {row["topic"]: row["verdict"] for row in ran.results.rows("partitions")}
+    assert told == {name: one["verdict"] for name, one in expected.items()}
+
+
+@pytest.mark.parametrize("name", sorted({path.parent.name for path in SAMPLES.glob("*/expected.json")} - set(TEXTBOOK)))
+def test_of_a_captured_sample_with_its_exit_status(tmp_path: Path, name: str) -> None:
+    ran = _alike(SAMPLES / name, tmp_path / "warehouse")
+    expected = json.loads((SAMPLES / name / "expected.json").read_text())
+    assert build_verdict(ran.results, "high")["exit_status"] == expected["exit_status"]
