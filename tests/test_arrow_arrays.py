@@ -83,7 +83,8 @@ def test_a_scan_task_does_not_import_pandas(tmp_path: Path) -> None:
     program = (
         "import sys\n"
         "from replica_audit.auditing.opening import open_snapshot\n"
-        "from replica_audit.spark.scanning import SCANNED_TABLES, SegmentWork, scan_task\n"
+        "from replica_audit.runner.scanning import SCANNED_TABLES, scan_task\n"
+        "from replica_audit.runner.task_planning import SegmentWork\n"
         f"snapshot, inventory = open_snapshot({str(sample)!r}, (), None)\n"
         "works = [SegmentWork(file) for file in inventory.segments]\n"
         f"places = dict.fromkeys(SCANNED_TABLES, {str(tmp_path)!r})\n"

@@ -24,7 +24,7 @@ def audit_results(
     """`run` is the finished row of `audits`, `inputs` what was read (snapshot, log_dirs, replicas, segments, size_bytes, files,
     brokers), `options` as from `options_row`, `observations` how many the timeline has in all.
 
-    Rows may have more columns than their tables. Raises EngineError where a loss is told by no finding.
+    Rows may have more columns than their tables. Raises EngineError where a loss has no finding.
     """
     rows = {
         table: _of_columns([column.name for column in columns], tables.get(table, ()))

@@ -63,7 +63,7 @@ class InProcess:
     parallelism = 1
 
     def cut(self, items: Sequence[Task], cost: Callable[[Task], int], least: int) -> list[list[Task]]:
-        """Each item alone: a task costs nothing, and its end is told."""
+        """Each item alone: a task costs nothing here, and progress goes by tasks."""
         return [[item] for item in items]
 
     def map(

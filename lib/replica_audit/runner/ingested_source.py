@@ -209,7 +209,7 @@ class InTables:
     def __init__(
         self, warehouse: Warehouse, stage: dict[str, Any], of_snapshot: Mapping[str, Sequence[dict]], driver_rows: int
     ) -> None:
-        """`stage` is what `record_attempt` is told of it."""
+        """`stage` is its entry as `record_attempt` takes it."""
         self._warehouse, self._stage, self._of_snapshot, self._driver_rows = warehouse, stage, of_snapshot, driver_rows
         self._ids = {name: stage[name] for name in ("cluster_id", "snapshot_id", "audit_id")}
         self._finished: dict[str, Any] = {}
