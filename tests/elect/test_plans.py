@@ -25,7 +25,7 @@ from replica_audit.errors import UsageError
 from replica_audit.model import TopicPartition
 from replica_audit.protocol.controller import Registration
 from replica_audit.protocol.versions import parse_kafka_version
-from replica_audit.report.plan_text import tell_decisions
+from replica_audit.report.plan_text import render_plan, tell_decisions
 from replica_audit.results import Results
 from replica_audit.runner.in_process import audit_all
 
@@ -498,3 +498,22 @@ def test_what_becomes_of_a_copy_beside_is_told(suffix: str, fate: str) -> None:
     decision = replace(decision, salvage=(SalvageSource(2, path, 5, 9, 4, path),))
     (step,) = copy_put_aside(present_state(results, None, up=[2]), [decision], Copies())
     assert step.text.endswith(fate) and step.snapshot == (path,)
+
+
+@pytest.mark.parametrize("leader", [2, None])
+@pytest.mark.parametrize("believed", [True, False])
+def test_what_a_source_that_is_older_than_the_logs_says_is_no_base_of_a_plan(
+    leader: int | None, believed: bool
+) -> None:
+    """The audit says that who is in sync is unknown; then no step goes by who was."""
+    results = results_of([Part("a", (1, 2, 3), leader=leader, isr=(2, 3), choice=1)], "4.3.1", "topics_describe")
+    for row in results.tables["partitions"] if not believed else ():
+        row["isr"] = None
+    plan = plan_elections(results, up=[2, 3])
+    moves = {step.action for step in plan.steps} & {"start", "stop", "elect", "reorder", "forbid_unclean"}
+    assert bool(moves) == believed and ["older than the logs" in one.reason for one in plan.conflicts] == [True] * (
+        not believed
+    )
+    assert ("Kafka chooses broker 2" in render_plan(plan)) == believed
+    # With nobody in sync known, nobody knows whom it elects.
+    assert "Kafka elects nobody" not in render_plan(plan)

@@ -187,7 +187,13 @@ def present_state(
     doubted = [
         row for row in results.rows("findings") if row["code"] in codes_with("quorum") and row["status"] != "resolved"
     ]
-    overtaken = frozenset((row["topic"], row["partition"]) for row in doubted if row["topic"] is not None)
+    overtaken = {(row["topic"], row["partition"]) for row in doubted if row["topic"] is not None}
+    # Who is in sync by a source that the audit does not believe, since the logs are newer.
+    overtaken |= {
+        place
+        for place, state in newest.items()
+        if state["isr"] is not None and leaders.get(place, state)["isr"] is None
+    }
     nodes = [row["broker_id"] for row in doubted if row["topic"] is None]
     for place, state in newest.items():
         if state["isr"] is None or not state["replicas"] or (place in overtaken and not nodes):
@@ -230,7 +236,7 @@ def present_state(
         has_elr=has_elr,
         mode=mode,
         epoch_said=frozenset(place for place, state in newest.items() if state["leader_epoch"] is not None),
-        overtaken=overtaken,
+        overtaken=frozenset(overtaken),
         unheard=frozenset() if up is not None else frozenset(others - found_up.keys()),
         contradicted=frozenset(one for one in unknown & _cut_short(results) if registered.get(one)),
         doubted=_metadata_holders(results, brokers, {node for node in nodes if node is not None}) if nodes else None,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
@@ -154,7 +154,7 @@ def render_plan(plan: Plan, colour: bool = False) -> str:
             *wrap(told.sentence, "  "),
         ]
         for table, decisions in islice(same.items(), PLACE_LIMIT):
-            lines += [*table, *_kafka(decisions), ""]
+            lines += [*table, *_kafka(decisions, plan.leaderless), ""]
         lines += [] if same else [""]
     lines += _more_decisions([place for told in decided[DECISION_LIMIT:] for place in told.places], known)
     lines += _brokers(plan)
@@ -200,13 +200,13 @@ def _table(decision: Decision) -> list[str]:
     return list(align_columns([heading, *rows], right=range(2, 8), indent="  "))
 
 
-def _kafka(decisions: Sequence[Decision]) -> Iterator[str]:
-    """Whom Kafka would elect, of decisions that are alike."""
+def _kafka(decisions: Sequence[Decision], leaderless: Collection[Place]) -> Iterator[str]:
+    """Whom Kafka would elect, of decisions that are alike; nothing where nobody knows who leads."""
     said: dict[str, list[str]] = defaultdict(list)
     for one in decisions:
         if one.kafka_choice_id is not None and one.kafka_choice_right is not None:
             text = f"As things are, Kafka chooses broker {one.kafka_choice_id}: {_RIGHTS[one.kafka_choice_right]}."
-        elif one.procedure != "none":
+        elif (one.topic, one.partition) in leaderless:
             text = "As things are, Kafka elects nobody."
         else:
             continue
