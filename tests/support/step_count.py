@@ -18,16 +18,30 @@ _COUNTED = (_PACKAGE, "<string>")
 Steps = Counter[str]
 
 
+def _counter() -> tuple[Callable, Callable[[], int]]:
+    """What Python calls for each line of a function, and for each return; and how often it did."""
+    steps = 0
+
+    def step(frame: FrameType, event: str, _: Any) -> Callable:
+        nonlocal steps
+        steps += 1
+        return step
+
+    return step, lambda: steps
+
+
 def count_steps(run: Callable[[], Any]) -> Steps:
     """Lines that were run, by function; a comprehension or a generator expression is a function of its own."""
-    found: Counter[CodeType] = Counter()
-
-    def inside(frame: FrameType, event: str, _: Any) -> Callable:
-        found[frame.f_code] += 1
-        return inside
+    # By identity, since a code object is hashed with all that is in it; those that are kept here cannot be mistaken for others.
+    found: dict[int, tuple[CodeType, Callable | None, Callable[[], int]]] = {}
 
     def enter(frame: FrameType, event: str, _: Any) -> Callable | None:
-        return inside if frame.f_code.co_filename.startswith(_COUNTED) else None
+        code = frame.f_code
+        if (known := found.get(id(code))) is None:
+            step, count = _counter()
+            is_counted = code.co_filename.startswith(_COUNTED)
+            known = found[id(code)] = (code, step if is_counted else None, count)
+        return known[1]
 
     before = sys.gettrace()
     sys.settrace(enter)
@@ -36,7 +50,8 @@ def count_steps(run: Callable[[], Any]) -> Steps:
     finally:
         sys.settrace(before)
     steps: Steps = Counter()
-    for code, count in found.items():
-        place = code.co_filename.removeprefix(_PACKAGE)
-        steps[f"{place}:{code.co_firstlineno} {code.co_name}"] += count
+    for code, step, count in found.values():
+        if step is not None:
+            place = code.co_filename.removeprefix(_PACKAGE)
+            steps[f"{place}:{code.co_firstlineno} {code.co_name}"] += count()
     return steps
