@@ -1,6 +1,6 @@
 """Peak memory of a Python worker that scans tiny batches: `.venv/bin/python benchmarks/memory.py [--mib 1024] [--batch-bytes 170]`.
 
-The scan task of an ingest (`spark.scanning.scan_task`) in a process of its own, as Spark's worker runs it: segments of 128 MiB,
+The scan task of an ingest (`runner.scanning.scan_task`) in a process of its own, as Spark's worker runs it: segments of 128 MiB,
 batches written as Parquet. Ends with status 1 above 200 MB.
 """
 

@@ -11,7 +11,7 @@ from tests.support.fixtures import FIXTURES
 from replica_audit.auditing import conclude as conclusions
 from replica_audit.auditing import opened_snapshot
 from replica_audit.auditing.catalogue import audit_verdict
-from replica_audit.auditing.evidence import AuditOptions
+from replica_audit.auditing.evidence import EVIDENCE_TABLES, AuditOptions
 from replica_audit.auditing.history import build_history
 from replica_audit.config import Settings
 from replica_audit.errors import FormatError
@@ -21,6 +21,7 @@ from replica_audit.runner.in_process import audit_all, audit_one
 from replica_audit.runner.ingested_source import TableReader
 from replica_audit.runner.partition_tasks import PartitionTask, PartitionWork, audit_partitions
 from replica_audit.runner.task_rows import Outlet
+from replica_audit.warehouse.evidence_rows import EvidenceRows
 
 FIXTURE = FIXTURES / "diverged-unclean"
 BAD = TopicPartition("ledger", 1)
@@ -93,7 +94,12 @@ def test_an_executor_answers_with_the_failure(monkeypatch, kind):
         raise error
 
     monkeypatch.setattr("replica_audit.auditing.evidence.partition_evidence", fail)
-    reader = TableReader(AuditOptions("fetch", None, None, "cluster"), "nowhere", "nowhere", "nowhere")
+    evidence = EvidenceRows(
+        dict.fromkeys(EVIDENCE_TABLES, "nowhere"),
+        dict.fromkeys(EVIDENCE_TABLES, ()),
+        {"snapshot_id": "s", "ingest_id": "i"},
+    )
+    reader = TableReader(AuditOptions("fetch", None, None, "cluster"), "nowhere", "nowhere", evidence)
     for transactions in (None, {}):
         work = PartitionWork(reader, Outlet(), transactions=transactions)
         (answer,) = audit_partitions([PartitionTask(BAD, rows={"replica_dirs": [{}]})], work)

@@ -35,6 +35,9 @@ if TYPE_CHECKING:
 #: Below as many batches a further task costs more than it saves.
 _TASK_BATCHES = 200_000
 
+#: A partition of few batches costs as much as one of so many.
+_PARTITION_BATCHES = 1000
+
 
 @dataclass(slots=True)
 class AuditAnswers:
@@ -175,4 +178,4 @@ def _run(
 
 
 def _cost(task: PartitionTask) -> int:
-    return task.cost
+    return _PARTITION_BATCHES + task.batches

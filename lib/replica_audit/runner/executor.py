@@ -7,6 +7,8 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
+from replica_audit.runner.task_planning import cut_stretches
+
 if TYPE_CHECKING:
     import pyarrow as pa
 
@@ -63,8 +65,8 @@ class InProcess:
     parallelism = 1
 
     def cut(self, items: Sequence[Task], cost: Callable[[Task], int], least: int) -> list[list[Task]]:
-        """Each item alone: a task costs nothing here, and progress goes by tasks."""
-        return [[item] for item in items]
+        """A few that cost little, or one: a task costs nothing here, and progress goes by tasks."""
+        return list(cut_stretches(items, cost, least // 50))
 
     def map(
         self,

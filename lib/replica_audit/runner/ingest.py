@@ -151,7 +151,9 @@ def _scan(
     """Rows of the small bronze tables, files of what was scanned, which wait for their commit, the segments' digests, and
     what it took.
     """
-    rows: dict[str, list[dict]] = {**bronze_rows(inventory), "segments": []}
+    # In order of partitions: a task of the audit reads the rows of its own, which are neighbours then.
+    rows = {table: _by_partition(of_table) for table, of_table in bronze_rows(inventory).items()}
+    rows["segments"] = []
     files: dict[str, list[DataFile]] = {table: [] for table in SCANNED_TABLES}
     digests: list[SegmentDigest] = []
     known = {} if settings.full else known_segments(warehouse, inventory.cluster_id, inventory.all_segments)
@@ -187,6 +189,10 @@ def _scan(
     finally:
         progress.end()
     return rows, files, digests, read
+
+
+def _by_partition(rows: list[dict]) -> list[dict]:
+    return sorted(rows, key=lambda row: (row["topic"] or "", -1 if row["partition"] is None else row["partition"]))
 
 
 def _count(files: Iterable[DataFile]) -> int:

@@ -6,13 +6,12 @@ import json
 import uuid
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from replica_audit.auditing.evidence import (
     EARLIER,
-    EVIDENCE_TABLES,
     GROUPS,
     LOG_EVENTS,
     REMOTE,
@@ -38,7 +37,6 @@ from replica_audit.runner.partition_tasks import PartitionTask
 from replica_audit.runner.task_rows import Outlet, Rows
 from replica_audit.snapshot.consumer_offsets import GROUP_OFFSETS
 from replica_audit.snapshot.internal_topics import Each, InternalTopic
-from replica_audit.snapshot.log_dir_names import kind_of_copy
 from replica_audit.snapshot.record_reader import RecordReader
 from replica_audit.snapshot.remote_log_metadata import REMOTE_SEGMENTS
 from replica_audit.snapshot.storage import Snapshot
@@ -56,17 +54,15 @@ from replica_audit.warehouse.batch_files import check_batch_files, read_batches
 from replica_audit.warehouse.committed_rows import check_committed, check_large
 from replica_audit.warehouse.delta_tables import Warehouse
 from replica_audit.warehouse.earlier_rows import earlier_rows, verified_rows
+from replica_audit.warehouse.evidence_rows import EvidenceRows, IndexedPartition
 from replica_audit.warehouse.segment_index import TABLE as SEGMENTS
-from replica_audit.warehouse.segment_index import placed_segments, read_summaries
+from replica_audit.warehouse.segment_index import read_summaries
 
 if TYPE_CHECKING:
     import numpy as np
 
     from replica_audit.auditing.opened_snapshot import Examined
     from replica_audit.auditing.replicas.replica_facts import CopyKey
-
-#: A partition of few batches costs as much as one of so many.
-_PARTITION_BATCHES = 1000
 
 #: Report rows that a partition has at most, besides those of differences.
 _ROWS_OF_PARTITION = 100
@@ -108,16 +104,25 @@ class TableReader:
     location: str
     """Of the snapshot."""
     batches: str
-    segments: str
-    """Directories of these tables; a task reads the summaries of its segments."""
+    """Directory of that table."""
+    evidence: EvidenceRows
+    _rows: Mapping[Place, Rows] = field(default_factory=dict)
+    """Of the partitions of one task."""
+
+    def opened(self, tasks: Sequence[PartitionTask]) -> TableReader:
+        places = [(task.partition.topic, task.partition.partition) for task in tasks]
+        files = {path for task in tasks for path in task.segment_files}
+        return replace(self, _rows=self.evidence.read(places, files))
 
     def examine(self, task: PartitionTask) -> Examined:
         from replica_audit.auditing.comparison_plan import plan_audit
         from replica_audit.auditing.evidence import partition_evidence
         from replica_audit.auditing.opened_snapshot import Examined
 
-        read = {name: list(read_summaries(self.segments, task.rows.get(name, ()))) for name in (SEGMENTS, VERIFIED)}
-        rows = {"replica_dirs": [], **task.rows, **read}
+        own = {**self._rows.get((task.partition.topic, task.partition.partition), {}), **task.rows}
+        directory = self.evidence.directories[SEGMENTS]
+        read = {name: list(read_summaries(directory, own.get(name, ()))) for name in (SEGMENTS, VERIFIED)}
+        rows = {"replica_dirs": [], **own, **read}
         return Examined(rows, [], plan_audit(partition_evidence(task.partition, rows, self.options)), ())
 
     def read_batches(self, examined: Examined) -> dict[CopyKey, np.ndarray]:
@@ -150,9 +155,10 @@ class IngestedSource:
     ) -> None:
         """`ingested` is a finished attempt, `snapshot` its row of `snapshots`; the timeline is written as `audit_id`'s."""
         self._warehouse, self._ingested, self._audit_id, self._verified = warehouse, ingested, audit_id, verified
-        self._log_dirs: set[str] = set()
-        bronze = (warehouse.directory("batches"), warehouse.directory(SEGMENTS))
-        self.reader = TableReader(options, location, *bronze)
+        self._log_dirs: Collection[str] = ()
+        self.reader = TableReader(
+            options, location, warehouse.directory("batches"), EvidenceRows.of(warehouse, own_rows(ingested))
+        )
         self.cluster_id: str | None = ingested["cluster_id"]
         # Rows of earlier versions lack the column.
         self.voters: Iterable[Mapping[str, Any]] = snapshot.get("voters") or ()
@@ -168,18 +174,45 @@ class IngestedSource:
         del ids["ingest_id"]
         rule = rule_of(self.reader.options.kafka_version)
         timelines = write_timeline(executor, warehouse, attempt, ids, rule)
-        groups = _groups(warehouse, attempt, timelines, self.cluster_id)
-        _check_rows(groups, self._ingested, warehouse)
-        self._log_dirs = _log_dirs_of(groups)
+        index = self.reader.evidence.index()
+        check_committed(warehouse, self._ingested, index.counts)
+        check_large(warehouse, self._ingested, ("batches", PROGRESS, LOG_EVENTS), self._ingested["snapshot_id"])
+        check_batch_files(self.reader.batches, index.batch_files)
+        self._log_dirs = index.log_dirs
+        known = {one.place: one for one in index.partitions}
+        known.update((place, IndexedPartition(place)) for place in timelines.keys() - known.keys())
+        said = self._said(executor, known.keys(), timelines)
+        return [
+            PartitionTask(TopicPartition(*place), one.batch_count, said.get(place, {}), one.segment_files)
+            for place, one in sorted(known.items())
+        ]
+
+    def _said(
+        self, executor: Executor, known: Collection[Place], timelines: Mapping[Place, dict[str, Any]]
+    ) -> dict[Place, dict[str, list[dict[str, Any]]]]:
+        """What is said of some partitions and lies in no table of theirs, by table; it adds none that nothing else names."""
+        warehouse = self._warehouse
+        said: dict[Place, dict[str, list[dict]]] = defaultdict(lambda: defaultdict(list))
+        for place, summary in timelines.items():
+            said[place][TIMELINE] = [summary]
+        found: dict[str, Iterable[dict[str, Any]]] = {}
+        if known and warehouse.exists(LOG_EVENTS):
+            columns = [column.name for column in BRONZE_TABLES[LOG_EVENTS]]
+            found[LOG_EVENTS] = warehouse.read(LOG_EVENTS, columns, **own_rows(self._ingested))
         for table, topic in ((GROUPS, GROUP_OFFSETS), (REMOTE, REMOTE_SEGMENTS)):
-            for row in map(asdict, self._read_internal(topic, partial(map_each, executor))):
-                if (place := (row["topic"], row["partition"])) in groups:
-                    groups[place].setdefault(table, []).append(row)
-        for place, rows in self._verified.items():
-            if place in groups:
-                groups[place][VERIFIED] = rows
-        check_batch_files(self.reader.batches, (row for rows in groups.values() for row in rows.get(SEGMENTS, ())))
-        return [PartitionTask(TopicPartition(*place), _cost(rows), rows) for place, rows in groups.items()]
+            found[table] = map(asdict, self._read_internal(topic, partial(map_each, executor)))
+        for table, rows in found.items():
+            for row in rows:
+                if (place := (row["topic"], row["partition"])) in known:
+                    said[place][table].append(row)
+        for table, of_places in (
+            (EARLIER, earlier_rows(warehouse, self.cluster_id, known)),
+            (VERIFIED, self._verified),
+        ):
+            for place, rows in of_places.items():
+                if place in known:
+                    said[place][table] = list(rows)
+        return {place: dict(rows) for place, rows in said.items()}
 
     def read_transactions(
         self, producers: Collection[int], each: Each
@@ -216,7 +249,7 @@ class InTables:
 
     def outlet(self, tasks: Sequence[PartitionTask]) -> Outlet:
         """Each partition has some rows, and each batch may differ: of few nothing need be written by tasks."""
-        batches = sum(row["batch_count"] or 0 for task in tasks for row in task.rows.get(SEGMENTS, ()))
+        batches = sum(task.batches for task in tasks)
         many = batches + _ROWS_OF_PARTITION * len(tasks) > self._driver_rows
         directories = {table: self._warehouse.directory(table) for table in REPORTED_TABLES} if many else {}
         return Outlet(self._driver_rows, directories, self._ids)
@@ -252,48 +285,3 @@ def _options(snapshot: Mapping, cluster_id: str | None, settings: Settings) -> A
         snapshot.get("brokers") or (),
         has_metadata_log=has_metadata_log(snapshot["inventory"]),
     )
-
-
-def _groups(
-    warehouse: Warehouse,
-    attempt: Mapping[str, str],
-    timelines: Mapping[Place, dict[str, Any]],
-    cluster_id: str | None,
-) -> dict[Place, dict[str, list[dict]]]:
-    """The evidence of every partition by table, in their order, without the summaries of segments; rows are those of this attempt."""
-    groups: dict[Place, dict[str, list[dict]]] = defaultdict(lambda: defaultdict(list))
-    for table in EVIDENCE_TABLES:
-        columns = [column.name for column in BRONZE_TABLES[table]]
-        rows = placed_segments(warehouse, **attempt) if table == SEGMENTS else warehouse.read(table, columns, **attempt)
-        for row in rows:
-            groups[row["topic"], row["partition"]][table].append(row)
-    for place, summary in timelines.items():
-        groups[place][TIMELINE] = [summary]
-    if groups and warehouse.exists(LOG_EVENTS):
-        # Lines of brokers' logs do not add partitions that nothing else names.
-        for row in warehouse.read(LOG_EVENTS, [column.name for column in BRONZE_TABLES[LOG_EVENTS]], **attempt):
-            if (place := (row["topic"], row["partition"])) in groups:
-                groups[place][LOG_EVENTS].append(row)
-    for place, seen in earlier_rows(warehouse, cluster_id, groups.keys()).items():
-        groups[place][EARLIER] = seen
-    return {place: dict(groups[place]) for place in sorted(groups)}
-
-
-def _check_rows(groups: Mapping[Place, Rows], ingested: Mapping[str, Any], warehouse: Warehouse) -> None:
-    """Raise EngineError unless all tables have the rows that the ingest committed, if it says how many."""
-    check_committed(
-        warehouse,
-        ingested,
-        {table: sum(len(rows.get(table, ())) for rows in groups.values()) for table in EVIDENCE_TABLES},
-    )
-    check_large(warehouse, ingested, ("batches", PROGRESS, LOG_EVENTS), ingested["snapshot_id"])
-
-
-def _log_dirs_of(groups: Mapping[Place, Rows]) -> set[str]:
-    """The log dirs that the partitions' current copies lie in."""
-    rows = (row for of_one in groups.values() for row in of_one.get("replica_dirs", ()))
-    return {row["log_dir"] for row in rows if kind_of_copy(row["path"], row["log_dir"]) == "current"}
-
-
-def _cost(rows: Rows) -> int:
-    return _PARTITION_BATCHES + sum(row["batch_count"] or 0 for row in rows.get(SEGMENTS, ()))

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from replica_audit.auditing.log_dir_findings import LogDirTally
@@ -24,10 +24,12 @@ class PartitionTask(NamedTuple):
     """One partition as a stage hands it to a task."""
 
     partition: TopicPartition
-    cost: int = 0
-    """About as many batches have to be looked at."""
+    batches: int = 0
+    """About as many have to be looked at."""
     rows: Rows = {}
-    """Its evidence by table, without summaries; empty where it is read from files."""
+    """What is said of it besides what the task reads, by table."""
+    segment_files: tuple[str, ...] = ()
+    """Where the task reads the rows of its segments; none where it scans them."""
     files: int = 0
     size_bytes: int = 0
     """Of its segments, where auditing reads them: for progress."""
@@ -38,6 +40,9 @@ class PartitionReader(Protocol):
 
     @property
     def options(self) -> AuditOptions: ...
+
+    def opened(self, tasks: Sequence[PartitionTask]) -> PartitionReader:
+        """One that is about to read just these."""
 
     def examine(self, task: PartitionTask) -> Examined:
         """A partition's rows, and what its audit asks for."""
@@ -77,8 +82,9 @@ class TaskAnswer:
     log_dirs: LogDirTally = field(default_factory=LogDirTally)
 
 
-def audit_partitions(tasks: Iterable[PartitionTask], work: PartitionWork) -> Iterator[TaskAnswer]:
+def audit_partitions(tasks: Sequence[PartitionTask], work: PartitionWork) -> Iterator[TaskAnswer]:
     """One answer for all `tasks`. A partition that raises is CAP-NOT-AUDITED, and all others are answered."""
+    work = replace(work, reader=work.reader.opened(tasks))
     found, waiting, log_dirs = TaskRows(work.outlet), {}, LogDirTally()
     for task in tasks:
         rows, producers = _audit(task, work, log_dirs)

@@ -26,20 +26,24 @@ if TYPE_CHECKING:
     from replica_audit.snapshot.internal_topics import Each
 
 
+#: Of small batches, for the cost of partitions whose batches nobody has counted yet.
+_BATCH_BYTES = 250
+
+
 class SnapshotSource:
     """The partitions of an opened snapshot (`runner.audit_stage.Source`), and what tasks read them from."""
 
     def __init__(self, opened: OpenedSnapshot) -> None:
-        self.opened = opened
+        self.snapshot = opened
         self._examined: dict[TopicPartition, Examined] = {}
 
     @property
     def options(self) -> AuditOptions:
-        return self.opened.options
+        return self.snapshot.options
 
     @property
     def cluster_id(self) -> str | None:
-        return self.opened.inventory.cluster_id
+        return self.snapshot.inventory.cluster_id
 
     @property
     def reader(self) -> SnapshotSource:
@@ -52,32 +56,36 @@ class SnapshotSource:
 
     @property
     def voters(self) -> Iterable[Mapping[str, Any]]:
-        return (one._asdict() for one in self.opened.inventory.voters)
+        return (one._asdict() for one in self.snapshot.inventory.voters)
 
     def unplaced(self) -> list[Row]:
-        return self.opened.unplaced
+        return self.snapshot.unplaced
 
     def tasks(self, executor: Executor | None = None) -> Sequence[PartitionTask]:
-        files = {partition: self.opened.files(partition) for partition in self.opened.partitions}
+        files = {partition: self.snapshot.files(partition) for partition in self.snapshot.partitions}
         return [
-            PartitionTask(partition, files=len(of_one), size_bytes=sum(file.size_bytes for file in of_one))
+            PartitionTask(partition, size_bytes // _BATCH_BYTES, files=len(of_one), size_bytes=size_bytes)
             for partition, of_one in files.items()
+            for size_bytes in (sum(file.size_bytes for file in of_one),)
         ]
+
+    def opened(self, tasks: Sequence[PartitionTask]) -> SnapshotSource:
+        return self
 
     def examine(self, task: PartitionTask) -> Examined:
         """Segments are scanned once, also of a partition that has to wait for the coordinator."""
         examined = self._examined.pop(task.partition, None)
         if examined is None:
-            examined = self.opened.examine(task.partition)
+            examined = self.snapshot.examine(task.partition)
             if examined.plan.producers:
                 self._examined[task.partition] = examined
         return examined
 
     def read_batches(self, examined: Examined) -> dict[CopyKey, np.ndarray]:
-        return self.opened.read_batches(examined)
+        return self.snapshot.read_batches(examined)
 
     def read_records(self) -> RecordReader:
-        return RecordReader(self.opened.snapshot)
+        return RecordReader(self.snapshot.snapshot)
 
     def rows_read(self, examined: Examined) -> Rows:
         kept = {table: examined.rows[table] for table in ("quarantine", "partition_states")}
@@ -86,7 +94,7 @@ class SnapshotSource:
     def read_transactions(
         self, producers: Collection[int], each: Each
     ) -> tuple[dict[int, TransactionState], list[Row]]:
-        return self.opened.read_transactions(producers, each)
+        return self.snapshot.read_transactions(producers, each)
 
 
 class InMemory:
@@ -105,7 +113,7 @@ class InMemory:
         pass
 
     def results(self, answers: AuditAnswers) -> Results:
-        opened = self._source.opened
+        opened = self._source.snapshot
         files, size_bytes = self._source.to_read
         inputs = {
             "snapshot": opened.snapshot.name,

@@ -97,16 +97,15 @@ def read_batches(
     return {key: np.concatenate(parts) for key, parts in found.items()}
 
 
-def check_batch_files(directory: str, segments: Iterable[Mapping[str, Any]]) -> None:
-    """Raise InputError where the files that rows of `segments` name are not there, or none are named."""
-    filled = [row for row in segments if row["batch_count"]]
-    if any(row["batch_file"] is None for row in filled):
+def check_batch_files(directory: str, names: Collection[str | None]) -> None:
+    """Raise InputError where the files that segments with batches name are not there, or one names none."""
+    if None in names:
         raise InputError(
             "the snapshot was ingested by an earlier version, which did not note where its batches are: run replica-audit "
             "ingest for it again"
         )
     filesystem, root = open_directory(directory)
-    named = sorted({row["batch_file"] for row in filled})
+    named = sorted(name for name in names if name is not None)
     found = filesystem.get_file_info([f"{root}/{name}" for name in named])
     gone = [name for name, info in zip(named, found, strict=True) if info.type != fs.FileType.File]
     if gone:

@@ -71,6 +71,9 @@ def with_dropped_columns(data: pa.Table, handle: Any) -> pa.Table:
     return data
 
 
+#: Rows in a row group of what is written here: whoever reads those of one partition reads no more of its file.
+_GROUP_ROWS = 1 << 11
+
 _PERIODS = ("delta.logRetentionDuration", "delta.deletedFileRetentionDuration")
 
 
@@ -207,7 +210,7 @@ class Warehouse:
     ) -> Iterator[DataFile]:
         if not rows:
             return
-        writer = TableFileWriter(self._made(table), table, ids)
+        writer = TableFileWriter(self._made(table), table, ids, _GROUP_ROWS)
         data = rows_to_arrow(rows, writer.schema)
         try:
             writer.add(dict(zip(data.schema.names, data.columns, strict=True)), data.num_rows)

@@ -14,7 +14,7 @@ from replica_audit.warehouse.arrow_types import arrow_schema, arrow_to_rows
 from replica_audit.warehouse.delta_tables import Warehouse
 from replica_audit.warehouse.parquet_rows import FileRows
 from replica_audit.warehouse.table_layout import columns_of, open_directory
-from replica_audit.warehouse.table_reads import read_file
+from replica_audit.warehouse.table_reads import ROW_NUMBER, read_file
 
 TABLE = "segments"
 
@@ -34,14 +34,13 @@ def placed_segments(warehouse: Warehouse, *, snapshot_id: str, ingest_id: str | 
     """
     names = [column.name for column in BRONZE_TABLES[TABLE] if column.name != "summary"]
     known = arrow_schema(columns_of(TABLE))
-    schema = pa.schema([known.field(name) for name in (*names, "ingest_id")])
+    schema = pa.schema([*(known.field(name) for name in names), pa.field(ROW_NUMBER, pa.int64())])
     filesystem, root = open_directory(warehouse.directory(TABLE))
     found = []
     for path in warehouse.files(TABLE, snapshot_id):
-        rows = arrow_to_rows(read_file(filesystem, f"{root}/{path}", schema, {"snapshot_id": snapshot_id}, {}))
-        for number, row in enumerate(rows):
-            if row.pop("ingest_id") == ingest_id:
-                found.append({**row, "summary_file": path, "summary_row": number})
+        of_ingest = {"ingest_id": [ingest_id]}
+        rows = read_file(filesystem, f"{root}/{path}", schema, {"snapshot_id": snapshot_id}, of_ingest)
+        found += [{**row, "summary_file": path} for row in arrow_to_rows(rows)]
     return sorted(found, key=lambda row: [row[name] for name in _ORDER])
 
 

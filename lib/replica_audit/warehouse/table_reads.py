@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timezone
+from itertools import accumulate, chain
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
@@ -14,6 +16,7 @@ from pyarrow import fs
 
 from replica_audit.arrow_arrays import value_to_arrow, values_to_arrow
 from replica_audit.errors import EngineError, InputError
+from replica_audit.model import Place
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
@@ -51,26 +54,67 @@ def _milliseconds(time: int | datetime) -> float:
     return time if isinstance(time, int) else time.replace(tzinfo=timezone.utc).timestamp() * 1000
 
 
+#: A column that is no file's own: the number of a row in it.
+ROW_NUMBER = "summary_row"
+
+
+class WantedPlaces:
+    """Partitions whose rows are read; of a file that is sorted by them only the row groups that have some."""
+
+    def __init__(self, places: Iterable[Place]) -> None:
+        self._places = sorted(places)
+        self._keys = pa.array([f"{partition}/{topic}" for topic, partition in self._places])
+
+    def groups(self, file: pq.ParquetFile) -> list[int]:
+        """Row groups of a file that may have rows of them."""
+        names = [file.metadata.schema.column(number).path for number in range(file.metadata.num_columns)]
+        columns = [names.index("topic"), names.index("partition")]
+        return [
+            number for number in range(file.num_row_groups) if self._overlap(file.metadata.row_group(number), columns)
+        ]
+
+    def filter(self, rows: pa.Table) -> pa.Table:
+        """Their rows."""
+        keys = pc.binary_join_element_wise(rows["partition"].cast(pa.string()), rows["topic"], "/")
+        return rows.filter(pc.is_in(keys, self._keys))
+
+    def _overlap(self, group: pq.RowGroupMetaData, columns: Sequence[int]) -> bool:
+        topics, partitions = (group.column(number).statistics for number in columns)
+        if topics is None or partitions is None or not (topics.has_min_max and partitions.has_min_max):
+            return True
+        first = bisect_left(self._places, (topics.min, partitions.min))
+        return first < bisect_right(self._places, (topics.max, partitions.max))
+
+
 def read_file(
     filesystem: fs.FileSystem,
     path: str,
     schema: pa.Schema,
     partition: Mapping[str | None, str | None],
     wanted: Mapping[str, Sequence[str | None]],
+    places: WantedPlaces | None = None,
 ) -> pa.Table:
     """Rows of one file in the columns of `schema`; one that it does not have is the partition's, or null.
+
+    `wanted` are values by column, `places` the partitions whose rows are read.
 
     Raises EngineError for a file that is gone or broken.
     """
     # One column at least: a table without any has no count of rows.
-    needed = {*schema.names, *wanted, "cluster_id"} - set(partition)
+    needed = {*schema.names, *wanted, "cluster_id", *(() if places is None else _PLACE)} - set(partition)
     try:
         with filesystem.open_input_file(path) as stream:
             file = pq.ParquetFile(stream)
-            found = file.read(columns=[name for name in file.schema_arrow.names if name in needed])
+            names = [name for name in file.schema_arrow.names if name in needed]
+            groups = range(file.num_row_groups) if places is None else places.groups(file)
+            found = file.read_row_groups(list(groups), columns=names)
+            if ROW_NUMBER in schema.names:
+                found = found.append_column(ROW_NUMBER, _numbers(file, groups))
     except (FileNotFoundError, pa.ArrowInvalid) as error:
         what = "is missing" if isinstance(error, FileNotFoundError) else "is not a whole Parquet file"
         raise EngineError(damage_sentence(f"{path} {what}")) from error
+    if places is not None:
+        found = places.filter(found)
     # An update by deltalake writes string views, which few functions take.
     texts = [pa.field(one.name, pa.string()) if pa.types.is_string_view(one.type) else one for one in found.schema]
     found = found.cast(pa.schema(texts))
@@ -86,3 +130,12 @@ def read_file(
         else:
             columns.append(pa.repeat(value_to_arrow(partition.get(column.name), column.type), found.num_rows))
     return pa.table(columns, schema=schema)
+
+
+_PLACE = ("topic", "partition")
+
+
+def _numbers(file: pq.ParquetFile, groups: Iterable[int]) -> pa.Array:
+    counts = [file.metadata.row_group(number).num_rows for number in range(file.num_row_groups)]
+    starts = [0, *accumulate(counts)]
+    return pa.array(chain.from_iterable(range(starts[one], starts[one + 1]) for one in groups), pa.int64())
