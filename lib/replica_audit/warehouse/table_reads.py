@@ -54,7 +54,7 @@ def _milliseconds(time: int | datetime) -> float:
     return time if isinstance(time, int) else time.replace(tzinfo=timezone.utc).timestamp() * 1000
 
 
-#: A column that is no file's own: the number of a row in it.
+#: A column that is in none of the files: the number of a row in its file.
 ROW_NUMBER = "summary_row"
 
 
