@@ -97,13 +97,17 @@ class InternalTopic(Generic[_Said]):
         self, snapshot: Snapshot, log_dirs: Iterable[str], each: Each = map
     ) -> tuple[list[_Said], list[QuarantineRow]]:
         """What the copies in `log_dirs` say, the furthest of each partition; and rows of quarantine as from `try_read`."""
-        found = list(each(partial(self.try_read, snapshot), self.find(snapshot, log_dirs)))
+        found = list(each(partial(self.try_read, snapshot), self._find_filled(snapshot, log_dirs)))
         return newest(one for one, _ in found if one is not None), [row for _, rows in found for row in rows]
 
     def check_all(self, snapshot: Snapshot, log_dirs: Iterable[str], each: Each) -> list[QuarantineRow]:
         """The rows of quarantine alone."""
-        found = each(partial(self._unread, snapshot), self.find(snapshot, log_dirs))
+        found = each(partial(self._unread, snapshot), self._find_filled(snapshot, log_dirs))
         return [row for rows in found for row in rows]
+
+    def _find_filled(self, snapshot: Snapshot, log_dirs: Iterable[str]) -> list[TopicCopy]:
+        """Those with a byte: for none no task is started."""
+        return [copy for copy in self.find(snapshot, log_dirs) if any(segment.size for segment in copy.segments)]
 
     def _unread(self, snapshot: Snapshot, copy: TopicCopy) -> list[QuarantineRow]:
         return self.try_read(snapshot, copy)[1]
