@@ -13,6 +13,7 @@ from tests.auditing.captures import audit_whole
 from tests.support.fixtures import ATTACKS, CAPTURES, FIXTURES
 from tests.support.samples import SAMPLES
 from tests.support.some import some
+from tests.test_closed_sets import COLUMNS
 
 from replica_audit import literals as closed_sets
 from replica_audit import text as wording
@@ -42,7 +43,7 @@ def closed_codes() -> frozenset[str]:
         one for one in vars(closed_sets).values() if get_origin(one) is not None and isinstance(get_args(one), tuple)
     )
     values = {str(value) for one in literals for value in get_args(one)}
-    values |= {value for column in closed_sets.COLUMNS.values() for value in column}
+    values |= {value for column in COLUMNS.values() for value in column}
     return frozenset(value for value in values if "_" in value and value.islower())
 
 
