@@ -274,8 +274,10 @@ def in_session(spark, monkeypatch):
         yield spark
 
     for name in (
-        "commands.spark_session",
-        "commands.catalog_session",
+        "run_command.spark_session",
+        "audit_command.spark_session",
+        "ingest_command.spark_session",
+        "report_command.catalog_session",
         "quality_command.spark_session",
         "history_command.catalog_session",
     ):
