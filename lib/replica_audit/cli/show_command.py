@@ -10,6 +10,7 @@ from replica_audit.cli.output import print_result, stdout_colour
 from replica_audit.cli.progress_lines import ProgressLine
 from replica_audit.cli.snapshot_argument import check_snapshot
 from replica_audit.config import Settings
+from replica_audit.freed_memory import keep_freed_memory
 from replica_audit.partition_argument import parse_partition
 from replica_audit.paths import check_files
 from replica_audit.report.facts.verdict import build_verdict
@@ -20,6 +21,7 @@ from replica_audit.runner.in_process import audit_all, audit_one
 
 def show(arguments: argparse.Namespace, settings: Settings) -> int:
     """One partition and everything that is known of it, or the triage of all."""
+    keep_freed_memory()
     partition = None if arguments.topic_partition is None else parse_partition(arguments.topic_partition)
     check_snapshot(arguments.snapshot)
     check_files(settings)

@@ -16,6 +16,8 @@ import re
 import runpy
 from collections.abc import Iterable
 
+from replica_audit.freed_memory import keep_freed_memory
+
 _ZIP_OF_SPARK = re.compile(r"[/\\]python[/\\]lib[/\\](pyspark|py4j-[^/\\]*-src)\.zip")
 
 
@@ -26,4 +28,5 @@ def without_zips_of_spark(places: Iterable[str]) -> list[str]:
 
 if __name__ == "__main__":
     sys.path[:] = without_zips_of_spark(sys.path)
+    keep_freed_memory()
     runpy.run_module("pyspark.daemon", run_name="__main__", alter_sys=True)
