@@ -34,12 +34,11 @@ def brokers_up(capture: str) -> list[int]:
 
 def entry(capture: str, kafka: str, candidate: int, up: list[int], found: Verification) -> dict[str, Any]:
     """What is kept of one run: leaders, and of each replica where its log ended before, how far it kept it, where it ends."""
-    leaders = {(one["topic"], one["partition"]): one["leader_id"] for one in found.leaders}
     partitions: dict[str, dict[str, Any]] = {}
     for row in found.verifications:
-        place = (row["topic"], row["partition"])
-        one = partitions.setdefault(f"{place[0]}-{place[1]}", {"leader": leaders[place], "replicas": {}})
-        one["replicas"][str(row["broker_id"])] = [row["end_before"], row["kept_to"], row["end_after"]]
+        leader, _ = found.leaders[row.topic, row.partition]
+        one = partitions.setdefault(f"{row.topic}-{row.partition}", {"leader": leader, "replicas": {}})
+        one["replicas"][str(row.broker_id)] = [row.end_before, row.kept_to, row.end_after]
     return {"capture": capture, "kafka": kafka, "candidate": candidate, "up": up, "partitions": partitions}
 
 
