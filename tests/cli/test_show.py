@@ -18,6 +18,7 @@ from replica_audit.model import TopicPartition
 from replica_audit.report.layout import WIDTH
 from replica_audit.runner.in_process import audit_all, audit_one
 from replica_audit.schema import REPORT_TABLES
+from replica_audit.snapshot import replica_progress
 
 SAMPLES = Path(__file__).parents[2] / "data" / "samples"
 PARTITIONS = [
@@ -112,7 +113,7 @@ def test_the_triage_reads_what_all_partitions_share_once(tmp_path: Path, monkeyp
     for module, name in (
         (opening, "discover"),
         (opened_snapshot, "read_broker_log"),
-        (opened_snapshot, "read_progress"),
+        (replica_progress, "read_progress"),
     ):
         function = getattr(module, name)
         monkeypatch.setattr(module, name, lambda *given, f=function, n=name: calls.append(n) or f(*given))

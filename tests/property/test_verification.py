@@ -16,6 +16,7 @@ from tests.support.some import some
 
 from replica_audit.auditing.comparison_plan import plan_audit
 from replica_audit.auditing.conclude import conclude
+from replica_audit.schema import VerificationRow
 from replica_audit.verify.pairing import Pairing
 from replica_audit.verify.verified_partition import PartitionVerification, verify_partition
 
@@ -30,9 +31,9 @@ class _Pair:
     story: str
 
     @property
-    def rows(self) -> Iterator[tuple[dict, Replica, Replica]]:
+    def rows(self) -> Iterator[tuple[VerificationRow, Replica, Replica]]:
         for row in self.result.verifications:
-            yield row, self.before.replicas[row["broker_id"]], self.after.replicas[row["broker_id"]]
+            yield row, self.before.replicas[row.broker_id], self.after.replicas[row.broker_id]
 
 
 @cache
@@ -68,8 +69,8 @@ def test_what_a_replica_kept_is_what_its_two_logs_share():
         for row, old, new in pair.rows:
             floor = _floor(old, new, pair.after.leader)
             if floor < old.disk_end:
-                assert row["kept_to"] == _kept_to(old, new, floor), f"{row}\n{pair.story}"
-                kept[row["kept_to"] < old.disk_end] += 1
+                assert row.kept_to == _kept_to(old, new, floor), f"{row}\n{pair.story}"
+                kept[row.kept_to < old.disk_end] += 1
     assert kept[True] > COUNT / 10 and kept[False] > COUNT / 10, kept
 
 
@@ -77,17 +78,17 @@ def test_a_follower_that_another_leader_cut_in_between_has_not_followed_yet():
     """Found among 4,000 histories: cut at 9 by the leader of epoch 3, before an unclean election brought back the older log."""
     seed = 3_000_784
     pair = _pair(seed, play(seed, lost_tails=False), lost_tails=False)
-    (row,) = [row for row, _, _ in pair.rows if row["broker_id"] == 0]
-    assert (row["kept_to"], row["expected"], row["verdict"]) == (9, 12, "not_yet"), pair.story
-    assert "it followed the leader of epoch 3 in between" in row["reason"]
+    (row,) = [row for row, _, _ in pair.rows if row.broker_id == 0]
+    assert (row.kept_to, row.expected, row.verdict) == (9, 12, "not_yet"), pair.story
+    assert "it followed the leader of epoch 3 in between" in row.reason
 
 
 def test_followers_of_a_sound_cluster_are_never_said_to_have_cut_wrongly():
     verdicts = Counter()
     for pair in _pairs(lost_tails=False):
         for row, _, _ in pair.rows:
-            assert row["verdict"] in ("correct", "lost_committed", "not_yet"), f"{row}\n{pair.story}"
-            verdicts[row["verdict"]] += 1
+            assert row.verdict in ("correct", "lost_committed", "not_yet"), f"{row}\n{pair.story}"
+            verdicts[row.verdict] += 1
     assert min(verdicts[verdict] for verdict in ("correct", "lost_committed", "not_yet")) > 0, verdicts
 
 
@@ -103,12 +104,12 @@ def test_a_follower_that_has_not_been_cut_holds_what_the_leader_lacks_and_no_oth
                 if batch.end_offset > floor and batch.content in mine and batch.content not in held
             ]
             # Or another leader cut it in between, and its records stand there now.
-            between = row["kept_to"] is not None and [
+            between = row.kept_to is not None and [
                 batch
                 for batch in new.batches
-                if batch.base_offset == row["kept_to"] < row["expected"] and batch.content not in held
+                if batch.base_offset == row.kept_to < row.expected and batch.content not in held
             ]
-            assert (row["verdict"] == "not_yet") == bool(foreign or between), f"{row}\n{pair.story}"
+            assert (row.verdict == "not_yet") == bool(foreign or between), f"{row}\n{pair.story}"
 
 
 def test_a_replica_that_lost_its_tail_kept_less_than_it_should():
@@ -120,7 +121,7 @@ def test_a_replica_that_lost_its_tail_kept_less_than_it_should():
             lost = [
                 b for b in old.batches if b.end_offset > floor and b.content in held and b.base_offset >= new.disk_end
             ]
-            if row["verdict"] == "over_truncated":
+            if row.verdict == "over_truncated":
                 assert lost, f"{row}\n{pair.story}"
                 cut += 1
     assert cut
@@ -129,10 +130,10 @@ def test_a_replica_that_lost_its_tail_kept_less_than_it_should():
 def _gone(pair: _Pair, words: tuple[str, ...]) -> set[tuple[int, int]]:
     """(offset, leader epoch) of all records that are said to be nowhere."""
     return {
-        (offset, row["leader_epoch"])
+        (offset, row.leader_epoch)
         for row in pair.result.gone
-        if row["committed"] in words
-        for offset in range(row["start_offset"], row["end_offset"])
+        if row.committed in words
+        for offset in range(row.start_offset, row.end_offset)
     }
 
 
