@@ -1,29 +1,111 @@
-"""What an audit answers: the audit itself and the rows of every report table."""
+"""The answers of an audit: the object `audit` and the rows of every report table."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, Protocol, TypedDict, TypeVar
 
+from replica_audit.literals import CaptureKind, Verdict
 from replica_audit.model import Place
-from replica_audit.schema import REPORT_TABLES
+from replica_audit.schema import (
+    REPORT_TABLES,
+    CaptureRow,
+    DivergenceRow,
+    ElectionRow,
+    FindingRow,
+    GroupOffsetRow,
+    HighWatermarkRow,
+    HighWatermarkTimelineRow,
+    InputRow,
+    LostProducerRow,
+    PartitionRow,
+    PartitionStateRow,
+    QualityRow,
+    ReplicaRow,
+    TruncationRow,
+    VerificationRow,
+    read_row,
+    to_dict,
+)
+
+_Row = TypeVar("_Row")
+
+
+class BrokerKind(TypedDict):
+    """A broker of which the manifest says what it did while it was copied."""
+
+    broker_id: int
+    kind: CaptureKind
+
+
+class InputsObject(TypedDict, total=False):
+    """`audit.inputs` of audit.json: what was read."""
+
+    snapshot: str | None
+    log_dirs: int
+    replicas: int
+    segments: int
+    size_bytes: int | None
+    files: Mapping[str, int] | None
+    brokers: Sequence[BrokerKind]
+    quarantined_bytes: int
+    padding_bytes: int
+    observations: int
+
+
+class OptionsObject(TypedDict, total=False):
+    """`audit.options` of audit.json: the settings that the answers were computed with."""
+
+    protocol: str
+    kafka_version: str | None
+    topics: Sequence[str]
+    quiesced: bool | None
+    fail_on: str
+    since: str
+
+
+class AuditObject(TypedDict, total=False):
+    """`audit` of audit.json: the run. `audit_id` and `snapshot_id` are None where nothing was written to a warehouse."""
+
+    audit_id: str | None
+    snapshot_id: str | None
+    cluster_id: str | None
+    tool_version: str
+    started: str
+    finished: str
+    verdict: Verdict
+    inputs: InputsObject
+    options: OptionsObject | None
+    table_versions: Mapping[str, int] | None
+
+
+class Placed(Protocol):
+    """A row of a partition."""
+
+    @property
+    def topic(self) -> str: ...
+    @property
+    def partition(self) -> int: ...
+
+
+_Placed = TypeVar("_Placed", bound=Placed)
 
 
 @dataclass(frozen=True)
 class Results:
-    """One finished audit: `audit` describes the run, `tables` has the rows of the tables that were computed.
+    """One finished audit. Its report tables are properties, whose rows are those of `schema`; of a table that was not
+    computed there are none.
 
-    `audit` has audit_id, snapshot_id, cluster_id, tool_version, started, finished, verdict and inputs; a table that is
-    absent was not computed. `location` is where the snapshot was read from, as it was given: commands that a report tells
-    its reader to run name it; audit.json does not have it. Raises ValueError for a table that is not among
-    `REPORT_TABLES`.
+    `tables` has the rows as they came: as objects, or as the dicts of Delta and audit.json. `location` is the snapshot's
+    place as the user gave it, for the commands that a report prints; audit.json does not have it. Raises ValueError for a
+    table that is not among `REPORT_TABLES`.
     """
 
-    audit: Mapping[str, Any]
-    tables: Mapping[str, Sequence[Mapping[str, Any]]]
+    audit: AuditObject
+    tables: Mapping[str, Sequence[Any]]
     location: str | None = None
 
     def __post_init__(self) -> None:
@@ -31,14 +113,75 @@ class Results:
         if unknown:
             raise ValueError(f"no report tables: {', '.join(unknown)}; known are {', '.join(REPORT_TABLES)}")
 
+    @cached_property
+    def partitions(self) -> Sequence[PartitionRow]:
+        return self._objects("partitions", PartitionRow)
+
+    @cached_property
+    def replicas(self) -> Sequence[ReplicaRow]:
+        return self._objects("replicas", ReplicaRow)
+
+    @cached_property
+    def captures(self) -> Sequence[CaptureRow]:
+        return self._objects("captures", CaptureRow)
+
+    @cached_property
+    def high_watermarks(self) -> Sequence[HighWatermarkRow]:
+        return self._objects("high_watermarks", HighWatermarkRow)
+
+    @cached_property
+    def partition_states(self) -> Sequence[PartitionStateRow]:
+        return self._objects("partition_states", PartitionStateRow)
+
+    @cached_property
+    def high_watermark_timeline(self) -> Sequence[HighWatermarkTimelineRow]:
+        return self._objects("high_watermark_timeline", HighWatermarkTimelineRow)
+
+    @cached_property
+    def divergences(self) -> Sequence[DivergenceRow]:
+        return self._objects("divergences", DivergenceRow)
+
+    @cached_property
+    def truncations(self) -> Sequence[TruncationRow]:
+        return self._objects("truncations", TruncationRow)
+
+    @cached_property
+    def verifications(self) -> Sequence[VerificationRow]:
+        return self._objects("verifications", VerificationRow)
+
+    @cached_property
+    def elections(self) -> Sequence[ElectionRow]:
+        return self._objects("elections", ElectionRow)
+
+    @cached_property
+    def group_offsets(self) -> Sequence[GroupOffsetRow]:
+        return self._objects("group_offsets", GroupOffsetRow)
+
+    @cached_property
+    def lost_producers(self) -> Sequence[LostProducerRow]:
+        return self._objects("lost_producers", LostProducerRow)
+
+    @cached_property
+    def findings(self) -> Sequence[FindingRow]:
+        return self._objects("findings", FindingRow)
+
+    @cached_property
+    def quarantine(self) -> Sequence[InputRow]:
+        return self._objects("quarantine", InputRow)
+
+    @cached_property
+    def quality(self) -> Sequence[QualityRow]:
+        return self._objects("quality", QualityRow)
+
     def rows(self, table: str) -> Sequence[Mapping[str, Any]]:
-        """Rows of `table`; none when it was not computed."""
+        """Rows of `table` as the dicts of audit.json; none when it was not computed."""
         if table not in REPORT_TABLES:
             raise KeyError(table)
-        return self.tables.get(table, ())
+        rows = self.tables.get(table, ())
+        return [to_dict(row) for row in rows] if rows and isinstance(rows[0], tuple) else rows
 
     def rows_of(self, table: str) -> Mapping[Place, Sequence[Mapping[str, Any]]]:
-        """Rows of `table` by partition, which are looked up again and again; one without rows is not there."""
+        """`rows(table)` by partition; one without rows is not there."""
         if table not in self._by_partition:
             grouped = defaultdict(list)
             for row in self.rows(table):
@@ -47,10 +190,21 @@ class Results:
         return self._by_partition[table]
 
     @cached_property
-    def remembered(self) -> dict[str, Any]:
-        """What was worked out once from these rows and is asked for again, by name."""
+    def remembered(self) -> dict[str, object]:
+        """Conclusions from these rows that are worked out once, by name."""
         return {}
 
     @cached_property
     def _by_partition(self) -> dict[str, dict[Place, list[Mapping[str, Any]]]]:
         return {}
+
+    def _objects(self, table: str, kind: type[_Row]) -> Sequence[_Row]:
+        return [row if isinstance(row, kind) else read_row(kind, row) for row in self.tables.get(table, ())]
+
+
+def by_place(rows: Iterable[_Placed]) -> dict[Place, list[_Placed]]:
+    """Rows by partition, in their order."""
+    grouped: dict[Place, list[_Placed]] = defaultdict(list)
+    for row in rows:
+        grouped[row.topic, row.partition].append(row)
+    return dict(grouped)

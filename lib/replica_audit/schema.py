@@ -9,8 +9,10 @@ unknown, or a question that does not arise. Offsets are 64 bits wide, as all pla
 # Without `from __future__ import annotations`: types are read from the classes, and texts would have to be compiled first.
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache
+from operator import itemgetter
 from types import UnionType
-from typing import Annotated, Any, Literal, NamedTuple, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Literal, NamedTuple, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from replica_audit.literals import (
     CaptureState,
@@ -31,6 +33,8 @@ from replica_audit.literals import (
 
 #: 32 bits: ids of brokers and partitions, leader epochs.
 Int = Annotated[int, "int"]
+
+_Row = TypeVar("_Row")
 
 #: (leader epoch, start offset) of each.
 Epochs = Sequence[Sequence[int]]
@@ -729,6 +733,42 @@ def _plain(value: Any) -> Any:
     if isinstance(value, (list, tuple)):
         return to_dict(value) if hasattr(value, "_fields") else [_plain(one) for one in value]
     return value
+
+
+def read_row(kind: Callable[..., _Row], row: Mapping[str, Any]) -> _Row:
+    """The row of class `kind` that a dict has, structs in it too; the inverse of `to_dict`. Raises KeyError for a column that is not there."""
+    return _reader(kind)(row)
+
+
+@cache
+def _reader(kind: Any) -> Callable[[Mapping[str, Any]], Any]:
+    values = itemgetter(*kind._fields)
+    structs = [
+        (number, struct)
+        for number, hint in enumerate(get_type_hints(kind).values())
+        if (struct := _struct_of(hint)) is not None
+    ]
+
+    def read(row: Mapping[str, Any]) -> Any:
+        found = list(values(row))
+        for number, struct in structs:
+            found[number] = _read_structs(found[number], struct)
+        return kind._make(found)
+
+    return read
+
+
+def _struct_of(hint: Any) -> type | None:
+    """The class of structs that a column has, one or several; None for plain values."""
+    if hasattr(hint, "_fields"):
+        return hint
+    return next((found for one in get_args(hint) if (found := _struct_of(one)) is not None), None)
+
+
+def _read_structs(value: Any, struct: type) -> Any:
+    if isinstance(value, list):
+        return [_read_structs(one, struct) for one in value]
+    return _reader(struct)(value) if isinstance(value, Mapping) else value
 
 
 def sort_rows(rows: Sequence[Any]) -> list[Any]:

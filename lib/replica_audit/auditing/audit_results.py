@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 from replica_audit.auditing.accounting import account_for_input, check_losses
 from replica_audit.auditing.catalogue import audit_verdict
-from replica_audit.results import Results
+from replica_audit.results import AuditObject, Results
 from replica_audit.schema import REPORT_TABLES, sort_rows
 
 _RUN = ("audit_id", "snapshot_id", "cluster_id", "tool_version", "started", "finished")
@@ -41,7 +41,7 @@ def audit_results(
         },
         "options": options,
     }
-    return Results(audit, {table: sort_rows(of_table) for table, of_table in rows.items()}, location)
+    return Results(cast(AuditObject, audit), {table: sort_rows(of_table) for table, of_table in rows.items()}, location)
 
 
 def _of_columns(names: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:

@@ -91,9 +91,10 @@ def advise(results: Results) -> Plan:
     """The plan for everything in `results` that has something to decide or to do: what headline, Do first, What to do, page,
     summary and `elect` render. It is worked out once.
     """
-    if "plan" not in results.remembered:
-        results.remembered["plan"] = plan_elections(results)
-    return results.remembered["plan"]
+    plan = results.remembered.get("plan")
+    if not isinstance(plan, Plan):
+        plan = results.remembered["plan"] = plan_elections(results)
+    return plan
 
 
 def hit_groups(results: Results) -> dict[Place, dict[int, frozenset[str]]]:

@@ -42,13 +42,14 @@ def _families(results: Results, verdict: Mapping[str, Any]) -> Iterable[Family]:
     yield "quarantined_inputs", "Pieces of input that could not be used.", [({}, len(results.rows("quarantine")))]
     if quality := verdict.get("quality"):
         yield from _quality_families(quality)
-    if inputs.get("size_bytes") is not None:
-        yield "input_bytes", "Bytes of segments that the audit covers.", [({}, inputs["size_bytes"])]
+    size_bytes = inputs.get("size_bytes")
+    if size_bytes is not None:
+        yield "input_bytes", "Bytes of segments that the audit covers.", [({}, size_bytes)]
     if inputs.get("quarantined_bytes") is not None:
         yield (
             "input_bytes_outside_batches",
             "Bytes of segments that are in no batch, by what they are.",
-            [({"kind": kind}, inputs[f"{kind}_bytes"]) for kind in ("quarantined", "padding")],
+            [({"kind": "quarantined"}, inputs["quarantined_bytes"]), ({"kind": "padding"}, inputs["padding_bytes"])],
         )
 
 

@@ -52,7 +52,7 @@ def quality_frames(
         elif local is not None:
             frames[suite.name] = spark.createDataFrame(local)
         else:
-            frames[suite.name] = _bronze_frame(spark, warehouse, table, results.audit["snapshot_id"])
+            frames[suite.name] = _bronze_frame(spark, warehouse, table, str(results.audit["snapshot_id"]))
     return frames
 
 

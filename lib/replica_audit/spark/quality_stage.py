@@ -60,7 +60,7 @@ class QualityStage:
         """
         from replica_audit.spark.pipeline import keep_quality, quality_tables
 
-        counts = self._counts or self.prepare(spark, results.audit["snapshot_id"])
+        counts = self._counts or self.prepare(spark, str(results.audit["snapshot_id"]))
         try:
             run_checkpoint = self._loaded.result()
         except ImportError as error:

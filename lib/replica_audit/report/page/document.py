@@ -156,8 +156,9 @@ def _facts(results: Results) -> list[str]:
     facts.append(render_count(len(brokers), "broker"))
     partitions = len(results.rows("partitions"))
     facts.append(f"{partitions:,} partition{'' if partitions == 1 else 's'}")
-    if inputs.get("size_bytes") is not None:
-        facts.append(f"{render_size(inputs['size_bytes'])} of logs read")
+    size_bytes = inputs.get("size_bytes")
+    if size_bytes is not None:
+        facts.append(f"{render_size(size_bytes)} of logs read")
         if lost := inputs.get("quarantined_bytes"):
             facts.append(f"{render_size(lost)} of them in no batch")
     unused = len(results.rows("quarantine"))
