@@ -308,6 +308,6 @@ def test_of_batches_that_were_compared_changed_headers_and_records_that_nobody_c
         ("LOG-FIELD", 35, 40),
     ]
     assert told[1].message == (
-        "broker 2: the records of 1 batch that had to be compared cannot be decoded, by Kafka either, though the checksum is "
+        "broker 2: the records of 1 batch that had to be compared cannot be decoded, and not by Kafka either, though the checksum is "
         "right: bad lz4"
     )

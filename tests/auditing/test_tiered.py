@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import struct
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -133,10 +134,13 @@ def with_remote(
     told_by: int = 1,
     begun: int | None = None,
     tail: bytes = b"",
+    then: Callable[[], None] = lambda: None,
+    **options,
 ) -> Answer:
     """Broker 1 leads broker 2, which is like it or the `other`. The segments are told on broker `told_by`.
 
-    `begun`: broker 1 was copied within a minute, and broker 2 was begun so many seconds after the end of that.
+    `begun`: broker 1 was copied within a minute, and broker 2 was begun so many seconds after the end of that. `then` may
+    still change the files.
     """
     values = [value for segment in segments for value in segment]
 
@@ -152,8 +156,9 @@ def with_remote(
                 for one, (start, end) in times.items()
             ]
             (path / "manifest.json").write_text(json.dumps({"schema_version": 1, "brokers": copies}))
+        then()
 
-    return tiered(path, {1: leads, 2: other or leads}, before_audit=write, quiesced=quiesced)
+    return tiered(path, {1: leads, 2: other or leads}, before_audit=write, quiesced=quiesced, **options)
 
 
 def _time(seconds: int) -> str:
@@ -287,6 +292,68 @@ def test_a_log_of_segments_that_cannot_all_be_read_proves_no_hole(tmp_path: Path
 def test_a_log_whose_remote_part_is_whole_or_not_known(tmp_path: Path, leads: Broker, segments, first: int) -> None:
     answer = with_remote(tmp_path, leads, *segments, first=first, quiesced=True)
     assert not answer.found("TIER-GAP") and not answer.found("TIER-NOT-COPIED"), answer
+
+
+# --- past the leader's end, in its own epoch
+
+
+def short(end: int) -> Broker:
+    return leader((0, 0), (1, 60), start=60, end=end)
+
+
+def counted(answer: Answer) -> tuple[str, int, int]:
+    (partition,) = answer.tables["partitions"]
+    return answer.verdict, partition["lost_records"], partition["lost_committed"]
+
+
+@pytest.mark.parametrize("end", [65, 80, 95])
+@pytest.mark.parametrize("segments", [WHOLE, (*WHOLE[:2], copied(60, 80, (1, 60)), copied(80, 100, (1, 80)))])
+def test_a_leader_whose_log_ends_below_what_it_had_copied_has_lost_its_end(tmp_path: Path, end: int, segments) -> None:
+    """A disk restored from a backup, say: checkpoints and epoch file are of a piece with the log."""
+    answer = with_remote(tmp_path, short(end), *segments, quiesced=True)
+    assert answer.one("TIER-ORPHAN") == ("critical", "proven", end, 100), answer
+    assert counted(answer) == ("COMMITTED_LOSS", 100 - end, 100 - end)
+    assert costs(tmp_path) == {1: (100 - end, 100 - end, 0), 2: (100 - end, 100 - end, 0)}
+
+
+@pytest.mark.parametrize(("kind", "is_told"), [("killed", True), ("stopped", True), ("live", False), (None, False)])
+def test_a_leader_that_was_down_had_written_all_that_it_had_copied(
+    tmp_path: Path, kind: str | None, is_told: bool
+) -> None:
+    def say() -> None:
+        one, two = ({"broker_id": number, "log_dir": f"broker-{number}"} for number in (1, 2))
+        copies = [one if kind is None else one | {"kind": kind}, two]
+        (tmp_path / "manifest.json").write_text(json.dumps({"schema_version": 1, "brokers": copies}))
+
+    answer = with_remote(tmp_path, short(95), *WHOLE, then=say)
+    assert bool(answer.found("TIER-ORPHAN")) == is_told, answer
+    assert counted(answer) == (("COMMITTED_LOSS", 5, 5) if is_told else ("LAGGING", 0, 0))
+
+
+def test_what_a_follower_still_has_of_it_counts_once(tmp_path: Path) -> None:
+    follower = Broker([*written(0, 60, 0), *written(60, 100, 1)], high_watermark=100)
+    answer = with_remote(tmp_path, short(90), *WHOLE, other=follower, quiesced=True)
+    assert counted(answer) == ("COMMITTED_LOSS", 10, 10), answer
+    assert costs(tmp_path)[2] == (0, 0, 0)
+
+
+@pytest.mark.parametrize(
+    "segment",
+    [
+        copied(95, 100, (1, 95), state=STARTED),
+        copied(95, 100, (1, 95), state=DELETING),
+        copied(95, 100, (1, 95), topic_id=make_uuid("another")),
+    ],
+    ids=["copied in part", "being deleted", "another topic"],
+)
+def test_what_looks_like_more_than_the_leader_has_and_is_not(tmp_path: Path, segment: list[bytes]) -> None:
+    answer = with_remote(tmp_path, short(95), *WHOLE[:2], copied(60, 95, (1, 60)), segment, quiesced=True)
+    assert not answer.found("TIER-ORPHAN") and counted(answer) == ("LAGGING", 0, 0), answer
+
+
+def test_a_follower_in_place_of_a_leader_that_was_not_captured_lost_nothing(tmp_path: Path) -> None:
+    answer = with_remote(tmp_path, short(95), *WHOLE, quiesced=True, leader=3, replicas=(1, 2, 3))
+    assert not answer.found("TIER-ORPHAN") and answer.verdict != "COMMITTED_LOSS", answer
 
 
 # --- what each candidate costs (H.1)

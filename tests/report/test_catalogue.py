@@ -35,6 +35,20 @@ def test_no_remedy_throws_away_what_may_be_the_last_copy(code) -> None:
         assert re.search(r"(?i)\bcopy (the|this|both|of)|\bkeep it\b|\bkeep a copy\b", code.remedy), code.remedy
 
 
+@pytest.mark.parametrize("code", [one for one in CATALOGUE.values() if "abort" in one.remedy], ids=lambda one: one.code)
+def test_no_remedy_aborts_what_was_committed(code) -> None:
+    """Abort hides the records of a transaction from read_committed consumers; another log may have its marker."""
+    assert re.search(r"Where no other log has its marker|abort on the leader only what was aborted", code.remedy), code.code
+
+
+@pytest.mark.parametrize(
+    "code", [one for one in CATALOGUE.values() if "kafka_cleanshutdown" in one.remedy], ids=lambda one: one.code
+)
+def test_no_remedy_takes_the_clean_flag_away(code) -> None:
+    """Without it every log of the disk is recovered, and the broker counts as stopped uncleanly (KIP-966)."""
+    assert "Do not remove .kafka_cleanshutdown" in code.remedy, code.code
+
+
 def test_every_family_is_there() -> None:
     assert len(CATALOGUE) == 77
     families = {code.split("-")[0] for code in CATALOGUE}

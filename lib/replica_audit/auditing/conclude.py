@@ -35,6 +35,7 @@ from replica_audit.auditing.leadership.high_watermark_bounds import bound_high_w
 from replica_audit.auditing.leadership.needed_replicas import needed_replicas
 from replica_audit.auditing.leadership.sole_isr_proofs import sole_terms
 from replica_audit.auditing.leadership.uncommitted_tails import with_uncommitted_tails
+from replica_audit.auditing.replica_grouping import ReplicaGrouping
 from replica_audit.auditing.replicas.reference import Reference
 from replica_audit.auditing.replicas.replica_facts import CopyKey
 from replica_audit.literals import Need
@@ -147,7 +148,12 @@ def conclude(
         cluster_id=evidence.cluster_id,
         has_metadata_log=evidence.has_metadata_log,
         remote_segments=remote,
-        remote_orphans=find_orphans(reference.facts, _whole_lineage(reference), remote),
+        remote_orphans=find_orphans(
+            reference.facts,
+            _whole_lineage(reference),
+            remote,
+            is_whole=_has_all_that_was_copied(reference, grouping, evidence, one_moment),
+        ),
         remote_holes=holes,
     )
     if evidence.group_offsets:
@@ -159,6 +165,20 @@ def conclude(
 def _whole_lineage(reference: Reference) -> Lineage:
     """The epochs of the reference's log, the part in remote storage too."""
     return reference.complete(answering_lineage(reference.facts, tiered=True))
+
+
+def _has_all_that_was_copied(
+    reference: Reference, grouping: ReplicaGrouping, evidence: PartitionEvidence, one_moment: bool
+) -> bool:
+    """Whether the reference's copy ends no earlier than what its leader had copied to remote storage, unless it lost its end.
+
+    A leader copies only what it has, so its log went as far. Of a running one the copy may be the older one.
+    """
+    facts, leadership = reference.facts, evidence.leadership
+    if leadership is None or facts.end_is_open or not (one_moment or evidence.times.was_down(facts, leadership)):
+        return False
+    captured = {one.broker_id for one in grouping.compared}
+    return reference.leader_id == facts.broker_id or (reference.leader_id is None and leadership.named <= captured)
 
 
 def _verdict(findings: Iterable[Finding]) -> str:

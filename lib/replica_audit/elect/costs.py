@@ -42,7 +42,7 @@ from replica_audit.snapshot.remote_log_metadata import COPY_FINISHED
 def unserved(case: Case, candidate: ReplicaFacts, *, stays: bool) -> list[CommittedRange]:
     """Records in remote storage that no reader gets once the candidate leads, all of them committed.
 
-    A leader that `stays` may have more than its copy shows: of it only what its lineage rules out counts (TIER-ORPHAN).
+    A leader that `stays` may have more than its copy shows: of it only what its log is known not to have counts (TIER-ORPHAN).
     """
     if stays:
         return [CommittedRange(one.piece, one.end_offset, one.leader_epoch) for one in case.remote_orphans]

@@ -73,7 +73,9 @@ REMOTE = (-1, "remote storage")
 
 @dataclass(frozen=True, slots=True)
 class RemoteOrphan:
-    """A stretch of records in remote storage that are of no part of a log: it has others there, or was cut before them."""
+    """A stretch of records in remote storage that are of no part of a log: it has others there, was cut before them, or lost
+    its end.
+    """
 
     start_offset: int
     end_offset: int
@@ -88,10 +90,13 @@ class RemoteOrphan:
         return RecordRange(REMOTE, (self.leader_epoch,), *span, count, self.end_offset, 0, exact=True)
 
 
-def find_orphans(facts: ReplicaFacts, lineage: Lineage, segments: Iterable[RemoteSegment]) -> tuple[RemoteOrphan, ...]:
+def find_orphans(
+    facts: ReplicaFacts, lineage: Lineage, segments: Iterable[RemoteSegment], *, is_whole: bool
+) -> tuple[RemoteOrphan, ...]:
     """What copied `segments` have at or above the log start in an epoch that `lineage`, that of the log, rules out there.
 
-    An epoch later than all that the log knows is not ruled out: the log was copied before.
+    An epoch later than all that the log knows is not ruled out: the log was copied before. Nor is what lies past the log's
+    end, unless the copy `is_whole`: no later one would have more.
     """
     latest = -1 if lineage.latest_epoch is None else lineage.latest_epoch
     found: list[RemoteOrphan] = []
@@ -100,7 +105,11 @@ def find_orphans(facts: ReplicaFacts, lineage: Lineage, segments: Iterable[Remot
             continue
         for start, end, epoch in stretches(segment):
             for first, last, had in epoch_parts(lineage, max(start, facts.log_start_offset), end):
-                if had == epoch or epoch > latest:
+                if had == epoch and is_whole:
+                    first = max(first, facts.log_end_offset)
+                elif had == epoch or epoch > latest:
+                    continue
+                if first >= last:
                     continue
                 before = found[-1] if found else None
                 if before is not None and (before.leader_epoch, before.end_offset) == (epoch, first):

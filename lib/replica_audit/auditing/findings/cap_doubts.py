@@ -28,7 +28,7 @@ CAP_SKEW = Code(
     "of a later leader: who leads is not known then, and neither is what is lost.",
     proof="The values that disagree, and when each directory was copied, where the manifest says so.",
     remedy="Copy again, followers first and the leader last, each with its checkpoints before its segments, and write a "
-    "manifest.json: replica-audit capture-plan prints a script for it. Brokers that are stopped anyway leave no skew.",
+    "manifest.json: replica-audit capture-plan prints a script for it. Copies of brokers that are all stopped have no skew.",
     traps="",
 )
 CAP_SECOND_HAND = Code(

@@ -186,7 +186,8 @@ def _missing_file(case: Case, facts: ReplicaFacts, stretch: OffsetRange) -> Iter
     if shown and not facts.is_cleaned(start, end):
         yield finding(
             CAP_MISSING_SEGMENT,
-            f"broker {facts.broker_id}: a segment file with {offsets(start, end)} is missing; copy the replica again, or it is gone",
+            f"broker {facts.broker_id}: a segment file with {offsets(start, end)} is missing; copy the replica again; if its broker "
+            "lacks the file too, it is gone there",
             confidence="likely",
             broker_id=facts.broker_id,
             start_offset=start,

@@ -18,9 +18,9 @@ CHK_MISSING = Code(
     verdicts=(),
     summary="No high watermark checkpoint for a partition, or none for a whole log directory",
     meaning="After a restart the high watermark of these logs begins at their log start. A replica without epochs "
-    "would truncate to it, which is to say everything.",
+    "truncates to it: it drops all of its log.",
     proof="The file, and the logs that have no entry in it.",
-    remedy="If the file is gone or empty, start this broker after the others, and not as the only replica of anything.",
+    remedy="If the file is gone or empty, start this broker last, so that others lead its partitions before it is up.",
     traps="A partition created less than 5 s ago; an empty log.",
 )
 CHK_MALFORMED = Code(

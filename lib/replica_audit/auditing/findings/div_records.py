@@ -94,8 +94,8 @@ DIV_CORRUPT = Code(
     summary="One replica's copy of a batch fails its checksum, another's is right",
     meaning="The batch is damaged on one side only, so it can be repaired from the other.",
     proof="The batch with position on both sides, which one fails, and the replica to repair from.",
-    remedy="If the damaged replica leads, move leadership to the sound one. Then stop the broker with the damaged "
-    "copy, move its partition directory away, keep it, and start it. Check the disk.",
+    remedy="If the damaged replica leads, move leadership to a sound one that is in sync. Then stop the broker with the damaged "
+    "copy, move its partition directory away, keep it, and start the broker. Check the disk.",
     traps="",
 )
 DIV_PRESENCE = Code(

@@ -64,7 +64,7 @@ HWM_UNDER_MIN_ISR = Code(
     meaning="Producers with acks=all are refused. From 3.7 the high watermark stands still; before, it goes on "
     "over records that one broker alone may hold.",
     proof="The ISR and the topic's min.insync.replicas.",
-    remedy="Bring the missing replicas back, each once it is known that it holds nothing that the leader lacks.",
+    remedy="Start each missing replica once it is known to hold nothing that the leader lacks.",
     traps="",
 )
 CODES = (

@@ -24,8 +24,8 @@ HWM_STUCK = Code(
     "the observed one did not from one observation to the next; or one replica held it for longer than half as long "
     "again as replica.lag.time.max.ms, after which it has to leave the ISR. Consumers do not see the records above it.",
     proof="The timeline of observations with the recomputed and the observed high watermark.",
-    remedy="Look at the leader's fetch sessions and at the ISR changes of that time; restarting the leader's "
-    "fetchers, or moving leadership, sets it going.",
+    remedy="Look at the followers' fetches from this leader and at the ISR changes of that time. A follower that has stopped "
+    "fetching is set going by a restart of its broker; moving leadership to an in-sync replica helps as well.",
     traps="The high watermark moves one fetch after the log end does; below min.insync.replicas it stands still since 3.7.",
 )
 HWM_AHEAD = Code(
@@ -37,7 +37,7 @@ HWM_AHEAD = Code(
     "change of leader then loses them.",
     proof="The observation, the log ends of the in-sync replicas known at that moment, and the recomputed value. "
     "Confidence suspect: the observations may lack a fetch.",
-    remedy="Compare the in-sync replicas up to that offset; upgrade brokers before 3.1.",
+    remedy="Compare the in-sync replicas up to that offset; upgrade brokers that are older than 3.1.",
     traps="Observations of different moments: read the high watermark first, then the log ends.",
 )
 HWM_REGRESSED = Code(

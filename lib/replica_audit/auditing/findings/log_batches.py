@@ -66,8 +66,8 @@ LOG_GAP = Code(
     "(info); elsewhere records were lost from this replica, for instance when an old follower cut inside a batch "
     "and fetched on from the middle of it.",
     proof="The last offset before and the first offset after the gap, and whether other replicas hold the range.",
-    remedy="If another replica holds the range, let it lead, keep a copy of this one, and rebuild it. Do not let this replica become "
-    "leader.",
+    remedy="If an in-sync replica holds the range, let that one lead. Then keep a copy of this replica, and rebuild it. Do not "
+    "let this replica become leader.",
     traps="Compaction, DeleteRecords, tiered storage. A topic that was compacted once keeps its gaps when its policy "
     "changes, and a follower that fetches from a cleaned leader gets that leader's gaps. A segment that the copy does "
     "not have is CAP-MISSING-SEGMENT.",
@@ -166,7 +166,7 @@ def judge(case: Case) -> Iterator[Finding]:
                 yield damaged_pair(LOG_CRC_BLIND, pair)
         for problems in item.problems_by_broker(lost=False):
             yield unread_records(
-                LOG_FIELD, problems, "cannot be decoded, by Kafka either, though the checksum is right"
+                LOG_FIELD, problems, "cannot be decoded, and not by Kafka either, though the checksum is right"
             )
 
 

@@ -41,7 +41,9 @@ LOG_TAIL_PARTIAL = Code(
     "for it.",
     proof="The position where the last sound batch ends and the number of bytes after it.",
     remedy="None after a crash or on a live copy. With the clean-shutdown flag, find out what wrote to the file after the "
-    "stop, and copy the directory; removing .kafka_cleanshutdown then makes the broker recover all logs of that disk.",
+    "stop, keep a copy of the replica, and let this broker fetch the partition again from one that reaches at least as far. "
+    "Do not remove .kafka_cleanshutdown to have the fragment cut off: the broker then recovers every log of that disk, and "
+    "with eligible leader replicas loses its place in ISR and ELR.",
     traps="A live copy cuts files anywhere, often at a multiple of 4096 bytes.",
 )
 LOG_TAIL_ZERO = Code(
@@ -54,7 +56,9 @@ LOG_TAIL_ZERO = Code(
     "(log.preallocate), or a file system that lost unwritten pages at a power loss.",
     proof="The position of the first zero byte and the number of bytes up to the end of the file.",
     remedy="None with log.preallocate or after a crash: recovery cuts the zeros. With the clean-shutdown flag Kafka does not "
-    "look for them: copy the directory, then remove .kafka_cleanshutdown, so that the logs of that disk are recovered.",
+    "look for them: keep a copy of the replica, and let this broker fetch the partition again from one that reaches at least "
+    "as far. Do not remove .kafka_cleanshutdown to have them cut off: the broker then recovers every log of that disk, and "
+    "with eligible leader replicas loses its place in ISR and ELR.",
     traps="Preallocation trims the file at a clean stop only.",
 )
 LOG_TAIL_GARBAGE = Code(

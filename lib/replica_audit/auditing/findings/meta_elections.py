@@ -79,7 +79,7 @@ def _unclean(case: Case, leadership: Leadership, past: PastElections, election: 
         if to_be_cut:
             evidence.append(considered("healed: no, they are cut as soon as their broker follows"))
         else:
-            message += "; it may have lost more, and these files cannot tell: who held them has been cut since"
+            message += "; it may have lost more, and these files cannot tell: whoever held that has been cut since"
             evidence.append(considered(_unseen(case, election)))
     else:
         nothing = _lost_nothing(case, leadership, election)

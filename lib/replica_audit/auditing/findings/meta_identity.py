@@ -50,8 +50,8 @@ META_TOPICID_MISMATCH = Code(
     proof="The topic ids and their files; or, without ids, no batch in common at all (suspect). Where the leader's log then "
     "begins in a later leader epoch than the other ever had, an empty replica was elected or the topic was created anew: that "
     "is judged as loss, likely and never proven, unless a broker's log dates the creation after the other's last record.",
-    remedy="Leave the older directory alone if its broker is about to return, which makes a -stray directory of it. Otherwise "
-    "remove it, once nothing in it is wanted.",
+    remedy="Copy the older directory before its broker returns, if anything in it may be wanted: with topic ids the broker sets "
+    "it aside as -stray, without them it is cut to the leader's log. Remove it only once nothing in it is wanted.",
     traps="",
 )
 META_DUP_DIR = Code(
@@ -62,7 +62,7 @@ META_DUP_DIR = Code(
     meaning="Two log directories of a broker both hold the partition under its plain name. A broker with both "
     "refuses to start or takes either.",
     proof="Both directories, which one was used and why (the metadata names it, or it is longer).",
-    remedy="Find out which one is current and move the other away while the broker is stopped.",
+    remedy="Find out which one is current. Then, while the broker is stopped, move the other away, and keep it.",
     traps="Two copies of one disk in the snapshot.",
 )
 META_FOREIGN_DIR = Code(

@@ -45,8 +45,8 @@ REP_ISR_SHORT = Code(
     verdicts=("WILL_LOSE_ON_TRUNCATION", "INCONCLUSIVE"),
     traits=("own_step",),
     summary="An in-sync replica ends below the proven high watermark",
-    meaning="The member lacks committed records without a conflict. If it is elected, and it may be, they are lost "
-    "from every replica.",
+    meaning="The member lacks committed records and has no others in their place. It may be elected, cleanly, and then every "
+    "replica loses them.",
     proof="The member's log end, the proven lower bound of the high watermark and what proves it; and that the copies "
     "are of one moment (the manifest says quiesced, or all brokers were stopped cleanly and the metadata log knows every "
     "leader epoch), or that the member has no epochs and ends at its own checkpoint.",

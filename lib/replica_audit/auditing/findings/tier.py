@@ -17,14 +17,16 @@ TIER_ORPHAN = Code(
     severities=("critical",),
     verdicts=("COMMITTED_LOSS",),
     traits=("records",),
-    summary="Remote storage has committed records of a history that the leader's log has left",
-    meaning="A leader copied segments to remote storage and lost the partition to one that did not have their records. The "
-    "segments stay there, no reader gets them, and retention may delete them one day.",
+    summary="Remote storage has committed records that the leader's log does not have",
+    meaning="A leader copied segments to remote storage and then lost the partition to a replica that did not have their "
+    "records, or lost the end of its own log. The segments stay there, no reader gets them, and retention may delete them one day.",
     proof="The segments by __remote_log_metadata with their epochs, and the leader's epochs, which rule them out at those "
-    "offsets. Kafka copies only what lies below the last stable offset: the records were committed.",
-    remedy="Keep remote storage from deleting them (retention.ms=-1 for the topic), and take the records out of the segments "
-    "named: their files are in the remote store under the segment ids.",
-    traps="A segment of a topic of the same name but another id; one that was copied in part; records below the log start.",
+    "offsets; or the leader's log end below the end of a segment of its own epoch, where the copies are of one moment or its "
+    "broker was down. Kafka copies only what lies below the last stable offset: the records were committed.",
+    remedy="Keep remote storage from deleting them (retention.ms=-1 and retention.bytes=-1 for the topic), and take the records "
+    "out of the segments named: their files are in the remote store under the segment ids.",
+    traps="A segment of a topic of the same name but another id; one that was copied in part; records below the log start. A "
+    "running leader may have copied more than an older copy of its log shows.",
 )
 TIER_GAP = Code(
     "TIER-GAP",
@@ -52,7 +54,7 @@ TIER_NOT_COPIED = Code(
     "start on, or from the end of those that retention is deleting. It is likely: that log is here from its beginning, and was "
     "copied at one moment with the leader's log, or after it, but may itself lack its end.",
     remedy="Look for the segment in the remote store and on other brokers; followers that were down longer may still have the "
-    "offsets in their local log. Copy those before they follow. Upgrade brokers before 4.3.2.",
+    "offsets in their local log. Copy those before they follow. Upgrade brokers that are older than 4.3.2.",
     traps="A segment that was copied, and its local files deleted, after __remote_log_metadata was captured; segments of a "
     "topic of the same name but another id.",
 )

@@ -23,7 +23,7 @@ TRN_REPLAY_GAP = Code(
     "truncation to the high watermark and for the first generation of leader epochs (KIP-101) after fast "
     "failovers; with KIP-279 and later it takes a broker that was not fenced.",
     proof="The replayed offset with its steps, and the end of the common prefix.",
-    remedy="See the divergence finding for the range; copy the follower, then rebuild it. Upgrade brokers before 2.0.1.",
+    remedy="See the divergence finding for the range; copy the follower, then rebuild it. Upgrade brokers that are older than 2.0.1.",
     traps="",
 )
 TRN_HW_FALLBACK = Code(
@@ -59,7 +59,7 @@ TRN_OVER_TRUNCATE = Code(
     summary="Truncation would drop records that agree with the leader",
     meaning="The follower cuts below the common prefix and fetches the same records again. That costs time.",
     proof="The replayed offset and the end of the common prefix.",
-    remedy="None while the leader is up and has the range. Do not lose the leader before the follower caught up.",
+    remedy="None while the leader is up and has the range. Keep it up until the follower has caught up.",
     traps="",
 )
 TRN_FULL = Code(

@@ -29,7 +29,9 @@ TXN_HANGING = Code(
     "after it, and the cleaner stops there as well.",
     proof="The producer id, producer epoch and first offset; no control record after them; the coordinator's log, or a "
     "later epoch of the producer, that says the transaction is over.",
-    remedy="kafka-transactions.sh find-hanging, then abort, for this partition.",
+    remedy="Where no other log has its marker (TXN-MARKER-LOST) and no other replica is to be elected: kafka-transactions.sh "
+    "find-hanging, then abort, for this partition. Where the coordinator says that it was committed, copy its records first and "
+    "produce them again: abort hides them from read_committed consumers for good.",
     traps="A transaction that is simply in progress; a log that was copied before the marker was written.",
 )
 TXN_MARKER_LOST = Code(
