@@ -63,7 +63,8 @@ class EvidenceRows:
 
     def index(self) -> EvidenceIndex:
         """Reads a few columns of all rows. Raises EngineError for a file that is gone or broken."""
-        counts: dict[str, int] = defaultdict(int)
+        # Also of a table that has no file any more: its last commit was lost.
+        counts = dict.fromkeys(EVIDENCE_TABLES, 0)
         places: list[pa.Table] = []
         log_dirs: set[str] = set()
         batch_files: set[str | None] = set()
@@ -89,7 +90,7 @@ class EvidenceRows:
             for batch in partitions.to_batches(max_chunksize=_STEP)
             for row in batch.to_pylist()
         ]
-        return EvidenceIndex(named, dict(counts), frozenset(log_dirs), frozenset(batch_files))
+        return EvidenceIndex(named, counts, frozenset(log_dirs), frozenset(batch_files))
 
     def read(
         self, places: Sequence[Place], segment_files: Collection[str]
