@@ -10,7 +10,7 @@ from tests.support.observations import TIME_MS
 from replica_audit.auditing.finding import Finding
 from replica_audit.auditing.findings.hwm_timeline import judge_timeline
 from replica_audit.auditing.leadership.timeline_deviations import TimelineSummary
-from replica_audit.protocol.observations import DeviationRun
+from replica_audit.protocol.timeline import DeviationRun
 
 THEN, LATER = "2023-11-14T22:13:20.000Z", "2023-11-14T22:13:25.000Z"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from dataclasses import replace
 
-from replica_audit.protocol.observations import Observation, ReplicaProgress
+from replica_audit.protocol.leader_view import Observation, ReplicaProgress
 
 LAG_MS = 10_000
 

@@ -7,8 +7,9 @@ from dataclasses import replace
 import pytest
 from tests.support.observations import at
 
-from replica_audit.protocol.observations import Observation, ReplicaProgress, TimelineRow
-from replica_audit.protocol.timeline import recompute_timeline, rule_of
+from replica_audit.protocol.high_watermark import rule_of
+from replica_audit.protocol.leader_view import Observation, ReplicaProgress
+from replica_audit.protocol.timeline import TimelineRow, recompute_timeline
 
 NEWEST = (4, 3)
 #: Milliseconds; far enough from 0 that replicas can have caught up long before.

@@ -7,15 +7,9 @@ from dataclasses import replace
 import pytest
 from tests.support.observations import at
 
-from replica_audit.protocol.observations import Observation, ReplicaProgress
-from replica_audit.protocol.timeline import (
-    DeviationRuns,
-    find_deviations,
-    follower_high_watermark,
-    may_join_isr,
-    recompute_timeline,
-    rule_of,
-)
+from replica_audit.protocol.high_watermark import follower_high_watermark, may_join_isr, rule_of
+from replica_audit.protocol.leader_view import Observation, ReplicaProgress
+from replica_audit.protocol.timeline import DeviationRuns, find_deviations, recompute_timeline
 
 NEWEST = rule_of((4, 3))
 LONG_AGO = 60_000

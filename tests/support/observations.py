@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from replica_audit.protocol.observations import Observation, ReplicaProgress
+from replica_audit.protocol.leader_view import Observation, ReplicaProgress
 
 #: When made-up observations begin: 2023-11-14T22:13:20Z.
 TIME_MS = 1_700_000_000_000

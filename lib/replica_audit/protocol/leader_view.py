@@ -2,13 +2,51 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from math import inf
 
 from replica_audit.protocol.high_watermark import Rule
-from replica_audit.protocol.observations import Observation, ReplicaProgress
 
 #: A replica that does not keep up leaves the ISR within one and a half times the lag time, so nothing holds for longer.
 HOLD_FACTOR = 1.5
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaProgress:
+    """One replica at one moment. Offsets are int64, None where the observer does not know."""
+
+    broker_id: int
+    known_log_end_offset: int | None = None
+    """As the leader knows it: the offset of the last accepted fetch; -1 when the leader is new and none came yet."""
+    log_end_offset: int | None = None
+    """The replica's own."""
+    last_caught_up_ms: int | None = None
+    high_watermark: int | None = None
+    eligible: bool | None = None
+    """Not fenced, not shutting down, of the current broker epoch."""
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """One partition at one moment: what its leader has, and one `ReplicaProgress` for every assigned replica."""
+
+    time_ms: int
+    leader_id: int | None
+    leader_epoch: int | None
+    isr: tuple[int, ...] | None
+    """None: the observer does not know; then nothing is due and nothing too much."""
+    replicas: tuple[ReplicaProgress, ...]
+    pending_isr: tuple[int, ...] = ()
+    """Replicas of an ISR expansion that is not confirmed yet."""
+    min_insync_replicas: int | None = None
+    lag_time_ms: int | None = None
+    sequence: int = 0
+    """Order among observations of one millisecond."""
+
+    @property
+    def sorted_isr(self) -> tuple[int, ...] | None:
+        """The ISR in ascending order."""
+        return None if self.isr is None else tuple(sorted(self.isr))
 
 
 def exceeds(one: int | None, other: int | None) -> bool:

@@ -7,33 +7,65 @@ high watermarks that a leader may have by now. Only a value outside of it is a d
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
-from replica_audit.protocol.high_watermark import Rule, follower_high_watermark, may_join_isr, rule_of
-from replica_audit.protocol.leader_view import View, exceeds
-from replica_audit.protocol.observations import (
-    AHEAD,
-    REGRESSED,
-    STUCK,
-    DeviationRun,
-    Observation,
-    ReplicaProgress,
-    TimelineRow,
-)
+from replica_audit.protocol.high_watermark import Rule
+from replica_audit.protocol.leader_view import Observation, View, exceeds
 
-__all__ = [
-    "DeviationRuns",
-    "Observation",
-    "ReplicaProgress",
-    "Rule",
-    "find_deviations",
-    "follow_timeline",
-    "follower_high_watermark",
-    "may_join_isr",
-    "recompute_timeline",
-    "replicas_named",
-    "rule_of",
-]
+AHEAD, STUCK, REGRESSED = "ahead", "stuck", "regressed"
+
+
+@dataclass(frozen=True, slots=True)
+class TimelineRow:
+    """The high watermark after one observation."""
+
+    time_ms: int
+    sequence: int
+    occasion: str
+    """What made the leader try: leader (elected), isr (changed), fetch (served), append; none; start: the first row."""
+    leader_id: int | None
+    leader_epoch: int | None
+    isr: tuple[int, ...] | None
+    hw_recomputed: int | None
+    hw_observed: int | None
+    deviation: str | None
+    """ahead, stuck or regressed; None when the observed value is what the rule gives, or the rule cannot tell."""
+    limiting_broker_id: int | None
+    """The replica that holds the high watermark below the leader's end."""
+    leader_log_end_offset: int | None
+    waiting_since_ms: int | None
+    """Since when it has stood still below the leader's end; None when nothing waits."""
+    lasting: bool
+    """Not of this observation only: what was due at the one before is still missing. True for every deviation but
+    stuck."""
+
+    @property
+    def is_held(self) -> bool:
+        """Stuck where the rule puts it: something holds it for longer than anything may."""
+        return self.deviation is not None and self.hw_observed == self.hw_recomputed
+
+
+@dataclass(frozen=True, slots=True)
+class DeviationRun:
+    """A stretch of observations of one leadership with one deviation; times are inclusive."""
+
+    deviation: str
+    held: bool
+    """It is where the rule puts it, but has been there longer than a replica may hold it."""
+    leader_id: int | None
+    leader_epoch: int | None
+    start_ms: int
+    end_ms: int
+    observations: int
+    least_observed: int
+    greatest_observed: int
+    least_recomputed: int
+    greatest_recomputed: int
+    leader_log_end_offset: int | None
+    limiting_broker_id: int | None
+    """At the end of the stretch."""
+    lasting: bool
+    """It lasted from one observation to the next: of a single one the readings may have been a moment apart."""
 
 
 def replicas_named(observations: Iterable[Observation]) -> frozenset[int]:

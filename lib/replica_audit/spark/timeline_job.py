@@ -18,7 +18,7 @@ from replica_audit.auditing.leadership.timeline_deviations import (
     timeline_row,
 )
 from replica_audit.protocol.high_watermark import Rule
-from replica_audit.protocol.observations import Observation
+from replica_audit.protocol.leader_view import Observation
 from replica_audit.protocol.timeline import follow_timeline
 from replica_audit.schema import REPORT_TABLES, ddl
 from replica_audit.warehouse.delta_tables import Warehouse

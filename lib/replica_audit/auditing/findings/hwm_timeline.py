@@ -6,14 +6,14 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from replica_audit.auditing.finding import Code, Finding, considered, finding, offsets
-from replica_audit.protocol.observations import AHEAD, REGRESSED
+from replica_audit.protocol.timeline import AHEAD, REGRESSED
 from replica_audit.schema import Evidence
 from replica_audit.text import count, render_time
 
 if TYPE_CHECKING:
     from replica_audit.auditing.case import Case
     from replica_audit.auditing.leadership.timeline_deviations import TimelineSummary
-    from replica_audit.protocol.observations import DeviationRun
+    from replica_audit.protocol.timeline import DeviationRun
 
 HWM_STUCK = Code(
     "HWM-STUCK",

@@ -8,13 +8,9 @@ from itertools import groupby
 from operator import attrgetter
 from typing import Any, NamedTuple
 
-from replica_audit.protocol.observations import (
-    DeviationRun,
-    Observation,
-    ReplicaProgress,
-    TimelineRow,
-)
-from replica_audit.protocol.timeline import DeviationRuns, Rule, recompute_timeline
+from replica_audit.protocol.high_watermark import Rule
+from replica_audit.protocol.leader_view import Observation, ReplicaProgress
+from replica_audit.protocol.timeline import DeviationRun, DeviationRuns, TimelineRow, recompute_timeline
 
 #: How many stretches of one partition become findings; of more, the first do, and say how many there are.
 GREATEST_RUNS = 100
