@@ -159,7 +159,7 @@ def test_the_copying_recipe_copies_everything_in_order(tmp_path):
 
 
 def test_examples_of_files_are_read_by_their_parsers():
-    from replica_audit.snapshot.leadership_json import parse_leadership
+    from replica_audit.snapshot.leadership_sources import parse_leadership
     from replica_audit.snapshot.manifest import parse_manifest
 
     leadership, manifest = (block.body for block in BLOCKS if block.language == "json")

@@ -68,7 +68,7 @@ class Answers:
 
     def arrow(self, table: str) -> pa.Table:
         """The same as an Arrow table."""
-        from replica_audit.warehouse.arrow_types import arrow_schema, rows_to_arrow
+        from replica_audit.arrow_rows import arrow_schema, rows_to_arrow
 
         return rows_to_arrow(self.rows(table), arrow_schema(REPORT_TABLES[table]))
 

@@ -20,8 +20,9 @@ from tests.support.fixtures import FIXTURES
 
 from replica_audit.bronze_tables import BRONZE_TABLES
 from replica_audit.schema import REPORT_TABLES, sort_rows
-from replica_audit.warehouse.attempts import finished_attempts, own_rows, sweep
+from replica_audit.warehouse.attempts import finished_attempts, own_rows
 from replica_audit.warehouse.delta_tables import Warehouse
+from replica_audit.warehouse.retention import sweep
 from replica_audit.warehouse.table_layout import columns_of
 
 #: Columns that differ from run to run.

@@ -47,8 +47,8 @@ from replica_audit.snapshot.dump.dumped_segment import assemble_dumped_log, pars
 from replica_audit.snapshot.file_tree import TreeEntry
 from replica_audit.snapshot.internal_topics import TopicCopy, newest
 from replica_audit.snapshot.inventory import MetadataLog
-from replica_audit.snapshot.leadership_json import parse_leadership
 from replica_audit.snapshot.leadership_rows import leadership_of_rows, state_rows
+from replica_audit.snapshot.leadership_sources import parse_leadership
 from replica_audit.snapshot.log_dir_names import parse_directory_name, parse_file_name, parse_snapshot_name
 from replica_audit.snapshot.manifest import parse_manifest
 from replica_audit.snapshot.message_fields import MessageError

@@ -23,8 +23,8 @@ from tests.support.fixtures import FIXTURES
 
 from replica_audit.cli.main import main
 from replica_audit.salvage.salvage_manifest import SalvageManifest
-from replica_audit.segments.batch_encoding import encode_batch as encode_again
 from replica_audit.segments.records import decode_payloads
+from replica_audit.segments.records import encode_batch as encode_again
 
 SECRETS = (b"hunter2-in-a-key", b"hunter2-in-a-value", b"hunter2-in-a-header", b"hunter2-header-name")
 

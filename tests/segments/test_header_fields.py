@@ -9,11 +9,11 @@ import numpy as np
 import pyarrow as pa
 
 import replica_audit
+from replica_audit.arrow_rows import arrow_schema
 from replica_audit.batch_header import ABSENT, BATCH_FIELDS, Batch
 from replica_audit.bronze_tables import BRONZE_TABLES, SegmentNames
 from replica_audit.segments.header_columns import columns_to_headers, headers_to_columns
 from replica_audit.segments.record_batch import BATCH_DTYPE, HEADER_DTYPE, batches_of
-from replica_audit.warehouse.arrow_types import arrow_schema
 
 LIBRARY = Path(replica_audit.__file__).parent
 

@@ -10,7 +10,7 @@ from tests.segments.scanned import CAPTURES, FIXTURES
 from replica_audit.errors import FormatError
 from replica_audit.model import Leadership
 from replica_audit.snapshot.inventory import CopiedLogDir, Manifest
-from replica_audit.snapshot.leadership_json import parse_leadership
+from replica_audit.snapshot.leadership_sources import parse_leadership
 from replica_audit.snapshot.manifest import parse_manifest
 from replica_audit.snapshot.topics_describe import parse_topics_describe
 

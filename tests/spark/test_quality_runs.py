@@ -172,10 +172,10 @@ def test_data_docs_are_whole_and_ask_no_other_host_for_anything(checked):
 
 def test_built_in_suites_are_answered_alike_on_both_engines(spark):
     """Rows with nulls, with whole numbers above what a float holds, more that fail than are named, and none at all."""
+    from replica_audit.arrow_rows import arrow_schema, rows_to_arrow
     from replica_audit.quality.checkpoint import run_checkpoint
     from replica_audit.quality.suites import load_plan
     from replica_audit.schema import FACT_TABLES
-    from replica_audit.warehouse.arrow_types import arrow_schema, rows_to_arrow
 
     plan = load_plan()
     tables = {"quarantine": (Column("place", "string"), *REPORT_TABLES["quarantine"]), **FACT_TABLES}

@@ -17,11 +17,9 @@ from replica_audit.errors import EngineError
 from replica_audit.report.facts.verdict import build_verdict
 from replica_audit.runner.in_process import audit_all
 from replica_audit.warehouse.answer_tables import REPORTED_TABLES, load_results
-from replica_audit.warehouse.attempts import record_attempt
-from replica_audit.warehouse.committed_rows import check_large, committed_counts
+from replica_audit.warehouse.attempts import check_large, committed_counts, record_attempt
 from replica_audit.warehouse.delta_tables import Warehouse
-from replica_audit.warehouse.earlier_rows import earlier_rows, verified_rows
-from replica_audit.warehouse.retention import load_earlier, load_history
+from replica_audit.warehouse.past_audits import earlier_rows, load_earlier, load_history, verified_rows
 
 INGESTED = ("quarantine", "partition_states")
 #: No consumer group committed offsets in this capture.

@@ -11,12 +11,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from replica_audit.arrow_rows import arrow_schema, arrow_type
 from replica_audit.bronze_tables import BRONZE_TABLES
 from replica_audit.errors import InputError, UsageError
 from replica_audit.model import CHUNK_OFFSETS
 from replica_audit.schema import REPORT_TABLES, SCHEMA_VERSION, AttemptRow
 from replica_audit.segments.record_batch import BATCH_DTYPE
-from replica_audit.warehouse.arrow_types import arrow_schema, arrow_type
 from replica_audit.warehouse.attempts import attempts, finished_attempts, latest_attempt, record_attempt
 from replica_audit.warehouse.batch_files import BatchFileWriter, check_batch_files, read_batches
 from replica_audit.warehouse.delta_tables import Warehouse

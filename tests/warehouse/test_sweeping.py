@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 from deltalake import DeltaTable
 
-from replica_audit.warehouse.attempts import own_rows, record_attempt, sweep
+from replica_audit.warehouse.attempts import own_rows, record_attempt
 from replica_audit.warehouse.delta_tables import Warehouse
+from replica_audit.warehouse.retention import sweep
 
 EPOCH = {
     "broker_id": 1,

@@ -13,7 +13,7 @@ from replica_audit.config import Settings
 from replica_audit.errors import FormatError, InputError, UsageError
 from replica_audit.snapshot.discovery import discover
 from replica_audit.snapshot.inventory import Inventory, Manifest
-from replica_audit.snapshot.leadership_json import parse_leadership
+from replica_audit.snapshot.leadership_sources import parse_leadership
 from replica_audit.snapshot.log_dir_names import parse_directory_name, parse_file_name
 from replica_audit.snapshot.storage import Snapshot
 

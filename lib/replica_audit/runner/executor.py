@@ -92,10 +92,10 @@ class InProcess:
         """All that was observed is held at once."""
         import pyarrow as pa
 
+        from replica_audit.arrow_rows import arrow_schema, rows_to_arrow
         from replica_audit.auditing.leadership.timeline_deviations import ProgressRow, summary_row, timeline_of
         from replica_audit.auditing.opened_snapshot import rows_by_partition
         from replica_audit.schema import REPORT_TABLES
-        from replica_audit.warehouse.arrow_types import arrow_schema, rows_to_arrow
 
         replicas: dict[tuple[str, int], set[int]] = defaultdict(set)
         for row in assigned.to_pylist():

@@ -49,12 +49,11 @@ from replica_audit.warehouse.answer_tables import (
     snapshot_answers,
     timeline_answers,
 )
-from replica_audit.warehouse.attempts import latest_attempt, own_rows, record_attempt
+from replica_audit.warehouse.attempts import check_committed, check_large, latest_attempt, own_rows, record_attempt
 from replica_audit.warehouse.batch_files import check_batch_files, read_batches
-from replica_audit.warehouse.committed_rows import check_committed, check_large
 from replica_audit.warehouse.delta_tables import Warehouse
-from replica_audit.warehouse.earlier_rows import earlier_rows, verified_rows
 from replica_audit.warehouse.evidence_rows import EvidenceRows, IndexedPartition
+from replica_audit.warehouse.past_audits import earlier_rows, verified_rows
 from replica_audit.warehouse.segment_index import TABLE as SEGMENTS
 from replica_audit.warehouse.segment_index import read_summaries
 

@@ -69,9 +69,9 @@ def scan_broker_logs(
     """Files of `broker_log_events` below `directory`, and quarantine rows of logs that could not be read."""
 
     def read(of_task: list[BrokerLogFile]) -> Iterator[tuple[DataFile | None, list[dict]]]:
+        from replica_audit.arrow_rows import rows_to_arrow
         from replica_audit.auditing.leadership.broker_log_evidence import event_row
         from replica_audit.snapshot.broker_logs import read_broker_log
-        from replica_audit.warehouse.arrow_types import rows_to_arrow
 
         writer, unused = TableFileWriter(directory, LOG_EVENTS, constants), []
         for file in of_task:

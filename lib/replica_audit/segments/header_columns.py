@@ -10,7 +10,7 @@ from collections.abc import Collection
 import numpy as np
 import pyarrow as pa
 
-from replica_audit.arrow_arrays import numbers_to_arrow
+from replica_audit.arrow_rows import numbers_to_arrow
 from replica_audit.batch_header import ABSENT, BATCH_FIELDS
 from replica_audit.segments.record_batch import BATCH_DTYPE
 

@@ -1,8 +1,8 @@
-"""Records of one batch taken apart: as digests where replicas are compared, whole for whoever asks for payloads.
+"""Records of one batch: decoded as digests where replicas are compared, decoded whole where payloads are asked for, and encoded.
 
-A batch is expanded here, within a bound; a compared record keeps the fields other than content, and keyed hashes of the key
-and of the content. The hash key lives as long as one comparison, so it says whether two records are equal and nothing else.
-Kafka: `DefaultRecord.readFrom`, `DefaultRecordBatch.RecordIterator`, `ByteUtils.readVarint`,
+A compressed batch is expanded within a bound. A compared record keeps its fields other than content, and keyed hashes of the key
+and of the content; the hash key lives as long as one comparison, so it tells whether two records are equal and nothing else.
+Kafka: `DefaultRecord.readFrom`, `DefaultRecordBatch.RecordIterator`, `DefaultRecordBatch.writeHeader`, `ByteUtils`,
 `AbstractLegacyRecordBatch.DeepRecordsIterator`.
 """
 
@@ -11,15 +11,16 @@ from __future__ import annotations
 import hashlib
 import os
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple, NoReturn
 
+import google_crc32c
 import numpy as np
 
 from replica_audit.batch_header import CODEC_MASK, CONTROL, LOG_APPEND_TIME, TRANSACTIONAL
 from replica_audit.segments.compression import GREATEST_EXPANSION, ExpansionError, decompress
 from replica_audit.segments.message_set import entry_content, entry_timestamp, parse_wrapper, wrapped_value
-from replica_audit.segments.record_batch import HEADER_BYTES, HEADER_DTYPE, MAGIC_AT, PREFIX_BYTES
+from replica_audit.segments.record_batch import CRC_FROM, HEADER_BYTES, HEADER_DTYPE, MAGIC_AT, PREFIX_BYTES
 from replica_audit.text import count as counted
 
 #: Timestamp delta (ms), offset delta, key, value (None for null), and the headers' names and values in turn.
@@ -401,3 +402,72 @@ def _whole_legacy_records(entry: bytes, magic: int, limit: int) -> Iterator[Payl
 def _legacy_payload(message: memoryview, magic: int, offset: int, timestamp: int, appended: bool) -> Payload:
     key, value = (None if part is None else bytes(part) for part in entry_content(message, magic))
     return Payload(offset, -1, magic, timestamp, appended, -1, -1, -1, False, False, key, value, ())
+
+
+_MAGIC = 2
+
+
+def encode_batch(records: Sequence[Payload]) -> bytes:
+    """One batch of `records`, which are of one leader epoch, producer and transaction, by ascending offsets; at least one.
+
+    Offsets between them stay free, as a cleaner leaves them. Raises ValueError where the offsets do not fit into
+    one batch.
+    """
+    first, last = records[0], records[-1]
+    base_timestamp = first.timestamp
+    content = b"".join(
+        _encode_record(record, record.offset - first.offset, record.timestamp - base_timestamp) for record in records
+    )
+    delta = last.offset - first.offset
+    if not 0 <= delta < 1 << 31:
+        raise ValueError(f"offsets {first.offset} to {last.offset} do not fit into one batch")
+    attributes = (LOG_APPEND_TIME if first.appended else 0) | (TRANSACTIONAL if first.transactional else 0)
+    fields = {
+        "base_offset": first.offset,
+        "length": HEADER_BYTES - PREFIX_BYTES + len(content),
+        "leader_epoch": first.leader_epoch,
+        "magic": _MAGIC,
+        "attributes": attributes,
+        "last_offset_delta": delta,
+        "base_timestamp": base_timestamp,
+        "max_timestamp": max(record.timestamp for record in records),
+        "producer_id": first.producer_id,
+        "producer_epoch": first.producer_epoch,
+        "base_sequence": first.sequence,
+        "record_count": len(records),
+    }
+    header = np.zeros(1, HEADER_DTYPE)
+    for name, value in fields.items():
+        header[name] = value
+    header["crc"] = google_crc32c.value(header.tobytes()[CRC_FROM:] + content)
+    return header.tobytes() + content
+
+
+def _encode_record(record: Payload, offset_delta: int, timestamp_delta: int) -> bytes:
+    parts = [
+        b"\0",
+        _encode_varint(timestamp_delta),
+        _encode_varint(offset_delta),
+        _sized(record.key),
+        _sized(record.value),
+    ]
+    parts.append(_encode_varint(len(record.headers)))
+    for name, value in record.headers:
+        parts += (_sized(name.encode()), _sized(value))
+    body = b"".join(parts)
+    return _encode_varint(len(body)) + body
+
+
+def _sized(content: bytes | None) -> bytes:
+    return _encode_varint(-1) if content is None else _encode_varint(len(content)) + content
+
+
+def _encode_varint(number: int) -> bytes:
+    """Zig-zag, seven bits a byte, for varint and varlong (`ByteUtils.writeVarlong`)."""
+    number = number << 1 if number >= 0 else (-number << 1) - 1
+    encoded = bytearray()
+    while number > 0x7F:
+        encoded.append(number & 0x7F | 0x80)
+        number >>= 7
+    encoded.append(number)
+    return bytes(encoded)

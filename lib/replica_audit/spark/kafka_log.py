@@ -178,8 +178,8 @@ class LogReader(DataSourceReader):
             yield from record_batches(snapshot, file, values, schema, self._conditions, self._selection.payloads)
 
     def _read_small_files(self, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+        from replica_audit.arrow_rows import rows_to_arrow
         from replica_audit.auditing.bronze_rows import bronze_rows
-        from replica_audit.warehouse.arrow_types import rows_to_arrow
 
         inventory = _discover(self._selection)
         rows = bronze_rows(inventory)[_TABLES[self._selection.rows]]

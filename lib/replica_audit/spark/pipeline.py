@@ -20,11 +20,11 @@ from replica_audit.spark.catalogs import catalog_warehouse
 from replica_audit.spark.quality_run import quality_frames
 from replica_audit.spark.table_frames import table_frame
 from replica_audit.spark.tasks import SparkExecutor
-from replica_audit.warehouse import answer_tables, retention
-from replica_audit.warehouse.attempts import latest_attempt, own_rows, sweep
+from replica_audit.warehouse import answer_tables, past_audits, retention
+from replica_audit.warehouse.attempts import check_committed, check_large, latest_attempt, own_rows
 from replica_audit.warehouse.commit_trial import loses_commits
-from replica_audit.warehouse.committed_rows import check_committed, check_large
 from replica_audit.warehouse.delta_tables import Warehouse
+from replica_audit.warehouse.retention import sweep
 from replica_audit.warehouse.segment_index import placed_segments, read_summaries
 
 if TYPE_CHECKING:
@@ -64,17 +64,17 @@ def load_results(spark: SparkSession | None, audit_id: str | None, settings: Set
 
 
 def load_earlier(spark: SparkSession | None, results: Results, settings: Settings) -> Earlier | None:
-    """The audit of the cluster before that of `results`. See `past.load_earlier`."""
-    return retention.load_earlier(open_warehouse(spark, settings), results.audit)
+    """The audit of the cluster before that of `results`. See `past_audits.load_earlier`."""
+    return past_audits.load_earlier(open_warehouse(spark, settings), results.audit)
 
 
 def load_past(spark: SparkSession | None, settings: Settings, limit: int | None = None) -> AuditHistory:
-    """The history of the finished audits. See `past.load_history`."""
-    return retention.load_history(open_warehouse(spark, settings), settings.topics, limit)
+    """The history of the finished audits. See `past_audits.load_history`."""
+    return past_audits.load_history(open_warehouse(spark, settings), settings.topics, limit)
 
 
 def prune(spark: SparkSession | None, settings: Settings, *, vacuum: bool = False) -> tuple[list[str], list[str]]:
-    """Remove the audits that the settings do not keep. See `past.apply_retention`."""
+    """Remove the audits that the settings do not keep. See `retention.apply_retention`."""
     warehouse = open_warehouse(spark, settings)
     return retention.apply_retention(warehouse, settings.keep_days, settings.keep_audits, vacuum=vacuum)
 

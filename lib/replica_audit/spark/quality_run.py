@@ -6,14 +6,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from typing import TYPE_CHECKING, Any
 
+from replica_audit.arrow_rows import arrow_schema, rows_to_arrow
 from replica_audit.bronze_tables import BRONZE_TABLES
 from replica_audit.quality.quality_facts import fact_rows, name_place
 from replica_audit.quality.suites import Suite
 from replica_audit.results import Results
 from replica_audit.schema import FACT_TABLES, REPORT_TABLES, Column
-from replica_audit.warehouse.arrow_types import arrow_schema, rows_to_arrow
-from replica_audit.warehouse.attempts import latest_attempt, own_rows
-from replica_audit.warehouse.committed_rows import check_large
+from replica_audit.warehouse.attempts import check_large, latest_attempt, own_rows
 from replica_audit.warehouse.delta_tables import Warehouse
 from replica_audit.warehouse.table_layout import spark_location
 

@@ -11,8 +11,7 @@ from replica_audit.auditing.audit_results import audit_results
 from replica_audit.auditing.leadership.capture_times import times_of_manifest
 from replica_audit.results import Results
 from replica_audit.schema import REPORT_TABLES
-from replica_audit.warehouse.attempts import attempts, latest_attempt, own_rows
-from replica_audit.warehouse.committed_rows import check_committed
+from replica_audit.warehouse.attempts import attempts, check_committed, latest_attempt, own_rows
 from replica_audit.warehouse.delta_tables import Warehouse
 
 #: Tables that the audit stage computes; `quarantine` is the snapshot's, the others belong to other commands.
@@ -81,7 +80,7 @@ def timeline_answers(warehouse: Warehouse, finished: Mapping[str, Any]) -> tuple
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    from replica_audit.warehouse.arrow_types import arrow_to_rows
+    from replica_audit.arrow_rows import arrow_to_rows
 
     table = "high_watermark_timeline"
     if not warehouse.exists(table):

@@ -1,4 +1,5 @@
-"""The table `audits`: which attempts of which stages were made, which of them count, and rows that no finished one owns.
+"""The table `audits`: which attempts of which stages were made, which of them count, and whether the rows that they committed are
+there: Delta does not notice that a last commit is lost.
 
 A stage writes its tables and then its `finished` row. Bronze rows carry the `ingest_id` of the attempt that wrote them;
 of the finished attempts of a snapshot the first is used, so that two runs at once do no harm.
@@ -6,16 +7,16 @@ of the finished attempts of a snapshot the first is used, so that two runs at on
 
 from __future__ import annotations
 
+import json
+from collections import Counter
 from collections.abc import Iterable, Mapping
-from datetime import datetime, timedelta, timezone
 from typing import Any
 
 from replica_audit import __version__
-from replica_audit.bronze_tables import BRONZE_TABLES
-from replica_audit.errors import UsageError
-from replica_audit.schema import REPORT_TABLES
-from replica_audit.text import now
+from replica_audit.errors import EngineError, UsageError
+from replica_audit.text import count, now
 from replica_audit.warehouse.delta_tables import Warehouse
+from replica_audit.warehouse.table_reads import damage_sentence
 
 
 def record_attempt(
@@ -35,7 +36,7 @@ def record_attempt(
     """Append a row to `audits` and return it: the last thing a stage does when it has finished or failed.
 
     `tables` are those that the stage wrote: their versions go into `table_versions`. `row_counts`: rows that
-    it committed to each table (`committed_rows`). `options` is JSON.
+    it committed to each table (`check_committed`). `options` is JSON.
     """
     row = {
         "cluster_id": cluster_id,
@@ -89,34 +90,38 @@ def own_rows(attempt: Mapping[str, Any]) -> dict[str, Any]:
     return {name: attempt[name] for name in ("snapshot_id", "ingest_id")}
 
 
-#: A stage commits its tables within minutes of each other, so rows older than this belong to no run that goes on.
-LONGEST_RUN = timedelta(days=1)
+def committed_counts(finished: Mapping[str, Any]) -> dict[str, int]:
+    """Rows by table as a `finished` row of `audits` says; of a stage of an earlier version only what that kept."""
+    counts = finished.get("row_counts")
+    return dict(counts or json.loads(finished.get("options") or "{}").get("rows") or {})
 
 
-def sweep(warehouse: Warehouse, *, before: datetime | None = None) -> int:
-    """Delete the rows that were committed before `before` (default: `LONGEST_RUN` ago) by attempts that do not count;
-    returns how many.
+def check_committed(warehouse: Warehouse, finished: Mapping[str, Any], found: Mapping[str, int]) -> None:
+    """Raise EngineError unless each table of `found` has as many rows of this stage as it committed, if it says how many."""
+    committed = committed_counts(finished)
+    for table, number in found.items():
+        if committed.get(table, number) != number:
+            whose = f"this {finished['stage']} ({finished['audit_id'] or finished['ingest_id']})"
+            what = f"{warehouse.name}/{table} has {count(number, 'row')} of {whose}, expected {committed[table]}"
+            raise EngineError(damage_sentence(what))
 
-    Those are attempts without a `finished` row in `audits`, and ingests of a snapshot that another attempt finished
-    first. Rows without an `ingest_id`, of warehouses that earlier versions made, stay.
+
+def check_audits(
+    warehouse: Warehouse, audits: Iterable[Mapping[str, Any]], table: str, rows: Iterable[Mapping[str, Any]]
+) -> None:
+    """The same of one table of several audits; `rows` are theirs, with their audit_id."""
+    numbers = Counter(row["audit_id"] for row in rows)
+    for finished in audits:
+        check_committed(warehouse, finished, {table: numbers[finished["audit_id"]]})
+
+
+def check_large(warehouse: Warehouse, finished: Mapping[str, Any], tables: Iterable[str], key: str) -> None:
+    """The same of tables that are too large to be read for it: their files have at least as many rows of `key`.
+
+    A file has the rows of one ingest, and a table may have several ingests of a snapshot.
     """
-    before = before or datetime.now(timezone.utc) - LONGEST_RUN
-    warehouse.describe_commits(stage="sweep")
-    ingests = {row["ingest_id"] for row in finished_attempts(warehouse, "ingest")}
-    audits = {row["audit_id"] for row in finished_attempts(warehouse, "audit")}
-    answers = (table for table in REPORT_TABLES if table not in BRONZE_TABLES)
-    return _sweep(warehouse, BRONZE_TABLES, "ingest_id", ingests, before) + _sweep(
-        warehouse, answers, "audit_id", audits, before
-    )
-
-
-def _sweep(warehouse: Warehouse, tables: Iterable[str], column: str, owners: set[str], before: datetime) -> int:
-    count = 0
+    committed = committed_counts(finished)
     for table in tables:
-        found: dict[str, int] = {}
-        for owner, rows in warehouse.owners(table, column, before):
-            if owner is not None and owner not in owners:
-                found[owner] = found.get(owner, 0) + rows
-        warehouse.delete(table, column, found)
-        count += sum(found.values())
-    return count
+        number = warehouse.count_rows(table, key)
+        if number < committed.get(table, 0):
+            check_committed(warehouse, finished, {table: number})

@@ -9,15 +9,14 @@ from typing import Any
 import numpy as np
 from pyarrow import fs
 
-from replica_audit.arrow_arrays import numbers_to_arrow, values_to_arrow
+from replica_audit.arrow_rows import numbers_to_arrow, values_to_arrow
 from replica_audit.batch_header import BATCH_FIELDS
 from replica_audit.errors import InputError
 from replica_audit.segments.digests import rows_of_chunks
 from replica_audit.segments.header_columns import columns_to_headers, headers_to_columns
-from replica_audit.warehouse.parquet_rows import FileRows
 from replica_audit.warehouse.table_files import TableFileWriter
 from replica_audit.warehouse.table_layout import DataFile, open_directory
-from replica_audit.warehouse.table_reads import damage_sentence
+from replica_audit.warehouse.table_reads import FileRows, damage_sentence
 
 #: Buffered rows per conversion to Arrow.
 _STEP = 1 << 13

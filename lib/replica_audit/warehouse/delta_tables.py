@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from replica_audit import __version__
+from replica_audit.arrow_rows import arrow_schema, arrow_to_rows, rows_to_arrow
 from replica_audit.errors import InputError
 from replica_audit.schema import SCHEMA_VERSION, Column
-from replica_audit.warehouse.arrow_types import arrow_schema, arrow_to_rows, rows_to_arrow
 from replica_audit.warehouse.table_files import TableFileWriter
 from replica_audit.warehouse.table_layout import (
     DataFile,

@@ -10,11 +10,11 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from replica_audit.arrow_rows import arrow_schema, arrow_to_rows
 from replica_audit.auditing.evidence import EVIDENCE_TABLES
 from replica_audit.bronze_tables import BRONZE_TABLES
 from replica_audit.model import Place
 from replica_audit.snapshot.log_dir_names import kind_of_copy
-from replica_audit.warehouse.arrow_types import arrow_schema, arrow_to_rows
 from replica_audit.warehouse.delta_tables import Warehouse
 from replica_audit.warehouse.segment_index import TABLE as SEGMENTS
 from replica_audit.warehouse.table_layout import columns_of, open_directory

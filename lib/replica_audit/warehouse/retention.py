@@ -1,77 +1,18 @@
-"""Past audits out of the warehouse, and their end: what is kept how long."""
+"""The end of rows in the warehouse: audits that are kept no longer, and rows that no finished attempt owns."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta, timezone
-from fnmatch import fnmatchcase
 from typing import Any
 
-from replica_audit.auditing.earlier_audit import Earlier, build_earlier
-from replica_audit.auditing.history import AuditHistory, build_history
 from replica_audit.bronze_tables import BRONZE_TABLES
 from replica_audit.schema import REPORT_TABLES
-from replica_audit.warehouse.attempts import attempts, finished_attempts, latest_attempt
-from replica_audit.warehouse.committed_rows import check_audits, check_committed
+from replica_audit.warehouse.attempts import attempts, finished_attempts
 from replica_audit.warehouse.delta_tables import Warehouse
 
 #: Tables that belong to audits; there is one `quarantine`, that of the snapshot.
 AUDIT_TABLES = tuple(table for table in REPORT_TABLES if table not in BRONZE_TABLES)
-
-_FINDING = ("code", "severity", "topic", "partition", "broker_id", "start_offset", "message")
-
-
-def load_history(warehouse: Warehouse, topics: Sequence[str] = (), limit: int | None = None) -> AuditHistory:
-    """The history of the finished audits, the latest `limit` of them; `topics` are patterns as in `--topic`.
-
-    Raises UsageError when there is no finished audit.
-    """
-    latest_attempt(warehouse, "audit")
-    # All of them, whatever is shown: what was before says what is new in an audit.
-    audits = finished_attempts(warehouse, "audit")
-    numbers = {run["audit_id"]: number for number, run in enumerate(audits)}
-    clusters = {run["audit_id"]: run["cluster_id"] for run in audits}
-    partitions: dict[tuple, dict[str, Any]] = {}
-    findings: dict[tuple, dict[str, Any]] = {}
-    verdicts = warehouse.read("partitions", ("audit_id", "topic", "partition", "verdict"), audit_id=list(numbers))
-    check_audits(warehouse, audits, "partitions", verdicts)
-    for row in verdicts:
-        place = {"cluster_id": clusters[row["audit_id"]], "topic": row["topic"], "partition": row["partition"]}
-        seen = partitions.setdefault(tuple(place.values()), {**place, "verdicts": []})
-        seen["verdicts"].append((numbers[row["audit_id"]], row["verdict"]))
-    found = warehouse.read("findings", ("audit_id", "finding_id", *_FINDING), audit_id=list(numbers))
-    check_audits(warehouse, audits, "findings", found)
-    for row in found:
-        audit_id = row.pop("audit_id")
-        number, key = numbers[audit_id], (clusters[audit_id], row["finding_id"])
-        known = findings.setdefault(key, {"present": {}, "number": -1})
-        known["present"][number] = row["severity"]
-        if number > known["number"]:
-            # The words are those of the last audit that has it.
-            known.update(row, cluster_id=key[0], number=number)
-    kept = [{**row, "present": list(row["present"].items())} for row in findings.values()]
-    return build_history(audits, list(partitions.values()), kept, limit, lambda topic: _matches(topic, topics))
-
-
-def load_earlier(warehouse: Warehouse, audit: Mapping[str, Any]) -> Earlier | None:
-    """The finished audit of the same cluster before `audit` (that of Results).
-
-    None where there is no such audit, and where the cluster has no name: it may be another one.
-    """
-    if audit["cluster_id"] is None:
-        return None
-    runs = finished_attempts(warehouse, "audit", cluster_id=audit["cluster_id"])
-    before = [run for run in runs if run["finished"] < audit["finished"]]
-    if not before:
-        return None
-    names = {table: [column.name for column in REPORT_TABLES[table]] for table in ("partitions", "findings")}
-    rows = {table: warehouse.read(table, names[table], audit_id=before[-1]["audit_id"]) for table in names}
-    check_committed(warehouse, before[-1], {table: len(rows[table]) for table in names})
-    return build_earlier({"audit": before[-1], **rows})
-
-
-def _matches(topic: str | None, patterns: Sequence[str]) -> bool:
-    return not patterns or (topic is not None and any(fnmatchcase(topic, pattern) for pattern in patterns))
 
 
 def expired_audits(
@@ -129,3 +70,36 @@ def apply_retention(
         for table in ("audits", *BRONZE_TABLES, *AUDIT_TABLES):
             warehouse.vacuum(table)
     return going, snapshots
+
+
+#: A stage commits its tables within minutes of each other, so rows older than this belong to no run that goes on.
+LONGEST_RUN = timedelta(days=1)
+
+
+def sweep(warehouse: Warehouse, *, before: datetime | None = None) -> int:
+    """Delete the rows that were committed before `before` (default: `LONGEST_RUN` ago) by attempts that do not count;
+    returns how many.
+
+    Those are attempts without a `finished` row in `audits`, and ingests of a snapshot that another attempt finished
+    first. Rows without an `ingest_id`, of warehouses that earlier versions made, stay.
+    """
+    before = before or datetime.now(timezone.utc) - LONGEST_RUN
+    warehouse.describe_commits(stage="sweep")
+    ingests = {row["ingest_id"] for row in finished_attempts(warehouse, "ingest")}
+    audits = {row["audit_id"] for row in finished_attempts(warehouse, "audit")}
+    answers = (table for table in REPORT_TABLES if table not in BRONZE_TABLES)
+    return _sweep(warehouse, BRONZE_TABLES, "ingest_id", ingests, before) + _sweep(
+        warehouse, answers, "audit_id", audits, before
+    )
+
+
+def _sweep(warehouse: Warehouse, tables: Iterable[str], column: str, owners: set[str], before: datetime) -> int:
+    count = 0
+    for table in tables:
+        found: dict[str, int] = {}
+        for owner, rows in warehouse.owners(table, column, before):
+            if owner is not None and owner not in owners:
+                found[owner] = found.get(owner, 0) + rows
+        warehouse.delete(table, column, found)
+        count += sum(found.values())
+    return count

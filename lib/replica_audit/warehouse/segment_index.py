@@ -9,12 +9,11 @@ from typing import Any
 
 import pyarrow as pa
 
+from replica_audit.arrow_rows import arrow_schema, arrow_to_rows
 from replica_audit.bronze_tables import BRONZE_TABLES
-from replica_audit.warehouse.arrow_types import arrow_schema, arrow_to_rows
 from replica_audit.warehouse.delta_tables import Warehouse
-from replica_audit.warehouse.parquet_rows import FileRows
 from replica_audit.warehouse.table_layout import columns_of, open_directory
-from replica_audit.warehouse.table_reads import ROW_NUMBER, read_file
+from replica_audit.warehouse.table_reads import ROW_NUMBER, FileRows, read_file
 
 TABLE = "segments"
 

@@ -11,8 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from replica_audit.arrow_arrays import value_to_arrow
-from replica_audit.warehouse.arrow_types import arrow_schema, rows_to_arrow
+from replica_audit.arrow_rows import arrow_schema, rows_to_arrow, value_to_arrow
 from replica_audit.warehouse.table_layout import DataFile, columns_of, key_of, open_directory
 
 #: Rows that are written at once, as one row group, unless told.

@@ -1,22 +1,24 @@
-"""The data files of one version of a Delta table, read one by one into the columns that are asked for."""
+"""Rows of the data files of a Delta table: files filtered by partition, or rows by their numbers in a file."""
 
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timezone
 from itertools import accumulate, chain
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from urllib.parse import unquote
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyarrow import fs
 
-from replica_audit.arrow_arrays import value_to_arrow, values_to_arrow
+from replica_audit.arrow_rows import value_to_arrow, values_to_arrow
 from replica_audit.errors import EngineError, InputError
 from replica_audit.model import Place
+from replica_audit.warehouse.table_layout import open_directory
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
@@ -139,3 +141,37 @@ def _numbers(file: pq.ParquetFile, groups: Iterable[int]) -> pa.Array:
     counts = [file.metadata.row_group(number).num_rows for number in range(file.num_row_groups)]
     starts = [0, *accumulate(counts)]
     return pa.array(chain.from_iterable(range(starts[one], starts[one + 1]) for one in groups), pa.int64())
+
+
+#: Rows as `FileRows` gives them: a list or an array.
+Rows = TypeVar("Rows")
+
+
+class FileRows(Generic[Rows]):
+    """The `columns` of a file below a table's `directory`, opened once; the row group that was read last is kept.
+
+    `convert` makes of a row group what can be sliced by rows.
+    """
+
+    def __init__(self, directory: str, path: str, columns: Sequence[str], convert: Callable[[pa.Table], Rows]) -> None:
+        filesystem, root = open_directory(directory)
+        self._file = pq.ParquetFile(filesystem.open_input_file(f"{root}/{path}"))
+        self._columns, self._convert = list(columns), convert
+        metadata = self._file.metadata
+        counts = [metadata.row_group(number).num_rows for number in range(metadata.num_row_groups)]
+        self._starts = np.concatenate(([0], np.cumsum(counts, dtype=np.int64)))
+        self._kept: tuple[int, Any] | None = None
+
+    def rows(self, start: int, count: int) -> Iterator[Rows]:
+        """Rows [start, start + count) of the file, a row group at a time."""
+        end = start + count
+        group = int(np.searchsorted(self._starts, start, side="right")) - 1
+        while group < len(self._starts) - 1 and self._starts[group] < end:
+            rows, first = self._group(group), int(self._starts[group])
+            yield rows[max(0, start - first) : end - first]
+            group += 1
+
+    def _group(self, number: int) -> Any:
+        if self._kept is None or self._kept[0] != number:
+            self._kept = number, self._convert(self._file.read_row_group(number, columns=self._columns))
+        return self._kept[1]

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from tests.support.step_count import count_steps
 
 from replica_audit.model import Leadership, PartitionState
-from replica_audit.snapshot.metadata.known_epochs import KnownEpochs
+from replica_audit.snapshot.metadata.sole_isr import KnownEpochs
 
 Begun = tuple[int, int, int]
 """(end of the batch, leader epoch, leader)."""

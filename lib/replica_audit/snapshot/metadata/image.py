@@ -1,18 +1,19 @@
-"""The state that metadata records add up to, and every partition's states on the way (`MetadataImage`, D.2)."""
+"""The state that metadata records add up to, with the states that every partition went through (Kafka: `MetadataImage`, D.2)."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
+from replica_audit.errors import FormatError
 from replica_audit.literals import Occasion
 from replica_audit.model import Leadership, PartitionState
 from replica_audit.snapshot.leadership_rows import leadership_of_history
 from replica_audit.snapshot.message_fields import MessageError
 from replica_audit.snapshot.metadata.broker_history import ELR_FEATURE, BrokerEvent
-from replica_audit.snapshot.metadata.entries import MetadataEntry, SnapshotEnd, SnapshotTime
+from replica_audit.snapshot.metadata.entries import MetadataEntry, SnapshotEnd, SnapshotTime, read_snapshot
 from replica_audit.snapshot.metadata.kraft_records import (
     BROKER_RESOURCE,
     TOPIC_RESOURCE,
@@ -28,6 +29,9 @@ from replica_audit.snapshot.metadata.kraft_records import (
     Transaction,
     Voters,
 )
+from replica_audit.snapshot.metadata.log_copies import MetadataCopy
+from replica_audit.snapshot.metadata.quorum import Quorum
+from replica_audit.snapshot.storage import Snapshot
 
 #: Broker configs that are a topic's default → the topic config's name. Others are not kept: they may be secret.
 _DEFAULTS = {
@@ -319,3 +323,54 @@ class MetadataImage:
         for layer in layers:
             found.update({_DEFAULTS[name]: value for name, value in self._configs.get(layer, {}).items()})
         return {**found, **self._configs.get((TOPIC_RESOURCE, topic), {})}
+
+
+def replay(snapshot: Snapshot, copies: Sequence[MetadataCopy], quorum: Quorum) -> MetadataImage:
+    """The state after the newest copy's records, with what an older copy has before it begins.
+
+    Records from `committed_end` on are tentative. Raises FormatError, MessageError and OSError.
+    """
+    newest = quorum.newest
+    older = _older_copy(copies, quorum)
+    start = newest.start_offset if older is None else older.start_offset
+    end = newest.end_offset
+    image, begin = _first_image(snapshot, quorum, start, end)
+    image.apply_log(_entries(snapshot, newest, older, begin), quorum.committed_end)
+    return image
+
+
+def _entries(
+    snapshot: Snapshot, newest: MetadataCopy, older: MetadataCopy | None, begin: int
+) -> Iterator[MetadataEntry]:
+    if older is not None:
+        yield from older.entries(snapshot, begin, newest.start_offset)
+    yield from newest.entries(snapshot, max(begin, newest.start_offset))
+
+
+def _older_copy(copies: Sequence[MetadataCopy], quorum: Quorum) -> MetadataCopy | None:
+    """The copy of the same log that reaches back furthest and up to where the newest one begins."""
+    newest = quorum.newest
+    fitting = [
+        copy
+        for copy in copies
+        if copy.start_offset < newest.start_offset <= quorum.agreed[copy.log.path] and copy.pieces and not copy.problems
+    ]
+    return min(fitting, key=lambda copy: (copy.start_offset, copy.log.path), default=None)
+
+
+def _first_image(snapshot: Snapshot, quorum: Quorum, start: int, end: int) -> tuple[MetadataImage, int]:
+    """The state that the log's records are applied to, and the offset from which they are."""
+    if start == 0:
+        return MetadataImage(), 0
+    for one in quorum.snapshots:
+        if start <= one.end_offset <= end:
+            image = MetadataImage()
+            if image.apply_snapshot(read_snapshot(snapshot, one.path), one.end_offset):
+                return image, one.end_offset
+    raise FormatError(
+        quorum.newest.log.path,
+        None,
+        f"a complete .checkpoint file that ends between offset {start}, where the log begins, and {end}",
+        "none",
+        "copy the .checkpoint files of __cluster_metadata-0 as well",
+    )

@@ -11,15 +11,12 @@ from replica_audit.schema import QuarantineRow
 from replica_audit.snapshot.inventory import MetadataLog
 from replica_audit.snapshot.message_fields import MessageError
 from replica_audit.snapshot.metadata.broker_history import ClusterCourse
-from replica_audit.snapshot.metadata.histories import QuorumHistory, find_histories, say_histories
-from replica_audit.snapshot.metadata.image import MetadataImage
-from replica_audit.snapshot.metadata.known_epochs import EpochFiles
+from replica_audit.snapshot.metadata.histories import QuorumHistory, find_conditions, find_histories, say_histories
+from replica_audit.snapshot.metadata.image import MetadataImage, replay
 from replica_audit.snapshot.metadata.kraft_records import Voters
 from replica_audit.snapshot.metadata.log_copies import MetadataCopy, read_copy
-from replica_audit.snapshot.metadata.next_election import find_conditions
 from replica_audit.snapshot.metadata.quorum import Fork, Quorum, newest_copy, weigh_copies
-from replica_audit.snapshot.metadata.replay import replay
-from replica_audit.snapshot.metadata.sole_isr import mark_sole_isr
+from replica_audit.snapshot.metadata.sole_isr import EpochFiles, mark_sole_isr
 from replica_audit.snapshot.metadata.stale_copies import (
     CopyMoments,
     Stale,

@@ -9,9 +9,9 @@ from typing import NamedTuple
 from replica_audit.model import Leadership, PartitionState
 from replica_audit.schema import QuarantineRow
 from replica_audit.snapshot.inventory import CopiedLogDir, LogDir, Manifest, MetadataLog
-from replica_audit.snapshot.metadata.known_epochs import EpochFiles
 from replica_audit.snapshot.metadata.log_copies import MetadataCopy
 from replica_audit.snapshot.metadata.quorum import CLOCKS_DIFFER_MS, Quorum, name_nodes, votes
+from replica_audit.snapshot.metadata.sole_isr import EpochFiles
 
 _FROM_BACKUP = "It is from before that: restored from a backup, say. A quorum of such copies forgets what came after"
 _COPIED_EARLIER = (

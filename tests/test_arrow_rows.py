@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from replica_audit.arrow_arrays import numbers_to_arrow, value_to_arrow, values_to_arrow
+from replica_audit.arrow_rows import numbers_to_arrow, value_to_arrow, values_to_arrow
 
 _TEXT = st.text(st.characters(codec="utf-8"), max_size=5)
 _PLAIN: list[tuple[pa.DataType, st.SearchStrategy[Any]]] = [

@@ -11,7 +11,7 @@ from replica_audit.runner.in_process import audit_all
 from replica_audit.warehouse.answer_tables import REPORTED_TABLES
 from replica_audit.warehouse.attempts import record_attempt
 from replica_audit.warehouse.delta_tables import Warehouse
-from replica_audit.warehouse.earlier_rows import earlier_rows
+from replica_audit.warehouse.past_audits import earlier_rows
 
 PLACES = {("ledger", number) for number in range(3)}
 

@@ -1,16 +1,21 @@
-"""What earlier audits of a cluster saw or verified, out of the warehouse (HWM-GONE, HWM-UNSEEN, `--since`)."""
+"""Past audits of a cluster, out of the warehouse: their history, and the rows that a new audit compares with (HWM-GONE, HWM-UNSEEN,
+`--since`).
+"""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection
+from collections.abc import Collection, Mapping, Sequence
+from fnmatch import fnmatchcase
 from typing import Any
 
 from replica_audit.auditing.catalogue import codes_with
+from replica_audit.auditing.earlier_audit import Earlier, build_earlier
+from replica_audit.auditing.history import AuditHistory, build_history
 from replica_audit.errors import UsageError
 from replica_audit.literals import VERDICTS
-from replica_audit.warehouse.attempts import finished_attempts, latest_attempt, own_rows
-from replica_audit.warehouse.committed_rows import check_audits, check_committed
+from replica_audit.schema import REPORT_TABLES
+from replica_audit.warehouse.attempts import check_audits, check_committed, finished_attempts, latest_attempt, own_rows
 from replica_audit.warehouse.delta_tables import Warehouse
 from replica_audit.warehouse.segment_index import placed_segments
 
@@ -110,3 +115,59 @@ def verified_rows(
             kept = {name: row[name] for name in (*columns, *summary)}
             found[row["topic"], row["partition"]].append({**kept, "common_prefix_end": end})
     return dict(found)
+
+
+_SHOWN = ("code", "severity", "topic", "partition", "broker_id", "start_offset", "message")
+
+
+def load_history(warehouse: Warehouse, topics: Sequence[str] = (), limit: int | None = None) -> AuditHistory:
+    """The history of the finished audits, the latest `limit` of them; `topics` are patterns as in `--topic`.
+
+    Raises UsageError when there is no finished audit.
+    """
+    latest_attempt(warehouse, "audit")
+    # All of them, whatever is shown: what was before says what is new in an audit.
+    audits = finished_attempts(warehouse, "audit")
+    numbers = {run["audit_id"]: number for number, run in enumerate(audits)}
+    clusters = {run["audit_id"]: run["cluster_id"] for run in audits}
+    partitions: dict[tuple, dict[str, Any]] = {}
+    findings: dict[tuple, dict[str, Any]] = {}
+    verdicts = warehouse.read("partitions", ("audit_id", "topic", "partition", "verdict"), audit_id=list(numbers))
+    check_audits(warehouse, audits, "partitions", verdicts)
+    for row in verdicts:
+        place = {"cluster_id": clusters[row["audit_id"]], "topic": row["topic"], "partition": row["partition"]}
+        seen = partitions.setdefault(tuple(place.values()), {**place, "verdicts": []})
+        seen["verdicts"].append((numbers[row["audit_id"]], row["verdict"]))
+    found = warehouse.read("findings", ("audit_id", "finding_id", *_SHOWN), audit_id=list(numbers))
+    check_audits(warehouse, audits, "findings", found)
+    for row in found:
+        audit_id = row.pop("audit_id")
+        number, key = numbers[audit_id], (clusters[audit_id], row["finding_id"])
+        known = findings.setdefault(key, {"present": {}, "number": -1})
+        known["present"][number] = row["severity"]
+        if number > known["number"]:
+            # The words are those of the last audit that has it.
+            known.update(row, cluster_id=key[0], number=number)
+    kept = [{**row, "present": list(row["present"].items())} for row in findings.values()]
+    return build_history(audits, list(partitions.values()), kept, limit, lambda topic: _matches(topic, topics))
+
+
+def load_earlier(warehouse: Warehouse, audit: Mapping[str, Any]) -> Earlier | None:
+    """The finished audit of the same cluster before `audit` (that of Results).
+
+    None where there is no such audit, and where the cluster has no name: it may be another one.
+    """
+    if audit["cluster_id"] is None:
+        return None
+    runs = finished_attempts(warehouse, "audit", cluster_id=audit["cluster_id"])
+    before = [run for run in runs if run["finished"] < audit["finished"]]
+    if not before:
+        return None
+    names = {table: [column.name for column in REPORT_TABLES[table]] for table in ("partitions", "findings")}
+    rows = {table: warehouse.read(table, names[table], audit_id=before[-1]["audit_id"]) for table in names}
+    check_committed(warehouse, before[-1], {table: len(rows[table]) for table in names})
+    return build_earlier({"audit": before[-1], **rows})
+
+
+def _matches(topic: str | None, patterns: Sequence[str]) -> bool:
+    return not patterns or (topic is not None and any(fnmatchcase(topic, pattern) for pattern in patterns))
