@@ -4,7 +4,7 @@ cosmic-ray makes the changes. Each is tried on the fast tests that reach it, in 
 everything. What no test notices has to be in tests/mutation-survivors.txt with the reason, and what is there has to go
 unnoticed; lists of unnamed things rot.
 
-    make mutation MUTATION_ARGS="rules --module epo_file"
+    make mutation MUTATION_ARGS="rules --module epo"
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ from replica_audit.auditing.compare.divergent_ranges import CommitProof, Diverge
 from replica_audit.auditing.compare.key_state import KeyState
 from replica_audit.auditing.compare.tallies import Tally
 from replica_audit.auditing.finding import Finding
-from replica_audit.auditing.findings import div_records, div_storage
+from replica_audit.auditing.findings import div
 from replica_audit.auditing.replicas.cleaner import Cleaning
 from replica_audit.batch_header import Batch
 from replica_audit.segments.batch_rows import NO_BATCHES, Batches
@@ -37,7 +37,7 @@ def run(kind: str = "epoch", *, leader: int | None = 2, replica: int | None = 1,
 def told_of(one: DivergentRange, cut: int = 30, leader=None, follower=None) -> Finding:
     """The finding of a run."""
     leader, follower = leader or log(1, *LINEAGE), follower or log(2, *LINEAGE)
-    (item,) = div_records.judge(case(leader, compared(follower, one, cut=cut)))
+    (item,) = div.judge(case(leader, compared(follower, one, cut=cut)))
     assert place(item) == (2, one.start_offset, one.end_offset)
     return item
 
@@ -178,13 +178,13 @@ def test_a_batch_that_is_damaged_on_one_side_and_a_changed_header_which_is_told_
         CorruptPair("blind", 0, 5, 1, 2, 0, "another epoch"),
         CorruptPair("crc", 10, 15, 1, 2, 383, "the checksum fails"),
     ]
-    (item,) = div_records.judge(case(log(1, *LINEAGE), compared(log(2, *LINEAGE), alignment=Alignment(corrupt=pairs))))
+    (item,) = div.judge(case(log(1, *LINEAGE), compared(log(2, *LINEAGE), alignment=Alignment(corrupt=pairs))))
     assert (item.code, place(item)) == ("DIV-CORRUPT", (1, 10, 15))
 
 
 def test_a_difference_that_something_else_would_explain_is_not_proven():
     item = compared(log(2, *LINEAGE), run(), cut=30, doubt="the directory may be of another topic")
-    (told,) = div_records.judge(case(log(1, *LINEAGE), item))
+    (told,) = div.judge(case(log(1, *LINEAGE), item))
     assert told.confidence == "likely" and texts(told, "considered")[-1] == "the directory may be of another topic"
 
 
@@ -212,7 +212,7 @@ def test_of_a_compacted_pair_whose_records_were_not_read_it_is_said_that_batches
     one, two = log(1, (0, 5), end=60), log(2, *LINEAGE, end=40)
     one, two = (replace(facts, compacted=facts.broker_id in compacted) for facts in (one, two))
     item = compared(two, alignment=Alignment(own=Batches.of(own), reference=Batches.of(theirs)))
-    told = list(div_records.judge(case(one, item)))
+    told = list(div.judge(case(one, item)))
     assert [(found.code, found.severity, found.broker_id) for found in told] == (
         [("DIV-PRESENCE", "info", 2)] if differ and compacted else []
     )
@@ -227,7 +227,7 @@ def _read(alignment: Alignment = ALIKE, *, quiesced: bool = False, **outcome: An
         replace(log(2, *LINEAGE), compacted=True), alignment=alignment, compaction=replace(known, **outcome)
     )
     made = case(log(1, *LINEAGE), item, quiesced=quiesced)
-    return [*div_records.judge(made), *div_storage.judge(made)]
+    return list(div.judge(made))
 
 
 def _difference(kind: str = "content", start: int = 10, end: int = 15, *, compared: bool = True) -> Difference:
@@ -326,7 +326,7 @@ def test_keys_are_counted_by_what_became_of_them(counts, words):
 )  # fmt: skip
 def test_equal_records_that_are_stored_otherwise(differences, told):
     item = compared(log(2, *LINEAGE), alignment=Alignment(differences=differences))
-    items = list(div_storage.judge(case(log(1, *LINEAGE), item)))
+    items = list(div.judge(case(log(1, *LINEAGE), item)))
     assert [(one.code, one.severity, one.confidence, place(one)) for one in items] == [row[:4] for row in told]
     for one, row in zip(items, told, strict=True):
         assert one.message.startswith(f"broker 2 has {row[4]}"), one.message

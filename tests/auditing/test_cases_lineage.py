@@ -10,7 +10,7 @@ from tests.auditing.made_cases import ALIKE, LINEAGE, case, compared, found, lea
 
 from replica_audit.auditing.compare.alignment import Alignment, CorruptPair, Difference
 from replica_audit.auditing.finding import Finding
-from replica_audit.auditing.findings import epo_lineage
+from replica_audit.auditing.findings import epo
 from replica_audit.model import OffsetRange
 from replica_audit.segments.batch_rows import NO_BATCHES
 
@@ -21,9 +21,7 @@ def told_of_lineage(follower, leader=REFERENCE, alignment: Alignment = ALIKE, **
     """All that is told of a follower's lineage beside the leader's; `changes` are of the case."""
     ranges = changes.pop("stretches", ())
     stretches = tuple(OffsetRange(*one) for one in ranges)
-    return list(
-        epo_lineage.judge(case(leader, compared(follower, alignment=alignment, stretches=stretches), **changes))
-    )
+    return list(epo.judge(case(leader, compared(follower, alignment=alignment, stretches=stretches), **changes)))
 
 
 TWO_STARTS = [
@@ -210,7 +208,7 @@ def test_an_epoch_that_the_metadata_does_not_know(epoch, told):
         made = case(
             REFERENCE, compared(log(2, (0, 0))), said=leadership(leader_epoch=epoch), quiesced=quiesced, leader_epoch=2
         )
-        items = list(epo_lineage.judge(made))
+        items = list(epo.judge(made))
         assert [(item.code, item.broker_id, item.severity) for item in items] == (
             [("EPO-AHEAD-OF-METADATA", 1, severity)] if told else []
         )
@@ -220,5 +218,5 @@ def test_an_epoch_that_the_metadata_does_not_know(epoch, told):
                 and item.replica_epoch == 2
             )
     without = log(1, (-1, 0))
-    assert list(epo_lineage.judge(case(without, said=leadership(leader_epoch=1)))) == []
-    assert list(epo_lineage.judge(replace(case(REFERENCE), leadership=None))) == []
+    assert list(epo.judge(case(without, said=leadership(leader_epoch=1)))) == []
+    assert list(epo.judge(replace(case(REFERENCE), leadership=None))) == []

@@ -10,7 +10,7 @@ from tests.auditing.scenario import TOPIC, TOPIC_ID, Answer, Broker, audit, writ
 from tests.support.encoder import encode_marker
 
 from replica_audit.auditing.finding import finding, finding_id
-from replica_audit.auditing.findings.trn_cuts import TRN_BELOW_HW
+from replica_audit.auditing.findings.trn import TRN_BELOW_HW
 from replica_audit.model import TopicPartition
 
 COMMON = written(0, 30, 0)

@@ -7,7 +7,7 @@ from tests.auditing.scenario import Answer, Broker, audit, written, written_lega
 
 from replica_audit.auditing.finding import finding
 from replica_audit.auditing.findings.rep import REP_LAG, REP_LEADER_SHORTER, brokers_past_leader
-from replica_audit.auditing.findings.trn_replay import TRN_FULL
+from replica_audit.auditing.findings.trn import TRN_FULL
 
 LOG = written(0, 30, 2)
 OLD = written_legacy(0, 30)

@@ -14,7 +14,7 @@ from tests.property.replica import Batch, Replica
 
 from replica_audit.auditing.comparison_plan import plan_audit
 from replica_audit.auditing.conclude import PartitionAudit, conclude
-from replica_audit.auditing.findings.div_records import code_of_run
+from replica_audit.auditing.findings.div import code_of_run
 
 COUNT = max(1, HISTORIES // 3)
 SOURCES = ("metadata_log", "topics_describe", "user", "inferred")

@@ -18,8 +18,8 @@ from replica_audit.auditing.conclude import PartitionAudit
 from replica_audit.auditing.consumer_groups import group_rows
 from replica_audit.auditing.evidence import PartitionEvidence
 from replica_audit.auditing.finding import report_finding
-from replica_audit.auditing.findings.cap_files import not_audited
-from replica_audit.auditing.findings.div_records import code_of_run
+from replica_audit.auditing.findings.cap import not_audited
+from replica_audit.auditing.findings.div import code_of_run
 from replica_audit.auditing.findings.rep import brokers_past_leader
 from replica_audit.auditing.lost_producers import lost_producer_rows
 from replica_audit.auditing.replicas.offset_ranges import without

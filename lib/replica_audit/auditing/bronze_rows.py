@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from replica_audit.auditing.findings.log_damage import code_of_damage
+from replica_audit.auditing.findings.log import code_of_damage
 from replica_audit.model import CheckpointFile, ReplicaDir, SegmentSummary
 from replica_audit.segments.summary import summary_to_json
 from replica_audit.snapshot.inventory import Inventory

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from replica_audit.auditing.finding import report_finding
-from replica_audit.auditing.findings import cap_doubts, cap_files, chk, meta_copies, meta_identity
+from replica_audit.auditing.findings import cap, chk, meta_copies, meta_identity
 from replica_audit.snapshot.log_dir_names import OFFSET_CHECKPOINTS
 
 
@@ -40,7 +40,7 @@ class LogDirTally:
             if key[:2] in self._filled
         ]
         for row in unplaced:
-            found_by = (family.of_input(row) for family in (cap_files, meta_identity, meta_copies, cap_doubts))
+            found_by = (family.of_input(row) for family in (cap, meta_identity, meta_copies))
             item = next((one for one in found_by if one is not None), None)
             if item is not None and not _is_told_by_partitions(row):
                 found.append((row["path"], item))

@@ -6,26 +6,21 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from replica_audit.auditing.findings import (
-    cap_doubts,
-    cap_files,
+    cap,
     chk,
-    div_records,
-    div_storage,
-    epo_file,
-    epo_lineage,
+    div,
+    epo,
     grp,
     hwm_loss,
     hwm_marks,
     hwm_timeline,
-    log_batches,
-    log_damage,
+    log,
     meta_copies,
     meta_elections,
     meta_identity,
     rep,
     tier,
-    trn_cuts,
-    trn_replay,
+    trn,
     txn,
 )
 
@@ -35,12 +30,9 @@ if TYPE_CHECKING:
 
 #: In the order of the catalogue. A module is named after the prefix of its codes, and after what they are about.
 MODULES = (
-    log_damage,
-    log_batches,
-    epo_file,
-    epo_lineage,
-    div_records,
-    div_storage,
+    log,
+    epo,
+    div,
     hwm_loss,
     hwm_marks,
     hwm_timeline,
@@ -48,14 +40,12 @@ MODULES = (
     txn,
     tier,
     chk,
-    trn_cuts,
-    trn_replay,
+    trn,
     grp,
     meta_elections,
     meta_identity,
     meta_copies,
-    cap_files,
-    cap_doubts,
+    cap,
 )
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from replica_audit.auditing.finding import Code, Finding, considered, finding, offsets
 from replica_audit.auditing.finding_evidence import fate_of_copy, name_copy, place_of_copy
-from replica_audit.auditing.findings.cap_doubts import skew
+from replica_audit.auditing.findings.cap import skew
 from replica_audit.auditing.leadership.capture_times import is_whole_though_down, lacks_tail
 from replica_audit.auditing.replicas.lost_tails import is_tail_lost
 from replica_audit.schema import Evidence
