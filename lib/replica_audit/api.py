@@ -8,8 +8,7 @@ from dataclasses import fields, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from replica_audit.auditing.earlier_audit import Earlier
-from replica_audit.auditing.known_findings import Baseline, read_baseline
+from replica_audit.auditing.known_findings import Baseline, Earlier, read_baseline
 from replica_audit.config import Settings, resolve_settings
 from replica_audit.errors import UsageError
 from replica_audit.model import TopicPartition

@@ -8,7 +8,7 @@ import pytest
 from tests.auditing.captures import CAPTURES, FIXTURES, audit_whole
 from tests.segments.scanned import batches_of, scan_file
 
-from replica_audit.auditing.accounting import account_for_input, check_answered
+from replica_audit.auditing.audit_results import account_for_input, check_answered
 from replica_audit.auditing.opening import open_snapshot
 from replica_audit.config import Settings
 from replica_audit.errors import EngineError

@@ -10,7 +10,7 @@ from tests.auditing.scenario import Broker, audit
 from tests.support.encoder import Record, encode_batch
 
 from replica_audit.auditing.answer_rows import report_rows
-from replica_audit.auditing.compare.verified_prefix import verified_copies
+from replica_audit.auditing.compare.wanted_chunks import verified_copies
 from replica_audit.auditing.comparison_plan import plan_audit
 from replica_audit.auditing.conclude import conclude
 from replica_audit.auditing.evidence import AuditOptions

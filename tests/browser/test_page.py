@@ -15,7 +15,7 @@ from tests.support.large_audit import audit_models, large_results
 from tests.support.less import without
 from tests.support.samples import SAMPLES
 
-from replica_audit.auditing.earlier_audit import Earlier
+from replica_audit.auditing.known_findings import Earlier
 from replica_audit.config import Settings
 from replica_audit.model import TopicPartition
 from replica_audit.report.facts.verdict import build_verdict

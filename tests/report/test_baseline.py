@@ -7,9 +7,14 @@ import json
 import pytest
 from tests.report.rows import finding, results
 
-from replica_audit.auditing.earlier_audit import Earlier, parse_earlier
 from replica_audit.auditing.finding import ReportedFinding
-from replica_audit.auditing.known_findings import compare_findings, parse_baseline, parse_quality_baseline
+from replica_audit.auditing.known_findings import (
+    Earlier,
+    compare_findings,
+    parse_baseline,
+    parse_earlier,
+    parse_quality_baseline,
+)
 from replica_audit.errors import UsageError
 from replica_audit.report.audit_json import render_audit_json
 

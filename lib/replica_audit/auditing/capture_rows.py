@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from replica_audit.auditing.replicas.segment_traces import traces_of_segment
+from replica_audit.auditing.replicas.offset_ranges import traces_of_segment
 from replica_audit.literals import NamedBy
 from replica_audit.snapshot.log_dir_names import METADATA_PARTITION
 

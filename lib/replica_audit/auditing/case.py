@@ -10,8 +10,8 @@ from replica_audit.auditing.compare.loss import committed_ahead
 from replica_audit.auditing.compare.remote_storage import RemoteHoles
 from replica_audit.auditing.earlier_losses import EarlierLosses
 from replica_audit.auditing.leadership.capture_times import CaptureTimes, lacks_tail
+from replica_audit.auditing.leadership.checkpoint_proofs import OrphanedMark, orphaned_marks
 from replica_audit.auditing.leadership.needed_replicas import needed_replicas
-from replica_audit.auditing.leadership.orphaned_checkpoints import OrphanedMark, orphaned_marks
 from replica_audit.auditing.replicas.lost_tails import is_tail_lost
 from replica_audit.protocol.versions import keeps_committed
 

@@ -9,9 +9,13 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from replica_audit.auditing.compare.epoch_corruption import doubtful_epochs
-from replica_audit.auditing.compare.replays import chunks_of_candidates, cuts_of_candidates, replay_all
-from replica_audit.auditing.compare.verified_prefix import verified_chunks
-from replica_audit.auditing.compare.wanted_chunks import chunks_for_keys, needed_chunks
+from replica_audit.auditing.compare.replays import cuts_of_candidates, replay_all
+from replica_audit.auditing.compare.wanted_chunks import (
+    chunks_for_keys,
+    chunks_of_candidates,
+    needed_chunks,
+    verified_chunks,
+)
 from replica_audit.auditing.replica_grouping import ReplicaGrouping, group_replicas
 from replica_audit.segments.open_transactions import open_at_end
 

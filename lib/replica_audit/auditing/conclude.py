@@ -26,14 +26,12 @@ from replica_audit.auditing.findings.cap import judge_copy, no_replica
 from replica_audit.auditing.findings.hwm_timeline import judge_timeline
 from replica_audit.auditing.leadership.broker_log_evidence import of_present_topic, tighten_by_logs
 from replica_audit.auditing.leadership.capture_times import are_of_one_moment, lacks_tail
-from replica_audit.auditing.leadership.checkpoints_past_end import lost_marks, with_lost_marks
-from replica_audit.auditing.leadership.commitment import with_proofs
-from replica_audit.auditing.leadership.deleted_ranges import with_unproven_below_start
+from replica_audit.auditing.leadership.checkpoint_proofs import lost_marks, with_lost_marks, with_unproven_below_start
+from replica_audit.auditing.leadership.commitment import sole_terms, with_proofs
 from replica_audit.auditing.leadership.election_causes import with_causes
 from replica_audit.auditing.leadership.frozen_epochs import bounded_by_frozen_epochs, frozen_epochs
 from replica_audit.auditing.leadership.high_watermark_bounds import bound_high_watermark, narrow_high_watermark
 from replica_audit.auditing.leadership.needed_replicas import needed_replicas
-from replica_audit.auditing.leadership.sole_isr_proofs import sole_terms
 from replica_audit.auditing.leadership.uncommitted_tails import with_uncommitted_tails
 from replica_audit.auditing.replica_grouping import ReplicaGrouping
 from replica_audit.auditing.replicas.reference import Reference

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from replica_audit.auditing.bronze_rows import directories_of_rows
-from replica_audit.auditing.compare.verified_prefix import VerifiedCopy, verified_copies
+from replica_audit.auditing.compare.wanted_chunks import VerifiedCopy, verified_copies
 from replica_audit.auditing.consumer_groups import offsets_of_rows
 from replica_audit.auditing.earlier_losses import EarlierLosses, losses_of_rows
 from replica_audit.auditing.leadership.broker_log_evidence import events_of_rows

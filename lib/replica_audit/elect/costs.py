@@ -18,14 +18,9 @@ from replica_audit.auditing.compare.comparison import Comparison
 from replica_audit.auditing.compare.epoch_corruption import restore_epochs
 from replica_audit.auditing.compare.loss import Count, RecordRange, count_beyond
 from replica_audit.auditing.compare.remote_storage import REMOTE, epoch_parts, stretches
-from replica_audit.auditing.compare.replays import (
-    CandidateCuts,
-    answering_lineage,
-    chunks_of_candidates,
-    cuts_of_candidates,
-    replay_lineage,
-)
+from replica_audit.auditing.compare.replays import CandidateCuts, answering_lineage, cuts_of_candidates, replay_lineage
 from replica_audit.auditing.compare.tallies import Tally
+from replica_audit.auditing.compare.wanted_chunks import chunks_of_candidates
 from replica_audit.auditing.conclude import PartitionAudit
 from replica_audit.auditing.findings.rep import brokers_past_leader
 from replica_audit.auditing.findings.txn import is_ended, is_marker_due

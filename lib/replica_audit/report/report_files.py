@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from replica_audit.auditing.earlier_audit import Earlier
+from replica_audit.auditing.known_findings import Earlier
 from replica_audit.report.audit_json import render_audit_json_parts
 from replica_audit.report.facts.verdict import build_verdict
 from replica_audit.report.first_steps import tell_what_to_do

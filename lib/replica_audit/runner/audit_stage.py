@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
-from replica_audit.auditing.accounting import check_answered
+from replica_audit.auditing.audit_results import check_answered
 from replica_audit.auditing.capture_rows import voter_rows
 from replica_audit.auditing.log_dir_findings import LogDirTally
 from replica_audit.auditing.lost_producers import transactional_producers, with_transactions

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from replica_audit.auditing.earlier_audit import Earlier
 from replica_audit.auditing.history import AuditHistory
+from replica_audit.auditing.known_findings import Earlier
 from replica_audit.bronze_tables import BRONZE_TABLES
 from replica_audit.config import Settings
 from replica_audit.errors import UsageError

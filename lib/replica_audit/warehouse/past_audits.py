@@ -10,8 +10,8 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 from replica_audit.auditing.catalogue import codes_with
-from replica_audit.auditing.earlier_audit import Earlier, build_earlier
 from replica_audit.auditing.history import AuditHistory, build_history
+from replica_audit.auditing.known_findings import Earlier, build_earlier
 from replica_audit.errors import UsageError
 from replica_audit.literals import VERDICTS
 from replica_audit.schema import REPORT_TABLES

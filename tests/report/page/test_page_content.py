@@ -16,7 +16,7 @@ from tests.support.samples import SAMPLES
 from tests.support.some import some
 
 from replica_audit.auditing.catalogue import VERDICTS
-from replica_audit.auditing.earlier_audit import Earlier, parse_earlier
+from replica_audit.auditing.known_findings import Earlier, parse_earlier
 from replica_audit.config import Settings
 from replica_audit.model import TopicPartition
 from replica_audit.report.facts.verdict import build_verdict

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from replica_audit.auditing.compare.chunks import chunks_at
 from replica_audit.auditing.replicas.reference import Reference, log_epoch_as_leader
 from replica_audit.auditing.replicas.replica_facts import CopyKey, ReplicaFacts
 from replica_audit.literals import PROTOCOLS
@@ -146,45 +144,3 @@ def cuts_of_candidates(
         {facts.key: cuts_under(facts) for facts in replicas},
         {facts.key: cuts_under(facts.recovering) for facts in replicas if facts.may_recover},
     )
-
-
-def chunks_of_candidates(
-    reference: Reference,
-    replicas: Sequence[ReplicaFacts],
-    cuts_of: Callable[[], CandidateCuts],
-) -> dict[CopyKey, set[int]]:
-    """Chunks whose batches the costs of all candidates want, by copy: those that replicas do not hold alike or the
-    reference does not have, and those that a cut, a log start or end, or a recorded high watermark goes through.
-
-    A chunk that only some hold, all of them as the reference does, is counted by its digest. `cuts_of` gives
-    `cuts_of_candidates`, and is asked only where logs differ.
-    """
-    wanted: dict[CopyKey, set[int]] = defaultdict(set)
-    holders: dict[int, list[ReplicaFacts]] = defaultdict(list)
-    for facts in replicas:
-        for number in facts.chunks:
-            holders[number].append(facts)
-    for number, some in holders.items():
-        contents = {(chunk.digest, chunk.batch_count) for chunk in (facts.chunks[number] for facts in some)}
-        if len(contents) > 1 or all(facts is not reference.facts for facts in some):
-            for facts in some:
-                wanted[facts.key].add(number)
-    if not wanted and len({facts.log_end_offset for facts in replicas}) < 2:
-        return {}
-    offsets = {facts.following_end_offset for facts in replicas}
-    offsets |= {facts.recovering.following_end_offset for facts in replicas if facts.may_recover}
-    offsets |= {facts.log_start_offset for facts in replicas}
-    offsets |= {mark for facts in replicas if (mark := facts.directory.high_watermark_checkpoint) is not None}
-    cuts: dict[CopyKey, set[int]] = defaultdict(set)
-    for ways in cuts_of():
-        for of_candidate in ways.values():
-            for key, cut in of_candidate.items():
-                cuts[key].add(cut)
-    for facts in replicas:
-        for offset in offsets | cuts[facts.key]:
-            wanted[facts.key] |= chunks_at(facts, offset)
-    split = {number for chunks in wanted.values() for number in chunks}
-    for number in split:
-        for facts in holders[number]:
-            wanted[facts.key].add(number)
-    return {key: chunks for key, chunks in wanted.items() if chunks}

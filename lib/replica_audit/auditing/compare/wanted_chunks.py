@@ -1,16 +1,24 @@
-"""Which chunks the comparison of two logs wants to see batch by batch."""
+"""Chunks whose batches a comparison wants to see: where digests differ, where a cut goes through, and not what an earlier audit verified."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 from replica_audit.auditing.compare.chunks import chunks_at, differing_chunks
 from replica_audit.auditing.compare.remote_storage import chunks_below
-from replica_audit.auditing.compare.replays import first_dropped, replay_lineage
+from replica_audit.auditing.compare.replays import CandidateCuts, first_dropped, replay_lineage
 from replica_audit.auditing.replicas.offset_ranges import shared_start
 from replica_audit.auditing.replicas.reference import Reference
-from replica_audit.auditing.replicas.replica_facts import ReplicaFacts
+from replica_audit.auditing.replicas.replica_facts import CopyKey, ReplicaFacts
+from replica_audit.model import CHUNK_OFFSETS, ChunkDigest
 from replica_audit.protocol.truncation import Replay
+from replica_audit.segments.summary import merge_chunks, summary_from_json
+
+if TYPE_CHECKING:
+    from replica_audit.auditing.replicas.replica_facts import ReplicaFacts
 
 
 def needed_chunks(
@@ -45,3 +53,87 @@ def chunks_for_keys(reference: ReplicaFacts, follower: ReplicaFacts) -> tuple[se
         {number for number, chunk in reference.chunks.items() if chunk.last_offset >= floor},
         {number for number, chunk in follower.chunks.items() if chunk.last_offset >= reference.log_end_offset},
     )
+
+
+@dataclass(frozen=True, slots=True)
+class VerifiedCopy:
+    """A replica as an earlier audit saw it: equal to the reference up to `end_offset`, and its chunks then."""
+
+    end_offset: int
+    chunks: Mapping[int, ChunkDigest]
+
+
+def verified_copies(rows: Iterable[Mapping[str, Any]]) -> dict[CopyKey, VerifiedCopy]:
+    """The copies of one partition; `rows`, one for each segment then, have broker_id, log_dir, common_prefix_end and summary."""
+    ends: dict[CopyKey, int] = {}
+    chunks: dict[CopyKey, list[Iterable[ChunkDigest]]] = defaultdict(list)
+    for row in rows:
+        key = (row["broker_id"], row["log_dir"])
+        ends[key] = row["common_prefix_end"]
+        chunks[key].append(summary_from_json(row["summary"]).chunks)
+    return {key: VerifiedCopy(end, merge_chunks(chunks[key])) for key, end in ends.items()}
+
+
+def verified_chunks(
+    verified: Mapping[CopyKey, VerifiedCopy], reference: ReplicaFacts, follower: ReplicaFacts
+) -> frozenset[int]:
+    """Chunks that need no comparison: whole below what was verified of both, and on both as they were then.
+
+    None when anything else below has changed, except by retention. None of compacted logs: which value of a key
+    is the latest depends on all of the log.
+    """
+    theirs, own = verified.get(reference.key), verified.get(follower.key)
+    if theirs is None or own is None or reference.compacted or follower.compacted:
+        return frozenset()
+    end = min(theirs.end_offset, own.end_offset)
+    found: list[set[int]] = []
+    for facts, copy in ((reference, theirs), (follower, own)):
+        below = {number: chunk for number, chunk in facts.chunks.items() if chunk.last_offset < end}
+        same = {number for number, chunk in below.items() if copy.chunks.get(number) == chunk}
+        # Retention may have deleted the first part of the chunk that the log begins in now.
+        if below.keys() - same - {facts.local_start_offset // CHUNK_OFFSETS}:
+            return frozenset()
+        found.append(same)
+    return frozenset(found[0] & found[1])
+
+
+def chunks_of_candidates(
+    reference: Reference,
+    replicas: Sequence[ReplicaFacts],
+    cuts_of: Callable[[], CandidateCuts],
+) -> dict[CopyKey, set[int]]:
+    """Chunks whose batches the costs of all candidates want, by copy: those that replicas do not hold alike or the
+    reference does not have, and those that a cut, a log start or end, or a recorded high watermark goes through.
+
+    A chunk that only some hold, all of them as the reference does, is counted by its digest. `cuts_of` gives
+    `cuts_of_candidates`, and is asked only where logs differ.
+    """
+    wanted: dict[CopyKey, set[int]] = defaultdict(set)
+    holders: dict[int, list[ReplicaFacts]] = defaultdict(list)
+    for facts in replicas:
+        for number in facts.chunks:
+            holders[number].append(facts)
+    for number, some in holders.items():
+        contents = {(chunk.digest, chunk.batch_count) for chunk in (facts.chunks[number] for facts in some)}
+        if len(contents) > 1 or all(facts is not reference.facts for facts in some):
+            for facts in some:
+                wanted[facts.key].add(number)
+    if not wanted and len({facts.log_end_offset for facts in replicas}) < 2:
+        return {}
+    offsets = {facts.following_end_offset for facts in replicas}
+    offsets |= {facts.recovering.following_end_offset for facts in replicas if facts.may_recover}
+    offsets |= {facts.log_start_offset for facts in replicas}
+    offsets |= {mark for facts in replicas if (mark := facts.directory.high_watermark_checkpoint) is not None}
+    cuts: dict[CopyKey, set[int]] = defaultdict(set)
+    for ways in cuts_of():
+        for of_candidate in ways.values():
+            for key, cut in of_candidate.items():
+                cuts[key].add(cut)
+    for facts in replicas:
+        for offset in offsets | cuts[facts.key]:
+            wanted[facts.key] |= chunks_at(facts, offset)
+    split = {number for chunks in wanted.values() for number in chunks}
+    for number in split:
+        for facts in holders[number]:
+            wanted[facts.key].add(number)
+    return {key: chunks for key, chunks in wanted.items() if chunks}

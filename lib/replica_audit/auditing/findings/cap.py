@@ -11,7 +11,7 @@ from replica_audit.auditing.finding import Code, Finding, considered, finding, o
 from replica_audit.auditing.finding_evidence import unread_records, unusable_input
 from replica_audit.auditing.findings.meta_copies import explained_by_skew, overtaken_text
 from replica_audit.auditing.leadership.needed_replicas import WHY_NEEDED
-from replica_audit.auditing.replicas.segment_traces import traces_of_segment
+from replica_audit.auditing.replicas.offset_ranges import traces_of_segment
 from replica_audit.schema import Evidence
 from replica_audit.snapshot.provenance import UNPROVEN
 from replica_audit.text import name_source

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from replica_audit.auditing.compare.comparison import Comparison
     from replica_audit.auditing.compare.divergent_ranges import CommitProof, DivergentRange
     from replica_audit.auditing.earlier_losses import EarlierRun
-    from replica_audit.auditing.leadership.orphaned_checkpoints import OrphanedMark
+    from replica_audit.auditing.leadership.checkpoint_proofs import OrphanedMark
     from replica_audit.auditing.replicas.replica_facts import ReplicaFacts
 
 HWM_LOSS = Code(

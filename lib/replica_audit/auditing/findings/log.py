@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from replica_audit.auditing.finding import Code, Finding, considered, finding, offsets
 from replica_audit.auditing.finding_evidence import damaged_pair, unread_records
-from replica_audit.auditing.replicas.segment_traces import traces_of_segment
+from replica_audit.auditing.replicas.offset_ranges import traces_of_segment
 from replica_audit.schema import Evidence
 from replica_audit.text import brokers, count
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 from replica_audit.auditing.replicas.cleaner import Cleaning
 from replica_audit.auditing.replicas.written_epochs import CorruptEpoch, readable_lineage, starts_of_epochs
@@ -17,6 +18,9 @@ from replica_audit.segments.summary import merge_chunks
 from replica_audit.snapshot.log_dir_names import kind_of_copy
 from replica_audit.snapshot.provenance import UNDECIDED, join_forms
 from replica_audit.text import count
+
+if TYPE_CHECKING:
+    from replica_audit.model import OffsetRange
 
 
 def irregularities_of(

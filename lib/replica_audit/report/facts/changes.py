@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from replica_audit.auditing.catalogue import VERDICTS
-from replica_audit.auditing.earlier_audit import Earlier
+from replica_audit.auditing.known_findings import Earlier
 from replica_audit.report.facts.by_partition import Row, present
 from replica_audit.results import Results
 

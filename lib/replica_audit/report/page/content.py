@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from replica_audit.auditing.catalogue import CATALOGUE, SEVERITIES, VERDICTS
-from replica_audit.auditing.earlier_audit import Earlier
+from replica_audit.auditing.known_findings import Earlier
 from replica_audit.elect.election_plan import advise
 from replica_audit.elect.follow_up_steps import name_remedy
 from replica_audit.model import Place

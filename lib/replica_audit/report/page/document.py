@@ -11,7 +11,7 @@ from importlib.resources import files
 from typing import Any
 
 from replica_audit.auditing.catalogue import SEVERITIES, VERDICTS
-from replica_audit.auditing.earlier_audit import Earlier
+from replica_audit.auditing.known_findings import Earlier
 from replica_audit.command_line import render_command
 from replica_audit.report.answer import VERDICT_WORDS, Answer, build_answer
 from replica_audit.report.coverage_text import HEADS, tell_captures
