@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import gzip
+import json
 import re
+import zlib
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime
 from typing import Any
@@ -37,6 +40,10 @@ def parse_baseline(text: str, path: str) -> list[ReportedFinding]:
         or not isinstance(content.get("findings"), list)
     ):
         raise UsageError(f"baseline {path}: expected an audit.json of schema_version 1 with findings")
+    if isinstance(elsewhere := content.get("partitions_elsewhere"), dict):
+        raise UsageError(
+            f"baseline {path}: it has the worst partitions only: give {elsewhere.get('file')}, which is beside it"
+        )
     findings = []
     for number, row in enumerate(content["findings"]):
         try:
@@ -247,12 +254,30 @@ def read_baseline(settings: Settings) -> Baseline:
         return Baseline(accepted=accepted)
     path = local_path(settings.baseline) or settings.baseline
     try:
-        with open(path, encoding="utf-8") as stream:
-            text = stream.read()
-    except (OSError, UnicodeDecodeError) as error:
+        if path.endswith(".gz"):
+            with gzip.open(path, "rt", encoding="utf-8") as stream:
+                text = _join_lines(stream)
+        else:
+            with open(path, encoding="utf-8") as stream:
+                text = stream.read()
+    except (OSError, EOFError, zlib.error, ValueError) as error:
         raise UsageError(f"baseline {settings.baseline}: {error}") from error
     findings = parse_baseline(text, settings.baseline)
     return Baseline(findings, tuple(parse_quality_baseline(text)), parse_earlier(text), accepted)
+
+
+def _join_lines(lines: Iterable[str]) -> str:
+    """The lines of an audit.jsonl as an audit.json with what is compared. Raises ValueError for a line that is not of one."""
+    whole: dict[str, Any] = {name: [] for name in ("partitions", "findings", "quality")}
+    for number, line in enumerate(lines, 1):
+        content = json.loads(line)
+        if not isinstance(content, dict) or not all(isinstance(content.get(name, []), list) for name in whole):
+            raise ValueError(f"line {number} is not one of an audit.jsonl")
+        if number == 1:
+            whole.update({name: content[name] for name in ("schema_version", "audit") if name in content})
+        for name in ("partitions", "findings", "quality"):
+            whole[name] += content.get(name, ())
+    return json.dumps(whole)
 
 
 def _read_accepted(settings: Settings) -> tuple[Acceptance, ...]:

@@ -6,13 +6,16 @@ ASCII only, so that a file name in another encoding than UTF-8 still makes a val
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from operator import itemgetter
 from typing import Any
 
 from replica_audit.elect.election_plan import advise
 from replica_audit.elect.plan_model import plan_object
+from replica_audit.model import Place
+from replica_audit.report.facts.large_audit import detailed_places
 from replica_audit.results import Results
 from replica_audit.schema import REPORT_TABLES, Column, row_order, to_dict
 
@@ -31,11 +34,66 @@ def render_audit_json(results: Results, verdict: Mapping[str, Any] | None = None
 
 def render_audit_json_parts(results: Results, verdict: Mapping[str, Any] | None = None) -> Iterator[str]:
     """The same piece by piece, of which none has more than a row."""
-    # What differs from run to run is in verdict.json.
-    audit = {name: value for name, value in results.audit.items() if name != "table_versions"}
-    head = {"audit": _ordered(audit), **({} if verdict is None else {"verdict": verdict})}
+    head = {"audit": _told_audit(results), **({} if verdict is None else {"verdict": verdict})}
     tables = {table: results.rows(table) for table in REPORT_TABLES}
     return _render_parts(head, REPORT_TABLES, tables, lambda: _advice(results))
+
+
+def render_worst_parts(results: Results, file: str) -> Iterator[str]:
+    """audit.json of an audit of many partitions: without the rows of those that are not told in detail, of which
+    `partitions_elsewhere` says how many there are and the `file` that has them.
+    """
+    left_out = frozenset(results.rows_of("partitions")) - detailed_places(results)
+    head = {"audit": _told_audit(results), "partitions_elsewhere": {"count": len(left_out), "file": file}}
+    tables = {table: [row for row in results.rows(table) if _place_of(row) not in left_out] for table in REPORT_TABLES}
+    advice = _advice(results)
+    decisions = [one for one in advice["decisions"] if _place_of(one) not in left_out]
+    return _render_parts(head, REPORT_TABLES, tables, lambda: {**advice, "decisions": decisions})
+
+
+def render_lines(results: Results) -> Iterator[str]:
+    """audit.jsonl: a line for what belongs to no partition, then one for each in order: its row of `partitions`, and its rows of
+    other tables and its decisions where it has any.
+    """
+    advice = _advice(results)
+    lists = {table: results.rows(table) for table in REPORT_TABLES if table != "partitions"}
+    lists["decisions"] = advice["decisions"]
+    grouped = {name: _by_place(rows, results.rows_of("partitions")) for name, rows in lists.items()}
+    unplaced = {name: _in_one(name, rows[None]) for name, rows in grouped.items() if None in rows}
+    head = {"schema_version": SCHEMA_VERSION, "audit": _told_audit(results)}
+    members = [f'"{name}": {_render(value, name)}' for name, value in head.items()]
+    members += [f'"{name}": {text}' for name, text in unplaced.items()]
+    yield "{" + ", ".join([*members, f'"steps": {_render(advice["steps"], "steps")}']) + "}\n"
+    partitions = results.rows("partitions")
+    for row in sorted(partitions, key=row_order(partitions)):
+        place = _place_of(row)
+        members = [f'"partitions": {_in_one("partitions", [row])}']
+        members += (f'"{name}": {_in_one(name, rows[place])}' for name, rows in grouped.items() if place in rows)
+        yield "{" + ", ".join(members) + "}\n"
+
+
+def _by_place(rows: Iterable[Any], places: Collection[Place]) -> dict[Place | None, list[Any]]:
+    """Rows by partition; those of none, or of one that was not audited, under None."""
+    found: dict[Place | None, list[Any]] = defaultdict(list)
+    for row in rows:
+        place = _place_of(row)
+        found[place if place in places else None].append(row)
+    return found
+
+
+def _in_one(name: str, rows: Sequence[Any]) -> str:
+    columns = REPORT_TABLES.get(name)
+    texts = (_render(row, name) for row in rows) if columns is None else _in_order(name, columns, rows)
+    return f"[{', '.join(texts)}]"
+
+
+def _place_of(row: Mapping[str, Any]) -> tuple[Any, Any]:
+    return row.get("topic"), row.get("partition")
+
+
+def _told_audit(results: Results) -> dict[str, Any]:
+    """The object `audit`. What differs from run to run is in verdict.json."""
+    return _ordered({name: value for name, value in results.audit.items() if name != "table_versions"})
 
 
 def _advice(results: Results) -> Mapping[str, Sequence[Any]]:

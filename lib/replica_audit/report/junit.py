@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 from xml.etree import ElementTree
 
 from replica_audit.report.facts.by_partition import Row, present, worst_first
+from replica_audit.report.facts.large_audit import detailed_partitions, other_partitions
 from replica_audit.report.facts.notable_findings import is_failing
 from replica_audit.report.facts.verdict import is_undecided
 from replica_audit.report.finding_text import render_headline
-from replica_audit.report.layout import clean, render_lost
+from replica_audit.report.layout import clean, render_count, render_lost
 from replica_audit.results import Results
 
 #: Findings of one partition that a case tells; audit.json has them all.
@@ -18,14 +20,15 @@ FINDING_LIMIT = 50
 
 
 def render_junit(results: Results, verdict: Mapping[str, Any]) -> str:
-    """junit.xml: new findings at or above `--fail-on` fail their partition, an INCONCLUSIVE one is an error.
+    """junit.xml: new findings at or above `--fail-on` fail their partition, an INCONCLUSIVE one is an error. Of an audit of many
+    partitions those that are not told in detail are one case for each topic and verdict.
 
     Other findings are the case's output. Findings that belong to no partition are cases of the suite
     "snapshot", quality expectations those of the suite "quality".
     """
     findings = {place: present(rows) for place, rows in results.rows_of("findings").items()}
     suites: dict[str, list[ElementTree.Element]] = {}
-    for row in sorted(results.rows("partitions"), key=lambda row: (row["topic"], row["partition"])):
+    for row in sorted(detailed_partitions(results), key=lambda row: (row["topic"], row["partition"])):
         name = clean(row["topic"])
         case = _case(
             name,
@@ -36,6 +39,11 @@ def render_junit(results: Results, verdict: Mapping[str, Any]) -> str:
             _lost(row),
         )
         suites.setdefault(name, []).append(case)
+    for one, rows in _alike(results).items():
+        name = clean(one.topic)
+        found = [finding for row in rows for finding in findings.pop((row["topic"], row["partition"]), ())]
+        title = f"{name}, {render_count(len(rows), 'partition')} {one.verdict}"
+        suites.setdefault(name, []).append(_case(name, title, one.verdict, found, verdict))
     # What is left is of no partition that was audited.
     unplaced = [row for rows in findings.values() for row in rows]
     whole = _case("snapshot", "input", "INCONCLUSIVE" if verdict["untrusted"] and not suites else "", unplaced, verdict)
@@ -54,13 +62,26 @@ def render_junit(results: Results, verdict: Mapping[str, Any]) -> str:
     return '<?xml version="1.0" encoding="UTF-8"?>\n' + ElementTree.tostring(root, encoding="unicode") + "\n"
 
 
+class _Alike(NamedTuple):
+    topic: str
+    verdict: str
+
+
+def _alike(results: Results) -> dict[_Alike, list[Row]]:
+    """Partitions that are not told in detail."""
+    found: dict[_Alike, list[Row]] = defaultdict(list)
+    for row in other_partitions(results):
+        found[_Alike(row["topic"], row["verdict"])].append(row)
+    return found
+
+
 def _case(
     suite: str, name: str, judged: str, findings: Sequence[Row], verdict: Mapping[str, Any], lost: str = ""
 ) -> ElementTree.Element:
     case = ElementTree.Element("testcase", classname=f"replica-audit.{suite}", name=name, time="0")
     ranked = worst_first(findings)
     failing = [row for row in ranked if is_failing(row, verdict["fail_on"])]
-    others = [row for row in ranked if row not in failing]
+    others = [row for row in ranked if not is_failing(row, verdict["fail_on"])]
     if failing:
         message = f"{judged or 'finding'}: {clean(failing[0]['message'] or failing[0]['code'])}"
         child = ElementTree.SubElement(case, "failure", type=failing[0]["code"], message=message)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 
 from replica_audit.auditing.known_findings import Earlier
-from replica_audit.report.audit_json import render_audit_json_parts
+from replica_audit.report.audit_json import render_audit_json_parts, render_lines, render_worst_parts
+from replica_audit.report.facts.large_audit import is_large
 from replica_audit.report.facts.verdict import build_verdict
 from replica_audit.report.first_steps import tell_what_to_do
 from replica_audit.report.json_object import render_object
@@ -16,6 +18,9 @@ from replica_audit.report.page.document import render_page
 from replica_audit.report.whole_files import make_directory, write_file
 from replica_audit.results import Results
 
+#: What has the rows of all partitions where audit.json would be too long.
+LINES = "audit.jsonl.gz"
+
 
 def write_report(results: Results, directory: str, fail_on: str, earlier: Earlier | None = None) -> str:
     """Write every file of the report into `directory`, which is made; returns its path.
@@ -25,7 +30,15 @@ def write_report(results: Results, directory: str, fail_on: str, earlier: Earlie
     """
     path = make_directory(directory)
     verdict = build_verdict(results, fail_on)
-    write_file(os.path.join(path, "audit.json"), render_audit_json_parts(results))
+    lines = os.path.join(path, LINES)
+    if is_large(results):
+        write_file(lines, render_lines(results))
+        write_file(os.path.join(path, "audit.json"), render_worst_parts(results, LINES))
+    else:
+        write_file(os.path.join(path, "audit.json"), render_audit_json_parts(results))
+        # Of an audit before.
+        with suppress(FileNotFoundError):
+            os.unlink(lines)
     todo = tell_what_to_do(results)
     data_docs = "data_docs/index.html"
     known = data_docs if results.rows("quality") and os.path.exists(os.path.join(path, data_docs)) else None

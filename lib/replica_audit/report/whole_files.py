@@ -2,20 +2,32 @@
 
 from __future__ import annotations
 
+import gzip
 import os
 import tempfile
 from collections.abc import Iterable
+from io import TextIOWrapper
 from urllib.parse import unquote, urlsplit
+
+#: Of gzip: level 6 takes 2.4 times as long for 0.7 of the size.
+_LEVEL = 3
 
 
 def write_file(path: str, text: str | Iterable[str]) -> None:
-    """Replace the file at `path` by `text`, or its parts, in UTF-8, at once or not at all."""
+    """Replace the file at `path` by `text`, or its parts, in UTF-8, at once or not at all; one named .gz is compressed."""
     handle, temporary = tempfile.mkstemp(prefix=".", suffix=".tmp", dir=os.path.dirname(path) or ".")
     try:
-        with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as stream:
+        with os.fdopen(handle, "wb") as file:
+            # Without a name and a time: the same bytes for the same text.
+            packed = gzip.GzipFile("", "wb", _LEVEL, file, 0) if path.endswith(".gz") else None
+            stream = TextIOWrapper(packed or file, encoding="utf-8", newline="\n")
             stream.writelines([text] if isinstance(text, str) else text)
             stream.flush()
-            os.fsync(stream.fileno())
+            stream.detach()
+            if packed is not None:
+                packed.close()
+            file.flush()
+            os.fsync(file.fileno())
         # mkstemp gives 0600; a report is as readable as other new files of its user.
         os.chmod(temporary, 0o666 & ~_umask())
         os.replace(temporary, path)

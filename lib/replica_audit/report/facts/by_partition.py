@@ -45,10 +45,10 @@ def inconsistent_partitions(results: Results) -> list[Row]:
     return [row for row in worst_partitions(results) if row["verdict"] != "CONSISTENT"]
 
 
-def rows_by_partition(results: Results) -> Iterator[tuple[Row, Rows]]:
-    """Each partition with its rows of `DETAIL_TABLES`, in the order of `worst_partitions`."""
+def rows_by_partition(results: Results, partitions: Iterable[Row] | None = None) -> Iterator[tuple[Row, Rows]]:
+    """Each partition, or each of `partitions`, with its rows of `DETAIL_TABLES`, in the order of `worst_partitions`."""
     grouped = {table: results.rows_of(table) for table in DETAIL_TABLES}
-    for row in worst_partitions(results):
+    for row in worst_partitions(results) if partitions is None else partitions:
         place = (row["topic"], row["partition"])
         yield row, {table: grouped[table].get(place, ()) for table in DETAIL_TABLES}
 

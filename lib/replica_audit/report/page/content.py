@@ -22,6 +22,7 @@ from replica_audit.report.facts.by_partition import (
 )
 from replica_audit.report.facts.changes import compare_partition
 from replica_audit.report.facts.finding_groups import group_facts
+from replica_audit.report.facts.large_audit import detailed_partitions, other_partitions, partition_ranges
 from replica_audit.report.facts.readers_and_writers import Hits, find_hits, hit_rows, writer_rows
 from replica_audit.report.layout import name_bound
 from replica_audit.report.page.columns import encode_column
@@ -31,6 +32,9 @@ from replica_audit.results import Results
 
 #: Partitions in one compressed piece of details: the page unpacks one piece when the first of them is opened.
 PIECE = 256
+
+#: Characters of the list of partitions that have no details.
+OTHERS_LIMIT = 3_000_000
 
 #: Columns that the page does not show or knows otherwise.
 _LEFT_OUT = {"topic", "partition", "topic_id", "cluster_id", "configs", "directories", "fenced_since"}
@@ -59,7 +63,7 @@ _OFFSETS = {
 
 
 def build_overview(results: Results, earlier: Earlier | None) -> dict[str, Any]:
-    """Columns of every partition in the order of `worst_partitions`: what the table shows, filters and sorts by."""
+    """Columns of the partitions that are shown in detail: what the table shows, filters and sorts by."""
     plan = advise(results)
     told = {place: one.sentence for one in tell_decisions(plan) for place in one.places}
     needing = {(one.topic, one.partition) for one in plan.decisions if one.depends_on}
@@ -68,7 +72,7 @@ def build_overview(results: Results, earlier: Earlier | None) -> dict[str, Any]:
             **_overview_row(partition, rows, earlier, told),
             "costs_open": (partition["topic"], partition["partition"]) in needing,
         }
-        for partition, rows in rows_by_partition(results)
+        for partition, rows in rows_by_partition(results, detailed_partitions(results))
     ]
     names = list(rows[0]) if rows else []
     return {name: encode_column([row[name] for row in rows]) for name in names}
@@ -78,13 +82,29 @@ def build_pieces(results: Results) -> Iterator[dict[str, Any]]:
     """Details of `PIECE` partitions after `PIECE` partitions, in the order of the overview."""
     protocol, hits = told_protocol(results), find_hits(results)
     held: list[tuple[Row, Rows]] = []
-    for item in rows_by_partition(results):
+    for item in rows_by_partition(results, detailed_partitions(results)):
         held.append(item)
         if len(held) == PIECE:
             yield _piece(held, protocol, hits)
             held = []
     if held:
         yield _piece(held, protocol, hits)
+
+
+def build_others(results: Results) -> list[dict[str, Any]]:
+    """Partitions without details: of each verdict how many, topics with the numbers of theirs, and how many of these lists leave
+    out."""
+    found: dict[str, dict[str, Any]] = {}
+    left = OTHERS_LIMIT
+    for one in partition_ranges(other_partitions(results)):
+        of_verdict = found.setdefault(one.verdict, {"verdict": one.verdict, "count": 0, "topics": [], "unlisted": 0})
+        of_verdict["count"] += one.size
+        left -= len(one.topic) + len(one.numbers)
+        if left >= 0:
+            of_verdict["topics"].append([one.topic, one.numbers])
+        else:
+            of_verdict["unlisted"] += one.size
+    return list(found.values())
 
 
 def number_facts(findings: Sequence[Row]) -> list[dict[str, Any]]:

@@ -17,6 +17,7 @@ from replica_audit.report.answer import VERDICT_WORDS, Answer, build_answer
 from replica_audit.report.coverage_text import HEADS, tell_captures
 from replica_audit.report.facts.by_partition import rows_by_partition, told_protocol, worst_partitions
 from replica_audit.report.facts.changes import compare_partition, count_moves, has_baseline, is_compared
+from replica_audit.report.facts.large_audit import detailed_partitions
 from replica_audit.report.facts.losses import find_holders
 from replica_audit.report.first_steps import WhatToDo
 from replica_audit.report.layout import clean, render_count, render_interval, render_lost, render_size
@@ -24,6 +25,7 @@ from replica_audit.report.page.columns import encode_column, pack, portable
 from replica_audit.report.page.content import (
     PIECE,
     build_codes,
+    build_others,
     build_overview,
     build_pieces,
     count_findings,
@@ -127,7 +129,8 @@ def _frame(results: Results, verdict: Mapping[str, Any], answer: Answer, earlier
     unplaced = [row for row in results.rows("findings") if row["partition"] is None]
     quarantine = results.rows("quarantine")
     return {
-        "count": len(results.rows("partitions")),
+        "count": len(detailed_partitions(results)),
+        "others": portable(build_others(results)),
         "piece": PIECE,
         "verdicts": list(VERDICTS),
         "words": [VERDICT_WORDS[name] for name in VERDICTS],

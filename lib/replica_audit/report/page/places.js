@@ -12,7 +12,7 @@ function buildPlaces(page, rows, view) {
   };
   const link = (text, changes) => el('button', { type: 'button', class: 'plain', onclick: () => jump(changes) }, text);
   const blocks = [byBroker(page, rows, link), byFinding(page, rows, link), byTopic(page, rows, link)].filter(Boolean);
-  section.append(el('h2', null, 'Across the cluster'), el('div', { class: 'cards', 'data-count': blocks.length }, blocks.map(([title, node]) => el('div', { class: 'card' }, el('h3', null, title), node))));
+  section.append(el('h2', null, page.others.length ? `Across the cluster, of the worst ${page.count} partitions` : 'Across the cluster'), el('div', { class: 'cards', 'data-count': blocks.length }, blocks.map(([title, node]) => el('div', { class: 'card' }, el('h3', null, title), node))));
   section.hidden = false;
 }
 
@@ -94,6 +94,18 @@ function verdictBar(page, counts) {
     x += width;
   });
   return svg;
+}
+
+// Partitions that the page has no details of, by verdict; the lists are made when they are opened.
+function buildOthers(page) {
+  if (!page.others.length) return;
+  const total = page.others.reduce((sum, { count: number }) => sum + number, 0);
+  const lists = page.others.map(({ verdict, count: number, topics, unlisted }) => {
+    const node = el('details', { class: 'fold' }, el('summary', null, `${count(number, 'partition')} ${verdict}`));
+    node.addEventListener('toggle', () => node.append(table([['topic', 'wrap'], ['partitions', 'wrap']], topics), unlisted ? el('p', { class: 'soft' }, `and ${count(unlisted, 'more partition')}`) : ''), { once: true });
+    return node;
+  });
+  document.getElementById('more').after(el('div', { id: 'others' }, el('p', null, `The worst ${page.count} of ${page.count + total} partitions are above, in detail. Of the others every row is in audit.jsonl.gz:`), lists));
 }
 
 function buildRead(page) {

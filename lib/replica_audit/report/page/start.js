@@ -45,6 +45,7 @@ async function start() {
     await view.toggle(rows[0], true, true);
   }
   buildPlaces(page, rows, view);
+  buildOthers(page);
   buildRead(page);
   document.documentElement.dataset.ready = 'yes';
 }
