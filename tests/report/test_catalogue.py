@@ -38,7 +38,9 @@ def test_no_remedy_throws_away_what_may_be_the_last_copy(code) -> None:
 @pytest.mark.parametrize("code", [one for one in CATALOGUE.values() if "abort" in one.remedy], ids=lambda one: one.code)
 def test_no_remedy_aborts_what_was_committed(code) -> None:
     """Abort hides the records of a transaction from read_committed consumers; another log may have its marker."""
-    assert re.search(r"Where no other log has its marker|abort on the leader only what was aborted", code.remedy), code.code
+    assert re.search(r"Where no other log has its marker|abort on the leader only what was aborted", code.remedy), (
+        code.code
+    )
 
 
 @pytest.mark.parametrize(
