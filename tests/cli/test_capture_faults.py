@@ -245,8 +245,7 @@ def test_what_cannot_be_read_makes_the_copy_incomplete(capsys, what):
         (kept / "00000000000000000010.log" if what == "file" else kept).chmod(0)
         top.chmod(0o777)
         to = top / "to"
-        user = {"user": NOBODY, "group": NOBODY, "extra_groups": []} if os.geteuid() == 0 else {}
-        done = run(plan(capsys, *arguments(sources, to)), **user, cwd="/")
+        done = run(plan(capsys, *arguments(sources, to)), **as_nobody(), cwd="/")
         assert done.returncode == 1 and "incomplete: broker 2: orders-0" in done.stderr
         assert "broker 1" not in done.stderr
         (told,) = manifest_of(to)["brokers"][1]["incomplete"]
@@ -262,6 +261,45 @@ def test_what_cannot_be_read_makes_the_copy_incomplete(capsys, what):
     finally:
         (top / "data2" / "orders-0").chmod(0o700)
         shutil.rmtree(top)
+
+
+#: Names of files that somebody left in a log dir; no file of Kafka has such a name.
+STRANGE_NAMES = [
+    'we"ird',
+    "back\\slash",
+    "a\x01control",
+    "a\ttab",
+    "two\nlines",
+    "colon: it",
+    b"latin\xe9".decode("utf-8", "surrogateescape"),
+]
+
+
+@pytest.mark.parametrize("name", STRANGE_NAMES)
+@pytest.mark.parametrize("is_readable", [True, False])
+def test_files_of_any_name_cost_the_manifest_nothing(capsys, name, is_readable):
+    top = Path(tempfile.mkdtemp(prefix="replica-audit-"))
+    try:
+        sources = {number: log_dir(top / f"data{number}", number) for number in (1, 2)}
+        strange = sources[2] / name
+        strange.write_bytes(b"x")
+        strange.chmod(0o644 if is_readable else 0)
+        top.chmod(0o777)
+        to = top / "to"
+        done = run(plan(capsys, *arguments(sources, to)), **as_nobody(), cwd="/", errors="replace")
+        assert done.returncode == (0 if is_readable else 1), done.stderr
+        one, two = manifest_of(to)["brokers"]
+        assert bool(two["incomplete"]) != is_readable and not one["incomplete"]
+        assert {file["path"] for file in one["files"]} <= {file["path"] for file in two["files"]}
+        row = audited(to).tables["partitions"][0]
+        assert row["verdict"] == "CONSISTENT", "it is no file of the partition"
+    finally:
+        shutil.rmtree(top)
+
+
+def as_nobody():
+    """Options of a process that may not read everything."""
+    return {"user": NOBODY, "group": NOBODY, "extra_groups": []} if os.geteuid() == 0 else {}
 
 
 def test_a_copy_that_breaks_off_is_not_taken_for_a_whole_one(capsys, tmp_path, sources):

@@ -159,13 +159,13 @@ put_aside() {{
 }}
 now() {{ date -u +%Y-%m-%dT%H:%M:%S.%3NZ; }}
 
-# copied_files: each file of the copy with its size and SHA-256, as JSON.
+# copied_files: each file of the copy with its size and SHA-256, as JSON; names that no file of Kafka has are left out.
 copied_files() {{
   (cd "$TO/$name" && find . -type f -printf '%s\\t%p\\n' && find . -type f -print0 | sort -z | xargs -0 -r sha256sum) \\
     | awk -F '\\t' 'NF == 2 {{ size[$2] = $1; next }}
         /^[0-9a-f]+  / {{
           path = substr($0, 67); if (!(path in size)) next
-          told = substr(path, 3); gsub(/["\\\\]/, "\\\\\\\\&", told)
+          told = substr(path, 3); if (told ~ /[^ -~]/) next; gsub(/["\\\\]/, "\\\\\\\\&", told)
           printf "%s\\n  {{\\"path\\": \\"%s\\", \\"size_bytes\\": %s, \\"sha256\\": \\"%s\\"}}", comma, told, size[path], substr($0, 1, 64)
           comma = "," }}'
 }}
@@ -179,7 +179,8 @@ copy_log_dir() {{
 {steps}
   finished=$(now)
   files=$(copied_files)
-  missing=$(sort -u "$WORK/incomplete" | sed 's|\\(.*\\)\\t\\(.*\\)|{{"path": "\\1", "reason": "\\2"}}|; $!s|$|,|')
+  missing=$(sort -u "$WORK/incomplete" \\
+    | sed 's/[^\\t -~]/?/g; s/["\\\\]/\\\\&/g; s|\\(.*\\)\\t\\(.*\\)|{{"path": "\\1", "reason": "\\2"}}|; $!s|$|,|')
   if [ -n "$missing" ]; then
     partial=1
     sort -u "$WORK/incomplete" | sed "s|^|incomplete: broker $broker: |; s|\\t|: |" >>"$WORK/told"
