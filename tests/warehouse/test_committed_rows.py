@@ -16,6 +16,9 @@ from replica_audit.config import Settings
 from replica_audit.errors import EngineError
 from replica_audit.report.facts.verdict import build_verdict
 from replica_audit.runner.in_process import audit_all
+from replica_audit.schema import QualityRow
+from replica_audit.spark import pipeline
+from replica_audit.spark.pipeline import keep_quality
 from replica_audit.warehouse.answer_tables import REPORTED_TABLES, load_results
 from replica_audit.warehouse.attempts import check_large, committed_counts, record_attempt
 from replica_audit.warehouse.delta_tables import Warehouse
@@ -76,6 +79,51 @@ def test_a_lost_commit_ends_with_4_and_never_ok(tmp_path, capsys, unclean, table
         load_results(warehouse, None, "high")
     assert main(["report", "--warehouse", str(tmp_path), "--report", str(tmp_path / "r")]) == 4
     assert "is damaged" in capsys.readouterr().err
+
+
+QUALITY = [
+    {**dict.fromkeys(QualityRow._fields), "suite": "mine", "expectation": "x", "severity": "high", "success": True},
+    {**dict.fromkeys(QualityRow._fields), "suite": "mine", "expectation": "y", "severity": "high", "success": False},
+]
+
+
+@pytest.fixture
+def checked(tmp_path, unclean):
+    """A warehouse with an audit, and how its quality is written."""
+    write(Warehouse(str(tmp_path)), unclean, counted=True)
+    audit = {**unclean.audit, "cluster_id": "c", "snapshot_id": "s", "audit_id": "a"}
+    settings = replace(Settings(), warehouse=str(tmp_path))
+
+    def keep(rows, *, again):
+        keep_quality(None, replace(unclean, audit=audit), rows, settings, again)
+
+    return keep
+
+
+def test_quality_that_is_gone_is_no_quality_that_was_not_checked(tmp_path, checked):
+    warehouse = Warehouse(str(tmp_path))
+    assert load_results(warehouse, None, "high").rows("quality") == []
+    checked(QUALITY, again=False)
+    assert len(load_results(warehouse, None, "high").rows("quality")) == 2
+    lose_last_commit(tmp_path, "quality")
+    with pytest.raises(EngineError, match="quality has 0 rows of this quality .*, expected 2"):
+        load_results(warehouse, None, "high")
+
+
+def test_quality_that_is_checked_again_may_have_other_rows(tmp_path, checked, monkeypatch):
+    warehouse = Warehouse(str(tmp_path))
+    checked(QUALITY, again=False)
+    checked(QUALITY[:1], again=True)
+    assert len(load_results(warehouse, None, "high").rows("quality")) == 1
+    # A run that is killed between its rows and its count leaves no damage.
+    monkeypatch.setattr(pipeline, "record_attempt", only_running)
+    checked(QUALITY, again=True)
+    assert len(load_results(warehouse, None, "high").rows("quality")) == 2
+
+
+def only_running(warehouse, stage, state, **more):
+    if state == "running":
+        record_attempt(warehouse, stage, state, **more)
 
 
 def test_past_audits_are_checked_too(tmp_path, unclean):

@@ -20,8 +20,9 @@ from replica_audit.spark.catalogs import catalog_warehouse
 from replica_audit.spark.quality_run import quality_frames
 from replica_audit.spark.table_frames import table_frame
 from replica_audit.spark.tasks import SparkExecutor
+from replica_audit.text import now
 from replica_audit.warehouse import answer_tables, past_audits, retention
-from replica_audit.warehouse.attempts import check_committed, check_large, latest_attempt, own_rows
+from replica_audit.warehouse.attempts import check_committed, check_large, latest_attempt, own_rows, record_attempt
 from replica_audit.warehouse.commit_trial import loses_commits
 from replica_audit.warehouse.delta_tables import Warehouse
 from replica_audit.warehouse.retention import sweep
@@ -107,11 +108,17 @@ def quality_tables(
 def keep_quality(
     spark: SparkSession | None, results: Results, rows: Sequence[Mapping[str, Any]], settings: Settings, again: bool
 ) -> None:
-    """Write the rows of `quality` of an audit; `again`: in place of those that it has."""
+    """Write the rows of `quality` of an audit, and how many they are; `again`: in place of those that it has."""
     warehouse = open_warehouse(spark, settings)
     ids = {name: results.audit[name] for name in ("cluster_id", "snapshot_id", "audit_id")}
+    attempt = {**ids, "ingest_id": None, "started": now()}
+    if again:
+        # Until these are all there, nothing is known of how many rows there should be.
+        record_attempt(warehouse, "quality", "running", **attempt)
     warehouse.describe_commits(stage="quality", snapshot_id=ids["snapshot_id"], audit_id=ids["audit_id"])
     warehouse.put("quality", rows, ids, again=again)
+    counts = {"quality": len(rows)}
+    record_attempt(warehouse, "quality", "finished", tables=("quality",), row_counts=counts, **attempt)
 
 
 def audit_frame(spark: SparkSession, table: str, audit: Mapping[str, Any], settings: Settings) -> DataFrame:

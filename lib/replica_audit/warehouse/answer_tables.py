@@ -57,6 +57,9 @@ def reported_rows(warehouse: Warehouse, finished: Mapping[str, Any]) -> dict[str
     tables = [table for table in (*REPORTED_TABLES, "quality") if warehouse.exists(table)]
     found = {table: warehouse.read(table, _names(table), audit_id=finished["audit_id"]) for table in tables}
     check_committed(warehouse, finished, {table: len(found.get(table, ())) for table in REPORTED_TABLES})
+    for checked in attempts(warehouse, "quality", audit_id=finished["audit_id"])[-1:]:
+        if checked["state"] == "finished":
+            check_committed(warehouse, checked, {"quality": len(found.get("quality", ()))})
     return found
 
 
