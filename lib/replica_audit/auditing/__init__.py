@@ -1,1 +1,1 @@
-"""What we conclude: facts, comparison, bounds, findings, verdict. Pure functions of what a snapshot holds."""
+"""Conclusions about a snapshot: facts of replicas, comparison, high watermark, findings, verdict. Pure functions of what it holds."""

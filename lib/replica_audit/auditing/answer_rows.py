@@ -82,7 +82,7 @@ def _loss(audit: PartitionAudit) -> Loss:
 
 
 def _with_unseen(loss: Loss, case: Case) -> Loss:
-    """The same with the offsets that only checkpoint files show to have been committed, a record each."""
+    """`loss` plus one record for each offset that only checkpoint files show to have been committed."""
     runs = [run for item in case.comparisons for run in item.runs if run.conflicting]
     known = [OffsetRange(run.start_offset, run.end_offset) for run in runs]
     unseen = 0
@@ -165,7 +165,7 @@ def _holders(loss: Loss) -> list[dict]:
 
 
 def _promised_dropped(case: Case) -> int | None:
-    """Of the records that truncation drops, those that acks=all promised at most; None where nothing tells."""
+    """Upper bound of the dropped records that acks=all had promised; None if unknown."""
     return promised_in_all(
         run.cause
         for item in case.comparisons
@@ -349,7 +349,7 @@ def failure_rows(
 
 
 def _place(error: Exception) -> str:
-    """Where in the program it was raised, in the words of a bug report."""
+    """File and line that raised `error`, for a bug report."""
     frames = traceback.extract_tb(error.__traceback__)
     own = [frame for frame in frames if "replica_audit" in PurePath(frame.filename).parts] or frames
     return f"{PurePath(own[-1].filename).name}, line {own[-1].lineno}" if own else "an unknown place"

@@ -53,7 +53,7 @@ _DAMAGE = "LOG-"
 
 
 def account_for_input(quarantine: Iterable[Mapping[str, Any]]) -> dict[str, int]:
-    """Of the bytes of segments: `quarantined_bytes` in no batch, `padding_bytes` zeros after the last one; all others are batches.
+    """`quarantined_bytes`, in no batch, and `padding_bytes`, zeros after the last one; all other bytes of a segment are in batches.
 
     A scan takes each byte of a file once or quarantines the file (`segments.scan.account_for_bytes`).
     """

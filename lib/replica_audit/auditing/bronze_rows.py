@@ -38,7 +38,7 @@ def bronze_rows(inventory: Inventory) -> dict[str, list[dict]]:
 
 
 def segment_row(replica: ReplicaDir | dict, summary: SegmentSummary) -> dict:
-    """One scanned segment; `replica` gives broker_id, log_dir, topic and partition."""
+    """Row of `segments` for one scanned segment; `replica` gives broker_id, log_dir, topic and partition."""
     names = replica if isinstance(replica, dict) else _names(replica)
     return {
         **names,

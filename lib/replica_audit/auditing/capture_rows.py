@@ -113,7 +113,7 @@ def _side_files(directory: ReplicaDir, has_epochs: bool) -> Iterator[str]:
 
 
 def _named_by(broker_id: int, evidence: PartitionEvidence) -> list[NamedBy]:
-    """What names the broker's replica, the present state first."""
+    """Sources that name the broker's replica, the present state first."""
     leadership = evidence.leadership
     found: list[NamedBy] = []
     if leadership is not None:

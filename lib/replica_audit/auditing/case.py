@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One partition as the rules see it."""
+    """Everything that rules know of one partition."""
 
     topic_partition: TopicPartition
     leadership: Leadership | None
@@ -51,7 +51,7 @@ class Case:
     duplicates: tuple[ReplicaFacts, ...] = ()
     """Second copies on one broker; they neither lead nor follow."""
     beside: tuple[Comparison, ...] = ()
-    """Those and what Kafka has put aside (`snapshot.put_aside`), against the reference, where they can be read."""
+    """`duplicates`, and what Kafka has put aside (`snapshot.put_aside`), against the reference, as far as they can be read."""
     strangers: tuple[tuple[Comparison, str], ...] = ()
     """Replicas of which it is not known whether they are of the same topic, and why; nothing is concluded from them."""
     set_aside: tuple[ReplicaFacts, ...] = ()
@@ -59,28 +59,28 @@ class Case:
     orphans: Mapping[tuple[int, str, str], int] = field(default_factory=dict)
     """(broker id, log dir, checkpoint file) → value, where the log dir has no directory of the partition."""
     times: CaptureTimes = CaptureTimes()
-    """When the copies were made, where the manifest says so."""
+    """Times of the copies, as far as the manifest has them."""
     log_events: tuple[BrokerLogEvent, ...] = ()
-    """What brokers' own logs say of the partition, in order of time."""
+    """Lines of brokers' own logs on the partition, in order of time."""
     transactions: Mapping[int, TransactionState] = field(default_factory=dict)
-    """What the coordinator last said of the producers whose transactions the reference leaves open; those it knows."""
+    """Latest states in the coordinator's log, by producer, of transactions that the reference leaves open."""
     timeline: TimelineSummary | None = None
-    """What observations of the partition come to; None without any."""
+    """Summary of the observations of the partition; None without any."""
     losses: EarlierLosses = EarlierLosses()
-    """What earlier audits of the cluster saw that may be gone by now."""
+    """Records that earlier audits of the cluster saw and that may be gone by now."""
     groups: tuple[Position, ...] = ()
-    """Where consumer groups stand on the reference's log, in order of their names."""
+    """Positions of consumer groups on the reference's log, by group name."""
     lost_from: int | None = None
     """First offset of what other replicas hold and the reference lost; None where it lost nothing."""
     cluster_id: str | None = None
     has_metadata_log: bool = False
     """The snapshot has one, whatever it says of the partition."""
     remote_segments: tuple[RemoteSegment, ...] = ()
-    """Of the reference's topic id, by `__remote_log_metadata`."""
+    """Segments of the reference's topic id in remote storage, by `__remote_log_metadata`."""
     remote_orphans: tuple[RemoteOrphan, ...] = ()
-    """What of them is of another history than the reference's log."""
+    """Stretches of `remote_segments` that are of another history than the reference's log."""
     remote_holes: RemoteHoles = RemoteHoles()
-    """What none of them has between the reference's log start and local start; `uncopied` only where they tell as late."""
+    """Offsets between the reference's log start and local start that no remote segment has."""
 
     @property
     def replicas(self) -> tuple[ReplicaFacts, ...]:
@@ -95,13 +95,12 @@ class Case:
         return (*self.replicas, *(item.follower for item in self.beside))
 
     def comparison_of(self, facts: ReplicaFacts) -> Comparison | None:
-        """Of a replica, or a copy beside them, with the reference; None of the reference itself and of what was not compared."""
+        """Comparison of a replica, or of a copy beside the replicas, with the reference; None for the reference and for what was not compared."""
         return next((item for item in (*self.comparisons, *self.beside) if item.follower is facts), None)
 
     def is_lost_tail(self, item: Comparison) -> bool:
-        """Whether what a copy `beside` has past the reference's end was in the reference's log, and no skew of the two explains
-        it: while a broker is down its disks do not change.
-        """
+        """True if the reference once had what a copy `beside` has past its end, and no skew of the two copies explains that: while a
+        broker is down its disks do not change."""
         if self.is_copied_from_reference(item):
             was_down = all(self.times.was_down(one, self.leadership) for one in (item.follower, self.reference.facts))
             return self.one_moment or self.quiesced or was_down
@@ -110,16 +109,16 @@ class Case:
         )
 
     def is_copied_from_reference(self, item: Comparison) -> bool:
-        """Whether a copy `beside` is of a move of the reference's own log to another disk."""
+        """True if a copy `beside` is a move of the reference's own log to another disk."""
         return item.follower.kind == "future" and item.follower.broker_id == self.reference.facts.broker_id
 
     def committed_in(self, run: DivergentRange) -> tuple[int, int]:
-        """How far the records of a conflicting run are committed: proven, and at most.
+        """(proven, at most): offsets below which the records of a conflicting run were committed.
 
-        What a clean election left behind was not committed, as long as the log of the elected one was whole: a committed record
-        in the run says that it was not. Before KIP-279 clean elections lost committed records too. Of any other run that may
-        have been committed which all in sync may have had at some time. The present leader's high watermark is one of its own
-        lineage, and has no weight here.
+        Records left behind by a clean election were not committed if the elected log was whole; a committed record in the run
+        proves that it was not. Before KIP-279 clean elections lost committed records as well. Any other run may have been
+        committed if all in-sync replicas may have had it at some time. The present leader's high watermark says nothing of
+        another lineage.
         """
         committed = -1 if run.committed_end is None else run.committed_end
         cause = run.cause
@@ -138,7 +137,7 @@ class Case:
         return committed, run.end_offset if may_be else committed
 
     def _lost_its_tail(self, election: Election | None) -> bool:
-        """Whether the log of the elected replica shows today that it lost its end."""
+        """True if the log of the elected replica shows today that it lost its end."""
         return election is not None and any(
             is_tail_lost(self.reference, self.replicas, facts)
             for facts in self.replicas
@@ -146,14 +145,14 @@ class Case:
         )
 
     def committed_tail(self, item: Comparison) -> int:
-        """Up to where the tail of a copy that `is_lost_tail` was committed; the reference's end where nothing proves any."""
+        """Offset up to which the tail of a copy that `is_lost_tail` was committed; the reference's end if nothing proves any of it."""
         reference = self.reference.facts
         reached = min(item.follower.log_end_offset, committed_ahead(reference, item.follower))
         return max(reference.log_end_offset, reached)
 
     @property
     def is_tiered(self) -> bool:
-        """Whether the topic's older segments may be in remote storage only."""
+        """True if older segments of the topic may be in remote storage only."""
         return self.leadership is not None and self.leadership.is_tiered
 
     @property
@@ -181,7 +180,7 @@ class Case:
 
     @property
     def orphaned_marks(self) -> tuple[OrphanedMark, ...]:
-        """What checkpoint files prove to be lost that name the partition on brokers without a directory of it."""
+        """Committed offsets proven lost by checkpoint files that name the partition on brokers without a directory of it."""
         copies = (*self.replicas, *self.set_aside, *self.foreign, *self.duplicates)
         present = {facts.broker_id for facts in copies}
         orphans = {key: mark for key, mark in self.orphans.items() if key[0] not in present}
@@ -189,7 +188,7 @@ class Case:
 
     @property
     def is_alone(self) -> bool:
-        """Whether one copy is all that the snapshot has, and nothing says which others there are.
+        """True if the snapshot has one copy only and nothing names others.
 
         A metadata log that does not name the partition says that it is deleted.
         """
@@ -204,7 +203,7 @@ class Case:
 
     @property
     def is_epoch_said(self) -> bool:
-        """Whether the source of leadership says in which epoch."""
+        """True if the source of leadership gives a leader epoch."""
         return self.leadership is not None and self.leadership.leader_epoch is not None
 
     def config(self, name: str) -> str | None:

@@ -89,7 +89,7 @@ def worst_severity(severities: Iterable[str]) -> str | None:
 
 
 def at_or_above(severity: str, level: str) -> bool:
-    """Whether `severity` is as bad as `level` or worse; nothing is at or above the level `never`."""
+    """True if `severity` is as bad as `level` or worse; nothing is at or above the level `never`."""
     return level != "never" and SEVERITIES.index(severity) <= SEVERITIES.index(level)
 
 

@@ -1,4 +1,4 @@
-"""What the audit of one partition wants to see before it concludes: which batches, whose transactions."""
+"""Data that the audit of a partition needs before it concludes: batches by chunk, and producers of open transactions."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 def plan_audit(evidence: PartitionEvidence) -> ComparisonPlan:
-    """How to audit a partition: `conclude` (`auditing.conclude`) takes the plan and what the plan asks for."""
+    """Plan for auditing a partition; `auditing.conclude.conclude` takes it with the data that it asks for."""
     return ComparisonPlan(evidence)
 
 

@@ -1,4 +1,4 @@
-"""What is concluded of one partition. Spark and `show` call the same function."""
+"""The audit of one partition, from the plan and the batches that it asked for. Spark and `show` call the same function."""
 
 from __future__ import annotations
 
@@ -168,9 +168,9 @@ def _whole_lineage(reference: Reference) -> Lineage:
 def _has_all_that_was_copied(
     reference: Reference, grouping: ReplicaGrouping, evidence: PartitionEvidence, one_moment: bool
 ) -> bool:
-    """Whether the reference's copy ends no earlier than what its leader had copied to remote storage, unless it lost its end.
+    """True if the reference's copy ends no earlier than what its leader had copied to remote storage, unless it lost its end.
 
-    A leader copies only what it has, so its log went as far. Of a running one the copy may be the older one.
+    A leader copies only what it has, so its log went as far. The copy of a running one may be older.
     """
     facts, leadership = reference.facts, evidence.leadership
     if leadership is None or facts.end_is_open or not (one_moment or evidence.times.was_down(facts, leadership)):
@@ -221,7 +221,7 @@ def _apart(
 
 
 def _cleaner_bound(evidence: PartitionEvidence) -> bool:
-    """Whether the cleaner stays below the high watermark: by the version, else by partition.metadata, which 2.8 began with."""
+    """True if the cleaner stays below the high watermark: by the version, else by partition.metadata, which came with 2.8."""
     known = cleans_below_mark(evidence.kafka_version)
     return known if known is not None else all(directory.topic_id is not None for directory, _ in evidence.replicas)
 

@@ -52,7 +52,7 @@ def group_rows(case: Case) -> Iterator[dict[str, Any]]:
 
 
 def lost_ranges(case: Case) -> tuple[LostRange, ...]:
-    """What other replicas hold and the reference lacks, by the runs that count as lost."""
+    """Offsets that other replicas hold and the reference lacks, from the runs that count as lost."""
     found = {
         LostRange(run.start_offset, run.end_offset, _replaced_ms(item, run))
         for item in case.comparisons
@@ -63,7 +63,7 @@ def lost_ranges(case: Case) -> tuple[LostRange, ...]:
 
 
 def _replaced_ms(item: Comparison, run: DivergentRange) -> int | None:
-    """When a leader began that did not have the records of a run; else when it wrote in their place."""
+    """Time at which a leader without the records of a run began, else at which it wrote in their place."""
     if run.cause is not None and run.cause.election is not None:
         return run.cause.election.time_ms
     theirs = item.alignment.reference
@@ -72,7 +72,7 @@ def _replaced_ms(item: Comparison, run: DivergentRange) -> int | None:
 
 
 def _is_of_earlier_topic(one: GroupOffset, case: Case) -> bool:
-    """Whether an offset was committed before this topic was created, under the same name."""
+    """True if an offset was committed before this topic was created under the same name."""
     topic_id = case.reference.facts.directory.topic_id
     if one.topic_id is not None and topic_id is not None:
         return one.topic_id != topic_id

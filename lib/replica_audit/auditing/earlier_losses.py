@@ -18,10 +18,10 @@ class EarlierRun:
 
     audit_id: str
     finished: str
-    """When that audit ended, ISO 8601."""
+    """End of that audit, ISO 8601."""
     topic_id: str
     broker_ids: tuple[int, ...]
-    """That held them, in ascending order."""
+    """Brokers that held them, ascending."""
     start_offset: int
     end_offset: int
     replica_epoch: int
@@ -31,19 +31,19 @@ class EarlierRun:
     """The partition's current one at that audit."""
 
     def to_text(self) -> str:
-        """As evidence remembers it, in JSON."""
+        """JSON, for the evidence of a finding."""
         return json.dumps(asdict(self), sort_keys=True)
 
     @classmethod
     def from_text(cls, text: str) -> EarlierRun:
-        """What `to_text` wrote."""
+        """Inverse of `to_text`."""
         fields = json.loads(text)
         return cls(**{**fields, "broker_ids": tuple(fields["broker_ids"])})
 
 
 @dataclass(frozen=True, slots=True)
 class EarlierLosses:
-    """What earlier finished audits saw of one partition, and the ids of the findings that told of its end (HWM-GONE,
+    """Losses that earlier finished audits saw of one partition, and ids of findings that have told of them (HWM-GONE,
     HWM-UNSEEN)."""
 
     runs: tuple[EarlierRun, ...] = ()
@@ -51,11 +51,11 @@ class EarlierLosses:
 
 
 def losses_of_rows(rows: Iterable[Mapping[str, Any]]) -> EarlierLosses:
-    """From rows of one partition, in any order: of `divergences` with audit_id, finished, topic_id, records and leader_epoch
-    (the partition's), each of one broker, and of findings HWM-GONE with finding_id and evidence.
+    """Losses from rows of one partition, in any order: rows of `divergences` with audit_id, finished, topic_id, records and
+    leader_epoch (the partition's), each of one broker, and rows of findings HWM-GONE with finding_id and evidence.
 
-    Of several audits that saw the same run the latest counts; what only a finding remembers, because the audit itself was
-    removed, counts too.
+    If several audits saw the same run, the latest counts; a run that only a finding remembers, because its audit was removed,
+    counts too.
     """
     runs: list[EarlierRun] = []
     told = set()
@@ -81,7 +81,7 @@ def losses_of_rows(rows: Iterable[Mapping[str, Any]]) -> EarlierLosses:
 
 
 def _latest(runs: Iterable[EarlierRun]) -> Iterator[EarlierRun]:
-    """Of the runs that begin alike those of the latest audit, as one with all its brokers."""
+    """One run, that of the latest audit with all its brokers, for runs that begin alike."""
 
     def place(run: EarlierRun) -> tuple:
         return run.topic_id, run.replica_epoch, run.start_offset

@@ -1,4 +1,4 @@
-"""What was ingested of one partition, put together from its rows of the bronze tables."""
+"""Evidence on one partition, put together from its rows of the bronze tables."""
 
 from __future__ import annotations
 
@@ -33,25 +33,25 @@ class PartitionEvidence:
     leadership: Leadership | None = None
     cluster_id: str | None = None
     quiesced: bool | None = None
-    """From manifest.json; None: it does not say."""
+    """`quiesced` of manifest.json; None if it is not given."""
     protocol: str = "fetch"
     kafka_version: tuple[int, ...] | None = None
     orphans: Mapping[tuple[int, str, str], int] = field(default_factory=dict)
     brokers: frozenset[int] = frozenset()
-    """Those of which a log dir is in the snapshot, with or without the partition."""
+    """Brokers of which the snapshot has a log dir, with or without the partition."""
     has_metadata_log: bool = False
     """The snapshot has one, whatever it says of the partition."""
     times: CaptureTimes = CaptureTimes()
     log_events: tuple[BrokerLogEvent, ...] = ()
-    """From brokers' own logs, in order of time."""
+    """Lines of brokers' own logs, in order of time."""
     timeline: TimelineSummary | None = None
-    """What observations of the partition come to; None without any."""
+    """Summary of the observations of the partition; None without any."""
     losses: EarlierLosses = EarlierLosses()
-    """What earlier audits of the cluster saw that may be gone by now."""
+    """Records that earlier audits of the cluster saw and that may be gone by now."""
     group_offsets: tuple[GroupOffset, ...] = ()
-    """What consumer groups committed for it."""
+    """Offsets that consumer groups committed."""
     verified: Mapping[CopyKey, VerifiedCopy] = field(default_factory=dict)
-    """What an earlier audit found equal and need not be compared again; empty: all is compared."""
+    """Copies that an earlier audit found equal and that need no second comparison; empty: all is compared."""
     remote_segments: tuple[RemoteSegment, ...] = ()
     """By `__remote_log_metadata`, of any topic of that name."""
     put_aside: tuple[tuple[ReplicaDir, tuple[SegmentSummary, ...]], ...] = ()
@@ -66,7 +66,7 @@ class PartitionEvidence:
 
     @property
     def is_tiered(self) -> bool:
-        """Whether the topic's older segments may be in remote storage only."""
+        """True if older segments of the topic may be in remote storage only."""
         return self.leadership is not None and self.leadership.is_tiered
 
 
@@ -95,7 +95,7 @@ VERIFIED = "verified"
 
 @dataclass(frozen=True, slots=True)
 class AuditOptions:
-    """What a run chooses or the snapshot's manifest says, the same for every partition."""
+    """Options of an audit, the same for every partition: from settings, else from the manifest."""
 
     protocol: str = "fetch"
     kafka_version: tuple[int, ...] | None = None
@@ -103,12 +103,12 @@ class AuditOptions:
     cluster_id: str | None = None
     times: CaptureTimes = CaptureTimes()
     brokers: tuple[int, ...] = ()
-    """Those of which a log dir is in the snapshot."""
+    """Brokers of which the snapshot has a log dir."""
     has_metadata_log: bool = False
 
 
 def has_metadata_log(files: Mapping[str, int]) -> bool:
-    """Whether files of a metadata log are among those of a snapshot, counted by kind."""
+    """True if a snapshot's files, counted by kind, include a metadata log."""
     return any(files.get(kind) for kind in ("metadata_log", "metadata_kraft_snapshot"))
 
 
@@ -122,9 +122,9 @@ def resolve_options(
     *,
     has_metadata_log: bool = False,
 ) -> AuditOptions:
-    """What `settings` choose, and where they do not what the manifest says: its `kafka_version` and `quiesced`.
+    """Options from `settings`, else from the manifest's `kafka_version` and `quiesced`.
 
-    Without a protocol the version's is used, else `fetch`. Raises UsageError for a version that is not one.
+    The protocol defaults to the version's, else `fetch`. Raises UsageError for a malformed version.
     """
     try:
         version = parse_kafka_version(settings.kafka_version or kafka_version)

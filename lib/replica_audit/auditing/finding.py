@@ -39,7 +39,7 @@ TRAITS = {
 
 @dataclass(frozen=True, slots=True)
 class Code:
-    """What a finding code means, how it is proven and what to do about it."""
+    """A finding code: its meaning, proof and remedy."""
 
     code: str
     severities: tuple[Severity, ...]
@@ -47,14 +47,14 @@ class Code:
     verdicts: tuple[Verdict, ...]
     """Every verdict that it can bring on its partition, worst first; empty when it never moves the verdict."""
     summary: str
-    """One line, without a full stop."""
+    """A line without a full stop."""
     meaning: str
     proof: str
     remedy: str
     traps: str
     """Harmless explanations that were considered, or have to be; '' when there is none."""
     traits: tuple[str, ...] = ()
-    """Of `TRAITS`."""
+    """Names in `TRAITS`."""
 
     def __post_init__(self) -> None:
         for severity in self.severities:
@@ -72,7 +72,7 @@ def considered(text: str) -> Evidence:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One conclusion. `verdict` is what it asks of its partition, None when it never moves the verdict."""
+    """A conclusion. `verdict` is the one that it asks of its partition; None if it never moves the verdict."""
 
     code: str
     severity: Severity

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def name_copy(facts: ReplicaFacts) -> str:
-    """Where a copy beside the replicas is, in words."""
+    """Name of a copy beside the replicas, as a noun phrase."""
     return f"{facts.directory.log_dir} of broker {facts.broker_id}"
 
 
@@ -37,19 +37,19 @@ _FATES = {
 
 
 def fate_of_copy(facts: ReplicaFacts) -> str:
-    """What becomes of a copy beside the replicas, as a clause."""
+    """Clause saying what becomes of a copy beside the replicas."""
     return _FATES[facts.kind]
 
 
 def place_of_copy(facts: ReplicaFacts) -> Evidence:
-    """Where a copy beside the replicas is."""
+    """Evidence that names the directory of a copy beside the replicas."""
     return Evidence(
         "file", text="a copy that neither leads nor follows", broker_id=facts.broker_id, path=facts.directory.log_dir
     )
 
 
 def damaged_pair(code: Code, pair: CorruptPair) -> Finding:
-    """Of a batch that both replicas have, and that is damaged on one side."""
+    """Finding on a batch that both replicas have, damaged on one side."""
     return finding(
         code,
         f"broker {pair.bad_broker_id}: {offsets(pair.start_offset, pair.end_offset)} are damaged and sound on broker "
@@ -62,7 +62,7 @@ def damaged_pair(code: Code, pair: CorruptPair) -> Finding:
 
 
 def unread_records(code: Code, problems: Sequence[RecordProblem], what: str) -> Finding:
-    """Of batches of one broker whose records had to be compared and could not be had; `what` says why not."""
+    """Finding on batches of one broker whose records had to be compared and could not be had; `what` says why not."""
     first = problems[0]
     batches = count(len(problems), "batch", "batches")
     return finding(
@@ -78,13 +78,13 @@ def unread_records(code: Code, problems: Sequence[RecordProblem], what: str) -> 
 
 
 def unusable_input(code: Code, row: Mapping) -> Finding:
-    """Of input that belongs to no partition, from its row of `quarantine`."""
+    """Finding on input that belongs to no partition, from its row of `quarantine`."""
     place = Evidence("file", text=row["reason"], broker_id=row["broker_id"], path=row["path"], position=row["position"])
     return finding(code, f"{row['path']}: {row['reason']}", broker_id=row["broker_id"], evidence=[place])
 
 
 def replay_evidence(case: Case, item: Comparison) -> Evidence:
-    """What the chosen protocol does to a follower."""
+    """Evidence of the cut that the chosen protocol makes on a follower."""
     outcome = item.replays[case.protocol]
     return Evidence(
         "replay",
@@ -122,7 +122,7 @@ def left_by(run: DivergentRange) -> str:
 
 
 def told_by_history(run: DivergentRange) -> list[Evidence]:
-    """What the history of leadership says of a run: its election, and the loss counted three ways."""
+    """Evidence from the history of leadership: the elections that left a run behind, and its loss counted three ways."""
     cause = run.cause
     if cause is None:
         return [considered("whether the election was clean is not known: the leadership given has no history")]

@@ -98,7 +98,6 @@ def _audit_rows(
 
 
 def _named(audit: Row) -> dict[str, Any]:
-    """Which audit it was, of what, and when."""
     names = ("audit_id", "cluster_id", "snapshot_id", "started", "finished", "tool_version")
     versions = dict(sorted((audit.get("table_versions") or {}).items()))
     return {**{name: audit.get(name) for name in names}, "table_versions": versions or None}

@@ -89,7 +89,7 @@ def parse_quality_baseline(text: str) -> list[dict[str, Any]]:
 
 
 def _fits(value: Any, kind: str) -> bool:
-    """Whether a JSON value is null or of a type that the table `quality` has."""
+    """True if a JSON value is null or of a type that the table `quality` has."""
     if value is None:
         return True
     if kind == "array<string>":
@@ -131,7 +131,7 @@ _ID = re.compile(r"[0-9a-f]{16}")
 
 @dataclass(frozen=True, slots=True)
 class Acceptance:
-    """One entry of accept.yaml."""
+    """An entry of accept.yaml."""
 
     finding_id: str
     reason: str
@@ -219,7 +219,7 @@ def _found(entry: Any) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Baseline:
-    """What is known of an earlier audit; `findings` None: there is none to compare with."""
+    """Findings and checks of an earlier audit, and accepted findings; `findings` None: there is no audit to compare with."""
 
     findings: list[ReportedFinding] | None = None
     quality: tuple[Mapping[str, Any], ...] = ()

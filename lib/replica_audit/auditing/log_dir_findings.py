@@ -10,7 +10,7 @@ from replica_audit.snapshot.log_dir_names import OFFSET_CHECKPOINTS
 
 
 class LogDirTally:
-    """What partitions, one after the other, tell of the log dirs that they lie in."""
+    """State of the log dirs, gathered partition by partition."""
 
     def __init__(self) -> None:
         self._filled: set[tuple[int, str]] = set()

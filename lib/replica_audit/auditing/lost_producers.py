@@ -1,4 +1,4 @@
-"""Who wrote the records that the reference lost: producers and their transactional ids, by batch headers and the coordinator."""
+"""Producers of the records that the reference lost, with their transactional ids, from batch headers and the coordinator's log."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Row = dict[str, Any]
 
 
 def lost_producer_rows(case: Case) -> Iterator[Row]:
-    """One row for each broker that holds lost records and each producer of them; without an id, idempotence was off."""
+    """A row for each broker that holds lost records and each producer of them; a null id means no idempotence."""
     for item in case.comparisons:
         written: dict[int, list[tuple[DivergentRange, Batches]]] = defaultdict(list)
         for run in filter(is_lost, item.runs):
@@ -50,7 +50,7 @@ def lost_producer_rows(case: Case) -> Iterator[Row]:
 
 
 def _are_transactional(batches: Batches) -> bool:
-    """Whether any of them is of a transaction."""
+    """True if any of them is of a transaction."""
     return bool(((batches.rows["magic"] >= 2) & (batches.rows["attributes"] & TRANSACTIONAL != 0)).any())
 
 
@@ -60,12 +60,12 @@ def transactional_producers(rows: Iterable[Mapping[str, Any]]) -> frozenset[int]
 
 
 def awaits_coordinator(row: Mapping[str, Any]) -> bool:
-    """Whether the coordinator may know more of the producer of a row."""
+    """True if the coordinator may know more of the row's producer."""
     return row["transactional"] and row["producer_id"] is not None
 
 
 def with_transactions(rows: Sequence[Row], states: Mapping[int, TransactionState]) -> list[Row]:
-    """The same with what the coordinator says last of each producer's transaction, where it knows it."""
+    """`rows` with the coordinator's last state of each producer's transaction, as far as it is known."""
     named = []
     for row in rows:
         state = states.get(row["producer_id"])

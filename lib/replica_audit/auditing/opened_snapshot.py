@@ -46,10 +46,10 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Examined:
-    """One partition after its segments were scanned: its rows, and what its audit asks for."""
+    """A partition whose segments were scanned: its rows, and the data that its audit asks for."""
 
     rows: dict[str, list[Row]]
-    """Of the bronze tables; `quarantine` has what this partition's files gave."""
+    """Rows of the bronze tables; `quarantine` has those of this partition's files."""
     timeline: list[Row]
     plan: ComparisonPlan
     files: tuple[SegmentFile, ...]
@@ -57,7 +57,7 @@ class Examined:
 
 @dataclass(slots=True)
 class OpenedSnapshot:
-    """What was read of a snapshot beforehand. `examine` scans the segments of one partition, and may be called for any."""
+    """A snapshot with everything that was read beforehand. `examine` scans the segments of any one partition."""
 
     snapshot: Snapshot
     inventory: Inventory
@@ -108,7 +108,7 @@ class OpenedSnapshot:
 
     @property
     def partitions(self) -> tuple[TopicPartition, ...]:
-        """Those that anything but quarantine is known of, sorted."""
+        """Partitions of which more is known than quarantine rows, sorted."""
         return tuple(self._rows)
 
     def files(self, partition: TopicPartition) -> tuple[SegmentFile, ...]:
@@ -116,11 +116,11 @@ class OpenedSnapshot:
         return tuple(self._files.get(partition, ()))
 
     def count_copies(self, partition: TopicPartition) -> int:
-        """How many there are of it, those put aside too."""
+        """Number of copies, those put aside too."""
         return len(self._rows[partition]["replica_dirs"])
 
     def is_led(self, partition: TopicPartition) -> bool:
-        """Whether any source says who leads a partition or has replicas of it."""
+        """True if any source says who leads a partition or has replicas of it."""
         return bool(self._rows.get(partition, {}).get("partition_states"))
 
     def examine(self, partition: TopicPartition) -> Examined:
@@ -198,7 +198,7 @@ def unreadable_row(names: Mapping[str, Any], file: SegmentFile, error: Exception
 def _read_broker_logs(
     snapshot: Snapshot, inventory: Inventory, known: Collection[TopicPartition], quarantine: list[Row]
 ) -> dict[TopicPartition, list[Row]]:
-    """What brokers' own logs say of `known` partitions; a log that cannot be read is added to `quarantine`."""
+    """Lines of brokers' own logs on `known` partitions; unreadable logs are added to `quarantine`."""
     events: dict[TopicPartition, list[Row]] = defaultdict(list)
     for file in inventory.broker_logs:
         for item in read_broker_log(snapshot, file.path, file.broker_id):
@@ -216,7 +216,7 @@ def _read_internal(
     known: Collection[TopicPartition],
     quarantine: list[Row],
 ) -> dict[TopicPartition, list[Row]]:
-    """What the logs of a topic of Kafka's own say of `known` partitions; what cannot be read of them is added to `quarantine`."""
+    """Rows from the logs of one of Kafka's own topics on `known` partitions; what cannot be read is added to `quarantine`."""
     found = defaultdict(list)
     said, unread = topic.read_all(snapshot, [one.path for one in inventory.log_dirs if one.kind == "broker"])
     quarantine += (row._asdict() for row in unread)
@@ -258,7 +258,7 @@ def rows_by_partition(rows: pa.Table) -> Iterable[tuple[TopicPartition, pa.Table
 
 
 def _may_bear_on(row: Row, partition: TopicPartition, log_dirs: Iterable[str]) -> bool:
-    """Whether input that was not used may be of `partition`: not where it lies in the directory of another one."""
+    """True if unused input may be of `partition`: not if it lies in the directory of another one."""
     for log_dir in log_dirs:
         below = f"{log_dir}/" if log_dir else ""
         if row["path"].startswith(below):

@@ -22,7 +22,7 @@ _WANTED = "expected directories such as broker-1/orders-0 below it, with meta.pr
 
 
 def explain_nothing_found(uri: str, snapshot: Snapshot, inventory: Inventory) -> str:
-    """Why `inventory` has no partition, and what to do, as one sentence."""
+    """Reason that `inventory` has no partition, with advice, as one sentence."""
     if any(parse_file_name(entry.path).kind == "log" for entry in snapshot.list_directory("") if not entry.is_dir):
         return _one_partition(uri, snapshot)
     nameless = [log_dir.path for log_dir in inventory.log_dirs if log_dir.broker_id is None]
@@ -132,7 +132,7 @@ def _open_with_leadership(uri: str, topics: tuple[str, ...], leadership: str | N
 
 
 def audit_options(inventory: Inventory, settings: Settings) -> AuditOptions:
-    """What the settings choose and the manifest says; raises UsageError for a version that is not one."""
+    """Options from the settings, else the manifest; raises UsageError for a malformed version."""
     manifest = inventory.manifest or Manifest(None, None, ())
     times = CaptureTimes(manifest.brokers)
     return resolve_options(

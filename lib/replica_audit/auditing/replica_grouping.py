@@ -44,7 +44,7 @@ class ReplicaGrouping:
         return () if self.reference is None else (self.reference.facts, *self.followers)
 
     def turned(self) -> Iterator[ReplicaGrouping]:
-        """One grouping per replica, with that replica as the reference."""
+        """A grouping per replica, with that replica as the reference."""
         reference = self.reference
         if reference is None:
             return

@@ -37,7 +37,7 @@ _ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"))
 
 
 class SegmentDigest(NamedTuple):
-    """One segment as it was scanned; `digest` None where it could not be read."""
+    """A scanned segment; `digest` is None if it could not be read."""
 
     broker_id: int
     path: str

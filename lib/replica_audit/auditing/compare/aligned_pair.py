@@ -57,7 +57,7 @@ def decide_by_records(
 
 
 def _clusters(alignment: Alignment, chosen: Sequence[int]) -> tuple[Batches, Batches]:
-    """All batches of either side that overlap those of the follower that begin at `chosen` offsets, directly or through others."""
+    """Batches of either side that overlap a follower's batch at one of the `chosen` offsets, directly or through others."""
     own, theirs = alignment.own, alignment.reference
     starts, ends = (np.concatenate(columns) for columns in ((own.starts, theirs.starts), (own.ends, theirs.ends)))
     order = starts.argsort(kind="stable")
@@ -129,7 +129,7 @@ def _thinned(batch: Batch) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Records:
-    """How the records of a pair are read, and the batches of all chunks that were read of either side."""
+    """Reader of a pair's records, and the batches of all chunks that were read of either side."""
 
     read: RecordSource
     own: np.ndarray
@@ -145,13 +145,13 @@ class AlignedPair:
     loaded: frozenset[int] = frozenset()
     """Chunks of which `alignment` has every batch of both."""
     compaction: Compaction | None = None
-    """Of a compacted pair whose batches differ, where their records could be read."""
+    """Comparison of records and keys of a compacted pair whose batches differ; None if they could not be read."""
     problems: tuple[RecordProblem, ...] = ()
     """Batches whose records were wanted and could not be had."""
 
 
 def batches_in(rows: np.ndarray, chunks: Collection[int]) -> Batches:
-    """Those of `rows` (`BATCH_DTYPE`) that belong to `chunks` by their base offsets, in the order of these."""
+    """Batches among `rows` (`BATCH_DTYPE`) whose base offsets are in `chunks`, in order of base offset."""
     return Batches.in_order(rows_of_chunks(rows, chunks))
 
 

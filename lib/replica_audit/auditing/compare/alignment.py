@@ -184,7 +184,7 @@ class Difference:
         return self.kind in CONFLICTS
 
     def parted(self, offset: int) -> tuple[Difference, ...]:
-        """What begins below `offset`, and the batches that begin at or above it."""
+        """The difference split at `offset`: batches that begin below it, batches that begin at or above it."""
         at = int((self.batches.starts < offset).sum()) if len(self.batches) > 1 else 0
         return self.split([at]) if 0 < at < len(self.batches) else (self,)
 
@@ -311,7 +311,7 @@ def _conflict_kind(batch: Batch, others: list[Batch], compacted: bool) -> Differ
 
 
 def _is_same_content(batch: Batch, other: Batch) -> bool:
-    """Whether two batches differ in nothing but their epoch, which their checksums do not cover."""
+    """True if two batches differ in their epoch only, which checksums do not cover."""
     return all(getattr(batch, name) == getattr(other, name) for name in ("base_offset", *_CONTENT))
 
 
@@ -351,7 +351,7 @@ def _stretches(
     their_epochs: np.ndarray | None = None,
     again: np.ndarray | None = None,
 ) -> Iterator[tuple[int, Difference]]:
-    """Differences of the `chosen` ones of `batches`, with the index of their first one: equal ones that follow each other are one."""
+    """Differences made of the `chosen` batches, each with the index of its first one; equal neighbours make one difference."""
     if not chosen.any():
         return
     starts, ends, own = np.maximum(batches.starts, floor), batches.ends, batches.epochs
@@ -378,7 +378,7 @@ def _holes(follower: ReplicaFacts, foreign: Batches, own: Batches, floor: int) -
 
 
 def _is_cleaned_away(facts: ReplicaFacts, batch: Batch, start: int) -> bool:
-    """Whether compaction may be why `facts` has nothing of the other side's `batch` from `start` on."""
+    """True if compaction may be why `facts` has nothing of the other side's `batch` from `start` on."""
     return facts.compacted and (batch.record_count == 0 or facts.may_be_cleaned(start, batch.end_offset))
 
 
@@ -400,7 +400,7 @@ def _foreign_epoch(facts: ReplicaFacts, lineage: Lineage, batch: Batch, start: i
 
 
 def _is_followed_by(batch: Batch, batches: Batches, below: int) -> bool:
-    """Whether a batch of an epoch below `below` comes after `batch`."""
+    """True if a batch of an epoch below `below` comes after `batch`."""
     epochs = batches.epochs[batches.starts >= batch.end_offset]
     return bool(((epochs >= 0) & (epochs < below)).any())
 

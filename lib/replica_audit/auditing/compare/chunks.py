@@ -1,4 +1,4 @@
-"""Which chunks of two logs have to be looked at batch by batch."""
+"""Chunks of two logs whose digests say that they have to be compared batch by batch."""
 
 from __future__ import annotations
 

@@ -46,13 +46,13 @@ _READ_BYTES = 4 << 20
 
 @dataclass(slots=True)
 class CompactedReplica:
-    """One replica of the pair: what it holds, and what was read of it."""
+    """One replica of the pair: its batches, and the keyed records read of it."""
 
     facts: ReplicaFacts
     batches: np.ndarray
-    """Of `BATCH_DTYPE`; they stay an array: they may be many, and few of them are looked at."""
+    """Rows of `BATCH_DTYPE`: there may be many, and few are looked at one by one."""
     odd: list[Batch]
-    """Those that are not the same bytes on the other side."""
+    """Batches that the other side does not have byte for byte."""
     store: KeyStore = field(default_factory=KeyStore)
     """The keyed records of `odd`."""
     only: int = 0
@@ -83,7 +83,7 @@ class CompactedReplica:
 
 @dataclass(slots=True)
 class CompactedPair:
-    """Both sides, compared over [floor, end)."""
+    """Reference and follower, compared over [floor, end)."""
 
     reference: CompactedReplica
     follower: CompactedReplica
@@ -239,7 +239,7 @@ def _limits(facts: ReplicaFacts, floor: int, end: int, unread: Sequence[tuple[in
 
 @dataclass(frozen=True, slots=True)
 class Compaction:
-    """What the records of a compacted pair showed."""
+    """Outcome of comparing the records of a compacted pair."""
 
     end_offset: int
     """Compared up to here: the shorter log's end, or the first conflict of epochs."""

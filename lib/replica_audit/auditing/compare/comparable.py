@@ -1,4 +1,4 @@
-"""Whether two logs can be compared at all, when one of them is known from a text or table only."""
+"""Limits of comparing a log that is known from a text or table only."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def why_not_comparable(chosen: Reference, follower: ReplicaFacts) -> str | None:
-    """Why nothing may be concluded from a comparison of the two; None where it may."""
+    """Reason, as a clause, that nothing may be concluded from comparing the two; None if it may."""
     reference = chosen.facts
     if follower.unread is not None:
         return f"of broker {follower.broker_id}: {follower.unread}"
@@ -46,9 +46,9 @@ def why_not_comparable(chosen: Reference, follower: ReplicaFacts) -> str | None:
 
 
 def open_question(reference: Reference, item: Comparison, protocol: str, is_epoch_said: bool) -> str | None:
-    """What a comparison leaves open that files would have told, so that no verdict may rest on it; None where nothing.
+    """Clause naming what files would have settled and this comparison leaves open, so that no verdict may rest on it; None if nothing.
 
-    `is_epoch_said`: the source of leadership says in which epoch the reference leads.
+    `is_epoch_said`: the source of leadership gives the epoch in which the reference leads.
     """
     leader, follower = reference.facts, item.follower
     if not (leader.second_hand or follower.second_hand):
@@ -74,12 +74,12 @@ def open_question(reference: Reference, item: Comparison, protocol: str, is_epoc
 
 
 def is_epoch_open(leader: ReplicaFacts, is_epoch_said: bool) -> bool:
-    """Whether the reference may have been elected in a later epoch than its records show, with no file to deny it."""
+    """True if the reference may have been elected in a later epoch than its records show, and no file excludes it."""
     return leader.has_epochs and leader.directory.epoch_file.is_unknown and not is_epoch_said
 
 
 def _differ(leader: ReplicaFacts, item: Comparison) -> bool:
-    """Whether the batches differ where both logs could have some."""
+    """True if the batches differ within the range that both logs cover."""
     start = shared_start(leader, item.follower)
     end = shared_end(leader, item.follower)
     return item.differs_between(start, end, ("last_offset", "leader_epoch", "crc", "size"))

@@ -1,4 +1,4 @@
-"""One follower against the reference: differences, runs, replays of all four protocols, and what each would drop."""
+"""One follower compared with the reference: divergent ranges, truncation under all four protocols, and the records that each drops."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """All that is concluded of one follower beside the reference."""
+    """A follower compared with the reference."""
 
     follower: ReplicaFacts
     alignment: Alignment
@@ -43,19 +43,19 @@ class Comparison:
     """Conflicting ranges, touching runs joined."""
     common_prefix_end: int | None
     lag: Tally
-    """What the reference has above the follower's end."""
+    """Records and bytes of the reference above the follower's end."""
     compaction: Compaction | None = None
-    """Of a compacted pair whose batches differ, where their records could be read."""
+    """Comparison of records and keys of a compacted pair whose batches differ; None if they could not be read."""
     problems: tuple[RecordProblem, ...] = ()
     """Batches whose records were wanted and could not be had."""
     never_committed: Tail | None = None
-    """Of what it has past the reference's end, that which was never committed; None: all may have been."""
+    """Last part of its records past the reference's end that was never committed; None if all may have been."""
     undecided: Tail | None = None
-    """Of it, that of which no file tells whether it was committed."""
+    """Last part of those records of which no file tells whether they were committed."""
     unproven_below_start: OffsetRange | None = None
-    """Of what it has below the reference's log start, that which nothing proves committed: it may be of another history."""
+    """Offsets below the reference's log start that nothing proves committed: they may be of another history."""
     doubt: str | None = None
-    """What else would explain that the two differ, so that nothing of it is proven; None: nothing would."""
+    """Another explanation of all differences, because of which none of them is proven; None if there is none."""
 
     def problems_by_broker(self, *, lost: bool) -> list[list[RecordProblem]]:
         """Problems with records that could not be read (`lost`) or decoded, of one broker each."""
@@ -64,18 +64,18 @@ class Comparison:
 
     @property
     def ahead(self) -> Batches:
-        """What it has past the reference's end, and the reference may have lost: not what was never committed."""
+        """Batches past the reference's end that the reference may have lost; without those never committed."""
         ahead, tail = self.alignment.ahead, self.never_committed
         return ahead if tail is None else ahead.where(ahead.starts < tail.start_offset)
 
     @property
     def is_undecided(self) -> bool:
-        """Whether none of `ahead` is known to have been committed: it may be lost, and may not."""
+        """True if no batch of `ahead` is known to have been committed, nor known not to have been."""
         tail = self.undecided
         return tail is not None and bool((self.ahead.starts >= tail.start_offset).all())
 
     def differs_between(self, start: int, end: int, names: Sequence[str]) -> bool:
-        """Whether the two have other batches in [start, end), by their base offsets and the fields `names`."""
+        """True if the two have different batches in [start, end), compared by base offset and the fields `names`."""
         own, theirs = (
             batches.where((batches.ends > start) & (batches.starts < end)).columns(*names)
             for batches in (self.alignment.own, self.alignment.reference)
@@ -100,7 +100,7 @@ class Comparison:
 def compare(
     reference: Reference, follower: ReplicaFacts, protocol: str, pair: AlignedPair, tiered: bool = False
 ) -> Comparison:
-    """What follows from a follower laid beside the reference.
+    """Compare a follower, aligned with the reference, under every protocol.
 
     The high watermark is known only once all followers are compared; `with_high_watermark` adds what depends on it.
     """
@@ -143,9 +143,9 @@ def _first_difference(leader: ReplicaFacts, follower: ReplicaFacts, differences:
 
 
 def with_high_watermark(comparison: Comparison, hw_lower: int) -> Comparison:
-    """The same with `committed_drops`: dropped records that are proven committed, under each protocol.
+    """`comparison` with `committed_drops`: dropped records that are proven committed, by protocol.
 
-    Proven by the follower's own checkpoint in a conflicting run, else by `hw_lower` on the common prefix.
+    The proof is the follower's own checkpoint in a conflicting run, else `hw_lower` on the common prefix.
     """
     counts = {}
     prefix, follower = comparison.common_prefix_end, comparison.follower

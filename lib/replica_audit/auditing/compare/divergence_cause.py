@@ -1,4 +1,4 @@
-"""Why a replica has records that the reference has not."""
+"""Causes of divergence: the election that left a replica's records behind."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """Why a replica has records that the reference has not: the election that left them behind."""
+    """The election that left records behind which the reference does not have."""
 
     election: Election | None
     """The one at which the two logs parted; None where the history does not reach back so far."""
@@ -21,7 +21,7 @@ class Cause:
     promised_records: int | None
     """Records that were promised to producers with acks=all at most; None where that is not known."""
     suspects: int = 1
-    """It was that election or one of so many, of whose leaders no log tells any more whether they had the records."""
+    """Number of elections that may have been the one, because no log tells any more whether their leaders had the records."""
     came_back: bool = False
     """The winner of that election, or of one of the suspects, may have lost the end of its log while it was down."""
     elections: tuple[Election, ...] = ()
@@ -29,7 +29,7 @@ class Cause:
 
     @property
     def excludes_commitment(self) -> bool:
-        """Whether what was left behind was not committed: a clean election loses nothing while its winner's log is whole."""
+        """True if the records left behind were not committed: a clean election loses nothing while its winner's log is whole."""
         return self.clean is True and not self.came_back
 
 
@@ -39,7 +39,7 @@ class Tail:
 
     start_offset: int
     why: str
-    """What is known of them, and from what, as a clause."""
+    """Clause saying what is known of them, and from what."""
 
 
 def promised_in_all(causes: Iterable[Cause | None]) -> int | None:

@@ -23,13 +23,13 @@ CONFLICTS = ("epoch", "content")
 
 @dataclass(frozen=True, slots=True)
 class CommitProof:
-    """What shows that records were committed."""
+    """A proof that records were committed."""
 
     kind: ProofKind
     """checkpoint: a high watermark; lost_tail: one past the end of the log that had it; sole_isr: their leader was alone in
     the ISR."""
     broker_id: int
-    """Whose checkpoint, or which leader."""
+    """Broker that owns the checkpoint, or that led."""
     text: str
     """A clause such as "its own high watermark reached 100"."""
     value: str
@@ -51,21 +51,21 @@ class DivergentRange:
     """Offsets below this one were proven committed; None where nothing is proven."""
     committed_records: int
     kind: DifferenceKind
-    """Of its differences: epoch, content, hole_here, hole_there or format."""
+    """Kind of its differences: epoch, content, hole_here, hole_there or format."""
     survives: bool
-    """It begins below the offset that the follower keeps under the chosen protocol."""
+    """True if it begins below the offset to which the follower keeps its log under the chosen protocol."""
     compacted: bool
     """The follower's log is, or was once."""
     batches: Batches
     """The follower's, without `written_again`; none where it has nothing."""
     written_again: Batches
-    """Those that the reference has, too, in its own epoch: no record of them is lost."""
+    """Batches that the reference also has, in its own epoch: no record of them is lost."""
     cause: Cause | None = None
     """None without a history of leadership, and where the run is not a conflict."""
     proof: CommitProof | None = None
-    """Of `committed_end`."""
+    """Proof for `committed_end`."""
     likely: CommitProof | None = None
-    """What makes it likely that all of it was committed, and does not prove it."""
+    """Evidence that makes it likely, without proving it, that all of it was committed."""
 
     @property
     def committed_range(self) -> tuple[int, int] | None:
@@ -83,11 +83,11 @@ class DivergentRange:
 
     @property
     def is_written_again(self) -> bool:
-        """Whether the reference has all of it in its own epoch."""
+        """True if the reference has all of it, in its own epoch."""
         return bool(self.written_again) and not self.batches
 
     def lacks_below(self, offset: int) -> bool:
-        """Whether the reference lacks a batch of it that begins below `offset`."""
+        """True if the reference lacks one of its batches that begins below `offset`."""
         return bool((self.batches.starts < offset).any())
 
 

@@ -75,7 +75,7 @@ def doubtful_epochs(
 def confirm_rot(
     doubts: Iterable[CorruptEpoch], rows: Mapping[tuple[int, str], np.ndarray]
 ) -> dict[tuple[int, str], tuple[CorruptEpoch, ...]]:
-    """Of `doubts` those all of whose batches the other replica has, in another epoch, by copy.
+    """The suspicions among `doubts` that the batches confirm, by copy: the other replica has every batch, in another epoch.
 
     `rows` are batches (`BATCH_DTYPE`) of chunks whose digests differ.
     """
@@ -96,7 +96,7 @@ def confirm_rot(
 
 
 def _is_foreign(own: np.ndarray, one: CorruptEpoch, rows: Mapping[tuple[int, str], np.ndarray]) -> bool:
-    """Whether what others have there in the epoch of `own` are other batches: an epoch has one leader, and one log."""
+    """True if other copies have different batches there in the epoch of `own`: an epoch has one leader, and so one log."""
     contents, found = set(_contents(own)), False
     for key in rows.keys() - {one.key}:
         theirs = rows[key]
@@ -141,7 +141,7 @@ def _split_by_file(facts: ReplicaFacts) -> Iterator[tuple[int, int, int]]:
 
 
 def _differing(facts: ReplicaFacts, other: ReplicaFacts) -> Iterator[_Stretch]:
-    """Where both have batches in two epochs; stretches of batches that go back in offset are left alone."""
+    """Stretches that the two copies have in different epochs; batches that go back in offset are left out."""
     own, theirs = list(_split_by_file(facts)), _stretches(other)
     at = 0
     for index, (start, end, epoch) in enumerate(own):
@@ -162,12 +162,12 @@ def _differing(facts: ReplicaFacts, other: ReplicaFacts) -> Iterator[_Stretch]:
 
 
 def _is_bare(facts: ReplicaFacts, start: int, end: int) -> bool:
-    """Whether the replica has no batch in [start, end): its stretches are known by where the next begins."""
+    """True if the replica has no batch in [start, end): a stretch ends only where the next begins."""
     return any(part.start_offset <= start and end <= part.end_offset for part in (*facts.gaps, *facts.missing))
 
 
 class EpochSigns(NamedTuple):
-    """What tells which of two copies has a changed epoch over a stretch; "there" is at its first offset."""
+    """Evidence for which of two copies has the changed epoch over a stretch; "there" means at its first offset."""
 
     own: bool | None
     """The copy's own file gives the epoch of its batches there; None without a usable file."""
@@ -193,7 +193,7 @@ class EpochSigns(NamedTuple):
 
 
 def confidence_of(signs: EpochSigns) -> Confidence | None:
-    """How sure it is that the copy, not the other one, has the changed epoch; None where nothing says so. The first line that fits:
+    """Confidence that the copy, not the other one, has the changed epoch; None without evidence. By the first line that fits:
 
     | own file has it there | and | answer |
     |---|---|---|
@@ -267,7 +267,7 @@ def _signs(
 
 
 def _says(facts: ReplicaFacts, epoch: int, offset: int) -> bool | None:
-    """Whether the replica's own epoch file gives `epoch` for `offset`; None without a usable file."""
+    """True if the replica's own epoch file gives `epoch` for `offset`; None without a usable file."""
     written = facts.found_lineage
     if not written:
         return None
@@ -283,7 +283,7 @@ def _start_in_file(facts: ReplicaFacts, epoch: int) -> int | None:
 
 
 def _was_led(leadership: Leadership | None, epoch: int) -> bool | None:
-    """Whether somebody led in `epoch`, by the metadata log; None where it does not reach back so far, or is not here."""
+    """True if the metadata log has a leader of `epoch`; None if it does not reach back so far, or is not here."""
     if leadership is None:
         return None
     if not leadership.history:
@@ -294,10 +294,10 @@ def _was_led(leadership: Leadership | None, epoch: int) -> bool | None:
 
 
 def _is_settled(facts: ReplicaFacts, other: ReplicaFacts, leadership: Leadership | None, start: int) -> bool:
-    """Whether what both have from `start` on was replicated as it is, so that no producer had to send it again.
+    """True if both replicated what they have from `start` on as it is, so that no producer had to send it again.
 
-    Both are in sync: then neither has what the other's election replaced. Where that is not known, the other replica had
-    it committed in its epoch.
+    If both are in sync, neither has what the other's election replaced. If the ISR is not known, the other replica's
+    checkpoint has to show that it was committed in that replica's epoch.
     """
     if leadership is None or leadership.source == "inferred" or leadership.isr is None:
         checkpoint = other.directory.high_watermark_checkpoint

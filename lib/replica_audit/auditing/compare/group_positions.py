@@ -1,6 +1,6 @@
-"""Where consumer groups stand on a log: whether what they read is still there (KIP-320), whoever leads.
+"""Positions of consumer groups on a log, and whether the records they read are still there (KIP-320), whoever leads.
 
-Clients differ in what they do about it (docs/semantics.md H12); where a group stands is a fact of the log.
+Clients differ in how they react (docs/semantics.md H12); the position is a fact of the log.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ class LostRange:
     start_offset: int
     end_offset: int
     replaced_ms: int | None = None
-    """When others were written in their place, or a leader began that did not have them; None where nothing tells."""
+    """Time at which others were written in their place, or at which a leader without them began; None if unknown."""
 
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """Where one group stands."""
+    """Position of one group."""
 
     offset: GroupOffset
     effect: str | None
-    """One of the above; None where the offset is of an earlier topic of the same name."""
+    """One of the effects above; None for an offset of an earlier topic of that name."""
     parted_at: int | None = None
     """First offset that the group may have read in another version, where it is affected."""
     proven: bool = True
@@ -47,10 +47,10 @@ def group_position(
     *,
     one_moment: bool,
 ) -> Position:
-    """Where a group stands on a log, given its lineage as its leader would answer, and what it lost.
+    """Position of a group on a log, given the lineage that its leader would answer with, and the lost ranges.
 
-    `one_moment`: no skew of the copies explains that the group is ahead of the log. Without the epoch of the record that
-    the group read last, it is the time of the commit that tells which version it read.
+    `one_moment`: no skew of the copies explains that the group is ahead of the log. If the epoch of the record that the
+    group read last is unknown, the time of the commit tells which version it read.
     """
     at = offset.committed_offset
     passed = sorted(part for part in lost if part.start_offset < at)
@@ -79,5 +79,5 @@ def group_position(
 
 
 def _read_before(offset: GroupOffset, passed: Sequence[LostRange], at: int) -> bool:
-    """Whether the group committed before anything stood in place of records that it must have read."""
+    """True if the group committed before anything replaced records that it must have read."""
     return any(part.replaced_ms is not None and offset.committed_ms < part.replaced_ms for part in passed)

@@ -30,7 +30,7 @@ class KeyRows:
 
     @classmethod
     def slim(cls, records: np.ndarray) -> KeyRows:
-        """Of `RECORD_DTYPE` rows; control records and records without a key have no part in any state."""
+        """Rows of keyed data records from `RECORD_DTYPE` rows; control records and records without a key play no part."""
         chosen = records[records["has_key"] & ~records["control"]]
         rows = np.empty(len(chosen), _SLIM_DTYPE)
         for name in _SLIM_FIELDS:
@@ -42,7 +42,7 @@ class KeyRows:
         return cls(np.concatenate([np.empty(0, _SLIM_DTYPE), *(part.rows for part in parts)]))
 
     def producers(self) -> set[int]:
-        """Those whose transactions records are of."""
+        """Producer ids of transactional records."""
         return set(np.unique(self.rows["producer_id"][self.rows["transactional"]]).tolist())
 
     def latest(self, decisions: Decisions) -> np.ndarray:
@@ -107,7 +107,7 @@ class KeyState:
     """Keys that differ, too, where what was not read or is still to be replicated may be why."""
 
     def __add__(self, other: KeyState) -> KeyState:
-        """Of these keys and other ones."""
+        """Sum over disjoint sets of keys."""
         starts = [one.start_offset for one in (self, other) if one.start_offset is not None]
         ends = [one.end_offset for one in (self, other) if one.end_offset is not None]
         return KeyState(
@@ -192,7 +192,7 @@ class KeyStore:
 
     @property
     def is_in_file(self) -> bool:
-        """Whether there are more records than are held in memory."""
+        """True if the store has outgrown memory."""
         return self._file is not None
 
     def add(self, rows: KeyRows) -> None:
@@ -236,5 +236,5 @@ def shelf_of(keys: np.ndarray) -> np.ndarray:
 
 
 def shelves_of(stores: Sequence[KeyStore]) -> Sequence[int | None]:
-    """What `KeyStore.shelf` is asked for to see all records of `stores`: one key is on one shelf of all of them."""
+    """Arguments for `KeyStore.shelf` that together give all records of `stores`; a key is on the same shelf of each."""
     return range(SHELVES) if any(store.is_in_file for store in stores) else (None,)

@@ -1,4 +1,4 @@
-"""What is lost, counted once: records that other replicas hold and the reference does not (docs/semantics.md F.0)."""
+"""Lost records, each counted once: other replicas hold them and the reference does not (docs/semantics.md F.0)."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class RecordRange:
         return RecordRange(self.copy, self.identity, start, end, end - start, self.committed_end, self.crc, self.exact)
 
     def committed_to(self, offset: int) -> RecordRange:
-        """The same with what is below `offset` proven committed."""
+        """The range with the records below `offset` proven committed."""
         start, end = self.start_offset, self.end_offset
         return RecordRange(self.copy, self.identity, start, end, self.record_count, offset, self.crc, self.exact)
 
@@ -113,9 +113,8 @@ def count_loss(
 
 
 def committed_ahead(reference: ReplicaFacts, follower: ReplicaFacts) -> int:
-    """Up to where records past the reference's end, of its own leadership, were committed: by its own checkpoint or the
-    follower's; -1 where neither tells.
-    """
+    """Offset below which records past the reference's end, of its own leadership, were committed, by its checkpoint or the
+    follower's; -1 if neither tells."""
     own = follower.directory.high_watermark_checkpoint
     marks = [
         reference.directory.high_watermark_checkpoint,
@@ -125,13 +124,13 @@ def committed_ahead(reference: ReplicaFacts, follower: ReplicaFacts) -> int:
 
 
 def count_run(item: Comparison, run: DivergentRange) -> Count:
-    """What one row of `divergences` has of the lost records; rows of several brokers may have the same ones."""
+    """Lost records in one row of `divergences`; rows of several brokers may count the same ones."""
     pieces = _pieces([_held_in(item, run)]) if is_lost(run) else ()
     return _sum(_count(cluster).total for cluster in _clusters(pieces))
 
 
 def is_lost(run: DivergentRange) -> bool:
-    """Whether records of a run count: not where an election that is known to be clean left them, uncommitted, behind."""
+    """True if records of a run count as lost: not if an election known to be clean left them behind uncommitted."""
     uncommitted = run.cause is not None and run.cause.excludes_commitment and run.committed_end is None
     return run.kind != "hole_here" and not (run.kind == "epoch" and uncommitted)
 
@@ -146,7 +145,7 @@ def _is_known(reference: ReplicaFacts, item: Comparison) -> bool:
 
 
 class _Held(NamedTuple):
-    """What a copy has of `batches` in [start, end), of which what is below `committed_end` was proven committed."""
+    """Batches that a copy holds within [start, end); those below `committed_end` were proven committed."""
 
     copy: CopyKey
     batches: Batches
@@ -161,7 +160,7 @@ def _held_in(item: Comparison, run: DivergentRange) -> _Held:
 
 
 def _ahead(reference: ReplicaFacts, item: Comparison) -> _Held:
-    """What the reference had and lost."""
+    """Records past the reference's end that the reference had and lost."""
     facts, until = item.follower, committed_ahead(reference, item.follower)
     return _Held(facts.key, item.ahead, facts.log_start_offset, int(item.ahead.ends.max(initial=0)), until)
 
@@ -195,7 +194,7 @@ def _pieces_of(held: _Held, plain: Sequence[int]) -> Iterator[RecordRange]:
 
 
 def has_data(batch: Batch) -> bool:
-    """Whether a batch can be read and has records that producers sent."""
+    """True if a batch can be read and has records that producers sent."""
     return batch.crc_valid and batch.record_count != 0 and not batch.is_control
 
 
@@ -239,7 +238,7 @@ def _clusters(pieces: Iterable[RecordRange]) -> Iterator[list[RecordRange]]:
 
 
 def _count(cluster: Sequence[RecordRange]) -> _Tally:
-    """One cluster: by offsets where every offset has a record, else by the batches' own numbers."""
+    """Count of one cluster: by offsets if every offset has a record, else by the batches' own record counts."""
     until = _committed_end(cluster)
     total, at_most = _union(cluster, until)
     of_copies = _shares(cluster, until, total, lambda piece: piece.copy)
@@ -247,14 +246,14 @@ def _count(cluster: Sequence[RecordRange]) -> _Tally:
 
 
 def _committed_end(cluster: Iterable[RecordRange]) -> int:
-    """Up to where the records of one identity are proven committed: no piece proves any past its own end."""
+    """Offset below which the records of one identity are proven committed; no piece proves anything past its own end."""
     return max(min(piece.committed_end, piece.end_offset) for piece in cluster)
 
 
 def _shares(
     cluster: Sequence[RecordRange], until: int, total: Count, holder: Callable[[RecordRange], _Holder]
 ) -> dict[_Holder, _Share]:
-    """What each holder has of one cluster, and what no other one has."""
+    """Share of each holder in one cluster: what it holds, and what no other holds."""
     found = {}
     for key in {holder(piece) for piece in cluster}:
         held, _ = _union([piece for piece in cluster if holder(piece) == key], until)

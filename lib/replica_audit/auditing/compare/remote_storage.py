@@ -93,7 +93,7 @@ class RemoteOrphan:
 def find_orphans(
     facts: ReplicaFacts, lineage: Lineage, segments: Iterable[RemoteSegment], *, is_whole: bool
 ) -> tuple[RemoteOrphan, ...]:
-    """What copied `segments` have at or above the log start in an epoch that `lineage`, that of the log, rules out there.
+    """Stretches of copied `segments`, at or above the log start, in an epoch that `lineage`, that of the log, rules out there.
 
     An epoch later than all that the log knows is not ruled out: the log was copied before. Nor is what lies past the log's
     end, unless the copy `is_whole`: no later one would have more.

@@ -1,4 +1,4 @@
-"""What truncation makes of a follower under each protocol, whoever leads: what it keeps, and which batches tell what it drops (B)."""
+"""Replays of truncation: the part of a follower's log that each protocol keeps, whoever leads (B)."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def replay_all(
 
 
 def replay_one(protocol: str, follower: ReplicaFacts, own: ReplicaState, leader: ReplicaState) -> Replay:
-    """What one protocol makes of the follower's state; the reason is `recovery` where only its own start cuts its log."""
+    """Replay of one protocol; the reason is `recovery` if only the follower's own start cuts its log."""
     return _recovered(follower, replay(protocol, own, leader))
 
 
@@ -111,7 +111,7 @@ class CandidateCuts(NamedTuple):
 
     as_found: Mapping[CopyKey, Mapping[CopyKey, int]]
     recovered: Mapping[CopyKey, Mapping[CopyKey, int]]
-    """The same after a start that cuts the candidate's own log; of those only that may recover."""
+    """Cuts after a start that first cuts the candidate's own log; only for candidates that may recover."""
 
 
 def cuts_of_candidates(

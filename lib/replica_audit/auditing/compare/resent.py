@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class LogOfPair:
-    """One of two logs, and its batches in the order of their offsets, as far as they were looked at."""
+    """One of two logs, with the batches that were looked at, in order of offset."""
 
     facts: ReplicaFacts
     batches: Batches
@@ -52,10 +52,10 @@ def with_resent(
 def twins_of(
     chosen: Batches, fork: int, own: LogOfPair, reference: LogOfPair, reading: RecordComparison | None
 ) -> dict[Batch, Batch]:
-    """Those of the `chosen` batches of a log that were sent again to the reference, with what it has of them from `fork` on.
+    """Batches among `chosen` that were sent again to the reference, each with the reference's batch at or above `fork`.
 
-    Each of the reference's batches is one's twin at most. A batch of a transaction needs the same outcome on both, which
-    only the records of the markers tell; without `reading` batches are the same by their checksums only.
+    Each of the reference's batches is the twin of one batch at most. A transactional batch also needs the same outcome on
+    both sides, which only records of markers tell; without `reading` batches are compared by checksum only.
     """
     senders = chosen.where(_are_sent(chosen))
     if not len(senders):
@@ -93,7 +93,7 @@ def _are_sent(batches: Batches) -> np.ndarray:
 
 
 def _may_be_among(batches: Batches, others: Batches) -> np.ndarray:
-    """Mask of the `batches` whose sequence number some producer of one of `others` was at, and whose producer sent one of them."""
+    """Mask of the `batches` whose producer id and sequence number both occur among `others`, not necessarily in one batch."""
     return np.logical_and(
         *(np.isin(batches.rows[name], others.rows[name]) for name in ("producer_id", "base_sequence"))
     )
@@ -113,7 +113,7 @@ def _identity(batch: Batch) -> tuple:
 def _is_twin(
     batch: Batch, own: LogOfPair, other: Batch, reference: LogOfPair, reading: RecordComparison | None
 ) -> bool:
-    """Whether two batches of one identity have the same records, and their transaction came to the same."""
+    """True if two batches of one identity have the same records, and their transactions ended alike."""
     if (batch.crc, batch.size) != (other.crc, other.size) and (
         reading is None or not _are_equal(*(_records(*side, reading) for side in ((batch, own), (other, reference))))
     ):
@@ -139,7 +139,7 @@ def _are_equal(rows: np.ndarray, others: np.ndarray) -> bool:
 
 
 def _outcome(batch: Batch, side: LogOfPair, reading: RecordComparison) -> int | None:
-    """How the transaction of a batch ended in a log; None where it has not."""
+    """Marker type that ended the transaction of a batch; None if it has not ended."""
     own, rows = side.batches, side.batches.rows
     ends = own.control & (rows["producer_id"] == batch.producer_id) & (rows["producer_epoch"] >= batch.producer_epoch)
     marker = own.first(ends & (own.starts > batch.base_offset))

@@ -44,10 +44,10 @@ def tally_batches(batches: Batches) -> Tally:
 
 
 def tally_from(facts: ReplicaFacts, offset: int, batches: Batches, loaded: Collection[int]) -> Tally:
-    """What truncation to `offset` drops of `facts`: every batch whose last offset is at or above it.
+    """Records and bytes that truncation to `offset` drops: every batch whose last offset is at or above it.
 
-    `batches` has those of the chunks in `loaded`, whatever else it has; every other chunk lies whole on one side of
-    `offset`, and its digest counts its batches.
+    `batches` include those of the chunks in `loaded`; every other chunk lies whole on one side of `offset`, and its digest
+    counts its batches.
     """
     dropped = batches.where(batches.ends > offset)
     total = tally_batches(Batches(rows_of_chunks(dropped.rows, loaded)))

@@ -20,20 +20,20 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class RecreatedTopic:
-    """Why two logs without a batch in common may not be of one topic."""
+    """Reason that two logs without a batch in common may belong to different topics."""
 
     judged: bool
-    """They are compared all the same: leader epochs went on growing, as they do within one topic."""
+    """True if they are compared nevertheless: leader epochs went on growing, as within one topic."""
     reason: str
 
 
 def other_life(
     reference: Reference, item: Comparison, leadership: Leadership | None, events: Sequence[BrokerLogEvent]
 ) -> RecreatedTopic | None:
-    """Whether the two may be of different lives; None where topic ids or batches in common tell that they are not.
+    """Reason that the two logs may belong to different topics of one name; None if topic ids or common batches exclude it.
 
     A reference that begins in a later epoch than the other ever had was elected empty, and all that the other holds is
-    lost: that is judged, but a topic created anew whose first record was written after an election looks the same.
+    lost. That is judged, although a topic created anew and first written after an election looks the same.
     """
     leader, follower = reference.facts, item.follower
     if _ids_decide(leader, follower) or not _nothing_in_common(leader, item):
@@ -64,7 +64,7 @@ def _ids_decide(leader: ReplicaFacts, follower: ReplicaFacts) -> bool:
 
 
 def _nothing_in_common(leader: ReplicaFacts, item: Comparison) -> bool:
-    """They differ from the first offset on that both could have, and no batch is the same."""
+    """True if they differ from the first offset that both could have, and share no batch."""
     follower = item.follower
     floor = shared_start(leader, follower)
     if not any(run.conflicting for run in item.runs) or item.runs[0].start_offset > floor:
@@ -84,7 +84,7 @@ def _first_epoch(reference: Reference) -> int | None:
 def _created_after(
     follower: ReplicaFacts, leadership: Leadership | None, events: Iterable[BrokerLogEvent]
 ) -> str | None:
-    """What dates the creation of the topic after the follower's last record, as a clause."""
+    """Clause that dates the creation of the topic after the follower's last record; None if nothing does."""
     times = [chunk.last_timestamp_ms for chunk in follower.chunks.values() if chunk.last_timestamp_ms is not None]
     if not times:
         return None

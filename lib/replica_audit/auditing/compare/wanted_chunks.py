@@ -1,4 +1,4 @@
-"""Chunks whose batches a comparison wants to see: where digests differ, where a cut goes through, and not what an earlier audit verified."""
+"""Chunks whose batches a comparison needs: those that differ, unless an earlier audit verified them, and those that a cut goes through."""
 
 from __future__ import annotations
 

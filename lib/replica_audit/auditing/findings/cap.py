@@ -135,7 +135,7 @@ def judge(case: Case) -> Iterator[Finding]:
 
 
 def _files(case: Case) -> Iterator[Finding]:
-    """Of every copy, and of replicas that are not there."""
+    """Findings on files of every copy, and on replicas that are not in the snapshot."""
     for facts in (*case.replicas, *case.set_aside):
         yield from judge_copy(facts)
         for stretch in facts.missing:
@@ -148,7 +148,7 @@ def _files(case: Case) -> Iterator[Finding]:
 
 
 def judge_copy(facts: ReplicaFacts) -> Iterator[Finding]:
-    """What of one copy's files could not be read, or is not there."""
+    """Findings on files of one copy that are missing or unreadable."""
     directory, broker_id = facts.directory, facts.broker_id
     if facts.unread_bases:
         yield finding(
@@ -282,7 +282,7 @@ def _without_log(facts: ReplicaFacts, bases: list[int], end: int | None) -> Find
 
 
 def no_replica(leadership: Leadership | None, *, named_by_checkpoint: bool, observed: bool) -> Finding:
-    """Of a partition without a copy in the snapshot; `observed`: replica_progress has observations of it."""
+    """Finding on a partition without a copy in the snapshot; `observed`: replica_progress has observations of it."""
     if observed and leadership is None and not named_by_checkpoint:
         # Somebody watches more than was copied: the timeline is all that was asked of this partition.
         text = "replica_progress has observations of this partition, but no replica of it is in the snapshot"
@@ -305,7 +305,7 @@ def of_input(row: Mapping) -> Finding | None:
 
 
 def not_audited(problem: str, place: Evidence) -> Finding:
-    """Of a partition whose audit ended in an error."""
+    """Finding on a partition whose audit ended in an error."""
     return finding(CAP_NOT_AUDITED, f"this partition could not be audited: {problem}", evidence=[place])
 
 

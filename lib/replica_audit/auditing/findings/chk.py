@@ -122,7 +122,7 @@ def _file(facts: ReplicaFacts, path: str, value: str | None) -> Evidence:
 
 
 def missing_in_log_dir(row: Mapping) -> Finding:
-    """Of a whole log dir; `row` has broker_id, log_dir, path and state of its replication-offset-checkpoint."""
+    """Finding on a whole log dir; `row` has broker_id, log_dir, path and state of its replication-offset-checkpoint."""
     message = (
         f"broker {row['broker_id']}: {row['path']} is {row['state']} though logs of this log dir have records; after a start "
         "every high watermark in it begins at its log start"

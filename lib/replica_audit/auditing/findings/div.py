@@ -233,7 +233,7 @@ def _beside(case: Case, item: Comparison, run: DivergentRange) -> Finding:
 
 
 def _never_committed(case: Case, item: Comparison) -> Iterator[Finding]:
-    """What a replica has past the reference's end, and was never committed."""
+    """DIV-TAIL-PENDING for records past the reference's end that were never committed."""
     tail = item.never_committed
     if tail is None:
         return
@@ -344,7 +344,7 @@ def _epoch(epoch: int | None) -> str:
 
 
 def _compacted(case: Case, item: Comparison) -> Iterator[Finding]:
-    """What the records of a compacted pair showed; where they were not read, that only headers were compared."""
+    """DIV-PRESENCE of a compacted pair: by its records, else that only headers were compared."""
     if not (case.reference.facts.compacted or item.follower.compacted):
         return
     leader, follower = case.reference.facts, item.follower

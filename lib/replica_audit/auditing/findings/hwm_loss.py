@@ -126,7 +126,7 @@ def _orphaned(case: Case, mark: OrphanedMark) -> Finding:
 
 
 def _lost_tail(case: Case, item: Comparison) -> Iterator[Finding]:
-    """What a copy beside the replicas still has of the leader's log, as far as that log's checkpoint proves it."""
+    """HWM-LOSS for what a copy beside the replicas still has of the leader's log, as far as that log's checkpoint proves it."""
     start, end = case.reference.facts.log_end_offset, case.committed_tail(item)
     if records := item.alignment.ahead.records_between(start, end):
         log = "the current log, which it was copied from," if case.is_copied_from_reference(item) else "that log"
@@ -247,13 +247,13 @@ def _left_of(case: Case, run: EarlierRun) -> list[OffsetRange]:
 
 
 def _is_later(case: Case, run: EarlierRun) -> bool:
-    """Whether this snapshot can be later than that audit's: in an older one the records may not have been written yet."""
+    """True if this snapshot can be later than that audit's; in an older one the records may not have been written yet."""
     now = case.reference.leader_epoch
     return now is not None and now > run.replica_epoch and (run.leader_epoch is None or now >= run.leader_epoch)
 
 
 def _is_told_by_log(case: Case, run: EarlierRun) -> bool:
-    """Whether a broker's own log says that it cut them (TRN-BELOW-HW of the past)."""
+    """True if a broker's own log says that it cut them (TRN-BELOW-HW of the past)."""
     return any(
         cut.event.broker_id in run.broker_ids
         and cut.truncate_to < run.end_offset
@@ -264,7 +264,7 @@ def _is_told_by_log(case: Case, run: EarlierRun) -> bool:
 
 
 def _finding(case: Case, run: EarlierRun, left: Sequence[OffsetRange], unseen: Sequence[int]) -> Finding:
-    """HWM-GONE, or HWM-UNSEEN where the logs of the brokers `unseen` are not here, or not whole."""
+    """HWM-GONE, or HWM-UNSEEN if the logs of the brokers `unseen` are absent or incomplete."""
     where = ", ".join(offsets(part.start_offset, part.end_offset) for part in left)
     date, holders = run.finished[:10], brokers(run.broker_ids)
     holder = run.broker_ids[0] if len(run.broker_ids) == 1 else None

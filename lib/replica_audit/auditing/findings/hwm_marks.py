@@ -136,10 +136,10 @@ def _above_log_end(case: Case, facts: ReplicaFacts) -> Iterator[Finding]:
 
 
 def _held_to(case: Case, facts: ReplicaFacts, other: ReplicaFacts, checkpoint: int) -> int:
-    """Up to where a replica has what `facts` lost between its log end and its checkpoint.
+    """Offset up to which a replica has what `facts` lost between its log end and its checkpoint.
 
-    An epoch file as found tells of which epochs that was. Without one, records of a lineage that the reference has left
-    are not taken for it.
+    An epoch file as found names the epochs of those records. Without one, records of a lineage that the reference has left
+    are not taken for them.
     """
     lost, end = lineage_as_found(facts), min(other.log_end_offset, checkpoint)
     if other.is_about_to_go and other.log_start_offset > facts.log_end_offset:
@@ -152,7 +152,7 @@ def _held_to(case: Case, facts: ReplicaFacts, other: ReplicaFacts, checkpoint: i
 
 
 def _gone_from(reference: ReplicaFacts, held_to: int, end: int, checkpoint: int) -> str:
-    """What no replica has past `end`, in words."""
+    """Clause naming the records past `end` that no replica has; empty if some replica has all."""
     if held_to >= checkpoint:
         return ""
     if reference.log_start_offset >= checkpoint:

@@ -1,4 +1,4 @@
-"""What the stretches of deviating observations of a high watermark mean (F.5)."""
+"""Stretches in which an observed high watermark deviates from the rule (F.5)."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def judge(case: Case) -> Iterator[Finding]:
 
 
 def judge_timeline(summary: TimelineSummary | None) -> Iterator[Finding]:
-    """One finding for each stretch that lasted."""
+    """A finding for each stretch that lasted."""
     if summary is None:
         return
     told = [run for run in summary.runs if run.lasting]

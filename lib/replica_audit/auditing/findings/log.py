@@ -1,4 +1,4 @@
-"""One replica's own log: bytes that are no batch, batches that cannot be right, offsets without any (F.2)."""
+"""Damage in a replica's own log: bytes outside batches, batches that cannot be right, offsets without any (F.2)."""
 
 from __future__ import annotations
 
@@ -409,7 +409,7 @@ def _not_by_cleaners(facts: ReplicaFacts) -> str:
 
 
 def _was_told_to_begin_anew(case: Case, item: Irregularity) -> bool:
-    """Whether a producer's sequence begins again because all that it had written was deleted on the leader (up to 2.4).
+    """True if a producer's sequence begins again because all that it had written was deleted on the leader (up to 2.4).
 
     Replicas whose retention runs later still have the earlier batches.
     """

@@ -77,13 +77,13 @@ def judge(case: Case) -> Iterator[Finding]:
 
 
 def of_input(row: Mapping) -> Finding | None:
-    """Of a quarantine row of a copy of the metadata log; None for any other row."""
+    """Finding of a quarantine row of a copy of the metadata log; None for any other row."""
     code = {META_FORK.code: META_FORK, META_STALE.code: META_STALE}.get(row["code"])
     return None if code is None else unusable_input(code, row)
 
 
 def explained_by_skew(case: Case, older: Leadership) -> bool:
-    """Whether the leadership may have changed between two copies, or as brokers were stopped after it was listed."""
+    """True if the leadership may have changed between two copies, or while brokers were stopped after it was listed."""
     if not case.quiesced:
         return True
     stopped = all(one.directory.clean_shutdown for one in case.replicas)
@@ -91,7 +91,7 @@ def explained_by_skew(case: Case, older: Leadership) -> bool:
 
 
 def overtaken_text(case: Case, older: Leadership) -> str:
-    """Whom the older source names, and which epoch shows that it is older."""
+    """Clause naming the leader by the older source, and the epoch that shows that the source is older."""
     facts = case.reference.facts
     said = "names no leader" if older.leader_id is None else f"names broker {older.leader_id}"
     in_epoch = "" if older.leader_epoch is None else f" in leader epoch {older.leader_epoch}"
@@ -124,7 +124,7 @@ def _overtaken(case: Case, older: Leadership) -> Finding:
 
 
 def _lacked(case: Case) -> Iterator[Finding]:
-    """What controllers whose copies are older would take this partition for."""
+    """META-STALE for controllers whose copies lack the newest state of this partition."""
     history = [state for state in case.leadership.history if not state.uncommitted] if case.leadership else []
     if case.leadership is None or not history or not history[-1].lacked_by:
         return

@@ -40,7 +40,7 @@ CODES = (META_UNCLEAN_ELECTION,)
 
 
 def judge(case: Case) -> Iterator[Finding]:
-    """One for each election: high while a replica still holds records that it left behind."""
+    """META-UNCLEAN-ELECTION for each election: high while a replica still holds records that it left behind."""
     leadership = case.leadership
     if not (leadership and leadership.history):
         yield from (_logged(case, election) for election in unclean_elections(case.log_events))

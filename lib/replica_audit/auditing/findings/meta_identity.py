@@ -1,4 +1,4 @@
-"""Who leads, and which directories are of the partition (F.7)."""
+"""Identity of a partition: its leader, and the directories that belong to it (F.7)."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ CODES = (
 
 
 def judge(case: Case) -> Iterator[Finding]:
-    """What listing, metadata log and directories show."""
+    """META-NO-LEADER, META-ISR-UNKNOWN, META-TOPICID-MISMATCH and META-DUP-DIR."""
     yield from _leader(case)
     yield from _topic_ids(case)
     for facts in case.duplicates:
@@ -125,7 +125,7 @@ def _leader(case: Case) -> Iterator[Finding]:
 
 
 def _why_unknown(case: Case) -> str:
-    """Why it is not known who is in sync."""
+    """Clause saying why the in-sync replicas are unknown."""
     source = name_source(case.reference.source)
     if case.leadership is not None and case.leadership.overtaken and not case.reference.outdated:
         return (
@@ -184,5 +184,5 @@ def _topic_ids(case: Case) -> Iterator[Finding]:
 
 
 def of_input(row: Mapping) -> Finding | None:
-    """Of a quarantine row of a log dir of another cluster or node; None for any other row."""
+    """Finding of a quarantine row of a log dir of another cluster or node; None for any other row."""
     return unusable_input(META_FOREIGN_DIR, row) if row["code"] == META_FOREIGN_DIR.code else None

@@ -1,4 +1,4 @@
-"""Who is behind, ahead or too few (F.5)."""
+"""Replicas that are behind the leader, ahead of it, or too few in sync (F.5)."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def judge(case: Case) -> Iterator[Finding]:
 
 
 def _lost_tail(case: Case, item: Comparison) -> Iterator[Finding]:
-    """What a copy beside the replicas still has of the leader's log, where nothing proves it committed."""
+    """REP-LEADER-SHORTER for what a copy beside the replicas still has of the leader's log without proof that it was committed."""
     facts, leader = item.follower, case.reference.facts
     start = case.committed_tail(item)
     if facts.log_end_offset <= start:
@@ -209,7 +209,7 @@ def _short(case: Case, item: Comparison) -> Iterator[Finding]:
 
 
 def _short_stand_in(case: Case) -> Iterator[Finding]:
-    """The same of the replica that the others are compared with, where the leader's own log is not here."""
+    """REP-ISR-SHORT for the reference itself, if it stands in for a leader whose log is not here."""
     reference, mark = case.reference, case.high_watermark
     facts, end = reference.facts, reference.facts.log_end_offset
     if reference.leader_id in (None, facts.broker_id) or not (case.one_moment and case.in_isr(facts.broker_id)):

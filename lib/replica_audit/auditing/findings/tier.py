@@ -66,7 +66,7 @@ CODES = (
 
 
 def judge(case: Case) -> Iterator[Finding]:
-    """One for each stretch of another history, for each gap, and for what was never copied."""
+    """TIER-ORPHAN for each stretch of another history, TIER-GAP for each gap, TIER-NOT-COPIED for what was never copied."""
     facts = case.reference.facts
     for orphan in case.remote_orphans:
         number = orphan.end_offset - orphan.start_offset

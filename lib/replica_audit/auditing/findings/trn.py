@@ -184,7 +184,7 @@ def _below_high_watermark(case: Case, item: Comparison) -> Iterator[Finding]:
 
 
 def _cuts(case: Case) -> Iterator[Finding]:
-    """Of what the chosen protocol would do, and of truncations that happened."""
+    """TRN-BELOW-HW under the chosen protocol, and TRN-LOGGED or TRN-BELOW-HW for truncations that happened."""
     for item in case.comparisons:
         for found in _below_high_watermark(case, item):
             yield doubted(found, item)
@@ -284,7 +284,7 @@ def _cut(cut: LoggedCut, election: LoggedElection | None) -> Finding:
 
 
 def _replays(case: Case) -> Iterator[Finding]:
-    """Of the protocol that was chosen."""
+    """Findings on the replay of the chosen protocol."""
     for item in case.comparisons:
         for found in (*_against_prefix(case, item), *_how(case, item)):
             yield doubted(found, item)
@@ -320,7 +320,7 @@ def _against_prefix(case: Case, item: Comparison) -> Iterator[Finding]:
 
 
 def _is_bare(item: Comparison, start: int, end: int) -> bool:
-    """Whether the follower has nothing from `start` to `end`: its cleaner removed what was there."""
+    """True if the follower has nothing in [start, end) because its cleaner removed it."""
     return any(gap.start_offset <= start and end <= gap.end_offset for gap in item.follower.gaps)
 
 
@@ -383,7 +383,7 @@ def _how(case: Case, item: Comparison) -> Iterator[Finding]:
 
 
 def _below(item: Comparison, start: int) -> str:
-    """What of a follower's log lies below a leader's `start`, in words: its end, or the cut that the epochs lead to.
+    """Clause saying what of a follower's log lies below a leader's `start`: its end, or the cut that the epochs lead to.
 
     A log that ends below its own start begins anew there.
     """

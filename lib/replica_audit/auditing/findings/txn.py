@@ -72,7 +72,7 @@ def judge(case: Case) -> Iterator[Finding]:
 
 
 def _is_damaged_after(facts: ReplicaFacts, transaction: OpenTransaction) -> bool:
-    """Whether the marker may have been in a part of the log that cannot be read, or is not there."""
+    """True if the marker may have been in a part of the log that is unreadable or missing."""
     holes = (*facts.unreadable, *facts.unexplained_gaps)
     return facts.tail_kind != "clean" or any(hole.end_offset > transaction.last_offset for hole in holes)
 
@@ -155,7 +155,7 @@ def _is_newer(case: Case, transaction: OpenTransaction, state: TransactionState)
 
 
 def _owner(transaction: OpenTransaction, state: TransactionState | None) -> str:
-    """Whose transaction it is, as far as the coordinator's log tells: producer 7 (transactional id payments-1)."""
+    """Owner of a transaction as far as the coordinator's log names it: producer 7 (transactional id payments-1)."""
     name = None if state is None else state.transactional_id
     return f"producer {transaction.producer_id}" + ("" if name is None else f" (transactional id {name})")
 
@@ -207,13 +207,13 @@ def _marker_in_conflict(item: Comparison, transaction: OpenTransaction) -> Batch
 
 
 def is_marker_due(case: Case, producer_id: int) -> bool:
-    """Whether the coordinator, by its log, has yet to write this partition's marker of a producer's transaction."""
+    """True if the coordinator's log has the marker of a producer's transaction still to be written to this partition."""
     state = case.transactions.get(producer_id)
     place = (case.topic_partition.topic, case.topic_partition.partition)
     return state is not None and state.state in _PREPARED and place in state.partitions
 
 
 def is_ended(case: Case, transaction: OpenTransaction) -> bool:
-    """Whether the coordinator, by its log, has ended a transaction that a replica leaves open."""
+    """True if the coordinator's log has ended a transaction that a replica leaves open."""
     state = case.transactions.get(transaction.producer_id)
     return state is not None and not _is_pending(case, transaction, state) and _is_newer(case, transaction, state)

@@ -1,1 +1,1 @@
-"""Who led, and what was committed: the bounds of the high watermark, elections, brokers' own logs, observations."""
+"""Leaders of the past and present, and what was committed: high watermark, elections, brokers' own logs, observations."""

@@ -1,4 +1,4 @@
-"""What brokers' own logs add to the files: a tighter high watermark, cuts that left no trace, elections (D.4)."""
+"""Evidence from brokers' own logs: a tighter high watermark, cuts that left no trace, elections (D.4)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class LoggedCut:
-    """One truncation that a broker logged, with all that its lines say of it."""
+    """A truncation that a broker logged, with all that its lines say of it."""
 
     event: BrokerLogEvent
     truncate_to: int
@@ -28,7 +28,7 @@ class LoggedCut:
 
     @property
     def is_below_mark(self) -> bool:
-        """Whether it went below the replica's own high watermark."""
+        """True if it went below the replica's own high watermark."""
         return self.high_watermark is not None and self.high_watermark > self.truncate_to
 
 
@@ -133,7 +133,7 @@ def place(event: BrokerLogEvent) -> str:
 def _frozen(
     event: BrokerLogEvent, state: PartitionState | None, reference: Reference, kafka_version: tuple[int, ...] | None
 ) -> bool:
-    """Whether the partition is still in the state in which the leader began, and its high watermark may not move."""
+    """True if the partition is still in the state in which the leader began, and its high watermark may not move."""
     if state is None or event.partition_epoch is None or reference.leader_id != event.broker_id:
         return False
     if (state.leader_epoch, state.partition_epoch) != (event.leader_epoch, event.partition_epoch):

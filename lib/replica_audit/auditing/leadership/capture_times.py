@@ -1,4 +1,4 @@
-"""Whether copies are of one moment, or when each was made: what no skew explains of their ends (C.2, F.5)."""
+"""Times of the copies: whether skew between them explains that a log ends too early (C.2, F.5)."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class CaptureTimes:
     copies: tuple[CopiedLogDir, ...] = ()
 
     def of(self, facts: ReplicaFacts) -> tuple[int, int] | None:
-        """When the copy that a replica is of was begun and ended, where the manifest has both times."""
+        """(started, finished) of the copy that a replica is in, in ms; None unless the manifest has both."""
         own = [
             (one.log_dir, (one.started_ms, one.finished_ms))
             for one in self.copies
@@ -39,39 +39,39 @@ class CaptureTimes:
         return own[0][1] if len(own) == 1 else None
 
     def was_killed(self, broker_id: int, log_dir: str) -> bool:
-        """Whether the manifest says that the broker was killed: its next start recovers what it left."""
+        """True if the manifest says that the broker was killed: its next start recovers what it left."""
         return "killed" in self._kinds_of(broker_id, log_dir)
 
     def was_live(self, broker_id: int, log_dir: str) -> bool:
-        """Whether the manifest says that the broker was up."""
+        """True if the manifest says that the broker was up."""
         return self._kinds_of(broker_id, log_dir) == {"live"}
 
     def was_down(self, facts: ReplicaFacts, leadership: Leadership | None) -> bool:
-        """Whether a replica's broker was down when it was copied: by the manifest, else by the end of the metadata log."""
+        """True if a replica's broker was down when it was copied, by the manifest, else by the end of the metadata log."""
         if kinds := self._kinds_of(facts.broker_id, facts.directory.log_dir):
             return "live" not in kinds
         return leadership is not None and leadership.fenced is not None and facts.broker_id in leadership.fenced
 
     def _kinds_of(self, broker_id: int, log_dir: str) -> set[str]:
-        """What the manifest says of the copy of a log dir, or of the one that a directory is in: live, stopped or killed."""
+        """Kinds (live, stopped, killed) that the manifest gives for the copy of a log dir, or of the one around a directory."""
         own = [one for one in self.copies if one.broker_id == broker_id]
         around = {one.log_dir for one in own if f"{log_dir}/".startswith(f"{one.log_dir}/")}
         exact = [one for one in own if one.log_dir == max(around, key=len, default=None)]
         return {one.kind for one in exact or (own if len(own) == 1 else []) if one.kind is not None}
 
     def is_later(self, one: ReplicaFacts, other: ReplicaFacts) -> bool:
-        """Whether `one` was copied after the copy of `other` had ended, beyond what clocks differ by."""
+        """True if `one` was copied after the copy of `other` had ended, by more than clocks may differ."""
         later, earlier = self.of(one), self.of(other)
         return later is not None and earlier is not None and later[0] >= earlier[1] + _CLOCKS_DIFFER_MS
 
     def began_after(self, log_dir: str, facts: ReplicaFacts) -> bool:
-        """Whether the copy of `log_dir` was begun after the copy of a replica had ended, beyond what clocks differ by."""
+        """True if the copy of `log_dir` was begun after the copy of a replica had ended, by more than clocks may differ."""
         begun = [one.started_ms for one in self.copies if one.log_dir == log_dir and one.started_ms is not None]
         own = self.of(facts)
         return own is not None and bool(begun) and min(begun) >= own[1] + _CLOCKS_DIFFER_MS
 
     def kinds(self) -> list[dict[str, Any]]:
-        """What each broker did while it was copied (live, stopped or killed), by broker id; those that are not said are left out."""
+        """Kind of each broker (live, stopped or killed) as rows, by broker id; brokers of unknown kind are left out."""
         known = {(one.broker_id, one.kind) for one in self.copies if one.kind is not None}
         return [{"broker_id": broker_id, "kind": kind} for broker_id, kind in sorted(known)]
 
@@ -88,15 +88,15 @@ class CaptureTimes:
 
 
 def times_of_manifest(brokers: Iterable[Mapping[str, Any]]) -> CaptureTimes:
-    """From the `brokers` of a manifest as its JSON has them (`spark/ingest.py` keeps it so)."""
+    """Times from the `brokers` of a manifest, as in its JSON (`spark/ingest.py` keeps it so)."""
     return CaptureTimes(tuple(CopiedLogDir(**one) for one in brokers))
 
 
 def are_of_one_moment(quiesced: bool | None, replicas: Sequence[ReplicaFacts], leadership: Leadership | None) -> bool:
-    """Whether an end that is too short cannot be skew of the copies: `quiesced` of the manifest says so, where it says anything.
+    """True if skew of the copies cannot explain an end that is too short: as `quiesced` of the manifest says, if it says anything.
 
     Brokers may have been stopped one after the other, each cleanly, and a listing may be older than that. So clean flags
-    count only beside the metadata log, and only while no log, nor its epoch file, has a later epoch than that knows.
+    count only beside the metadata log, and only while no log or epoch file has a later epoch than that knows.
     """
     if quiesced is not None:
         return quiesced
@@ -109,10 +109,10 @@ def are_of_one_moment(quiesced: bool | None, replicas: Sequence[ReplicaFacts], l
 def lacks_tail(
     reference: Reference, item: Comparison, leadership: Leadership | None, times: CaptureTimes, one_moment: bool
 ) -> bool:
-    """Whether a follower's records past the reference's end tell that this one lost its tail or is not the leader.
+    """True if a follower's records past the reference's end show that the reference lost its tail or is not the leader.
 
-    They do where no skew of the copies explains them: these are of one moment, the leader was copied last, or the reference was
-    down, and had been in sync.
+    They do if no skew of the copies explains them: the copies are of one moment, the leader was copied last, or the
+    reference was down and had been in sync.
     """
     led_elsewhere = reference.leader_id not in (None, reference.facts.broker_id)
     said = leadership is not None and leadership.leader_epoch is not None
@@ -126,16 +126,15 @@ def lacks_tail(
 def is_whole_though_down(
     reference: Reference, item: Comparison, leadership: Leadership | None, times: CaptureTimes
 ) -> bool:
-    """Whether the copy of the reference has all that its broker left, and nobody else has led since it had what a follower
-    has ahead of it: the broker was down, and no record is of a later epoch than that in which it leads, or nobody does.
-    """
+    """True if the reference was down when it was copied, so that the copy has all that it left, and nobody else has led since it had
+    what the follower has ahead: no record is of a later epoch than the one in which it leads, or nobody leads."""
     newest, current = max((batch.epoch or 0 for batch in item.ahead), default=0), reference.leader_epoch
     is_last = not (reference.outdated or reference.predates) and current is not None and newest <= current
     return is_last and times.was_down(reference.facts, leadership)
 
 
 def wrote_before_copy(reference: Reference, item: Comparison, times: CaptureTimes) -> bool:
-    """Whether the leader wrote what a follower has ahead of it before its own copy was begun, by the manifest's times."""
+    """True if the manifest's times show that the leader wrote what a follower has ahead of it before its own copy was begun."""
     leads = reference.leader_id == reference.facts.broker_id and not reference.outdated
     if reference.leader_epoch is None or not leads or not times.is_later(reference.facts, item.follower):
         return False

@@ -36,16 +36,16 @@ class LostMark:
     """Everything below it on `lineage` was committed; less than the checkpoint where an unclean election came in between,
     by which the replica may have been cut since."""
     lineage: Lineage
-    """As its epoch file has it, what is lost included."""
+    """Lineage by its epoch file, lost records included."""
 
     def has(self, batch_epoch: int | None, offset: int) -> bool:
-        """Whether a record of another log was one of this one's committed ones."""
+        """True if a record of another log was one of this log's committed ones."""
         known = batch_epoch is not None and batch_epoch >= 0 and offset < self.proven_end
         return known and self.lineage.epoch_for_offset(offset) == batch_epoch
 
 
 def lost_marks(reference: Reference, replicas: Sequence[ReplicaFacts]) -> tuple[LostMark, ...]:
-    """Of every replica that lost its tail beyond doubt, and whose epoch file tells of which epochs that was."""
+    """High watermarks of replicas that certainly lost their tail and whose epoch file names the epochs of it."""
     clean = CleanElections.of(reference.history)
     found = []
     for facts in replicas:
@@ -57,7 +57,7 @@ def lost_marks(reference: Reference, replicas: Sequence[ReplicaFacts]) -> tuple[
 
 
 def with_lost_marks(comparisons: Sequence[Comparison], marks: Sequence[LostMark]) -> tuple[Comparison, ...]:
-    """The same, each conflicting run with what the marks prove of its records, wherever they are held."""
+    """`comparisons`, each conflicting run with what the marks prove of its records, whoever holds them."""
     found = list(comparisons)
     for mark in marks:
         found = [_with_mark(item, mark) for item in found]
@@ -80,7 +80,7 @@ def _with_mark(item: Comparison, mark: LostMark) -> Comparison:
 
 
 def _may_share(run: DivergentRange) -> bool:
-    """Whether a record of the run is that of the same epoch and offset elsewhere: two that differ there are not."""
+    """True if a record of the run is the one of that epoch and offset elsewhere; not if the two differ there."""
     return run.conflicting and run.kind != "content"
 
 
@@ -118,16 +118,16 @@ class OrphanedMark:
     start_offset: int
     end_offset: int
     leader_epoch: int
-    """Of the election that left them behind."""
+    """Epoch of the election that left them behind."""
 
 
 def orphaned_marks(
     orphans: Mapping[tuple[int, str, str], int], leadership: Leadership | None, reference: Reference
 ) -> Iterator[OrphanedMark]:
-    """Those that are proven: of a broker that was in sync, is assigned, and was fenced from before the election until now.
+    """Proven marks of brokers that were in sync, are assigned, and have been fenced from before the election until now.
 
-    Then its mark is of the log that the election left, and of this topic, whose id the metadata log knows. `orphans` as in
-    `Case`; of brokers that have the partition on another disk none is given.
+    Such a mark is of the log that the election left, and of this topic, whose id the metadata log knows. `orphans` as in
+    `Case`, without brokers that have the partition on another disk.
     """
     if leadership is None or leadership.topic_id is None or reference.outdated:
         return
@@ -155,9 +155,9 @@ class _Mark(NamedTuple):
 def with_unproven_below_start(
     comparisons: Sequence[Comparison], reference: Reference, replicas: Sequence[ReplicaFacts], lost: Sequence[LostMark]
 ) -> tuple[Comparison, ...]:
-    """The same, each with what it has below the reference's log start and nothing proves committed.
+    """`comparisons`, each with what it has below the reference's log start without proof that it was committed.
 
-    `replicas` are the reference and those that follow it, `lost` the marks of what they lost.
+    `replicas` are the reference and its followers, `lost` the marks of what they lost.
     """
     start = reference.facts.log_start_offset
     apart = [item for item in comparisons if item.follower.log_start_offset < start]
@@ -179,7 +179,7 @@ def with_unproven_below_start(
 
 
 def _ends(facts: ReplicaFacts) -> Iterator[int]:
-    """Up to where a log's own marks prove it committed: one past its end speaks of what it no longer has."""
+    """Offsets below which a log's own checkpoints prove it committed; one past its end speaks of records it no longer has."""
     for mark in (facts.directory.high_watermark_checkpoint, facts.log_start_offset):
         if mark is not None and mark <= facts.log_end_offset:
             yield mark

@@ -28,9 +28,9 @@ class _Proven(NamedTuple):
 
 
 def with_proofs(comparisons: Sequence[Comparison], terms: Sequence[SoleTerm] = ()) -> tuple[Comparison, ...]:
-    """The same, each conflicting run with the furthest proof that any replica with the same records gives (F.0).
+    """`comparisons`, each conflicting run with the furthest proof that any replica with the same records gives (F.0).
 
-    Beside checkpoints, which the runs have already, `terms` prove: leaders that were alone in the ISR.
+    The runs have checkpoints already; `terms` add leaders that were alone in the ISR.
     """
     proofs = [term for term in terms if term.proven]
     comparisons = [_with_terms(item, proofs, proven_to) for item in comparisons]
@@ -80,7 +80,7 @@ def _furthest(item: Comparison, run: DivergentRange, proven: Sequence[_Proven]) 
 
 
 def _committed_by(item: Comparison, run: DivergentRange, other: _Proven) -> int:
-    """Up to where the records of `run` are committed because those of `other` are; -1: not at all.
+    """Offset up to which the records of `run` are committed because those of `other` are; -1: none.
 
     An offset in a leader epoch is one record, as long as the two logs do not part before, and all that is below a
     committed record in its own log is committed.
@@ -117,7 +117,7 @@ def _conflicting(item: Comparison) -> list[Batch]:
 
 
 def _is_one_history(item: Comparison, run: DivergentRange, later: DivergentRange) -> bool:
-    """Whether the follower has no batch between two of its runs: one that the reference has too may part two histories."""
+    """True if the follower has no batch between two of its runs; one that the reference has too may part two histories."""
     starts = item.alignment.own.starts
     between = starts[(run.end_offset <= starts) & (starts < later.start_offset)]
     for one in item.runs:
@@ -127,7 +127,7 @@ def _is_one_history(item: Comparison, run: DivergentRange, later: DivergentRange
 
 
 def _shared_end(item: Comparison, run: DivergentRange, other: _Proven) -> int:
-    """Up to where two runs without epochs begin with the same batches, of which those of `other` are committed."""
+    """Offset up to which two runs without epochs begin with the same batches, of which those of `other` are committed."""
     keys = {_key(other.item, batch) for batch in other.run.batches if batch.base_offset < other.end_offset}
     end = -1
     for batch in run.batches:
@@ -153,7 +153,7 @@ def _of_other(proof: CommitProof) -> CommitProof:
 
 
 def _key(item: Comparison, batch: Batch) -> tuple:
-    """What two replicas' copies of a batch have in common; every cleaner writes bytes of its own."""
+    """Fields that two replicas' copies of one batch share; every cleaner writes bytes of its own."""
     if item.follower.compacted and batch.epoch is not None:
         return batch.base_offset, batch.last_offset, batch.epoch
     return batch.base_offset, batch.last_offset, batch.leader_epoch, batch.crc, batch.size
@@ -176,9 +176,9 @@ class SoleTerm:
 def sole_terms(
     replicas: Sequence[ReplicaFacts], leadership: Leadership | None, kafka_version: tuple[int, ...] | None
 ) -> tuple[SoleTerm, ...]:
-    """Those of the history that prove anything; none where leadership comes without one.
+    """Terms of the history that prove something; none without a history.
 
-    The leader's own files have to know the epoch: a leader writes it there as soon as it leads.
+    The leader's own files must know the epoch: a leader writes it there as soon as it leads.
     """
     if leadership is None:
         return ()
@@ -205,7 +205,7 @@ def sole_terms(
 
 
 def _is_enough(alone: SoleIsr, kafka_version: tuple[int, ...] | None) -> bool:
-    """Whether one replica in sync was enough for the high watermark to move."""
+    """True if one replica in sync sufficed for the high watermark to move."""
     if stands_still_below_min_isr(kafka_version) is False:
         return True
     return alone.min_isr is not None and alone.min_isr <= 1
@@ -217,7 +217,7 @@ def _knows(facts: ReplicaFacts, leader_epoch: int) -> bool:
 
 
 def _took_note(facts: ReplicaFacts, state: PartitionState, end: PartitionState | None) -> bool:
-    """Whether times say so: it wrote after the change, or was heard of after it, being fenced only later."""
+    """True by times: it wrote after the change, or was heard of after it, being fenced only later."""
     if end is not None and end.time_ms - state.time_ms > _SESSION_MS:
         return True
     return any(
@@ -259,7 +259,7 @@ def _proof(
 
 
 def committed_stretch(facts: ReplicaFacts, term: SoleTerm) -> int | None:
-    """Up to where a replica's log is that of the leader of `term` as far as its epoch; None where nothing shows it.
+    """Offset up to which a replica's log is that of the leader of `term`; None if nothing shows it.
 
     An epoch has one leader, so whoever has its records has that leader's log below them.
     """

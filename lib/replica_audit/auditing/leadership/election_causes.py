@@ -1,4 +1,4 @@
-"""Which election left a replica's conflicting records behind, whether it was clean, and what had been promised."""
+"""Elections that left a replica's conflicting records behind: clean or not, and what acks=all had promised."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ class PastElections:
     lineages: tuple[Lineage, ...]
 
     def start_of(self, leader_epoch: int) -> int | None:
-        """Where the leader of an epoch began to write, by any replica that still knows; the least where they differ."""
+        """First offset of an epoch's leader, by any replica that still knows; the least if they differ."""
         return min((start for one in self.lineages if (start := one.start_of(leader_epoch)) is not None), default=None)
 
     def had(self, led_in: int, offset: int, leader_epoch: int) -> bool | None:
-        """Whether the leader of epoch `led_in` had the record of `leader_epoch` at `offset`; None where nothing tells."""
+        """True if the leader of epoch `led_in` had the record of `leader_epoch` at `offset`; None if nothing tells."""
         found = None
         for lineage in self.lineages:
             start = lineage.start_of(led_in)
@@ -66,7 +66,7 @@ def past_elections(replicas: Iterable[ReplicaFacts], leadership: Leadership | No
 def with_causes(
     comparisons: Sequence[Comparison], reference: Reference, leadership: Leadership | None
 ) -> tuple[Comparison, ...]:
-    """The same, each conflicting run with the election that left it behind.
+    """`comparisons`, each conflicting run with the election that left it behind.
 
     Of several copies on one broker, the first is the log that it led with.
     """
@@ -99,7 +99,7 @@ def _with_cause(run: DivergentRange, past: PastElections, leadership: Leadership
 
 
 def _abandonments(run: DivergentRange, epoch: int, past: PastElections) -> list[tuple[Election, ...]]:
-    """The elections that left the run, of leader epoch `epoch`, behind, each with the suspects before it, of whose leaders no log tells any more.
+    """Elections that left the run, of leader epoch `epoch`, behind, each with the suspects before it: no log tells what their leaders had.
 
     Such an election is the first whose leader did not have the run's first record, after one whose leader had it. There
     are several where a deposed leader came back uncleanly and brought its old records back.
@@ -122,11 +122,10 @@ def _abandonments(run: DivergentRange, epoch: int, past: PastElections) -> list[
 
 
 def _is_clean(run: DivergentRange, epoch: int, suspects: Sequence[Election], past: PastElections) -> bool | None:
-    """Whether the last of its abandonments was a clean election; one of several suspects was unclean when any was.
+    """True if the last election that abandoned the run was clean; among several suspects one unclean election makes it unclean.
 
-    Nothing is known where the history does not reach back far enough, or where a replica that still had the records led
-    later, or may have: even after a clean election, if it had not followed the others yet. They may have been committed
-    then, and lost since.
+    None if the history does not reach back far enough, or if a replica that still had the records led later, or may have:
+    even after a clean election, if it had not followed the others yet. They may have been committed then, and lost since.
     """
     if not all(one.clean for one in suspects):
         return False
@@ -211,7 +210,7 @@ def describe(election: Election) -> str:
 
 
 def were_in_sync(isr: Sequence[int]) -> str:
-    """Who was in sync before an election."""
+    """Clause naming the replicas in sync before an election."""
     return f"{_only(isr)} in sync" if isr else "nobody was in sync"
 
 

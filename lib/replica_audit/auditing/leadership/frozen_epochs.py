@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class FrozenEpochs:
-    """What the history tells of epochs in which nothing was committed."""
+    """Leader epochs in which nothing was committed, by the history."""
 
     epochs: frozenset[int]
     committing: frozenset[int]
@@ -29,7 +29,7 @@ class FrozenEpochs:
     past: PastElections
 
     def never_committed(self, leader_epoch: int | None, offset: int) -> bool:
-        """Whether a record was appended in such an epoch, and no later leader that may have committed it had it."""
+        """True if a record was appended in a frozen epoch, and no later leader that may have committed it had it."""
         if leader_epoch not in self.epochs:
             return False
         later = (epoch for epoch in self.committing if epoch > leader_epoch)
@@ -39,9 +39,9 @@ class FrozenEpochs:
 def frozen_epochs(
     replicas: Sequence[ReplicaFacts], leadership: Leadership | None, kafka_version: tuple[int, ...] | None
 ) -> FrozenEpochs | None:
-    """Those of the history; None without a history, or where the version may not have the rule.
+    """Frozen epochs of the history; None without a history, or if the version may lack the rule.
 
-    Eligible leader replicas came after the rule: where there are any, the version has it.
+    Eligible leader replicas came after the rule: if there are any, the version has it.
     """
     past = past_elections(replicas, leadership)
     if past is None or leadership is None:
@@ -91,7 +91,7 @@ def bounded_by_frozen_epochs(
 
 
 def _start_of(epoch: int, reference: Reference, past: PastElections) -> int | None:
-    """Where an epoch began, if the reference's log has it, or nobody was elected uncleanly from then on."""
+    """First offset of an epoch, if the reference's log has it, or if every election from then on was clean."""
     facts = reference.facts
     entries = (*facts.lineage, *(facts.directory.checkpoint_epochs or ()))
     own = min((start for one, start in entries if one == epoch), default=None)
@@ -100,6 +100,6 @@ def _start_of(epoch: int, reference: Reference, past: PastElections) -> int | No
 
 
 def _is_later_known(reference: Reference, leadership: Leadership) -> bool:
-    """Whether the reference's log has an epoch that the history does not know yet."""
+    """True if the reference's log has an epoch that the history does not know yet."""
     latest = max((state.leader_epoch for state in leadership.history), default=-1)
     return (reference.facts.last_leader_epoch or -1) > latest

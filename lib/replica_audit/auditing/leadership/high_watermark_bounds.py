@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class RecordedHighWatermark:
-    """What a replica recorded of the high watermark: everything below `offset` of the reference's log was committed."""
+    """A high watermark that a replica recorded: everything below `offset` of the reference's log was committed."""
 
     offset: int
     reached: int
@@ -35,10 +35,10 @@ class RecordedHighWatermark:
 def recorded_marks(
     reference: Reference, comparisons: Sequence[Comparison], leadership: Leadership | None, cleaner_bound: bool
 ) -> list[RecordedHighWatermark]:
-    """What each replica recorded of the high watermark, as far as that is of the reference's lineage; never empty.
+    """High watermarks that replicas recorded, as far as they are of the reference's lineage; never empty.
 
-    A value within both logs proves all below it where the two agree there. One past an end, left by a lost tail or by a
-    copy of another moment, proves what lies below that end, but nothing from the first epoch on that began below it and
+    A value within both logs proves everything below it if the two agree there. A value past an end, left by a lost tail or
+    by a copy of another moment, proves what lies below that end, but nothing from the first epoch on that began below it and
     whose election may have been unclean: the replica may have been cut there since.
     """
     leader, led = reference.facts, is_led(reference, leadership)
@@ -90,16 +90,16 @@ def _values(facts: ReplicaFacts, cleaner_bound: bool) -> list[tuple[int, str]]:
 
 
 def unseen_below(reference: Reference, item: Comparison) -> int:
-    """Where the two logs begin, when nothing there shows that they agree: what lies below may be of another lineage; else -1."""
+    """First offset of both logs, if nothing there shows that they agree, so that what lies below may be of another lineage; else -1."""
     floor = shared_start(reference.facts, item.follower)
     agree = item.common_prefix_end is not None and item.common_prefix_end > floor
     return -1 if agree else floor
 
 
 def _wrote_up_to(leader: ReplicaFacts, facts: ReplicaFacts, offset: int) -> bool:
-    """Whether a log that ends below `offset` had the leader's records up to there: those of one epoch are of one leader.
+    """True if a log that ends below `offset` had the leader's records up to there: those of one epoch are of one leader.
 
-    Its epoch file, which is written before the records, tells its last epoch, and that must be the leader's there.
+    Its epoch file, which is written before the records, gives its last epoch, and that must be the leader's there.
     """
     entries = facts.directory.checkpoint_epochs or ()
     if not entries or not facts.file_increases:
@@ -115,13 +115,13 @@ def _latest_known_epoch(facts: ReplicaFacts) -> int:
 
 
 def _may_have_been_cut(facts: ReplicaFacts, last_epoch: int | None, clean: CleanElections) -> bool:
-    """Whether a leader whose log is not here may have been elected, uncleanly, without what a replica recorded before."""
+    """True if a leader whose log is not here may have been elected, uncleanly, without what a replica recorded before."""
     known = _latest_known_epoch(facts)
     return last_epoch is not None and last_epoch > known and not clean.between(known, last_epoch)
 
 
 def _first_doubtful_start(leader: ReplicaFacts, value: int, clean: CleanElections) -> int:
-    """Where the leader's first epoch begins, below `value`, that an unclean election may have preceded; else `value`.
+    """Start of the leader's first epoch below `value` that an unclean election may have preceded; else `value`.
 
     The first epoch of a log counts as clean.
     """
@@ -145,15 +145,15 @@ class HighWatermark:
     proven_lower: int
     """Everything below it was committed, also where copies of different moments put the interval lower."""
     reached: int
-    """How far a replica saw the high watermark: past `proven_lower` where the reference does not have what lies between."""
+    """Greatest high watermark that a replica saw; past `proven_lower` if the reference lacks what lies between."""
     method: str
     proof: str
-    """What `proven_lower` stands on, in words."""
+    """Clause saying what proves `proven_lower`."""
     lower_evidence: str
     upper_evidence: str
     limiting_broker_id: int | None
     leader_end_bounds: bool
-    """Whether the reference's log end is the leader's as it was, so that nothing was committed past it."""
+    """True if the reference's log end is the leader's as it was, so that nothing was committed past it."""
     lowest_suffix: tuple[int, int] | None = None
     """(broker id, offset) of the in-sync replica whose conflicting or unreadable suffix starts lowest below hw_lower."""
 
@@ -162,11 +162,11 @@ class HighWatermark:
         return self.hw_lower == self.hw_upper
 
     def admits(self, offset: int) -> bool:
-        """Whether the interval holds `offset`."""
+        """True if the interval holds `offset`."""
         return self.hw_lower <= offset and (self.hw_upper is None or offset <= self.hw_upper)
 
     def settled(self, value: int, method: str, evidence: str) -> HighWatermark:
-        """The same, known to be exactly `value`."""
+        """The interval narrowed to exactly `value`."""
         return replace(
             self,
             hw_lower=value,
@@ -271,7 +271,7 @@ def _lowest_suffix(reference: Reference, comparisons: Sequence[Comparison], lowe
 
 
 def _lost_its_tail(facts: ReplicaFacts) -> bool:
-    """Whether the bytes after the last sound batch are damage. Zeros are preallocation, but a clean stop cuts that off."""
+    """True if the bytes after the last sound batch are damage. Zeros are preallocation, but a clean stop cuts that off."""
     return facts.tail_kind == "garbage" or (facts.tail_kind == "zero_filled" and facts.directory.clean_shutdown is True)
 
 
@@ -296,13 +296,13 @@ def narrow_high_watermark(
 
 @dataclass(frozen=True, slots=True)
 class _CleanStop:
-    """What the last leader wrote as it stopped."""
+    """Values that the last leader wrote as it stopped."""
 
     checkpoint: int
     high_watermark: int
     """The checkpoint, within the log."""
     epoch_start: int
-    """Where the epoch began since which it had led."""
+    """First offset of the epoch since which it had led."""
 
 
 def _as_it_stopped(mark: HighWatermark, stop: _CleanStop, broker_id: int) -> HighWatermark:

@@ -1,4 +1,4 @@
-"""Which replicas' log ends bound the high watermark from above (C.2), and why the others do not."""
+"""Log ends that bound the high watermark from above (C.2), and reasons why others do not."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def _may_lead_unseen(reference: Reference, replicas: Sequence[ReplicaFacts]) -> 
 
 
 def is_led(reference: Reference, leadership: Leadership | None) -> bool:
-    """Whether the reference leads, led last where nobody does, or is taken for the leader for want of anything better."""
+    """True if the reference leads, led last while nobody does, or stands in for an unknown leader."""
     if reference.leader_id == reference.facts.broker_id:
         return True
     last = None if reference.leader_id is not None or leadership is None else last_led(leadership.history)
@@ -91,7 +91,7 @@ def is_led(reference: Reference, leadership: Leadership | None) -> bool:
 
 
 def why_open(facts: ReplicaFacts, replicas: Sequence[ReplicaFacts], leadership: Leadership | None) -> str | None:
-    """Why a replica may have had more than its files show, in words; None where its log end is what it reported."""
+    """Clause saying why a replica may have had more than its files show; None if its log end is what it reported."""
     name, end = f"broker {facts.broker_id}", facts.log_end_offset
     checkpoint, recovery_point = facts.directory.high_watermark_checkpoint, facts.directory.recovery_point_checkpoint
     if facts.end_is_open:
@@ -108,10 +108,10 @@ def why_open(facts: ReplicaFacts, replicas: Sequence[ReplicaFacts], leadership: 
 
 
 def why_down(facts: ReplicaFacts, leadership: Leadership | None) -> str | None:
-    """Why a replica may have lost its end to a kill or a power loss, in words; None where it runs or was stopped cleanly.
+    """Clause saying why a replica may have lost its end to a kill or a power loss; None if it runs or was stopped cleanly.
 
     A broker that runs never has the clean flag; the metadata log says of it that it is not fenced. An eligible leader
-    replica has left the ISR because it went down or lagged: where nothing says which, it may have been killed.
+    replica has left the ISR because it went down or lagged: if nothing says which, it may have been killed.
     """
     broker_id, name = facts.broker_id, f"broker {facts.broker_id}"
     if facts.directory.clean_shutdown:
@@ -129,9 +129,9 @@ def why_down(facts: ReplicaFacts, leadership: Leadership | None) -> str | None:
 
 
 def is_preallocated(facts: ReplicaFacts, replicas: Sequence[ReplicaFacts], leadership: Leadership | None) -> bool:
-    """Whether zeros after the last batch are space set aside (`log.preallocate`), not records that a power loss took.
+    """True if zeros after the last batch are preallocated space (`log.preallocate`), not records that a power loss took.
 
-    A clean stop cuts that space off. Else the length of the file tells: that of `segment.bytes`, or the same on all.
+    A clean stop cuts that space off. Otherwise the file's length tells: that of `segment.bytes`, or the same on all replicas.
     """
     if facts.directory.clean_shutdown or not facts.segments:
         return False

@@ -69,7 +69,7 @@ def _members(history: Collection[PartitionState]) -> set[int]:
 
 @dataclass(frozen=True, slots=True)
 class _Lossy:
-    """From a state of the history on the leader may lack committed records, which those in sync before may still have."""
+    """A state of the history from which on the leader may lack committed records that replicas in sync before may still have."""
 
     metadata_offset: int
     unclean: bool
@@ -86,9 +86,8 @@ def _lossy_elections(history: Sequence[PartitionState]) -> list[_Lossy]:
 
 
 def _ends_in_a_crash(leadership: Leadership, reference: Reference, replicas: Sequence[ReplicaFacts]) -> bool:
-    """Whether all that are here of those that have what is committed, in sync, eligible or leading last, have crashed or
-    lost the end of their logs since.
-    """
+    """True if every captured replica that had all committed records (in sync, eligible or last leader) has crashed or lost its
+    log's end since."""
     last = last_led(leadership.history)
     members = {*(leadership.isr or ()), *leadership.elr, *(() if last is None else (last.leader_id,))}
     here = [facts for facts in replicas if facts.broker_id in members]
@@ -98,7 +97,7 @@ def _ends_in_a_crash(leadership: Leadership, reference: Reference, replicas: Seq
 def _may_lack_its_end(
     facts: ReplicaFacts, leadership: Leadership, reference: Reference, replicas: Sequence[ReplicaFacts]
 ) -> bool:
-    """Whether a replica was killed, or its own checkpoints tell that it lost its end. A torn tail is what a live copy has."""
+    """True if a replica was killed, or its own checkpoints show that it lost its end. A torn tail is what a live copy has."""
     flushed = facts.directory.recovery_point_checkpoint
     if flushed is not None and flushed > facts.log_end_offset and not facts.end_is_open:
         return True
@@ -116,7 +115,7 @@ def _need_now(broker_id: int, leadership: Leadership, reference: Reference | Non
 
 
 def _leader_is_live(leadership: Leadership, reference: Reference, replicas: Sequence[ReplicaFacts]) -> bool:
-    """Whether the leader's log is the one that the others are compared with, has its end, and was copied while it was up."""
+    """True if the reference is the leader's log, has its end, and was copied while the leader was up."""
     if reference.predates or reference.facts.end_is_open or reference.facts.broker_id != leadership.leader_id:
         return False
     fenced = leadership.leader_id in (leadership.fenced or ())

@@ -38,28 +38,28 @@ class ProgressRow(NamedTuple):
 
     @property
     def moment(self) -> tuple[int, int]:
-        """What the rows of one observation have in common."""
+        """Key that the rows of one observation share."""
         return self.time_ms, self.sequence or 0
 
     @property
     def of_leader(self) -> tuple:
-        """What all rows of an observation should say alike."""
+        """Values that all rows of an observation should share."""
         return self[4:10]
 
     @property
     def of_replica(self) -> tuple:
-        """What it says of its replica."""
+        """Values on its replica."""
         return self[11:]
 
 
 @dataclass(frozen=True, slots=True)
 class TimelineSummary:
-    """What a partition's timeline comes to: its extent and its first `GREATEST_RUNS` deviating stretches."""
+    """Summary of a partition's timeline: its extent and its first `GREATEST_RUNS` deviating stretches."""
 
     observations: int
     first_ms: int
     run_count: int
-    """Of all stretches, those that did not last included."""
+    """Number of all stretches, short ones included."""
     runs: tuple[DeviationRun, ...] = ()
 
 
@@ -123,7 +123,7 @@ def timeline_of(
 
 
 class TimelineTally:
-    """What the rows of one partition's timeline, given in order of time, come to."""
+    """Summary in the making, from rows of one partition's timeline in order of time."""
 
     def __init__(self) -> None:
         self._deviations = DeviationRuns(GREATEST_RUNS)
@@ -150,10 +150,10 @@ def timeline_row(row: TimelineRow) -> dict[str, Any]:
 
 
 def summary_row(summary: TimelineSummary) -> dict[str, Any]:
-    """As JSON takes it; `summary_of_row` is the way back."""
+    """JSON form of a summary; `summary_of_row` is the inverse."""
     return asdict(summary)
 
 
 def summary_of_row(row: Mapping[str, Any]) -> TimelineSummary:
-    """From `summary_row`."""
+    """Inverse of `summary_row`."""
     return TimelineSummary(**{**row, "runs": tuple(DeviationRun(**run) for run in row["runs"] or ())})

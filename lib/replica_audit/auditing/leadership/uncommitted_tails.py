@@ -1,4 +1,4 @@
-"""What replicas have past the reference's end that was never committed, or that may not have been (F.0)."""
+"""Records past the reference's end that were never committed, or that may not have been (F.0)."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def with_uncommitted_tails(
     leadership: Leadership | None,
     frozen: FrozenEpochs | None,
 ) -> tuple[Comparison, ...]:
-    """The same, each with what it has past the reference's end and was never committed, or may not have been."""
+    """`comparisons`, each with the part past the reference's end that was never committed, or may not have been."""
     replicas = (reference.facts, *(item.follower for item in comparisons))
     past = past_elections(replicas, leadership)
     if past is None or reference.outdated:
@@ -55,7 +55,7 @@ def _unproven(batches: Sequence[Batch], holder: ReplicaFacts, replicas: Sequence
 
 
 def _tail(batches: Iterable[Batch], why_of: Callable[[Batch], str | None]) -> Tail | None:
-    """As many of `batches`, the last one first, as there is a reason for; None where the last one has none."""
+    """Last `batches`, in reverse, as long as each has a reason; None if the last one has none."""
     tail = None
     for batch in batches:
         why = why_of(batch)
@@ -67,17 +67,17 @@ def _tail(batches: Iterable[Batch], why_of: Callable[[Batch], str | None]) -> Ta
 
 @dataclass(frozen=True, slots=True)
 class _History:
-    """What elections and in-sync replicas tell of records past the reference's end."""
+    """Elections and in-sync replicas that decide on records past the reference's end."""
 
     reference: Reference
     replicas: Sequence[ReplicaFacts]
     past: PastElections
     frozen: FrozenEpochs | None
     lacks_committed: bool
-    """Of what others have past the reference's end something is proven committed: somebody lost the end of its log."""
+    """True if something past the reference's end is proven committed: some replica lost the end of its log."""
 
     def why_never_committed(self, batch: Batch) -> str | None:
-        """Why a record cannot have been committed, as a clause; None where it may have been."""
+        """Clause saying why a record cannot have been committed; None if it may have been."""
         if self.frozen is not None and self.frozen.never_committed(batch.epoch, batch.base_offset):
             return f"in leader epoch {batch.epoch} the ISR never met min.insync.replicas, and no later leader that had them met it"
         if batch.epoch is None or self.past.known_from > batch.epoch or self.lacks_committed:
@@ -98,7 +98,7 @@ class _History:
         return None
 
     def why_undecided(self, batch: Batch) -> str | None:
-        """Why nothing tells whether a record was committed, as a clause; None where it is likely."""
+        """Clause saying why nothing tells whether a record was committed; None if it is likely."""
         if self.frozen is not None and batch.epoch in self.frozen.lowered:
             return (
                 "the ISR had shrunk below min.insync.replicas by the end of their leader epoch, and no file tells whether they "
@@ -112,7 +112,7 @@ class _History:
         return f"broker {last.leader_id} led in epoch {last.leader_epoch} since, and nothing shows that it had them"
 
     def _is_whole(self, broker_id: int) -> bool:
-        """Whether no replica of the broker shows today that it lost its end."""
+        """True if no replica of the broker shows today that it lost its end."""
         return not any(
             is_tail_lost(self.reference, self.replicas, facts)
             for facts in self.replicas
@@ -120,10 +120,10 @@ class _History:
         )
 
     def _should_have(self, epoch: int) -> bool:
-        """Whether the reference has all of an epoch that was committed, given that no election since lost any.
+        """True if the reference has everything committed in an epoch, given that no election since lost any.
 
-        An eligible leader replica that was stopped cleanly has: one that was killed drops out (KIP-966). What it wrote
-        itself it can have lost only.
+        An eligible leader replica that was stopped cleanly has it; one that was killed drops out (KIP-966). What it wrote itself
+        it can only have lost.
         """
         facts, reference = self.reference.facts, self.reference
         stopped = facts.broker_id in reference.elr and facts.directory.clean_shutdown
@@ -133,7 +133,7 @@ class _History:
 
 
 def _is_proven(batch: Batch, holder: ReplicaFacts, replicas: Sequence[ReplicaFacts]) -> bool:
-    """Whether a checkpoint or a log start of a replica that has the record, or had it, proves it committed."""
+    """True if a checkpoint or a log start of a replica that has or had the record proves it committed."""
     return any(
         mark is not None
         and batch.base_offset < mark <= facts.log_end_offset

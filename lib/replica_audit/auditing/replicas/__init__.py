@@ -1,1 +1,1 @@
-"""What is known of each replica of a partition, and which one the others are compared with."""
+"""Facts of each replica of a partition, and the reference that the others are compared with."""

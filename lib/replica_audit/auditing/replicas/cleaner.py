@@ -1,7 +1,7 @@
-"""What the log cleaner did to a replica: how far it came, and which gaps that explains (F.0).
+"""Progress of the log cleaner on each replica, and the gaps that it explains (F.0).
 
-What was cleaned stays cleaned when the policy changes to `delete`, and a follower that fetches from a cleaned leader gets
-its gaps, above what its own cleaner has reached. So both are asked of the partition, not of one replica.
+Records that were cleaned away stay so when the policy changes to `delete`, and a follower that fetches from a cleaned leader
+gets its gaps, above what its own cleaner has reached. So both are asked of the partition, not of one replica.
 """
 
 from __future__ import annotations
@@ -19,24 +19,24 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Cleaning:
-    """How far cleaners have come in a compacted partition, as one of its replicas sees it (`auditing.replicas.cleaner`)."""
+    """Progress of cleaners in a compacted partition, as one of its replicas sees it."""
 
     cleaned_to: int = 0
     """The replica's own has come so far, by its checkpoint."""
     reached: int = 0
-    """It may have come so far until the segments were copied."""
+    """Offset that it may have reached by the time the segments were copied."""
     furthest: int = 0
-    """The same two of the partition's most advanced cleaner."""
+    """`cleaned_to` and `reached` of the partition's most advanced cleaner."""
     furthest_reached: int = 0
     shared: tuple[OffsetRange, ...] = ()
     """Stretches in order: at an offset of theirs at which this replica has nothing, another has nothing either."""
 
     def explains(self, start_offset: int, end_offset: int) -> bool:
-        """Whether cleaners removed what the replica lacks at [start, end): its own, or that of the leader it fetched from."""
+        """True if a cleaner removed what the replica lacks at [start, end): its own, or that of the leader it fetched from."""
         return self._explains(start_offset, end_offset, self.cleaned_to, self.furthest)
 
     def may_explain(self, start_offset: int, end_offset: int) -> bool:
-        """The same, counting what cleaners may have done between the copies of their checkpoints and of the segments."""
+        """As `explains`, allowing for what cleaners did between the copies of their checkpoints and of the segments."""
         return self._explains(start_offset, end_offset, self.reached, self.furthest_reached)
 
     def _explains(self, start: int, end: int, own: int, furthest: int) -> bool:
@@ -53,7 +53,7 @@ _UNKNOWN = ("not_given", "malformed")
 
 
 def was_compacted(leadership: Leadership | None) -> bool:
-    """Whether the topic's policy is, or at any time of the history was, one with `compact`."""
+    """True if the topic's policy includes `compact` now or did at any time of the history."""
     if leadership is None:
         return False
     committed = (state.configs for state in leadership.history if not state.uncommitted)
@@ -61,9 +61,9 @@ def was_compacted(leadership: Leadership | None) -> bool:
 
 
 def is_compacted_now(leadership: Leadership | None) -> bool | None:
-    """Whether cleaners still work on the topic; None where nothing tells.
+    """True if cleaners still work on the topic; None if unknown.
 
-    A source that shows configs, and not this one, means the brokers' default, which is `delete` unless their
+    A source that shows configs without this one means the brokers' default, which is `delete` unless their
     server.properties say otherwise.
     """
     if leadership is None:
@@ -97,7 +97,7 @@ def with_cleaning(
 
 
 def _shows_cleaner(facts: ReplicaFacts) -> bool:
-    """Whether the replica's own files show that a cleaner was at work; a gap between batches alone never does."""
+    """True if the replica's own files show that a cleaner was at work; a gap between batches alone never does."""
     thinned = any(segment.has_delete_horizon or segment.has_sparse_batch for segment in facts.segments)
     return thinned or bool(facts.directory.cleaner_checkpoint)
 
@@ -116,7 +116,7 @@ def _cleaned_to(facts: ReplicaFacts, copies: Iterable[ReplicaFacts]) -> int:
 
 
 def _is_final(facts: ReplicaFacts, leadership: Leadership | None) -> bool:
-    """Whether the cleaner has not gone on since it wrote the checkpoint that was copied."""
+    """True if the cleaner has not gone on since it wrote the checkpoint that was copied."""
     return bool(facts.directory.clean_shutdown) or is_compacted_now(leadership) is False
 
 

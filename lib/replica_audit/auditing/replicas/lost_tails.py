@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def is_tail_lost(reference: Reference, replicas: Iterable[ReplicaFacts], facts: ReplicaFacts) -> bool:
-    """Whether a replica had records up to its checkpointed high watermark that its log has not, and no truncation tells why.
+    """True if a replica had records up to its checkpointed high watermark that its log lacks, and no truncation explains it.
 
     `replicas` are all that were compared, the reference among them. No truncation explains a checkpoint that no other
     replica ever reached.
@@ -60,9 +60,8 @@ def lineage_as_found(facts: ReplicaFacts) -> Lineage | None:
 
 
 def _may_have_been_cut(reference: Reference, others: Iterable[ReplicaFacts], facts: ReplicaFacts) -> bool:
-    """Whether a truncation explains a checkpoint past the log end: it takes the recovery point and the later entries
-    of the epoch file along, and ends where an epoch of another leader begins, or may begin.
-    """
+    """True if a truncation explains a checkpoint past the log end: it takes the recovery point and the later entries
+    of the epoch file along, and ends where an epoch of another leader begins, or may begin."""
     recovery_point, end = facts.directory.recovery_point_checkpoint, facts.log_end_offset
     if facts.directory.clean_shutdown or (recovery_point is not None and recovery_point > end):
         return False
@@ -88,7 +87,7 @@ def _followed(reference: Reference, broker_id: int) -> set[int]:
 
 
 def _may_begin_at(offset: int, epoch: int, lineages: Iterable[tuple[tuple[int, int], ...]]) -> bool:
-    """Whether an epoch may have begun at `offset`, by the lineages that have it; where none has, it may.
+    """True if an epoch may have begun at `offset`, by the lineages that have it; also if none has.
 
     Retention raises the start of the first entry, so that such an epoch may have begun earlier.
     """
@@ -102,7 +101,7 @@ def _may_begin_at(offset: int, epoch: int, lineages: Iterable[tuple[tuple[int, i
 
 
 def _knows_leaders_since(reference: Reference, facts: ReplicaFacts) -> bool:
-    """Whether the history has every leader since the last epoch of a log."""
+    """True if the history has every leader since the last epoch of a log."""
     known_from = first_known_epoch(reference.history)
     return known_from is not None and known_from <= _last_epoch(facts)
 

@@ -36,7 +36,7 @@ def shared_start(one: ReplicaFacts, other: ReplicaFacts) -> int:
 
 
 def shared_end(one: ReplicaFacts, other: ReplicaFacts) -> int:
-    """Where the shorter of two logs ends: what lies above it is lag, or ahead."""
+    """End of the shorter of two logs: what lies above it is lag, or ahead."""
     return min(one.log_end_offset, other.log_end_offset)
 
 

@@ -1,4 +1,4 @@
-"""Which replica the others are compared with, and the leader epoch that is current (docs/semantics.md F.0)."""
+"""The reference, with which the other replicas are compared, and the current leader epoch (docs/semantics.md F.0)."""
 
 from __future__ import annotations
 
@@ -46,8 +46,8 @@ class Reference:
     """As in `Leadership`."""
 
     def is_before(self, leader_epoch: int | None) -> bool:
-        """Whether records of that epoch are of a later leader than it is known to be: either what names the reference as the
-        leader is older than the logs, or it was elected without them."""
+        """True if records of that epoch are of a later leader than the reference is known to be: either the source that names it
+        is older than the logs, or it was elected without them."""
         return self.leader_epoch is not None and leader_epoch is not None and leader_epoch > self.leader_epoch
 
     def complete(self, lineage: Lineage) -> Lineage:
@@ -129,7 +129,7 @@ def _epoch_of_last_term(facts: ReplicaFacts, leadership: Leadership | None, last
 
 
 def _predates(facts: ReplicaFacts, leadership: Leadership) -> bool:
-    """Whether the metadata log knows an epoch of this leader that its own file, which gets it at once, has not."""
+    """True if the metadata log knows an epoch of this leader that its own file, which gets it at once, lacks."""
     entries = facts.directory.checkpoint_epochs
     if leadership.source != "metadata_log" or not entries or leadership.leader_epoch is None:
         return False

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 def irregularities_of(
     segments: Sequence[SegmentSummary], log_start: int
 ) -> Iterator[tuple[SegmentSummary, Irregularity]]:
-    """Those that the scan found, and those that only show between the end of one segment and the start of the next."""
+    """Irregularities that the scan found, and those between the end of one segment and the start of the next."""
     last_offset = last_epoch = None
     where = "first batch of the segment"
     for segment in segments:
@@ -99,9 +99,9 @@ CopyKey = tuple[int, str]
 
 @dataclass(frozen=True)
 class ReplicaFacts:
-    """One replica as found. Built by `replica_facts`; offsets are int64, ranges half-open.
+    """Facts of one replica as found. Built by `replica_facts`; offsets are int64, ranges half-open.
 
-    What follows from the fields is worked out once: the rules ask for it again and again.
+    Derived values are cached: the rules ask for them again and again.
     """
 
     directory: ReplicaDir
@@ -116,11 +116,11 @@ class ReplicaFacts:
     lineage: Lineage
     """Rebuilt from the batches that end at or above the log start, cut there; empty where all records were deleted."""
     file_lineage: Lineage | None
-    """From leader-epoch-checkpoint as the loader would take it; None when there is no usable file."""
+    """Lineage of leader-epoch-checkpoint as the loader takes it; None without a usable file."""
     found_lineage: Lineage | None
-    """The same with what the loader drops at either end of the log."""
+    """Lineage of leader-epoch-checkpoint as found, with entries that the loader drops at either end of the log."""
     irregularities: tuple[tuple[SegmentSummary, Irregularity], ...]
-    """Of all segments and of their borders, in order."""
+    """Irregularities of all segments and of their borders, in order."""
     unreadable: tuple[OffsetRange, ...]
     """Offsets that the log had but that cannot be read: damaged stretches and batches with a wrong checksum."""
     missing: tuple[OffsetRange, ...]
@@ -146,12 +146,12 @@ class ReplicaFacts:
 
     @cached_property
     def unexplained_gaps(self) -> tuple[OffsetRange, ...]:
-        """Of `gaps` and `missing` those above the log start that no cleaner explains, in order."""
+        """Ranges of `gaps` and `missing` above the log start that no cleaner explains, in order."""
         absent = (part for part in (*self.gaps, *self.missing) if part.end_offset > self.log_start_offset)
         return tuple(sorted(part for part in absent if not self.is_cleaned(part.start_offset, part.end_offset)))
 
     def count_unexplained_gaps(self) -> int:
-        """How many there are, with those that the summaries of a log that is not compacted only count."""
+        """Number of them, with those that the summaries of a log that is not compacted only count."""
         if self.compacted:
             return len(self.unexplained_gaps)
         counted = sum(segment.irregularity_counts.get("gap", 0) for segment in self.segments)
@@ -159,16 +159,16 @@ class ReplicaFacts:
         return len(self.unexplained_gaps) + counted - listed
 
     def is_cleaned(self, start_offset: int, end_offset: int) -> bool:
-        """Whether compaction is why nothing is at [start, end)."""
+        """True if compaction explains that nothing is at [start, end)."""
         return self.compacted and self.cleaning.explains(start_offset, end_offset)
 
     def may_be_cleaned(self, start_offset: int, end_offset: int) -> bool:
-        """Whether compaction may be why nothing is at [start, end), by what was going on during the copy."""
+        """True if compaction, allowing for what happened during the copy, may explain that nothing is at [start, end)."""
         return self.compacted and self.cleaning.may_explain(start_offset, end_offset)
 
     @cached_property
     def file_increases(self) -> bool:
-        """Whether the entries of leader-epoch-checkpoint rise throughout, as Kafka writes them; so do none."""
+        """True if the entries of leader-epoch-checkpoint rise throughout, as Kafka writes them; also without entries."""
         return increases(self.directory.checkpoint_epochs or ())
 
     @property
@@ -177,17 +177,17 @@ class ReplicaFacts:
 
     @property
     def key(self) -> CopyKey:
-        """What tells this copy from every other of the partition."""
+        """Identity of this copy within the partition."""
         return self.directory.broker_id, self.directory.log_dir
 
     @property
     def kind(self) -> str:
-        """One of `names.kind_of_copy`."""
+        """Kind of the copy, by `names.kind_of_copy`."""
         return kind_of_copy(self.directory.path, self.directory.log_dir)
 
     @property
     def is_about_to_go(self) -> bool:
-        """Whether these are `.deleted` segments: their broker has cut, cleaned or expired them, and deletes the files next."""
+        """True for `.deleted` segments: their broker has cut, cleaned or expired them, and deletes the files next."""
         return self.kind == "deleted_segments"
 
     @cached_property
@@ -198,18 +198,18 @@ class ReplicaFacts:
 
     @cached_property
     def second_hand(self) -> bool:
-        """Whether the log is known from a text or table, not from its segments: its records cannot be read."""
+        """True if the log is known from a text or table, not from its segments: its records cannot be read."""
         return any(segment.source != "segment" for segment in self.segments)
 
     @cached_property
     def unproven(self) -> tuple[str, ...]:
-        """What the input leaves open of the log, in the words of `snapshot.provenance.UNPROVEN`."""
+        """Points that the input leaves open of the log, in the words of `snapshot.provenance.UNPROVEN`."""
         words = {word for segment in self.segments for word in segment.unproven}
         return tuple(sorted(words | ({"cut_short"} if self._is_cut_short else set())))
 
     @property
     def _is_cut_short(self) -> bool:
-        """Whether a text or table shows less of the log than the log dir's own files say that there was."""
+        """True if a text or table shows less of the log than the log dir's own files say that there was."""
         directory = self.directory
         last_epoch = max((start for _, start in directory.checkpoint_epochs or ()), default=None)
         said = (directory.high_watermark_checkpoint, directory.recovery_point_checkpoint, last_epoch)
@@ -217,7 +217,7 @@ class ReplicaFacts:
 
     @cached_property
     def undecided(self) -> tuple[str, ...]:
-        """Of these, what leaves open where the log ends or whose its records are."""
+        """Points of `unproven` that leave open where the log ends or whose its records are."""
         epochless = self.segments and all((segment.greatest_magic or 0) < 2 for segment in self.segments)
         return tuple(
             word for word in self.unproven if word in UNDECIDED and not (epochless and word == "leader_epochs")
@@ -231,7 +231,7 @@ class ReplicaFacts:
 
     @cached_property
     def unread(self) -> str | None:
-        """Why the log is not known from the files that are there, as a clause; None where they could all be read."""
+        """Clause saying why the files that are there do not give the log; None if they could all be read."""
         directory, missed = self.directory, len(self.unread_bases)
         if missed:
             return f"{missed} of {count(directory.segment_count, 'segment')} in {directory.path} could not be read"
@@ -241,22 +241,22 @@ class ReplicaFacts:
 
     @cached_property
     def end_is_open(self) -> bool:
-        """Whether the log may go on past what the input shows of it."""
+        """True if the log may go on past what the input shows."""
         return not self.end_is_known or "rest" in self.unproven
 
     @cached_property
     def end_is_known(self) -> bool:
-        """Whether the log end of what was read is one of the log at all."""
+        """True if the end of what was read is an end of the log at all."""
         return self.unread is None and not {"left_out", "one_moment", "cut_short", "overlap"} & set(self.unproven)
 
     @cached_property
     def form(self) -> str:
-        """What stands for a record batch in the segments that have any."""
+        """Form in which the segments give record batches."""
         return join_forms(segment.form for segment in self.segments if segment.batch_count)
 
     @property
     def knows_high_watermark(self) -> bool:
-        """Whether the log dir's checkpoint, or that there is none, is part of the input."""
+        """True if the input includes the log dir's checkpoint, or shows that there is none."""
         return not self.directory.high_watermark_file.is_unknown
 
     @property
@@ -269,7 +269,7 @@ class ReplicaFacts:
         return next((epoch for epoch, _ in reversed(self.epoch_starts) if epoch >= 0), None)
 
     def state(self, lineage: Lineage) -> ReplicaState:
-        """What truncation looks at in a leader's log, with the lineage that the caller wants replayed.
+        """State of a leader's log, as truncation sees it, with the lineage to be replayed.
 
         A log that ends below its own start begins anew there (A.9).
         """
@@ -277,9 +277,9 @@ class ReplicaFacts:
         return ReplicaState(self.log_start_offset, end, lineage, self.high_watermark, self.local_start_offset)
 
     def following_state(self, lineage: Lineage, high_watermark: int | None = None) -> ReplicaState:
-        """The same as the replica comes to follow: a broker that was killed has recovered its log before.
+        """State of the replica as it comes to follow: a broker that was killed has recovered its log before.
 
-        `high_watermark`: the caller's, where the replica's own is not known.
+        `high_watermark` stands in where the replica's own is not known.
         """
         end = self.following_end_offset
         own = self.high_watermark if high_watermark is None else high_watermark
@@ -288,24 +288,22 @@ class ReplicaFacts:
 
     @cached_property
     def following_end_offset(self) -> int:
-        """Where the log ends when the replica comes to follow: one that ends below its own start begins anew there (A.9)."""
+        """Log end when the replica comes to follow; a log that ends below its own start begins anew there (A.9)."""
         end = min(self.log_end_offset, self.loaded.log_end_offset) if self.killed else self.log_end_offset
         return max(end, self.log_start_offset)
 
     @property
     def may_recover(self) -> bool:
-        """Whether it is not known that its next start cuts the log, as `killed` would have it, nor that it does not: the stop was
-        not clean as far as anything tells.
-        """
+        """True if its next start may cut the log, without its being known to, as for `killed`: nothing says that the stop was clean."""
         return not self.killed and not self.is_live and self.loaded.log_end_offset < self.log_end_offset
 
     @cached_property
     def recovering(self) -> ReplicaFacts:
-        """The same replica as one whose next start recovers the log."""
+        """The replica as one whose next start recovers the log."""
         return replace(self, killed=True)
 
     def cannot_read(self, start_offset: int, end_offset: int) -> bool:
-        """Whether a damaged or possibly missing stretch touches [start, end)."""
+        """True if a damaged or possibly missing stretch touches [start, end)."""
         return any(
             stretch.start_offset < end_offset and start_offset < stretch.end_offset
             for stretch in (*self.unreadable, *self.missing)

@@ -1,4 +1,4 @@
-"""How transactions ended, by the markers in a log."""
+"""Ends of transactions, by the markers in a log."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Decisions:
 
     @classmethod
     def of(cls, parts: Iterable[np.ndarray]) -> Decisions:
-        """From `RECORD_DTYPE` rows of control batches, of one replica or of several that agree."""
+        """Decisions from `RECORD_DTYPE` rows of control batches, of one replica or of several that agree."""
         rows = [part[part["control"] & np.isin(part["marker"], (ABORT, COMMIT))] for part in parts]
         markers = {}
         if rows:

@@ -22,9 +22,9 @@ class CorruptEpoch:
     start_offset: int
     end_offset: int
     leader_epoch: int
-    """As found."""
+    """Epoch as found."""
     true_epoch: int
-    """That of the same batches on another replica."""
+    """Epoch of the same batches on another replica."""
     good_key: tuple[int, str]
     confidence: Confidence
     in_file: bool
