@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import time
 
-from replica_audit.cli.progress_lines import LOG_SECONDS, ProgressLine, render_progress
+from replica_audit.cli.progress_lines import LOG_SECONDS, ProgressLine, render_pace, render_progress
 
 
 class Terminal(io.StringIO):
@@ -68,3 +68,19 @@ def test_a_shorter_line_covers_a_longer_one() -> None:
 def test_unknown_totals_are_left_out() -> None:
     assert render_progress("compare", 0, 0, 0, 0) == "compare"
     assert render_progress("scan", 2, 0, 2048, 0) == "scan  2 files  2.0 KiB"
+    assert render_progress("auditing partitions", 1200, 20_000, 0, 0) == "auditing partitions  1,200 of 20,000"
+
+
+def test_the_pace_is_of_bytes_where_these_are_known_and_tells_what_is_left() -> None:
+    assert render_pace(1, 4, 50 << 20, 200 << 20, 10) == "5.0 MiB/s, 30 s left"
+    assert render_pace(500, 100_000, 0, 0, 10) == "50/s, 33 min left"
+    assert render_pace(5, 100_000, 0, 0, 10) == "0.5/s, 56 h left"
+    for nothing in ((0, 4, 0, 0, 10), (4, 4, 0, 0, 10), (1, 4, 0, 0, 1), (3, 0, 2048, 0, 10)):
+        assert render_pace(*nothing) == ""
+    stream = Terminal()
+    progress = ProgressLine(stream=stream)
+    progress.begin("auditing partitions", 100)
+    progress._began_at -= 10
+    progress.update(50, 0)
+    progress._draw(force=True)
+    assert stream.getvalue().endswith("auditing partitions  50 of 100  5.0/s, 10 s left")

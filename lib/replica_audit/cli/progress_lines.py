@@ -79,7 +79,10 @@ class ProgressLine:
         self._stream.flush()
 
     def _text(self) -> str:
-        return render_progress(self._stage, self._files, self._files_total, self._bytes, self._bytes_total)
+        told = render_progress(self._stage, self._files, self._files_total, self._bytes, self._bytes_total)
+        seconds = time.monotonic() - self._began_at
+        pace = render_pace(self._files, self._files_total, self._bytes, self._bytes_total, seconds)
+        return f"{told}  {pace}" if pace else told
 
     def _draw(self, force: bool) -> None:
         now = time.monotonic()
@@ -114,9 +117,13 @@ def render_reading(read_bytes: int, known_bytes: int, known_segments: int) -> st
 
 
 def render_progress(stage: str, files: int, files_total: int, size_bytes: int, bytes_total: int) -> str:
-    """One line: the stage, files done of total, bytes done of total and percent where the totals are known."""
+    """One line: the stage, files done of total, bytes done of total and percent where the totals are known. A stage that has a
+    number to do and no bytes says itself what of.
+    """
     parts = [stage]
-    if files_total:
+    if files_total and not bytes_total:
+        parts.append(f"{files:,} of {files_total:,}")
+    elif files_total:
         parts.append(f"{files} of {files_total} file{'' if files_total == 1 else 's'}")
     elif files:
         parts.append(f"{files} file{'' if files == 1 else 's'}")
@@ -126,3 +133,24 @@ def render_progress(stage: str, files: int, files_total: int, size_bytes: int, b
     elif size_bytes:
         parts.append(render_size(size_bytes))
     return "  ".join(parts)
+
+
+#: Seconds of a stage after which its pace says something.
+_SETTLED = 2.0
+
+
+def render_pace(files: int, files_total: int, size_bytes: int, bytes_total: int, seconds: float) -> str:
+    """What is done in a second and how long the rest takes at that rate; "" where that is not known, or nothing is left."""
+    done, total = (size_bytes, bytes_total) if bytes_total else (files, files_total)
+    if seconds < _SETTLED or not 0 < done < total:
+        return ""
+    rate = done / seconds
+    told = f"{render_size(int(rate))}/s" if bytes_total else f"{rate:,.0f}/s" if rate >= 10 else f"{rate:.1f}/s"
+    return f"{told}, {_render_seconds((total - done) / rate)} left"
+
+
+def _render_seconds(seconds: float) -> str:
+    for size, unit in ((3600, "h"), (60, "min")):
+        if seconds >= 2 * size:
+            return f"{seconds / size:.0f} {unit}"
+    return f"{max(1, round(seconds))} s"

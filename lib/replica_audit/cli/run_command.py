@@ -30,11 +30,15 @@ def run(arguments: argparse.Namespace, settings: Settings) -> int:
     with quality_stage(settings, print_error) as stage, spark_session("replica-audit run", settings) as spark:
         from replica_audit.api import audit_snapshot
 
-        answers = audit_snapshot(spark, arguments.snapshot, settings, ProgressLine(settings.quiet), baseline, stage)
+        progress = ProgressLine(settings.quiet)
+        answers = audit_snapshot(spark, arguments.snapshot, settings, progress, baseline, stage)
         if settings.keep_days is not None or settings.keep_audits is not None:
             from replica_audit.spark.pipeline import prune
 
             print_removed(*prune(spark, settings), settings)
     print_unused(baseline, answers.results, settings)
-    print_written(answers.report(settings.report), settings)
+    progress.begin("writing the report")
+    written = answers.report(settings.report)
+    progress.end()
+    print_written(written, settings)
     return print_answers(answers.results, settings)

@@ -76,10 +76,6 @@ class Source(Protocol):
     def reader(self) -> PartitionReader:
         """What tasks read partitions from."""
 
-    @property
-    def to_read(self) -> tuple[int, int]:
-        """Files and bytes of segments that auditing reads."""
-
     def tasks(self, executor: Executor) -> Sequence[PartitionTask]:
         """All partitions, in order."""
 
@@ -120,9 +116,10 @@ def audit(
     asked: Collection[TopicPartition] = (),
 ) -> Results:
     """Audit every partition of `source`; costs of elections are given for those that are `asked` for too."""
-    progress.begin("auditing", *source.to_read)
     try:
         tasks = source.tasks(executor)
+        files, size_bytes = _to_read(tasks)
+        progress.begin(*(("auditing", files, size_bytes) if files else ("auditing partitions", len(tasks))))
         answers = _answer(executor, source, tasks, sink.outlet(tasks), progress, asked)
         check_answered(tasks, answers.count("partitions"))
         answers.rows["captures"] += voter_rows(source.voters)
@@ -148,8 +145,10 @@ def _answer(
     answers = AuditAnswers()
     work = PartitionWork(source.reader, outlet, asked)
 
+    reads_files = any(_to_read(tasks))
+
     def ended(of_task: list[PartitionTask]) -> None:
-        progress.advance(sum(one.files for one in of_task), sum(one.size_bytes for one in of_task))
+        progress.advance(*(_to_read(of_task) if reads_files else (len(of_task), 0)))
 
     waiting = answers.take(_run(executor, tasks, work, ended))
     ask = partial(_ask, executor, source, answers)
@@ -159,6 +158,11 @@ def _answer(
     lost = answers.rows["lost_producers"]
     answers.rows["lost_producers"] = with_transactions(lost, ask(transactional_producers(lost)))
     return answers
+
+
+def _to_read(tasks: Sequence[PartitionTask]) -> tuple[int, int]:
+    """Files and bytes of segments that auditing reads: none where the ingest has read them."""
+    return sum(task.files for task in tasks), sum(task.size_bytes for task in tasks)
 
 
 def _ask(

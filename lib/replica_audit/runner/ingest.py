@@ -56,7 +56,11 @@ def ingest(executor: Executor, warehouse: Warehouse, uri: str, settings: Setting
     (`open_snapshot`).
     """
     started = now()
-    snapshot, inventory = open_snapshot(uri, settings.topics, settings.leadership, settings.leadership_source)
+    progress.begin("listing log dirs")
+    try:
+        snapshot, inventory = open_snapshot(uri, settings.topics, settings.leadership, settings.leadership_source)
+    finally:
+        progress.end()
     lines = inventory_lines(inventory, settings.topics)
     changes = hash_changes(snapshot, inventory, lines)
     same = None if settings.full else ingested_before(warehouse, changes)

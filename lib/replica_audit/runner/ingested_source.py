@@ -139,9 +139,6 @@ class TableReader:
 class IngestedSource:
     """The partitions of an ingested snapshot (`runner.audit_stage.Source`)."""
 
-    #: Segments were read by the ingest.
-    to_read = (0, 0)
-
     def __init__(
         self,
         warehouse: Warehouse,
