@@ -28,7 +28,9 @@ from replica_audit.protocol.versions import parse_kafka_version
 from replica_audit.report.plan_text import render_plan, tell_decisions
 from replica_audit.results import Results
 from replica_audit.runner.in_process import audit_all
+from replica_audit.schema import REPORT_TABLES
 
+REPORT_COLUMNS = {name: [column.name for column in columns] for name, columns in REPORT_TABLES.items()}
 GOLDEN = Path(__file__).parent / "golden"
 
 
@@ -369,6 +371,65 @@ def test_every_order_of_fencing_is_tried_where_two_that_went_down_were_eligible(
     assert {way.partitions[place].last_known for way in ImaginedClusters(state)} == {(0,), (1,)}
 
 
+#: (who is in sync, who is up) while the registered leader, broker 1, is down; with what broker 2 is elected by.
+REPLACED = [((1, 2), (2,), "isr"), ((1, 2, 3), (2, 3), "isr"), ((1, 3, 2), (3, 2), "isr"), ((1,), (2, 3), "unclean")]
+
+
+def _replaced(isr: tuple[int, ...], up: tuple[int, ...], right: str, **costs: object) -> Plan:
+    """Broker 1, the registered leader, is the best by its costs, and down. `costs`: what is other of broker 2's."""
+    part = Part("a", (1, 2, 3), leader=1, isr=isr, choice=1, unclean=str(right == "unclean").lower())
+    results = results_of([part], "4.3.1", "metadata_log")
+    for row in results.rows("elections"):
+        row.update(lost_records=0, lost_committed=0, hidden_records=0)
+        if row["candidate_id"] == 2:
+            row.update(costs)
+    return plan_elections(results, up=up)
+
+
+@pytest.mark.parametrize(("isr", "up", "right"), REPLACED)
+@pytest.mark.parametrize(
+    "costs", [{}, {"lost_records": 5}, {"damage": ["LOG-CORRUPT-MID"]}], ids=["equal", "acks=1", "damaged"]
+)
+def test_whoever_leads_in_place_of_a_leader_that_is_down_is_not_stopped_for_nothing(
+    isr: tuple[int, ...], up: tuple[int, ...], right: str, costs: dict
+) -> None:
+    plan = _replaced(isr, up, right, **costs)
+    (decision,) = plan.decisions
+    assert (decision.candidate_id, decision.procedure) == (2, "confirm")
+    assert (decision.kafka_choice_id, decision.kafka_choice_right) == (2, right)
+    assert not {step.action for step in plan.steps} & {"stop", "start", "elect", "reorder", "forbid_unclean"}
+    assert [step.brokers for step in plan.steps if step.action == "check"] == [(2,)]
+    (told,) = tell_decisions(plan)
+    assert told.sentence.startswith("Let broker 2 go on leading, if it does lead")
+    loses = (
+        "5 records that were not committed; broker 1 would lose nothing"
+        if "lost_records" in costs
+        else "nothing; neither would broker 1"
+    )
+    assert f"Broker 2 loses {loses}." in told.sentence.replace("broker 2 loses", "Broker 2 loses")
+    assert ("files are damaged (LOG-CORRUPT-MID)" in told.sentence) == ("damage" in costs)
+    assert "nothing needs to be done" not in render_plan(plan).lower()
+
+
+@pytest.mark.parametrize(("isr", "up", "right"), REPLACED)
+@pytest.mark.parametrize(
+    "costs", [{"lost_records": 5, "lost_possible": 5}, {"cut_transactions": 1}, {"hidden_records": 4}],
+    ids=["possibly committed", "a transaction", "hidden"],
+)  # fmt: skip
+def test_a_leader_that_is_down_is_elected_again_for_what_may_be_committed(
+    isr: tuple[int, ...], up: tuple[int, ...], right: str, costs: dict
+) -> None:
+    plan = _replaced(isr, up, right, **costs)
+    assert [one.candidate_id for one in plan.decisions] == [1]
+    assert ("start", (1,)) in outline(plan)
+
+
+def test_what_is_asked_for_is_not_replaced() -> None:
+    results = results_of([Part("a", (1, 2), leader=1, isr=(1, 2), choice=1)], "4.3.1", "metadata_log")
+    plan = plan_elections(results, up=[2], candidate_id=1)
+    assert [(one.candidate_id, one.procedure) for one in plan.decisions] == [(1, "elect")]
+
+
 def _confirmed(version: str | None, unknown: bool = True, topic: str = "a") -> Plan:
     """The plan where the registered leader is the best choice and nothing tells whether it is up."""
     results = results_of([Part(topic, (1, 2), leader=1, isr=(1, 2), choice=1)], version, "topics_describe")
@@ -517,3 +578,40 @@ def test_what_a_source_that_is_older_than_the_logs_says_is_no_base_of_a_plan(
     assert ("Kafka chooses broker 2" in render_plan(plan)) == believed
     # With nobody in sync known, nobody knows whom it elects.
     assert "Kafka elects nobody" not in render_plan(plan)
+
+
+@pytest.mark.parametrize("damage", [[], ["EPO-CACHE-MISSING"]])
+def test_nothing_needs_to_be_done_is_not_said_of_damaged_files_nor_above_steps(damage: list[str]) -> None:
+    results = results_of([Part("a", (1, 2), leader=1, isr=(1, 2), choice=1)], "4.3.1", "metadata_log")
+    for row in results.rows("elections"):
+        row.update(lost_records=0, lost_committed=0, damage=damage if row["candidate_id"] == 1 else [])
+    finding = dict.fromkeys(REPORT_COLUMNS["findings"])
+    results.tables["findings"] = [
+        {
+            **finding,
+            "topic": "a",
+            "partition": 0,
+            "broker_id": 1,
+            "status": "new",
+            "code": code,
+            "severity": "high",
+            "evidence": [],
+        }
+        for code in damage
+    ]
+    plan = plan_elections(results, up=[1, 2])
+    text = render_plan(plan)
+    assert bool(plan.steps) == bool(damage) and plan.is_at_rest
+    assert ("Nothing needs to be done" in text) == (not damage)
+    assert ("No leader has to change: every leader is the best choice." in text) == bool(damage)
+
+
+def test_without_a_plan_no_salvage_is_announced_that_it_does_not_have() -> None:
+    part = Part("a", (1, 2), leader=1, isr=(1, 2), choice=2)
+    for version, is_planned in (("2.3.1", False), ("2.4.1", True)):
+        plan = plan_elections(results_of([part], version, "topics_describe"), up=[1, 2])
+        (told,) = tell_decisions(plan)
+        assert bool(plan.conflicts) != is_planned
+        assert ("salvage [10, 11) from broker 1 first" in told.sentence) == is_planned
+        assert ("broker 2 lacks [10, 11) from broker 1" in told.sentence) != is_planned
+        assert any(step.action == "salvage" and step.commands for step in plan.steps) == is_planned

@@ -10,6 +10,7 @@ import pytest
 from tests.report.rows import results
 from tests.support.samples import SAMPLES
 
+from replica_audit.cli.parser import parse_arguments
 from replica_audit.command_line import render_command
 from replica_audit.config import Settings
 from replica_audit.model import TopicPartition
@@ -32,6 +33,19 @@ def test_a_path_is_no_option_and_credentials_are_not_passed_on():
     secret = replace(results(), location="s3://key:word@bucket/it")
     assert render_command(secret, "show") == "replica-audit show s3://bucket/it"
     assert render_command(replace(results(), location=None), "show") == "replica-audit show SNAPSHOT"
+
+
+@pytest.mark.parametrize(
+    ("partitions", "said"),
+    [
+        ([], "replica-audit elect logs --up 1"),
+        (["a-0", "b-1"], "replica-audit elect logs a-0 b-1 --up 1"),
+        (["a-0", "-b-1"], "replica-audit elect --up 1 logs -- a-0 -b-1"),
+    ],
+)
+def test_a_partition_that_begins_with_a_dash_is_no_option(partitions, said):
+    assert render_command(replace(results(), location="logs"), "elect", "--up", 1, partitions=partitions) == said
+    assert parse_arguments(shlex.split(said)[1:]).topic_partitions == partitions
 
 
 def test_an_audit_knows_where_its_snapshot_was_read_from(tmp_path, monkeypatch):

@@ -166,9 +166,11 @@ class Case:
     @property
     def captured(self) -> frozenset[int]:
         """Brokers of which a copy of the partition is known to its end, also one that Kafka put aside, or whose directory is of
-        another topic of that name. `.deleted` segments are part of a log only.
+        another topic of that name. `.deleted` segments are part of a log only, and a `-future` copy is behind one.
         """
-        copies = (facts for facts in (*self.copies, *self.set_aside) if not facts.is_about_to_go)
+        copies = (
+            facts for facts in (*self.copies, *self.set_aside) if not facts.is_about_to_go and facts.kind != "future"
+        )
         known = (facts for facts in copies if facts.end_is_known)
         return frozenset(facts.broker_id for facts in (*known, *self.foreign))
 

@@ -66,7 +66,7 @@ def elect(arguments: argparse.Namespace, settings: Settings) -> int:
 
 
 def _made_with(arguments: argparse.Namespace) -> list[str]:
-    """The arguments that decide on the plan, for its own commands."""
+    """The options that decide on the plan, for its own commands."""
     given = {
         "--candidate": arguments.candidate,
         "--up": None if arguments.up is None else ",".join(map(str, arguments.up)),
@@ -74,8 +74,7 @@ def _made_with(arguments: argparse.Namespace) -> list[str]:
         if arguments.stopped_cleanly is None
         else ",".join(map(str, arguments.stopped_cleanly)),
     }
-    options = [word for name, value in given.items() if value is not None for word in (name, str(value))]
-    return [*map(str, arguments.topic_partitions), *options]
+    return [word for name, value in given.items() if value is not None for word in (name, str(value))]
 
 
 def _check(before: Any, plan: Any, settings: Settings) -> int:

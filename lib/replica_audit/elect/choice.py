@@ -150,6 +150,6 @@ def _advantage(case: Case, best: CandidateCost, equals: Sequence[CandidateCost],
 def _say_loss(cost: CandidateCost) -> str:
     loss = say_loss(cost.lost_records, cost.lost_committed, cost.lost_possible, cost.at_most, cost.cut_transactions)
     if cost.hidden_records:
-        more = "nothing more" if loss == "nothing" else loss
-        loss = f"{more}, but lacks {count(cost.hidden_records, 'record')} that another replica has where no truncation finds them"
+        more = "nothing more, but" if loss == "nothing" else f"{loss}, and"
+        loss = f"{more} lacks {count(cost.hidden_records, 'record')} that another replica has where no truncation finds them"
     return loss

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from replica_audit.auditing.catalogue import codes_with
 from replica_audit.model import Place
-from replica_audit.protocol.controller import Registration
+from replica_audit.protocol.controller import Registration, next_leader
 from replica_audit.results import Results
 from replica_audit.snapshot.log_dir_names import METADATA_PARTITION
 
@@ -151,9 +151,22 @@ class PresentState:
         return "unknown" if broker_id in self.unknown | self.unheard else "down"
 
     def may_lead(self, place: Place, broker_id: int) -> bool:
-        """Whether the broker is the registered leader, and not known to be down."""
+        """Whether the broker is the registered leader, and not known to be down, or is elected in its place by itself."""
         registration = self.partitions.get(place)
-        return registration is not None and registration.leader_id == broker_id and broker_id not in self.down
+        if registration is None:
+            return False
+        is_registered = registration.leader_id == broker_id and broker_id not in self.down
+        return is_registered or broker_id == self.elected_by_itself(place)
+
+    def elected_by_itself(self, place: Place) -> int | None:
+        """Whom the controller elects in place of a registered leader that is known to be down; None where that is nobody, or
+        depends on a broker of which nothing tells whether it is up.
+        """
+        registration = self.partitions.get(place)
+        if registration is None or registration.leader_id not in self.down:
+            return None
+        found = next_leader(registration, self.up | self.unknown, unclean=registration.unclean)
+        return found.broker_id if found is not None and found.broker_id in self.up else None
 
     def leaderless(self) -> tuple[Place, ...]:
         """Partitions without a leader, or whose leader is known to be down."""

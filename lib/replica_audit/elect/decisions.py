@@ -120,9 +120,8 @@ def decide(
         if chosen is None:
             conflicts.append(Conflict(*place, "no replica in the snapshot is assigned to it"))
             continue
-        found.append(
-            _decision(matrix, state, place, chosen, given, None if groups is None else of_place.get(place, ()))
-        )
+        decision = _decision(matrix, state, place, chosen, given, None if groups is None else of_place.get(place, ()))
+        found.append(decision if given else _undisturbed(matrix, decision, state))
     return _concentrated(matrix, found, state), conflicts
 
 
@@ -148,6 +147,21 @@ def _concentrated(matrix: Matrix, decisions: Sequence[Decision], state: PresentS
             why = f"broker {choice} leads other partitions of this plan too"
             instead[id(decision)] = decision.instead(choice, salvage, why)
     return [instead.get(id(decision), decision) for decision in decisions]
+
+
+def _undisturbed(matrix: Matrix, decision: Decision, state: PresentState) -> Decision:
+    """Whoever is elected by itself in place of a leader that is down, where it loses no more of what may have been
+    acknowledged: to stop it for another one would be for nothing.
+    """
+    place = (decision.topic, decision.partition)
+    leader, best = state.elected_by_itself(place), decision.chosen
+    own = next((one for one in decision.candidates if one.candidate_id == leader), None)
+    if own is None or own is best or own.loss[:3] > best.loss[:3] or own.hidden_records > best.hidden_records:
+        return decision
+    why = f"broker {leader} is elected by itself, since the registered leader, broker {decision.present_leader_id}, is down"
+    if own.damage:
+        why = f"{why}. Its own files are damaged ({', '.join(own.damage)}): copy them before its next start"
+    return decision.instead(own.candidate_id, matrix.sources(place, own.candidate_id), why)
 
 
 def _decision(

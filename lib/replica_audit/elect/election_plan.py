@@ -37,7 +37,7 @@ def plan_elections(
 
     `results` have rows of `elections` for these. `candidate_id` is taken in place of the best; `up` and `stopped_cleanly`
     go before what fencing and flags show; `groups` before the rows of `group_offsets`. Raises UsageError for a candidate
-    that a partition does not have. `made_with` are the arguments that make this plan again.
+    that a partition does not have. `made_with` are the options that make this plan again.
     """
     options = results.audit.get("options") or {}
     version = parse_kafka_version(options.get("kafka_version"))
@@ -54,7 +54,7 @@ def plan_elections(
             for step in safeguard_steps(results, matrix, state, outcome.decisions, copies, about)
         ),
         *copy_of_outrun(outcome.outrun, copies),
-        *salvage_steps(results, outcome.decisions, made_with),
+        *salvage_steps(results, outcome.decisions, made_with, [f"{topic}-{number}" for topic, number in asked]),
     ]
     last = [
         *restore_steps(outcome.decisions, bootstrap, client_config),
@@ -69,7 +69,7 @@ def plan_elections(
         up=tuple(sorted(state.up)),
         down=tuple(sorted(state.down)),
         stopped_cleanly=tuple(sorted(state.clean)),
-        unknown=tuple(sorted(state.unknown)),
+        unknown=tuple(sorted(state.unknown | state.unheard)),
         decisions=outcome.decisions,
         steps=tuple(replace(step, number=number) for number, step in enumerate((*first, *outcome.steps, *last), 1)),
         keep_down=tuple(replace(one, until_step=one.until_step + len(first)) for one in outcome.keep_down),

@@ -173,7 +173,9 @@ def _sort_out(state: PresentState, decision: Decision, tools: Tools) -> tuple[De
             procedure = "none" if choice in state.up else "confirm"
     elif state.leader_now(place_of(decision)) == choice:
         procedure = "none"
-    elif registration.leader_id == choice and choice in state.unknown:
+    elif (registration.leader_id == choice and choice in state.unknown) or (
+        choice == state.elected_by_itself(place_of(decision))
+    ):
         procedure = "confirm"
     elif choice not in registration.replicas:
         procedure, reason = "unplanned", f"broker {choice} is not assigned to it, so that no election finds it"

@@ -119,15 +119,19 @@ def _where(rows: Sequence[Row]) -> str:
     """Places of findings, brokers of one partition together: orders-0 on brokers 1 and 2."""
     brokers: dict[str, list[int]] = defaultdict(list)
     for row in rows:
-        name = "This snapshot" if row["topic"] is None else f"{row['topic']}-{row['partition']}"
-        of_place = brokers[name]
+        of_place = brokers["" if row["topic"] is None else f"{row['topic']}-{row['partition']}"]
         if row["broker_id"] is not None and row["broker_id"] not in of_place:
             of_place.append(row["broker_id"])
-    named = [
-        name if not ids else f"{name} on broker{'s' if len(ids) > 1 else ''} {list_names(map(str, sorted(ids)))}"
-        for name, ids in brokers.items()
-    ]
+    named = [_name_place(name, sorted(ids)) for name, ids in brokers.items()]
     return list_names(named, 4)
+
+
+def _name_place(name: str, brokers: Sequence[int]) -> str:
+    """orders-0 on brokers 1 and 2; without a partition (""): Broker 1, or This snapshot."""
+    who = f"broker{'s' if len(brokers) > 1 else ''} {list_names(map(str, brokers))}" if brokers else ""
+    if not name:
+        return f"{who[:1].upper()}{who[1:]}" or "This snapshot"
+    return f"{name} on {who}" if who else name
 
 
 def name_remedy(remedy: str, rows: Sequence[Row]) -> str:

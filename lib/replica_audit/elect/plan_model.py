@@ -64,6 +64,13 @@ class Candidate:
         """The order of candidates: records that may have been acknowledged, proven ones, cut transactions, all records."""
         return self.lost_committed + self.lost_possible, self.lost_committed, self.cut_transactions, self.lost_records
 
+    @property
+    def loss_told(self) -> str:
+        """What it loses, as the object of a sentence."""
+        return say_loss(
+            self.lost_records, self.lost_committed, self.lost_possible, self.lost_at_most, self.cut_transactions
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class Decision:
@@ -122,15 +129,13 @@ class Decision:
         )
 
     def instead(self, candidate_id: int, salvage: tuple[SalvageSource, ...], why: str) -> Decision:
-        """An equal candidate in place of the best, with where what it loses can be taken from, and the reason."""
-        loss = self.chosen
-        loses = say_loss(
-            loss.lost_records, loss.lost_committed, loss.lost_possible, loss.lost_at_most, loss.cut_transactions
-        )
-        too = "neither" if loses == "nothing" else "so"
-        reason = (
-            f"broker {candidate_id} loses {loses}; {too} would broker {self.candidate_id}. {why[:1].upper()}{why[1:]}"
-        )
+        """Another candidate in place of the best, with where what it loses can be taken from, and the reason."""
+        own = next(one for one in self.candidates if one.candidate_id == candidate_id)
+        loses, before = own.loss_told, self.chosen.loss_told
+        other = f"{'neither' if loses == 'nothing' else 'so'} would broker {self.candidate_id}"
+        if loses != before:
+            other = f"broker {self.candidate_id} would lose {before}"
+        reason = f"broker {candidate_id} loses {loses}; {other}. {why[:1].upper()}{why[1:]}"
         return replace(self, candidate_id=candidate_id, salvage=salvage, reason=reason)
 
 

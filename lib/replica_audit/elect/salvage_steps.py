@@ -11,22 +11,27 @@ from replica_audit.elect.step_list import list_places
 from replica_audit.model import Place
 from replica_audit.results import Results
 from replica_audit.text import brokers as name_brokers
+from replica_audit.text import count
 
 #: Names in the commands of a plan.
 PLAN_FILE, SALVAGED = "plan.json", "salvaged"
 
 
-def salvage_steps(results: Results, decisions: Sequence[Decision], made_with: Sequence[str]) -> Iterator[Step]:
-    """One step for everything that the plan's leaders lack, and a copy has; `made_with` are the arguments of its `elect`."""
+def salvage_steps(
+    results: Results, decisions: Sequence[Decision], made_with: Sequence[str], partitions: Sequence[str]
+) -> Iterator[Step]:
+    """One step for everything that the plan's leaders lack, and a copy has; `made_with` are the options of its `elect`, and
+    `partitions` those that it was asked for.
+    """
     places = _worth_it(decisions)
     if places:
         records = sum(one.records for decision in decisions for one in decision.salvage if decision.loses_acknowledged)
         yield Step(
             action="salvage",
-            text=f"Salvage what the plan's leaders of {list_places(places)} do not have ({records} records at most)",
+            text=f"Salvage what the plan's leaders of {list_places(places)} do not have ({count(records, 'record')} at most)",
             partitions=tuple(places),
             commands=(
-                render_command(results, "elect", *made_with, "--plan", PLAN_FILE),
+                render_command(results, "elect", *made_with, "--plan", PLAN_FILE, partitions=partitions),
                 render_command(results, "salvage", "--plan", PLAN_FILE, "--payloads", "--to", SALVAGED),
             ),
             before=tuple(_has_records(results, decisions, places)),

@@ -138,16 +138,22 @@ class StepList:
         )
 
     def confirm(self, places: Collection[Place]) -> None:
-        """Partitions whose leader is the best, if it is up, which nothing tells."""
+        """Partitions whose leader is the best, if it is up, which nothing tells, or as soon as the controller has elected it."""
         leaders: dict[int, list[Place]] = {}
         for place in places:
             leaders.setdefault(self._decisions[place].candidate_id, []).append(place)
         for broker, led in sorted(leaders.items()):
+            others = f"no other replica of {'it' if len(led) == 1 else 'them'}"
+            if broker in self._state.up:
+                otherwise = f"Until it does, start {others}. Only a controller elects it: where the controllers are down, start them"
+            else:
+                otherwise = (
+                    f"If it is down, start it, and {others} before it leads. If it is up and does not lead, start and stop nothing: "
+                    "say who is up with --up, and follow the plan that comes of it"
+                )
             self._add(
                 "check",
-                f"See that broker {broker} leads {list_places(led)}. If it is down, start it, and no other replica of "
-                f"{'it' if len(led) == 1 else 'them'} before it leads. If it is up and does not lead, start and stop nothing: say "
-                "who is up with --up, and follow the plan that comes of it",
+                f"See that broker {broker} leads {list_places(led)}. {otherwise}",
                 brokers=[broker],
                 partitions=led,
                 commands=self._tools.describe((place[0] for place in led), is_any_version=True),

@@ -70,7 +70,7 @@ def tell_decision(decision: Decision, conflict: Conflict | None = None) -> str:
     stays = {"none": f"let {choice} go on leading", "confirm": f"let {choice} go on leading, if it does lead"}
     text = stays.get(decision.procedure, f"elect {choice}")
     ranges = [_tell_source(one) for one in decision.salvage]
-    if ranges and decision.loses_acknowledged:
+    if ranges and decision.loses_acknowledged and conflict is None:
         text += f" and salvage {join_some(ranges, 3, 'range')} first"
     each = all(one.loss[0] for one in decision.candidates if one.standing != "unassigned")
     each = each and len(decision.candidates) > 1
@@ -78,10 +78,13 @@ def tell_decision(decision: Decision, conflict: Conflict | None = None) -> str:
         # Nothing asks for what no step brings about.
         best = "each choice loses something; the best would be to" if each else "the best choice would be to"
         text = f"{_tell_conflict(conflict)} {capitalise(best)} {text}"
+        if ranges and decision.loses_acknowledged:
+            # Salvage goes by the leaders of a plan.
+            text += f"; {choice} lacks {join_some(ranges, 3, 'range')}"
     elif each:
         text = f"each choice loses something: {text}"
     elif decision.procedure in stays and not chosen.loss[0] and not chosen.cut_transactions:
-        text = "nothing needs to be done" if decision.procedure == "none" else text
+        text = "nothing needs to be done" if decision.procedure == "none" and not chosen.damage else text
         if ranges:
             text += f"; salvage {join_some(ranges, 3, 'range')} if you want what was never committed"
     if decision.depends_on:
@@ -159,7 +162,8 @@ def render_plan(plan: Plan, colour: bool = False) -> str:
     lines += _more_decisions([place for told in decided[DECISION_LIMIT:] for place in told.places], known)
     lines += _brokers(plan)
     if plan.is_at_rest and plan.decisions:
-        lines.append("Nothing needs to be done: every leader is the best choice.")
+        nothing = "No leader has to change" if plan.steps else "Nothing needs to be done"
+        lines.append(f"{nothing}: every leader is the best choice.")
     lines += _keep_down(plan.keep_down)
     if plan.steps:
         lines += ["", paint("The plan", "head", colour)]

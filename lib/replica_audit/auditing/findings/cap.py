@@ -32,8 +32,8 @@ CAP_MISSING_REPLICA = Code(
     "here, not live or elected uncleanly; it led or was in the ISR before an unclean election that it has not "
     "followed since; or no history says how it left the ISR. Then the partition is inconclusive at least.",
     proof="The assignment, its history, and the log directories found.",
-    remedy="Where the answer depends on it, do not start the broker before its log directory is copied; add the copy to "
-    "the snapshot and audit again.",
+    remedy="Copy what its brokers have of it, before any of them that is down is started; add the copies to the snapshot "
+    "and audit again.",
     traps="A replica that left the ISR cleanly and is down for maintenance changes no verdict.",
 )
 CAP_MISSING_SEGMENT = Code(
