@@ -424,6 +424,20 @@ def test_a_leader_that_is_down_is_elected_again_for_what_may_be_committed(
     assert ("start", (1,)) in outline(plan)
 
 
+def test_of_candidates_that_lack_hidden_records_it_is_not_said_that_they_lose_nothing() -> None:
+    plan = _replaced((1, 2), (2,), "isr")
+    results = results_of([Part("a", (1, 2), leader=1, isr=(1, 2), choice=1)], "4.3.1", "metadata_log")
+    for row in results.rows("elections"):
+        row.update(lost_records=0, lost_committed=0, hidden_records=4)
+    (decision,) = plan_elections(results, up=[2]).decisions
+    assert decision.candidate_id == 2
+    assert decision.reason.startswith(
+        "broker 2 loses nothing more, but lacks 4 records that another replica has where no truncation finds them; it is the "
+        "same with broker 1. Broker 2 is elected by itself"
+    )
+    assert plan.decisions[0].reason.startswith("broker 2 loses nothing; neither would broker 1. ")
+
+
 def test_what_is_asked_for_is_not_replaced() -> None:
     results = results_of([Part("a", (1, 2), leader=1, isr=(1, 2), choice=1)], "4.3.1", "metadata_log")
     plan = plan_elections(results, up=[2], candidate_id=1)

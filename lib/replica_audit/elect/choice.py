@@ -9,7 +9,7 @@ from replica_audit.auditing.case import Case
 from replica_audit.auditing.replicas.reference import log_epoch
 from replica_audit.elect.costs import CandidateCost
 from replica_audit.elect.loss_words import say_loss
-from replica_audit.text import brokers, count
+from replica_audit.text import brokers
 
 #: By what right each of these would lead, best first.
 STANDINGS = ("leader", "isr", "elr", "last_known", "out_of_sync", "unknown", "unassigned")
@@ -148,8 +148,11 @@ def _advantage(case: Case, best: CandidateCost, equals: Sequence[CandidateCost],
 
 
 def _say_loss(cost: CandidateCost) -> str:
-    loss = say_loss(cost.lost_records, cost.lost_committed, cost.lost_possible, cost.at_most, cost.cut_transactions)
-    if cost.hidden_records:
-        more = "nothing more, but" if loss == "nothing" else f"{loss}, and"
-        loss = f"{more} lacks {count(cost.hidden_records, 'record')} that another replica has where no truncation finds them"
-    return loss
+    return say_loss(
+        cost.lost_records,
+        cost.lost_committed,
+        cost.lost_possible,
+        cost.at_most,
+        cost.cut_transactions,
+        cost.hidden_records,
+    )

@@ -68,7 +68,12 @@ class Candidate:
     def loss_told(self) -> str:
         """What it loses, as the object of a sentence."""
         return say_loss(
-            self.lost_records, self.lost_committed, self.lost_possible, self.lost_at_most, self.cut_transactions
+            self.lost_records,
+            self.lost_committed,
+            self.lost_possible,
+            self.lost_at_most,
+            self.cut_transactions,
+            self.hidden_records,
         )
 
 
@@ -133,6 +138,8 @@ class Decision:
         own = next(one for one in self.candidates if one.candidate_id == candidate_id)
         loses, before = own.loss_told, self.chosen.loss_told
         other = f"{'neither' if loses == 'nothing' else 'so'} would broker {self.candidate_id}"
+        if own.hidden_records and loses == before:
+            other = f"it is the same with broker {self.candidate_id}"
         if loses != before:
             other = f"broker {self.candidate_id} would lose {before}"
         reason = f"broker {candidate_id} loses {loses}; {other}. {why[:1].upper()}{why[1:]}"

@@ -134,8 +134,8 @@ def _nothing_to_decide(plan: Plan) -> str:
     places = plan.leaderless
     if not places:
         return "Nothing needs to be decided: no choice of leader would keep more."
-    nobody = f"nobody leads {name_partitions(places, 4)} now"
-    return f"Nothing needs to be decided: {nobody}, and whichever replica leads when the brokers are started keeps as much."
+    nobody = f"nobody is known to lead {name_partitions(places, 4)} now"
+    return f"Nothing needs to be decided: {nobody}, and whichever replica in sync is elected has what was committed."
 
 
 def render_plan(plan: Plan, colour: bool = False) -> str:
