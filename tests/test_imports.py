@@ -252,7 +252,11 @@ _ENGINE = ("pyspark", "delta", "deltalake", "py4j", "pandas", "great_expectation
             "run --help": ("replica_audit.schema", "replica_audit.model", "replica_audit.auditing"),
             "help show": ("replica_audit.schema", "replica_audit.model", "replica_audit.auditing"),
             "--version": ("replica_audit.schema", "replica_audit.model", "replica_audit.auditing"),
-            "run --print-config": ("replica_audit.schema", "replica_audit.auditing", "replica_audit.cli.run_command"),
+            "run --print-config": (
+                "replica_audit.schema",
+                "replica_audit.auditing",
+                "replica_audit.cli.warehouse_commands",
+            ),
             "completion bash": ("replica_audit.elect", "replica_audit.spark"),
             "explain HWM-LOSS": ("replica_audit.elect", "replica_audit.spark"),
             "capture-plan 1=/data": ("replica_audit.auditing", "replica_audit.elect"),

@@ -12,7 +12,7 @@ from replica_audit.auditing.known_findings import Baseline, Earlier, read_baseli
 from replica_audit.config import Settings, resolve_settings
 from replica_audit.errors import UsageError
 from replica_audit.model import TopicPartition
-from replica_audit.partition_argument import parse_partition
+from replica_audit.parsing import parse_partition
 from replica_audit.paths import check_files, check_outputs
 from replica_audit.redaction import redact
 from replica_audit.report.answer_html import render_answer_html

@@ -1,4 +1,4 @@
-"""Settings of a run: what can be set, what a value may be, its default, and which source won (flag, environment, file, default)."""
+"""The settings of a run: each with its kind, default, option and help; and which of flag, environment, file and default set it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import os
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Annotated, Any, get_type_hints
+from typing import Annotated, get_type_hints
 
 from replica_audit.errors import UsageError
 from replica_audit.literals import LEADERSHIP_SOURCES, PROTOCOLS
@@ -16,7 +16,7 @@ GREATEST_COUNT = 999_999_999
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """Words that name what `name` may have been meant for."""
+    """A hint for a mistyped `name`: the closest of `known`, else all of them."""
     known = list(known)
     near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
     return f"did you mean {near[0]}?" if near else f"known are {', '.join(known)}"
@@ -24,25 +24,35 @@ def nearest(name: str, known: Iterable[str]) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
-    """What one setting is for, and where it can be set."""
+    """One setting: its help, where it can be set, and how its option is shown."""
 
     help: str
     key: str | None = None
-    """In a configuration file, where it is not the field's name."""
+    """Key in a configuration file, if not the field's name."""
     file_only: bool = False
+    group: str = "settings and output"
+    """Heading under which help lists the option."""
+    commands: tuple[str, ...] | None = None
+    """Commands that the option has an effect on, None for all. The others accept it, and their help leaves it out."""
+    metavar: str | None = None
+    default: str | None = None
+    """The default in words, where the value does not say it."""
 
-    def of_text(self, text: str, origin: str) -> Any:
-        """The value that the text of a variable stands for; raises UsageError where it stands for none."""
+    def of_text(self, text: str, origin: str) -> object:
+        """The value that an environment variable's text stands for; raises UsageError for none."""
         return text
 
-    def checked(self, value: Any, where: str) -> Any:
-        """`value` as the setting's type; raises UsageError naming `where` it was set and what would be right."""
+    def checked(self, value: object, where: str) -> object:
+        """`value` as the setting's type; raises UsageError with `where` it was set and what was expected."""
         raise NotImplementedError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Flag(Setting):
     """True or false."""
+
+    help_off: str | None = None
+    """Help of the option `--no-…` of a flag that is on by default."""
 
     def of_text(self, text: str, origin: str) -> bool:
         lowered = text.strip().lower()
@@ -52,7 +62,7 @@ class Flag(Setting):
             return False
         raise UsageError(f"{origin}: expected true or false, found {text!r}")
 
-    def checked(self, value: Any, where: str) -> bool:
+    def checked(self, value: object, where: str) -> bool:
         if not isinstance(value, bool):
             raise UsageError(f"{where}: expected true or false, found {value!r}")
         return value
@@ -60,15 +70,15 @@ class Flag(Setting):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TextRule(Setting):
-    """What a text must be that is not empty: any, one of `choices`, or one that fits a pattern."""
+    """A text that is not empty: any, one of `choices`, or one that matches `pattern`."""
 
     choices: tuple[str, ...] = ()
     pattern: str | None = None
     wrong: str = ""
-    """What is said of a text that does not fit; {value} is the text."""
+    """Error for a text that does not match; {value} is the text."""
 
-    def checked_text(self, value: Any, where: str) -> str:
-        """`value`, where it is such a text; raises UsageError."""
+    def checked_text(self, value: object, where: str) -> str:
+        """`value`, if it is such a text; raises UsageError."""
         if not isinstance(value, str) or not value:
             hint = " (put it in quotes)" if isinstance(value, (int, float)) else ""
             raise UsageError(f"{where}: expected text, found {value!r}{hint}")
@@ -82,31 +92,31 @@ class TextRule(Setting):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Text(TextRule):
-    """One text that is not empty."""
+    """A text that is not empty."""
 
-    def checked(self, value: Any, where: str) -> str:
+    def checked(self, value: object, where: str) -> str:
         return self.checked_text(value, where)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TextOrNone(TextRule):
-    """A text, or None; the empty text of a variable is None too."""
+    """A text or None; an empty environment variable is None."""
 
     def of_text(self, text: str, origin: str) -> str | None:
         return text or None
 
-    def checked(self, value: Any, where: str) -> str | None:
+    def checked(self, value: object, where: str) -> str | None:
         return None if value is None else self.checked_text(value, where)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Texts(Setting):
-    """Any number of texts, in their order; of a variable those between commas."""
+    """Any number of texts, in order; comma-separated in an environment variable."""
 
     def of_text(self, text: str, origin: str) -> list[str]:
         return [part.strip() for part in text.split(",") if part.strip()]
 
-    def checked(self, value: Any, where: str) -> tuple[str, ...]:
+    def checked(self, value: object, where: str) -> tuple[str, ...]:
         if value is None:
             return ()
         values = [value] if isinstance(value, str) else value
@@ -117,13 +127,13 @@ class Texts(Setting):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NumberRule(Setting):
-    """What a whole number must be, as such or in digits."""
+    """A whole number in a range, as a number or in digits."""
 
     least: int = 1
     greatest: int = GREATEST_COUNT
 
-    def checked_number(self, value: Any, where: str) -> int:
-        """`value`, where it is such a number; raises UsageError."""
+    def checked_number(self, value: object, where: str) -> int:
+        """`value`, if it is such a number; raises UsageError."""
         if isinstance(value, str) and re.fullmatch(r"\d{1,9}", value):
             value = int(value)
         if isinstance(value, bool) or not isinstance(value, int) or value < self.least:
@@ -137,26 +147,26 @@ class NumberRule(Setting):
 class Number(NumberRule):
     """A whole number."""
 
-    def checked(self, value: Any, where: str) -> int:
+    def checked(self, value: object, where: str) -> int:
         return self.checked_number(value, where)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NumberOrNone(NumberRule):
-    """A whole number, or None; the empty text of a variable is None too."""
+    """A whole number or None; an empty environment variable is None."""
 
     def of_text(self, text: str, origin: str) -> str | None:
         return text or None
 
-    def checked(self, value: Any, where: str) -> int | None:
+    def checked(self, value: object, where: str) -> int | None:
         return None if value is None else self.checked_number(value, where)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Properties(Setting):
-    """Names with single values, as Spark has settings; values become texts."""
+    """Names with single values, like Spark's own settings; values are converted to text."""
 
-    def checked(self, value: Any, where: str) -> dict[str, str]:
+    def checked(self, value: object, where: str) -> dict[str, str]:
         if value is None:
             return {}
         if not isinstance(value, Mapping):
@@ -164,7 +174,7 @@ class Properties(Setting):
         return {str(key): _property_text(part, f"{where}: {key}") for key, part in value.items()}
 
 
-def _property_text(value: Any, where: str) -> str:
+def _property_text(value: object, where: str) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, (str, int, float)):
@@ -178,89 +188,222 @@ _GREATEST_DAYS = 365_000
 #: Levels of `--fail-on`, worst first.
 FAIL_LEVELS = ("critical", "high", "medium", "low", "info", "never")
 FORMATS = ("text", "json")
-#: Variables with our prefix that set nothing: the configuration file itself.
+#: Variables with the prefix that name no setting: CONFIG is the configuration file.
 OTHER_VARIABLES = ("CONFIG",)
+
+#: Headings of a command's help, in order.
+GROUPS = ("input", "audit", "answer", "quality checks", "warehouse and report", "settings and output")
+
+_INGESTING = ("run", "ingest")
+_READING = ("run", "ingest", "show", "elect", "verify", "salvage")
+_AUDITING = ("run", "audit", "show", "elect", "verify", "salvage")
+_ANSWERING = ("run", "audit", "quality", "report", "show")
+_KEEPING = ("run", "history")
+_WITH_WAREHOUSE = ("run", "ingest", "audit", "quality", "report", "history")
+_PLACES = "warehouse and report"
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """Everything that a user can set; relative paths are relative to the working directory."""
+    """All settings; relative paths are relative to the working directory."""
 
-    warehouse: Annotated[str, Text(help="directory or URI of the Delta tables")] = "replica-audit-warehouse"
+    warehouse: Annotated[
+        str, Text(help="directory or URI of the Delta tables", group=_PLACES, commands=_WITH_WAREHOUSE, metavar="DIR")
+    ] = "replica-audit-warehouse"
     catalog: Annotated[
         str | None,
         TextOrNone(
-            help="NAME.SCHEMA of the Delta tables in a catalog, not in a warehouse",
+            help="NAME.SCHEMA of the Delta tables in a catalog, instead of a warehouse",
             pattern=r"[^.\s`]+\.[^.\s`]+",
             wrong="expected NAME.SCHEMA, found {value}",
+            group=_PLACES,
+            commands=_WITH_WAREHOUSE,
+            metavar="NAME.SCHEMA",
         ),
     ] = None
-    report: Annotated[str, Text(help="directory that the report is written to")] = "replica-audit-report"
+    report: Annotated[
+        str,
+        Text(
+            help="directory that the report is written to",
+            group=_PLACES,
+            commands=("run", "quality", "report", "explain"),
+            metavar="DIR",
+        ),
+    ] = "replica-audit-report"
     topics: Annotated[
-        tuple[str, ...], Texts(help="shell pattern on the whole topic name, case-sensitive", key="topic")
+        tuple[str, ...],
+        Texts(
+            help="shell pattern for the whole topic name, case-sensitive",
+            key="topic",
+            group="input",
+            commands=(*_READING, "history"),
+            metavar="GLOB",
+        ),
     ] = ()
-    leadership: Annotated[str | None, TextOrNone(help="JSON file that says who leads, where the snapshot does not")] = (
-        None
-    )
+    leadership: Annotated[
+        str | None,
+        TextOrNone(
+            help="JSON file that says who leads, for a snapshot that does not",
+            group="input",
+            commands=_READING,
+            metavar="FILE",
+        ),
+    ] = None
     leadership_source: Annotated[
         str | None,
-        TextOrNone(help="the one source that is asked who leads, whatever others say", choices=LEADERSHIP_SOURCES),
+        TextOrNone(
+            help="take leaders and ISRs from this source only",
+            choices=LEADERSHIP_SOURCES,
+            group="input",
+            commands=_READING,
+            metavar="NAME",
+        ),
     ] = None
-    full: Annotated[bool, Flag(help="scan every segment, also those that an earlier ingest of the cluster knows")] = (
-        False
-    )
-    protocol: Annotated[str | None, TextOrNone(help="truncation that findings and verdicts use", choices=PROTOCOLS)] = (
-        None
-    )
+    full: Annotated[
+        bool,
+        Flag(
+            help="scan every segment, even those known from an earlier ingest of the cluster",
+            group="input",
+            commands=_INGESTING,
+        ),
+    ] = False
+    protocol: Annotated[
+        str | None,
+        TextOrNone(
+            help="truncation protocol that findings and verdicts use",
+            choices=PROTOCOLS,
+            group="audit",
+            commands=_AUDITING,
+            metavar="NAME",
+            default="that of --kafka-version or the manifest, else fetch",
+        ),
+    ] = None
     kafka_version: Annotated[
         str | None,
         TextOrNone(
-            help="version of the brokers, for rules that changed between versions",
+            help="version of the brokers, for rules that differ between versions",
             pattern=r"\d+\.\d+(\.\d+){0,2}",
             wrong="{value} is not a Kafka version such as 3.9 or 3.9.1",
+            group="audit",
+            commands=(*_AUDITING, "capture-plan"),
+            metavar="V",
         ),
     ] = None
-    since: Annotated[str | None, TextOrNone(help="id of an earlier audit: compare above what it verified")] = None
-    fail_on: Annotated[str, Text(help="least severity that makes the exit status 1", choices=FAIL_LEVELS)] = "high"
+    since: Annotated[
+        str | None,
+        TextOrNone(
+            help="id of an earlier audit: compare only above what it verified",
+            group="audit",
+            commands=("run", "audit"),
+            metavar="AUDIT",
+        ),
+    ] = None
+    fail_on: Annotated[
+        str,
+        Text(
+            help="lowest severity that makes the exit status 1",
+            choices=FAIL_LEVELS,
+            group="answer",
+            commands=_ANSWERING,
+            metavar="LEVEL",
+        ),
+    ] = "high"
     baseline: Annotated[
-        str | None, TextOrNone(help="audit.json of an earlier run: findings that are in it are not new")
+        str | None,
+        TextOrNone(
+            help="audit.json of an earlier run: findings in it are not new",
+            group="answer",
+            commands=_ANSWERING,
+            metavar="FILE",
+        ),
     ] = None
     accept: Annotated[
-        str | None, TextOrNone(help="YAML file of accepted findings: by id, with reason and until when")
+        str | None,
+        TextOrNone(
+            help="YAML file of accepted findings: their ids, each with a reason and an end date",
+            group="answer",
+            commands=_ANSWERING,
+            metavar="FILE",
+        ),
     ] = None
-    format: Annotated[str, Text(help="what is written to stdout", choices=FORMATS)] = "text"
-    quality: Annotated[bool, Flag(help="check the quality of the answers with Great Expectations")] = True
-    suites: Annotated[tuple[str, ...], Texts(help="YAML file with quality suites and Actions of your own")] = ()
+    format: Annotated[str, Text(help="format of what is written to stdout", choices=FORMATS, metavar="FORMAT")] = "text"
+    quality: Annotated[
+        bool,
+        Flag(
+            help="check the quality of the answers with Great Expectations",
+            help_off="skip the quality checks",
+            group="quality checks",
+            commands=("run",),
+        ),
+    ] = True
+    suites: Annotated[
+        tuple[str, ...],
+        Texts(
+            help="YAML file with quality suites and Actions of your own",
+            group="quality checks",
+            commands=("run", "quality"),
+            metavar="FILE",
+        ),
+    ] = ()
     keep_days: Annotated[
         int | None,
-        NumberOrNone(help="days after which an audit is removed from the warehouse", greatest=_GREATEST_DAYS),
+        NumberOrNone(
+            help="days after which an audit is removed from the warehouse",
+            greatest=_GREATEST_DAYS,
+            group=_PLACES,
+            commands=_KEEPING,
+            metavar="N",
+            default="all are kept",
+        ),
     ] = None
-    keep_audits: Annotated[int | None, NumberOrNone(help="audits of a cluster that the warehouse keeps")] = None
+    keep_audits: Annotated[
+        int | None,
+        NumberOrNone(
+            help="number of audits of a cluster that the warehouse keeps",
+            group=_PLACES,
+            commands=_KEEPING,
+            metavar="N",
+            default="all",
+        ),
+    ] = None
     time_travel_days: Annotated[
-        int, Number(help="days for which replaced versions of new tables can be read", greatest=_GREATEST_DAYS)
-    ] = 365
-    quiet: Annotated[bool, Flag(help="no progress on stderr")] = False
-    piece_batches: Annotated[
         int,
-        Number(help="no longer has an effect", file_only=True),
-    ] = 100_000
+        Number(
+            help="days for which replaced versions of new tables can be read",
+            greatest=_GREATEST_DAYS,
+            group=_PLACES,
+            commands=("run", "ingest", "audit", "quality"),
+            metavar="N",
+        ),
+    ] = 365
+    quiet: Annotated[
+        bool,
+        Flag(
+            help="no progress on stderr",
+            commands=(*_INGESTING, "audit", "report", "history", "show", "verify", "salvage", "restore"),
+        ),
+    ] = False
+    piece_batches: Annotated[int, Number(help="no longer has an effect", file_only=True)] = 100_000
     driver_rows: Annotated[
         int,
-        Number(help="report rows that tasks hand to the driver; of more they write the tables", file_only=True),
+        Number(
+            help="most report rows that tasks return to the driver; beyond that they write the tables", file_only=True
+        ),
     ] = 250_000
     spark: Annotated[
-        Mapping[str, str], Properties(help="Spark settings; spark-submit's own go first", file_only=True)
+        Mapping[str, str],
+        Properties(help="Spark settings; those given to spark-submit take precedence", file_only=True),
     ] = field(default_factory=dict)
 
 
-#: What each field of `Settings` is, by its name, in the order of the dataclass.
+#: Kind of each field of `Settings`, by name, in the order of the dataclass.
 SETTINGS: dict[str, Setting] = {
     name: kind.__metadata__[0] for name, kind in get_type_hints(Settings, include_extras=True).items()
 }
 
 
 def key_of(name: str) -> str:
-    """The key of the field `name` in a configuration file; in capitals after the prefix it is the variable."""
+    """Key of the field `name` in a configuration file; upper-cased after the prefix, its environment variable."""
     return SETTINGS[name].key or name
 
 
@@ -268,24 +411,34 @@ def key_of(name: str) -> str:
 KEYS: dict[str, str] = {key_of(name): name for name in SETTINGS}
 
 
+def flag_of(name: str) -> str:
+    """The option of the field `name`: `--no-…` for a flag that is on by default."""
+    begin = "--no-" if getattr(Settings(), name) is True else "--"
+    return begin + key_of(name).replace("_", "-")
+
+
 @dataclass(frozen=True, slots=True)
 class Resolved:
-    """Effective settings, and for each field where its value comes from."""
+    """Effective settings, and the source of each field's value."""
 
     settings: Settings
     origins: Mapping[str, str]
 
 
+#: Values by field name, each with its source in words.
+_Found = dict[str, tuple[object, str]]
+
+
 def resolve_settings(
-    flags: Mapping[str, Any],
+    flags: Mapping[str, object],
     environment: Mapping[str, str] | None = None,
     config_file: str | None = None,
     source: str = "flag",
 ) -> Resolved:
     """The effective settings: flag before environment before configuration file before default.
 
-    `flags` maps field names to the values of flags that were given; `source` is what they are called, flag or argument.
-    Raises UsageError for an unknown key or variable, a value that its setting cannot have, and a configuration file that
+    `flags` has the values of the flags that were given, by field name; `source` is what errors call them, flag or
+    argument. Raises UsageError for an unknown key or variable, a value of the wrong kind, and a configuration file that
     cannot be read.
     """
     environment = os.environ if environment is None else environment
@@ -293,15 +446,15 @@ def resolve_settings(
     if config_file is None:
         config_file = environment.get(ENVIRONMENT_PREFIX + "CONFIG") or None
         file_origin = ENVIRONMENT_PREFIX + "CONFIG"
-    sources: list[dict[str, tuple[Any, str]]] = [
-        {name: (value, f"{source} {_flag_of(name) if source == 'flag' else name}") for name, value in flags.items()},
+    sources: list[_Found] = [
+        {name: (value, f"{source} {flag_of(name) if source == 'flag' else name}") for name, value in flags.items()},
         _from_environment(environment),
         _from_file(config_file, file_origin) if config_file else {},
     ]
-    values: dict[str, Any] = {}
+    values: dict[str, object] = {}
     origins: dict[str, str] = {}
     for found in sources:
-        # A warehouse and a catalog name the same thing: whichever comes from the stronger source decides alone.
+        # Warehouse and catalog name the same thing: the stronger source decides alone.
         if "warehouse" in found and "catalog" in found and found["catalog"][0] is not None:
             raise UsageError(f"warehouse and catalog are both set by {found['catalog'][1]}: give one of them")
         is_placed = bool({"warehouse", "catalog"} & set(values))
@@ -311,18 +464,14 @@ def resolve_settings(
             if name not in values:
                 values[name] = SETTINGS[name].checked(value, f"{key_of(name)} ({origin})")
                 origins[name] = origin
-    settings = Settings(**values)
+    settings = Settings(**values)  # type: ignore[arg-type]  # each value was checked by its setting
     return Resolved(settings, {name: origins.get(name, "default") for name in SETTINGS})
 
 
-def _flag_of(name: str) -> str:
-    return "--no-quality" if name == "quality" else "--" + key_of(name).replace("_", "-")
-
-
-def _from_environment(environment: Mapping[str, str]) -> dict[str, tuple[Any, str]]:
+def _from_environment(environment: Mapping[str, str]) -> _Found:
     known = {ENVIRONMENT_PREFIX + key.upper(): name for key, name in KEYS.items() if not SETTINGS[name].file_only}
     others = {ENVIRONMENT_PREFIX + name for name in OTHER_VARIABLES}
-    found: dict[str, tuple[Any, str]] = {}
+    found: _Found = {}
     for variable in sorted(environment):
         if not variable.startswith(ENVIRONMENT_PREFIX) or variable in others:
             continue
@@ -333,11 +482,11 @@ def _from_environment(environment: Mapping[str, str]) -> dict[str, tuple[Any, st
     return found
 
 
-def _from_file(path: str, origin: str) -> dict[str, tuple[Any, str]]:
+def _from_file(path: str, origin: str) -> _Found:
     from replica_audit.yaml_file import parse_yaml_mapping  # PyYAML only where a file is given
 
     content = parse_yaml_mapping(path, origin)
-    found = {}
+    found: _Found = {}
     for key, value in content.items():
         name = KEYS.get(str(key).replace("-", "_"))
         if name is None:

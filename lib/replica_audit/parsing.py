@@ -6,7 +6,8 @@ import json
 import re
 from typing import Any
 
-from replica_audit.errors import FormatError
+from replica_audit.errors import FormatError, UsageError
+from replica_audit.model import TopicPartition
 
 INT16, INT32, INT64 = 2**15 - 1, 2**31 - 1, 2**63 - 1
 
@@ -33,6 +34,14 @@ def parse_json(data: bytes | str, path: str, hint: str) -> Any:
     return value
 
 
+def parse_partition(text: str) -> TopicPartition:
+    """The partition that a user names, such as orders-0. Raises UsageError."""
+    try:
+        return TopicPartition.parse(text)
+    except ValueError as error:
+        raise UsageError(f"{error}: give a partition such as orders-0") from error
+
+
 def parse_whole(text: str | bytes, least: int = 0, greatest: int = INT64) -> int | None:
     """A whole number of ASCII digits from `least` to `greatest`; None for anything else, however long."""
     text = text if isinstance(text, str) else text.decode("latin-1")
@@ -48,7 +57,7 @@ def parse_whole(text: str | bytes, least: int = 0, greatest: int = INT64) -> int
     return value if least <= value <= greatest else None
 
 
-def is_whole(value: Any, least: int = 0, greatest: int = INT32) -> bool:
+def is_whole(value: object, least: int = 0, greatest: int = INT32) -> bool:
     """Whether a JSON value is a whole number from `least` to `greatest`."""
     return isinstance(value, int) and not isinstance(value, bool) and least <= value <= greatest
 
@@ -69,7 +78,7 @@ def fits(value: Any, shape: Any) -> bool:
     return value is None if shape is None else isinstance(value, shape)
 
 
-def show_value(value: Any) -> str:
+def show_value(value: object) -> str:
     """A JSON value in at most 80 characters of ASCII, for an error."""
     return json.dumps(value, default=str)[:80]
 

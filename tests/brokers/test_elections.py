@@ -23,6 +23,7 @@ from tests.brokers.steered_zookeeper import SteeredZooKeeper
 from tests.support.fixtures import FIXTURES, truth
 
 from replica_audit.config import Settings
+from replica_audit.elect.plan_model import parse_plan
 from replica_audit.runner.in_process import audit_all
 from replica_audit.verify.two_snapshots import verify_snapshots
 
@@ -67,7 +68,9 @@ def test_what_a_plan_predicts_is_what_happens(capture: str, candidate: int, tmp_
         assert Operator(cluster, kafka, before).carry_out(text, plan, without=PUT_BACK) == []
         time.sleep(_SETTLE_SECONDS)
         after = cluster.snapshot("after")
-    found = verify_snapshots(str(before), str(after), Settings(topics=tuple(topics), kafka_version=kafka), plan=plan)
+    found = verify_snapshots(
+        str(before), str(after), Settings(topics=tuple(topics), kafka_version=kafka), plan=parse_plan(plan)
+    )
     seen = entry(capture, kafka, candidate, up, found)
     if os.environ.get("RECORD") == "yes":
         record(seen)

@@ -14,13 +14,15 @@ import pytest
 
 from replica_audit.auditing.catalogue import CATALOGUE, FAMILIES, VERDICT_MEANINGS, VERDICTS
 from replica_audit.cli import main as program
-from replica_audit.cli.commands import COMMANDS
+from replica_audit.cli.commands import COMMANDS, SHELLS
 from replica_audit.cli.main import main
-from replica_audit.cli.options import GROUPS, OPTIONS, PLACES
-from replica_audit.cli.own_arguments import SHELLS
 from replica_audit.cli.parser import build_parser, parsers_of
+from replica_audit.config import GROUPS, SETTINGS, flag_of
 
 SAMPLES = Path(__file__).parents[2] / "data" / "samples"
+
+#: The options of settings, with the commands that each has an effect on, None for all.
+OPTIONS = {flag_of(name): setting.commands for name, setting in SETTINGS.items() if not setting.file_only}
 
 #: What a command's help has, of the options that not all commands do anything with.
 TAKEN = {
@@ -48,7 +50,7 @@ TAKEN = {
     },
     "history": {"--topic", "--warehouse", "--catalog", "--keep-days", "--keep-audits", "--quiet"},
     "capture-plan": {"--kafka-version"},
-    "run": {option.flags[0] for option in (*OPTIONS, *PLACES)},
+    "run": set(OPTIONS),
 }
 
 
@@ -92,8 +94,8 @@ def test_help_needs_no_valid_settings(capsys: Any, monkeypatch: pytest.MonkeyPat
 def test_help_shows_what_the_command_takes_and_no_more(command: str, capsys: Any) -> None:
     text = _said(capsys, "help", command)
     shown = set(re.findall(r"^  (--[a-z-]+)", text, re.M))
-    everywhere = {option.flags[0] for option in OPTIONS if option.commands is None}
-    assert shown & {option.flags[0] for option in (*OPTIONS, *PLACES)} == TAKEN[command] | everywhere
+    everywhere = {flag for flag, commands in OPTIONS.items() if commands is None}
+    assert shown & set(OPTIONS) == TAKEN[command] | everywhere and {"--config", "--print-config"} <= shown
     headings = re.findall(r"^([a-z ]+):$", text, re.M)
     groups = [group for group in headings if group in GROUPS]
     assert groups == [group for group in GROUPS if group in groups] and groups[-1] == "settings and output"
@@ -105,8 +107,8 @@ def test_an_option_without_effect_is_taken(capsys: Any) -> None:
 
 
 def test_every_option_is_of_known_commands_and_groups() -> None:
-    for option in (*OPTIONS, *PLACES):
-        assert option.group in GROUPS and set(option.commands or ()) <= set(COMMANDS)
+    for setting in SETTINGS.values():
+        assert setting.group in GROUPS and set(setting.commands or ()) <= set(COMMANDS)
 
 
 @pytest.mark.parametrize("columns", [20, 60, 83, 120, 300, None])

@@ -118,7 +118,7 @@ def test_a_child_that_does_not_listen_and_a_report_that_cannot_be_written_hold_n
     child = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print(1, flush=True); time.sleep(60)"
     slow = (
         "import replica_audit.spark.session as s, subprocess, sys; s.start_session = lambda *_: (subprocess.Popen("
-        f"[sys.executable, '-c', {child!r}, sys.argv[1]]), time.sleep(60)); import replica_audit.cli.run_command as c; "
+        f"[sys.executable, '-c', {child!r}, sys.argv[1]]), time.sleep(60)); import replica_audit.cli.warehouse_commands as c; "
         "c.leave_verdict = lambda *_: 1 / 0; "
     )
     call = "entry_point(['run', 'snapshot', '--no-quality'])"

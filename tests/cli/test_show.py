@@ -161,7 +161,7 @@ def test_one_brokers_log_dir_is_audited_alone_with_a_note_on_what_to_give(capsys
     assert main(["show", str(SAMPLES / "last-replica-standing" / "broker-2"), "--fail-on", "never"]) in (0, 3)
     out, err = capsys.readouterr()
     assert "orders" in out and "is the log dir of one broker, which is audited alone" in err
-    assert "give the directory that has the log dirs of all brokers below it" in " ".join(err.split())
+    assert "give the directory that contains the log dirs of all brokers" in " ".join(err.split())
 
 
 def test_an_archive_is_named_with_what_to_give_instead(tmp_path, capsys):

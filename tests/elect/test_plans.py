@@ -17,8 +17,8 @@ from replica_audit.config import Settings
 from replica_audit.elect.cluster_state import PresentState, present_state
 from replica_audit.elect.election_plan import plan_elections
 from replica_audit.elect.kafka_commands import Copies, Tools
-from replica_audit.elect.plan_check import check_object, moved
-from replica_audit.elect.plan_model import Plan, SalvageSource, plan_object
+from replica_audit.elect.plan_check import Difference, moved_since
+from replica_audit.elect.plan_model import Plan, SalvageSource, parse_plan, plan_object
 from replica_audit.elect.safeguards import copy_put_aside
 from replica_audit.elect.simulation import ImaginedClusters
 from replica_audit.errors import UsageError
@@ -145,27 +145,38 @@ def test_a_replica_that_is_not_there_is_a_mistake() -> None:
 
 
 def test_the_same_snapshot_has_not_moved_and_a_later_one_has() -> None:
-    before = check_object(json.loads(json.dumps(plan_object(plan_elections(audited("diverged-unclean"))))))
-    asked = tuple(TopicPartition(one["topic"], one["partition"]) for one in before["rests_on"])
+    before = plan_elections(audited("diverged-unclean"))
+    assert parse_plan(json.loads(json.dumps(plan_object(before)))) == before
+    asked = tuple(TopicPartition(one.topic, one.partition) for one in before.rests_on)
     places = [(one.topic, one.partition) for one in asked]
-    assert list(moved(before, plan_elections(audited("diverged-unclean", None, asked), asked=places))) == []
-    later = list(moved(before, plan_elections(audited("diverged-healed", None, asked), asked=places)))
-    told = {(one["what"], one["broker_id"]) for one in later if one["partition"] == 0}
+    assert _moved(before, plan_elections(audited("diverged-unclean", None, asked), asked=places)) == []
+    later = _moved(before, plan_elections(audited("diverged-healed", None, asked), asked=places))
+    told = {(one.what, one.broker_id) for one in later if one.partition == 0}
     assert {("leader epoch", None), ("ISR", None), ("log end", 0), ("leader epochs", 0)} <= told
-    assert all(one["before"] != one["now"] for one in later)
+    assert all(one.before != one.now for one in later)
+
+
+def _moved(before: Plan, now: Plan) -> list[Difference]:
+    return list(moved_since(before, now.cluster_id, now.rests_on))
 
 
 def test_the_isr_alone_is_seen_to_have_moved() -> None:
     plan = plan_elections(audited("diverged-unclean"))
-    then = plan_object(plan)
     now = replace(plan, rests_on=tuple(replace(one, isr=(1,)) for one in plan.rests_on))
-    assert {one["what"] for one in moved(json.loads(json.dumps(then)), now)} == {"ISR"}
+    assert {one.what for one in _moved(plan, now)} == {"ISR"}
 
 
 @pytest.mark.parametrize("content", [[], {}, {"steps": [], "rests_on": [], "schema_version": 2}])
 def test_what_is_no_plan_is_refused(content: object) -> None:
     with pytest.raises(UsageError, match="plan"):
-        check_object(content)
+        parse_plan(content)
+
+
+def test_a_choice_whose_costs_a_plan_does_not_have_is_refused() -> None:
+    content = json.loads(json.dumps(plan_object(plan_elections(audited("diverged-unclean")))))
+    content["decisions"][0]["candidate_id"] = 9
+    with pytest.raises(UsageError, match="what broker 9 costs"):
+        parse_plan(content)
 
 
 def test_whoever_is_in_sync_of_another_choice_is_started_after_its_round() -> None:

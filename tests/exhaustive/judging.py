@@ -6,6 +6,7 @@ import json
 import random
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -17,7 +18,7 @@ from tests.exhaustive.truth import choose
 from tests.exhaustive.written_snapshots import TOPIC, directory_of, write_snapshot
 
 from replica_audit.config import Settings
-from replica_audit.elect.plan_model import Plan, SalvageSource, Step, plan_object
+from replica_audit.elect.plan_model import Plan, SalvageSource, Step
 from replica_audit.report.first_steps import first_steps
 from replica_audit.salvage.partition_salvage import Choices
 from replica_audit.salvage.planned_leaders import PlannedLeaders
@@ -206,12 +207,12 @@ class Judge:
     def _salvage(self, topic: str, path: Path) -> set[Name]:
         """The batches of which `salvage --plan` takes records out of the snapshot."""
         write(self._parts[topic], self._told, path)
-        plan = plan_object(self._plan)
-        for rows in ("decisions", "rests_on"):
-            plan[rows] = [{**one, "topic": TOPIC} for one in plan[rows] if one["topic"] == topic]
-        found = SalvagedSnapshot(
-            str(path), Settings(), Choices(), PlannedLeaders(json.loads(json.dumps(plan)), "")
-        ).find()
+        plan = replace(
+            self._plan,
+            decisions=tuple(replace(one, topic=TOPIC) for one in self._plan.decisions if one.topic == topic),
+            rests_on=tuple(replace(one, topic=TOPIC) for one in self._plan.rests_on if one.topic == topic),
+        )
+        found = SalvagedSnapshot(str(path), Settings(), Choices(), PlannedLeaders(plan, "")).find()
         return {
             (int(record["offset"]) // RECORDS * RECORDS, int(record["leader_epoch"]))
             for one in found.partitions

@@ -18,7 +18,7 @@ from tests.support.fixtures import ATTACKS, FIXTURES
 from replica_audit.cli.main import main
 from replica_audit.config import Settings
 from replica_audit.elect.election_plan import plan_elections
-from replica_audit.elect.plan_model import plan_object
+from replica_audit.elect.plan_model import parse_plan, plan_object
 from replica_audit.runner.in_process import audit_all
 from replica_audit.salvage.partition_salvage import Choices
 from replica_audit.salvage.planned_leaders import PlannedLeaders
@@ -77,7 +77,7 @@ def agree(snapshot: Path) -> dict[tuple[str, int, int], int]:
     for number in range(max((len(one["candidates"]) for one in plan["decisions"]), default=0)):
         for one in plan["decisions"]:
             one["candidate_id"] = one["candidates"][min(number, len(one["candidates"]) - 1)]["candidate_id"]
-        found = SalvagedSnapshot(str(snapshot), Settings(), choices, PlannedLeaders(plan, "")).find()
+        found = SalvagedSnapshot(str(snapshot), Settings(), choices, PlannedLeaders(parse_plan(plan), "")).find()
         assert len(found.partitions) + len(found.internal) == len(plan["decisions"])
         for partition in found.partitions:
             place = partition.audit.evidence.topic_partition
@@ -86,7 +86,7 @@ def agree(snapshot: Path) -> dict[tuple[str, int, int], int]:
             costs = rows[place.topic, place.partition, partition.planned.candidate_id]
             # Hidden are those that another log keeps, where no consumer sees them: the candidate lacks them as well.
             expected = costs["lost_records"] + costs["hidden_records"]
-            assert (len(partition.finds.selection.rows), partition.planned.lost_records) == (
+            assert (len(partition.finds.selection.rows), partition.planned.chosen.lost_records) == (
                 expected,
                 costs["lost_records"],
             ), (place, costs["candidate_id"])

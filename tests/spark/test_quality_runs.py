@@ -273,15 +273,8 @@ def in_session(spark, monkeypatch):
     def session(app_name, settings):
         yield spark
 
-    for name in (
-        "run_command.spark_session",
-        "audit_command.spark_session",
-        "ingest_command.spark_session",
-        "report_command.catalog_session",
-        "quality_command.spark_session",
-        "history_command.catalog_session",
-    ):
-        monkeypatch.setattr(f"replica_audit.cli.{name}", session)
+    for name in ("spark_session", "catalog_session"):
+        monkeypatch.setattr(f"replica_audit.cli.warehouse_commands.{name}", session)
     for name in [name for name in __import__("os").environ if name.startswith("REPLICA_AUDIT_")]:
         monkeypatch.delenv(name)
 
@@ -304,7 +297,7 @@ def test_run_checks_keeps_and_reports_quality_and_one_flag_leaves_it_out(
 
     audit_id = content["audit"]["audit_id"]
     # Built-in suites need no Java.
-    monkeypatch.setattr("replica_audit.cli.quality_command.spark_session", None)
+    monkeypatch.setattr("replica_audit.cli.warehouse_commands.spark_session", None)
     again = ["quality", *place, "--audit-id", audit_id, "--format", "json"]
     assert main([*again, "--fail-on", "never"]) == 0
     answer = json.loads(capsys.readouterr().out)

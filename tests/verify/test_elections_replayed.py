@@ -12,7 +12,6 @@ from tests.support.fixtures import FIXTURES, truth
 
 from replica_audit.config import Settings
 from replica_audit.elect.election_plan import plan_elections
-from replica_audit.elect.plan_model import plan_object
 from replica_audit.results import Results
 from replica_audit.runner.in_process import audit_all
 from replica_audit.verify.predictions import outcomes_of
@@ -41,7 +40,7 @@ def test_runs_of_every_kind_are_recorded() -> None:
 @pytest.mark.parametrize("seen", SEEN, ids=lambda one: f"{one['capture']}-{one['candidate']}")
 def test_what_is_predicted_is_what_was_seen(seen: dict[str, Any]) -> None:
     plan = plan_elections(_audited(seen["capture"], seen["kafka"]), candidate_id=seen["candidate"], up=seen["up"])
-    for (topic, partition), outcome in outcomes_of(plan_object(plan)).items():
+    for (topic, partition), outcome in outcomes_of(plan).items():
         found = seen["partitions"][f"{topic}-{partition}"]
         assert found["leader"] == outcome.leader_id, (topic, partition)
         for broker, (cut, end) in outcome.replicas.items():

@@ -6,24 +6,23 @@ from typing import Any
 
 import pytest
 
+from replica_audit.elect.plan_model import Plan, Prediction, Step
 from replica_audit.schema import GoneRecordsRow, VerificationRow
 from replica_audit.verify.predictions import outcomes_of, with_plan
 from replica_audit.verify.verification import Verification
 
-STEPS = [
-    {
-        "leaders": [{"topic": "t", "partition": 0, "leader_id": None}],
-        "after": [],
-    },
-    {
-        "leaders": [{"topic": "t", "partition": 0, "leader_id": 2}],
-        "after": [
-            {"topic": "t", "partition": 0, "broker_id": 2, "leader_id": 2, "leader_epoch": 5, "truncate_to": None, "log_end_offset": 30},
-            {"topic": "t", "partition": 0, "broker_id": 1, "leader_id": 2, "leader_epoch": 5, "truncate_to": 20, "log_end_offset": 30},
-        ],
-    },
-]  # fmt: skip
-PLAN = {"steps": STEPS}
+_CUT_TO_20 = Prediction(
+    "t", 0, broker_id=1, leader_id=2, leader_epoch=5, truncate_to=20, dropped_records=5, log_end_offset=30
+)
+_LEADS = Prediction(
+    "t", 0, broker_id=2, leader_id=2, leader_epoch=5, truncate_to=None, dropped_records=0, log_end_offset=30
+)
+PLAN = Plan(
+    steps=(
+        Step(action="stop", text="", leaders=(("t", 0, None),)),
+        Step(action="elect", text="", leaders=(("t", 0, 2),), after=(_LEADS, _CUT_TO_20)),
+    )
+)
 
 
 def _row(broker: int, **more: Any) -> VerificationRow:

@@ -1,6 +1,6 @@
-"""The commands of the program: what each is for, what it takes, and the module that is imported when it is asked for.
+"""The commands: purpose, arguments and exit statuses of each, and the function that runs it.
 
-Neither `--help` nor completion imports one; what a command's own module needs is imported at its top.
+A command's module is imported when the command is run: neither `--help` nor completion imports one.
 """
 
 from __future__ import annotations
@@ -10,111 +10,286 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import NamedTuple
 
-from replica_audit.cli import own_arguments as own
+from replica_audit.cli.argument_types import broker_id, broker_ids, one_of, positive_count
 from replica_audit.config import Settings
+from replica_audit.report.capture_script import KINDS
+
+SHELLS = ("bash", "zsh", "fish")
+
+#: As in `salvage.record_files`, which the help does not import.
+FORMS = ("jsonl", "parquet", "segments")
+ENCODINGS = ("base64", "text")
+
+DEFAULT_TARGET = "/backup/snapshot"
+
+EXIT_STATUS = """exit status:
+  0    no finding at or above --fail-on
+  1    findings at or above --fail-on
+  2    usage or configuration error
+  3    the audit is incomplete and cannot be fully trusted
+  4    engine or internal error
+  130  interrupted (143: terminated)
+"""
+
+EXIT_STATUS_OF_VERIFY = """exit status:
+  0    every replica kept exactly what it should have
+  1    a replica did not, or has not followed yet, or committed records are lost
+  2    usage or configuration error
+  3    some of it could not be judged
+  4    internal error
+"""
+
+EXIT_STATUS_OF_SALVAGE = """exit status:
+  0    every record was written (without --payloads: can be read)
+  1    some records that are known to exist were not
+  2    usage or configuration error
+  3    something that may hold records could not be read
+  4    internal error
+"""
+
+EXIT_STATUS_OF_RESTORE = """exit status:
+  0    all records are in the target (--check: once, in order)
+  1    --check found a difference
+  2    usage or configuration error, or refused: nothing was produced
+  4    the cluster did not answer as expected
+"""
 
 #: Takes the arguments and the settings, and returns the exit status.
 Run = Callable[[argparse.Namespace, Settings], int]
 
 
 class Command(NamedTuple):
-    """One command."""
+    """A command."""
 
     place: str
     """Its function, as module.name."""
     line: str
-    """What it does, in a line."""
+    """Its purpose in one line."""
     takes: str
-    """Its arguments in the line of usage."""
+    """Its arguments in the usage line."""
     add_arguments: Callable[[argparse.ArgumentParser], None]
-    """Adds arguments and options of its own to its parser."""
-    epilog: str | None = own.EXIT_STATUS
-    """What its help ends with."""
+    """Adds its own arguments and options to its parser."""
+    epilog: str | None = EXIT_STATUS
+    """The end of its help."""
     common: bool = True
-    """Whether it takes the common options and has settings; commands about the program itself do not."""
+    """It takes the common options and has settings; commands about the program itself do not."""
 
     def load(self) -> Run:
-        """Its function, imported now."""
+        """Import its function."""
         module, _, name = self.place.rpartition(".")
-        return getattr(import_module(module), name)
+        run: Run = getattr(import_module(module), name)
+        return run
+
+
+def _add_place(arguments: argparse._ArgumentGroup) -> None:
+    # Optional, since --print-config needs none; `parser.parse_arguments` asks for it otherwise.
+    text = "directory or URI of the copied log dirs"
+    arguments.add_argument("snapshot", metavar="SNAPSHOT", nargs="?", help=text)
+
+
+def _add_snapshot(command: argparse.ArgumentParser) -> None:
+    _add_place(command.add_argument_group("arguments"))
+
+
+def _add_snapshot_id(command: argparse.ArgumentParser) -> None:
+    command.add_argument("--snapshot-id", metavar="ID", help="ingested snapshot to audit (default: the latest)")
+
+
+def _add_audit_id(command: argparse.ArgumentParser) -> None:
+    command.add_argument("--audit-id", metavar="ID", help="finished audit to use (default: the latest)")
+
+
+def _add_history_arguments(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "--limit", metavar="N", type=positive_count, help="show only the latest N audits (default: all)"
+    )
+    text = "first remove audits beyond keep_days and keep_audits, and leftovers of killed runs"
+    command.add_argument("--prune", action="store_true", help=text)
+
+
+def _add_show_arguments(command: argparse.ArgumentParser) -> None:
+    arguments = command.add_argument_group("arguments")
+    _add_place(arguments)
+    text = "for example orders-0 (default: a triage of all partitions)"
+    arguments.add_argument("topic_partition", metavar="TOPIC-PARTITION", nargs="?", help=text)
+
+
+def _add_elect_arguments(command: argparse.ArgumentParser) -> None:
+    arguments = command.add_argument_group("arguments")
+    _add_place(arguments)
+    text = "for example orders-0 (default: every partition that needs a decision)"
+    arguments.add_argument("topic_partitions", metavar="TOPIC-PARTITION", nargs="*", help=text)
+    text = "plan for this broker, whatever it costs"
+    command.add_argument("--candidate", metavar="ID", type=broker_id, help=text)
+    text = "brokers that are up, such as 1,3 (default: what fencing and clean-shutdown flags show)"
+    command.add_argument("--up", metavar="IDS", type=broker_ids, help=text)
+    text = "brokers that are down and were stopped cleanly"
+    command.add_argument("--stopped-cleanly", metavar="IDS", type=broker_ids, help=text)
+    command.add_argument("--bootstrap-server", metavar="HOST:PORT", help="brokers to name in the plan's commands")
+    text = "client properties file to name in the plan's commands"
+    command.add_argument("--command-config", metavar="FILE", help=text)
+    command.add_argument("--plan", metavar="FILE", help="write the plan to this file, as JSON")
+    text = "list the changes since this plan was made; exit status 1 if there are any"
+    command.add_argument("--check", metavar="PLAN", help=text)
+
+
+def _add_verify_arguments(command: argparse.ArgumentParser) -> None:
+    arguments = command.add_argument_group("arguments")
+    arguments.add_argument("before", metavar="BEFORE", nargs="?", help="the earlier copy of the log dirs")
+    arguments.add_argument("after", metavar="AFTER", nargs="?", help="a later copy, of the same cluster")
+    text = "plan.json of elect: compare with what it predicted"
+    command.add_argument("--plan", metavar="FILE", help=text)
+
+
+def _add_salvage_arguments(command: argparse.ArgumentParser) -> None:
+    _add_place(command.add_argument_group("arguments"))
+    command.add_argument("--to", metavar="DIR", help="new directory for the result (required)")
+    text = "write the records themselves: keys, values and headers"
+    command.add_argument("--payloads", action="store_true", help=text)
+    text = f"format of the records: {', '.join(FORMS)}; repeatable (default: all)"
+    command.add_argument("--form", metavar="FORM", action="append", type=one_of(FORMS), choices=FORMS, help=text)
+    text = f"bytes in records.jsonl: {', '.join(ENCODINGS)} where they are UTF-8 (default: %(default)s)"
+    command.add_argument(
+        "--encoding", metavar="NAME", type=one_of(ENCODINGS), choices=ENCODINGS, default="base64", help=text
+    )
+    text = "salvage what the leaders chosen by this plan.json lose (default: what the present leaders lack)"
+    command.add_argument("--plan", metavar="FILE", help=text)
+    text = "include records of aborted and open transactions"
+    command.add_argument("--include-aborted", action="store_true", help=text)
+    text = "include records past the leader's end that may only be missing because it was copied earlier"
+    command.add_argument("--include-ahead", action="store_true", help=text)
+
+
+def _add_restore_arguments(command: argparse.ArgumentParser) -> None:
+    arguments = command.add_argument_group("arguments")
+    arguments.add_argument("directory", metavar="DIR", nargs="?", help="the directory that salvage --payloads wrote")
+    command.add_argument("--bootstrap-servers", metavar="HOST:PORT,...", help="the cluster (required)")
+    text = "client properties: security.protocol, sasl.*, ssl.* and others"
+    command.add_argument("--command-config", metavar="FILE", help=text)
+    text = "produce to the topics that the records came from (default: to TOPIC.salvaged)"
+    command.add_argument("--to-original", action="store_true", help=text)
+    text = "do not add headers that name each record's source"
+    command.add_argument("--no-headers", action="store_true", help=text)
+    text = "nothing was restored before: start at the first record if no progress is recorded"
+    command.add_argument("--from-start", action="store_true", help=text)
+    text = "skip records that the leader of their own partition still holds: they were never lost"
+    command.add_argument("--skip-present", action="store_true", help=text)
+    text = "most records in one transaction (default: %(default)s)"
+    command.add_argument("--transaction-records", metavar="N", type=positive_count, default=500, help=text)
+    group = command.add_mutually_exclusive_group()
+    group.add_argument("--dry-run", action="store_true", help="do everything except write")
+    group.add_argument("--check", action="store_true", help="only read the target and compare it with the manifest")
+    command.add_argument("--yes", action="store_true", help="do not ask for confirmation")
+
+
+def _add_capture_arguments(command: argparse.ArgumentParser) -> None:
+    arguments = command.add_argument_group("arguments")
+    text = "a broker and its log dirs: ID=DIR, ID=DIR,DIR (several disks), ID@HOST=DIR (over ssh)"
+    arguments.add_argument("brokers", metavar="BROKER", nargs="*", help=text)
+    text = "directory to copy the snapshot to (default: %(default)s)"
+    command.add_argument("--to", metavar="DIR", default=DEFAULT_TARGET, help=text)
+    text = "topic listing: brokers that lead fewer partitions are copied first (default: the order given)"
+    command.add_argument("--describe", metavar="FILE", help=text)
+    command.add_argument("--bootstrap-server", metavar="HOST:PORT", help="have the script take the topic listing")
+    text = f"state of the brokers during the copy: {', '.join(KINDS)} (default: %(default)s)"
+    command.add_argument("--kind", metavar="KIND", type=one_of(KINDS), choices=KINDS, default="live", help=text)
+
+
+def _add_explain_arguments(command: argparse.ArgumentParser) -> None:
+    text = "a code such as HWM-LOSS, a prefix such as DIV, a verdict, or the id of a finding"
+    command.add_argument_group("arguments").add_argument("code", metavar="CODE", nargs="?", help=text)
+
+
+def _add_completion_arguments(command: argparse.ArgumentParser) -> None:
+    arguments = command.add_argument_group("arguments")
+    arguments.add_argument("shell", metavar="SHELL", type=one_of(SHELLS), choices=SHELLS, help=", ".join(SHELLS))
+
+
+def _add_help_arguments(command: argparse.ArgumentParser) -> None:
+    arguments, known = command.add_argument_group("arguments"), tuple(COMMANDS)
+    text = "command to explain"
+    arguments.add_argument("about", metavar="COMMAND", nargs="?", type=one_of(known), choices=known, help=text)
 
 
 COMMANDS: dict[str, Command] = {
     "run": Command(
-        "replica_audit.cli.run_command.run",
-        "ingest a snapshot, audit it, check the quality and report: the main job",
+        "replica_audit.cli.warehouse_commands.run",
+        "ingest a snapshot, audit it, check the quality and write the report: the main job",
         "SNAPSHOT",
-        own.add_snapshot,
+        _add_snapshot,
     ),
     "ingest": Command(
-        "replica_audit.cli.ingest_command.ingest", "read a snapshot into the warehouse", "SNAPSHOT", own.add_snapshot
+        "replica_audit.cli.warehouse_commands.ingest",
+        "read a snapshot into the warehouse",
+        "SNAPSHOT",
+        _add_snapshot,
     ),
-    "audit": Command("replica_audit.cli.audit_command.audit", "audit an ingested snapshot", "", own.add_snapshot_id),
+    "audit": Command("replica_audit.cli.warehouse_commands.audit", "audit an ingested snapshot", "", _add_snapshot_id),
     "quality": Command(
-        "replica_audit.cli.quality_command.quality",
+        "replica_audit.cli.warehouse_commands.quality",
         "check the quality of a finished audit with Great Expectations",
         "",
-        own.add_audit_id,
+        _add_audit_id,
     ),
     "report": Command(
-        "replica_audit.cli.report_command.report", "write the report of a finished audit", "", own.add_audit_id
+        "replica_audit.cli.warehouse_commands.report", "write the report of a finished audit", "", _add_audit_id
     ),
     "history": Command(
-        "replica_audit.cli.history_command.history",
-        "show the audits of a warehouse: verdicts over time, when findings first appeared",
+        "replica_audit.cli.warehouse_commands.history",
+        "list the audits in a warehouse: verdicts over time, and when each finding first appeared",
         "",
-        own.add_history_arguments,
+        _add_history_arguments,
     ),
     "show": Command(
         "replica_audit.cli.show_command.show",
-        "audit in the terminal, without Spark: one partition, or the triage of all",
+        "audit in the terminal, without Spark: one partition, or a triage of all",
         "SNAPSHOT [TOPIC-PARTITION]",
-        own.add_show_arguments,
+        _add_show_arguments,
     ),
     "elect": Command(
         "replica_audit.cli.elect_command.elect",
-        "say what each choice of leader costs, which is best, and how it is carried out",
+        "compare the cost of each choice of leader, and plan the election of the best",
         "SNAPSHOT [TOPIC-PARTITION...]",
-        own.add_elect_arguments,
+        _add_elect_arguments,
     ),
     "verify": Command(
         "replica_audit.cli.verify_command.verify",
-        "say of two snapshots of one cluster whether every follower kept exactly what it should have",
+        "check in two snapshots of a cluster that every follower kept exactly what it should have",
         "BEFORE AFTER",
-        own.add_verify_arguments,
-        own.EXIT_STATUS_OF_VERIFY,
+        _add_verify_arguments,
+        EXIT_STATUS_OF_VERIFY,
     ),
     "salvage": Command(
         "replica_audit.cli.salvage_command.salvage",
-        "take out the records that other copies hold and the leader's log does not",
+        "extract records that other replicas hold and the leader's log lacks",
         "SNAPSHOT --to DIR",
-        own.add_salvage_arguments,
-        own.EXIT_STATUS_OF_SALVAGE,
+        _add_salvage_arguments,
+        EXIT_STATUS_OF_SALVAGE,
     ),
     "restore": Command(
         "replica_audit.cli.restore_command.restore",
-        "put salvaged records into a cluster, each once; the only command that talks to one",
+        "produce salvaged records to a cluster, each exactly once; the only command that connects to one",
         "DIR --bootstrap-servers HOST:PORT",
-        own.add_restore_arguments,
-        own.EXIT_STATUS_OF_RESTORE,
+        _add_restore_arguments,
+        EXIT_STATUS_OF_RESTORE,
     ),
     "capture-plan": Command(
         "replica_audit.cli.capture_plan_command.capture_plan",
-        "print how to copy the log dirs of given brokers, as a shell script",
+        "print a shell script that copies the log dirs of the given brokers",
         "BROKER...",
-        own.add_capture_arguments,
+        _add_capture_arguments,
     ),
     "explain": Command(
         "replica_audit.cli.explain_command.explain",
-        "say what a finding or a verdict means, how it is proven and what to do; alone: list all codes",
+        "explain a finding or a verdict: meaning, proof and remedy; without an argument, list all codes",
         "[CODE | FINDING_ID]",
-        own.add_explain_arguments,
+        _add_explain_arguments,
     ),
     "completion": Command(
         "replica_audit.cli.completion.print_completion",
-        "print the script that completes commands and options in your shell",
+        "print the completion script for your shell",
         "SHELL",
-        own.add_completion_arguments,
+        _add_completion_arguments,
         None,
         common=False,
     ),
@@ -122,7 +297,7 @@ COMMANDS: dict[str, Command] = {
         "replica_audit.cli.parser.print_help",
         "show this help, or that of a command",
         "[COMMAND]",
-        lambda command: own.add_help_arguments(command, COMMANDS),
+        _add_help_arguments,
         None,
         common=False,
     ),

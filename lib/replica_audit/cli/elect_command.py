@@ -1,22 +1,22 @@
-"""`elect`: a snapshot in, what each choice of leader costs and the plan for the best out. No cluster is contacted."""
+"""`elect`: compares the choices of leader in a snapshot and prints the plan for the best. No cluster is contacted."""
 
 from __future__ import annotations
 
 import argparse
 import os
-from typing import Any
+from dataclasses import asdict
 
+from replica_audit.cli.inputs import check_snapshot
 from replica_audit.cli.output import print_note, print_result, stdout_colour
-from replica_audit.cli.plan_argument import read_plan
 from replica_audit.cli.progress_lines import ProgressLine
-from replica_audit.cli.snapshot_argument import check_snapshot
 from replica_audit.config import Settings
 from replica_audit.elect.election_plan import plan_elections
-from replica_audit.elect.plan_check import moved
-from replica_audit.elect.plan_model import plan_object
+from replica_audit.elect.kafka_commands import BOOTSTRAP
+from replica_audit.elect.plan_check import moved_since
+from replica_audit.elect.plan_model import Plan, plan_object, read_plan
 from replica_audit.errors import UsageError
 from replica_audit.model import TopicPartition
-from replica_audit.partition_argument import parse_partition
+from replica_audit.parsing import parse_partition
 from replica_audit.paths import check_files, lies_inside
 from replica_audit.redaction import redact
 from replica_audit.report.json_object import render_object
@@ -26,9 +26,7 @@ from replica_audit.runner.in_process import audit_all
 
 
 def elect(arguments: argparse.Namespace, settings: Settings) -> int:
-    """Print what each choice of leader costs and the plan; 1 where a partition that was asked for has none, or with
-    `--check` where anything has moved.
-    """
+    """Print costs and plan; 1 if a partition that was asked for has no plan or, with `--check`, if anything has moved."""
     check_snapshot(arguments.snapshot)
     check_files(settings)
     if arguments.plan is not None and lies_inside(arguments.plan, arguments.snapshot):
@@ -36,7 +34,7 @@ def elect(arguments: argparse.Namespace, settings: Settings) -> int:
     before = None if arguments.check is None else read_plan(arguments.check, "--check")
     asked = [parse_partition(text) for text in arguments.topic_partitions]
     if before is not None:
-        asked = [TopicPartition(one["topic"], one["partition"]) for one in before["rests_on"]]
+        asked = [TopicPartition(one.topic, one.partition) for one in before.rests_on]
     results = audit_all(arguments.snapshot, settings, ProgressLine(settings.quiet), asked)
     known = {(row["topic"], row["partition"]) for row in results.rows("partitions")}
     places = [(one.topic, one.partition) for one in asked]
@@ -49,7 +47,7 @@ def elect(arguments: argparse.Namespace, settings: Settings) -> int:
         candidate_id=arguments.candidate,
         up=arguments.up,
         stopped_cleanly=arguments.stopped_cleanly,
-        **({} if arguments.bootstrap_server is None else {"bootstrap": arguments.bootstrap_server}),
+        bootstrap=arguments.bootstrap_server or BOOTSTRAP,
         client_config=arguments.command_config,
         made_with=_made_with(arguments),
     )
@@ -66,7 +64,7 @@ def elect(arguments: argparse.Namespace, settings: Settings) -> int:
 
 
 def _made_with(arguments: argparse.Namespace) -> list[str]:
-    """The options that decide on the plan, for its own commands."""
+    """The options that the plan depends on, for the commands in it."""
     given = {
         "--candidate": arguments.candidate,
         "--up": None if arguments.up is None else ",".join(map(str, arguments.up)),
@@ -77,23 +75,24 @@ def _made_with(arguments: argparse.Namespace) -> list[str]:
     return [word for name, value in given.items() if value is not None for word in (name, str(value))]
 
 
-def _check(before: Any, plan: Any, settings: Settings) -> int:
-    changes = list(moved(before, plan))
+def _check(before: Plan, plan: Plan, settings: Settings) -> int:
+    changes = list(moved_since(before, plan.cluster_id, plan.rests_on))
     if settings.format == "json":
-        print_result(render_object({"moved": changes}).rstrip("\n"))
+        print_result(render_object({"moved": [asdict(one) for one in changes]}).rstrip("\n"))
     else:
         print_result(render_moved(changes, stdout_colour()))
     return 1 if changes else 0
 
 
-def write_plan(path: str, content: str, plan: Any) -> None:
-    """The plan, and beside it the files that its steps read and that are too long for its text."""
+def write_plan(path: str, content: str, plan: Plan) -> None:
+    """Write the plan, and beside it the files of its steps that are too long to print."""
     directory = os.path.dirname(path) or "."
     try:
         os.makedirs(directory, exist_ok=True)
-        for name, text in ((name, text) for step in plan.steps for name, text in step.files.items()):
-            if tell_long_file(name, text) is not None:
-                write_file(os.path.join(directory, name), text)
+        for step in plan.steps:
+            for name, text in step.files.items():
+                if tell_long_file(name, text) is not None:
+                    write_file(os.path.join(directory, name), text)
         write_file(path, redact(content))
     except OSError as error:
         raise UsageError(f"--plan {path}: {error}") from error

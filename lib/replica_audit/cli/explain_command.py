@@ -1,11 +1,14 @@
-"""The command `explain`: a finding code, those that begin alike, a verdict, or one finding of an audit."""
+"""`explain`: explains a finding code, a family of codes, a verdict, or one finding of the latest audit."""
 
 from __future__ import annotations
 
 import argparse
 import difflib
+import json
+import os
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from typing import Any
 
 from replica_audit.auditing.catalogue import (
     CATALOGUE,
@@ -15,29 +18,41 @@ from replica_audit.auditing.catalogue import (
     codes_of_verdict,
     nearest_codes,
 )
-from replica_audit.cli.finding_lookup import explain_finding, is_finding_id
 from replica_audit.cli.output import print_result, stdout_colour
 from replica_audit.config import Settings
 from replica_audit.errors import UsageError
-from replica_audit.report.explanation import render_catalogue, render_explanation, render_family, render_verdict
+from replica_audit.paths import local_path
+from replica_audit.report.explanation import (
+    render_catalogue,
+    render_explanation,
+    render_family,
+    render_finding,
+    render_verdict,
+)
 from replica_audit.report.json_object import render_object
+
+_FINDING_ID = re.compile(r"[0-9a-fA-F]{16}")
+
+#: A row as audit.json has it.
+_Object = Mapping[str, object]
 
 
 def explain(arguments: argparse.Namespace, settings: Settings) -> int:
-    """Say what a code, the codes that begin alike, or a verdict means; list all without one."""
-    if is_finding_id(arguments.code or ""):
-        return explain_finding(arguments.code.strip().lower(), settings)
-    asked = (arguments.code or "").strip().upper().rstrip("-")
+    """Explain a code, the codes with a prefix, a verdict or a finding; without an argument, list all codes."""
+    code = (arguments.code or "").strip()
+    if _FINDING_ID.fullmatch(code):
+        return _explain_finding(code.lower(), settings)
+    asked = code.upper().rstrip("-")
     verdict = asked.replace("-", "_")
     colour = stdout_colour()
     if not asked:
         codes, text = list(CATALOGUE.values()), render_catalogue(colour)
-    elif code := CATALOGUE.get(asked):
-        return _print_object(asdict(code), render_explanation(code, colour), settings)
+    elif found := CATALOGUE.get(asked):
+        return _print_object(asdict(found), render_explanation(found, colour), settings)
     elif verdict in VERDICT_MEANINGS:
         codes, text = codes_of_verdict(verdict), render_verdict(verdict, colour)
-        found = {"verdict": verdict, "meaning": VERDICT_MEANINGS[verdict], "codes": [asdict(code) for code in codes]}
-        return _print_object(found, text, settings)
+        meant = {"verdict": verdict, "meaning": VERDICT_MEANINGS[verdict], "codes": [asdict(one) for one in codes]}
+        return _print_object(meant, text, settings)
     elif codes := codes_beginning(asked):
         text = render_family(asked, colour)
     else:
@@ -46,9 +61,73 @@ def explain(arguments: argparse.Namespace, settings: Settings) -> int:
         near = [dashed[name] for name in close] or nearest_codes(asked)
         hint = f"did you mean {' or '.join(near)}?" if near else "replica-audit explain lists all codes"
         raise UsageError(f"explain: {arguments.code} is not a finding code, family or verdict; {hint}")
-    return _print_object({"codes": [asdict(code) for code in codes]}, text, settings)
+    return _print_object({"codes": [asdict(one) for one in codes]}, text, settings)
 
 
-def _print_object(content: dict[str, Any], text: str, settings: Settings) -> int:
+def _print_object(content: _Object, text: str, settings: Settings) -> int:
     print_result(render_object(content) if settings.format == "json" else text)
     return 0
+
+
+def _explain_finding(finding_id: str, settings: Settings) -> int:
+    """Print a finding and its evidence. Raises UsageError if neither report nor warehouse has it."""
+    found = _from_report(finding_id, settings) or _from_warehouse(finding_id, settings)
+    if found is None:
+        places = f"{settings.report}/audit.json and {settings.catalog or settings.warehouse}"
+        raise UsageError(f"explain: no finding {finding_id} in {places}: name the report that has it with --report")
+    row, audit, source, steps = found
+    code = CATALOGUE.get(str(row["code"]))
+    content = {"finding": dict(row), "audit": dict(audit), "code": code and asdict(code)}
+    return _print_object(content, render_finding(row, audit, source, steps, stdout_colour()), settings)
+
+
+#: A finding, its audit, where it was found, and the plan's steps for its partition.
+_Found = tuple[_Object, _Object, str, Sequence[_Object]]
+
+
+def _from_report(finding_id: str, settings: Settings) -> _Found | None:
+    path = os.path.join(local_path(settings.report) or settings.report, "audit.json")
+    if not os.path.isfile(path):
+        return None
+    try:
+        with open(path, encoding="utf-8") as stream:
+            content = json.load(stream)
+        rows, audit = content["findings"], content["audit"]
+        row = next((row for row in rows if row["finding_id"] == finding_id), None)
+        # Reports of earlier versions have no steps.
+        return None if row is None else (row, audit, path, _steps_of(row, content.get("steps", ())))
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise UsageError(f"explain: {path}: expected the audit.json of a run ({error})") from error
+
+
+def _from_warehouse(finding_id: str, settings: Settings) -> _Found | None:
+    """From the latest audit in a warehouse of files; a catalog is not asked, since that would start Spark."""
+    place = local_path(settings.warehouse)
+    if settings.catalog is not None or (place is not None and not os.path.isdir(place)):
+        return None
+    from replica_audit.warehouse.answer_tables import load_results
+    from replica_audit.warehouse.delta_tables import Warehouse
+
+    try:
+        results = load_results(Warehouse(settings.warehouse), None, settings.fail_on)
+    except UsageError:
+        return None
+    row = next((row for row in results.rows("findings") if row["finding_id"] == finding_id), None)
+    if row is None:
+        return None
+    from replica_audit.elect.election_plan import advise
+    from replica_audit.typed_json import to_object
+
+    steps = [to_object(step) for step in advise(results).steps]
+    return row, results.audit, settings.warehouse, _steps_of(row, steps)
+
+
+def _steps_of(row: _Object, steps: Sequence[_Object]) -> list[_Object]:
+    """The steps for the finding's partition."""
+    place = {"topic": row["topic"], "partition": row["partition"]}
+    found = []
+    for step in steps:
+        partitions = step["partitions"]
+        if isinstance(partitions, list) and place in partitions:
+            found.append(step)
+    return found

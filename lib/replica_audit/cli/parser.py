@@ -1,45 +1,58 @@
-"""The argument parser: commands and options, each option only where it was given, so that sources can be told apart."""
+"""The argument parser, made from the table of commands and the settings. An option that is not given leaves no value, so that
+settings from other sources count."""
 
 from __future__ import annotations
 
 import argparse
 import difflib
 from functools import cache, partial
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from replica_audit import __version__
-from replica_audit.cli.commands import COMMANDS
-from replica_audit.cli.options import GROUPS, OPTIONS, PLACES
+from replica_audit.cli.argument_types import one_of
+from replica_audit.cli.commands import COMMANDS, EXIT_STATUS
 from replica_audit.cli.output import print_result
-from replica_audit.cli.own_arguments import EXIT_STATUS
-from replica_audit.config import KEYS, Settings, nearest
+from replica_audit.config import (
+    GROUPS,
+    KEYS,
+    SETTINGS,
+    Flag,
+    Setting,
+    Settings,
+    TextRule,
+    Texts,
+    flag_of,
+    nearest,
+)
 from replica_audit.errors import UsageError
 from replica_audit.report.layout import text_width, wrap
 
 
 class _Parser(argparse.ArgumentParser):
-    """Raises UsageError with a usage of one line instead of leaving the program."""
+    """Raises UsageError with a one-line usage instead of leaving the program."""
 
     def error(self, message: str) -> NoReturn:
         raise UsageError(f"{message}\n{self.format_usage().rstrip()}")
 
-    def print_help(self, file: Any = None) -> None:
+    def print_help(self, file: object = None) -> None:
         print_result(self.format_help())
 
 
 def build_parser(asked: str | None = None) -> argparse.ArgumentParser:
-    """The parser of `replica-audit`; `command` of its namespace is one of `COMMANDS`.
+    """The parser of `replica-audit`; `command` in its namespace is one of `COMMANDS`.
 
-    Of these only the one that is `asked` for has its arguments, and all where None is; the others have name and line.
+    Only the command `asked` for gets its arguments, all of them if None; the others have a name and a line of help.
     """
     formatter = partial(argparse.RawDescriptionHelpFormatter, width=text_width(), max_help_position=30)
     parser = _Parser(
         prog="replica-audit",
         usage="replica-audit COMMAND [ARGUMENT...] [OPTION...]",
         description="\n".join(
-            wrap("Audits Kafka replica logs offline: high watermark, divergence, what a truncation drops.")
+            wrap(
+                "Audits Kafka replica logs offline: high watermarks, divergence, and the records that a truncation would drop."
+            )
         ),
-        epilog=f"replica-audit help COMMAND says what a command takes.\n\n{EXIT_STATUS}",
+        epilog=f"Run replica-audit help COMMAND for the arguments of a command.\n\n{EXIT_STATUS}",
         formatter_class=formatter,
         allow_abbrev=False,
     )
@@ -58,19 +71,19 @@ def build_parser(asked: str | None = None) -> argparse.ArgumentParser:
         if asked in (name, None):
             command.add_arguments(of_command)
             if command.common:
-                _add_options(name, of_command)
+                _add_settings(name, of_command)
             _add_version(of_command)
     return parser
 
 
 @cache
 def _parser_of(asked: str | None, width: int) -> argparse.ArgumentParser:
-    """The one that parses wherever text is so wide, however often a process does: parsing leaves it as it is."""
+    """`build_parser` for text `width` columns wide, kept for the life of the process: parsing does not change it."""
     return build_parser(asked)
 
 
 def parse_arguments(argv: list[str]) -> argparse.Namespace:
-    """The parsed arguments, those of `help` where there are none; raises UsageError, and SystemExit(0) after --help."""
+    """The parsed arguments; those of `help` for an empty `argv`. Raises UsageError, and SystemExit(0) after --help."""
     if not argv:
         return argparse.Namespace(command="help", about=None)
     asked, is_option = argv[0], argv[0].startswith("-")
@@ -86,7 +99,7 @@ def parse_arguments(argv: list[str]) -> argparse.Namespace:
     if getattr(arguments, "snapshot", "") is None and not arguments.print_config:
         parsers_of(parser)[arguments.command].error("SNAPSHOT is missing: give the directory of the copied log dirs")
     if getattr(arguments, "after", "") is None and not arguments.print_config:
-        parsers_of(parser)[arguments.command].error("two snapshots are needed: that of before and that of after")
+        parsers_of(parser)[arguments.command].error("two snapshots are needed: BEFORE and AFTER")
     return arguments
 
 
@@ -104,14 +117,14 @@ def parsers_of(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentPa
     return dict(commands.choices)
 
 
-def given_flags(arguments: argparse.Namespace) -> dict[str, Any]:
+def given_flags(arguments: argparse.Namespace) -> dict[str, object]:
     """Values of the settings that were given as flags, by field name."""
     given = vars(arguments)
     return {name: given[name] for name in KEYS.values() if name in given}
 
 
 def _say_unknown(unknown: list[str], command: argparse.ArgumentParser) -> str:
-    """What is wrong with the first argument that nothing takes."""
+    """The error for the first argument that the command does not take."""
     option = next((text.partition("=")[0] for text in unknown if text.startswith("-") and text != "-"), None)
     if option is None:
         return f"{unknown[0]!r} is one argument too many"
@@ -125,13 +138,45 @@ def _add_version(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-V", "--version", action="version", version=version, help="show the version")
 
 
-def _add_options(name: str, command: argparse.ArgumentParser) -> None:
-    for title in GROUPS:
-        group = command.add_argument_group(title)
-        if title == PLACES[0].group:
-            exclusive = group.add_mutually_exclusive_group()
-            for option in PLACES:
-                option.add(exclusive, name)
-        for option in OPTIONS:
-            if option.group == title:
-                option.add(group, name)
+def _add_settings(command: str, parser: argparse.ArgumentParser) -> None:
+    """An option for each setting that has one, hidden if it has no effect on `command`, and the options that name settings."""
+    groups = {title: parser.add_argument_group(title) for title in GROUPS}
+    place = groups[SETTINGS["warehouse"].group].add_mutually_exclusive_group()
+    for name, setting in SETTINGS.items():
+        if not setting.file_only:
+            seen = setting.commands is None or command in setting.commands
+            target = place if name in ("warehouse", "catalog") else groups[setting.group]
+            _add_setting(target, name, setting, seen)
+    output = groups["settings and output"]
+    output.add_argument(
+        "--config", metavar="FILE", help="read settings from a YAML file; conf/audit.yaml explains them"
+    )
+    output.add_argument("--print-config", action="store_true", help="show the settings and where they come from")
+
+
+def _add_setting(target: argparse._ActionsContainer, name: str, setting: Setting, seen: bool) -> None:
+    flag, is_on = flag_of(name), getattr(Settings(), name) is True
+    text = _help_of(name, setting) if seen else argparse.SUPPRESS
+    unset = argparse.SUPPRESS
+    if isinstance(setting, Flag):
+        target.add_argument(flag, dest=name, action="store_false" if is_on else "store_true", default=unset, help=text)
+    elif isinstance(setting, Texts):
+        target.add_argument(flag, dest=name, action="append", metavar=setting.metavar, default=unset, help=text)
+    elif isinstance(setting, TextRule) and setting.choices:
+        kind, choices = one_of(setting.choices), setting.choices
+        target.add_argument(flag, type=kind, choices=choices, metavar=setting.metavar, default=unset, help=text)
+    else:
+        target.add_argument(flag, metavar=setting.metavar, default=unset, help=text)
+
+
+def _help_of(name: str, setting: Setting) -> str:
+    """The setting's help with its choices and its default."""
+    text, value = setting.help, getattr(Settings(), name)
+    if isinstance(setting, Flag):
+        return text if setting.help_off is None else setting.help_off
+    if isinstance(setting, Texts):
+        return f"{text}; repeatable"
+    if isinstance(setting, TextRule) and setting.choices:
+        text = f"{text}: {', '.join(setting.choices)}"
+    default = value if setting.default is None else setting.default
+    return text if default is None else f"{text} (default: {default})"

@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from replica_audit.cli.inputs import check_snapshot
 from replica_audit.cli.output import print_result, stdout_colour
-from replica_audit.cli.plan_argument import read_plan
 from replica_audit.cli.progress_lines import ProgressLine
-from replica_audit.cli.snapshot_argument import check_snapshot
 from replica_audit.config import Settings
+from replica_audit.elect.plan_model import read_plan
 from replica_audit.errors import InputError, UsageError
 from replica_audit.paths import check_files, lies_inside, local_path
 from replica_audit.report.json_object import render_object

@@ -6,12 +6,12 @@ import argparse
 
 from replica_audit.auditing.known_findings import read_baseline
 from replica_audit.cli.answer_output import print_answers, print_unused
+from replica_audit.cli.inputs import check_snapshot
 from replica_audit.cli.output import print_result, stdout_colour
 from replica_audit.cli.progress_lines import ProgressLine
-from replica_audit.cli.snapshot_argument import check_snapshot
 from replica_audit.config import Settings
 from replica_audit.freed_memory import keep_freed_memory
-from replica_audit.partition_argument import parse_partition
+from replica_audit.parsing import parse_partition
 from replica_audit.paths import check_files
 from replica_audit.report.facts.verdict import build_verdict
 from replica_audit.report.partition_page import render_partition

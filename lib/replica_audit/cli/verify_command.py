@@ -1,21 +1,21 @@
-"""The command `verify`: two snapshots of one cluster, and whether every follower kept exactly what it should have."""
+"""`verify`: checks in two snapshots of a cluster that every follower kept exactly what it should have."""
 
 from __future__ import annotations
 
 import argparse
 
+from replica_audit.cli.inputs import check_snapshot
 from replica_audit.cli.output import print_result, stdout_colour
-from replica_audit.cli.plan_argument import read_plan
 from replica_audit.cli.progress_lines import ProgressLine
-from replica_audit.cli.snapshot_argument import check_snapshot
 from replica_audit.config import Settings
+from replica_audit.elect.plan_model import read_plan
 from replica_audit.paths import check_files
 from replica_audit.report.verification_text import render_verification, render_verification_json
 from replica_audit.verify.two_snapshots import verify_snapshots
 
 
 def verify(arguments: argparse.Namespace, settings: Settings) -> int:
-    """Compare two snapshots of one cluster; 0 only when every replica kept exactly what it should have."""
+    """Compare two snapshots of one cluster; 0 only if every replica kept exactly what it should have."""
     check_snapshot(arguments.before)
     check_snapshot(arguments.after)
     check_files(settings)

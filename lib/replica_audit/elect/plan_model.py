@@ -1,17 +1,21 @@
-"""A plan: for each partition the choice, and the steps that carry all choices out, in order (docs/reference.md, elect).
+"""A plan: whom to elect for each partition, and the steps that carry this out, in order (docs/reference.md, elect).
 
-`plan.json` is `plan_object` of it. Everything in it is plain: dataclasses of strings, numbers, tuples.
+plan.json is written and read by the types of these classes: a field is added here and nowhere else.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Annotated
 
 from replica_audit.elect.loss_words import say_loss
+from replica_audit.errors import FormatError, UsageError
+from replica_audit.model import Place
+from replica_audit.parsing import parse_json
 from replica_audit.snapshot.log_dir_names import directory_of_deleted
 from replica_audit.text import brokers as name_brokers
+from replica_audit.typed_json import Names, PlaceObject, ShapeError, from_object, to_object
 
 SCHEMA_VERSION = 1
 
@@ -163,6 +167,10 @@ class Prediction:
     """Where it ends when it has followed, if nothing was written meanwhile."""
 
 
+#: (topic, partition, leader id)
+LedBy = Annotated[tuple[str, int, int | None], Names(("topic", "partition", "leader_id"))]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
     """One step. `commands` are for a POSIX shell on a host with Kafka's tools; those of stop, start and copy on the broker's own."""
@@ -176,14 +184,14 @@ class Step:
     brokers: tuple[int, ...] = ()
     controllers: tuple[int, ...] = ()
     """Those that are not brokers too."""
-    partitions: tuple[tuple[str, int], ...] = ()
+    partitions: tuple[PlaceObject, ...] = ()
     commands: tuple[str, ...] = ()
     files: Mapping[str, str] = field(default_factory=dict)
     """Files that the commands read, by name: their content."""
     before: tuple[str, ...] = ()
     """What must hold before it."""
     after: tuple[Prediction, ...] = ()
-    leaders: tuple[tuple[str, int, int | None], ...] = ()
+    leaders: tuple[LedBy, ...] = ()
     """(topic, partition, leader) of the plan's partitions after it."""
     irreversible: str | None = None
     """What is not possible any more after it."""
@@ -244,28 +252,28 @@ class PlannedPartition:
     replicas: tuple[PlannedReplica, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
     """One plan for the whole cluster."""
 
-    cluster_id: str | None
-    tool_version: str
-    kafka_version: str | None
-    mode: str | None
-    """kraft or zookeeper; None where nothing tells."""
-    protocol: str
-    up: tuple[int, ...]
-    down: tuple[int, ...]
-    stopped_cleanly: tuple[int, ...]
-    unknown: tuple[int, ...]
-    """Brokers of which nothing tells whether they are up: the plan holds either way."""
-    decisions: tuple[Decision, ...]
-    steps: tuple[Step, ...]
-    keep_down: tuple[KeepStopped, ...]
-    conflicts: tuple[Conflict, ...]
-    alternatives: tuple[Alternative, ...]
-    rests_on: tuple[PlannedPartition, ...]
-    leaderless: tuple[tuple[str, int], ...] = ()
+    cluster_id: str | None = None
+    tool_version: str = ""
+    kafka_version: str | None = None
+    mode: str | None = None
+    """kraft or zookeeper; None if unknown."""
+    protocol: str = "fetch"
+    up: tuple[int, ...] = ()
+    down: tuple[int, ...] = ()
+    stopped_cleanly: tuple[int, ...] = ()
+    unknown: tuple[int, ...] = ()
+    """Brokers that may be up or down: the plan holds either way."""
+    decisions: tuple[Decision, ...] = ()
+    steps: tuple[Step, ...] = ()
+    keep_down: tuple[KeepStopped, ...] = ()
+    conflicts: tuple[Conflict, ...] = ()
+    alternatives: tuple[Alternative, ...] = ()
+    rests_on: tuple[PlannedPartition, ...] = ()
+    leaderless: tuple[Place, ...] = ()
     """Partitions that nobody leads now: no leader is registered, or it is down."""
 
     @property
@@ -290,17 +298,37 @@ def _rank(one: Candidate) -> tuple:
     return *one.loss, one.lost_at_most, one.hidden_records, bool(one.damage)
 
 
-def plan_object(plan: Plan) -> dict[str, Any]:
+def plan_object(plan: Plan) -> dict[str, object]:
     """The content of plan.json."""
-    fields = asdict(plan)
-    fields["steps"] = [
-        {
-            **step,
-            "partitions": [{"topic": topic, "partition": number} for topic, number in step["partitions"]],
-            "leaders": [
-                {"topic": topic, "partition": number, "leader_id": leader} for topic, number, leader in step["leaders"]
-            ],
-        }
-        for step in fields["steps"]
-    ]
-    return {"schema_version": SCHEMA_VERSION, **fields}
+    return {"schema_version": SCHEMA_VERSION, **to_object(plan)}
+
+
+def parse_plan(content: object) -> Plan:
+    """The plan in a plan.json that was parsed as JSON. Raises UsageError for anything else and for another version."""
+    if not isinstance(content, dict) or not isinstance(content.get("rests_on"), list) or "steps" not in content:
+        raise UsageError("this is not a plan: expected the plan.json of replica-audit elect, with steps and rests_on")
+    if content.get("schema_version") != SCHEMA_VERSION:
+        raise UsageError(
+            f"the plan has schema_version {content.get('schema_version')}, and this version reads {SCHEMA_VERSION}: make it again"
+        )
+    try:
+        plan = from_object(Plan, content)
+    except ShapeError as error:
+        raise UsageError(f"{error.place} of this plan is not as replica-audit elect writes it: make it again") from None
+    for one in plan.decisions:
+        if all(candidate.candidate_id != one.candidate_id for candidate in one.candidates):
+            raise UsageError(
+                f"the plan does not say what broker {one.candidate_id} costs, which it chooses: make it again"
+            )
+    return plan
+
+
+def read_plan(path: str, option: str) -> Plan:
+    """The plan in the file at `path`, which `option` named; raises UsageError."""
+    try:
+        with open(path, encoding="utf-8") as file:
+            return parse_plan(parse_json(file.read(), path, "give the plan.json of replica-audit elect"))
+    except FormatError as error:
+        raise UsageError(f"{option} {error}") from error
+    except (OSError, ValueError, UsageError) as error:
+        raise UsageError(f"{option} {path}: {error}") from error

@@ -13,11 +13,11 @@ from operator import itemgetter
 from typing import Any
 
 from replica_audit.elect.election_plan import advise
-from replica_audit.elect.plan_model import plan_object
 from replica_audit.model import Place
 from replica_audit.report.facts.large_audit import detailed_places
 from replica_audit.results import Results
 from replica_audit.schema import REPORT_TABLES, Column, row_order, to_dict
+from replica_audit.typed_json import to_object
 
 SCHEMA_VERSION = 1
 
@@ -98,8 +98,8 @@ def _told_audit(results: Results) -> dict[str, Any]:
 
 def _advice(results: Results) -> Mapping[str, Sequence[Any]]:
     """Decisions and steps, as plan.json has them."""
-    plan = plan_object(advise(results))
-    return {name: plan[name] for name in ("decisions", "steps")}
+    plan = advise(results)
+    return {"decisions": [to_object(one) for one in plan.decisions], "steps": [to_object(one) for one in plan.steps]}
 
 
 def render_tables(

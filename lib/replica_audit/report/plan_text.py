@@ -7,8 +7,8 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any
 
+from replica_audit.elect.plan_check import Difference
 from replica_audit.elect.plan_model import (
     Candidate,
     Conflict,
@@ -375,26 +375,24 @@ def _alternatives(plan: Plan) -> Iterator[str]:
         yield f"  and {count(len(plan.alternatives) - PLACE_LIMIT, 'more partition')}: plan.json"
 
 
-def render_moved(changes: Sequence[Mapping[str, Any]], colour: bool = False) -> str:
+def render_moved(changes: Sequence[Difference], colour: bool = False) -> str:
     """The outcome of `elect --check`."""
     if not changes:
         return "Nothing has moved: the plan still holds."
     said = f"{count(len(changes), 'thing')} that the plan rests on {verb(len(changes), 'has', 'have')} moved; make a new plan:"
     lines = [paint(said, "high", colour)]
     for one in changes:
-        place = "" if one["topic"] is None else f"{clean(one['topic'])}-{one['partition']}: "
-        of_broker = "" if one["broker_id"] is None else f" of broker {one['broker_id']}"
-        lines += wrap(
-            f"{place}{one['what']}{of_broker} was {_value(one['before'])}, is {_value(one['now'])}", "  ", "    "
-        )
+        place = "" if one.topic is None else f"{clean(one.topic)}-{one.partition}: "
+        of_broker = "" if one.broker_id is None else f" of broker {one.broker_id}"
+        lines += wrap(f"{place}{one.what}{of_broker} was {_value(one.before)}, is {_value(one.now)}", "  ", "    ")
     return "\n".join(lines)
 
 
-def _value(value: Any) -> str:
+def _value(value: object) -> str:
     if value is None:
         return "nobody"
-    if isinstance(value, list):
+    if isinstance(value, tuple):
         return (
-            ", ".join(f"{item[0]} from {item[1]}" if isinstance(item, list) else str(item) for item in value) or "none"
+            ", ".join(f"{item[0]} from {item[1]}" if isinstance(item, tuple) else str(item) for item in value) or "none"
         )
-    return clean(value)
+    return clean(str(value))

@@ -14,10 +14,10 @@ from replica_audit.auditing.replicas.reference import Reference
 from replica_audit.auditing.replicas.replica_facts import CopyKey
 from replica_audit.auditing.replicas.transaction_ends import Decisions
 from replica_audit.elect.costs import committed_ranges
+from replica_audit.elect.plan_model import Decision
 from replica_audit.model import ReplicaDir
 from replica_audit.salvage.missing_records import find_lacking
 from replica_audit.salvage.partition_logs import Copy, Unread, copies_of
-from replica_audit.salvage.planned_leaders import PlannedLeader
 from replica_audit.salvage.reference_log import ReferenceLog, planned_log, present_log
 from replica_audit.salvage.selection import SelectedRecords, select
 from replica_audit.salvage.transaction_outcomes import decide, undecided_producers
@@ -55,8 +55,8 @@ class PartitionSalvage:
     audit: PartitionAudit
     reference: Reference | None = None
     """The log that its copies were laid beside, as it leads; None where there is none."""
-    planned: PlannedLeader | None = None
-    """Whom the plan chose to lead; None without a plan."""
+    planned: Decision | None = None
+    """The decision of the plan; None without a plan."""
     copies: tuple[Copy, ...] = ()
     """In the order in which records are taken from them."""
     finds: Finds | None = None
@@ -76,7 +76,7 @@ def salvage_partition(
     files: Iterable[SegmentFile],
     unplaced: Iterable[ReplicaDir],
     choices: Choices,
-    planned: PlannedLeader | None = None,
+    planned: Decision | None = None,
 ) -> PartitionSalvage:
     """Lay every copy beside the log of the leader that is `planned`, without one of the present leader.
 

@@ -24,10 +24,11 @@ from replica_audit.auditing.snapshot_id import (
     text_files,
 )
 from replica_audit.config import Settings
+from replica_audit.elect.plan_model import Decision
 from replica_audit.model import ReplicaDir, TopicPartition, TransactionState
 from replica_audit.salvage.partition_logs import Unread, unread_directories
 from replica_audit.salvage.partition_salvage import Choices, PartitionSalvage, salvage_partition
-from replica_audit.salvage.planned_leaders import PlannedLeader, PlannedLeaders
+from replica_audit.salvage.planned_leaders import PlannedLeaders
 from replica_audit.segments.summary import summary_from_json
 from replica_audit.snapshot.record_reader import RecordReader
 
@@ -145,7 +146,7 @@ class SalvagedSnapshot:
     def _is_decided(self, partition: TopicPartition) -> bool:
         return self._planned is None or partition in self._planned.leaders
 
-    def _leader_of(self, partition: TopicPartition) -> PlannedLeader | None:
+    def _leader_of(self, partition: TopicPartition) -> Decision | None:
         return None if self._planned is None else self._planned.leaders[partition]
 
     def _is_passed_over(self, partition: TopicPartition) -> bool:

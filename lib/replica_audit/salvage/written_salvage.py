@@ -64,7 +64,7 @@ def partition_row(found: PartitionSalvage, expected: int, written: int | None) -
     row: dict[str, Any] = {"topic": place.topic, "partition": place.partition, "verdict": found.audit.verdict}
     row["compacted"] = None
     if planned is not None:
-        row |= {"candidate_id": planned.candidate_id, "planned_loss": planned.lost_records}
+        row |= {"candidate_id": planned.candidate_id, "planned_loss": planned.chosen.lost_records}
     if case is not None and found.reference is not None:
         facts = found.reference.facts
         row |= {

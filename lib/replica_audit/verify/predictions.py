@@ -1,12 +1,12 @@
-"""Whether what a plan of `elect` predicted is what happened: leaders, cuts and log ends, offset for offset."""
+"""What a plan of `elect` predicted, compared with what happened: leaders, cuts and log ends, offset for offset."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
 
+from replica_audit.elect.plan_model import Plan
 from replica_audit.model import Place
 from replica_audit.schema import SurpriseRow, VerificationRow
 from replica_audit.verify.verification import Verification
@@ -14,35 +14,35 @@ from replica_audit.verify.verification import Verification
 
 @dataclass(slots=True)
 class PredictedPartition:
-    """What a plan says of one partition once all its steps are done."""
+    """A partition after all steps of a plan."""
 
     leader_id: int | None = None
     leader_epoch: int | None = None
-    """The least that it can be: a restart adds epochs."""
+    """The lowest possible: a restart adds epochs."""
     replicas: dict[int, tuple[int | None, int]] = field(default_factory=dict)
-    """By broker id: where its log is cut (None: nowhere), and where it ends when it has followed."""
+    """By broker id: where its log is cut (None: nowhere), and its log end after it has followed."""
 
 
-def outcomes_of(plan: Mapping[str, Any]) -> dict[Place, PredictedPartition]:
-    """The end that a plan (the content of plan.json) predicts, by partition; of several cuts of one replica the lowest counts."""
+def outcomes_of(plan: Plan) -> dict[Place, PredictedPartition]:
+    """The outcome that a plan predicts, by partition; of several cuts of one replica the lowest counts."""
     found: dict[Place, PredictedPartition] = defaultdict(PredictedPartition)
-    for step in plan["steps"]:
-        for one in step["leaders"]:
-            found[one["topic"], one["partition"]].leader_id = one["leader_id"]
-        for one in step["after"]:
-            outcome = found[one["topic"], one["partition"]]
-            if one["leader_epoch"] is not None:
-                outcome.leader_epoch = max(one["leader_epoch"], outcome.leader_epoch or 0)
-            earlier = outcome.replicas.get(one["broker_id"], (None, 0))[0]
-            cuts = [cut for cut in (earlier, one["truncate_to"]) if cut is not None]
-            outcome.replicas[one["broker_id"]] = min(cuts, default=None), one["log_end_offset"]
+    for step in plan.steps:
+        for topic, partition, leader_id in step.leaders:
+            found[topic, partition].leader_id = leader_id
+        for one in step.after:
+            outcome = found[one.topic, one.partition]
+            if one.leader_epoch is not None:
+                outcome.leader_epoch = max(one.leader_epoch, outcome.leader_epoch or 0)
+            earlier = outcome.replicas.get(one.broker_id, (None, 0))[0]
+            cuts = [cut for cut in (earlier, one.truncate_to) if cut is not None]
+            outcome.replicas[one.broker_id] = min(cuts, default=None), one.log_end_offset
     return dict(found)
 
 
-def with_plan(found: Verification, plan: Mapping[str, Any]) -> Verification:
-    """`found` beside a plan: each replica with the cut that was predicted, and everything that came otherwise.
+def with_plan(found: Verification, plan: Plan) -> Verification:
+    """`found` with the cut that `plan` predicted for each replica, and with everything that came out differently.
 
-    A replica that lost committed records by a cut that the plan predicted did what it was asked to.
+    A replica that lost committed records by a predicted cut did as planned.
     """
     outcomes = outcomes_of(plan)
     rows = [_with_prediction(row, outcomes.get((row.topic, row.partition))) for row in found.verifications]
@@ -71,7 +71,7 @@ def _surprises(
     place: Place,
     outcome: PredictedPartition,
 ) -> Iterator[SurpriseRow]:
-    def told(broker_id: int | None, what: str, predicted: Any, now: Any) -> SurpriseRow:
+    def told(broker_id: int | None, what: str, predicted: object, now: object) -> SurpriseRow:
         return SurpriseRow(*place, broker_id, what, _text(predicted), _text(now))
 
     if leader is None:
@@ -89,10 +89,10 @@ def _surprises(
             continue
         if row.kept_to != row.predicted:
             yield told(broker_id, "kept to", row.predicted, row.kept_to)
-        # What was written since makes a log longer, and no plan predicts that.
+        # Records written since make a log longer, which no plan predicts.
         if row.end_after < end:
             yield told(broker_id, "log end", end, row.end_after)
 
 
-def _text(value: Any) -> str | None:
+def _text(value: object) -> str | None:
     return None if value is None else str(value)

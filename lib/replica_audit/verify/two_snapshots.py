@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 from replica_audit.auditing.conclude import PartitionAudit, conclude
 from replica_audit.auditing.opened_snapshot import Examined, OpenedSnapshot
 from replica_audit.auditing.opening import Progress, Unseen, audit_options, open_snapshot
 from replica_audit.config import Settings
+from replica_audit.elect.plan_model import Plan
 from replica_audit.errors import InputError
 from replica_audit.model import TopicPartition
 from replica_audit.schema import NotVerifiedRow, sort_rows
@@ -30,11 +31,11 @@ def verify_snapshots(
     after: str,
     settings: Settings,
     progress: Progress | None = None,
-    plan: Mapping[str, Any] | None = None,
+    plan: Plan | None = None,
 ) -> Verification:
     """What every replica of the snapshot `before` kept until `after`, for the topics that `settings` choose.
 
-    `plan` is the content of a plan.json that was carried out in between.
+    `plan` is one that was carried out in between.
     `settings.leadership` is of the later snapshot. Raises UsageError and InputError as `open_snapshot` does, and
     InputError where the two are of different clusters or have no partition in common.
     """

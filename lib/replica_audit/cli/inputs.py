@@ -1,4 +1,4 @@
-"""Where a command reads: the snapshot has to exist; a single broker's log dir gets a hint."""
+"""Inputs that arguments name: a snapshot, and the plan.json of `elect`."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from replica_audit.paths import local_path
 
 
 def check_snapshot(snapshot: str) -> None:
-    """Raise UsageError unless a local `snapshot` is a directory; other URIs are left to the file system.
+    """Raise UsageError unless a local `snapshot` is a directory or an archive; other URIs are left to the file system.
 
-    Says on stderr what to give instead where it is one broker's log dir, which is audited alone.
+    Notes on stderr that the log dir of a single broker is audited alone.
     """
     path = local_path(snapshot)
     if path is None:
@@ -28,6 +28,6 @@ def check_snapshot(snapshot: str) -> None:
             raise UsageError(str(error)) from error
     if os.path.isfile(os.path.join(path, "meta.properties")):
         print_note(
-            f"note: {snapshot} is the log dir of one broker, which is audited alone; to compare replicas give the "
-            "directory that has the log dirs of all brokers below it"
+            f"note: {snapshot} is the log dir of one broker, which is audited alone; to compare replicas, give the "
+            "directory that contains the log dirs of all brokers"
         )

@@ -1,0 +1,191 @@
+"""The commands that work on a warehouse: run, ingest, audit, quality, report and history, and the Spark session they need."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+from contextlib import ExitStack, closing, contextmanager, suppress
+from dataclasses import asdict, replace
+from functools import partial
+from typing import TYPE_CHECKING, cast
+
+from replica_audit.auditing.known_findings import read_baseline
+from replica_audit.cli.answer_output import print_answers, print_unused, print_written
+from replica_audit.cli.failure import discard_verdict, leave_verdict
+from replica_audit.cli.inputs import check_snapshot
+from replica_audit.cli.interruption import INTERRUPTION
+from replica_audit.cli.output import print_error, print_note, print_result, stdout_colour
+from replica_audit.cli.progress_lines import ProgressLine
+from replica_audit.config import Settings
+from replica_audit.paths import check_files, check_outputs
+from replica_audit.report.audit_history import render_history
+from replica_audit.report.facts.quality_counts import build_quality
+from replica_audit.report.json_object import render_object
+from replica_audit.report.layout import render_count
+from replica_audit.report.quality_report import render_quality, render_quality_line
+from replica_audit.report.report_files import write_report
+from replica_audit.spark.quality_stage import QualityStage, quality_stage
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def run(arguments: argparse.Namespace, settings: Settings) -> int:
+    """Ingest, audit, check the quality and report; the last line on stdout is the status line."""
+    check_snapshot(arguments.snapshot)
+    check_outputs(arguments.snapshot, settings)
+    check_files(settings)
+    baseline = read_baseline(settings)
+    discard_verdict(settings)
+    INTERRUPTION.tell = partial(leave_verdict, settings)
+    with quality_stage(settings, print_error) as stage, spark_session("replica-audit run", settings) as spark:
+        from replica_audit.api import audit_snapshot
+
+        progress = ProgressLine(settings.quiet)
+        answers = audit_snapshot(spark, arguments.snapshot, settings, progress, baseline, stage)
+        if settings.keep_days is not None or settings.keep_audits is not None:
+            from replica_audit.spark.pipeline import prune
+
+            _print_removed(*prune(spark, settings), settings)
+    print_unused(baseline, answers.results, settings)
+    progress.begin("writing the report")
+    written = answers.report(settings.report)
+    progress.end()
+    print_written(written, settings)
+    return print_answers(answers.results, settings)
+
+
+def ingest(arguments: argparse.Namespace, settings: Settings) -> int:
+    """Read a snapshot into the warehouse and print its id."""
+    check_snapshot(arguments.snapshot)
+    check_outputs(arguments.snapshot, settings, report=False)
+    check_files(settings)
+    with spark_session("replica-audit ingest", settings) as spark:
+        from replica_audit.spark.pipeline import run_ingest
+
+        progress = ProgressLine(settings.quiet)
+        snapshot_id = run_ingest(spark, arguments.snapshot, settings, progress)
+    if settings.format == "json":
+        reading: dict[str, int] = {} if progress.reading is None else progress.reading._asdict()
+        print_result(render_object({"snapshot_id": snapshot_id, **reading}))
+    else:
+        print_result(f"snapshot {snapshot_id}")
+    return 0
+
+
+def audit(arguments: argparse.Namespace, settings: Settings) -> int:
+    """Audit an ingested snapshot, by default the latest, and print the answers."""
+    check_outputs(None, settings, report=False)
+    check_files(settings)
+    baseline = read_baseline(settings)
+    with spark_session("replica-audit audit", settings) as spark:
+        from replica_audit.spark.pipeline import run_audit
+
+        results = run_audit(spark, arguments.snapshot_id, settings, ProgressLine(settings.quiet))
+    print_unused(baseline, results, settings)
+    return print_answers(baseline.compare(results), settings)
+
+
+def quality(arguments: argparse.Namespace, settings: Settings) -> int:
+    """Check the quality of a finished audit, by default the latest; the exit status follows the worst severity."""
+    check_outputs(None, settings)
+    check_files(settings)
+    baseline = read_baseline(settings)
+    with ExitStack() as opened:
+        stage = opened.enter_context(closing(QualityStage(replace(settings, quality=True), print_error)))
+        session = spark_session if stage.needs_spark else catalog_session
+        spark = opened.enter_context(session("replica-audit quality", settings))
+        from replica_audit.spark.pipeline import load_results
+
+        results = baseline.compare(load_results(spark, arguments.audit_id, settings))
+        results = baseline.compare(stage.check(spark, results, again=True))
+    answer = build_quality(results, settings.fail_on)
+    if settings.format == "json":
+        print_result(render_object({**answer, "expectations": list(results.rows("quality"))}))
+    else:
+        print_result(render_quality(results, colour=stdout_colour()))
+        print_result(render_quality_line(answer))
+    return answer["exit_status"]
+
+
+def report(arguments: argparse.Namespace, settings: Settings) -> int:
+    """Write the report of a finished audit, by default the latest."""
+    check_outputs(None, settings)
+    check_files(settings)
+    baseline = read_baseline(settings)
+    with catalog_session("replica-audit report", settings) as spark:
+        from replica_audit.spark.pipeline import load_earlier, load_results
+
+        found = load_results(spark, arguments.audit_id, settings)
+        earlier = baseline.earlier or load_earlier(spark, found, settings)
+    print_unused(baseline, found, settings)
+    results = baseline.compare(found)
+    print_written(write_report(results, settings.report, settings.fail_on, earlier), settings)
+    return print_answers(results, settings)
+
+
+def history(arguments: argparse.Namespace, settings: Settings) -> int:
+    """Print verdicts over time and when findings first appeared; `--prune` first removes what is not kept."""
+    check_outputs(None, settings, report=False)
+    with catalog_session("replica-audit history", settings) as spark:
+        from replica_audit.spark.pipeline import load_past, prune, sweep_rows
+
+        if arguments.prune:
+            swept = sweep_rows(spark, settings)
+            if swept and not settings.quiet:
+                print_note(f"removed from the warehouse: {render_count(swept, 'row')} of runs that did not finish")
+            _print_removed(*prune(spark, settings, vacuum=True), settings)
+        past = load_past(spark, settings, arguments.limit)
+    if settings.format == "json":
+        print_result(render_object({"schema_version": 1, **asdict(past)}))
+    else:
+        print_result(render_history(past, colour=stdout_colour()))
+    return 0
+
+
+def _print_removed(audits: list[str], snapshots: list[str], settings: Settings) -> None:
+    """Say on stderr how much retention removed."""
+    if (audits or snapshots) and not settings.quiet:
+        print_note(
+            f"removed from the warehouse: {render_count(len(audits), 'audit')}, {render_count(len(snapshots), 'snapshot')}"
+        )
+
+
+@contextmanager
+def spark_session(app_name: str, settings: Settings) -> Iterator[SparkSession]:
+    """A session with `settings.spark`, stopped on exit; raises EngineError for a package that the executors lack."""
+    from replica_audit.install.environment import lacking_package
+    from replica_audit.spark.jvm_stderr import logged_errors
+    from replica_audit.spark.session import start_session
+
+    INTERRUPTION.use_scratch()
+    # A session that opens itself on first use counts as one.
+    spark = cast("SparkSession", start_session(app_name, settings.spark))
+    INTERRUPTION.guard()
+    try:
+        yield spark
+    except Exception as error:
+        # A JVM that is gone cannot be stopped; the error that came before matters.
+        with suppress(Exception):
+            spark.stop()
+        lacking = lacking_package(error)
+        if lacking is None:
+            raise
+        raise lacking from error
+    except BaseException:
+        spark.stop()
+        raise
+    spark.stop()
+    if logged := logged_errors():
+        first = logged.splitlines()[0]
+        print_error(f"Java logged errors that stopped nothing, the first: {first}")
+
+
+@contextmanager
+def catalog_session(app_name: str, settings: Settings) -> Iterator[SparkSession | None]:
+    """A session if the tables are in a catalog; None, and no Java, for a warehouse of files."""
+    if settings.catalog is None:
+        yield None
+        return
+    with spark_session(app_name, settings) as spark:
+        yield spark

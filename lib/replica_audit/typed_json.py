@@ -1,0 +1,151 @@
+"""Dataclasses as JSON objects and back, by the types of their fields: how the files that one command writes and another reads
+are checked."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from functools import cache
+from types import UnionType
+from typing import Annotated, Literal, NamedTuple, TypeVar, Union, get_args, get_origin, get_type_hints
+
+from replica_audit.parsing import INT64, is_whole
+
+_Object = TypeVar("_Object")
+
+
+class Names(NamedTuple):
+    """Annotation of a tuple that JSON has as an object with these names."""
+
+    names: tuple[str, ...]
+
+
+#: (topic, partition)
+PlaceObject = Annotated[tuple[str, int], Names(("topic", "partition"))]
+
+
+class ShapeError(ValueError):
+    """A JSON value that is not of the class it should be; `place` names the value, as in `steps[0].text`."""
+
+    def __init__(self, place: str, expected: str) -> None:
+        super().__init__(f"{place or 'the file'}: expected {expected}")
+        self.place = place
+
+
+def to_object(value: object) -> dict[str, object]:
+    """A dataclass as the object that `json` writes."""
+    kind: type = value.__class__
+    return {field.name: _plain(getattr(value, field.name), field.hint) for field in _fields(kind)}
+
+
+def from_object(kind: type[_Object], value: object) -> _Object:
+    """The dataclass that a parsed JSON object has. Names that `kind` does not have are ignored; fields with a default may be
+    missing. Raises ShapeError."""
+    found = _read(value, kind, "")
+    assert isinstance(found, kind)
+    return found
+
+
+class _Field(NamedTuple):
+    name: str
+    hint: object
+    is_needed: bool
+
+
+@cache
+def _fields(kind: type) -> tuple[_Field, ...]:
+    hints = get_type_hints(kind, include_extras=True)
+    absent = dataclasses.MISSING
+    return tuple(
+        _Field(one.name, hints[one.name], one.default is absent and one.default_factory is absent)
+        for one in dataclasses.fields(kind)
+    )
+
+
+def _plain(value: object, hint: object) -> object:
+    """A field's value as JSON has it."""
+    if value is None or isinstance(value, (str, int, float)):
+        return value
+    if isinstance(hint, type) and dataclasses.is_dataclass(hint):
+        return to_object(value)
+    args = get_args(hint)
+    if isinstance(value, tuple):
+        if names := _names_of(hint):
+            return dict(zip(names, value, strict=True))
+        each = next((one for one in args if get_origin(one) is tuple), hint) if _is_union(hint) else hint
+        return [_plain(one, kind) for one, kind in zip(value, _kinds_of_items(each, len(value)))]
+    if isinstance(value, Mapping):
+        return {str(name): _plain(one, args[-1]) for name, one in value.items()}
+    return next(_plain(value, one) for one in args if one is not type(None))
+
+
+def _read(value: object, hint: object, place: str) -> object:
+    """A JSON value as a field has it; raises ShapeError."""
+    if isinstance(hint, type) and dataclasses.is_dataclass(hint):
+        return _read_object(value, hint, place)
+    if _is_union(hint):
+        kinds = [one for one in get_args(hint) if one is not type(None)]
+        if value is None and len(kinds) < len(get_args(hint)):
+            return None
+        return _read(value, kinds[0], place)
+    if names := _names_of(hint):
+        if not isinstance(value, dict) or any(name not in value for name in names):
+            raise ShapeError(place, f"an object with {', '.join(names)}")
+        parts = zip(names, get_args(get_args(hint)[0]), strict=True)
+        return tuple(_read(value[name], kind, f"{place}.{name}") for name, kind in parts)
+    if get_origin(hint) is tuple:
+        if not isinstance(value, list):
+            raise ShapeError(place, "a list")
+        items = _kinds_of_items(hint, len(value))
+        if len(items) != len(value):
+            raise ShapeError(place, f"{len(items)} values")
+        return tuple(_read(one, kind, f"{place}[{at}]") for at, (one, kind) in enumerate(zip(value, items)))
+    if get_origin(hint) is Mapping:
+        if not isinstance(value, dict):
+            raise ShapeError(place, "an object")
+        return {name: _read(one, get_args(hint)[1], f"{place}.{name}") for name, one in value.items()}
+    if get_origin(hint) is Literal:
+        if value not in get_args(hint):
+            raise ShapeError(place, f"one of {', '.join(map(str, get_args(hint)))}")
+        return value
+    kind = get_args(hint)[0] if get_origin(hint) is Annotated else hint
+    is_right, expected = _PLAIN[kind]
+    if not is_right(value):
+        raise ShapeError(place, expected)
+    return value
+
+
+def _read_object(value: object, kind: type, place: str) -> object:
+    if not isinstance(value, dict):
+        raise ShapeError(place, "an object")
+    found = {}
+    for field in _fields(kind):
+        where = f"{place}.{field.name}" if place else field.name
+        if field.name in value:
+            found[field.name] = _read(value[field.name], field.hint, where)
+        elif field.is_needed:
+            raise ShapeError(where, "a value, found none")
+    return kind(**found)
+
+
+def _is_union(hint: object) -> bool:
+    return get_origin(hint) in (Union, UnionType)
+
+
+def _names_of(hint: object) -> tuple[str, ...]:
+    """Names of a tuple that JSON has as an object; () for any other type."""
+    metadata = getattr(hint, "__metadata__", ())
+    return metadata[0].names if metadata and isinstance(metadata[0], Names) else ()
+
+
+def _kinds_of_items(hint: object, count: int) -> tuple[object, ...]:
+    """The type of each item of a tuple that has `count` of them."""
+    args = get_args(hint)
+    return args[:1] * count if args[-1:] == (Ellipsis,) else args
+
+
+_PLAIN: dict[object, tuple[Callable[[object], bool], str]] = {
+    int: (lambda value: is_whole(value, -INT64 - 1, INT64), "a whole number"),
+    str: (lambda value: isinstance(value, str), "text"),
+    bool: (lambda value: isinstance(value, bool), "true or false"),
+}
