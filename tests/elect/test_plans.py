@@ -17,10 +17,10 @@ from replica_audit.config import Settings
 from replica_audit.elect.cluster_state import PresentState, present_state
 from replica_audit.elect.election_plan import plan_elections
 from replica_audit.elect.kafka_commands import Copies, Tools
-from replica_audit.elect.plan_check import Difference, moved_since
 from replica_audit.elect.plan_model import Plan, SalvageSource, parse_plan, plan_object
+from replica_audit.elect.premises import ChangedPremise, moved_since
 from replica_audit.elect.safeguards import copy_put_aside
-from replica_audit.elect.simulation import ImaginedClusters
+from replica_audit.elect.simulation import Scenarios
 from replica_audit.errors import UsageError
 from replica_audit.model import TopicPartition
 from replica_audit.protocol.controller import Registration
@@ -28,7 +28,7 @@ from replica_audit.protocol.versions import parse_kafka_version
 from replica_audit.report.plan_text import render_plan, tell_decisions
 from replica_audit.results import Results
 from replica_audit.runner.in_process import audit_all
-from replica_audit.schema import REPORT_TABLES
+from replica_audit.schema import REPORT_TABLES, CaptureRow, FindingRow
 
 REPORT_COLUMNS = {name: [column.name for column in columns] for name, columns in REPORT_TABLES.items()}
 GOLDEN = Path(__file__).parent / "golden"
@@ -156,7 +156,7 @@ def test_the_same_snapshot_has_not_moved_and_a_later_one_has() -> None:
     assert all(one.before != one.now for one in later)
 
 
-def _moved(before: Plan, now: Plan) -> list[Difference]:
+def _moved(before: Plan, now: Plan) -> list[ChangedPremise]:
     return list(moved_since(before, now.cluster_id, now.rests_on))
 
 
@@ -379,7 +379,7 @@ def test_every_order_of_fencing_is_tried_where_two_that_went_down_were_eligible(
     state = PresentState(
         {place: registration}, {place: False}, frozenset(), frozenset(), frozenset(), True, "kraft", frozenset()
     )
-    assert {way.partitions[place].last_known for way in ImaginedClusters(state)} == {(0,), (1,)}
+    assert {way.partitions[place].last_known for way in Scenarios.of(state)} == {(0,), (1,)}
 
 
 #: (who is in sync, who is up) while the registered leader, broker 1, is down; with what broker 2 is elected by.
@@ -488,7 +488,7 @@ def test_without_a_plan_nothing_is_asked_for() -> None:
     for state in results.tables["partition_states"]:
         state["fenced"] = []
     results.tables["findings"] = [
-        {**dict.fromkeys(results.tables["partitions"][0]), "topic": "a", "partition": 0, "broker_id": 1, "status": "new",
+        {**dict.fromkeys(FindingRow._fields), "topic": "a", "partition": 0, "broker_id": 1, "status": "new",
          "code": "HWM-CP-ABOVE-LEO", "severity": "high", "evidence": []}
     ]  # fmt: skip
     plan = plan_elections(results)
@@ -548,7 +548,7 @@ def test_after_the_loss_of_a_whole_site_everybody_is_started(
     )
     for row in results.tables["partitions"]:
         row["lost_records"] = lost if row["topic"] == "other" else 2
-    results.tables["captures"] = [{"topic": "other", "partition": 0, "broker_id": 4, "needed": "isr"}] * needed
+    results.tables["captures"] = [CaptureRow("other", 0, 4, None, "absent", (), (), "isr")] * needed
     plan = plan_elections(results, up=up, stopped_cleanly=[])
     started = [step.brokers[0] for step in plan.steps if step.action == "start"]
     assert started[0] == 1 and {1, 2} <= {*started, *up}

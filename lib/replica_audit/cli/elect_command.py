@@ -12,8 +12,8 @@ from replica_audit.cli.progress_lines import ProgressLine
 from replica_audit.config import Settings
 from replica_audit.elect.election_plan import plan_elections
 from replica_audit.elect.kafka_commands import BOOTSTRAP
-from replica_audit.elect.plan_check import moved_since
 from replica_audit.elect.plan_model import Plan, plan_object, read_plan
+from replica_audit.elect.premises import moved_since
 from replica_audit.errors import UsageError
 from replica_audit.model import TopicPartition
 from replica_audit.parsing import parse_partition

@@ -27,7 +27,7 @@ from replica_audit.report.report_files import write_report
 from replica_audit.spark.quality_stage import QualityStage, quality_stage
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from replica_audit.spark.session import SparkSession
 
 
 def run(arguments: argparse.Namespace, settings: Settings) -> int:

@@ -1,85 +1,18 @@
-"""The decision for each partition, from the rows of the cost matrix and the present state."""
+"""The decision for each partition: the candidate that loses the least, or the one that was asked for."""
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Sequence
 
-from replica_audit.elect.affected_groups import CommittedOffset, by_partition, find_hit
-from replica_audit.elect.cluster_state import PresentState, Row
-from replica_audit.elect.plan_model import (
-    Candidate,
-    Conflict,
-    Decision,
-    PlannedPartition,
-    PlannedReplica,
-    SalvageSource,
-)
+from replica_audit.elect.affected_groups import CommittedOffset, groups_hit
+from replica_audit.elect.cluster_state import PresentState
+from replica_audit.elect.cost_matrix import Matrix
+from replica_audit.elect.plan_model import Candidate, Conflict, Decision
 from replica_audit.errors import UsageError
 from replica_audit.model import Place
 from replica_audit.protocol.controller import next_leader
-from replica_audit.protocol.lineage import Lineage
-from replica_audit.results import Results
-
-#: Copies that are compared: others are not of the partition as it is.
-_COMPARED = ("leader", "reference", "compared")
-
-
-class Matrix:
-    """The rows of `elections` by partition and candidate, and those of the replicas beside them."""
-
-    def __init__(self, results: Results) -> None:
-        self.rows: dict[Place, dict[int, dict[int, Row]]] = defaultdict(lambda: defaultdict(dict))
-        for row in results.rows("elections"):
-            self.rows[row["topic"], row["partition"]][row["candidate_id"]][row["broker_id"]] = row
-        self.replicas: dict[Place, dict[int, Row]] = defaultdict(dict)
-        for row in results.rows("replicas"):
-            if row["role"] in _COMPARED:
-                self.replicas[row["topic"], row["partition"]][row["broker_id"]] = row
-        self.lost = {(row["topic"], row["partition"]): row["lost_records"] for row in results.rows("partitions")}
-        """Records that the reference lacks, by partition; None where nobody knows."""
-        self.needed: dict[Place, list[int]] = defaultdict(list)
-        """Brokers of which no log was captured and without which nothing is certain."""
-        for row in results.tables.get("captures", ()):
-            if row["needed"]:
-                self.needed[row["topic"], row["partition"]].append(row["broker_id"])
-
-    def places(self) -> list[Place]:
-        return sorted(self.rows)
-
-    def kept_to(self, place: Place, candidate_id: int, broker_id: int) -> int | None:
-        """Where a replica's log is cut under a candidate; the candidate's own end for itself; None where not known."""
-        row = self.rows.get(place, {}).get(candidate_id, {}).get(broker_id)
-        return None if row is None else row["kept_to"]
-
-    def best(self, place: Place) -> int | None:
-        return next((one for one, rows in self.rows[place].items() if rows[one]["choice"] == "best"), None)
-
-    def harmful(self, decision: Decision) -> frozenset[tuple[int, int]]:
-        """Pairs (leader, follower) in which the follower is cut and loses what no log has then, though the choice keeps it."""
-        least = decision.chosen.loss
-        worse = {one.candidate_id for one in decision.candidates if one.loss > least}
-        rows = self.rows[decision.topic, decision.partition]
-        return frozenset(
-            (leader, follower)
-            for leader in worse
-            for follower, row in rows[leader].items()
-            if follower != leader and row["lost_held"]
-        )
-
-    def cuts_transactions(self, place: Place, candidate_id: int) -> bool:
-        """Whether the marker of a transaction is in another log and not in the candidate's."""
-        row = self.rows.get(place, {}).get(candidate_id, {}).get(candidate_id)
-        return row is not None and bool(row["cut_transactions"])
-
-    def sources(self, place: Place, candidate_id: int) -> tuple[SalvageSource, ...]:
-        """Where what a candidate loses can be taken from: replicas, then copies beside them."""
-        rows = self.rows[place][candidate_id]
-        return (*_sources(rows, self.replicas[place]), *_beside(rows[candidate_id]))
-
-    def reference(self, place: Place) -> int | None:
-        """The broker whose log the others are compared with."""
-        return next((one for one, row in self.replicas[place].items() if row["role"] in ("leader", "reference")), None)
+from replica_audit.results import by_place
 
 
 def decide(
@@ -89,14 +22,14 @@ def decide(
     candidate_id: int | None,
     groups: Sequence[CommittedOffset] | None,
 ) -> tuple[list[Decision], list[Conflict]]:
-    """Decisions for the partitions `asked` for, all with costs where none is, and those for which there can be none.
+    """Decisions for the partitions `asked` for, by default all that have costs, and the partitions that can have none.
 
-    `candidate_id` is taken in place of the best wherever the partition has such a replica. Raises UsageError where one that
-    was asked for does not, or none has.
+    `candidate_id` replaces the best candidate of every partition with such a replica. Raises UsageError if a partition that
+    was asked for has none, or no partition has.
     """
     found, conflicts = [], []
     places = sorted(asked) if asked else matrix.places()
-    of_place = by_partition(groups or ())
+    of_place = by_place(groups or ())
     if candidate_id is not None:
         having = [place for place in places if candidate_id in matrix.rows.get(place, ())]
         lacking = [place for place in asked if place in matrix.rows and candidate_id not in matrix.rows[place]]
@@ -126,9 +59,9 @@ def decide(
 
 
 def _concentrated(matrix: Matrix, decisions: Sequence[Decision], state: PresentState) -> list[Decision]:
-    """Of equal candidates the one that the most partitions can have: the fewer lead, the fewer have to be stopped for others.
+    """Among equal candidates prefer the one that leads most partitions: with fewer leaders, fewer are stopped for others.
 
-    Who leads now stays.
+    Present leaders stay.
     """
     leading: Counter[int] = Counter()
     free = []
@@ -177,7 +110,7 @@ def _decision(
     kafka = None if registration is None else next_leader(registration, alive, unclean=registration.unclean)
     leader = None if registration is None else registration.leader_id
     own = rows[chosen][chosen]
-    reason = own["reason"]
+    reason = own.reason
     if reason is None:
         best = matrix.best(place)
         reason = f"broker {chosen} was asked for" + ("" if best is None else f"; broker {best} would lose the least")
@@ -204,84 +137,15 @@ def _candidate(
     hits = None if groups is None else groups_hit(matrix, place, broker_id, leader, groups)
     return Candidate(
         candidate_id=broker_id,
-        standing=row["standing"],
-        clean=row["clean"],
-        log_end_offset=row["kept_to"],
-        lost_records=row["lost_records"],
-        lost_committed=row["lost_committed"],
-        lost_possible=row["lost_possible"],
-        lost_at_most=row["lost_at_most"],
-        cut_transactions=row["cut_transactions"],
-        hidden_records=row["hidden_records"] or 0,
-        damage=tuple(row["damage"] or ()),
+        standing=row.standing,
+        clean=row.clean,
+        log_end_offset=row.kept_to,
+        lost_records=row.lost_records,
+        lost_committed=row.lost_committed,
+        lost_possible=row.lost_possible,
+        lost_at_most=row.lost_at_most,
+        cut_transactions=row.cut_transactions,
+        hidden_records=row.hidden_records or 0,
+        damage=tuple(row.damage or ()),
         groups_hit=None if hits is None else len(hits),
     )
-
-
-def groups_hit(
-    matrix: Matrix, place: Place, broker_id: int, leader: int | None, groups: Iterable[CommittedOffset]
-) -> frozenset[str] | None:
-    """Of the groups of a partition those that a candidate hits, read from `leader` until now; None without its log."""
-    row, replica = matrix.rows[place][broker_id][broker_id], matrix.replicas[place].get(broker_id)
-    if replica is None:
-        return None
-    read = matrix.kept_to(place, broker_id, broker_id if leader is None else leader)
-    lineage = Lineage(tuple((epoch, start) for epoch, start in replica["epochs"]))
-    return find_hit(groups, lineage, row["kept_to"], row["kept_to"] if read is None else read)
-
-
-def _sources(rows: Mapping[int, Row], replicas: Mapping[int, Row]) -> list[SalvageSource]:
-    """Brokers that together hold what is lost, those with the most first; the same records are taken from one only."""
-    found: list[SalvageSource] = []
-    seen, taken = set(), 0
-    for row in sorted(rows.values(), key=lambda row: (-row["lost_held"], row["broker_id"])):
-        replica = replicas.get(row["broker_id"])
-        if not row["lost_held"] or taken >= row["lost_records"] or replica is None:
-            continue
-        start, end = max(row["kept_to"], replica["log_start_offset"]), replica["log_end_offset"]
-        if (start, end, row["lost_held"]) not in seen:
-            seen.add((start, end, row["lost_held"]))
-            taken += row["lost_held"]
-            found.append(SalvageSource(row["broker_id"], replica["log_dir"], start, end, row["lost_held"]))
-    return found
-
-
-def _beside(row: Row) -> list[SalvageSource]:
-    """Copies that neither lead nor follow and hold some of what a candidate loses."""
-    return [
-        SalvageSource(
-            one["broker_id"], one["log_dir"], one["start_offset"], one["end_offset"], one["lost_held"], one["log_dir"]
-        )
-        for one in row["beside"] or ()
-    ]
-
-
-def rests_on(results: Results, matrix: Matrix, places: Collection[Place]) -> list[PlannedPartition]:
-    """What the plan of `places` stands on: who led, who was in sync, where every log began and ended."""
-    found = []
-    states = results.rows_of("partition_states")
-    for row in results.rows("partitions"):
-        place = (row["topic"], row["partition"])
-        if place not in places:
-            continue
-        elr = tuple(states[place][-1]["elr"] or ()) if place in states else ()
-        found.append(
-            PlannedPartition(
-                *place,
-                topic_id=row["topic_id"],
-                leader_id=row["leader_id"],
-                leader_epoch=row["leader_epoch"],
-                isr=None if row["isr"] is None else tuple(row["isr"]),
-                elr=elr,
-                replicas=tuple(
-                    PlannedReplica(
-                        broker,
-                        replica["log_start_offset"],
-                        replica["log_end_offset"],
-                        tuple((epoch, start) for epoch, start in replica["epochs"]),
-                    )
-                    for broker, replica in sorted(matrix.replicas[place].items())
-                ),
-            )
-        )
-    return found

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 
 from replica_audit import __version__
-from replica_audit.elect.affected_groups import CommittedOffset, by_partition
+from replica_audit.elect.affected_groups import CommittedOffset, committed_offsets
 from replica_audit.elect.cluster_state import present_state
-from replica_audit.elect.decisions import Matrix, decide, groups_hit, rests_on
+from replica_audit.elect.cost_matrix import Matrix
+from replica_audit.elect.decisions import decide
 from replica_audit.elect.election_steps import make_steps
 from replica_audit.elect.follow_up_steps import mending_steps
 from replica_audit.elect.kafka_commands import BOOTSTRAP, Copies, Tools
 from replica_audit.elect.plan_model import Plan
+from replica_audit.elect.premises import rests_on
 from replica_audit.elect.safeguards import copy_of_outrun, safeguard_steps
 from replica_audit.elect.salvage_steps import restore_steps, salvage_steps
 from replica_audit.model import Place
@@ -43,7 +44,9 @@ def plan_elections(
     version = parse_kafka_version(options.get("kafka_version"))
     matrix = Matrix(results)
     state = present_state(results, version, up, stopped_cleanly)
-    decisions, conflicts = decide(matrix, state, asked, candidate_id, _groups(results) if groups is None else groups)
+    decisions, conflicts = decide(
+        matrix, state, asked, candidate_id, committed_offsets(results) if groups is None else groups
+    )
     tools = Tools(version, bootstrap, client_config, state.mode)
     about = frozenset(asked) or _Everything()
     copies = Copies()
@@ -95,28 +98,3 @@ def advise(results: Results) -> Plan:
     if not isinstance(plan, Plan):
         plan = results.remembered["plan"] = plan_elections(results)
     return plan
-
-
-def hit_groups(results: Results) -> dict[Place, dict[int, frozenset[str]]]:
-    """Of each partition with rows of `elections` and `group_offsets`: the groups that each candidate hits."""
-    matrix, of_place = Matrix(results), by_partition(_groups(results) or ())
-    state = present_state(results, parse_kafka_version((results.audit.get("options") or {}).get("kafka_version")))
-    found: dict[Place, dict[int, frozenset[str]]] = defaultdict(dict)
-    for place in of_place.keys() & matrix.rows.keys():
-        registration = state.partitions.get(place)
-        leader = None if registration is None else registration.leader_id
-        for candidate in sorted(matrix.rows[place]):
-            if candidate in matrix.rows[place][candidate]:
-                hit = groups_hit(matrix, place, candidate, leader, of_place[place])
-                if hit is not None:
-                    found[place][candidate] = hit
-    return found
-
-
-def _groups(results: Results) -> list[CommittedOffset] | None:
-    """What consumer groups committed, by the audit; None where it knows of none. Those of an earlier topic do not count."""
-    rows = results.rows("group_offsets")
-    names = CommittedOffset._fields
-    return (
-        [CommittedOffset(*(row[name] for name in names)) for row in rows if row["effect"] is not None] if rows else None
-    )

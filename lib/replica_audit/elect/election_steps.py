@@ -1,21 +1,21 @@
-"""The steps that carry decisions out, tried on an imagined cluster before anybody takes them (docs/semantics.md, H and H.2).
+"""The steps that carry decisions out, tried on simulated clusters first (docs/semantics.md, H and H.2).
 
-The sequences are those that worked on real brokers: the candidate alone, an unclean election asked for, the others after it
-one at a time. Whatever an election would do by itself meanwhile, to any partition of the snapshot, is seen beforehand.
+The sequences are those that worked on real brokers: the candidate alone, an unclean election on request, then the others one
+at a time. The simulation shows what elections would do by themselves meanwhile, to any partition of the snapshot.
 """
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
 
 from replica_audit.elect.cluster_state import PresentState
-from replica_audit.elect.decisions import Matrix
+from replica_audit.elect.cost_matrix import Matrix
 from replica_audit.elect.kafka_commands import Tools
 from replica_audit.elect.plan_model import Alternative, Conflict, Decision, KeepStopped, Step
-from replica_audit.elect.simulation import ImaginedCluster, ImaginedClusters, LeaderChange, Round, order_rounds
+from replica_audit.elect.simulation import LeaderChange, Round, Scenario, Scenarios, order_rounds
 from replica_audit.elect.step_list import StepList, list_places
 from replica_audit.model import Place
 from replica_audit.text import brokers as name_brokers
@@ -213,9 +213,9 @@ class _Attempt:
         self.procedures = {place: one.procedure for place, one in self.decisions.items()}
         self._harmful = {place: pairs for place in self.decisions if (pairs := matrix.harmful(self.decisions[place]))}
         self._state, self._matrix, self._forbidden, self._way = state, matrix, forbidden, way
-        self.clusters = ImaginedClusters(state, self._treatment)
-        self._kinds = self.clusters.kinds
-        self.list = StepList(state, matrix, self.decisions, tools, self.clusters)
+        self._now = Scenarios.of(state, self._treatment)
+        self._kinds = self._now.kinds
+        self.list = StepList(state, matrix, self.decisions, tools, self._now)
         self.unserved: dict[Place, str] = {}
         """Partitions that the steps do not serve, with the reason."""
         self.risky: frozenset[str] = frozenset()
@@ -226,7 +226,7 @@ class _Attempt:
         """Partitions whose leader is stopped for others."""
         self.outrun: set[tuple[int, Place]] = set()
         """As `PlannedDecisions.outrun`."""
-        self._takers = self.clusters.takers_of(place for place in self.decisions if place in state.partitions)
+        self._takers = self._now.takers_of(place for place in self.decisions if place in state.partitions)
         self._done: set[Place] = set()
         self._stopped: set[int] = set()
 
@@ -243,22 +243,21 @@ class _Attempt:
         choices = {place: self._choice(place) for place, how in self.procedures.items() if how == "elect"}
         confirmed = [place for place, how in self.procedures.items() if how == "confirm"]
         if confirmed:
-            self.list.confirm(confirmed)
+            self.list.confirm(self._now, confirmed)
         if not moving and not choices:
             return
         if self._forbidden and self._way is not None:
-            for cluster in self.clusters:
-                cluster.forbid_unclean(self._forbidden)
-            self.list.forbid_unclean(self._forbidden, self._way)
+            self._now = self._now.after(lambda one: one.forbidden(self._forbidden))
+            self.list.forbid_unclean(self._now, self._forbidden, self._way)
         self._reorder(moving)
-        rounds = order_rounds(choices, self.clusters.takers_of(choices))
+        rounds = order_rounds(choices, self._now.takers_of(choices))
         for number, one in enumerate(rounds):
             self._round(one, [place for later in rounds[number + 1 :] for place in later.places])
         self._start_rest(rounds)
         self._judge()
         if self._forbidden:
-            self.list.restore_config(self._forbidden)
-        self.list.verify()
+            self.list.restore_config(self._now, self._forbidden)
+        self.list.verify(self._now)
 
     def chosen_first(self, place: Place) -> tuple[int, ...]:
         """The assignment with the chosen replica first, else as it is."""
@@ -296,16 +295,15 @@ class _Attempt:
         """H9: the candidate first in the assignment, then a preferred election; all replicas have to be up."""
         orders = {place: self.chosen_first(place) for place in places}
         for place in self._kinds.one_of_each(orders):
-            for way in self.clusters:
-                way.reorder(place, orders[place])
+            self._now = self._now.after(partial(Scenario.reordered, place=place, replicas=orders[place]))
         self._done |= set(places)
         if orders:
-            self.list.reorder(orders)
+            self.list.reorder(self._now, orders)
 
     def _round(self, one: Round, later: Collection[Place]) -> None:
         """One candidate: alone, elected, and looked at. `later` are the partitions of the rounds that follow."""
         candidate = one.candidate_id
-        taken = self._kinds.where(later, lambda place: candidate in self.clusters.takers(place))
+        taken = self._kinds.where(later, lambda place: candidate in self._now.takers(place))
         if self._is_simple(one):
             text = f"Start broker {candidate} and nothing else: it is elected by itself"
             self._start(candidate, text, ["The controllers are up: where they are down, start them first"])
@@ -314,26 +312,25 @@ class _Attempt:
             uncut = self._still_uncut(one)
             if rivals := self._rivals(one, taken):
                 self._stop(rivals, one, uncut)
-            if candidate not in self.clusters.up:
-                unless = ", unless it is up," if candidate in self.clusters.perhaps_up else ""
+            if candidate not in self._now.up:
+                unless = ", unless it is up," if candidate in self._now.perhaps_up else ""
                 before = [*self._before_start(one, taken), *uncut]
                 self._start(candidate, f"Start broker {candidate}{unless} and no other", before)
             kinds = self._kinds.one_of_each(one.places)
-            if not all(self.clusters.is_led_by(place, candidate) for place in kinds):
-                by_itself = any(way.leader(place) == candidate for way in self.clusters for place in kinds)
-                for way in self.clusters:
-                    way.elect(one.places)
-                self._look(self.clusters)
-                self.list.elect(one, by_itself=by_itself)
+            if not all(self._now.is_led_by(place, candidate) for place in kinds):
+                by_itself = any(way.leader(place) == candidate for way in self._now for place in kinds)
+                self._now = self._now.after(lambda way: way.elected(one.places))
+                self._look()
+                self.list.elect(self._now, one, by_itself=by_itself)
         self._done |= set(one.places)
-        self.list.check(one)
+        self.list.check(self._now, one)
 
     def _still_uncut(self, one: Round) -> list[str]:
         """Conditions for a candidate that may be up and follow a leader that cuts it: it may have been cut after its copy."""
         candidate, found = one.candidate_id, []
         for place in one.places:
             cutting = {leader for leader, broker in self._harmful.get(place, ()) if broker == candidate}
-            leading = {way.leader(place) for way in self.clusters if candidate in way.up}
+            leading = {way.leader(place) for way in self._now if candidate in way.up}
             for leader in sorted(cutting & leading):
                 found.append(
                     f"Broker {candidate} still has {list_places([place])} {self._how_far(place)}: if it has followed broker "
@@ -350,14 +347,14 @@ class _Attempt:
         """What tells the chosen log from one that was cut and has grown again: its end, and the epoch before it."""
         chosen = self.decisions[place].chosen
         far = f"up to offset {chosen.log_end_offset}"
-        epochs = self._matrix.replicas[place][chosen.candidate_id]["epochs"]
+        epochs = self._matrix.replicas[place][chosen.candidate_id].epochs
         if not epochs:
             return far
         return f"{far}, and the last entry of its leader-epoch-checkpoint below that offset is still {epochs[-1][0]} {epochs[-1][1]}"
 
     def _before_start(self, one: Round, taken: Sequence[Place]) -> list[str]:
         """What must hold before a candidate is started, which leads `taken` meanwhile though others are chosen for these."""
-        before = ["The controllers are up: where they are down, start them first"] if not self.clusters.up else []
+        before = ["The controllers are up: where they are down, start them first"] if not self._now.up else []
         for place in taken[:_MOST_CONDITIONS]:
             before.append(
                 f"No producer writes to {list_places([place])} until broker {self._choice(place)} is elected for it: broker "
@@ -372,11 +369,10 @@ class _Attempt:
 
     def _is_simple(self, one: Round) -> bool:
         """Whether the candidate has only to be started: it leads what it should, by right, and takes nothing else."""
-        if one.candidate_id in self.clusters.perhaps_up:
+        if one.candidate_id in self._now.perhaps_up:
             return False
-        for way in self.clusters:
-            trial = way.copy()
-            trial.start(one.candidate_id)
+        for way in self._now:
+            trial = replace(way, changes=()).started(one.candidate_id)
             led = all(trial.leader(place) == one.candidate_id for place in self._kinds.one_of_each(one.places))
             if not led or any(self._is_wrong(change) for change in trial.changes) or any(self._harm(trial)):
                 return False
@@ -388,11 +384,11 @@ class _Attempt:
         Also those that hold what `taken`, which the candidate may lead meanwhile, would lose.
         """
         earlier = {self._choice(place) for place in self._done}
-        up = self.clusters.perhaps_up - {one.candidate_id}
+        up = self._now.perhaps_up - {one.candidate_id}
         found = set()
-        takers = cache(self.clusters.takers)
+        takers = cache(self._now.takers)
         for place in self._kinds.one_of_each(one.places):
-            partition = self.clusters.ways[0].partitions[place]
+            partition = self._now.ways[0].partitions[place]
             for broker in set(partition.replicas) & up:
                 before = partition.replicas.index(broker) < partition.replicas.index(one.candidate_id)
                 # One that was elected in a round before stays, unless it would be found in place of this candidate.
@@ -400,16 +396,14 @@ class _Attempt:
                     found.add(broker)
         for place in self._kinds.one_of_each(taken):
             found |= {broker for leader, broker in self._harmful.get(place, ()) if leader == one.candidate_id} & up
-        leads = {self.clusters.leader(place) for place in self._kinds.one_of_each(one.places)}
+        leads = {self._now.leader(place) for place in self._kinds.one_of_each(one.places)}
         return sorted(found, key=lambda broker: (broker in leads, broker))
 
     def _stop(self, brokers: Sequence[int], one: Round, before: Sequence[str]) -> None:
-        led = [place for place in sorted(self._state.partitions) if self.clusters.leader(place) is not None]
-        perhaps = [broker for broker in brokers if broker not in self.clusters.up]
+        led = [place for place in sorted(self._state.partitions) if self._now.leader(place) is not None]
+        perhaps = [broker for broker in brokers if broker not in self._now.up]
         for broker in brokers:
-            for way in self.clusters:
-                if broker in way.up:
-                    way.stop(broker)
+            self._now = self._now.after(partial(Scenario.stopped, broker_id=broker))
             self.dragged |= set(self._kinds.where(led, partial(self._is_dragged, stopped=broker)))
             self.interrupted |= {
                 place
@@ -425,29 +419,29 @@ class _Attempt:
             if self._is_outrun(place, broker)
         }
         self._stopped |= set(brokers)
-        without = [place for place in led if self.clusters.leader(place) is None]
-        self.list.stop(brokers, one, without, perhaps, before)
+        without = [place for place in led if self._now.leader(place) is None]
+        self.list.stop(self._now, brokers, one, without, perhaps, before)
 
     def _is_outrun(self, place: Place, stopped: int) -> bool:
         """Whether a leader was stopped that has more than a broker which is down and leads as soon as it is up."""
-        ends = {broker: row["log_end_offset"] for broker, row in self._matrix.replicas[place].items()}
-        if self._state.partitions[place].leader_id != stopped or ends.get(stopped) is None:
+        rows = self._matrix.replicas[place].items()
+        ends = {broker: row.log_end_offset for broker, row in rows if row.log_end_offset is not None}
+        if self._state.partitions[place].leader_id != stopped or stopped not in ends:
             return False
-        down = self.clusters.takers(place) - self.clusters.up - {stopped}
-        return any(ends.get(broker) is not None and ends[broker] < ends[stopped] for broker in down)
+        down = self._now.takers(place) - self._now.up - {stopped}
+        return any(ends.get(broker, ends[stopped]) < ends[stopped] for broker in down)
 
     def _is_dragged(self, place: Place, stopped: int) -> bool:
         """Whether a leader that is the best was stopped, and a worse one is in sync or eligible."""
         stays = self.procedures.get(place) in ("none", "confirm") and self._choice(place) == stopped
         worse = {leader for leader, _ in self._harmful.get(place, ())}
-        return stays and not worse.isdisjoint(self.clusters.takers(place))
+        return stays and not worse.isdisjoint(self._now.takers(place))
 
     def _start(self, broker: int, text: str, before: Collection[str] = ()) -> None:
-        for way in self.clusters:
-            way.start(broker)
+        self._now = self._now.after(partial(Scenario.started, broker_id=broker))
         self._stopped.discard(broker)
-        self._look(self.clusters)
-        self.list.start(broker, text, tuple(before))
+        self._look()
+        self.list.start(self._now, broker, text, tuple(before))
 
     def _start_rest(self, rounds: Sequence[Round]) -> None:
         """Everybody else, one at a time: first who is to lead other partitions again, last who led those of `rounds` before, and
@@ -460,7 +454,7 @@ class _Attempt:
             down |= self._state.down - {
                 broker for place in self._open() for broker in self._state.partitions[place].replicas
             }
-        down -= self.clusters.up
+        down -= self._now.up
         led = {one.leader_id for one in partitions}
         others = Counter(one.leader_id for place, one in self._state.partitions.items() if place not in self._done)
         for broker in sorted(down, key=lambda broker: (broker in led, -others[broker], broker)):
@@ -482,7 +476,7 @@ class _Attempt:
             return False
         return change.right == "unclean" and not change.ordered
 
-    def _harm(self, way: ImaginedCluster) -> Iterator[tuple[Place, int, int]]:
+    def _harm(self, way: Scenario) -> Iterator[tuple[Place, int, int]]:
         """Partition, leader, and a follower that is cut and has what then no log has, though the choice would keep it."""
         for place in self._kinds.one_of_each(self._harmful):
             # Who leads after a reassignment has followed the chosen replica, which it removed.
@@ -491,13 +485,13 @@ class _Attempt:
                     if way.leader(place) == leader and follower in way.up:
                         yield place, leader, follower
 
-    def _is_removed(self, way: ImaginedCluster, place: Place) -> bool:
+    def _is_removed(self, way: Scenario, place: Place) -> bool:
         """Whether a reassignment took the chosen replica away, once everything that it adds was in sync with it."""
         return way.is_reassigned(place) and self._choice(place) not in way.partitions[place].replicas
 
-    def _look(self, ways: Iterable[ImaginedCluster]) -> None:
-        """Give up partitions that a step harms in any way."""
-        for way in ways:
+    def _look(self) -> None:
+        """Give up partitions that the last step harms in any scenario."""
+        for way in self._now:
             for place, leader, follower in self._harm(way):
                 self._give_up(
                     place,
@@ -506,7 +500,7 @@ class _Attempt:
 
     def _judge(self) -> None:
         """Collect scenarios that end with a leader other than the chosen one."""
-        for way in self.clusters:
+        for way in self._now:
             for change in filter(self._is_wrong, way.changes):
                 self.risky |= {topic for topic, _ in self._kinds.alike(change.place)}
                 if change.place in self.decisions:

@@ -10,8 +10,8 @@ from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from replica_audit.auditing.findings.rep import REP_ISR_SHORT
-from replica_audit.elect.cluster_state import PresentState, Row
-from replica_audit.elect.decisions import Matrix
+from replica_audit.elect.cluster_state import PresentState
+from replica_audit.elect.cost_matrix import Matrix
 from replica_audit.elect.kafka_commands import Copies
 from replica_audit.elect.plan_model import Decision, SalvageSource, Step
 from replica_audit.elect.step_list import list_names, list_places
@@ -198,7 +198,7 @@ def _copy_other(
             continue
         sources = {one.broker_id for one in decision.salvage if one.directory is None}
         for broker, rows in matrix.rows[place].items():
-            if (broker, place) not in copied and (broker in sources or rows[broker]["only_here"]):
+            if (broker, place) not in copied and (broker in sources or rows[broker].only_here):
                 wanted[broker].append(place)
     if wanted:
         yield Step(
@@ -219,8 +219,8 @@ def _copy_commands(copies: Copies, matrix: Matrix, broker: int, places: Iterable
     """A command for each log dir of the broker that has any of the partitions, as far as the snapshot shows it."""
     in_log_dir: dict[str, list[Place]] = defaultdict(list)
     for place in places:
-        row = matrix.replicas.get(place, {}).get(broker, {})
-        in_log_dir["" if row.get("clean_shutdown") is None else row["log_dir"]].append(place)
+        row = matrix.replicas.get(place, {}).get(broker)
+        in_log_dir["" if row is None or row.clean_shutdown is None else row.log_dir].append(place)
     for _, some in sorted(in_log_dir.items()):
         yield copies.of_partitions(broker, some)
 
@@ -254,25 +254,26 @@ def _find_holdings(matrix: Matrix, about: Container[Place]) -> dict[int, list[Re
             continue
         reference = matrix.reference(place)
         for broker, row in sorted(replicas.items()):
-            cut = None if reference is None else matrix.rows.get(place, {}).get(reference, {}).get(broker)
+            cut = None if reference is None else matrix.row(place, reference, broker)
             # Without costs any of it may be cut.
-            if row["lost_held"] and broker != reference and (cut is None or cut["lost_held"]):
-                here = () if row["clean_shutdown"] is None else (f"{row['log_dir']}/{place[0]}-{place[1]}",)
-                found[broker].append(RecordsAtRisk(place, row["lost_held"], row["lost_committed_held"] or 0, here))
+            if row.lost_held and broker != reference and (cut is None or cut.lost_held):
+                here = () if row.clean_shutdown is None else (f"{row.log_dir}/{place[0]}-{place[1]}",)
+                found[broker].append(RecordsAtRisk(place, row.lost_held, row.lost_committed_held or 0, here))
     return dict(sorted(found.items(), key=lambda item: (-sum(one.committed for one in item[1]), item[0])))
 
 
 def _keep_up(results: Results, state: PresentState, about: Container[Place]) -> Iterator[Step]:
     """Leaders that have committed records which a member of the ISR lacks: it leads next if they stop."""
     members: dict[tuple[int, int], list[Place]] = defaultdict(list)
-    for row in results.rows("findings"):
-        place = (row["topic"], row["partition"])
-        if row["code"] != REP_ISR_SHORT.code or row["status"] == "resolved" or place not in about:
+    for row in results.findings:
+        if row.code != REP_ISR_SHORT.code or row.status == "resolved" or row.broker_id is None:
+            continue
+        if row.topic is None or row.partition is None or (place := (row.topic, row.partition)) not in about:
             continue
         registration = state.partitions.get(place)
         leader = None if registration is None else registration.leader_id
         if leader is not None and leader not in state.down:
-            members[leader, row["broker_id"]].append(place)
+            members[leader, row.broker_id].append(place)
     for (leader, member), places in sorted(members.items()):
         yield Step(
             action="keep_up",
@@ -323,10 +324,8 @@ def _tell_holding(brokers: Sequence[int], held: Sequence[RecordsAtRisk], matrix:
 def _who_lacks(places: Iterable[Place], matrix: Matrix) -> str:
     """Subject and verb: the leader, or who stands in for leaders that were not captured, or do not exist."""
     references = {place: matrix.reference(place) for place in places}
-    rows: Mapping[Place, Row] = {
-        place: matrix.replicas[place][one] for place, one in references.items() if one is not None
-    }
-    if all(row["role"] == "leader" for row in rows.values()):
+    rows = [matrix.replicas[place][one] for place, one in references.items() if one is not None]
+    if all(row.role == "leader" for row in rows):
         return "the leader does"
     compared = set(references.values())
     return f"broker {compared.pop()} does" if len(compared) == 1 else "the logs that they are compared with do"

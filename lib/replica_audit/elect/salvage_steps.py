@@ -64,8 +64,8 @@ def _has_records(results: Results, decisions: Sequence[Decision], places: Sequen
         if (place := (one.topic, one.partition)) in places
         for broker in (one.candidate_id, *(source.broker_id for source in one.salvage))
     }
-    told = [row for row in results.rows("replicas") if row["clean_shutdown"] is None]
-    brokers = sorted({row["broker_id"] for row in told if (row["topic"], row["partition"], row["broker_id"]) in needed})
+    told = [row for row in results.replicas if row.clean_shutdown is None]
+    brokers = sorted({row.broker_id for row in told if (row.topic, row.partition, row.broker_id) in needed})
     if brokers:
         yield (
             f"The snapshot has the copied directories of {name_brokers(brokers)} in place of a text or table, and was audited "

@@ -1,11 +1,11 @@
-"""A cluster carried forward from its present state, step by step: who leads what after each, and by which right."""
+"""Simulated clusters: who leads each partition after each step of a plan, and by which right."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache, partial
+from functools import cache, cached_property, partial
 from itertools import permutations
 
 from replica_audit.elect.cluster_state import PresentState
@@ -15,17 +15,17 @@ from replica_audit.protocol.controller import Registration, catch_up, elect, pre
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """One candidate and the partitions that it is to lead."""
+    """A candidate and the partitions that it is to lead."""
 
     candidate_id: int
     places: tuple[Place, ...]
 
 
 def order_rounds(choices: Mapping[Place, int], takers: Mapping[Place, Collection[int]]) -> list[Round]:
-    """Rounds in an order in which candidates take as few partitions of others as possible.
+    """Rounds, ordered so that candidates take as few partitions of others as possible.
 
-    `takers` are the brokers that lead a partition as soon as they are up. One that is taken has its own round later, for
-    which the taker is stopped.
+    `takers` are the brokers that lead a partition as soon as they are up. A partition that is taken has its round later, and
+    the taker is stopped for it.
     """
     left: dict[int, list[Place]] = defaultdict(list)
     for place, candidate in sorted(choices.items()):
@@ -43,20 +43,20 @@ def order_rounds(choices: Mapping[Place, int], takers: Mapping[Place, Collection
 
 @dataclass(frozen=True, slots=True)
 class LeaderChange:
-    """A replica began to lead a partition, by right of the ISR, as eligible, as last known leader, or uncleanly."""
+    """A replica became leader of a partition: from the ISR, as eligible, as last known leader, or uncleanly."""
 
     place: Place
     leader_id: int
     right: str
     ordered: bool
-    """An election that the plan asked for, not one that happened by itself."""
+    """The plan asked for the election; it did not happen by itself."""
 
 
 class Kinds:
-    """Partitions that fare alike whatever is done, so that one stands for all of them: registered alike and treated alike."""
+    """Partitions grouped by kind: those that are registered and treated alike fare alike, so that one stands for all."""
 
     def __init__(self, state: PresentState, treatment: Callable[[Place], Hashable]) -> None:
-        """`treatment` is what the steps do with a partition, and what is judged of it."""
+        """`treatment` is all that steps and their judgement depend on for a partition."""
         self._first: dict[Place, Place] = {}
         self._members: dict[Place, list[Place]] = defaultdict(list)
         first: dict[tuple[int, Hashable], Place] = {}
@@ -66,193 +66,195 @@ class Kinds:
 
     @property
     def firsts(self) -> Collection[Place]:
-        """One of each kind: those that stand for the others."""
+        """The partition of each kind that stands for the others."""
         return self._members.keys()
 
     def first(self, place: Place) -> Place:
-        """The one that stands for a partition; itself where nothing shows its assignment."""
+        """The partition that stands for this one; itself if its assignment is unknown."""
         return self._first.get(place, place)
 
     def alike(self, place: Place) -> Sequence[Place]:
-        """All that fare as the partition does, itself included."""
+        """All partitions of the same kind, this one included."""
         return self._members.get(self.first(place)) or (place,)
 
     def one_of_each(self, places: Iterable[Place]) -> Iterable[Place]:
-        """One partition for each kind among `places`, in their order."""
+        """One partition for each kind in `places`, in order."""
         return dict.fromkeys(map(self.first, places))
 
     def where(self, places: Iterable[Place], holds: Callable[[Place], bool]) -> list[Place]:
-        """Those of `places` of whose kind something holds, which is asked once for each kind."""
+        """The partitions among `places` for whose kind the condition holds; it is asked once for each kind."""
         holding = cache(holds)
         return [place for place in places if holding(self.first(place))]
 
 
-class ImaginedCluster:
-    """All partitions of a snapshot, one for each of their `kinds`, and the brokers that are up. Nothing is written anywhere."""
+@dataclass(frozen=True, eq=False)
+class Scenario:
+    """All partitions of a snapshot, one for each of their `kinds`, and the brokers that are up. Every step returns another
+    scenario, and leaves this one as it is.
+    """
 
-    def __init__(
-        self,
+    kinds: Kinds
+    partitions: Mapping[Place, Registration]
+    up: frozenset[int]
+    clean: frozenset[int]
+    """Brokers that are down and were stopped cleanly."""
+    changes: tuple[LeaderChange, ...] = ()
+    """Since the scenario began, in order."""
+    reassigned: frozenset[Place] = frozenset()
+    """Those of `partitions` whose reassignment has ended."""
+
+    @classmethod
+    def of(
+        cls,
         state: PresentState,
         kinds: Kinds,
         *,
         has_elr: bool,
         unclean: Callable[[Place], bool],
         up: Iterable[int],
-        fenced: Iterable[int] = (),
-    ) -> None:
-        """`unclean` says of each partition whether unclean elections are allowed at first; brokers that are not `up` are
-        fenced in the order of `fenced`, as the controller does when it no longer hears of them.
+        fenced: Sequence[int] = (),
+    ) -> Scenario:
+        """`unclean` says for each partition whether unclean elections are allowed at first; brokers that are not `up` are
+        fenced in the order of `fenced`, as the controller does when it no longer hears from them.
         """
-        self._kinds = kinds
-        self.partitions = {
+        partitions = {
             place: replace(state.partitions[place], has_elr=has_elr, unclean=unclean(place)) for place in kinds.firsts
         }
-        order = list(fenced)
-        self.up = set(up) | set(order)
-        self.clean = set(state.clean)
-        self.changes: list[LeaderChange] = []
-        self.reassigned: frozenset[Place] = frozenset()
-        """Those of `partitions` whose reassignment has ended."""
-        for broker in order:
-            self.up.discard(broker)
-            self._change(partial(_fence, broker, frozenset(self.up)), broker)
-        self.changes.clear()
+        scenario = cls(kinds, partitions, frozenset(up) | frozenset(fenced), state.clean)
+        for broker in fenced:
+            left = scenario.up - {broker}
+            scenario = replace(scenario, up=left)._changed(partial(_fence, broker, left), broker)
+        return replace(scenario, changes=())
 
-    def copy(self) -> ImaginedCluster:
-        """Another one in the same state, whose changes begin anew."""
-        other = ImaginedCluster.__new__(ImaginedCluster)
-        other._kinds = self._kinds
-        other.partitions, other.up, other.clean, other.changes = (
-            dict(self.partitions),
-            set(self.up),
-            set(self.clean),
-            [],
-        )
-        other.reassigned = self.reassigned
-        return other
-
-    def is_like(self, other: ImaginedCluster) -> bool:
-        """Whether nothing tells the two apart."""
+    def is_like(self, other: Scenario) -> bool:
+        """True if nothing tells the two apart."""
         return self.up == other.up and self.partitions == other.partitions
 
-    def registration(self, place: Place) -> Registration | None:
-        """A partition as the controller has it; its leader epoch is that of the one that stands for it."""
-        return self.partitions.get(self._kinds.first(place))
-
     def leader(self, place: Place) -> int | None:
-        """Who leads; None where nobody does, and of a partition whose assignment the snapshot does not show."""
-        registration = self.registration(place)
+        """The leader; None without one, and for a partition whose assignment the snapshot does not show."""
+        registration = self.partitions.get(self.kinds.first(place))
         return None if registration is None else registration.leader_id
 
     def is_reassigned(self, place: Place) -> bool:
-        """Whether a reassignment of the partition has ended."""
-        return self._kinds.first(place) in self.reassigned
+        """True if a reassignment of the partition has ended."""
+        return self.kinds.first(place) in self.reassigned
 
-    def forbid_unclean(self, topics: Collection[str]) -> None:
-        """unclean.leader.election.enable=false for the topics."""
-        for place, one in self.partitions.items():
-            if place[0] in topics:
-                self.partitions[place] = replace(one, unclean=False)
+    def forbidden(self, topics: Collection[str]) -> Scenario:
+        """After unclean.leader.election.enable=false for the topics."""
+        partitions = {
+            place: replace(one, unclean=False) if place[0] in topics else one for place, one in self.partitions.items()
+        }
+        return replace(self, partitions=partitions)
 
-    def stop(self, broker_id: int) -> None:
-        """SIGTERM: the broker leaves cleanly."""
-        self.up.discard(broker_id)
-        self.clean.add(broker_id)
-        self._change(lambda one: stop_broker(one, broker_id, self.up), broker_id)
+    def stopped(self, broker_id: int) -> Scenario:
+        """After SIGTERM: the broker leaves cleanly. The same if it is down."""
+        if broker_id not in self.up:
+            return self
+        left = self.up - {broker_id}
+        down = replace(self, up=left, clean=self.clean | {broker_id})
+        return down._changed(lambda one: stop_broker(one, broker_id, left), broker_id)
 
-    def start(self, broker_id: int) -> None:
-        """The broker comes back, and every replica that is alive catches up with its leader."""
-        clean = broker_id in self.clean
-        self.up.add(broker_id)
-        self.clean.discard(broker_id)
-        self._change(lambda one: start_broker(one, broker_id, self.up, clean=clean), broker_id)
-        self.settle()
+    def started(self, broker_id: int) -> Scenario:
+        """After the broker has started, and every replica that is alive has caught up with its leader."""
+        clean, up = broker_id in self.clean, self.up | {broker_id}
+        back = replace(self, up=up, clean=self.clean - {broker_id})
+        return back._changed(lambda one: start_broker(one, broker_id, up, clean=clean), broker_id)._settled()
 
-    def elect(self, places: Iterable[Place]) -> None:
-        """An unclean election that an operator asks for."""
-        for place in self._kinds.one_of_each(places):
-            self._one(place, lambda one: elect(one, self.up, unclean=True), ordered=True)
-        self.settle()
+    def elected(self, places: Iterable[Place]) -> Scenario:
+        """After an unclean election that an operator asked for."""
+        asked = self.kinds.one_of_each(places)
+        return self._moved(asked, lambda one: elect(one, self.up, unclean=True), ordered=True)._settled()
 
-    def reorder(self, place: Place, replicas: tuple[int, ...]) -> None:
-        """The same assignment in another order, and its first broker elected (H9)."""
-        self.partitions[place] = replace(self.partitions[place], replicas=replicas)
-        self._one(place, lambda one: prefer(one, self.up), ordered=True)
+    def reordered(self, place: Place, replicas: tuple[int, ...]) -> Scenario:
+        """With the assignment in another order, and its first broker elected (H9)."""
+        partitions = {**self.partitions, place: replace(self.partitions[place], replicas=replicas)}
+        return replace(self, partitions=partitions)._moved([place], lambda one: prefer(one, self.up), ordered=True)
 
-    def settle(self) -> None:
-        """Time enough for all that are alive to be in sync."""
+    def _settled(self) -> Scenario:
+        """After time enough for all that are alive to be in sync."""
         after = cache(lambda one: catch_up(one, self.up))
-        ended = set()
-        for place, one in self.partitions.items():
-            self.partitions[place] = after(one)
-            if self.partitions[place].removing != one.removing:
-                ended.add(place)
-        self.reassigned |= ended
+        partitions = {place: after(one) for place, one in self.partitions.items()}
+        ended = {place for place, one in self.partitions.items() if partitions[place].removing != one.removing}
+        return replace(self, partitions=partitions, reassigned=self.reassigned | ended)
 
-    def _change(self, change: Callable[[Registration], Registration], broker_id: int) -> None:
+    def _changed(self, change: Callable[[Registration], Registration], broker_id: int) -> Scenario:
         # Of thousands of partitions most are registered alike.
-        change = cache(change)
-        for place, one in list(self.partitions.items()):
-            if broker_id in one.replicas:
-                self._one(place, change)
+        own = [place for place, one in self.partitions.items() if broker_id in one.replicas]
+        return self._moved(own, cache(change))
 
-    def _one(self, place: Place, change: Callable[[Registration], Registration], ordered: bool = False) -> None:
-        before = self.partitions[place]
-        after = self.partitions[place] = change(before)
-        if after.leader_id is not None and after.leader_id != before.leader_id:
-            self.changes.append(LeaderChange(place, after.leader_id, _right(before, after.leader_id), ordered))
+    def _moved(
+        self, places: Iterable[Place], change: Callable[[Registration], Registration], ordered: bool = False
+    ) -> Scenario:
+        partitions, changes = dict(self.partitions), list(self.changes)
+        for place in places:
+            before = partitions[place]
+            after = partitions[place] = change(before)
+            if after.leader_id is not None and after.leader_id != before.leader_id:
+                changes.append(LeaderChange(place, after.leader_id, _right(before, after.leader_id), ordered))
+        return replace(self, partitions=partitions, changes=tuple(changes))
 
 
-class ImaginedClusters:
-    """One cluster, imagined in every way that its snapshot leaves open: whether there are eligible leader replicas, whether
-    topics that do not show it allow unclean elections, which brokers are up where nothing tells, and in which order the
-    controller fences those that went down, so that another one stays in sync (H14).
+@dataclass(frozen=True, eq=False)
+class Scenarios:
+    """A cluster in every state that its snapshot leaves open: with or without eligible leader replicas; unclean elections allowed
+    or not for topics that do not show it; brokers up or down that nothing tells of; and each order in which the controller
+    may have fenced those that went down, which decides who stays in sync (H14).
     """
 
-    def __init__(self, state: PresentState, treatment: Callable[[Place], Hashable] = lambda place: place) -> None:
-        """`treatment` as `Kinds` has it; without it every partition stands for itself."""
-        said = state.unclean_said
-        self.kinds = Kinds(state, treatment)
-        self._epochs = {place: state.partitions[place].leader_epoch for place in self.kinds.firsts}
-        self.ways: list[ImaginedCluster] = []
+    kinds: Kinds
+    ways: tuple[Scenario, ...]
+    """At first the one in which nothing is allowed that is not shown."""
+    first_epochs: Mapping[Place, int]
+    """Leader epochs of the snapshot, by the partition of each kind."""
+
+    @classmethod
+    def of(cls, state: PresentState, treatment: Callable[[Place], Hashable] = lambda place: place) -> Scenarios:
+        """`treatment` as in `Kinds`; without it every partition is of its own kind."""
+        said, kinds = state.unclean_said, Kinds(state, treatment)
+        ways: list[Scenario] = []
         for has_elr in (True, False) if state.has_elr is None else (state.has_elr,):
             for unclean in (lambda place: said[place] is True, lambda place: said[place] is not False):
                 for also_up in {frozenset[int](), state.unknown}:
                     up = state.up | also_up
                     for fenced in _orders(state, sorted(state.brokers - up)):
-                        way = ImaginedCluster(state, self.kinds, has_elr=has_elr, unclean=unclean, up=up, fenced=fenced)
-                        if not any(way.is_like(other) for other in self.ways):
-                            self.ways.append(way)
+                        way = Scenario.of(state, kinds, has_elr=has_elr, unclean=unclean, up=up, fenced=fenced)
+                        if not any(way.is_like(other) for other in ways):
+                            ways.append(way)
+        return cls(kinds, tuple(ways), {place: state.partitions[place].leader_epoch for place in kinds.firsts})
 
-    def __iter__(self) -> Iterator[ImaginedCluster]:
+    def __iter__(self) -> Iterator[Scenario]:
         return iter(self.ways)
 
-    @property
-    def up(self) -> set[int]:
-        """Brokers that are up in every way."""
-        return set.intersection(*(way.up for way in self.ways))
+    def after(self, step: Callable[[Scenario], Scenario]) -> Scenarios:
+        """Every scenario after a step."""
+        return replace(self, ways=tuple(map(step, self.ways)))
 
-    @property
-    def perhaps_up(self) -> set[int]:
-        """Brokers that are up in any of the ways."""
-        return set.union(*(way.up for way in self.ways))
+    @cached_property
+    def up(self) -> frozenset[int]:
+        """Brokers that are up in every scenario."""
+        return frozenset.intersection(*(way.up for way in self.ways))
 
-    @property
+    @cached_property
+    def perhaps_up(self) -> frozenset[int]:
+        """Brokers that are up in any scenario."""
+        return frozenset[int]().union(*(way.up for way in self.ways))
+
+    @cached_property
     def reassigned(self) -> frozenset[Place]:
-        """Partitions whose reassignment has ended in any of the ways."""
+        """Partitions whose reassignment has ended in any scenario."""
         ended = frozenset[Place]().union(*(way.reassigned for way in self.ways))
         return frozenset(place for one in ended for place in self.kinds.alike(one))
 
     def leader(self, place: Place) -> int | None:
-        """Who leads in the first way: nothing that is not shown is allowed."""
+        """The leader in the first scenario."""
         return self.ways[0].leader(place)
 
     def is_led_by(self, place: Place, broker_id: int) -> bool:
-        """Whether the broker leads in every way."""
+        """True if the broker leads in every scenario."""
         return all(way.leader(place) == broker_id for way in self.ways)
 
     def takers(self, place: Place) -> set[int]:
-        """Brokers that lead the partition as soon as they are up and nobody leads, in any of the ways."""
+        """Brokers that would lead the partition in any scenario as soon as they are up and nobody leads."""
         first = self.kinds.first(place)
         return set().union(*(takers(way.partitions[first]) for way in self.ways))
 
@@ -262,23 +264,23 @@ class ImaginedClusters:
         return {place: found(self.kinds.first(place)) for place in places}
 
     def epochs_gained(self, place: Place) -> int:
-        """Leader epochs that have begun since the snapshot, in the way with the fewest."""
+        """Leader epochs that have begun since the snapshot, in the scenario with the fewest."""
         first = self.kinds.first(place)
-        return min(way.partitions[first].leader_epoch for way in self.ways) - self._epochs[first]
+        return min(way.partitions[first].leader_epoch for way in self.ways) - self.first_epochs[first]
 
 
 def takers(partition: Registration) -> set[int]:
-    """Brokers that lead the partition as soon as they are up and nobody leads: in sync, eligible, or last known leader."""
+    """Brokers that would lead the partition as soon as they are up and nobody leads: in sync, eligible, or last known leader."""
     last = set(partition.last_known) if len(partition.last_known) == 1 else set()
     return {*partition.isr, *partition.elr, *last}
 
 
-#: Up to as many brokers that are down every order of fencing is imagined; of more each one comes last once.
+#: Most brokers that are down for which every order of fencing is simulated; of more, each one comes last once.
 _FEW = 3
 
 
 def _orders(state: PresentState, down: Sequence[int]) -> Iterator[tuple[int, ...]]:
-    """Orders in which the controller may fence the brokers that are down: one, where no two of a partition are in sync or
+    """Orders in which the controller may fence the brokers that are down; one, if no partition has two of them in sync or
     eligible.
     """
     gone = frozenset(down)
@@ -294,7 +296,7 @@ def _orders(state: PresentState, down: Sequence[int]) -> Iterator[tuple[int, ...
 
 
 def _fence(broker_id: int, alive: frozenset[int], one: Registration) -> Registration:
-    """After the controller fenced a broker; nothing where it knows of it already: no leader, and none but it in sync."""
+    """After the controller fenced a broker; no change if it has done so before: no leader, and only this broker in sync."""
     is_known = broker_id not in one.isr or (one.leader_id is None and one.isr == {broker_id})
     return one if is_known and one.leader_id != broker_id else stop_broker(one, broker_id, alive)
 

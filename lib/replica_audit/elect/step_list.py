@@ -1,4 +1,4 @@
-"""Steps of a plan as they are written down: their words, commands, conditions, and what each log is after them."""
+"""The text of an election's steps: words, commands, conditions, and the log of each replica after them."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cache, partial
 
 from replica_audit.elect.cluster_state import PresentState
-from replica_audit.elect.decisions import Matrix
+from replica_audit.elect.cost_matrix import Matrix
 from replica_audit.elect.kafka_commands import MOST_NAMES, Tools, election_file, for_names, in_order, reassignment_file
 from replica_audit.elect.plan_model import Decision, Prediction, Step
-from replica_audit.elect.simulation import ImaginedClusters, Round
+from replica_audit.elect.simulation import Round, Scenarios
 from replica_audit.model import Place
 from replica_audit.text import brokers as name_brokers
 
@@ -19,24 +19,19 @@ _MAJORITY = (
 
 
 class StepList:
-    """The steps so far. Each is added after it was imagined in `clusters`, which tell who leads then."""
+    """The steps so far. Whoever adds one gives the scenarios after it, which say who leads then."""
 
     def __init__(
-        self,
-        state: PresentState,
-        matrix: Matrix,
-        decisions: Mapping[Place, Decision],
-        tools: Tools,
-        clusters: ImaginedClusters,
+        self, state: PresentState, matrix: Matrix, decisions: Mapping[Place, Decision], tools: Tools, now: Scenarios
     ) -> None:
         self.steps: list[Step] = []
         self._state, self._matrix, self._decisions = state, matrix, decisions
-        self._tools, self._clusters = tools, clusters
+        self._tools = tools
         self._planned = [place for place in sorted(decisions) if place in state.partitions]
         self._told: set[tuple[Place, int]] = set()
-        self._reassigned: frozenset[Place] = clusters.reassigned
+        self._reassigned: frozenset[Place] = now.reassigned
 
-    def forbid_unclean(self, topics: Collection[str], way: str) -> None:
+    def forbid_unclean(self, after: Scenarios, topics: Collection[str], way: str) -> None:
         said = {topic for (topic, _), value in self._state.unclean_said.items() if value}
         unsaid = sorted(set(topics) - said)
         unshown = f"{list_names(unsaid)}, of which nothing shows whether they are allowed" if unsaid else ""
@@ -46,6 +41,7 @@ class StepList:
         )
         how = "at once" if self._state.mode == "zookeeper" else "within unclean.leader.election.interval.ms (5 minutes)"
         self._add(
+            after,
             "forbid_unclean",
             f"Forbid unclean elections of {' and of '.join(filter(None, (allowed, unshown)))}: whichever replica returned first "
             "would lead",
@@ -58,9 +54,10 @@ class StepList:
             ],
         )
 
-    def reorder(self, orders: Mapping[Place, tuple[int, ...]]) -> None:
+    def reorder(self, after: Scenarios, orders: Mapping[Place, tuple[int, ...]]) -> None:
         file, preferred = "reassign.json", "elect-preferred.json"
         self._add(
+            after,
             "reorder",
             f"Put the chosen replica, which is in sync, first in the assignment of {list_places(orders)}, and elect it",
             brokers=sorted({order[0] for order in orders.values()}),
@@ -79,19 +76,21 @@ class StepList:
 
     def stop(
         self,
+        after: Scenarios,
         brokers: Sequence[int],
         one: Round,
         without: Sequence[Place],
         perhaps: Sequence[int],
         before: Sequence[str] = (),
     ) -> None:
-        """`without`: partitions that have no leader from then on; of `perhaps` it is not known whether they are up."""
+        """`without`: partitions that have no leader from then on; `perhaps`: brokers that may be down already."""
         costs = (
             f"; {list_places(without)} {'has' if len(without) == 1 else 'have'} no leader meanwhile" if without else ""
         )
         order = ", in this order" if len(brokers) > 1 else ""
         unless = f", where {'they are' if len(brokers) > 1 else 'it is'} up" if perhaps else ""
         self._add(
+            after,
             "stop",
             f"Stop {name_brokers(brokers)}{unless}{order}{',' if unless or order else ''} with SIGTERM{costs}",
             brokers=brokers,
@@ -100,13 +99,14 @@ class StepList:
             before=[*before, *(() if self._state.mode == "zookeeper" else [_MAJORITY])],
         )
 
-    def start(self, broker: int, text: str, before: Sequence[str] = ()) -> None:
+    def start(self, after: Scenarios, broker: int, text: str, before: Sequence[str] = ()) -> None:
         gone = []
         for place, decision in self._decisions.items():
-            row = self._matrix.rows[place][decision.candidate_id].get(broker, {})
-            if row.get("dropped_records") and self._clusters.leader(place) == decision.candidate_id:
+            row = self._matrix.row(place, decision.candidate_id, broker)
+            if row is not None and row.dropped_records and after.leader(place) == decision.candidate_id:
                 gone.append(place)
         self._add(
+            after,
             "start",
             text,
             brokers=[broker],
@@ -116,11 +116,12 @@ class StepList:
             irreversible=f"What broker {broker} has of {list_places(gone)} past the cut is deleted" if gone else None,
         )
 
-    def elect(self, one: Round, *, by_itself: bool) -> None:
-        """`by_itself`: the broker may lead already, which nothing can tell beforehand."""
+    def elect(self, after: Scenarios, one: Round, *, by_itself: bool) -> None:
+        """`by_itself`: the broker may lead already, which cannot be known beforehand."""
         file = f"elect-broker-{one.candidate_id}.json"
         single = len(one.places) == 1
         self._add(
+            after,
             "elect",
             f"Elect broker {one.candidate_id} for {list_places(one.places)}",
             brokers=[one.candidate_id],
@@ -137,8 +138,8 @@ class StepList:
             irreversible=f"Whoever starts after this follows broker {one.candidate_id} and is cut to it",
         )
 
-    def confirm(self, places: Collection[Place]) -> None:
-        """Partitions whose leader is the best, if it is up, which nothing tells, or as soon as the controller has elected it."""
+    def confirm(self, after: Scenarios, places: Collection[Place]) -> None:
+        """`places`: partitions whose leader is the best choice but may be down, or leads once the controller has elected it."""
         leaders: dict[int, list[Place]] = {}
         for place in places:
             leaders.setdefault(self._decisions[place].candidate_id, []).append(place)
@@ -152,6 +153,7 @@ class StepList:
                     "say who is up with --up, and follow the plan that comes of it"
                 )
             self._add(
+                after,
                 "check",
                 f"See that broker {broker} leads {list_places(led)}. {otherwise}",
                 brokers=[broker],
@@ -159,8 +161,9 @@ class StepList:
                 commands=self._tools.describe((place[0] for place in led), is_any_version=True),
             )
 
-    def check(self, one: Round) -> None:
+    def check(self, after: Scenarios, one: Round) -> None:
         self._add(
+            after,
             "check",
             f"See that broker {one.candidate_id} leads {list_places(one.places)}: an exit status of 0 proves nothing",
             brokers=[one.candidate_id],
@@ -168,7 +171,7 @@ class StepList:
             commands=self._tools.describe(place[0] for place in one.places),
         )
 
-    def restore_config(self, topics: Collection[str]) -> None:
+    def restore_config(self, after: Scenarios, topics: Collection[str]) -> None:
         said = {place[0]: self._state.unclean_said[place] for place in self._state.partitions}
         if len(topics) <= MOST_NAMES:
             commands = [
@@ -178,6 +181,7 @@ class StepList:
         else:
             commands, files = self._restore_many(topics, said)
         self._add(
+            after,
             "restore_config",
             f"Put unclean.leader.election.enable of {list_names(sorted(topics))} back to what it was, if you want it so",
             commands=commands,
@@ -187,7 +191,7 @@ class StepList:
     def _restore_many(
         self, topics: Collection[str], said: Mapping[str, bool | None]
     ) -> tuple[list[str], dict[str, str]]:
-        """Commands and files, of topics with one value after those with another."""
+        """Commands and files, grouped by the value that the topics had."""
         commands: list[str] = []
         files: dict[str, str] = {}
         for value in sorted({said[topic] for topic in topics}, key=str):
@@ -199,8 +203,9 @@ class StepList:
             files |= file
         return commands, files
 
-    def verify(self) -> None:
+    def verify(self, after: Scenarios) -> None:
         self._add(
+            after,
             "verify",
             "Copy the log directories again and compare: what every follower kept, with what this plan predicts",
             commands=["replica-audit verify BEFORE AFTER --plan plan.json"],
@@ -208,6 +213,7 @@ class StepList:
 
     def _add(
         self,
+        after: Scenarios,
         action: str,
         text: str,
         *,
@@ -219,7 +225,7 @@ class StepList:
         irreversible: str | None = None,
     ) -> None:
         planned = self._planned
-        if ended := sorted(self._clusters.reassigned - self._reassigned):
+        if ended := sorted(after.reassigned - self._reassigned):
             removed = f"The reassignment of {list_places(ended)} ends, and the replicas that it removes are deleted"
             irreversible = "; ".join(
                 filter(None, (irreversible, removed[:1].lower() + removed[1:] if irreversible else removed))
@@ -235,16 +241,16 @@ class StepList:
                 commands=tuple(commands),
                 files=files or {},
                 before=tuple(before),
-                after=tuple(self._predict(planned)) if action in ("start", "elect", "reorder") else (),
-                leaders=tuple((*place, self._clusters.leader(place)) for place in planned),
+                after=tuple(self._predict(after, planned)) if action in ("start", "elect", "reorder") else (),
+                leaders=tuple((*place, after.leader(place)) for place in planned),
                 irreversible=irreversible,
             )
         )
 
-    def _predict(self, places: Iterable[Place]) -> Iterator[Prediction]:
-        """What is new of replicas whose leader is the one that the plan wants; nothing of one that a reassignment removes."""
-        kinds, gained = self._clusters.kinds, cache(self._clusters.epochs_gained)
-        for place in kinds.where(places, lambda one: self._clusters.is_led_by(one, self._decisions[one].candidate_id)):
+    def _predict(self, after: Scenarios, places: Iterable[Place]) -> Iterator[Prediction]:
+        """Logs of replicas that now follow the leader of the plan, each told once; not those that a reassignment removes."""
+        kinds, gained = after.kinds, cache(after.epochs_gained)
+        for place in kinds.where(places, lambda one: after.is_led_by(one, self._decisions[one].candidate_id)):
             choice = self._decisions[place].candidate_id
             end = self._matrix.kept_to(place, choice, choice)
             leaving = self._state.partitions[place].removing
@@ -253,8 +259,8 @@ class StepList:
             for broker in self._replicas(place):
                 if broker in leaving:
                     continue
-                row = self._matrix.rows[place][choice].get(broker)
-                if broker not in self._clusters.up or row is None or (place, broker) in self._told:
+                row = self._matrix.row(place, choice, broker)
+                if broker not in after.up or row is None or (place, broker) in self._told:
                     continue
                 self._told.add((place, broker))
                 epoch = self._state.partitions[place].leader_epoch + gained(kinds.first(place))
@@ -263,8 +269,8 @@ class StepList:
                     broker_id=broker,
                     leader_id=choice,
                     leader_epoch=epoch if place in self._state.epoch_said else None,
-                    truncate_to=None if broker == choice else row["kept_to"],
-                    dropped_records=row["dropped_records"],
+                    truncate_to=None if broker == choice else row.kept_to,
+                    dropped_records=row.dropped_records,
                     log_end_offset=end,
                 )
 
@@ -282,5 +288,5 @@ def list_names(names: Iterable[str], limit: int = 5) -> str:
 
 
 def list_places(places: Iterable[Place]) -> str:
-    """Partitions by name, as `list_names` has them."""
+    """Names of partitions, joined like `list_names`."""
     return list_names(f"{topic}-{partition}" for topic, partition in places)

@@ -8,7 +8,6 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
-from replica_audit.elect.plan_check import Difference
 from replica_audit.elect.plan_model import (
     Candidate,
     Conflict,
@@ -19,6 +18,7 @@ from replica_audit.elect.plan_model import (
     SalvageSource,
     Step,
 )
+from replica_audit.elect.premises import ChangedPremise
 from replica_audit.model import Place
 from replica_audit.report.layout import align_columns, clean, paint, render_range, text_width, wrap
 from replica_audit.report.sentences import (
@@ -375,7 +375,7 @@ def _alternatives(plan: Plan) -> Iterator[str]:
         yield f"  and {count(len(plan.alternatives) - PLACE_LIMIT, 'more partition')}: plan.json"
 
 
-def render_moved(changes: Sequence[Difference], colour: bool = False) -> str:
+def render_moved(changes: Sequence[ChangedPremise], colour: bool = False) -> str:
     """The outcome of `elect --check`."""
     if not changes:
         return "Nothing has moved: the plan still holds."

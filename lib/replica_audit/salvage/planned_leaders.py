@@ -8,9 +8,9 @@ from fnmatch import fnmatchcase
 
 from replica_audit.auditing.answer_rows import report_rows
 from replica_audit.auditing.conclude import PartitionAudit
-from replica_audit.elect.decisions import Matrix, rests_on
-from replica_audit.elect.plan_check import Difference, moved_since
+from replica_audit.elect.cost_matrix import Matrix
 from replica_audit.elect.plan_model import Decision, Plan, PlannedPartition
+from replica_audit.elect.premises import ChangedPremise, moved_since, rests_on
 from replica_audit.errors import UsageError
 from replica_audit.model import TopicPartition
 from replica_audit.results import Results
@@ -59,7 +59,7 @@ def _place(one: Decision | PlannedPartition) -> TopicPartition:
     return TopicPartition(one.topic, one.partition)
 
 
-def _say(change: Difference) -> str:
+def _say(change: ChangedPremise) -> str:
     if change.topic is None:
         return f"it is of another {change.what}"
     of_broker = "" if change.broker_id is None else f" on broker {change.broker_id}"

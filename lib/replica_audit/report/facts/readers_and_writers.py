@@ -24,7 +24,7 @@ def find_hits(results: Results) -> Hits:
     if not results.rows("group_offsets") or not results.rows("elections"):
         return {}
     # Imported here, so that what plans nothing loads nothing for it.
-    from replica_audit.elect.election_plan import hit_groups
+    from replica_audit.elect.affected_groups import hit_groups
 
     return hit_groups(results)
 

@@ -1,0 +1,99 @@
+"""The cost matrix as a plan reads it: rows of `elections` by partition, candidate and replica, beside those of the replicas."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+
+from replica_audit.elect.plan_model import Decision, SalvageSource
+from replica_audit.model import Place
+from replica_audit.results import Results
+from replica_audit.schema import ElectionRow, ReplicaRow
+
+#: Roles of the replicas that are compared; other copies are of an earlier topic, or not served from.
+_COMPARED = ("leader", "reference", "compared")
+
+
+class Matrix:
+    """The rows of `elections` by partition, candidate and broker, and the replicas' rows by partition and broker."""
+
+    def __init__(self, results: Results) -> None:
+        self.rows: dict[Place, dict[int, dict[int, ElectionRow]]] = defaultdict(lambda: defaultdict(dict))
+        for row in results.elections:
+            self.rows[row.topic, row.partition][row.candidate_id][row.broker_id] = row
+        self.replicas: dict[Place, dict[int, ReplicaRow]] = defaultdict(dict)
+        for replica in results.replicas:
+            if replica.role in _COMPARED:
+                self.replicas[replica.topic, replica.partition][replica.broker_id] = replica
+        self.lost = {(row.topic, row.partition): row.lost_records for row in results.partitions}
+        """Records that the reference lacks, by partition; None if unknown."""
+        self.needed: dict[Place, list[int]] = defaultdict(list)
+        """Brokers whose log was not captured, and without which nothing is certain."""
+        for capture in results.captures:
+            if capture.needed:
+                self.needed[capture.topic, capture.partition].append(capture.broker_id)
+
+    def places(self) -> list[Place]:
+        return sorted(self.rows)
+
+    def row(self, place: Place, candidate_id: int, broker_id: int) -> ElectionRow | None:
+        """The row of a replica under a candidate; None if there is none."""
+        return self.rows.get(place, {}).get(candidate_id, {}).get(broker_id)
+
+    def kept_to(self, place: Place, candidate_id: int, broker_id: int) -> int | None:
+        """Offset at which a replica's log is cut under a candidate, the candidate's own log end for itself; None if unknown."""
+        row = self.row(place, candidate_id, broker_id)
+        return None if row is None else row.kept_to
+
+    def best(self, place: Place) -> int | None:
+        return next((one for one, rows in self.rows[place].items() if rows[one].choice == "best"), None)
+
+    def harmful(self, decision: Decision) -> frozenset[tuple[int, int]]:
+        """Pairs (leader, follower) in which the follower is cut and loses the last copy of records that the choice keeps."""
+        least = decision.chosen.loss
+        worse = {one.candidate_id for one in decision.candidates if one.loss > least}
+        rows = self.rows[decision.topic, decision.partition]
+        return frozenset(
+            (leader, follower)
+            for leader in worse
+            for follower, row in rows[leader].items()
+            if follower != leader and row.lost_held
+        )
+
+    def cuts_transactions(self, place: Place, candidate_id: int) -> bool:
+        """True if another log has the marker of a transaction and the candidate's does not."""
+        row = self.row(place, candidate_id, candidate_id)
+        return row is not None and bool(row.cut_transactions)
+
+    def sources(self, place: Place, candidate_id: int) -> tuple[SalvageSource, ...]:
+        """Logs from which the records that a candidate loses can be taken: replicas, then copies beside them."""
+        rows = self.rows[place][candidate_id]
+        return (*_replica_sources(rows, self.replicas[place]), *_sources_beside(rows[candidate_id]))
+
+    def reference(self, place: Place) -> int | None:
+        """The broker whose log the others are compared with."""
+        return next((one for one, row in self.replicas[place].items() if row.role in ("leader", "reference")), None)
+
+
+def _replica_sources(rows: Mapping[int, ElectionRow], replicas: Mapping[int, ReplicaRow]) -> list[SalvageSource]:
+    """Brokers that together hold what is lost, those with the most first; the same records are taken from one only."""
+    found: list[SalvageSource] = []
+    seen, taken = set(), 0
+    for row in sorted(rows.values(), key=lambda row: (-row.lost_held, row.broker_id)):
+        replica = replicas.get(row.broker_id)
+        if not row.lost_held or taken >= row.lost_records or replica is None or replica.log_end_offset is None:
+            continue
+        start, end = max(row.kept_to, replica.log_start_offset), replica.log_end_offset
+        if (start, end, row.lost_held) not in seen:
+            seen.add((start, end, row.lost_held))
+            taken += row.lost_held
+            found.append(SalvageSource(row.broker_id, replica.log_dir, start, end, row.lost_held))
+    return found
+
+
+def _sources_beside(row: ElectionRow) -> list[SalvageSource]:
+    """Copies that neither lead nor follow and hold some of what a candidate loses."""
+    return [
+        SalvageSource(one.broker_id, one.log_dir, one.start_offset, one.end_offset, one.lost_held, one.log_dir)
+        for one in row.beside or ()
+    ]
