@@ -72,7 +72,8 @@ def test_code_compares_columns_with_words_that_they_can_have():
         for path in LIBRARY.rglob("*.py")
         for line, name, word in _compared(path.read_text(encoding="utf-8"))
     ]
-    assert len(compared) > 20
+    # Comparisons of typed rows are the type checker's.
+    assert compared
     assert not [item for item in compared if item[2] not in WORDS[item[1]]]
 
 

@@ -43,7 +43,7 @@ STEPS = {
 #: Packages inside a room, from the bottom up: one imports what stands before it, and itself.
 INSIDE = {
     "auditing": ("replicas", "compare", "leadership", "findings"),
-    "report": ("facts", "page"),
+    "report": ("facts", "story", "page"),
 }
 
 PURE_ROOMS = (

@@ -20,6 +20,7 @@ from replica_audit.report.audit_summary import render_summary
 from replica_audit.report.facts.verdict import build_verdict
 from replica_audit.report.partition_page import render_partition
 from replica_audit.report.report_files import write_report
+from replica_audit.report.verdict_object import VerdictObject
 from replica_audit.results import Results
 from replica_audit.schema import REPORT_TABLES
 from replica_audit.spark.quality_stage import QualityStage, QualityUnavailable, discard_data_docs, quality_stage
@@ -52,7 +53,7 @@ class Answers:
         return self.results.audit["verdict"]
 
     @property
-    def verdict_json(self) -> dict[str, Any]:
+    def verdict_json(self) -> VerdictObject:
         """What `verdict.json` says: verdict, status, exit_status and counts."""
         return build_verdict(self.results, self.fail_on)
 

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Protocol, TypedDict, TypeVar
+from typing import Any, NamedTuple, Protocol, TypedDict, TypeVar, overload
 
 from replica_audit.literals import CaptureKind, Verdict
 from replica_audit.model import Place
@@ -82,6 +82,10 @@ class AuditObject(TypedDict, total=False):
     table_versions: Mapping[str, int] | None
 
 
+#: Topic and partition of a finding: (None, None) where it belongs to no partition.
+FindingPlace = tuple[str | None, int | None]
+
+
 class Placed(Protocol):
     """A row of a partition."""
 
@@ -91,7 +95,23 @@ class Placed(Protocol):
     def partition(self) -> int: ...
 
 
-_Placed = TypeVar("_Placed", bound=Placed)
+_PlacedRow = TypeVar("_PlacedRow", bound=Placed)
+
+
+class PartitionRows(NamedTuple):
+    """One partition's rows of every table that has several for a partition; the fields are named for the tables."""
+
+    replicas: Sequence[ReplicaRow] = ()
+    high_watermarks: Sequence[HighWatermarkRow] = ()
+    high_watermark_timeline: Sequence[HighWatermarkTimelineRow] = ()
+    partition_states: Sequence[PartitionStateRow] = ()
+    divergences: Sequence[DivergenceRow] = ()
+    truncations: Sequence[TruncationRow] = ()
+    verifications: Sequence[VerificationRow] = ()
+    elections: Sequence[ElectionRow] = ()
+    group_offsets: Sequence[GroupOffsetRow] = ()
+    lost_producers: Sequence[LostProducerRow] = ()
+    findings: Sequence[FindingRow] = ()
 
 
 @dataclass(frozen=True)
@@ -173,6 +193,10 @@ class Results:
     def quality(self) -> Sequence[QualityRow]:
         return self._objects("quality", QualityRow)
 
+    def at(self, place: FindingPlace) -> PartitionRows:
+        """The rows of one partition."""
+        return PartitionRows(*(grouped.get(place, ()) for grouped in self._placed))
+
     def rows(self, table: str) -> Sequence[Mapping[str, Any]]:
         """Rows of `table` as the dicts of audit.json; none when it was not computed."""
         if table not in REPORT_TABLES:
@@ -195,6 +219,10 @@ class Results:
         return {}
 
     @cached_property
+    def _placed(self) -> list[dict[FindingPlace, list[Any]]]:
+        return [by_place(getattr(self, table)) for table in PartitionRows._fields]
+
+    @cached_property
     def _by_partition(self) -> dict[str, dict[Place, list[Mapping[str, Any]]]]:
         return {}
 
@@ -202,9 +230,13 @@ class Results:
         return [row if isinstance(row, kind) else read_row(kind, row) for row in self.tables.get(table, ())]
 
 
-def by_place(rows: Iterable[_Placed]) -> dict[Place, list[_Placed]]:
+@overload
+def by_place(rows: Iterable[_PlacedRow]) -> dict[Place, list[_PlacedRow]]: ...
+@overload
+def by_place(rows: Iterable[FindingRow]) -> dict[FindingPlace, list[FindingRow]]: ...
+def by_place(rows: Iterable[Any]) -> dict[Any, list[Any]]:
     """Rows by partition, in their order."""
-    grouped: dict[Place, list[_Placed]] = defaultdict(list)
+    grouped = defaultdict(list)
     for row in rows:
         grouped[row.topic, row.partition].append(row)
     return dict(grouped)

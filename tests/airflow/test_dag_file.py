@@ -18,7 +18,7 @@ from replica_audit.auditing.catalogue import SEVERITIES
 from replica_audit.cli.parser import given_flags, parse_arguments
 from replica_audit.config import FAIL_LEVELS, resolve_settings
 from replica_audit.literals import PROTOCOLS
-from replica_audit.report.facts.failed_verdict import build_failure
+from replica_audit.report.verdict_object import build_failure
 from replica_audit.schema import REPORT_TABLES
 
 ROOT = Path(__file__).parents[2]

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from replica_audit.auditing.bronze_rows import segment_row
 from replica_audit.auditing.opening import open_snapshot
-from replica_audit.quality.segment_counts import in_order_of_replicas, segment_counts
+from replica_audit.quality.quality_facts import CountsByReplica, in_order_of_replicas, segment_counts
 from replica_audit.snapshot.segment_sources import summarise_source
 
 
-def count_snapshot(uri: str) -> list[dict]:
-    """Rows of counts of every replica of a snapshot that has segments."""
+def count_snapshot(uri: str) -> CountsByReplica:
+    """Counts of every replica of a snapshot that has segments."""
     snapshot, inventory = open_snapshot(uri, (), None)
     rows = []
     for file in inventory.segments:

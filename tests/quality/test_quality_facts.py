@@ -10,9 +10,9 @@ from tests.report.rows import finding, partition, results, row
 from tests.support.some import some
 
 from replica_audit.auditing.catalogue import at_or_above
-from replica_audit.quality.quality_facts import count_lineage_conflicts, fact_rows, name_place
+from replica_audit.quality.quality_facts import SegmentCounts, count_lineage_conflicts, find_facts, name_place
 from replica_audit.quality.suites import load_plan
-from replica_audit.schema import FACT_TABLES
+from replica_audit.schema import FACT_TABLES, to_dict
 
 #: What the expectations of type "between" ask, which all on facts are.
 EXPECTATIONS = [
@@ -37,7 +37,7 @@ def test_what_the_suites_refuse_in_a_capture_is_a_finding_there_too(capture):
     """An expectation must not be a second opinion: what makes the exit status 1 by default was judged with its traps."""
     counts = count_snapshot(str(FIXTURES / capture))
     for name, answer in some(audit_capture(capture).items()):
-        facts = fact_rows(answer, counts)
+        facts = {table: [to_dict(row) for row in rows] for table, rows in find_facts(answer, counts)._asdict().items()}
         assert all(
             set(fact) == {column.name for column in FACT_TABLES[table]} for table in facts for fact in facts[table]
         )
@@ -71,10 +71,10 @@ def mark(**values):
 
 def fact(values=(), counts=(), **marked):
     """The only row of replica_facts."""
-    names = {"topic": "orders", "partition": 0, "broker_id": 2, "log_dir": "broker-2"}
     answer = results(replicas=[replica(**dict(values))], high_watermarks=[mark(**marked)])
-    (only,) = fact_rows(answer, [{**names, **dict(counts)}] if counts else [])["replica_facts"]
-    return only
+    of_replica = {("orders", 0, 2, "broker-2"): SegmentCounts(**dict(counts))} if counts else {}
+    (only,) = find_facts(answer, of_replica).replica_facts
+    return to_dict(only)
 
 
 def test_a_sound_replica_has_nothing_but_zeros():
@@ -86,7 +86,7 @@ def test_a_sound_replica_has_nothing_but_zeros():
 
 def test_counts_of_segments_and_of_their_borders_are_added():
     only = fact(counts={"crc": 3, "regression": 1, "duplicate": 1, "border_regression": 1,
-                        "epoch_regression": 4, "border_epoch_regression": None})  # fmt: skip
+                        "epoch_regression": 4, "border_epoch_regression": 0})  # fmt: skip
     assert [only[name] for name in ("wrong_crcs", "offset_regressions", "epoch_regressions")] == [3, 3, 4]
 
 
@@ -150,7 +150,7 @@ def test_partitions_count_new_findings_and_those_without_a_partition_have_a_row(
         finding("HWM-LOSS", "critical"), finding("LOG-GAP", "medium", status="known"), finding("LOG-GAP", "medium"),
         finding("CAP-UNREADABLE", "high", None, None), finding("REP-LAG", "info", status="resolved"),
     ]  # fmt: skip
-    rows = fact_rows(results([partition(hw_lower=5, hw_upper=9)], found), [])["partition_facts"]
+    rows = [to_dict(row) for row in find_facts(results([partition(hw_lower=5, hw_upper=9)], found), {}).partition_facts]
     levels = ("critical", "high", "medium", "low", "info")
     counts = [[one[f"{level}_findings"] for level in levels] for one in rows]
     assert counts == [[1, 0, 1, 0, 0], [0, 1, 0, 0, 0]]
@@ -159,5 +159,5 @@ def test_partitions_count_new_findings_and_those_without_a_partition_have_a_row(
 
 
 def test_a_row_is_named_by_what_it_has():
-    assert name_place({"topic": "a", "partition": 1, "broker_id": 3, "path": "x/y"}) == "a-1 broker 3 x/y"
-    assert name_place({"broker_id": None, "path": "x/y"}) == "x/y"
+    assert name_place("a", 1, 3, "x/y") == "a-1 broker 3 x/y"
+    assert name_place(None, None, None, "x/y") == "x/y"

@@ -6,7 +6,7 @@ from typing import Any
 
 from replica_audit.auditing.catalogue import SEVERITIES
 from replica_audit.results import Results
-from replica_audit.schema import REPORT_TABLES
+from replica_audit.schema import REPORT_ROWS, REPORT_TABLES, read_row
 
 #: What a report is written as.
 REPORT_FILES = ("audit.json", "index.html", "junit.xml", "metrics.prom", "summary.md", "verdict.json")
@@ -44,6 +44,11 @@ def finding(
 ) -> dict[str, Any]:
     defaults = {"confidence": "proven", "message": f"What {code} says.", "evidence": [], "status": "new"}
     return row("findings", code=code, severity=severity, topic=topic, partition=number, **{**defaults, **values})
+
+
+def objects(table: str, rows: list[dict[str, Any]]) -> list[Any]:
+    """The rows of `table` as the objects that reports work on."""
+    return [read_row(REPORT_ROWS[table], one) for one in rows]
 
 
 def results(partitions: list | None = None, findings: list | None = None, **tables: list) -> Results:

@@ -10,7 +10,7 @@ from xml.etree import ElementTree
 
 import pytest
 from tests.report.page.test_page_content import page_of
-from tests.report.rows import REPORT_FILES, finding, partition, results, row
+from tests.report.rows import REPORT_FILES, finding, objects, partition, results, row
 
 from replica_audit.auditing.known_findings import read_baseline
 from replica_audit.config import Settings
@@ -115,7 +115,7 @@ def test_lines_are_a_baseline_and_what_has_the_worst_only_is_none(tmp_path: Path
 
 def test_ranges_join_neighbours_and_come_worst_verdict_first() -> None:
     rows = [partition("a", number) for number in (0, 1, 2, 5, 7, 8)] + [partition("b", 3, "LAGGING")]
-    assert [tuple(one) for one in partition_ranges(rows)] == [
+    assert [tuple(one) for one in partition_ranges(objects("partitions", rows))] == [
         ("LAGGING", "b", "3", 1),
         ("CONSISTENT", "a", "0-2,5,7-8", 6),
     ]

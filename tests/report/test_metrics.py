@@ -8,10 +8,10 @@ from prometheus_client.parser import text_string_to_metric_families as parse_pro
 from tests.report.rows import AUDIT, finding, partition, results, row
 
 from replica_audit.auditing.catalogue import CATALOGUE, SEVERITIES, VERDICTS
-from replica_audit.report.facts.failed_verdict import build_failure
 from replica_audit.report.facts.verdict import build_verdict
 from replica_audit.report.failed_run import render_failure_metrics
 from replica_audit.report.metrics import render_metrics
+from replica_audit.report.verdict_object import build_failure
 from replica_audit.results import Results
 
 

@@ -1,4 +1,6 @@
-"""Reports put into words what `report/facts` found: they compare no code, severity, verdict or role."""
+"""Words conclude nothing: outside `report/facts` no code, severity, verdict or role is compared, and in `report/story`, where
+a module finds and tells one thing, not in a function that tells.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,7 @@ import pytest
 
 from replica_audit import report
 from replica_audit.auditing.catalogue import CATALOGUE, SEVERITIES, VERDICTS
-from replica_audit.report.facts.partition_facts import NOT_COMPARED
+from replica_audit.report.story.agreement import NOT_COMPARED
 
 ROOM = Path(report.__file__).parent
 JUDGED = {*CATALOGUE, *SEVERITIES, *VERDICTS, *NOT_COMPARED, "compared", "reference", "resolved"}
@@ -31,10 +33,31 @@ def judgements(text: str) -> Iterator[str]:
             yield from (f"{node.lineno}: {one.name}" for one in node.names if one.name in JUDGING)
 
 
+def telling(text: str) -> str:
+    """The functions of a module whose result is sentences, as a text of their own."""
+    functions = [
+        one for one in ast.walk(ast.parse(text)) if isinstance(one, ast.FunctionDef) and one.returns is not None
+    ]
+    return "\n".join(ast.unparse(one) for one in functions if "Sentence" in ast.unparse(one.returns))
+
+
 def test_no_report_judges() -> None:
-    paths = [path for path in sorted(ROOM.rglob("*.py")) if path.parent.name != "facts"]
+    paths = [path for path in sorted(ROOM.rglob("*.py")) if path.parent.name not in ("facts", "story")]
     found = [f"{path.name}:{one}" for path in paths for one in judgements(path.read_text())]
     assert not found, "\n".join(found)
+
+
+@pytest.mark.parametrize("path", sorted((ROOM / "story").glob("*.py")), ids=lambda path: path.stem)
+def test_what_tells_a_story_does_not_judge(path: Path) -> None:
+    told = telling(path.read_text())
+    assert told or path.stem == "__init__"
+    assert not list(judgements(told))
+
+
+def test_only_functions_that_tell_are_asked_for_judgements() -> None:
+    finds = "def find(row: Row) -> bool:\n    return row.status != 'resolved'\n"
+    assert not list(judgements(telling(finds)))
+    assert list(judgements(telling(finds.replace("bool", "Iterator[Sentence]"))))
 
 
 @pytest.mark.parametrize(

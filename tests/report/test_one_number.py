@@ -67,7 +67,7 @@ def test_every_text_has_the_same_number(capture: str, records: int, committed: i
 
     overview = build_overview(found, None)
     for column, name in (("lost", "lost_records"), ("lost_committed", "lost_committed")):
-        assert overview[column] == encode_column([row[name] for row in worst_partitions(found)])
+        assert overview[column] == encode_column([getattr(row, name) for row in worst_partitions(found)])
 
     held = Counter()
     for row in found.rows("replicas"):

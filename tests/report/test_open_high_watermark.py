@@ -9,7 +9,7 @@ from tests.support.fixtures import ATTACKS
 
 from replica_audit.config import Settings
 from replica_audit.model import TopicPartition
-from replica_audit.quality.quality_facts import fact_rows
+from replica_audit.quality.quality_facts import find_facts
 from replica_audit.report.audit_json import render_audit_json
 from replica_audit.report.audit_summary import render_summary
 from replica_audit.report.facts.by_partition import rows_by_partition
@@ -21,8 +21,8 @@ from replica_audit.report.markdown import render_markdown
 from replica_audit.report.metrics import render_metrics
 from replica_audit.report.page.document import render_page
 from replica_audit.report.partition_page import render_partition
-from replica_audit.report.partition_text import tell_story
 from replica_audit.report.sentences import plain_text
+from replica_audit.report.story.partition_story import tell_story
 from replica_audit.results import Results
 from replica_audit.runner.in_process import audit_one
 
@@ -60,10 +60,10 @@ def test_the_terminal_the_story_and_the_summaries_say_at_least(found):
 
 
 def test_quality_does_not_ask_how_wide_it_is(found):
-    facts = fact_rows(found, [])
-    (place,) = facts["partition_facts"]
-    assert (place["hw_lower"], place["hw_upper"], place["hw_width"]) == (30, None, None)
-    assert {row["isr_shortfall"] for row in facts["replica_facts"]} == {None}
+    facts = find_facts(found, {})
+    (place,) = facts.partition_facts
+    assert (place.hw_lower, place.hw_upper, place.hw_width) == (30, None, None)
+    assert {row.isr_shortfall for row in facts.replica_facts} == {None}
 
 
 @pytest.mark.parametrize(

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
-from tests.report.rows import partition, results
+from tests.report.rows import objects, partition, results, row
 from tests.support.samples import SAMPLES
 from tests.support.some import some
 
 from replica_audit.config import Settings
 from replica_audit.model import TopicPartition
 from replica_audit.report.facts.by_partition import rows_by_partition, told_protocol
-from replica_audit.report.partition_text import LIMIT, tell_history, tell_story
 from replica_audit.report.sentences import SOURCES, plain_text
+from replica_audit.report.story.leaders import LIMIT, tell_history
+from replica_audit.report.story.partition_story import tell_story
 from replica_audit.results import Results
 from replica_audit.runner.in_process import audit_one
 from replica_audit.snapshot.leadership_rows import LEADERSHIP_SOURCES
@@ -90,9 +93,13 @@ def test_nobody_leading_and_nothing_comparable_are_told() -> None:
     ]
 
 
-def states(*changes: dict) -> list[dict]:
+def states(*changes: dict) -> list[Any]:
     base = {"source": "metadata_log", "isr": [0, 1, 2], "elr": [], "leader_id": 0, "leader_epoch": 0}
-    return [{**base, **change, "time_ms": 1000 * number, "entry": number} for number, change in enumerate(changes)]
+    rows = [
+        row("partition_states", **{**base, **change, "time_ms": 1000 * number, "entry": number})
+        for number, change in enumerate(changes)
+    ]
+    return objects("partition_states", rows)
 
 
 def test_changes_of_leader_and_of_the_replicas_in_sync_are_told_with_their_time() -> None:
@@ -129,4 +136,5 @@ def test_of_a_long_history_the_end_is_told() -> None:
 
 
 def test_a_listing_without_a_time_is_no_history() -> None:
-    assert list(tell_history([{"source": "topics_describe", "time_ms": None, "isr": [1]}] * 2)) == []
+    listing = row("partition_states", source="topics_describe", isr=[1])
+    assert list(tell_history(objects("partition_states", [listing] * 2))) == []

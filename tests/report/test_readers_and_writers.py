@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 from tests.auditing.test_group_positions import with_groups
-from tests.report.rows import partition, results, row
+from tests.report.rows import objects, partition, results, row
 from tests.support.fixtures import FIXTURES
 
 from replica_audit.config import Settings
 from replica_audit.elect.election_plan import plan_elections
-from replica_audit.report.facts.readers_and_writers import find_hits, hit_rows, writer_rows
+from replica_audit.report.facts.readers_and_writers import find_hits, hit_groups_of, writers_of
 from replica_audit.report.facts.verdict import build_verdict
 from replica_audit.report.first_steps import tell_what_to_do
 from replica_audit.report.markdown import READER_LIMIT, render_markdown
@@ -58,8 +58,8 @@ def test_summary_names_the_groups_that_are_hit_and_under_whom(audited: Results) 
 def test_groups_by_choice_of_leader_are_those_that_the_plan_counts(audited: Results) -> None:
     (decision,) = plan_elections(audited, asked=[("ledger", 0)]).decisions
     hits = find_hits(audited)["ledger", 0]
-    shown = hit_rows([one for one in audited.rows("group_offsets") if one["partition"] == 0], hits)
-    counted = Counter(broker for one in shown for broker in one["hit_by"])
+    shown = hit_groups_of([one for one in audited.group_offsets if one.partition == 0], hits)
+    counted = Counter(broker for one in shown for broker in one.hit_by)
     assert counted == {one.candidate_id: one.groups_hit for one in decision.candidates} == {0: 1, 1: 2, 2: 2}
 
 
@@ -85,8 +85,8 @@ def test_brokers_that_hold_the_same_of_a_producer_are_told_once() -> None:
         return row("lost_producers", topic="orders", partition=0, broker_id=broker, producer_id=producer,
                    transactional=False, start_offset=5, end_offset=5 + records, record_count=records)  # fmt: skip
 
-    merged = writer_rows([of(3, 7, 2), of(2, 7, 2), of(2, 8, 4)])
-    assert [(one["producer_id"], one["brokers"], one["record_count"]) for one in merged] == [
+    merged = writers_of(objects("lost_producers", [of(3, 7, 2), of(2, 7, 2), of(2, 8, 4)]))
+    assert [(one.records.producer_id, one.brokers, one.records.record_count) for one in merged] == [
         (8, [2], 4),
         (7, [2, 3], 2),
     ]

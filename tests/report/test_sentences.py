@@ -24,22 +24,26 @@ from tests.support.less import without
 from tests.support.some import some
 
 from replica_audit.config import Settings
-from replica_audit.report import answer, coverage_text, headlines, partition_text
-from replica_audit.report import partition_text as history
+from replica_audit.report import answer, coverage_text, headlines
 from replica_audit.report.answer import build_answer
 from replica_audit.report.coverage_text import tell_captures
 from replica_audit.report.facts.by_partition import rows_by_partition, told_protocol
 from replica_audit.report.facts.verdict import build_verdict
 from replica_audit.report.page.content import build_overview
-from replica_audit.report.partition_text import tell_story
 from replica_audit.report.sentences import Template, plain_text
+from replica_audit.report.story import agreement, differing_runs, follower_cuts, leaders, partition_story
+from replica_audit.report.story.partition_story import tell_story
 from replica_audit.results import Results
 from replica_audit.runner.in_process import audit_all
 
 MODULES = (
     "headlines",
     "answer",
-    "partition_text",
+    "story.agreement",
+    "story.differing_runs",
+    "story.follower_cuts",
+    "story.leaders",
+    "story.partition_story",
 )
 Truth = dict[str, Any]
 
@@ -166,113 +170,113 @@ TABLE: tuple[tuple[Template, str, str, Callable[[Truth], bool]], ...] = (
      lambda t: leads(t, "ledger-0", 1, [1, 2]) and len(t["leader_isr"]) <= 4),
     (answer.UNTRUSTED, "kip101-isr-2-truncated", "Not all of this can be trusted: 1 partition inconclusive.",
      lambda t: list(t["leader_isr"]) == ["kip101-0"]),
-    (partition_text.LEADS, "diverged-unclean",
+    (leaders.LEADS, "diverged-unclean",
      "Broker 1 leads in leader epoch 1 (the cluster's metadata log says so); in sync: 1 and 2.",
      lambda t: leads(t, "ledger-0", 1, [1, 2])),
-    (partition_text.TAKEN_FOR_LEADER, "live-torn",
+    (leaders.TAKEN_FOR_LEADER, "live-torn",
      "Broker 2 is taken for the leader in leader epoch 0: nothing says who leads, and it has the newest leader epoch, "
      "then the longest log; which replicas are in sync is not known.",
      lambda t: not list((FIXTURES / "live-torn").glob("*describe*"))),
-    (partition_text.NOBODY_LEADS, "elr-leaderless",
+    (leaders.NOBODY_LEADS, "elr-leaderless",
      "Nobody leads: nothing can be written or read; in sync: none; eligible: 0 and 1.",
      lambda t: t["leader_isr"]["accounts-0"]["isr"] == [] and not is_up(t, 0) and not is_up(t, 1)),
-    (partition_text.ALL_STOPPED, "diverged-healed",
+    (leaders.ALL_STOPPED, "diverged-healed",
      "Nobody leads, since all brokers here were stopped cleanly; in sync: none; eligible: 2.",
      lambda t: all("stopped cleanly" in state for state in t["process_state"].values())),
-    (partition_text.DELETED, "recreated-1-before",
+    (leaders.DELETED, "recreated-1-before",
      "The topic was deleted: nobody leads it, and brokers remove what is left of it.",
      lambda t: "(3 partitions) was deleted" in t["about"] and "orders-2" not in t["leader_isr"]),
-    (partition_text.STANDS_IN, "elr-leaderless", "The other replicas are compared with broker 0, which led last.",
+    (leaders.STANDS_IN, "elr-leaderless", "The other replicas are compared with broker 0, which led last.",
      lambda t: t["process_state"]["broker-0"] == "killed (SIGKILL)"),
-    (partition_text.NOTHING_COMPARED, "corrupted-batch-missing",
+    (leaders.NOTHING_COMPARED, "corrupted-batch-missing",
      "The snapshot has no replica of this partition that could be read.",
      lambda t: [path.name for path in (FIXTURES / "corrupted-batch-missing").glob("broker-*/*-*") if path.is_dir()]
      == [t["partition"]] * 2),
-    (partition_text.HW_EXACT, "diverged-unclean",
+    (partition_story.HW_EXACT, "diverged-unclean",
      "The high watermark is exactly 52: checkpointed high watermark 52 of broker 1 and log end 52 of broker 1, the "
      "reference.",
      lambda t: seen(t, "ledger-0") == 52),
-    (partition_text.HW_BETWEEN, "kip101-isr-2-truncated",
+    (partition_story.HW_BETWEEN, "kip101-isr-2-truncated",
      "The high watermark is between 19 and 23: log end 19 of broker 1, which is in sync or eligible to lead and "
      "checkpointed high watermark 23 of broker 0.",
      lambda t: leads(t, "kip101-0", 2, [2, 1]) and "1 truncated to its high watermark" in t["about"]),
-    (partition_text.MAY_HAVE_LOST, "diverged-healed",
+    (leaders.MAY_HAVE_LOST, "diverged-healed",
      "What broker 1 did not have when it was elected uncleanly in epoch 1 may be lost; these files cannot tell.",
      lambda t: acknowledged(t, "A only", "ledger-0") == 45),
-    (partition_text.ALONE, "live-torn", "Only broker 2 has files here; it holds offsets 0 to 1.",
+    (agreement.ALONE, "live-torn", "Only broker 2 has files here; it holds offsets 0 to 1.",
      lambda t: [path.name for path in (FIXTURES / "live-torn").glob("broker-*")] == ["broker-2"]),
-    (partition_text.SAME, "retention-skewed",
+    (agreement.SAME, "retention-skewed",
      "Broker 0 holds the same records as the leader (broker 1) from 23 on, up to log end 50.",
      lambda t: leads(t, "timed-1", 1, [0, 1, 2]) and seen(t, "timed-1") == 50),
-    (partition_text.EMPTY, "txn-failover-2-healed", "Brokers 0 and 2 are empty like the leader (broker 1), and end at 0.",
+    (agreement.EMPTY, "txn-failover-2-healed", "Brokers 0 and 2 are empty like the leader (broker 1), and end at 0.",
      lambda t: seen(t, "wallet-3") == 0 and leads(t, "wallet-3", 1, [0, 1, 2])),
-    (partition_text.SHORTER, "last-replica-standing-1-alone",
+    (agreement.SHORTER, "last-replica-standing-1-alone",
      "Broker 1 holds the same records as the leader (broker 0), but ends 6 offsets earlier, at 42.",
      lambda t: seen(t, "transfers-3") == 48 and leads(t, "transfers-3", 0, [0])),
-    (partition_text.EMPTY_ELSEWHERE, "reassigned-1-moving",
+    (agreement.EMPTY_ELSEWHERE, "reassigned-1-moving",
      "Broker 3 is empty and ends at 0, 117 offsets before the end of the leader (broker 1).",
      lambda t: seen(t, "moving-1") == 117 and 3 in t["reassignment"]["moving-1"]["to"]),
-    (partition_text.LONGER, "live-copy",
+    (agreement.LONGER, "live-copy",
      "Broker 2 agrees with the leader (broker 1) and goes on 29 offsets further, to 228: it was copied later, or the "
      "leader (broker 1) lost its tail.",
      lambda t: "replicas, checkpoints and segments are of different moments" in t["about"]),
-    (partition_text.NO_OVERLAP, "retention-passed-1-down",
+    (agreement.NO_OVERLAP, "retention-passed-1-down",
      "Broker 2 holds offsets 0 to 36, and the leader (broker 0) offsets 71 to 94: no offset is on both.",
      lambda t: t["log_ends_of_broker_2"]["passed-0"] == 37 and t["first_offsets_on_disk"]["passed-0"]["broker-0"] == 71),
-    (partition_text.CLEANED, "compacted-skewed-1",
+    (agreement.CLEANED, "compacted-skewed-1",
      "Brokers 0 and 1 and the leader (broker 2) were cleaned at different times: they hold different records of this "
      "compacted partition, which is as it should be.",
      lambda t: t["wrong"] == ["nothing"] and leads(t, "profiles-0", 2, [0, 1, 2])),
-    (partition_text.FOREIGN, "recreated-1-before",
+    (agreement.FOREIGN, "recreated-1-before",
      "Broker 2 holds a copy that belongs to another topic of this name (topic id 9DmGkEVrRYKcznAl6jzSpw); it was not "
      "compared.",
      lambda t: {"topic_id_differs": "orders", "odd": 2, "brokers": [0, 1]} in t["claims"]),
-    (partition_text.DUPLICATE, "corrupted-same-broker-id", "Broker 0 has a second copy in broker-2, which was not compared.",
+    (agreement.DUPLICATE, "corrupted-same-broker-id", "Broker 0 has a second copy in broker-2, which was not compared.",
      lambda t: "one log dir copied twice by mistake" in t["damage"]),
-    (partition_text.OTHER_EPOCH, "diverged-clean",
+    (differing_runs.OTHER_EPOCH, "diverged-clean",
      "At offsets 38 to 50 broker 0 has 13 records of epoch 0, written at 2026-11-21T09:21:13.489Z, where broker 1 has "
      "those of epoch 1; nothing proves that they were committed.",
      lambda t: not is_up(t, 0) and "above its high watermark" in t["about"]),
-    (partition_text.PAST_END, "diverged-multi",
+    (differing_runs.PAST_END, "diverged-multi",
      "At offsets 22 to 28 broker 1 has 7 records of epoch 4, written at 2026-11-21T09:04:56.936Z; the log of broker 2 ends "
      "at 19; nothing proves that they were committed.",
      lambda t: seen(t, "journal-2") == 19),
-    (partition_text.WITHOUT_EPOCH, "kip101-isr-3-lost",
+    (differing_runs.WITHOUT_EPOCH, "kip101-isr-3-lost",
      "At offsets 19 to 22 broker 0 has 4 records, written 2026-11-21 from 09:19:25.423 to 09:19:25.428 UTC, and broker 1 "
      "has others; their format has no leader epochs; they were committed: its own high watermark reached 23.",
      lambda t: "took other records at the same offsets" in t["about"] and t["kafka_versions_in_order"][0].startswith("0.10")),
-    (partition_text.HOLE, "corrupted-batch-missing",
+    (differing_runs.HOLE, "corrupted-batch-missing",
      "At offsets 80 to 83 broker 2 has no records, where broker 0 has some of epoch 0.",
      lambda t: t["missing_offsets"] == [80, 83] and t["damaged_broker"] == 2 and t["good_broker"] == 0),
-    (partition_text.CUT, "diverged-clean",
+    (follower_cuts.CUT, "diverged-clean",
      "When broker 0 follows, broker 1 answers that epoch 0 ends at 38, and it cuts its log at 38: offsets 38 to 50 go with "
      "it.",
      lambda t: any("to offset 38" in line for line in map(str, truth("diverged-clean-healed")["truncation_log_lines"]))
      or "offset=38" in json.dumps(truth("diverged-clean-healed")["truncation_log_lines"])),
-    (partition_text.KEPT, "kip101-isr-3-lost",
+    (follower_cuts.KEPT, "kip101-isr-3-lost",
      "Broker 0 keeps everything up to 23 although it differs from 19 on: no truncation will ever repair that.",
      lambda t: "Truncating log kip101-0 to offset 23" in json.dumps(truth("kip101-isr-4-healed")["truncation_log_lines"])),
-    (partition_text.OTHER_PROTOCOL, "kip279-1-before",
+    (follower_cuts.OTHER_PROTOCOL, "kip279-1-before",
      "Under kip-101 broker 0 would keep everything up to 17, and offsets 12 to 16 would stay different, unseen by Kafka.",
      lambda t: "to offset 17" in json.dumps(truth("kip279-2-healed")["truncation_log_lines"])),
-    (partition_text.CUT_NOTHING, "corrupted-batch-baseoffset-changed",
+    (follower_cuts.CUT_NOTHING, "corrupted-batch-baseoffset-changed",
      "When broker 2 follows, broker 0 answers that epoch 0 ends at 114, and it cuts its log at 114, which removes no "
      "record.",
      lambda t: t["damaged_broker"] == 2),
-    (history.LEFT_OUT, "diverged-healed",
+    (leaders.LEFT_OUT, "diverged-healed",
      "2 earlier changes of leader or of the replicas in sync are left out here.",
      lambda t: acknowledged(t, "A only") == 84),
-    (history.NOBODY_LED, "elr-leaderless",
+    (leaders.NOBODY_LED, "elr-leaderless",
      "At 2026-11-21T09:06:47.961Z broker 0 stopped leading and nobody led; in sync: none; eligible: 0 and 1.",
      lambda t: t["leader_isr"]["accounts-0"]["isr"] == [] and not is_up(t, 0)),
-    (history.BECAME_LEADER, "txn-failover-2-healed",
+    (leaders.BECAME_LEADER, "txn-failover-2-healed",
      "At 2026-11-21T10:31:44.708Z broker 1 became leader in epoch 1; in sync: 0, 1 and 2.",
      lambda t: "wallet-2: a transaction over a clean change of leader" in json.dumps(t["right"])),
-    (history.BECAME_UNCLEANLY, "diverged-unclean",
+    (leaders.BECAME_UNCLEANLY, "diverged-unclean",
      "At 2026-11-21T09:01:14.307Z broker 1 became leader in epoch 1, uncleanly: only broker 0 was in sync or eligible; in "
      "sync: 1.",
      lambda t: "was elected uncleanly" in t["about"]),
-    (history.ISR_CHANGED, "diverged-unclean",
+    (leaders.ISR_CHANGED, "diverged-unclean",
      "At 2026-11-21T09:01:18.217Z broker 2 joined the replicas in sync; in sync: 1 and 2.",
      lambda t: leads(t, "ledger-0", 1, [1, 2])),
 )  # fmt: skip
@@ -294,12 +298,12 @@ def test_a_sentence_is_said_of_a_capture_where_it_is_true(
 ATTACKED: tuple[tuple[Template, str, str], ...] = (
     (headlines.ISR_SHORT, "12-minor/isr-member-short-quiesced",
      "An in-sync replica lacks committed records in the only partition: electing it would lose them."),
-    (partition_text.COMPARED_INSTEAD, "04-leader-has-no-files/describe",
+    (leaders.COMPARED_INSTEAD, "04-leader-has-no-files/describe",
      "The other replicas are compared with broker 1: the snapshot has no files of the leader."),
-    (partition_text.HW_AT_LEAST, "04-leader-has-no-files/describe",
+    (partition_story.HW_AT_LEAST, "04-leader-has-no-files/describe",
      "The high watermark is at least 30: checkpointed high watermark 30 of broker 1 and no log end bounds "
      "it; no usable log of broker 3 is here."),
-    (partition_text.SET_ASIDE, "12-minor/folder-without-log",
+    (agreement.SET_ASIDE, "12-minor/folder-without-log",
      "What broker 2 holds is not known: what there is of its log could not be compared."),
 )  # fmt: skip
 
@@ -539,13 +543,13 @@ MADE: tuple[tuple[Template, Callable[[Path], Results], str], ...] = (
     (answer.LOST_HERE_TOGETHER, _two_parts,
      "15 committed records at offsets 10 to 19 are not on the leader, broker 1; brokers 2 and 3 still have them, each a "
      "part of them."),
-    (partition_text.SAME_EPOCH, _same_epoch,
+    (differing_runs.SAME_EPOCH, _same_epoch,
      "At offsets 10 to 19 broker 2 has 10 records of epoch 0, written at 2023-11-14T22:13:20.000Z, and "
      "broker 1 has others of the same epoch; they were committed: its own high watermark reached 20."),
-    (partition_text.NOT_THERE, _hole,
+    (differing_runs.NOT_THERE, _hole,
      "At offsets 10 to 14 broker 2 has 5 records of epoch 0, written at 2023-11-14T22:13:20.000Z, and "
      "broker 1 has none; nothing proves that they were committed."),
-    (partition_text.MORE_RUNS, _four_places, "Broker 2 differs in 1 place more, listed below."),
+    (differing_runs.MORE_RUNS, _four_places, "Broker 2 differs in 1 place more, listed below."),
 )  # fmt: skip
 
 

@@ -267,8 +267,7 @@ def test_offsets_without_a_record_are_told_from_records_without_an_epoch(
 
 
 def test_ranges_that_touch_are_joined() -> None:
-    rows = [{"start_offset": a, "end_offset": b} for a, b in ((8, 10), (6, 8), (20, 21))]
-    assert join_ranges(rows) == [(6, 10), (20, 21)]
+    assert join_ranges([(8, 10), (6, 8), (20, 21)]) == [(6, 10), (20, 21)]
 
 
 def test_names_from_disk_cannot_steer_the_terminal() -> None:

@@ -9,9 +9,9 @@ from tests.report.rows import finding, partition, results, row
 
 from replica_audit.auditing.catalogue import SEVERITIES, VERDICTS
 from replica_audit.config import FAIL_LEVELS
-from replica_audit.report.facts.failed_verdict import build_failure
 from replica_audit.report.facts.verdict import build_verdict
 from replica_audit.report.status_line import render_status_line
+from replica_audit.report.verdict_object import build_failure
 
 
 @pytest.mark.parametrize("level", FAIL_LEVELS)

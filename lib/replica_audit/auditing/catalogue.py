@@ -9,7 +9,7 @@ from typing import Any
 
 from replica_audit.auditing.finding import TRAITS, Code
 from replica_audit.auditing.findings import MODULES
-from replica_audit.literals import SEVERITIES, VERDICTS
+from replica_audit.literals import SEVERITIES, VERDICTS, Verdict
 
 __all__ = [
     "CATALOGUE",
@@ -60,7 +60,7 @@ VERDICT_MEANINGS = {
 }
 
 
-def worst_verdict(verdicts: Iterable[str]) -> str:
+def worst_verdict(verdicts: Iterable[str]) -> Verdict:
     """The worst of `verdicts` in the order of `VERDICTS`; CONSISTENT when there is none.
 
     Raises ValueError for an unknown name.
@@ -68,7 +68,7 @@ def worst_verdict(verdicts: Iterable[str]) -> str:
     return VERDICTS[min((VERDICTS.index(verdict) for verdict in verdicts), default=len(VERDICTS) - 1)]
 
 
-def audit_verdict(partition_verdicts: Iterable[str], findings: Iterable[Mapping[str, Any]]) -> str:
+def audit_verdict(partition_verdicts: Iterable[str], findings: Iterable[Mapping[str, Any]]) -> Verdict:
     """The verdict of a whole audit: the worst of its partitions', and of what findings that belong to no partition ask for.
 
     `findings` are rows of that table, of any partition. An audit of no partition is INCONCLUSIVE.

@@ -6,15 +6,14 @@ import os
 import sys
 import tempfile
 import traceback
-from typing import Any
 
 from replica_audit.cli.output import print_error
 from replica_audit.config import Settings
 from replica_audit.errors import UsageError
 from replica_audit.paths import local_path
 from replica_audit.redaction import redact
-from replica_audit.report.facts.failed_verdict import build_failure
 from replica_audit.report.failed_run import write_failure
+from replica_audit.report.verdict_object import VerdictObject, build_failure
 
 #: Not the directory of this process, which goes with it.
 TEMPORARY = tempfile.gettempdir()
@@ -31,7 +30,7 @@ def discard_verdict(settings: Settings) -> None:
         raise UsageError(f"report {settings.report}: cannot replace verdict.json: {error.strerror}") from error
 
 
-def leave_verdict(settings: Settings, exit_status: int, reason: str) -> dict[str, Any]:
+def leave_verdict(settings: Settings, exit_status: int, reason: str) -> VerdictObject:
     """Write verdict.json of a run that ended with `exit_status` for `reason`, and return its content."""
     failure = build_failure(exit_status, settings.fail_on, redact(reason))
     try:

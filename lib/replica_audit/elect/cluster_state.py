@@ -11,7 +11,8 @@ from typing import Any, NamedTuple
 from replica_audit.auditing.catalogue import codes_with
 from replica_audit.model import Place
 from replica_audit.protocol.controller import Registration, next_leader
-from replica_audit.results import Results
+from replica_audit.results import Results, by_place
+from replica_audit.schema import PartitionStateRow
 from replica_audit.snapshot.log_dir_names import METADATA_PARTITION
 
 Row = Mapping[str, Any]
@@ -25,17 +26,17 @@ _ELR_POSSIBLE = (4, 0)
 _TRUST = ("user", "topics_describe", "zookeeper", "metadata_log")
 
 
-def states_of_source(states: Sequence[Row]) -> list[Row]:
+def states_of_source(states: Sequence[PartitionStateRow]) -> list[PartitionStateRow]:
     """Of one partition's rows of `partition_states` those of its most trusted source, oldest first, tentative ones left out."""
-    known = [row for row in states if row["source"] in _TRUST and not row["uncommitted"]]
-    best = max((_TRUST.index(row["source"]) for row in known), default=0)
-    return sorted((row for row in known if row["source"] == _TRUST[best]), key=lambda row: row["entry"] or 0)
+    known = [row for row in states if row.source in _TRUST and not row.uncommitted]
+    best = max((_TRUST.index(row.source) for row in known), default=0)
+    return sorted((row for row in known if row.source == _TRUST[best]), key=lambda row: row.entry or 0)
 
 
-def newest_states(results: Results) -> dict[Place, Row]:
+def newest_states(results: Results) -> dict[Place, PartitionStateRow]:
     """The newest state of each partition that any source knows."""
-    grouped = results.rows_of("partition_states").items()
-    return {place: states[-1] for place, rows in grouped if (states := states_of_source(rows))}
+    newest = (states[-1] for rows in by_place(results.partition_states).values() if (states := states_of_source(rows)))
+    return {(state.topic, state.partition): state for state in newest}
 
 
 def find_up(results: Results) -> dict[int, bool]:
@@ -191,8 +192,8 @@ def present_state(
 ) -> PresentState:
     """The state that `results` tell; `up` and `stopped_cleanly`, where given, go before fencing and flags."""
     newest = newest_states(results)
-    leaders = {(row["topic"], row["partition"]): row for row in results.rows("partitions")}
-    sources = {row["source"] for row in newest.values()}
+    leaders = {(row.topic, row.partition): row for row in results.partitions}
+    sources = {row.source for row in newest.values()}
     mode = _mode(sources, kafka_version)
     has_elr = _has_elr(results, mode, kafka_version)
     found_up, found_clean = find_up(results), find_clean(results)
@@ -203,36 +204,36 @@ def present_state(
     overtaken = {(row["topic"], row["partition"]) for row in doubted if row["topic"] is not None}
     # Who is in sync by a source that the audit does not believe, since the logs are newer.
     overtaken |= {
-        place
-        for place, state in newest.items()
-        if state["isr"] is not None and leaders.get(place, state)["isr"] is None
+        place for place, state in newest.items() if state.isr is not None and leaders.get(place, state).isr is None
     }
     nodes = [row["broker_id"] for row in doubted if row["topic"] is None]
     for place, state in newest.items():
-        if state["isr"] is None or not state["replicas"] or (place in overtaken and not nodes):
+        if state.isr is None or not state.replicas or (place in overtaken and not nodes):
             continue
-        configs = dict(state["configs"] or {})
+        configs = dict(state.configs or {})
         value = configs.get(UNCLEAN)
         said[place] = None if value is None else value == "true"
-        epoch = state["leader_epoch"]
+        epoch = state.leader_epoch
         if epoch is None and place in leaders:
-            epoch = leaders[place]["leader_epoch"]
+            epoch = leaders[place].leader_epoch
         least = configs.get(_MIN_ISR, "")
         partitions[place] = Registration(
-            replicas=tuple(state["replicas"]),
-            leader_id=state["leader_id"],
+            replicas=tuple(state.replicas),
+            leader_id=state.leader_id,
             leader_epoch=-1 if epoch is None else epoch,
-            isr=frozenset(state["isr"]),
-            elr=frozenset(state["elr"] or ()),
-            last_known=tuple(state["last_known_elr"] or ()),
+            isr=frozenset(state.isr),
+            elr=frozenset(state.elr or ()),
+            last_known=tuple(state.last_known_elr or ()),
             min_isr=int(least) if least.isdigit() else 1,
             unclean=value == "true",
             has_elr=bool(has_elr),
-            adding=frozenset(state["adding"] or ()),
-            removing=frozenset(state["removing"] or ()),
+            adding=frozenset(state.adding or ()),
+            removing=frozenset(state.removing or ()),
         )
     brokers = {broker for one in partitions.values() for broker in one.replicas}
-    brokers |= {row["leader_id"] for place, row in leaders.items() if place not in partitions} - {None}
+    brokers |= {
+        row.leader_id for place, row in leaders.items() if place not in partitions and row.leader_id is not None
+    }
     others = {row["broker_id"] for row in results.rows("replicas")} - brokers
     is_up = {broker for broker in brokers | others if found_up.get(broker)} if up is None else set(up)
     clean = (
@@ -248,7 +249,7 @@ def present_state(
         unknown=unknown,
         has_elr=has_elr,
         mode=mode,
-        epoch_said=frozenset(place for place, state in newest.items() if state["leader_epoch"] is not None),
+        epoch_said=frozenset(place for place, state in newest.items() if state.leader_epoch is not None),
         overtaken=frozenset(overtaken),
         unheard=frozenset() if up is not None else frozenset(others - found_up.keys()),
         contradicted=frozenset(one for one in unknown & _cut_short(results) if registered.get(one)),
@@ -268,7 +269,7 @@ def _metadata_holders(results: Results, registered: Set[int], accused: Set[int])
     return MetadataHolders(tuple(sorted(brokers)), tuple(sorted((voters | accused) - brokers)))
 
 
-def _mode(sources: set[str], kafka_version: tuple[int, ...] | None) -> str | None:
+def _mode(sources: Set[str], kafka_version: tuple[int, ...] | None) -> str | None:
     if "metadata_log" in sources or (kafka_version is not None and kafka_version >= (4,)):
         return "kraft"
     if "zookeeper" in sources or (kafka_version is not None and kafka_version < (2, 8)):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Collection, Container, Iterator, Sequence
+from collections.abc import Collection, Container, Iterable, Iterator, Sequence
 
 from replica_audit.auditing.catalogue import CATALOGUE, SEVERITIES, at_or_above, codes_with
 from replica_audit.auditing.findings.txn import TXN_HANGING, TXN_MARKER_LOST
@@ -90,7 +90,7 @@ def _remedies(
             continue
         yield Step(
             action="mend",
-            text=f"{_where(rows)}: {name_remedy(known.remedy, rows).rstrip('.')} ({code})",
+            text=f"{_where(rows)}: {name_remedy(known.remedy, [row['broker_id'] for row in rows]).rstrip('.')} ({code})",
             brokers=tuple(sorted({row["broker_id"] for row in rows if row["broker_id"] is not None})),
             partitions=tuple(sorted({(row["topic"], row["partition"]) for row in rows if row["topic"] is not None})),
         )
@@ -134,9 +134,9 @@ def _name_place(name: str, brokers: Sequence[int]) -> str:
     return f"{name} on {who}" if who else name
 
 
-def name_remedy(remedy: str, rows: Sequence[Row]) -> str:
+def name_remedy(remedy: str, broker_ids: Iterable[int | None]) -> str:
     """A remedy of the catalogue with brokers by name: never "this broker" where nobody knows which."""
-    brokers = sorted({row["broker_id"] for row in rows if row["broker_id"] is not None})
+    brokers = sorted({one for one in broker_ids if one is not None})
     one = f"broker {brokers[0]}" if len(brokers) == 1 else "that broker"
     replica = f"the replica on {one}" if len(brokers) == 1 else "that replica"
     return re.sub(r"\bthis broker\b", one, re.sub(r"\bthis (replica|one)\b", replica, remedy))

@@ -165,9 +165,10 @@ def _expectation(suite: Suite, spec: ExpectationSpec) -> Any:
     except ExpectationNotFoundError as error:
         hint = nearest(spec.type, list_registered_expectation_implementations())
         raise UsageError(f"{where}: Great Expectations has no {spec.type}; {hint}") from error
+    arguments: dict[str, Any] = dict(spec.kwargs)
     try:
         return kind(
-            **spec.kwargs,
+            **arguments,
             description=spec.description,
             severity=GX_SEVERITY[spec.severity],
             meta={"name": spec.name, "severity": spec.severity},

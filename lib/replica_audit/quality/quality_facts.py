@@ -1,123 +1,166 @@
-"""The facts that quality suites look at: a row for each replica and partition, out of answers and segment counts.
+"""Facts that quality suites check, a row for each replica and partition, from an audit's answers and its segments.
 
-A fact is a number that is 0 in a sound log and null where the question does not arise, so that an expectation on it
-needs no exceptions of its own.
+A fact is a number that is 0 in a sound log and null where it has no meaning, so that expectations need no exceptions.
 """
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import groupby
+from operator import itemgetter
+from typing import NamedTuple
 
-from replica_audit.literals import PUT_ASIDE, SEVERITIES
+from replica_audit.literals import PUT_ASIDE, Severity
+from replica_audit.model import SegmentSummary
 from replica_audit.protocol.lineage import Lineage
-from replica_audit.results import Results
+from replica_audit.results import FindingPlace, Results
+from replica_audit.schema import (
+    Epochs,
+    FindingRow,
+    HighWatermarkRow,
+    PartitionFactsRow,
+    PartitionRow,
+    ReplicaFactsRow,
+    ReplicaRow,
+)
+from replica_audit.segments.summary import summary_from_json
 
-Row = Mapping[str, Any]
-
-#: The suite that says of findings what the report says anyway.
+#: Suite on the number of findings, which the report shows anyway.
 FINDINGS_SUITE = "findings"
 
-#: Counts over the segments of a replica: of irregular batches by kind, and of irregular borders between segments.
-SEGMENT_COUNTS = (
-    "crc",
-    "regression",
-    "duplicate",
-    "epoch_regression",
-    "border_regression",
-    "border_epoch_regression",
-)
+_REPLICA = ("topic", "partition", "broker_id", "log_dir")
 
 
-def fact_rows(results: Results, segment_counts: Iterable[Row]) -> dict[str, list[dict[str, Any]]]:
-    """Rows of `FACT_TABLES` for one audit.
+class SegmentCounts(NamedTuple):
+    """Irregular batches of one replica by kind, and irregular borders between its segments."""
 
-    Copies that Kafka does not serve from are left out: segments that it is about to delete overlap, and a copy that is being
-    moved is behind. `segment_counts` has topic, partition, broker_id, log_dir and `SEGMENT_COUNTS` of every replica; a replica without a
-    segment may be missing there.
-    """
-    counts = {(row["topic"], row["partition"], row["broker_id"], row["log_dir"]): row for row in segment_counts}
-    marks = {(row["topic"], row["partition"]): row for row in results.rows("high_watermarks")}
+    crc: int = 0
+    regression: int = 0
+    duplicate: int = 0
+    epoch_regression: int = 0
+    border_regression: int = 0
+    border_epoch_regression: int = 0
+
+
+#: Counts by topic, partition, broker id and log directory.
+CountsByReplica = Mapping[tuple[str, int, int, str], SegmentCounts]
+
+
+class QualityFacts(NamedTuple):
+    """Rows of `schema.FACT_TABLES`; the fields are named for the tables."""
+
+    replica_facts: list[ReplicaFactsRow]
+    partition_facts: list[PartitionFactsRow]
+
+
+def in_order_of_replicas(rows: Iterable[Mapping[str, object]]) -> list[Mapping[str, object]]:
+    """Rows of `segments`, with or without summaries, by replica and then by base offset."""
+    return sorted(rows, key=itemgetter(*_REPLICA, "base_offset"))
+
+
+def segment_counts(rows: Iterable[Mapping[str, object]]) -> CountsByReplica:
+    """Counts of every replica. `rows` are those of `segments` in the order of `in_order_of_replicas`; one is held at a time."""
     return {
-        "replica_facts": [
-            _replica_row(
-                row,
-                counts.get((row["topic"], row["partition"], row["broker_id"], row["log_dir"]), {}),
-                marks.get((row["topic"], row["partition"])),
-            )
-            for row in results.rows("replicas")
-            if row["role"] not in PUT_ASIDE
-        ],
-        "partition_facts": _partition_rows(results.rows("partitions"), results.rows("findings")),
+        replica: count_segments(summary_from_json(str(row["summary"])) for row in of_replica)
+        for replica, of_replica in groupby(rows, itemgetter(*_REPLICA))
     }
 
 
-def name_place(row: Row) -> str:
-    """The row's partition and broker in words, e.g. "orders-0 broker 2"; what else the row has where it has neither."""
+def count_segments(summaries: Iterable[SegmentSummary]) -> SegmentCounts:
+    """Counts of one replica, whose segments are in order of base offset."""
+    counts: Counter[str] = Counter()
+    end = epoch = None
+    for one in summaries:
+        counts.update(one.irregularity_counts)
+        if end is not None:
+            counts["border_regression"] += one.first_base_offset is not None and one.first_base_offset < end
+        first = one.first_leader_epoch
+        counts["border_epoch_regression"] += epoch is not None and first is not None and 0 <= first < epoch
+        own_end = one.base_offset if one.greatest_last_offset is None else one.greatest_last_offset + 1
+        end = own_end if end is None else max(end, own_end)
+        if one.last_leader_epoch is not None and one.last_leader_epoch >= 0:
+            epoch = one.last_leader_epoch
+    return SegmentCounts(*(counts[name] for name in SegmentCounts._fields))
+
+
+def find_facts(results: Results, counts: CountsByReplica) -> QualityFacts:
+    """Facts of one audit; a replica without segments may be missing in `counts`.
+
+    Copies that Kafka does not serve from are left out: segments about to be deleted overlap, and a copy that is being
+    moved lags behind.
+    """
+    marks = {(row.topic, row.partition): row for row in results.high_watermarks}
+    replicas = [
+        _replica_facts(
+            row,
+            counts.get((row.topic, row.partition, row.broker_id, row.log_dir), SegmentCounts()),
+            marks.get((row.topic, row.partition)),
+        )
+        for row in results.replicas
+        if row.role not in PUT_ASIDE
+    ]
+    return QualityFacts(replicas, list(_partition_facts(results.partitions, results.findings)))
+
+
+def name_place(topic: object, partition: object, broker_id: object = None, path: object = None) -> str:
+    """A row's place in words, e.g. "orders-0 broker 2"."""
     parts = []
-    if row.get("topic") is not None:
-        parts.append(f"{row['topic']}-{row['partition']}")
-    if row.get("broker_id") is not None:
-        parts.append(f"broker {row['broker_id']}")
-    if row.get("path") is not None:
-        parts.append(str(row["path"]))
+    if topic is not None:
+        parts.append(f"{topic}-{partition}")
+    if broker_id is not None:
+        parts.append(f"broker {broker_id}")
+    if path is not None:
+        parts.append(str(path))
     return " ".join(parts) or "no partition"
 
 
-def _replica_row(replica: Row, counts: Row, mark: Row | None) -> dict[str, Any]:
-    counted = {name: counts.get(name) or 0 for name in SEGMENT_COUNTS}
-    start, end = replica["log_start_offset"], replica["log_end_offset"]
-    high_watermark, recovery_point = replica["high_watermark_checkpoint"], replica["recovery_point_checkpoint"]
-    names = (
-        "topic",
-        "partition",
-        "broker_id",
-        "log_dir",
-        "is_leader",
-        "in_isr",
-        "compacted",
-        "tail_kind",
-        "batch_count",
+def _replica_facts(replica: ReplicaRow, counts: SegmentCounts, mark: HighWatermarkRow | None) -> ReplicaFactsRow:
+    start, end = replica.log_start_offset, replica.log_end_offset
+    return ReplicaFactsRow(
+        place=name_place(replica.topic, replica.partition, replica.broker_id),
+        topic=replica.topic,
+        partition=replica.partition,
+        broker_id=replica.broker_id,
+        log_dir=replica.log_dir,
+        is_leader=replica.is_leader,
+        in_isr=replica.in_isr,
+        compacted=replica.compacted,
+        tail_kind=replica.tail_kind,
+        batch_count=replica.batch_count,
+        log_start_offset=start,
+        log_end_offset=end,
+        wrong_crcs=counts.crc,
+        offset_gaps=replica.unexplained_gaps,
+        offset_regressions=counts.regression + counts.duplicate + counts.border_regression,
+        epoch_regressions=counts.epoch_regression + counts.border_epoch_regression,
+        high_watermark_above_end=_excess(replica.high_watermark_checkpoint, end),
+        recovery_point_above_end=_excess(replica.recovery_point_checkpoint, end),
+        high_watermark_below_start=_excess(start, replica.high_watermark_checkpoint),
+        lineage_conflicts=count_lineage_conflicts(replica.epochs, replica.checkpoint_epochs),
+        isr_shortfall=_isr_shortfall(replica, mark),
     )
-    return {
-        "place": name_place(replica),
-        **{name: replica[name] for name in names},
-        "log_start_offset": start,
-        "log_end_offset": end,
-        "wrong_crcs": counted["crc"],
-        "offset_gaps": replica["unexplained_gaps"],
-        "offset_regressions": counted["regression"] + counted["duplicate"] + counted["border_regression"],
-        "epoch_regressions": counted["epoch_regression"] + counted["border_epoch_regression"],
-        "high_watermark_above_end": _excess(high_watermark, end),
-        "recovery_point_above_end": _excess(recovery_point, end),
-        "high_watermark_below_start": _excess(start, high_watermark),
-        "lineage_conflicts": count_lineage_conflicts(replica["epochs"], replica["checkpoint_epochs"]),
-        "isr_shortfall": _isr_shortfall(replica, mark),
-    }
 
 
 def _excess(value: int | None, limit: int | None) -> int | None:
     return None if value is None or limit is None else max(0, value - limit)
 
 
-def _isr_shortfall(replica: Row, mark: Row | None) -> int | None:
+def _isr_shortfall(replica: ReplicaRow, mark: HighWatermarkRow | None) -> int | None:
     """Offsets below the proven high watermark that a member of the ISR does not reach.
 
-    Not asked where the copies are of different moments: then the high watermark moved between them.
+    None where the copies were made at different times: the high watermark moved in between.
     """
-    if not replica["in_isr"] or mark is None or mark["method"] == "capture_skew":
+    if not replica.in_isr or mark is None or mark.method == "capture_skew":
         return None
-    return _excess(mark["hw_lower"], replica["log_end_offset"])
+    return _excess(mark.hw_lower, replica.log_end_offset)
 
 
-def count_lineage_conflicts(
-    epochs: Sequence[Sequence[int]] | None, checkpoint_epochs: Sequence[Sequence[int]] | None
-) -> int | None:
-    """Epochs of the batches for whose first offset the file names another epoch; null without a file.
+def count_lineage_conflicts(epochs: Epochs | None, checkpoint_epochs: Epochs | None) -> int | None:
+    """Epochs of the batches at whose first offset leader-epoch-checkpoint has another epoch; None without that file.
 
-    Epochs that are newer than the file are not a conflict: the file may have been copied before the segments. Nor are
-    those below its first entry: it is cut when old segments are no longer in the log, which go later.
+    Two kinds are no conflict: epochs newer than the file, which may have been copied before the segments, and epochs
+    below its first entry, since it is cut before old segments are deleted.
     """
     if checkpoint_epochs is None:
         return None
@@ -132,27 +175,27 @@ def count_lineage_conflicts(
     )
 
 
-def _partition_rows(partitions: Sequence[Row], findings: Sequence[Row]) -> list[dict[str, Any]]:
-    """A row for each partition, and one without a partition where findings belong to none. Only new findings count."""
-    counts: dict[tuple[str | None, int | None], Counter] = defaultdict(Counter)
+def _partition_facts(partitions: Sequence[PartitionRow], findings: Sequence[FindingRow]) -> Iterator[PartitionFactsRow]:
+    """Facts of each partition, then of findings that belong to none. Only new findings count."""
+    counts: dict[FindingPlace, Counter[Severity]] = defaultdict(Counter)
     for finding in findings:
-        if finding["status"] == "new":
-            counts[finding["topic"], finding["partition"]][finding["severity"]] += 1
-    rows = []
-    placed = {(row["topic"], row["partition"]): row for row in partitions}
-    for key in (*placed, *(key for key in counts if key not in placed)):
-        row = placed.get(key, {})
-        lower, upper = row.get("hw_lower"), row.get("hw_upper")
-        rows.append(
-            {
-                "place": name_place({"topic": key[0], "partition": key[1]}),
-                "topic": key[0],
-                "partition": key[1],
-                "verdict": row.get("verdict"),
-                "hw_lower": lower,
-                "hw_upper": upper,
-                "hw_width": None if lower is None or upper is None else upper - lower,
-                **{f"{severity}_findings": counts[key][severity] for severity in SEVERITIES},
-            }
+        if finding.status == "new":
+            counts[finding.topic, finding.partition][finding.severity] += 1
+    placed: dict[FindingPlace, PartitionRow] = {(row.topic, row.partition): row for row in partitions}
+    for place in (*placed, *(place for place in counts if place not in placed)):
+        row, found = placed.get(place), counts[place]
+        lower, upper = (None, None) if row is None else (row.hw_lower, row.hw_upper)
+        yield PartitionFactsRow(
+            place=name_place(*place),
+            topic=place[0],
+            partition=place[1],
+            verdict=None if row is None else row.verdict,
+            hw_lower=lower,
+            hw_upper=upper,
+            hw_width=None if lower is None or upper is None else upper - lower,
+            critical_findings=found["critical"],
+            high_findings=found["high"],
+            medium_findings=found["medium"],
+            low_findings=found["low"],
+            info_findings=found["info"],
         )
-    return rows

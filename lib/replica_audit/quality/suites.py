@@ -10,7 +10,6 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from importlib.resources import files
-from typing import Any
 
 from replica_audit.bronze_tables import BRONZE_TABLES
 from replica_audit.errors import UsageError
@@ -41,7 +40,7 @@ class ExpectationSpec:
 
     name: str
     type: str
-    kwargs: Mapping[str, Any] = field(default_factory=dict)
+    kwargs: Mapping[str, object] = field(default_factory=dict)
     severity: str = "critical"
     description: str | None = None
     enabled: bool = True
@@ -66,7 +65,7 @@ class QualityPlan:
     Expectations stores them."""
 
     suites: tuple[Suite, ...]
-    actions: tuple[Mapping[str, Any], ...] = ()
+    actions: tuple[Mapping[str, object], ...] = ()
 
     @property
     def needs_spark(self) -> bool:
@@ -106,18 +105,18 @@ def _extend(plan: QualityPlan, own: QualityPlan, path: str) -> QualityPlan:
     return QualityPlan(tuple(suites.values()), (*plan.actions, *own.actions))
 
 
-def _parse(content: Mapping[Any, Any], path: str) -> QualityPlan:
-    unknown = sorted(set(content) - {"suites", "actions"})
+def _parse(content: Mapping[object, object], path: str) -> QualityPlan:
+    unknown = sorted(str(key) for key in content if key not in ("suites", "actions"))
     if unknown:
         raise UsageError(f"{path}: expected suites and actions, found {unknown[0]}")
     suites = tuple(_suite(item, path) for item in _list(content.get("suites"), f"{path}: suites"))
     _check_once([suite.name for suite in suites], f"{path}: suite")
     actions = tuple(_action(item, path) for item in _list(content.get("actions"), f"{path}: actions"))
-    _check_once([action["name"] for action in actions], f"{path}: action")
+    _check_once([str(action["name"]) for action in actions], f"{path}: action")
     return QualityPlan(suites, actions)
 
 
-def _suite(item: Any, path: str) -> Suite:
+def _suite(item: object, path: str) -> Suite:
     where = f"{path}: suite"
     item = _mapping(item, where, _SUITE_KEYS)
     name = _text(item, "name", where)
@@ -130,7 +129,7 @@ def _suite(item: Any, path: str) -> Suite:
     return Suite(name, table, specs)
 
 
-def _expectation(item: Any, where: str, table: str) -> ExpectationSpec:
+def _expectation(item: object, where: str, table: str) -> ExpectationSpec:
     item = _mapping(item, f"{where}: expectation", _EXPECTATION_KEYS)
     kind = _text(item, "type", f"{where}: expectation")
     kwargs = item.get("kwargs") or {}
@@ -140,25 +139,27 @@ def _expectation(item: Any, where: str, table: str) -> ExpectationSpec:
     name = item.get("name") or kind.removeprefix("expect_").replace("_", "-") + (f"-{column}" if column else "")
     where = f"{where}: expectation {name}"
     severity = item.get("severity", "critical")
-    if severity not in SEVERITY_NAMES:
+    if not isinstance(severity, str) or severity not in SEVERITY_NAMES:
         raise UsageError(f"{where}: severity {severity!r} is not one of {', '.join(SEVERITY_NAMES)}")
     enabled = item.get("enabled", True)
     if not isinstance(enabled, bool):
         raise UsageError(f"{where}: enabled: expected true or false, found {enabled!r}")
+    description = item.get("description")
     columns = table_columns(table)
     for key in ("column", "column_A", "column_B"):
         if key in kwargs and kwargs[key] not in columns:
             raise UsageError(f"{where}: table {table} has no column {kwargs[key]}; it has {', '.join(columns)}")
-    return ExpectationSpec(str(name), kind, dict(kwargs), SEVERITY_NAMES[severity], item.get("description"), enabled)
+    told = None if description is None else str(description)
+    return ExpectationSpec(str(name), kind, dict(kwargs), SEVERITY_NAMES[severity], told, enabled)
 
 
 def table_columns(table: str) -> list[str]:
-    """Names of the columns that an expectation on `table` can name; `place` says in words where a row belongs."""
+    """Columns that an expectation on `table` can name; `place` is a row's place in words."""
     columns = FACT_TABLES.get(table) or REPORT_TABLES.get(table) or BRONZE_TABLES[table]
     return list(dict.fromkeys(["place", *(column.name for column in columns)]))
 
 
-def _action(item: Any, path: str) -> dict[str, Any]:
+def _action(item: object, path: str) -> dict[str, object]:
     action = _mapping(item, f"{path}: action", None)
     name = _text(action, "name", f"{path}: action")
     _text(action, "type", f"{path}: action {name}")
@@ -168,7 +169,7 @@ def _action(item: Any, path: str) -> dict[str, Any]:
     return action
 
 
-def _variables(value: Any) -> Iterator[str]:
+def _variables(value: object) -> Iterator[str]:
     if isinstance(value, str):
         for found in _VARIABLE.finditer(value):
             yield found[1] or found[2]
@@ -180,7 +181,7 @@ def _variables(value: Any) -> Iterator[str]:
             yield from _variables(part)
 
 
-def _mapping(item: Any, where: str, known: set[str] | None) -> dict[str, Any]:
+def _mapping(item: object, where: str, known: set[str] | None) -> dict[str, object]:
     if not isinstance(item, Mapping):
         raise UsageError(f"{where}: expected keys such as name, found {item!r}")
     unknown = sorted(str(key) for key in item if known is not None and key not in known)
@@ -189,7 +190,7 @@ def _mapping(item: Any, where: str, known: set[str] | None) -> dict[str, Any]:
     return dict(item)
 
 
-def _list(value: Any, where: str) -> list[Any]:
+def _list(value: object, where: str) -> list[object]:
     if value is None:
         return []
     if not isinstance(value, list):
@@ -197,7 +198,7 @@ def _list(value: Any, where: str) -> list[Any]:
     return value
 
 
-def _text(item: Mapping[str, Any], key: str, where: str) -> str:
+def _text(item: Mapping[str, object], key: str, where: str) -> str:
     value = item.get(key)
     if not isinstance(value, str) or not value:
         raise UsageError(f"{where}: {key}: expected text, found {value!r}")

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from replica_audit.elect.election_plan import advise
-from replica_audit.report.facts.by_partition import Row
 from replica_audit.report.facts.conditions import Conditions, election_times, place_of, places_of
 from replica_audit.report.facts.losses import PlaceLoss
 from replica_audit.report.facts.outcome import Outcome, WorstCase, find_outcome
@@ -27,7 +25,9 @@ from replica_audit.report.sentences import (
     plain_text,
     verb,
 )
+from replica_audit.report.verdict_object import VerdictObject
 from replica_audit.results import Results
+from replica_audit.schema import PartitionRow
 from replica_audit.text import render_time
 
 QUORUM = Template(
@@ -88,7 +88,7 @@ def tell_urgent(conditions: Conditions) -> Iterator[Sentence]:
     if conditions.hanging:
         places = places_of(conditions.hanging)
         template = HANGING if len(places) == 1 else HANGING_IN_MANY
-        offset = min(row["start_offset"] for row in conditions.hanging)
+        offset = min(row.start_offset or 0 for row in conditions.hanging)
         yield template.say(offset=offset, places=name_partitions(places))
 
 
@@ -140,7 +140,7 @@ def tell_doubts(conditions: Conditions, results: Results) -> Iterator[Sentence]:
             places=name_partitions([one.place for one in conditions.returns]),
         )
     if conditions.cuts:
-        brokers = sorted({row["broker_id"] for row in conditions.cuts if row["broker_id"] is not None})
+        brokers = sorted({row.broker_id for row in conditions.cuts if row.broker_id is not None})
         yield LOGGED_CUTS.say(
             brokers=capitalise(name_brokers(brokers)) if brokers else "A broker",
             logs=verb(len(brokers) or 1, "its log", "their logs"),
@@ -148,7 +148,7 @@ def tell_doubts(conditions: Conditions, results: Results) -> Iterator[Sentence]:
             places=name_partitions(places_of(conditions.cuts)),
         )
     if conditions.restart_cuts:
-        brokers = sorted({row["broker_id"] for row in conditions.restart_cuts})
+        brokers = sorted({row.broker_id for row in conditions.restart_cuts})
         yield RESTART_CUTS.say(
             brokers=name_brokers(brokers),
             starts=verb(len(brokers), "starts", "start"),
@@ -173,7 +173,7 @@ def tell_doubts(conditions: Conditions, results: Results) -> Iterator[Sentence]:
         brokers = sorted({broker_id for _, broker_id in conditions.compared.second_copies})
         yield SECOND_COPIES.say(brokers=name_brokers(brokers), places=name_partitions(list(dict.fromkeys(places))))
     if conditions.no_files:
-        replicas = {(*place_of(row), row["broker_id"]) for row in conditions.no_files}
+        replicas = {(*place_of(row), row.broker_id) for row in conditions.no_files}
         count = len(replicas)
         yield NO_FILES.say(
             replicas=render_count(count, "replica"),
@@ -234,7 +234,7 @@ class Answer:
     first_steps: tuple[FirstStep, ...]
 
 
-def build_answer(results: Results, verdict: Mapping[str, Any]) -> Answer:
+def build_answer(results: Results, verdict: VerdictObject) -> Answer:
     """The answer of `results`, whose verdict.json is `verdict`."""
     outcome = find_outcome(results, verdict["untrusted"], verdict["verdict"])
     if outcome is None:
@@ -258,7 +258,7 @@ def build_answer(results: Results, verdict: Mapping[str, Any]) -> Answer:
         cases=tuple(map(_case, outcome.cases[:CASE_LIMIT])),
         more=(
             *(doubts if outcome.is_loss else ()),
-            *((end_sentence(clean(row["message"] or row["code"])),) for row in outcome.unplaced[:CASE_LIMIT]),
+            *((end_sentence(clean(row.message or row.code)),) for row in outcome.unplaced[:CASE_LIMIT]),
             *_sums(outcome),
             *_others(outcome),
             *_untrusted(verdict),
@@ -284,17 +284,17 @@ def _case(case: WorstCase) -> WorstPartition:
     if case.loss is not None:
         text = plain_text(_loss(row, case.loss))
     elif case.finding is not None:
-        text = end_sentence(clean(case.finding["message"] or case.finding["code"]))
+        text = end_sentence(clean(case.finding.message or case.finding.code))
     else:
-        text = capitalise(VERDICT_WORDS[row["verdict"]])
-    return WorstPartition(row["topic"], row["partition"], text)
+        text = capitalise(VERDICT_WORDS[row.verdict])
+    return WorstPartition(row.topic, row.partition, text)
 
 
-def _loss(row: Row, loss: PlaceLoss) -> Sentence:
+def _loss(row: PartitionRow, loss: PlaceLoss) -> Sentence:
     """What is not on the leader, and who still has it."""
     count = loss.records
     noun = "committed record" if loss.committed else "record"
-    bound = name_bound(at_most=row["lost_at_most"], at_least=row["lost_at_least"])
+    bound = name_bound(at_most=row.lost_at_most, at_least=row.lost_at_least)
     values = {
         "records": f"{capitalise(bound)}{render_count(count, noun)}",
         "offsets": _name_ranges(loss.ranges),
@@ -304,8 +304,8 @@ def _loss(row: Row, loss: PlaceLoss) -> Sentence:
         "them": verb(count, "it", "them"),
     }
     if loss.committed:
-        leads = row["leader_id"] == row["reference_id"]
-        leader = f"{'the leader, ' if leads else ''}broker {row['reference_id']}"
+        leads = row.leader_id == row.reference_id
+        leader = f"{'the leader, ' if leads else ''}broker {row.reference_id}"
         return (LOST_HERE_TOGETHER if loss.in_parts else LOST_HERE).say(**values, leader=leader)
     acks = "" if loss.promised is None else "; acks=all promised none of them"
     if loss.promised:
@@ -338,6 +338,6 @@ def _others(outcome: Outcome) -> list[Sentence]:
     return [OTHERS.say(counts=join_words(rest))] if rest else []
 
 
-def _untrusted(verdict: Mapping[str, Any]) -> list[Sentence]:
+def _untrusted(verdict: VerdictObject) -> list[Sentence]:
     reason = verdict["untrusted"]
     return [UNTRUSTED.say(reason=clean(reason))] if reason else []

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from html import escape
-from typing import Any
 
 from replica_audit.report.answer import VERDICT_WORDS, build_answer
 from replica_audit.report.facts.by_partition import worst_partitions
 from replica_audit.report.layout import clean, render_count, render_interval, render_lost
 from replica_audit.report.sentences import plain_text
 from replica_audit.report.status_line import render_status_line
+from replica_audit.report.verdict_object import VerdictObject
 from replica_audit.results import Results
+from replica_audit.schema import PartitionRow
 
 #: Partitions that are listed; the page has all.
 ROWS = 10
@@ -20,7 +21,7 @@ _COLOURS = {"bad": "#b3261e", "warn": "#9a6700", "unknown": "#57606a", "good": "
 _HEADS = ("partition", "verdict", "leader", "high watermark", "lost")
 
 
-def render_answer_html(results: Results, verdict: Mapping[str, Any]) -> str:
+def render_answer_html(results: Results, verdict: VerdictObject) -> str:
     """The answer of `results`, whose verdict.json is `verdict`; every text of the snapshot is escaped."""
     answer = build_answer(results, verdict)
     parts = [
@@ -53,16 +54,16 @@ def _commands(commands: Sequence[str]) -> str:
     return f"<pre>{lines}</pre>" if lines else ""
 
 
-def _row(row: Mapping[str, Any]) -> str:
+def _row(row: PartitionRow) -> str:
     cells = (
-        f"{row['topic']}-{row['partition']}",
-        VERDICT_WORDS[row["verdict"]],
-        "none" if row["leader_id"] is None else row["leader_id"],
-        render_interval(row["hw_lower"], row["hw_upper"]),
-        render_lost(row, "lost_records"),
+        f"{row.topic}-{row.partition}",
+        VERDICT_WORDS[row.verdict],
+        "none" if row.leader_id is None else row.leader_id,
+        render_interval(row.hw_lower, row.hw_upper),
+        render_lost(row, row.lost_records),
     )
     return f"<tr>{''.join(f'<td>{_text(cell)}</td>' for cell in cells)}</tr>"
 
 
-def _text(value: Any) -> str:
+def _text(value: object) -> str:
     return escape(clean(value))

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from replica_audit.auditing.catalogue import VERDICTS
 from replica_audit.report.answer import build_answer
@@ -29,6 +28,7 @@ from replica_audit.report.layout import (
 from replica_audit.report.plan_text import wrap_command
 from replica_audit.report.sentences import plain_text
 from replica_audit.results import Results
+from replica_audit.schema import DivergenceRow, FindingRow, PartitionRow
 
 #: Partitions and findings that a terminal shows; audit.json has them all.
 PARTITION_LIMIT = 40
@@ -56,15 +56,15 @@ def render_summary(results: Results, colour: bool = False) -> str:
         what = f"Snapshot {audit['inputs']['snapshot']}"
     lines = wrap(what + (f", cluster {audit['cluster_id']}" if audit.get("cluster_id") else ""))
     lines += ["", *render_answer(results, colour), "", *_partition_table(results, colour)]
-    findings = present(results.rows("findings"))
+    findings = present(results.findings)
     if findings:
         lines += ["", paint("Findings, worst first (replica-audit explain CODE says more)", "head", colour)]
         lines += render_facts(findings, FINDING_LIMIT, colour)
-    resolved = len(results.rows("findings")) - len(findings)
+    resolved = len(results.findings) - len(findings)
     if resolved:
         lines.append(f"{render_count(resolved, 'finding')} of the baseline resolved")
-    if results.rows("quarantine"):
-        pieces = render_count(len(results.rows("quarantine")), "piece")
+    if results.quarantine:
+        pieces = render_count(len(results.quarantine), "piece")
         lines += ["", f"{pieces} of input could not be used (quarantine in audit.json)"]
     return "\n".join(lines) + "\n"
 
@@ -94,29 +94,26 @@ def _captures(results: Results, colour: bool) -> list[str]:
 
 
 def _partition_table(results: Results, colour: bool) -> list[str]:
-    partitions = sorted(
-        results.rows("partitions"), key=lambda row: (VERDICTS.index(row["verdict"]), row["topic"], row["partition"])
-    )
+    partitions = sorted(results.partitions, key=lambda row: (VERDICTS.index(row.verdict), row.topic, row.partition))
     if not partitions:
         return ["no partitions"]
-    divergent, findings = results.rows_of("divergences"), results.rows_of("findings")
     rows = []
     for row in partitions[:PARTITION_LIMIT]:
-        place = (row["topic"], row["partition"])
-        rows.append(_cells(row, divergent.get(place, ()), present(findings.get(place, ()))))
+        of_row = results.at((row.topic, row.partition))
+        rows.append(_cells(row, of_row.divergences, present(of_row.findings)))
     lines = _lay_out(rows, colour)
     if len(partitions) > PARTITION_LIMIT:
         lines.append(f"and {len(partitions) - PARTITION_LIMIT} more (--format json has all)")
     return lines
 
 
-def _cells(row: Mapping[str, Any], divergent: Sequence[Mapping], findings: Sequence[Mapping]) -> list[str]:
-    lost = render_lost(row, "lost_records")
-    if row["lost_committed"]:
-        lost += f" ({row['lost_committed']} committed)"
-    by_broker = defaultdict(list)
+def _cells(row: PartitionRow, divergent: Sequence[DivergenceRow], findings: Sequence[FindingRow]) -> list[str]:
+    lost = render_lost(row, row.lost_records)
+    if row.lost_committed:
+        lost += f" ({row.lost_committed} committed)"
+    by_broker: dict[int, list[tuple[int, int]]] = defaultdict(list)
     for item in divergent:
-        by_broker[item["broker_id"]].append(item)
+        by_broker[item.broker_id].append((item.start_offset, item.end_offset))
     ranges = []
     for broker_id in sorted(by_broker):
         joined = join_ranges(by_broker[broker_id])
@@ -125,14 +122,14 @@ def _cells(row: Mapping[str, Any], divergent: Sequence[Mapping], findings: Seque
         ranges.append(f"broker {broker_id} {shown}{more}")
     worst = worst_first(findings)[0] if findings else None
     return [
-        clean(row["topic"]),
-        str(row["partition"]),
-        row["verdict"],
-        clean(row["leader_id"]),
-        render_interval(row["hw_lower"], row["hw_upper"]),
+        clean(row.topic),
+        str(row.partition),
+        row.verdict,
+        clean(row.leader_id),
+        render_interval(row.hw_lower, row.hw_upper),
         lost,
         ", ".join(ranges),
-        f"{worst['severity']} {worst['code']}" if worst else "",
+        f"{worst.severity} {worst.code}" if worst else "",
     ]
 
 

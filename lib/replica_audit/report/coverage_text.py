@@ -7,8 +7,7 @@ from collections import defaultdict
 from dataclasses import dataclass
 
 from replica_audit.auditing.leadership.needed_replicas import WHY_NEEDED
-from replica_audit.literals import Need
-from replica_audit.report.facts.by_partition import Row
+from replica_audit.literals import CaptureState, Need
 from replica_audit.report.facts.coverage import MissingReplicas, find_matrix
 from replica_audit.report.layout import clean, render_count
 from replica_audit.report.sentences import (
@@ -20,6 +19,7 @@ from replica_audit.report.sentences import (
     name_partitions,
 )
 from replica_audit.results import Results
+from replica_audit.schema import CaptureRow
 
 NOT_HERE = Template("{what}: {places}.")
 MORE_NOT_HERE = Template("Replicas of {count} are missing: captures in audit.json.")
@@ -64,13 +64,13 @@ def tell_captures(results: Results) -> CaptureText | None:
 
 
 def _line(group: MissingReplicas, noun: str) -> Sentence:
-    alike: dict[tuple, list[Row]] = defaultdict(list)
+    alike: dict[tuple[CaptureState, tuple[str, ...], Need | None], list[CaptureRow]] = defaultdict(list)
     for row in group.rows:
-        alike[row["state"], tuple(row["missing"]), row["needed"]].append(row)
+        alike[row.state, tuple(row.missing), row.needed].append(row)
     clauses = []
     for (state, missing, needed), rows in alike.items():
         clause = _STATES[state].format(
-            nodes=name_nodes(noun, [row["broker_id"] for row in rows]),
+            nodes=name_nodes(noun, [row.broker_id for row in rows]),
             files=join_some([clean(name) for name in missing], _FILES, "file"),
         )
         clauses.append(f"{clause}, and needed ({_why(needed, len(rows))})" if needed else clause)

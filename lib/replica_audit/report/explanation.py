@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from replica_audit.auditing.catalogue import (
     CATALOGUE,
@@ -16,6 +15,7 @@ from replica_audit.auditing.catalogue import (
 )
 from replica_audit.report.finding_text import render_evidence, render_headline
 from replica_audit.report.layout import paint, wrap
+from replica_audit.schema import FindingRow, read_row
 
 
 def render_explanation(code: Code, colour: bool = False) -> str:
@@ -71,22 +71,25 @@ def _codes(codes: Sequence[Code], colour: bool) -> list[str]:
 
 
 def render_finding(
-    row: Mapping[str, Any],
-    audit: Mapping[str, Any],
+    row: Mapping[str, object],
+    audit: Mapping[str, object],
     source: str,
-    steps: Sequence[Mapping[str, Any]] = (),
+    steps: Sequence[Mapping[str, object]] = (),
     colour: bool = False,
 ) -> str:
-    """A row of `findings` of the audit that `source` has; `steps` of its plan are about the finding's partition."""
+    """A finding and its evidence. `row` is a row of `findings`, `audit` its audit, found in `source`; `steps` are those of its
+    plan that are about the finding's partition, all as in audit.json.
+    """
+    found = read_row(FindingRow, row)
     name = f"audit {audit['audit_id']}" if audit.get("audit_id") else "the audit"
-    lines = [*wrap(f"finding {row['finding_id']} of {name}, finished {audit.get('finished')}, in {source}"), ""]
-    head = render_headline(row)
-    lines += [paint(head, row["severity"], colour), *wrap(row["message"], "  "), "", paint("Evidence", "head", colour)]
-    lines += render_evidence(row, "  ") or ["  none"]
+    lines = [*wrap(f"finding {found.finding_id} of {name}, finished {audit.get('finished')}, in {source}"), ""]
+    head = render_headline(found)
+    lines += [paint(head, found.severity, colour), *wrap(found.message, "  "), "", paint("Evidence", "head", colour)]
+    lines += render_evidence(found, "  ") or ["  none"]
     if steps:
         lines += ["", paint("In the plan of this audit", "head", colour)]
         for step in steps:
             lines += wrap(f"{step['number']}. {step['text']}.", "  ", "     ")
-    code = CATALOGUE.get(row["code"])
+    code = CATALOGUE.get(found.code)
     text = "\n".join(lines) + "\n"
     return text if code is None else f"{text}\n{render_explanation(code, colour)}"

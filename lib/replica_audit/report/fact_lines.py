@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
 
 from replica_audit.report.facts.finding_groups import Fact, brokers_of, group_facts, ranges_of
 from replica_audit.report.finding_text import render_evidence
 from replica_audit.report.layout import clean, elide, paint, render_range, wrap
 from replica_audit.report.sentences import join_some, join_words, name_brokers
-
-Row = Mapping[str, Any]
+from replica_audit.results import FindingPlace
+from replica_audit.schema import FindingRow
 
 #: Sentences and partitions of one fact in a list of many, and ranges in a headline.
 SENTENCES = 2
@@ -18,7 +17,7 @@ PLACES = 4
 RANGES = 3
 
 
-def render_facts(findings: Sequence[Row], limit: int, colour: bool = False) -> list[str]:
+def render_facts(findings: Sequence[FindingRow], limit: int, colour: bool = False) -> list[str]:
     """The worst `limit` facts, each with its first sentences, and how many more there are; a fact of several
     partitions once, with their names.
     """
@@ -28,7 +27,7 @@ def render_facts(findings: Sequence[Row], limit: int, colour: bool = False) -> l
         told.setdefault(_said(fact), []).append(fact)
     for alike in list(told.values())[:limit]:
         fact = alike[0]
-        lines += _headline(fact.same, colour, places=[(one.head["topic"], one.head["partition"]) for one in alike])
+        lines += _headline(fact.same, colour, places=[(one.head.topic, one.head.partition) for one in alike])
         messages = _messages(fact)
         for message in messages[:SENTENCES]:
             lines += wrap(message, " " * 10)
@@ -44,15 +43,15 @@ def render_facts(findings: Sequence[Row], limit: int, colour: bool = False) -> l
 def _said(fact: Fact) -> object:
     """What is printed of a fact beside its partition."""
     head = fact.head
-    alike = (head["code"], head["severity"], head["confidence"], head["status"], fact.brokers, fact.ranges)
-    return (*alike, tuple(_messages(fact)), _others(fact), None if head["topic"] is not None else id(fact))
+    alike = (head.code, head.severity, head.confidence, head.status, fact.brokers, fact.ranges)
+    return (*alike, tuple(_messages(fact)), _others(fact), None if head.topic is not None else id(fact))
 
 
 def _messages(fact: Fact) -> list[str]:
-    return list(dict.fromkeys(row["message"] or "" for row in fact.same))
+    return list(dict.fromkeys(row.message or "" for row in fact.same))
 
 
-def render_proven_facts(findings: Sequence[Row], limit: int, colour: bool = False) -> list[str]:
+def render_proven_facts(findings: Sequence[FindingRow], limit: int, colour: bool = False) -> list[str]:
     """The facts of one partition with every finding's sentence and evidence, `limit` findings at most, and how many more."""
     lines: list[str] = []
     told = 0
@@ -61,7 +60,7 @@ def render_proven_facts(findings: Sequence[Row], limit: int, colour: bool = Fals
             break
         lines += _headline(rows, colour, indent="  ")
         for row in rows[: limit - told]:
-            lines += wrap(row["message"] or "", " " * 12)
+            lines += wrap(row.message or "", " " * 12)
             lines += render_evidence(row, " " * 12)
         told += len(rows)
     if len(findings) > limit:
@@ -69,20 +68,20 @@ def render_proven_facts(findings: Sequence[Row], limit: int, colour: bool = Fals
     return lines
 
 
-def _by_code(facts: Sequence[Fact]) -> Iterator[Sequence[Row]]:
+def _by_code(facts: Sequence[Fact]) -> Iterator[Sequence[FindingRow]]:
     """Findings of each fact with one code, that of its head first."""
     for fact in facts:
         yield fact.same
-        for code in dict.fromkeys(row["code"] for row in fact.other):
-            yield [row for row in fact.other if row["code"] == code]
+        for code in dict.fromkeys(row.code for row in fact.other):
+            yield [row for row in fact.other if row.code == code]
 
 
 def _headline(
-    rows: Sequence[Row], colour: bool, places: Sequence[tuple[str | None, int | None]] = (), indent: str = ""
+    rows: Sequence[FindingRow], colour: bool, places: Sequence[FindingPlace] = (), indent: str = ""
 ) -> list[str]:
     """Severity, code, places, brokers, ranges, confidence, and the status when it is not new, of findings with one code."""
     head = rows[0]
-    parts = [head["code"]]
+    parts = [head.code]
     names = [
         clean(topic) if number is None else f"{clean(topic)}-{number}" for topic, number in places if topic is not None
     ]
@@ -92,13 +91,13 @@ def _headline(
         parts.append(name_brokers(brokers))
     if ranges := ranges_of(rows):
         parts.append(join_some([render_range(*one) for one in ranges], RANGES, "range"))
-    elif head["start_offset"] is not None:
-        parts.append(render_range(head["start_offset"], head["end_offset"]))
-    if head["confidence"] not in (None, "proven"):
-        parts.append(clean(head["confidence"]))
-    if head["status"] != "new":
-        parts.append(f"({clean(head['status'])})")
-    severity = head["severity"]
+    elif head.start_offset is not None:
+        parts.append(render_range(head.start_offset, head.end_offset))
+    if head.confidence not in (None, "proven"):
+        parts.append(clean(head.confidence))
+    if head.status != "new":
+        parts.append(f"({clean(head.status)})")
+    severity = head.severity
     first, *rest = wrap(f"{severity:<8}  {' '.join(parts)}", indent, indent + " " * 10)
     return [first.replace(severity, paint(severity, severity, colour), 1), *rest]
 
@@ -106,7 +105,7 @@ def _headline(
 def _others(fact: Fact) -> str:
     """The other codes of a fact, with their brokers where these are not those of its head."""
     told = []
-    for code in dict.fromkeys(row["code"] for row in fact.other):
-        brokers = brokers_of([row for row in fact.other if row["code"] == code])
+    for code in dict.fromkeys(row.code for row in fact.other):
+        brokers = brokers_of([row for row in fact.other if row.code == code])
         told.append(code if brokers in ((), fact.brokers) else f"{code} ({name_brokers(brokers)})")
     return join_words(told)

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Mapping
-from typing import Any
 
 from replica_audit.report.json_object import render_object
 from replica_audit.report.run_metrics import render_families, run_families
+from replica_audit.report.verdict_object import VerdictObject
 from replica_audit.report.whole_files import make_directory, write_file
 
 
-def write_failure(failure: Mapping[str, Any], directory: str) -> str:
+def write_failure(failure: VerdictObject, directory: str) -> str:
     """Write verdict.json and metrics.prom of a run that ended in an error.
 
     Other files of an earlier run stay; the audit_id in verdict.json is not theirs.
@@ -23,6 +22,6 @@ def write_failure(failure: Mapping[str, Any], directory: str) -> str:
     return path
 
 
-def render_failure_metrics(failure: Mapping[str, Any], finished: float) -> str:
+def render_failure_metrics(failure: VerdictObject, finished: float) -> str:
     """The metrics of a run that ended in an error at `finished` (seconds since 1970) and has no answers."""
     return render_families(run_families(failure, finished, None))

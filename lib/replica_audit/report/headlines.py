@@ -108,7 +108,7 @@ def count_records(total: Total, count: int, noun: str) -> str:
 
 def _name_damaged(outcome: Outcome) -> dict[str, str]:
     """Whose files are damaged and where, and which copy that the others are compared with is whole."""
-    rows = [(row["topic"], row["partition"]) for row in outcome.partitions[: outcome.affected]]
+    rows = [(row.topic, row.partition) for row in outcome.partitions[: outcome.affected]]
     few = outcome.affected < len(outcome.partitions) and outcome.affected <= _NAMED
     where = _where(outcome.affected, len(outcome.partitions))
     return {

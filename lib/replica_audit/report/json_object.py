@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Any
 
 
-def render_object(content: Mapping[str, Any]) -> str:
+def render_object(content: Mapping[str, object]) -> str:
     """`content`, indented, with a line end. Raises ValueError for numbers that JSON does not have."""
     return json.dumps(content, indent=2, allow_nan=False) + "\n"

@@ -3,51 +3,53 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import NamedTuple
 from xml.etree import ElementTree
 
-from replica_audit.report.facts.by_partition import Row, present, worst_first
+from replica_audit.report.facts.by_partition import present, worst_first
 from replica_audit.report.facts.large_audit import detailed_partitions, other_partitions
 from replica_audit.report.facts.notable_findings import is_failing
 from replica_audit.report.facts.verdict import is_undecided
 from replica_audit.report.finding_text import render_headline
 from replica_audit.report.layout import clean, render_count, render_lost
-from replica_audit.results import Results
+from replica_audit.report.verdict_object import VerdictObject
+from replica_audit.results import Results, by_place
+from replica_audit.schema import FindingRow, PartitionRow, QualityRow
 
 #: Findings of one partition that a case tells; audit.json has them all.
 FINDING_LIMIT = 50
 
 
-def render_junit(results: Results, verdict: Mapping[str, Any]) -> str:
+def render_junit(results: Results, verdict: VerdictObject) -> str:
     """junit.xml: new findings at or above `--fail-on` fail their partition, an INCONCLUSIVE one is an error. Of an audit of many
     partitions those that are not told in detail are one case for each topic and verdict.
 
     Other findings are the case's output. Findings that belong to no partition are cases of the suite
     "snapshot", quality expectations those of the suite "quality".
     """
-    findings = {place: present(rows) for place, rows in results.rows_of("findings").items()}
+    findings = {place: present(rows) for place, rows in by_place(results.findings).items()}
     suites: dict[str, list[ElementTree.Element]] = {}
-    for row in sorted(detailed_partitions(results), key=lambda row: (row["topic"], row["partition"])):
-        name = clean(row["topic"])
+    for row in sorted(detailed_partitions(results), key=lambda row: (row.topic, row.partition)):
+        name = clean(row.topic)
         case = _case(
             name,
-            f"{name}-{row['partition']}",
-            row["verdict"],
-            findings.pop((row["topic"], row["partition"]), []),
+            f"{name}-{row.partition}",
+            row.verdict,
+            findings.pop((row.topic, row.partition), []),
             verdict,
             _lost(row),
         )
         suites.setdefault(name, []).append(case)
     for one, rows in _alike(results).items():
         name = clean(one.topic)
-        found = [finding for row in rows for finding in findings.pop((row["topic"], row["partition"]), ())]
+        found = [finding for row in rows for finding in findings.pop((row.topic, row.partition), ())]
         title = f"{name}, {render_count(len(rows), 'partition')} {one.verdict}"
         suites.setdefault(name, []).append(_case(name, title, one.verdict, found, verdict))
     # What is left is of no partition that was audited.
     unplaced = [row for rows in findings.values() for row in rows]
     whole = _case("snapshot", "input", "INCONCLUSIVE" if verdict["untrusted"] and not suites else "", unplaced, verdict)
-    checks = [_check(row, verdict) for row in results.rows("quality")]
+    checks = [_check(row, verdict) for row in results.quality]
     root = ElementTree.Element("testsuites", name="replica-audit")
     for name, cases in [("snapshot", [whole]), *([("quality", checks)] if checks else []), *suites.items()]:
         suite = ElementTree.SubElement(root, "testsuite", {"name": name, **_counts(cases)})
@@ -67,24 +69,24 @@ class _Alike(NamedTuple):
     verdict: str
 
 
-def _alike(results: Results) -> dict[_Alike, list[Row]]:
+def _alike(results: Results) -> dict[_Alike, list[PartitionRow]]:
     """Partitions that are not told in detail."""
-    found: dict[_Alike, list[Row]] = defaultdict(list)
+    found: dict[_Alike, list[PartitionRow]] = defaultdict(list)
     for row in other_partitions(results):
-        found[_Alike(row["topic"], row["verdict"])].append(row)
+        found[_Alike(row.topic, row.verdict)].append(row)
     return found
 
 
 def _case(
-    suite: str, name: str, judged: str, findings: Sequence[Row], verdict: Mapping[str, Any], lost: str = ""
+    suite: str, name: str, judged: str, findings: Sequence[FindingRow], verdict: VerdictObject, lost: str = ""
 ) -> ElementTree.Element:
     case = ElementTree.Element("testcase", classname=f"replica-audit.{suite}", name=name, time="0")
     ranked = worst_first(findings)
     failing = [row for row in ranked if is_failing(row, verdict["fail_on"])]
     others = [row for row in ranked if not is_failing(row, verdict["fail_on"])]
     if failing:
-        message = f"{judged or 'finding'}: {clean(failing[0]['message'] or failing[0]['code'])}"
-        child = ElementTree.SubElement(case, "failure", type=failing[0]["code"], message=message)
+        message = f"{judged or 'finding'}: {clean(failing[0].message or failing[0].code)}"
+        child = ElementTree.SubElement(case, "failure", type=failing[0].code, message=message)
         child.text = lost + _tell(failing)
         lost = ""
     elif is_undecided(judged):
@@ -98,34 +100,34 @@ def _case(
     return case
 
 
-def _lost(row: Row) -> str:
+def _lost(row: PartitionRow) -> str:
     """A line that says what the partition lost; "" where nothing is, or where it is not known."""
-    if not row["lost_records"]:
+    if not row.lost_records:
         return ""
-    return f"lost_records {render_lost(row, 'lost_records')}, lost_committed {render_lost(row, 'lost_committed')}\n"
+    return f"lost_records {render_lost(row, row.lost_records)}, lost_committed {render_lost(row, row.lost_committed)}\n"
 
 
-def _check(row: Row, verdict: Mapping[str, Any]) -> ElementTree.Element:
+def _check(row: QualityRow, verdict: VerdictObject) -> ElementTree.Element:
     case = ElementTree.Element(
-        "testcase", classname=f"replica-audit.quality.{clean(row['suite'])}", name=clean(row["name"]), time="0"
+        "testcase", classname=f"replica-audit.quality.{clean(row.suite)}", name=clean(row.name), time="0"
     )
-    text = clean(row["error"] or row["description"] or row["expectation"])
-    failing = "\n".join(clean(place) for place in row["failing"] or ())
-    if row["error"] is not None:
-        ElementTree.SubElement(case, "error", type=row["severity"], message=text)
+    text = clean(row.error or row.description or row.expectation)
+    failing = "\n".join(clean(place) for place in row.failing or ())
+    if row.error is not None:
+        ElementTree.SubElement(case, "error", type=row.severity, message=text)
     elif is_failing(row, verdict["fail_on"]):
-        ElementTree.SubElement(case, "failure", type=row["severity"], message=text).text = failing
-    elif not row["success"]:
+        ElementTree.SubElement(case, "failure", type=row.severity, message=text).text = failing
+    elif not row.success:
         ElementTree.SubElement(
             case, "system-out"
-        ).text = f"{row['severity']}, {row['status'] or 'not met'}: {text}\n{failing}"
+        ).text = f"{row.severity}, {row.status or 'not met'}: {text}\n{failing}"
     return case
 
 
-def _tell(findings: Sequence[Row]) -> str:
+def _tell(findings: Sequence[FindingRow]) -> str:
     lines = []
     for row in findings[:FINDING_LIMIT]:
-        lines += [render_headline(row), f"  {clean(row['message'] or '')}"]
+        lines += [render_headline(row), f"  {clean(row.message or '')}"]
     if len(findings) > FINDING_LIMIT:
         lines.append(f"and {len(findings) - FINDING_LIMIT} more (see audit.json)")
     return "\n".join(lines)

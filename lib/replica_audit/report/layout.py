@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextvars import ContextVar
-from typing import Any
+from typing import TYPE_CHECKING
 
 from replica_audit.redaction import redact
 from replica_audit.text import count
+
+if TYPE_CHECKING:
+    from replica_audit.schema import PartitionRow
 
 #: No line of ours is longer where nobody says how wide the screen is.
 WIDTH = 100
@@ -36,7 +39,7 @@ def paint(text: str, style: str, colour: bool) -> str:
     return f"\x1b[{_SGR[style]}m{text}\x1b[0m" if colour else text
 
 
-def clean(value: Any) -> str:
+def clean(value: object) -> str:
     """`value` as text without control characters: names of files come from a disk that nobody vouches for."""
     text = "-" if value is None else str(value)
     if text.isprintable():
@@ -114,12 +117,11 @@ def render_interval(lower: int | None, upper: int | None) -> str:
     return str(lower) if lower == upper else f"[{clean(lower)}, {clean(upper)}]"
 
 
-def render_lost(row: Mapping[str, Any], column: str) -> str:
-    """A number of lost records of a row of `partitions`: 41, at most 41, at least 41, or - where it is not known."""
-    count = row[column]
-    if count is None:
-        return "-"
-    return f"{name_bound(at_most=row['lost_at_most'], at_least=row['lost_at_least'])}{count}" if count else str(count)
+def render_lost(row: PartitionRow, records: int | None) -> str:
+    """`records` that a partition lost, with its bound: 41, at most 41, at least 41; - when unknown."""
+    if not records:
+        return "-" if records is None else "0"
+    return f"{name_bound(at_most=row.lost_at_most, at_least=row.lost_at_least)}{records}"
 
 
 def name_bound(*, at_most: bool | None, at_least: bool | None) -> str:

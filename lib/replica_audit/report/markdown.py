@@ -3,24 +3,26 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from replica_audit.report.answer import Answer, build_answer
 from replica_audit.report.coverage_text import HEADS, tell_captures
-from replica_audit.report.facts.by_partition import Row, inconsistent_partitions, rows_by_partition
+from replica_audit.report.facts.by_partition import inconsistent_partitions, rows_by_partition
 from replica_audit.report.facts.notable_findings import new_findings, worst_of_each
-from replica_audit.report.facts.readers_and_writers import find_hits, hit_rows, writer_rows
+from replica_audit.report.facts.readers_and_writers import HitGroup, LostWriter, find_hits, hit_groups_of, writers_of
 from replica_audit.report.first_steps import WhatToDo
 from replica_audit.report.layout import clean, render_count, render_interval, render_lost, render_range
 from replica_audit.report.sentences import Sentence, name_brokers
 from replica_audit.report.status_line import render_status_line
+from replica_audit.report.verdict_object import VerdictObject
 from replica_audit.results import Results
+from replica_audit.schema import FindingRow, PartitionRow
 from replica_audit.text import count, render_time
 
 
-def tell_group(row: Row, reference_id: int | None) -> str:
-    """Where the group of a row of `hit_rows` stands on the reference's log, and under whom it is hit, as clauses."""
+def tell_group(group: HitGroup, reference_id: int | None) -> str:
+    """Position of a group on the reference's log, and the candidates whose election hits it, as clauses."""
+    row = group.offset
     log = f"the log of broker {reference_id}"
     where = {
         "past_end": f"past the end of {log}",
@@ -28,24 +30,25 @@ def tell_group(row: Row, reference_id: int | None) -> str:
         "read_lost": f"valid on {log}, above lost records",
         "unaffected": f"unaffected on {log}",
     }
-    clauses = [f"committed {row['committed_offset']}", where.get(row["effect"], "of an earlier topic of this name")]
-    if row["parted_at"] is not None:
-        clauses.append(f"parted at {row['parted_at']}")
-    if row["hit_by"]:
-        clauses.append(f"hit if {name_brokers(row['hit_by'], 'or')} leads")
+    clauses = [f"committed {row.committed_offset}", where.get(row.effect or "", "of an earlier topic of this name")]
+    if row.parted_at is not None:
+        clauses.append(f"parted at {row.parted_at}")
+    if group.hit_by:
+        clauses.append(f"hit if {name_brokers(group.hit_by, 'or')} leads")
     return ", ".join(clauses)
 
 
-def tell_writer(row: Row) -> str:
-    """What a row of `writer_rows` says beside the transactional id, as clauses."""
-    clauses = ["no producer id" if row["producer_id"] is None else f"producer {row['producer_id']}"]
-    if row["transaction_state"] is not None:
-        clauses.append(f"transaction {row['transaction_state']}")
-    clauses.append(f"{count(row['record_count'], 'record')} in {render_range(row['start_offset'], row['end_offset'])}")
-    if row["first_timestamp_ms"] is not None:
-        first, last = (render_time(row[f"{name}_timestamp_ms"]) for name in ("first", "last"))
+def tell_writer(writer: LostWriter) -> str:
+    """A producer of lost records, its transactional id aside, as clauses."""
+    row = writer.records
+    clauses = ["no producer id" if row.producer_id is None else f"producer {row.producer_id}"]
+    if row.transaction_state is not None:
+        clauses.append(f"transaction {row.transaction_state}")
+    clauses.append(f"{count(row.record_count, 'record')} in {render_range(row.start_offset, row.end_offset)}")
+    if row.first_timestamp_ms is not None:
+        first, last = render_time(row.first_timestamp_ms), render_time(row.last_timestamp_ms)
         clauses.append(f"timestamp {first}" if first == last else f"timestamps {first} to {last}")
-    clauses.append(f"held by {name_brokers(row['brokers'])}")
+    clauses.append(f"held by {name_brokers(writer.brokers)}")
     return ", ".join(clauses)
 
 
@@ -60,7 +63,7 @@ _LINKED = re.compile(r"[@#<>&]|://|www\.|^GH-")
 _SPECIAL = re.compile(r"[\\`*_\[\]|~$]")
 
 
-def render_markdown(results: Results, verdict: Mapping[str, Any], todo: WhatToDo | None) -> str:
+def render_markdown(results: Results, verdict: VerdictObject, todo: WhatToDo | None) -> str:
     """summary.md of `results`, whose verdict.json is `verdict` and the rest of whose plan is `todo`; nothing from the snapshot is
     taken for markup.
     """
@@ -79,7 +82,7 @@ def render_markdown(results: Results, verdict: Mapping[str, Any], todo: WhatToDo
     partitions = inconsistent_partitions(results)
     if partitions:
         blocks.append(_table(partitions, results))
-    findings = new_findings(results.rows("findings"))
+    findings = new_findings(results.findings)
     if findings:
         blocks.append(_findings(findings))
     blocks.append(code_span(render_status_line(verdict)))
@@ -131,15 +134,18 @@ def _commands(commands: Sequence[str]) -> list[str]:
 
 def _readers_and_writers(results: Results) -> list[str]:
     """Consumer groups that are hit, and who wrote the lost records, worst partition first; nothing where there are none."""
-    hits, groups, writers = find_hits(results), [], []
+    hits = find_hits(results)
+    groups: list[str] = []
+    writers: list[str] = []
     for row, rows in rows_by_partition(results):
-        place = f"{row['topic']}-{row['partition']}"
-        for one in hit_rows(rows["group_offsets"], hits.get((row["topic"], row["partition"]), {})):
-            told = escape(tell_group(one, row["reference_id"]))
-            groups.append(f"- {code_span(place)}: group {code_span(one['group'])} {told}")
-        for one in writer_rows(rows["lost_producers"]):
-            name = "" if one["transactional_id"] is None else f"transactional id {code_span(one['transactional_id'])}, "
-            writers.append(f"- {code_span(place)}: {name}{escape(tell_writer(one))}")
+        place = f"{row.topic}-{row.partition}"
+        for one in hit_groups_of(rows.group_offsets, hits.get((row.topic, row.partition), {})):
+            told = escape(tell_group(one, row.reference_id))
+            groups.append(f"- {code_span(place)}: group {code_span(one.offset.group)} {told}")
+        for writer in writers_of(rows.lost_producers):
+            id_ = writer.records.transactional_id
+            name = "" if id_ is None else f"transactional id {code_span(id_)}, "
+            writers.append(f"- {code_span(place)}: {name}{escape(tell_writer(writer))}")
     blocks = []
     for title, table, lines in (
         ("Consumer groups that are hit", "group_offsets", groups),
@@ -159,7 +165,7 @@ def escape(text: str) -> str:
     )
 
 
-def code_span(value: Any) -> str:
+def code_span(value: object) -> str:
     """`value` as code, with a fence longer than any run of backticks in it."""
     text = clean(value)
     fence = "`" * (max(map(len, re.findall("`+", text)), default=0) + 1)
@@ -167,13 +173,14 @@ def code_span(value: Any) -> str:
     return f"{fence}{space}{text}{space}{fence}"
 
 
-def _cell(value: Any) -> str:
+def _cell(value: object) -> str:
     return code_span(value).replace("|", "\\|")
 
 
 def _cases(answer: Answer) -> list[str]:
     lines = [f"- {code_span(f'{case.topic}-{case.partition}')}: {escape(case.sentence)}" for case in answer.cases]
-    return ["\n".join(lines)] * bool(lines) + [_render(sentence) for sentence in answer.more]
+    cases = ["\n".join(lines)] if lines else []
+    return cases + [_render(sentence) for sentence in answer.more]
 
 
 def _render(sentence: Sentence) -> str:
@@ -182,46 +189,42 @@ def _render(sentence: Sentence) -> str:
     )
 
 
-def _table(partitions: Sequence[Row], results: Results) -> str:
-    worst = worst_of_each(results.rows("findings"))
+def _table(partitions: Sequence[PartitionRow], results: Results) -> str:
+    worst = worst_of_each(results.findings)
     lines = [
         "| partition | verdict | leader | high watermark | lost | committed | worst finding |",
         "|---|---|--:|--:|--:|--:|---|",
     ]
     for row in partitions[:PARTITION_LIMIT]:
-        found = worst.get((row["topic"], row["partition"]))
-        name = f"{row['topic']}-{row['partition']}"
+        found = worst.get((row.topic, row.partition))
+        name = f"{row.topic}-{row.partition}"
         cells = [
             _cell(name),
-            escape(row["verdict"]),
-            clean(row["leader_id"]),
-            escape(render_interval(row["hw_lower"], row["hw_upper"])),
-            render_lost(row, "lost_records"),
-            render_lost(row, "lost_committed"),
-            f"{found['severity']} {_cell(found['code'])}" if found else "",
+            escape(row.verdict),
+            clean(row.leader_id),
+            escape(render_interval(row.hw_lower, row.hw_upper)),
+            render_lost(row, row.lost_records),
+            render_lost(row, row.lost_committed),
+            f"{found.severity} {_cell(found.code)}" if found else "",
         ]
         lines.append(f"| {' | '.join(cells)} |")
-    calm = len(results.rows("partitions")) - len(partitions)
+    calm = len(results.partitions) - len(partitions)
     left = len(partitions) - PARTITION_LIMIT
     tail = [f"and {left} more" if left > 0 else "", f"{render_count(calm, 'partition')} CONSISTENT" if calm else ""]
     text = ", ".join(part for part in tail if part)
     return "\n".join(lines) + (f"\n\n{text}" if text else "")
 
 
-def _findings(findings: Sequence[Row]) -> str:
+def _findings(findings: Sequence[FindingRow]) -> str:
     lines = []
     for row in findings[:FINDING_LIMIT]:
-        place = (
-            ""
-            if row["topic"] is None
-            else f" {code_span(row['topic'] if row['partition'] is None else f'''{row['topic']}-{row['partition']}''')}"
-        )
-        broker = "" if row["broker_id"] is None else f", broker {row['broker_id']}"
-        where = (
-            "" if row["start_offset"] is None else f", {escape(render_range(row['start_offset'], row['end_offset']))}"
-        )
-        message = escape(clean(row["message"] or ""))
-        lines.append(f"- **{row['severity']}** {code_span(row['code'])}{place}{broker}{where}: {message}")
+        place = ""
+        if row.topic is not None:
+            place = f" {code_span(row.topic if row.partition is None else f'{row.topic}-{row.partition}')}"
+        broker = "" if row.broker_id is None else f", broker {row.broker_id}"
+        where = "" if row.start_offset is None else f", {escape(render_range(row.start_offset, row.end_offset))}"
+        message = escape(clean(row.message or ""))
+        lines.append(f"- **{row.severity}** {code_span(row.code)}{place}{broker}{where}: {message}")
     left = len(findings) - FINDING_LIMIT
     more = f"\n\nand {left} more" if left > 0 else ""
     return (

@@ -6,20 +6,23 @@ Labels are bounded by the catalogue (verdicts, severities, codes); a topic, part
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
-from typing import Any
+from typing import get_args
 
 from replica_audit.auditing.catalogue import CATALOGUE, SEVERITIES, VERDICTS
+from replica_audit.literals import Status
 from replica_audit.report.facts.by_partition import present
 from replica_audit.report.layout import clean
 from replica_audit.report.run_metrics import Family, render_families, run_families
+from replica_audit.report.verdict_object import QualityObject, VerdictObject
 from replica_audit.results import Results
+from replica_audit.schema import FindingRow, PartitionRow
 
-_STATUSES = ("new", "known", "resolved")
+_STATUSES = get_args(Status)
 
 
-def render_metrics(results: Results, verdict: Mapping[str, Any]) -> str:
+def render_metrics(results: Results, verdict: VerdictObject) -> str:
     """The metrics of `results`, whose verdict.json is `verdict`; ends with `# EOF`.
 
     Only gauges, and a unit only where the name ends with it: so both formats can be read from the same file.
@@ -27,20 +30,20 @@ def render_metrics(results: Results, verdict: Mapping[str, Any]) -> str:
     return render_families(_families(results, verdict))
 
 
-def _families(results: Results, verdict: Mapping[str, Any]) -> Iterable[Family]:
-    audit, partitions = results.audit, results.rows("partitions")
+def _families(results: Results, verdict: VerdictObject) -> Iterable[Family]:
+    audit, partitions = results.audit, results.partitions
     inputs = audit.get("inputs") or {}
     info = {"version": clean(audit.get("tool_version")), "cluster_id": clean(audit.get("cluster_id") or "")}
     yield "run_info", "The version that ran and the cluster that was audited.", [(info, 1)]
     started, finished = _seconds(audit.get("started")), _seconds(audit.get("finished"))
     duration = finished - started if started is not None and finished is not None else None
     yield from run_families(verdict, finished, duration)
-    counts = Counter(row["verdict"] for row in partitions)
+    counts = Counter(row.verdict for row in partitions)
     yield "partitions", "Partitions by verdict.", [({"verdict": name}, counts[name]) for name in VERDICTS]
-    yield from _finding_families(results.rows("findings"))
+    yield from _finding_families(results.findings)
     yield from _partition_families(partitions)
-    yield "quarantined_inputs", "Pieces of input that could not be used.", [({}, len(results.rows("quarantine")))]
-    if quality := verdict.get("quality"):
+    yield "quarantined_inputs", "Pieces of input that could not be used.", [({}, len(results.quarantine))]
+    if quality := verdict["quality"]:
         yield from _quality_families(quality)
     size_bytes = inputs.get("size_bytes")
     if size_bytes is not None:
@@ -53,8 +56,8 @@ def _families(results: Results, verdict: Mapping[str, Any]) -> Iterable[Family]:
         )
 
 
-def _finding_families(findings: Sequence[Mapping[str, Any]]) -> Iterable[Family]:
-    by_severity = Counter((row["severity"], row["status"]) for row in findings)
+def _finding_families(findings: Sequence[FindingRow]) -> Iterable[Family]:
+    by_severity = Counter((row.severity, row.status) for row in findings)
     yield (
         "findings",
         "Findings by severity, and by status against the baseline.",
@@ -64,7 +67,7 @@ def _finding_families(findings: Sequence[Mapping[str, Any]]) -> Iterable[Family]
             for status in _STATUSES
         ],
     )
-    by_code = Counter((row["code"], row["severity"]) for row in present(findings))
+    by_code = Counter((row.code, row.severity) for row in present(findings))
     known = [(code, severity) for code in CATALOGUE for severity in SEVERITIES if by_code[code, severity]]
     yield (
         "findings_by_code",
@@ -73,33 +76,33 @@ def _finding_families(findings: Sequence[Mapping[str, Any]]) -> Iterable[Family]
     )
 
 
-def _partition_families(partitions: Sequence[Mapping[str, Any]]) -> Iterable[Family]:
-    under = sum(bool(row["under_replicated"]) for row in partitions)
+def _partition_families(partitions: Sequence[PartitionRow]) -> Iterable[Family]:
+    under = sum(bool(row.under_replicated) for row in partitions)
     yield "under_replicated_partitions", "Partitions with fewer replicas in sync than assigned.", [({}, under)]
-    leaderless = sum(row["leader_id"] is None for row in partitions)
+    leaderless = sum(row.leader_id is None for row in partitions)
     yield "leaderless_partitions", "Partitions without a leader.", [({}, leaderless)]
     yield (
         "lost_records",
         "Records that the leaders do not have and other replicas do, each counted once.",
-        [({}, _sum(partitions, "lost_records"))],
+        [({}, sum(row.lost_records or 0 for row in partitions))],
     )
     yield (
         "lost_committed_records",
         "Those of them that were proven committed.",
-        [({}, _sum(partitions, "lost_committed"))],
+        [({}, sum(row.lost_committed or 0 for row in partitions))],
     )
-    unknown = sum(row["lost_records"] is None for row in partitions)
+    unknown = sum(row.lost_records is None for row in partitions)
     yield "loss_unknown_partitions", "Partitions of which it is not known what is lost.", [({}, unknown)]
     yield (
         "dropped_records",
         "What followers will drop when they follow, added up over followers, control records included.",
-        [({}, _sum(partitions, "dropped_records"))],
+        [({}, sum(row.dropped_records or 0 for row in partitions))],
     )
-    lag = max((row["max_lag_records"] for row in partitions if row["max_lag_records"] is not None), default=0)
+    lag = max((row.max_lag_records for row in partitions if row.max_lag_records is not None), default=0)
     yield "max_lag_records", "The most records that a replica is behind its leader.", [({}, lag)]
 
 
-def _quality_families(quality: Mapping[str, Any]) -> Iterable[Family]:
+def _quality_families(quality: QualityObject) -> Iterable[Family]:
     yield "quality_expectations", "Expectations of the quality checks.", [({}, quality["expectations"])]
     yield (
         "quality_failed_expectations",
@@ -107,10 +110,6 @@ def _quality_families(quality: Mapping[str, Any]) -> Iterable[Family]:
         [({"severity": severity}, quality["failed"][severity]) for severity in SEVERITIES],
     )
     yield "quality_errors", "Expectations that could not be looked at.", [({}, quality["errors"])]
-
-
-def _sum(rows: Iterable[Mapping[str, Any]], column: str) -> int:
-    return sum(row[column] or 0 for row in rows)
 
 
 def _seconds(moment: str | None) -> float | None:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from replica_audit.quality.quality_facts import FINDINGS_SUITE
+from replica_audit.report.facts.quality_counts import QualityAnswer
 from replica_audit.report.layout import (
     align_columns,
     clean,
@@ -17,12 +17,13 @@ from replica_audit.report.layout import (
     wrap,
 )
 from replica_audit.results import Results
+from replica_audit.schema import QualityRow
 
 #: Rows that a terminal names below a failed expectation.
 NAMED_LIMIT = 5
 
 
-def render_quality_line(answer: Mapping[str, Any]) -> str:
+def render_quality_line(answer: QualityAnswer) -> str:
     """The last line of `replica-audit quality`."""
     failed = ", ".join(f"{count} {severity}" for severity, count in answer["failed"].items() if count)
     line = f"{answer['status']}: {render_count(answer['expectations'], 'expectation')}; "
@@ -32,44 +33,42 @@ def render_quality_line(answer: Mapping[str, Any]) -> str:
 
 def render_quality(results: Results, colour: bool = False) -> str:
     """Every expectation in a line, and below those that are not met the rows that break them."""
-    rows = results.rows("quality")
+    rows = results.quality
     lines = wrap(f"Quality of audit {results.audit.get('audit_id') or '-'}")
     aligned = _fit([("SEVERITY", "ANSWER", "EXPECTATION", "ROWS"), *(_cells(row) for row in rows)])
     lines += ["", paint(aligned[0], "head", colour)]
     for line, row in zip(aligned[1:], rows, strict=True):
-        lines.append(line if row["success"] else paint(line, row["severity"], colour))
-        if not row["success"]:
+        lines.append(line if row.success else paint(line, row.severity, colour))
+        if not row.success:
             lines += _details(row)
     return "\n".join(lines) + "\n"
 
 
 def render_failed(results: Results, colour: bool = False) -> str:
     """The expectations that are not met, except those on findings; empty when all are met."""
-    rows = [row for row in results.rows("quality") if not row["success"] and row["suite"] != FINDINGS_SUITE]
+    rows = [row for row in results.quality if not row.success and row.suite != FINDINGS_SUITE]
     if not rows:
         return ""
     lines = ["", paint("Quality expectations that are not met", "head", colour)]
     for line, row in zip(_fit([_cells(row) for row in rows]), rows, strict=True):
-        lines += [paint(line, row["severity"], colour), *_details(row)]
+        lines += [paint(line, row.severity, colour), *_details(row)]
     return "\n".join(lines)
 
 
-def _cells(row: Mapping[str, Any]) -> tuple[str, str, str, str]:
-    answer = (
-        "met"
-        if row["success"]
-        else "error"
-        if row["error"] is not None
-        else "known"
-        if row["status"] == "known"
-        else "FAILED"
-    )
+def _cells(row: QualityRow) -> tuple[str, str, str, str]:
+    answer = "FAILED"
+    if row.success:
+        answer = "met"
+    elif row.error is not None:
+        answer = "error"
+    elif row.status == "known":
+        answer = "known"
     rows = ""
-    if row["element_count"] is not None and row["unexpected_count"] is not None:
-        rows = f"{row['unexpected_count']} of {row['element_count']}"
-    elif row["observed"] is not None:
-        rows = clean(row["observed"])[:30]
-    return row["severity"], answer, f"{clean(row['suite'])}/{clean(row['name'])}", rows
+    if row.element_count is not None and row.unexpected_count is not None:
+        rows = f"{row.unexpected_count} of {row.element_count}"
+    elif row.observed is not None:
+        rows = clean(row.observed)[:30]
+    return row.severity, answer, f"{clean(row.suite)}/{clean(row.name)}", rows
 
 
 def _fit(table: Sequence[tuple[str, str, str, str]]) -> list[str]:
@@ -81,11 +80,11 @@ def _fit(table: Sequence[tuple[str, str, str, str]]) -> list[str]:
     return align_columns(table)
 
 
-def _details(row: Mapping[str, Any]) -> list[str]:
-    lines = wrap(row["error"] or f"expected: {row['description'] or row['expectation']}", "          ")
-    failing: Sequence[str] = row["failing"] or ()
+def _details(row: QualityRow) -> list[str]:
+    lines = wrap(row.error or f"expected: {row.description or row.expectation}", "          ")
+    failing: Sequence[str] = row.failing or ()
     for text in failing[:NAMED_LIMIT]:
         lines += wrap(text, "            ", "              ")
     if len(failing) > NAMED_LIMIT:
-        lines.append(f"            and {(row['unexpected_count'] or len(failing)) - NAMED_LIMIT} more")
+        lines.append(f"            and {(row.unexpected_count or len(failing)) - NAMED_LIMIT} more")
     return lines

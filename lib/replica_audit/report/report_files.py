@@ -41,7 +41,7 @@ def write_report(results: Results, directory: str, fail_on: str, earlier: Earlie
             os.unlink(lines)
     todo = tell_what_to_do(results)
     data_docs = "data_docs/index.html"
-    known = data_docs if results.rows("quality") and os.path.exists(os.path.join(path, data_docs)) else None
+    known = data_docs if results.quality and os.path.exists(os.path.join(path, data_docs)) else None
     write_file(os.path.join(path, "index.html"), render_page(results, verdict, todo, earlier, known))
     write_file(os.path.join(path, "summary.md"), render_markdown(results, verdict, todo))
     write_file(os.path.join(path, "junit.xml"), render_junit(results, verdict))

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
 
 from replica_audit.literals import VERDICTS
+from replica_audit.report.verdict_object import VerdictObject
 
 PREFIX = "replica_audit"
 
@@ -28,7 +28,7 @@ def render_families(families: Iterable[Family]) -> str:
     return "\n".join([*lines, "# EOF"]) + "\n"
 
 
-def run_families(verdict: Mapping[str, Any], finished: float | None, duration: float | None) -> Iterable[Family]:
+def run_families(verdict: VerdictObject, finished: float | None, duration: float | None) -> Iterable[Family]:
     """What the last run came to; `verdict` is its verdict.json, `finished` in seconds since 1970, `duration` in seconds."""
     if finished is not None:
         yield "last_run_timestamp_seconds", "When the last run finished, in seconds since 1970.", [({}, finished)]

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from replica_audit.report.layout import clean
 
@@ -33,7 +32,7 @@ class Template:
 
     text: str
 
-    def say(self, **values: Any) -> Sentence:
+    def say(self, **values: object) -> Sentence:
         """The sentence with its fields filled in; a star in a value stays a star."""
         return tuple(part.format(**values) for part in self.text.split("*"))
 
@@ -43,13 +42,13 @@ def plain_text(sentence: Sequence[str]) -> str:
     return "".join(sentence)
 
 
-def join_words(words: Sequence[Any], last: str = "and") -> str:
+def join_words(words: Sequence[object], last: str = "and") -> str:
     """Words as a list in prose: 1; 1 and 2; 1, 2 and 3."""
     texts = [clean(word) for word in words]
     return texts[0] if len(texts) == 1 else f"{', '.join(texts[:-1])} {last} {texts[-1]}" if texts else "none"
 
 
-def join_some(words: Sequence[Any], limit: int, noun: str) -> str:
+def join_some(words: Sequence[object], limit: int, noun: str) -> str:
     """`join_words` of the first `limit` words, and how many more there are: a-0, a-1 and 7 more partitions."""
     if len(words) <= limit:
         return join_words(words)

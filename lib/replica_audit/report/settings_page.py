@@ -4,15 +4,22 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Any
+from typing import TypedDict
 
 from replica_audit.config import KEYS, Resolved
 from replica_audit.redaction import NOT_SHOWN, is_secret, redact
 from replica_audit.report.layout import clean
 
 
-def build_settings(resolved: Resolved) -> dict[str, Any]:
+class SettingsObject(TypedDict):
     """Settings and origins as plain values, by the keys of a configuration file."""
+
+    settings: dict[str, object]
+    origins: dict[str, str]
+
+
+def build_settings(resolved: Resolved) -> SettingsObject:
+    """What `--print-config` prints as JSON."""
     return {
         "settings": {key: _plain(getattr(resolved.settings, name)) for key, name in KEYS.items()},
         "origins": {key: resolved.origins[name] for key, name in KEYS.items()},
@@ -26,12 +33,12 @@ def render_settings(resolved: Resolved) -> str:
     for key, value in content["settings"].items():
         # JSON is YAML, and quotes what YAML would take for something else.
         plain = isinstance(value, str) and key in ("protocol", "fail_on", "format")
-        text = value if plain else json.dumps(value, ensure_ascii=False)
+        text = str(value) if plain else json.dumps(value, ensure_ascii=False)
         lines.append(f"{key}: {text}  # {clean(content['origins'][key])}")
     return "\n".join(lines) + "\n"
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> object:
     if isinstance(value, tuple):
         return list(value)
     if isinstance(value, Mapping):

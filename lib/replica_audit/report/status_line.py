@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 from replica_audit.report.layout import paint, render_count
+from replica_audit.report.verdict_object import QualityObject, VerdictObject
 
 _STATUS_STYLES = {"OK": "good", "WARNING": "medium", "CRITICAL": "critical", "UNKNOWN": "medium"}
 
 
-def render_status_line(verdict: Mapping[str, Any], colour: bool = False) -> str:
+def render_status_line(verdict: VerdictObject, colour: bool = False) -> str:
     """The last line of `run`: the status, then counts; for UNKNOWN the reason as well."""
     count = sum(verdict["partitions"].values())
     counts = ", ".join(f"{number} {severity}" for severity, number in verdict["findings"].items() if number)
@@ -23,7 +21,7 @@ def render_status_line(verdict: Mapping[str, Any], colour: bool = False) -> str:
     return line
 
 
-def render_shortfall(counts: Mapping[str, Any] | None) -> str:
+def render_shortfall(counts: QualityObject | None) -> str:
     """A part of the status line, out of `count_quality`: expectations that failed, beside those on findings."""
     if not counts or not counts["beside_findings"]:
         return ""

@@ -10,7 +10,7 @@ from replica_audit.auditing.known_findings import Earlier
 from replica_audit.bronze_tables import BRONZE_TABLES
 from replica_audit.config import Settings
 from replica_audit.errors import UsageError
-from replica_audit.quality.segment_counts import in_order_of_replicas, segment_counts
+from replica_audit.quality.quality_facts import CountsByReplica, in_order_of_replicas, segment_counts
 from replica_audit.quality.suites import Suite
 from replica_audit.results import Results
 from replica_audit.runner.ingest import ingest
@@ -85,8 +85,8 @@ def sweep_rows(spark: SparkSession | None, settings: Settings) -> int:
     return sweep(open_warehouse(spark, settings))
 
 
-def count_segments(spark: SparkSession | None, snapshot_id: str, settings: Settings) -> list[dict[str, Any]]:
-    """What quality suites need of a snapshot's segments. See `quality.segment_counts`."""
+def count_segments(spark: SparkSession | None, snapshot_id: str, settings: Settings) -> CountsByReplica:
+    """Counts over a snapshot's segments, for the quality suites."""
     warehouse = open_warehouse(spark, settings)
     attempt = latest_attempt(warehouse, "ingest", snapshot_id=snapshot_id)
     rows = in_order_of_replicas(placed_segments(warehouse, **own_rows(attempt)))
@@ -97,7 +97,7 @@ def count_segments(spark: SparkSession | None, snapshot_id: str, settings: Setti
 def quality_tables(
     spark: SparkSession | None,
     results: Results,
-    counts: Iterable[Mapping[str, Any]],
+    counts: CountsByReplica,
     suites: Iterable[Suite],
     settings: Settings,
 ) -> dict[str, pa.Table | DataFrame]:
@@ -111,7 +111,7 @@ def keep_quality(
     """Write the rows of `quality` of an audit, and how many they are; `again`: in place of those that it has."""
     warehouse = open_warehouse(spark, settings)
     ids = {name: results.audit[name] for name in ("cluster_id", "snapshot_id", "audit_id")}
-    attempt = {**ids, "ingest_id": None, "started": now()}
+    attempt: dict[str, Any] = {**ids, "ingest_id": None, "started": now()}
     if again:
         # Until these are all there, nothing is known of how many rows there should be.
         record_attempt(warehouse, "quality", "running", **attempt)

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from replica_audit.arrow_rows import arrow_schema, rows_to_arrow
 from replica_audit.bronze_tables import BRONZE_TABLES
-from replica_audit.quality.quality_facts import fact_rows, name_place
+from replica_audit.quality.quality_facts import CountsByReplica, find_facts, name_place
 from replica_audit.quality.suites import Suite
 from replica_audit.results import Results
-from replica_audit.schema import FACT_TABLES, REPORT_TABLES, Column
+from replica_audit.schema import FACT_TABLES, REPORT_TABLES, Column, to_dict
 from replica_audit.warehouse.attempts import check_large, latest_attempt, own_rows
 from replica_audit.warehouse.delta_tables import Warehouse
 from replica_audit.warehouse.table_layout import spark_location
@@ -25,7 +25,7 @@ def quality_frames(
     spark: SparkSession | None,
     warehouse: Warehouse,
     results: Results,
-    counts: Iterable[Mapping[str, Any]],
+    counts: CountsByReplica,
     suites: Iterable[Suite],
 ) -> dict[str, pa.Table | DataFrame]:
     """What each of `suites` looks at, by its name, with the column `place` first: an Arrow table for a built-in suite, a
@@ -34,12 +34,12 @@ def quality_frames(
     Facts and answers come from rows in memory, and are constants of the query plan: looking at them reads nothing.
     Bronze tables are read from the warehouse.
     """
-    facts = fact_rows(results, counts)
+    facts = find_facts(results, counts)
     frames: dict[str, Any] = {}
     for suite in suites:
         table = suite.table
         if table in FACT_TABLES:
-            local = _placed(FACT_TABLES[table], facts[table])
+            local = _placed(FACT_TABLES[table], [to_dict(row) for row in getattr(facts, table)])
         elif table in REPORT_TABLES:
             local = _placed((Column("place", "string"), *REPORT_TABLES[table]), results.rows(table))
         else:
@@ -55,9 +55,15 @@ def quality_frames(
     return frames
 
 
+#: Columns that a row's place is named by.
+_PLACE = ("topic", "partition", "broker_id", "path")
+
+
 def _placed(columns: tuple[Column, ...], rows: Sequence[Mapping[str, Any]]) -> pa.Table:
     # Data Docs show `place`, and do not escape what they show: a directory's name is not markup.
-    placed = ({**row, "place": escape(row.get("place") or name_place(row))} for row in rows)
+    placed = (
+        {**row, "place": escape(row.get("place") or name_place(*(row.get(name) for name in _PLACE)))} for row in rows
+    )
     return rows_to_arrow(placed, arrow_schema(columns))
 
 

@@ -5,19 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.report.rows import finding, partition, results, row
+from tests.report.rows import finding, objects, partition, results, row
 
-from replica_audit.report.facts.by_partition import Rows, present, rows_by_partition
+from replica_audit.report.facts.by_partition import present, rows_by_partition
 from replica_audit.report.facts.losses import loss_at
 from replica_audit.report.facts.notable_findings import is_failing, new_findings, not_retold
 from replica_audit.report.facts.outcome import Outcome, find_outcome
-from replica_audit.report.facts.partition_facts import (
-    find_agreement,
-    find_changes,
-    find_leading,
-    find_runs,
-    find_truncations,
-)
+from replica_audit.report.story.agreement import find_agreement
+from replica_audit.report.story.differing_runs import find_runs
+from replica_audit.report.story.follower_cuts import find_truncations
+from replica_audit.report.story.leaders import find_changes, find_leading
+from replica_audit.results import PartitionRows
 
 
 def replica(broker: int, start: int = 0, end: int = 10, role: str = "compared", **values: Any) -> dict[str, Any]:
@@ -25,7 +23,7 @@ def replica(broker: int, start: int = 0, end: int = 10, role: str = "compared", 
     return row("replicas", **place, log_start_offset=start, log_end_offset=end, record_count=end - start, **values)
 
 
-def rows_of(**tables: list) -> Rows:
+def rows_of(**tables: list) -> PartitionRows:
     """The rows of one partition with these tables."""
     ((_, rows),) = rows_by_partition(results(**tables))
     return rows
@@ -116,10 +114,10 @@ def state(entry: int, leader: int | None, isr: list[int], elr: tuple[int, ...] =
 
 def test_an_election_is_unclean_where_nobody_entitled_it() -> None:
     states = [state(0, 1, [1, 2]), state(1, 1, [1]), state(2, -1, [1]), state(3, 2, [2]), state(4, 2, [2, 3])]
-    changes = find_changes(states)
+    changes = find_changes(objects("partition_states", states))
     assert [one.kind for one in changes] == ["isr_changed", "nobody_led", "became_uncleanly", "isr_changed"]
     assert (changes[0].left, changes[2].entitled, changes[3].joined) == ((2,), (1,), (3,))
-    (eligible,) = find_changes([state(0, -1, [1], elr=(2,)), state(1, 2, [2])])
+    (eligible,) = find_changes(objects("partition_states", [state(0, -1, [1], elr=(2,)), state(1, 2, [2])]))
     assert eligible.kind == "became_leader"
 
 
@@ -136,7 +134,8 @@ def test_an_election_is_unclean_where_nobody_entitled_it() -> None:
 )
 def test_who_leads(values: dict, source: str, expected: tuple) -> None:
     marks = [row("high_watermarks", topic="orders", partition=0, leadership_source=source)]
-    found = find_leading(partition(**values), rows_of(replicas=[LEADER, replica(2)], high_watermarks=marks))
+    (place,) = objects("partitions", [partition(**values)])
+    found = find_leading(place, rows_of(replicas=[LEADER, replica(2)], high_watermarks=marks))
     assert (found.kind, found.instead) == expected
 
 
@@ -183,25 +182,26 @@ def test_peace_is_for_audits_that_could_read_everything() -> None:
     assert (outcome(calm).kind, outcome(calm).tone) == ("peace", "good")
     assert (outcome(calm, untrusted="an input").kind, outcome(calm, untrusted="an input").tone) == ("agree", "unknown")
     loud = outcome(calm, [finding("REP-ISR-SHORT", "medium")])
-    assert (loud.kind, loud.tone, loud.cases[0].finding["code"]) == ("agree", "warn", "REP-ISR-SHORT")
+    assert (loud.kind, loud.tone, loud.cases[0].finding.code) == ("agree", "warn", "REP-ISR-SHORT")
     assert find_outcome(results([]), None, "INCONCLUSIVE") is None
 
 
 def test_a_loss_names_those_who_have_all_of_it_or_each_a_part() -> None:
-    lost = partition(lost_records=6, lost_committed=0)
-    runs = [{**run(2, 8, (3, 4)), "lost_records": 6, "lost_committed": 0, "promised_records": 4}]
-    whole = [replica(2, lost_held=6), replica(3, lost_held=2)]
+    (lost,) = objects("partitions", [partition(lost_records=6, lost_committed=0)])
+    run_lost = {**run(2, 8, (3, 4)), "lost_records": 6, "lost_committed": 0, "promised_records": 4}
+    runs = objects("divergences", [run_lost])
+    whole = objects("replicas", [replica(2, lost_held=6), replica(3, lost_held=2)])
     found = loss_at(lost, runs, whole)
     assert found is not None
     assert (found.brokers, found.in_parts, found.ranges, found.promised) == ((2,), False, ((2, 8),), 4)
-    parts = loss_at(lost, runs, [replica(2, lost_held=4), replica(3, lost_held=2)])
+    parts = loss_at(lost, runs, objects("replicas", [replica(2, lost_held=4), replica(3, lost_held=2)]))
     assert parts is not None and (parts.brokers, parts.in_parts) == ((2, 3), True)
     assert loss_at(lost, [], whole) is None
 
 
 def test_which_findings_are_shown() -> None:
-    new, known, resolved = (finding("LOG-CRC", "high", status=one) for one in ("new", "known", "resolved"))
-    quiet = finding("LOG-CRC", "low")
+    made = [finding("LOG-CRC", "high", status=one) for one in ("new", "known", "resolved")]
+    new, known, resolved, quiet = objects("findings", [*made, finding("LOG-CRC", "low")])
     assert present([new, known, resolved]) == [new, known]
     assert new_findings([quiet, known, new]) == [new, quiet]
     assert not_retold([quiet, new]) == [new]

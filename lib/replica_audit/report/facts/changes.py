@@ -7,8 +7,9 @@ from typing import NamedTuple
 
 from replica_audit.auditing.catalogue import VERDICTS
 from replica_audit.auditing.known_findings import Earlier
-from replica_audit.report.facts.by_partition import Row, present
+from replica_audit.report.facts.by_partition import present
 from replica_audit.results import Results
+from replica_audit.schema import FindingRow, PartitionRow
 
 
 class ChangeSince(NamedTuple):
@@ -20,14 +21,14 @@ class ChangeSince(NamedTuple):
     before: str | None
 
 
-def compare_partition(partition: Row, findings: Sequence[Row], earlier: Earlier | None) -> ChangeSince:
+def compare_partition(partition: PartitionRow, findings: Sequence[FindingRow], earlier: Earlier | None) -> ChangeSince:
     """The change of one partition with its `findings`; without `earlier` by what a baseline has marked them."""
     found = present(findings)
-    place = (partition["topic"], partition["partition"])
+    place = (partition.topic, partition.partition)
     if earlier is None:
-        new = sum(row["status"] == "new" for row in found)
+        new = sum(row.status == "new" for row in found)
         return ChangeSince(new, len(found) - new, len(findings) - len(found), None)
-    ids, before = {row["finding_id"] for row in found}, earlier.finding_ids.get(place, frozenset())
+    ids, before = {row.finding_id for row in found}, earlier.finding_ids.get(place, frozenset())
     return ChangeSince(len(ids - before), len(ids & before), len(before - ids), earlier.verdicts.get(place))
 
 
@@ -38,13 +39,13 @@ def is_compared(results: Results, earlier: Earlier | None) -> bool:
 
 def has_baseline(results: Results) -> bool:
     """Whether findings are marked against a baseline."""
-    return any(row["status"] != "new" for row in results.rows("findings"))
+    return any(row.status != "new" for row in results.findings)
 
 
-def count_moves(changes: Sequence[tuple[Row, ChangeSince]]) -> tuple[int, int]:
+def count_moves(changes: Sequence[tuple[PartitionRow, ChangeSince]]) -> tuple[int, int]:
     """Partitions whose verdict is worse, and better, than before."""
     steps = [
-        VERDICTS.index(partition["verdict"]) - VERDICTS.index(change.before)
+        VERDICTS.index(partition.verdict) - VERDICTS.index(change.before)
         for partition, change in changes
         if change.before is not None
     ]

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import overload
 
 from replica_audit.auditing.catalogue import at_or_above, codes_with
 from replica_audit.model import Place
 from replica_audit.protocol.election import elections
-from replica_audit.report.facts.by_partition import Row, present, told_protocol
+from replica_audit.report.facts.by_partition import present, told_protocol
 from replica_audit.report.facts.coverage import Compared, NeededBrokers, find_compared, find_needed, is_incomplete
 from replica_audit.report.facts.losses import AboutToGo, find_about_to_go
-from replica_audit.results import Results
+from replica_audit.results import FindingPlace, Placed, Results
+from replica_audit.schema import FindingRow, TruncationRow
 from replica_audit.snapshot.leadership_rows import leadership_of_rows
 
 
@@ -30,23 +32,23 @@ class Return:
 class Conditions:
     """Findings behind each condition; all empty, and nothing of medium or more: peace."""
 
-    leaderless: tuple[Row, ...]
-    hanging: tuple[Row, ...]
-    past: tuple[Row, ...]
-    gone: tuple[Row, ...]
-    no_files: tuple[Row, ...]
+    leaderless: tuple[FindingRow, ...]
+    hanging: tuple[FindingRow, ...]
+    past: tuple[FindingRow, ...]
+    gone: tuple[FindingRow, ...]
+    no_files: tuple[FindingRow, ...]
     loud: bool
     """Whether any finding is of medium severity or more."""
     needed: tuple[NeededBrokers, ...] = ()
     """Brokers whose replicas were not captured and may hold committed records."""
-    cuts: tuple[Row, ...] = ()
+    cuts: tuple[FindingRow, ...] = ()
     """Cuts below a high watermark that brokers' logs tell of, and of which no file shows what they lost."""
     compared: Compared = Compared((), (), (), ())
-    restart_cuts: tuple[Row, ...] = ()
-    """Rows of `truncations`: committed records that a replica cuts when it starts, by the protocol of the audit."""
+    restart_cuts: tuple[TruncationRow, ...] = ()
+    """Truncations of committed records that a replica cuts when it starts, by the protocol of the audit."""
     incomplete: bool = False
     """Whether a replica is not in the snapshot, or not whole."""
-    quorum: tuple[Row, ...] = ()
+    quorum: tuple[FindingRow, ...] = ()
     """Findings of metadata logs that are stale or contradict each other."""
     returns: tuple[Return, ...] = ()
     """The last return of each partition that has several replicas, and of which no lost record is known."""
@@ -76,33 +78,34 @@ class Conditions:
 
 def find_conditions(results: Results) -> Conditions:
     """The conditions of all partitions; what a baseline resolved is over, what it knows is not."""
-    found = present(results.rows("findings"))
-    gone = {place_of(row) for row in found if row["code"] == "HWM-GONE"}
-    captures = results.rows("captures")
-    needed = {(*place_of(row), row["broker_id"]) for row in captures if row["needed"] is not None}
+    found = present(results.findings)
+    gone = {place_of(row) for row in found if row.code == "HWM-GONE"}
+    captures = results.captures
+    needed = {(*place_of(row), row.broker_id) for row in captures if row.needed is not None}
     return Conditions(
         # Severity info: nobody leads because all brokers were stopped in order.
-        leaderless=tuple(row for row in found if row["code"] == "META-NO-LEADER" and row["severity"] != "info"),
-        hanging=tuple(row for row in found if row["code"] == "TXN-HANGING"),
+        leaderless=tuple(row for row in found if row.code == "META-NO-LEADER" and row.severity != "info"),
+        hanging=tuple(row for row in found if row.code == "TXN-HANGING"),
         # Severity info: no replica holds any more what it left behind; what is certainly gone has a sentence of its
         # own.
         past=tuple(row for row in found if may_have_lost(row) and place_of(row) not in gone),
-        gone=tuple(row for row in found if row["code"] == "HWM-GONE"),
+        gone=tuple(row for row in found if row.code == "HWM-GONE"),
         # Of a needed replica another sentence says more, and of one that no broker is named of.
         no_files=tuple(
             row
             for row in found
-            if row["code"] in codes_with("no_files")
-            and None not in (row["topic"], row["broker_id"])
-            and (*place_of(row), row["broker_id"]) not in needed
+            if row.code in codes_with("no_files")
+            and row.topic is not None
+            and row.broker_id is not None
+            and (*place_of(row), row.broker_id) not in needed
         ),
-        loud=any(at_or_above(row["severity"], "medium") for row in found),
+        loud=any(at_or_above(row.severity, "medium") for row in found),
         needed=find_needed(results),
-        cuts=tuple(row for row in found if row["code"] == "TRN-LOGGED" and at_or_above(row["severity"], "medium")),
+        cuts=tuple(row for row in found if row.code == "TRN-LOGGED" and at_or_above(row.severity, "medium")),
         compared=find_compared(results),
         restart_cuts=tuple(_restart_cuts(results)),
         incomplete=is_incomplete(captures),
-        quorum=tuple(row for row in found if row["topic"] is None and row["code"] in codes_with("quorum")),
+        quorum=tuple(row for row in found if row.topic is None and row.code in codes_with("quorum")),
         returns=tuple(_returns(results)),
         about_to_go=tuple(find_about_to_go(results)),
         past_the_end=_is_past_the_end(results),
@@ -111,9 +114,9 @@ def find_conditions(results: Results) -> Conditions:
 
 def _returns(results: Results) -> Iterator[Return]:
     states = results.rows_of("partition_states")
-    for row in results.rows("partitions"):
+    for row in results.partitions:
         place = place_of(row)
-        leadership = None if row["lost_records"] else leadership_of_rows(states.get(place, ()))
+        leadership = None if row.lost_records else leadership_of_rows(states.get(place, ()))
         if leadership is None or len(leadership.replicas or ()) < 2:
             continue
         times = [one.time_ms for one in elections(leadership.history) if one.clean and one.came_back]
@@ -121,58 +124,61 @@ def _returns(results: Results) -> Iterator[Return]:
             yield Return(place, max(times))
 
 
-def _restart_cuts(results: Results) -> Iterator[Row]:
+def _restart_cuts(results: Results) -> Iterator[TruncationRow]:
     """Truncations of the protocol in force that take committed records off a replica, though the leader has the same."""
     protocol = told_protocol(results)
-    marks = {place_of(row): row["proven_lower"] for row in results.rows("high_watermarks")}
-    for row in results.rows("truncations"):
-        alike, mark = row["common_prefix_end"], marks.get(place_of(row))
-        if row["protocol"] == protocol and None not in (alike, mark) and row["truncate_to"] < min(alike, mark):
+    marks = {place_of(row): row.proven_lower for row in results.high_watermarks}
+    for row in results.truncations:
+        alike, mark = row.common_prefix_end, marks.get(place_of(row))
+        if row.protocol != protocol or alike is None or mark is None:
+            continue
+        if row.truncate_to < min(alike, mark):
             yield row
 
 
 def _is_past_the_end(results: Results) -> bool:
-    ends = {
-        place_of(row): row["log_end_offset"]
-        for row in results.rows("replicas")
-        if row["role"] in ("leader", "reference")
-    }
+    ends = {place_of(row): row.log_end_offset for row in results.replicas if row.role in ("leader", "reference")}
     return any(
-        row["role"] == "compared"
-        and row["high_watermark_checkpoint"] is not None
+        row.role == "compared"
+        and row.high_watermark_checkpoint is not None
         and (end := ends.get(place_of(row))) is not None
-        and row["high_watermark_checkpoint"] > end
-        for row in results.rows("replicas")
+        and row.high_watermark_checkpoint > end
+        for row in results.replicas
     )
 
 
-def may_have_lost(row: Row) -> bool:
+def may_have_lost(row: FindingRow) -> bool:
     """Whether a finding is an unclean election of which the files cannot tell any more what it lost."""
-    known = any(item["kind"] == "loss" for item in row["evidence"] or ())
-    return row["code"] == "META-UNCLEAN-ELECTION" and row["severity"] == "info" and not known
+    known = any(item.kind == "loss" for item in row.evidence or ())
+    return row.code == "META-UNCLEAN-ELECTION" and row.severity == "info" and not known
 
 
-def places_of(findings: Sequence[Row]) -> list[Place]:
+def places_of(findings: Sequence[FindingRow | TruncationRow]) -> list[Place]:
     """The partitions of findings, each once, in order."""
-    return list(dict.fromkeys(place_of(row) for row in findings))
+    places = ((row.topic, row.partition) for row in findings)
+    return list(dict.fromkeys((topic, number) for topic, number in places if topic is not None and number is not None))
 
 
-def election_times(findings: Sequence[Row], results: Results) -> list[int]:
+def election_times(findings: Sequence[FindingRow], results: Results) -> list[int]:
     """When the elections of META-UNCLEAN-ELECTION findings took place (ms), as far as the history tells."""
     epochs = {
-        (*place_of(row), int(item["value"]))
+        (*place_of(row), int(item.value))
         for row in findings
-        for item in row["evidence"] or ()
-        if item["kind"] == "leadership"
+        for item in row.evidence or ()
+        if item.kind == "leadership" and item.value is not None
     }
-    times: dict[tuple, int] = {}
-    for row in results.rows("partition_states"):
-        key = (*place_of(row), row["leader_epoch"])
-        if key in epochs and row["time_ms"] is not None:
-            times[key] = min(row["time_ms"], times.get(key, row["time_ms"]))
+    times: dict[tuple[object, ...], int] = {}
+    for row in results.partition_states:
+        key = (*place_of(row), row.leader_epoch)
+        if key in epochs and row.time_ms is not None:
+            times[key] = min(row.time_ms, times.get(key, row.time_ms))
     return list(times.values())
 
 
-def place_of(row: Row) -> Place:
+@overload
+def place_of(row: Placed) -> Place: ...
+@overload
+def place_of(row: FindingRow) -> FindingPlace: ...
+def place_of(row: Placed | FindingRow) -> FindingPlace:
     """The partition that a row is of."""
-    return row["topic"], row["partition"]
+    return row.topic, row.partition

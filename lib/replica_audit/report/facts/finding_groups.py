@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from replica_audit.auditing.catalogue import codes_with
 from replica_audit.report.facts.by_partition import worst_first
 from replica_audit.report.facts.losses import join_ranges
-
-Row = Mapping[str, Any]
+from replica_audit.schema import FindingRow
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,21 +21,21 @@ class Fact:
     [(start, end)…].
     """
 
-    head: Row
-    same: tuple[Row, ...]
-    other: tuple[Row, ...]
+    head: FindingRow
+    same: tuple[FindingRow, ...]
+    other: tuple[FindingRow, ...]
     brokers: tuple[int, ...]
     ranges: tuple[tuple[int, int], ...]
 
 
-def group_facts(findings: Sequence[Row]) -> list[Fact]:
+def group_facts(findings: Sequence[FindingRow]) -> list[Fact]:
     """The facts that `findings` tell, worst first, those of findings that are resolved last.
 
     Findings tell one fact when they are of one partition and status and
     - have the same code, severity and confidence, on whichever brokers and ranges, or
     - are of divergence, truncation or loss and are about the same records of one broker.
     """
-    rows = sorted(worst_first(findings), key=lambda row: row["status"] == "resolved")
+    rows = sorted(worst_first(findings), key=lambda row: row.status == "resolved")
     parents = list(range(len(rows)))
 
     def root(number: int) -> int:
@@ -49,27 +47,27 @@ def group_facts(findings: Sequence[Row]) -> list[Fact]:
     for pair in (*_alike(rows), *_about_the_same_records(rows)):
         one, other = sorted(map(root, pair))
         parents[other] = one
-    groups: dict[int, list[Row]] = defaultdict(list)
+    groups: dict[int, list[FindingRow]] = defaultdict(list)
     for number, row in enumerate(rows):
         groups[root(number)].append(row)
     return [_fact(groups[number]) for number in sorted(groups)]
 
 
-def _alike(rows: Sequence[Row]) -> Iterator[tuple[int, int]]:
+def _alike(rows: Sequence[FindingRow]) -> Iterator[tuple[int, int]]:
     """Numbers of rows, each with the first that has the same code, severity and confidence."""
-    first: dict[tuple, int] = {}
+    first: dict[tuple[object, ...], int] = {}
     for number, row in enumerate(rows):
-        key = (*_place(row), row["code"], row["severity"], row["confidence"])
+        key = (*_place(row), row.code, row.severity, row.confidence)
         yield first.setdefault(key, number), number
 
 
-def _about_the_same_records(rows: Sequence[Row]) -> Iterator[tuple[int, int]]:
+def _about_the_same_records(rows: Sequence[FindingRow]) -> Iterator[tuple[int, int]]:
     """Numbers of rows of one broker whose ranges overlap or touch; one without an end overlaps everything after it."""
-    by_broker: dict[tuple, list[tuple[float, float, int]]] = defaultdict(list)
+    by_broker: dict[tuple[object, ...], list[tuple[float, float, int]]] = defaultdict(list)
     for number, row in enumerate(rows):
-        if row["broker_id"] is not None and row["start_offset"] is not None and row["code"] in codes_with("records"):
-            end = float("inf") if row["end_offset"] is None else row["end_offset"]
-            by_broker[(*_place(row), row["broker_id"])].append((row["start_offset"], end, number))
+        if row.broker_id is not None and row.start_offset is not None and row.code in codes_with("records"):
+            end = float("inf") if row.end_offset is None else row.end_offset
+            by_broker[(*_place(row), row.broker_id)].append((row.start_offset, end, number))
     for spans in by_broker.values():
         spans.sort()
         reach, furthest = spans[0][1], spans[0][2]
@@ -80,23 +78,22 @@ def _about_the_same_records(rows: Sequence[Row]) -> Iterator[tuple[int, int]]:
                 reach, furthest = end, number
 
 
-def _place(row: Row) -> tuple:
-    return row["topic"], row["partition"], row["status"]
+def _place(row: FindingRow) -> tuple[object, ...]:
+    return row.topic, row.partition, row.status
 
 
-def brokers_of(rows: Iterable[Row]) -> tuple[int, ...]:
+def brokers_of(rows: Iterable[FindingRow]) -> tuple[int, ...]:
     """The brokers of findings, in ascending order."""
-    return tuple(sorted({row["broker_id"] for row in rows if row["broker_id"] is not None}))
+    return tuple(sorted({row.broker_id for row in rows if row.broker_id is not None}))
 
 
-def ranges_of(rows: Iterable[Row]) -> tuple[tuple[int, int], ...]:
+def ranges_of(rows: Iterable[FindingRow]) -> tuple[tuple[int, int], ...]:
     """The ranges of findings, joined where they touch, on whichever brokers; those without an end are left out."""
-    return tuple(join_ranges(row for row in rows if None not in (row["start_offset"], row["end_offset"])))
+    spans = ((row.start_offset, row.end_offset) for row in rows)
+    return tuple(join_ranges((start, end) for start, end in spans if start is not None and end is not None))
 
 
-def _fact(rows: Sequence[Row]) -> Fact:
+def _fact(rows: Sequence[FindingRow]) -> Fact:
     head = rows[0]
-    same = tuple(row for row in rows if row["code"] == head["code"])
-    return Fact(
-        head, same, tuple(row for row in rows if row["code"] != head["code"]), brokers_of(same), ranges_of(same)
-    )
+    same = tuple(row for row in rows if row.code == head.code)
+    return Fact(head, same, tuple(row for row in rows if row.code != head.code), brokers_of(same), ranges_of(same))

@@ -1,4 +1,4 @@
-"""Which partitions a report shows in detail: all of an audit of usual size, the worst of one with more partitions than files hold."""
+"""Partitions that a report shows in detail: all of an audit of usual size, the worst ones of a large audit."""
 
 from __future__ import annotations
 
@@ -6,18 +6,19 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from replica_audit.auditing.catalogue import SEVERITIES, VERDICTS
+from replica_audit.auditing.catalogue import VERDICTS
 from replica_audit.model import Place
-from replica_audit.report.facts.by_partition import Row, worst_partitions
+from replica_audit.report.facts.by_partition import worst_partitions
 from replica_audit.results import Results
+from replica_audit.schema import PartitionRow
 
-#: Of so many partitions every file of the report tells everything.
+#: Partitions up to which every file of the report has everything.
 WHOLE = 10_000
-#: Of more, so many are shown in detail.
+#: Partitions in detail where there are more.
 DETAILED = 2_000
 
 
-def detailed_partitions(results: Results) -> list[Row]:
+def detailed_partitions(results: Results) -> list[PartitionRow]:
     """Rows of `partitions` that are shown in detail, in the order of `worst_partitions`. Worked out once."""
     found = results.remembered.get("detailed")
     if not isinstance(found, list):
@@ -26,11 +27,11 @@ def detailed_partitions(results: Results) -> list[Row]:
 
 
 def is_large(results: Results) -> bool:
-    """Whether there are more partitions than are shown in detail."""
-    return len(results.rows("partitions")) > WHOLE
+    """True where there are more partitions than are shown in detail."""
+    return len(results.partitions) > WHOLE
 
 
-def _detailed(results: Results) -> list[Row]:
+def _detailed(results: Results) -> list[PartitionRow]:
     ranked = worst_partitions(results)
     if not is_large(results):
         return ranked
@@ -39,16 +40,16 @@ def _detailed(results: Results) -> list[Row]:
     return [ranked[index] for index in sorted(worst[:DETAILED])]
 
 
-def other_partitions(results: Results) -> list[Row]:
-    """All but those that are shown in detail, by name."""
+def other_partitions(results: Results) -> list[PartitionRow]:
+    """Rows of the partitions that are not shown in detail, by name."""
     told = detailed_places(results)
-    others = (row for row in results.rows("partitions") if (row["topic"], row["partition"]) not in told)
-    return sorted(others, key=lambda row: (row["topic"], row["partition"]))
+    others = (row for row in results.partitions if (row.topic, row.partition) not in told)
+    return sorted(others, key=lambda row: (row.topic, row.partition))
 
 
 def detailed_places(results: Results) -> frozenset[Place]:
     """The partitions that are shown in detail."""
-    return frozenset((row["topic"], row["partition"]) for row in detailed_partitions(results))
+    return frozenset((row.topic, row.partition) for row in detailed_partitions(results))
 
 
 class PartitionRanges(NamedTuple):
@@ -61,18 +62,18 @@ class PartitionRanges(NamedTuple):
     size: int
 
 
-def partition_ranges(partitions: Iterable[Row]) -> list[PartitionRanges]:
+def partition_ranges(partitions: Iterable[PartitionRow]) -> list[PartitionRanges]:
     """`partitions`, given by name, by verdict, the worst first, and topic."""
     numbers: dict[tuple[str, str], list[int]] = defaultdict(list)
     for row in partitions:
-        numbers[row["verdict"], row["topic"]].append(row["partition"])
+        numbers[row.verdict, row.topic].append(row.partition)
     found = [PartitionRanges(*key, _ranges(of_key), len(of_key)) for key, of_key in numbers.items()]
     return sorted(found, key=lambda one: VERDICTS.index(one.verdict))
 
 
-def _rank(row: Row) -> tuple:
-    lost = -(row["lost_committed"] or 0), -(row["lost_records"] or 0)
-    return VERDICTS.index(row["verdict"]), lost, [-row["findings"][severity] for severity in SEVERITIES]
+def _rank(row: PartitionRow) -> tuple[object, ...]:
+    lost = -(row.lost_committed or 0), -(row.lost_records or 0)
+    return VERDICTS.index(row.verdict), lost, [-count for count in row.findings]
 
 
 def _ranges(numbers: Sequence[int]) -> str:

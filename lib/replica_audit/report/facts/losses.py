@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from replica_audit.model import Place
-from replica_audit.report.facts.by_partition import Row
 from replica_audit.results import Results
+from replica_audit.schema import DivergenceRow, LostHolder, PartitionRow, ReplicaRow
 
 
-def join_ranges(rows: Iterable[Mapping[str, Any]]) -> list[tuple[int, int]]:
-    """Ranges of divergence rows of one replica, those that touch joined."""
+def join_ranges(ranges: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Half-open ranges in ascending order, those that touch joined."""
     joined: list[tuple[int, int]] = []
-    for start, end in sorted((row["start_offset"], row["end_offset"]) for row in rows):
+    for start, end in sorted(ranges):
         if joined and start <= joined[-1][1]:
             joined[-1] = (joined[-1][0], max(end, joined[-1][1]))
         else:
@@ -53,50 +53,56 @@ class Holder(NamedTuple):
     committed_only_here: int
 
 
-def total_loss(partitions: Sequence[Row]) -> Total:
+def total_loss(partitions: Sequence[PartitionRow]) -> Total:
     """The sums over rows of `partitions`."""
-    lost = [row for row in partitions if row["lost_records"]]
-    committed = [row for row in lost if row["lost_committed"]]
+    lost = [row for row in partitions if row.lost_records]
+    committed = [row for row in lost if row.lost_committed]
     return Total(
-        records=sum(row["lost_records"] for row in lost),
-        committed=sum(row["lost_committed"] for row in committed),
-        at_most=any(row["lost_at_most"] for row in lost),
-        at_least=any(row["lost_at_least"] for row in lost),
-        places=tuple((row["topic"], row["partition"]) for row in lost),
-        committed_places=tuple((row["topic"], row["partition"]) for row in committed),
-        unknown=sum(row["lost_records"] is None for row in partitions),
+        records=sum(row.lost_records or 0 for row in lost),
+        committed=sum(row.lost_committed or 0 for row in committed),
+        at_most=any(row.lost_at_most for row in lost),
+        at_least=any(row.lost_at_least for row in lost),
+        places=tuple((row.topic, row.partition) for row in lost),
+        committed_places=tuple((row.topic, row.partition) for row in committed),
+        unknown=sum(row.lost_records is None for row in partitions),
     )
 
 
 def find_holders(results: Results) -> dict[int, Holder]:
     """By broker id, most committed records first, what it holds of the lost records of all partitions."""
-    replicas, found = results.rows_of("replicas"), defaultdict(list)
-    for row in results.rows("partitions"):
-        for one in holders_at(row, replicas.get((row["topic"], row["partition"]), ())):
-            found[one["broker_id"]].append(one)
-    names = ("records", "committed", "only_here", "committed_only_here")
+    found: dict[int, list[LostHolder]] = defaultdict(list)
+    for row in results.partitions:
+        for one in holders_at(row, results.at((row.topic, row.partition)).replicas):
+            found[one.broker_id].append(one)
     holders = [
-        Holder(broker_id, len(held), *(sum(one[name] for one in held) for name in names))
+        Holder(
+            broker_id,
+            len(held),
+            sum(one.records for one in held),
+            sum(one.committed for one in held),
+            sum(one.only_here for one in held),
+            sum(one.committed_only_here for one in held),
+        )
         for broker_id, held in found.items()
     ]
     holders.sort(key=lambda one: (-one.committed, -one.records, one.broker_id))
     return {one.broker_id: one for one in holders}
 
 
-def holders_at(row: Row, replicas: Sequence[Row]) -> Sequence[Row]:
-    """Who holds lost records of a row of `partitions`. Audits before there was a column of them have one copy a broker."""
-    if row["holders"] is not None:
-        return row["holders"]
+def holders_at(row: PartitionRow, replicas: Sequence[ReplicaRow]) -> Sequence[LostHolder]:
+    """Brokers that hold lost records of a partition. Audits from before the column `holders` have one copy a broker."""
+    if row.holders is not None:
+        return row.holders
     return [
-        {
-            "broker_id": one["broker_id"],
-            "records": one["lost_held"],
-            "committed": one["lost_committed_held"] or 0,
-            "only_here": one["lost_only_here"] or 0,
-            "committed_only_here": one["lost_committed_only_here"] or 0,
-        }
+        LostHolder(
+            one.broker_id,
+            one.lost_held,
+            one.lost_committed_held or 0,
+            one.lost_only_here or 0,
+            one.lost_committed_only_here or 0,
+        )
         for one in replicas
-        if one["lost_held"]
+        if one.lost_held
     ]
 
 
@@ -114,17 +120,16 @@ class AboutToGo:
 
 def find_about_to_go(results: Results) -> Iterator[AboutToGo]:
     """Partitions with such records, those of which no file that stays has any, or one `.deleted` copy has more."""
-    replicas = results.rows_of("replicas")
-    for row in results.rows("partitions"):
-        place = (row["topic"], row["partition"])
-        holding = [one for one in replicas.get(place, ()) if one["lost_held"]]
-        deleted = [one for one in holding if one["role"] == "deleted_segments"]
+    for row in results.partitions:
+        place = (row.topic, row.partition)
+        holding = [one for one in results.at(place).replicas if one.lost_held]
+        deleted = [one for one in holding if one.role == "deleted_segments"]
         # Several of these may have the same records, which then are in none of them only.
         nowhere_else = len(deleted) == len(holding) > 1
-        records = row["lost_records"] if nowhere_else else sum(one["lost_only_here"] for one in deleted)
+        records = row.lost_records if nowhere_else else sum(one.lost_only_here or 0 for one in deleted)
         if records:
-            directories = sorted(one["log_dir"].rpartition("/")[0] for one in deleted)
-            yield AboutToGo(place, records, bool(row["lost_committed"]), tuple(directories))
+            directories = sorted(one.log_dir.rpartition("/")[0] for one in deleted)
+            yield AboutToGo(place, records, bool(row.lost_committed), tuple(directories))
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,25 +148,25 @@ class PlaceLoss:
     """So many at most acks=all promised to producers; None where nobody knows."""
 
 
-def loss_at(row: Row, runs: Sequence[Row], replicas: Sequence[Row]) -> PlaceLoss | None:
-    """The loss of a row of `partitions`, with its rows of divergences and replicas that count as lost.
+def loss_at(row: PartitionRow, runs: Sequence[DivergenceRow], replicas: Sequence[ReplicaRow]) -> PlaceLoss | None:
+    """Loss of a partition, of its committed records if any are lost.
 
-    None where only a tail past the leader's end tells of it.
+    None where no run of differing records shows it, only a tail past the leader's end.
     """
-    committed = bool(row["lost_committed"])
-    column, name = ("lost_committed", "committed") if committed else ("lost_records", "records")
-    runs = [run for run in runs if run[column]]
+    committed = bool(row.lost_committed)
+    runs = [run for run in runs if (run.lost_committed if committed else run.lost_records)]
     if not runs:
         return None
-    count = row[column]
-    held = {one["broker_id"]: one[name] for one in holders_at(row, replicas)}
+    count = (row.lost_committed if committed else row.lost_records) or 0
+    holders = holders_at(row, replicas)
+    held = {one.broker_id: one.committed if committed else one.records for one in holders}
     whole = sorted(broker for broker, number in held.items() if number == count)
-    promised = [run["promised_records"] for run in runs]
+    promised = [run.promised_records for run in runs if run.promised_records is not None]
     return PlaceLoss(
         records=count,
         committed=committed,
-        ranges=tuple(join_ranges(runs)),
+        ranges=tuple(join_ranges((run.start_offset, run.end_offset) for run in runs)),
         brokers=tuple(whole or sorted(broker for broker, number in held.items() if number)),
         in_parts=not whole,
-        promised=None if None in promised else min(count, sum(promised)),
+        promised=None if len(promised) < len(runs) else min(count, sum(promised)),
     )

@@ -2,36 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
 from replica_audit.auditing.catalogue import at_or_above, codes_with
-from replica_audit.report.facts.by_partition import Row, present, worst_first
+from replica_audit.report.facts.by_partition import present, worst_first
+from replica_audit.schema import FindingRow, QualityRow
 
 
-def not_retold(findings: Sequence[Row]) -> list[Row]:
+def not_retold(findings: Sequence[FindingRow]) -> list[FindingRow]:
     """Findings of one partition that its story does not say otherwise, worst first: what is of medium severity or more,
     and files that are missing."""
     return [
         row
         for row in worst_first(present(findings))
-        if row["code"] not in codes_with("retold")
-        and (at_or_above(row["severity"], "medium") or row["code"] in codes_with("no_files"))
+        if row.code not in codes_with("retold")
+        and (at_or_above(row.severity, "medium") or row.code in codes_with("no_files"))
     ]
 
 
-def new_findings(findings: Iterable[Row]) -> list[Row]:
+def new_findings(findings: Iterable[FindingRow]) -> list[FindingRow]:
     """Findings that no baseline knows and that say more than a fact, worst first."""
-    return [row for row in worst_first(findings) if row["status"] == "new" and row["severity"] != "info"]
+    return [row for row in worst_first(findings) if row.status == "new" and row.severity != "info"]
 
 
-def is_failing(row: Row, fail_on: str) -> bool:
+def is_failing(row: FindingRow | QualityRow, fail_on: str) -> bool:
     """Whether a row of findings or quality is new and at or above `fail_on`: it then raises the exit status to 1."""
-    return row["status"] == "new" and at_or_above(row["severity"], fail_on)
+    return row.status == "new" and at_or_above(row.severity, fail_on)
 
 
-def worst_of_each(findings: Iterable[Row]) -> Mapping[tuple[str, int], Row]:
+def worst_of_each(findings: Iterable[FindingRow]) -> dict[tuple[str | None, int | None], FindingRow]:
     """The worst finding that is there, by partition."""
-    worst: dict[tuple[str, int], Row] = {}
+    worst: dict[tuple[str | None, int | None], FindingRow] = {}
     for row in worst_first(present(findings)):
-        worst.setdefault((row["topic"], row["partition"]), row)
+        worst.setdefault((row.topic, row.partition), row)
     return worst

@@ -9,11 +9,12 @@ from dataclasses import dataclass
 from replica_audit.auditing.catalogue import CATALOGUE, VERDICTS, at_or_above, codes_with
 from replica_audit.literals import Verdict
 from replica_audit.model import Place
-from replica_audit.report.facts.by_partition import Row, present, worst_first, worst_partitions
+from replica_audit.report.facts.by_partition import present, worst_first, worst_partitions
 from replica_audit.report.facts.conditions import Conditions, find_conditions, place_of
 from replica_audit.report.facts.coverage import Compared
 from replica_audit.report.facts.losses import Holder, PlaceLoss, Total, find_holders, loss_at, total_loss
-from replica_audit.results import Results
+from replica_audit.results import FindingPlace, Results
+from replica_audit.schema import DivergenceRow, FindingRow, PartitionRow
 
 #: Verdicts that say of themselves that nothing is lost.
 CALM = ("LAGGING", "CONSISTENT")
@@ -31,9 +32,9 @@ _WITH_NUMBERS = ("COMMITTED_LOSS", "WILL_LOSE_ON_TRUNCATION", "UNCOMMITTED_DIVER
 class WorstCase:
     """A partition that shows what is wrong: by what it lost, else by a finding, else by its verdict alone."""
 
-    partition: Row
+    partition: PartitionRow
     loss: PlaceLoss | None
-    finding: Row | None
+    finding: FindingRow | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,16 +47,16 @@ class Outcome:
     """What the audit comes to in one word, of `headline_kind`."""
     affected: int
     """Partitions that `kind` speaks of."""
-    partitions: tuple[Row, ...]
+    partitions: tuple[PartitionRow, ...]
     """All of them, worst first."""
     total: Total
     holders: Mapping[int, Holder]
     conditions: Conditions
-    findings: Mapping[tuple, Sequence[Row]]
+    findings: Mapping[FindingPlace, Sequence[FindingRow]]
     tone: str
     """bad, warn, unknown or good."""
     cases: tuple[WorstCase, ...]
-    unplaced: tuple[Row, ...]
+    unplaced: tuple[FindingRow, ...]
     """Findings of high severity or more that belong to no partition."""
     adds_up: bool
     """The sum over all partitions says more than the headline."""
@@ -89,19 +90,19 @@ def find_outcome(results: Results, untrusted: str | None, verdict: Verdict) -> O
     partitions = worst_partitions(results)
     if not partitions:
         return None
-    worst = partitions[0]["verdict"]
-    findings: dict[tuple, list[Row]] = defaultdict(list)
-    for row in worst_first(present(results.rows("findings"))):
+    worst = partitions[0].verdict
+    findings: dict[FindingPlace, list[FindingRow]] = defaultdict(list)
+    for row in worst_first(present(results.findings)):
         findings[place_of(row)].append(row)
     total, conditions = total_loss(partitions), find_conditions(results)
-    codes = {place: frozenset(row["code"] for row in rows) for place, rows in findings.items()}
-    runs = [row for row in results.rows("divergences") if row["code"] == "DIV-EPOCH"]
-    untimed = {place_of(row) for row in runs if row["first_timestamp_ms"] is None}
+    codes = {place: frozenset(row.code for row in rows) for place, rows in findings.items()}
+    runs = [row for row in results.divergences if row.code == "DIV-EPOCH"]
+    untimed = {place_of(row) for row in runs if row.first_timestamp_ms is None}
     uncompared, is_peace = conditions.compared, conditions.is_peace and not untrusted
     kind, affected = headline_kind(worst, partitions, codes, total, is_peace, uncompared, untimed)
-    counts = Counter(row["verdict"] for row in partitions)
+    counts = Counter(row.verdict for row in partitions)
     damaged = list(_damaged(partitions, findings))
-    references = {row["reference_id"] for row, _ in damaged}
+    references = {row.reference_id for row, _ in damaged}
     without_sum = worst in ("WILL_LOSE_ON_TRUNCATION", "UNCOMMITTED_DIVERGENCE") and not total.committed
     countable = worst in ("COMMITTED_LOSS", "COMMITTED_DIVERGENCE", "WILL_LOSE_ON_TRUNCATION")
     return Outcome(
@@ -115,16 +116,14 @@ def find_outcome(results: Results, untrusted: str | None, verdict: Verdict) -> O
         findings=findings,
         tone=_tone(worst, conditions, untrusted, verdict),
         cases=tuple(_cases(partitions, worst, findings, results)),
-        unplaced=tuple(row for row in findings.get((None, None), ()) if at_or_above(row["severity"], "high")),
+        unplaced=tuple(row for row in findings.get((None, None), ()) if at_or_above(row.severity, "high")),
         adds_up=bool(total.records)
         and not without_sum
         and (total.records != total.committed or worst != "COMMITTED_LOSS"),
         gone=tuple(_gone(partitions, codes)) if total.committed else (),
         damaged=_all_known([broker for _, broker in damaged]),
         whole=references.pop() if len(references) == 1 and not references & {one for _, one in damaged} else None,
-        uncounted=sum(row["lost_records"] is None and row["verdict"] == worst for row in partitions)
-        if countable
-        else 0,
+        uncounted=sum(row.lost_records is None and row.verdict == worst for row in partitions) if countable else 0,
         others={name: counts[name] for name in VERDICTS if counts[name] and name != worst},
     )
 
@@ -134,28 +133,30 @@ def _all_known(brokers: Sequence[int | None]) -> tuple[int, ...]:
     return tuple(sorted(known)) if None not in brokers else ()
 
 
-def _damaged(partitions: Sequence[Row], findings: Mapping[tuple, Sequence[Row]]) -> Iterator[tuple[Row, int | None]]:
+def _damaged(
+    partitions: Sequence[PartitionRow], findings: Mapping[FindingPlace, Sequence[FindingRow]]
+) -> Iterator[tuple[PartitionRow, int | None]]:
     """Partitions that are LATENT_CORRUPTION, each with every broker of a finding that makes it so."""
     for row in partitions:
-        for found in findings.get(place_of(row), ()) if row["verdict"] == "LATENT_CORRUPTION" else ():
-            known = CATALOGUE.get(found["code"])
-            if known is not None and "LATENT_CORRUPTION" in known.verdicts and at_or_above(found["severity"], "medium"):
-                yield row, found["broker_id"]
+        for found in findings.get(place_of(row), ()) if row.verdict == "LATENT_CORRUPTION" else ():
+            known = CATALOGUE.get(found.code)
+            if known is not None and "LATENT_CORRUPTION" in known.verdicts and at_or_above(found.severity, "medium"):
+                yield row, found.broker_id
 
 
-def _gone(partitions: Sequence[Row], codes: Mapping[Place, frozenset[str]]) -> Iterator[Place]:
+def _gone(partitions: Sequence[PartitionRow], codes: Mapping[FindingPlace, frozenset[str]]) -> Iterator[Place]:
     """Partitions that lost committed records of which no replica has any."""
     for row in partitions:
         place = place_of(row)
-        lost = row["verdict"] == "COMMITTED_LOSS" and not row["lost_committed"]
+        lost = row.verdict == "COMMITTED_LOSS" and not row.lost_committed
         if lost and codes_with("gone").intersection(codes.get(place, ())):
             yield place
 
 
 def headline_kind(
     worst: str,
-    partitions: Sequence[Row],
-    codes: Mapping[Place, frozenset[str]],
+    partitions: Sequence[PartitionRow],
+    codes: Mapping[FindingPlace, frozenset[str]],
     total: Total,
     is_peace: bool,
     compared: Compared,
@@ -172,11 +173,11 @@ def headline_kind(
     - `behind`, `behind_only`, `agree`, `peace`: nothing is lost; the first and the last where all is known
     - `alone`, `single`: one copy is here and was compared with nothing; `single`: the partitions have one replica
     """
-    affected = [row for row in partitions if row["verdict"] == worst]
+    affected = [row for row in partitions if row.verdict == worst]
     if worst in _WITH_NUMBERS and (counted := _counted(worst, affected, partitions, codes, total)):
         return counted
     if worst == "UNCOMMITTED_DIVERGENCE":
-        is_known = all(row["lost_records"] is not None for row in affected)
+        is_known = all(row.lost_records is not None for row in affected)
         is_left = all("DIV-EPOCH" not in codes.get(place_of(row), ()) for row in affected)
         is_timed = all(place_of(row) not in untimed for row in affected)
         kept = "none_lacked" if is_timed else "equal_content"
@@ -201,14 +202,14 @@ def headline_kind(
 
 def _counted(
     worst: str,
-    affected: Sequence[Row],
-    partitions: Sequence[Row],
-    codes: Mapping[Place, frozenset[str]],
+    affected: Sequence[PartitionRow],
+    partitions: Sequence[PartitionRow],
+    codes: Mapping[FindingPlace, frozenset[str]],
     total: Total,
 ) -> tuple[str, int] | None:
     if total.committed:
         rows = {place_of(row): row for row in partitions}
-        led = all(rows[place]["leader_id"] == rows[place]["reference_id"] for place in total.committed_places)
+        led = all(rows[place].leader_id == rows[place].reference_id for place in total.committed_places)
         return "lost" if led else "lost_leaderless", len(total.committed_places)
     if worst == "COMMITTED_LOSS":
         of_affected = [codes.get(place_of(row), frozenset()) for row in affected]
@@ -217,7 +218,7 @@ def _counted(
         if all("HWM-CP-ABOVE-LEO" in one for one in of_affected):
             return "gone_for_good", len(affected)
         if not total.records:
-            only_markers = all(row["lost_records"] == 0 for row in affected)
+            only_markers = all(row.lost_records == 0 for row in affected)
             held = all(map(codes_with("held").intersection, of_affected))
             return "lost_markers" if only_markers and held else "lost_uncounted", len(affected)
     return ("perhaps", len(total.places)) if total.records else None
@@ -232,37 +233,40 @@ def _tone(worst: Verdict, conditions: Conditions, untrusted: str | None, verdict
 
 
 def _cases(
-    partitions: Sequence[Row], worst: str, findings: Mapping[tuple, Sequence[Row]], results: Results
+    partitions: Sequence[PartitionRow],
+    worst: str,
+    findings: Mapping[FindingPlace, Sequence[FindingRow]],
+    results: Results,
 ) -> Iterator[WorstCase]:
-    lost, replicas = defaultdict(list), results.rows_of("replicas")
-    for row in results.rows("divergences"):
-        if row["lost_records"]:
-            lost[place_of(row)].append(row)
-    affected = [row for row in partitions if row["verdict"] == worst]
+    lost: dict[FindingPlace, list[DivergenceRow]] = defaultdict(list)
+    for run in results.divergences:
+        if run.lost_records:
+            lost[place_of(run)].append(run)
+    affected = [row for row in partitions if row.verdict == worst]
     if worst in CALM:
         # What is still worth a sentence, wherever it is.
         ranked = {place_of(row): index for index, row in enumerate(worst_first(_worth(findings)))}
         affected = sorted(
-            (row for row in partitions if place_of(row) in ranked or (worst == "LAGGING" and row["verdict"] == worst)),
+            (row for row in partitions if place_of(row) in ranked or (worst == "LAGGING" and row.verdict == worst)),
             key=lambda row: ranked.get(place_of(row), len(ranked)),
         )
     for row in affected:
         place = place_of(row)
-        loss = loss_at(row, lost[place], replicas.get(place, ())) if row["lost_records"] else None
+        loss = loss_at(row, lost[place], results.at(place).replicas) if row.lost_records else None
         yield WorstCase(row, loss, None if loss else _telling(row, findings.get(place, ())))
 
 
-def _worth(findings: Mapping[tuple, Sequence[Row]]) -> list[Row]:
+def _worth(findings: Mapping[FindingPlace, Sequence[FindingRow]]) -> list[FindingRow]:
     """The worst finding of each partition, where it is of medium severity or more."""
     placed = [rows[0] for (topic, _), rows in findings.items() if topic is not None]
-    return [row for row in placed if at_or_above(row["severity"], "medium")]
+    return [row for row in placed if at_or_above(row.severity, "medium")]
 
 
-def _telling(row: Row, ranked: Sequence[Row]) -> Row | None:
+def _telling(row: PartitionRow, ranked: Sequence[FindingRow]) -> FindingRow | None:
     """Of equally bad findings the one that moved the verdict; in a calm partition the worst."""
-    judged, telling = row["verdict"], []
+    judged, telling = row.verdict, []
     if judged != "CONSISTENT":
-        telling = [one for one in ranked if judged in getattr(CATALOGUE.get(one["code"]), "verdicts", ())]
-    if judged == "LAGGING" and ranked and ranked[0]["severity"] in ("high", "medium"):
+        telling = [one for one in ranked if judged in getattr(CATALOGUE.get(one.code), "verdicts", ())]
+    if judged == "LAGGING" and ranked and ranked[0].severity in ("high", "medium"):
         telling = []
     return next(iter(telling or ranked), None)

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any
+from typing import NamedTuple
 
-from replica_audit.report.facts.by_partition import Row
+from replica_audit.model import Place
 from replica_audit.results import Results
+from replica_audit.schema import GroupOffsetRow, LostProducerRow
 
 #: Place of a partition, and by candidate the groups that its election hits.
-Hits = Mapping[tuple[str, int], Mapping[int, Collection[str]]]
+Hits = Mapping[Place, Mapping[int, Collection[str]]]
 
 #: Effects that are shown, worst first.
 _EFFECTS = ("past_end", "epoch_differs", "read_lost")
@@ -21,7 +22,7 @@ _EFFECTS = ("past_end", "epoch_differs", "read_lost")
 
 def find_hits(results: Results) -> Hits:
     """The groups that each choice of leader hits, as the plan counts them; empty where no offsets are known."""
-    if not results.rows("group_offsets") or not results.rows("elections"):
+    if not results.group_offsets or not results.elections:
         return {}
     # Imported here, so that what plans nothing loads nothing for it.
     from replica_audit.elect.affected_groups import hit_groups
@@ -29,21 +30,34 @@ def find_hits(results: Results) -> Hits:
     return hit_groups(results)
 
 
-def hit_rows(rows: Sequence[Row], hits: Mapping[int, Collection[str]]) -> list[dict[str, Any]]:
-    """Of one partition's rows of `group_offsets` those of groups that are hit now or by a choice of leader, worst first.
+class HitGroup(NamedTuple):
+    """A consumer group that is hit now or would be by a choice of leader."""
 
-    `hit_by` has the candidates whose election hits the group.
-    """
-    told = [{**row, "hit_by": sorted(one for one, groups in hits.items() if row["group"] in groups)} for row in rows]
-    affected = [row for row in told if row["effect"] in _EFFECTS or row["hit_by"]]
+    offset: GroupOffsetRow
+    hit_by: Sequence[int]
+    """Candidates whose election hits it."""
+
+
+class LostWriter(NamedTuple):
+    """A producer of lost records, and the brokers that hold the same of these."""
+
+    records: LostProducerRow
+    """Of the first of the brokers."""
+    brokers: Sequence[int]
+
+
+def hit_groups_of(rows: Sequence[GroupOffsetRow], hits: Mapping[int, Collection[str]]) -> list[HitGroup]:
+    """Groups of one partition that are hit now or by a choice of leader, worst first."""
+    told = [HitGroup(row, sorted(one for one, groups in hits.items() if row.group in groups)) for row in rows]
+    affected = [one for one in told if one.offset.effect in _EFFECTS or one.hit_by]
     rank = {effect: number for number, effect in enumerate(_EFFECTS)}
-    return sorted(affected, key=lambda row: (rank.get(row["effect"], len(rank)), row["group"]))
+    return sorted(affected, key=lambda one: (rank.get(one.offset.effect or "", len(rank)), one.offset.group))
 
 
-def writer_rows(rows: Sequence[Row]) -> list[dict[str, Any]]:
-    """One partition's rows of `lost_producers`, most records first; brokers that hold the same of a producer are one row."""
-    same: dict[tuple, list[Row]] = defaultdict(list)
+def writers_of(rows: Sequence[LostProducerRow]) -> list[LostWriter]:
+    """Producers of one partition's lost records, most records first."""
+    same: dict[LostProducerRow, list[LostProducerRow]] = defaultdict(list)
     for row in rows:
-        same[tuple((name, value) for name, value in row.items() if name != "broker_id")].append(row)
-    merged = [{**dict(key), "brokers": sorted(row["broker_id"] for row in some)} for key, some in same.items()]
-    return sorted(merged, key=lambda row: (-row["record_count"], row["start_offset"], row["brokers"]))
+        same[row._replace(broker_id=-1)].append(row)
+    writers = [LostWriter(some[0], sorted(row.broker_id for row in some)) for some in same.values()]
+    return sorted(writers, key=lambda one: (-one.records.record_count, one.records.start_offset, one.brokers))

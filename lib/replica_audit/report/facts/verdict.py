@@ -1,9 +1,8 @@
-"""The object of verdict.json: what a scheduler needs to know of an audit."""
+"""verdict.json: what a scheduler needs to know of an audit."""
 
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any
 
 from replica_audit.auditing.catalogue import (
     SEVERITIES,
@@ -14,65 +13,56 @@ from replica_audit.auditing.catalogue import (
     worst_verdict,
 )
 from replica_audit.report.facts.by_partition import present
-from replica_audit.report.facts.failed_verdict import SCHEMA_VERSION
-from replica_audit.report.facts.quality_counts import count_quality
+from replica_audit.report.facts.quality_counts import count_quality, judge_run
+from replica_audit.report.verdict_object import SCHEMA_VERSION, VerdictObject
 from replica_audit.results import Results
 from replica_audit.text import count
 
 
-def build_verdict(results: Results, fail_on: str) -> dict[str, Any]:
-    """The object of verdict.json.
-
-    `findings` counts those that are new; those of a baseline, known and resolved, are counted apart and neither raise
-    the exit status nor the word of the status line. `untrusted` says what the audit could not tell, null when it told all.
-    """
-    findings = results.rows("findings")
-    counts = Counter(row["severity"] for row in findings if row["status"] == "new")
-    partitions = Counter(row["verdict"] for row in results.rows("partitions"))
+def build_verdict(results: Results, fail_on: str) -> VerdictObject:
+    """verdict.json of `results`."""
+    findings = results.findings
+    counts = Counter(row.severity for row in findings if row.status == "new")
+    partitions = Counter(row.verdict for row in results.partitions)
     untrusted = _untrusted(results)
     quality = count_quality(results)
     failed = [severity for severity, number in quality["failed"].items() if number] if quality else []
     # The stage that audited decided by the same function; results that were cut to some partitions keep its word.
     judged = [results.audit["verdict"]] if results.audit.get("verdict") else []
     failing = any(at_or_above(severity, fail_on) for severity in (*counts, *failed))
-    exit_status = 1 if failing else 3 if untrusted else 0
-    if exit_status == 0:
-        status = "WARNING" if any(at_or_above(severity, "medium") for severity in (*counts, *failed)) else "OK"
-    else:
-        status = "CRITICAL" if exit_status == 1 else "UNKNOWN"
+    exit_status, status = judge_run((*counts, *failed), failing, bool(untrusted))
     return {
         "schema_version": SCHEMA_VERSION,
         "audit_id": results.audit.get("audit_id"),
-        "verdict": worst_verdict([audit_verdict(partitions, findings), *judged]),
+        "verdict": worst_verdict([audit_verdict(partitions, results.rows("findings")), *judged]),
         "status": status,
         "exit_status": exit_status,
         "fail_on": fail_on,
         "findings": {severity: counts[severity] for severity in SEVERITIES},
         "partitions": {verdict: partitions[verdict] for verdict in VERDICTS},
-        "known_findings": sum(row["status"] == "known" for row in findings),
-        "resolved_findings": sum(row["status"] == "resolved" for row in findings),
+        "known_findings": sum(row.status == "known" for row in findings),
+        "resolved_findings": sum(row.status == "resolved" for row in findings),
         "quality": quality,
         "untrusted": untrusted,
-        # Of the Delta tables that the audit wrote; null where it wrote none.
         "table_versions": results.audit.get("table_versions"),
     }
 
 
 def is_undecided(verdict: str) -> bool:
-    """Whether the verdict of a partition says that there is no answer."""
+    """True for the verdict of a partition that could not be judged."""
     return verdict == "INCONCLUSIVE"
 
 
 def _untrusted(results: Results) -> str | None:
-    partitions = results.rows("partitions")
+    partitions = results.partitions
     if not partitions:
         return "no log directory or partition found"
-    inconclusive = sum(is_undecided(row["verdict"]) for row in partitions)
-    undecided = {(row["topic"], row["partition"]) for row in partitions if is_undecided(row["verdict"])}
-    needed = {(row["topic"], row["partition"]) for row in results.rows("captures") if row["needed"] is not None}
-    unreadable = sum(row["code"] in codes_with("unreadable") for row in present(results.rows("findings")))
+    inconclusive = sum(is_undecided(row.verdict) for row in partitions)
+    undecided = {(row.topic, row.partition) for row in partitions if is_undecided(row.verdict)}
+    needed = {(row.topic, row.partition) for row in results.captures if row.needed is not None}
+    unreadable = sum(row.code in codes_with("unreadable") for row in present(results.findings))
     # A directory without a partition has no finding of its own, only its row among the input that was not used.
-    unreadable = unreadable or sum(row["code"] in codes_with("unreadable") for row in results.rows("quarantine"))
+    unreadable = unreadable or sum(row.code in codes_with("unreadable") for row in results.quarantine)
     reasons = []
     if inconclusive:
         reasons.append(f"{count(inconclusive, 'partition')} inconclusive")
@@ -80,6 +70,6 @@ def _untrusted(results: Results) -> str | None:
         reasons.append(f"{count(lacking, 'more partition')} without a replica that is needed")
     if unreadable:
         reasons.append(f"{count(unreadable, 'input')} unreadable")
-    if quality := sum(row["error"] is not None for row in results.rows("quality")):
+    if quality := sum(row.error is not None for row in results.quality):
         reasons.append(f"{count(quality, 'quality expectation')} not looked at")
     return ", ".join(reasons) or None

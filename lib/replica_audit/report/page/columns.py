@@ -13,20 +13,19 @@ import base64
 import json
 import zlib
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from replica_audit.report.layout import clean
 
 #: JavaScript has no exact integers beyond this; they travel as text.
 SAFE_INTEGER = 2**53 - 1
 
-#: Values of these types are told apart by themselves; others, since True is 1 and a list has no hash, by what they look like.
+#: Values of these types are their own keys; others go by their repr, since True equals 1 and a list has no hash.
 _PLAIN = (int, str, type(None))
 
 _ENCODER = json.JSONEncoder(separators=(",", ":"), allow_nan=False)
 
 
-def encode_column(values: Sequence[Any], bases: Sequence[int | None] | None = None) -> dict[str, Any]:
+def encode_column(values: Sequence[object], bases: Sequence[int | None] | None = None) -> dict[str, object]:
     """One column; with `bases` (one for each row) integers become distances where that is shorter."""
     keys, told = _distinct(values)
     best = _encode(keys, told)
@@ -42,7 +41,7 @@ def encode_column(values: Sequence[Any], bases: Sequence[int | None] | None = No
     return best
 
 
-def portable(value: Any) -> Any:
+def portable(value: object) -> object:
     """`value` with the integers that JavaScript cannot hold as text, and texts without control characters."""
     if value is None or isinstance(value, bool):
         return value
@@ -52,23 +51,25 @@ def portable(value: Any) -> Any:
         return value if abs(value) <= SAFE_INTEGER else str(value)
     if isinstance(value, Mapping):
         return {key: portable(part) for key, part in value.items()}
+    if isinstance(value, tuple) and hasattr(value, "_asdict"):
+        return portable(value._asdict())
     if isinstance(value, (list, tuple)):
         return [portable(part) for part in value]
     return value
 
 
-def pack(content: Any) -> str:
+def pack(content: object) -> str:
     """`content` as base64 of zlib-compressed JSON (the browser's DecompressionStream("deflate"))."""
     return base64.b64encode(zlib.compress(_text(content).encode("ascii"), 9)).decode("ascii")
 
 
-def _distinct(values: Sequence[Any]) -> tuple[list[Any], dict[Any, Any]]:
-    """What tells each value from the others, and by that the distinct ones as they travel, in order."""
-    keys = [value if value.__class__ in _PLAIN else (repr(value),) for value in values]
+def _distinct(values: Sequence[object]) -> tuple[list[object], dict[object, object]]:
+    """A key for each value that tells it from the others, and the distinct values by key as they travel, in order."""
+    keys: list[object] = [value if value.__class__ in _PLAIN else (repr(value),) for value in values]
     return keys, {key: portable(value) for key, value in dict(zip(keys, values, strict=True)).items()}
 
 
-def _encode(keys: Sequence[Any], told: Mapping[Any, Any]) -> dict[str, Any]:
+def _encode(keys: Sequence[object], told: Mapping[object, object]) -> dict[str, object]:
     if len(told) <= 1:
         return {"c": next(iter(told.values()), None)}
     if len(told) * 2 > len(keys):
@@ -77,5 +78,5 @@ def _encode(keys: Sequence[Any], told: Mapping[Any, Any]) -> dict[str, Any]:
     return {"d": list(told.values()), "i": [numbers[key] for key in keys]}
 
 
-def _text(content: Any) -> str:
+def _text(content: object) -> str:
     return _ENCODER.encode(content)

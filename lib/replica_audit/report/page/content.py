@@ -3,32 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import Any
+from typing import TypedDict
 
 from replica_audit.auditing.catalogue import CATALOGUE, SEVERITIES, VERDICTS
 from replica_audit.auditing.known_findings import Earlier
 from replica_audit.elect.election_plan import advise
 from replica_audit.elect.follow_up_steps import name_remedy
 from replica_audit.model import Place
-from replica_audit.report.facts.by_partition import (
-    DETAIL_TABLES,
-    Row,
-    Rows,
-    present,
-    rows_by_partition,
-    served_rows,
-    told_protocol,
-    worst_first,
-)
+from replica_audit.report.facts.by_partition import present, rows_by_partition, served_rows, told_protocol, worst_first
 from replica_audit.report.facts.changes import compare_partition
 from replica_audit.report.facts.finding_groups import group_facts
 from replica_audit.report.facts.large_audit import detailed_partitions, other_partitions, partition_ranges
-from replica_audit.report.facts.readers_and_writers import Hits, find_hits, hit_rows, writer_rows
+from replica_audit.report.facts.readers_and_writers import Hits, find_hits, hit_groups_of, writers_of
 from replica_audit.report.layout import name_bound
 from replica_audit.report.page.columns import encode_column
-from replica_audit.report.partition_text import tell_story
 from replica_audit.report.plan_text import tell_decisions
-from replica_audit.results import Results
+from replica_audit.report.story.partition_story import tell_story
+from replica_audit.results import PartitionRows, Results
+from replica_audit.schema import FindingRow, PartitionRow
 
 #: Partitions in one compressed piece of details: the page unpacks one piece when the first of them is opened.
 PIECE = 256
@@ -62,7 +54,7 @@ _OFFSETS = {
 }
 
 
-def build_overview(results: Results, earlier: Earlier | None) -> dict[str, Any]:
+def build_overview(results: Results, earlier: Earlier | None) -> dict[str, object]:
     """Columns of the partitions that are shown in detail: what the table shows, filters and sorts by."""
     plan = advise(results)
     told = {place: one.sentence for one in tell_decisions(plan) for place in one.places}
@@ -70,7 +62,7 @@ def build_overview(results: Results, earlier: Earlier | None) -> dict[str, Any]:
     rows = [
         {
             **_overview_row(partition, rows, earlier, told),
-            "costs_open": (partition["topic"], partition["partition"]) in needing,
+            "costs_open": (partition.topic, partition.partition) in needing,
         }
         for partition, rows in rows_by_partition(results, detailed_partitions(results))
     ]
@@ -78,10 +70,10 @@ def build_overview(results: Results, earlier: Earlier | None) -> dict[str, Any]:
     return {name: encode_column([row[name] for row in rows]) for name in names}
 
 
-def build_pieces(results: Results) -> Iterator[dict[str, Any]]:
+def build_pieces(results: Results) -> Iterator[dict[str, object]]:
     """Details of `PIECE` partitions after `PIECE` partitions, in the order of the overview."""
     protocol, hits = told_protocol(results), find_hits(results)
-    held: list[tuple[Row, Rows]] = []
+    held: list[tuple[PartitionRow, PartitionRows]] = []
     for item in rows_by_partition(results, detailed_partitions(results)):
         held.append(item)
         if len(held) == PIECE:
@@ -91,60 +83,76 @@ def build_pieces(results: Results) -> Iterator[dict[str, Any]]:
         yield _piece(held, protocol, hits)
 
 
-def build_others(results: Results) -> list[dict[str, Any]]:
-    """Partitions without details: of each verdict how many, topics with the numbers of theirs, and how many of these lists leave
-    out."""
-    found: dict[str, dict[str, Any]] = {}
+class OtherPartitions(TypedDict):
+    """Partitions of one verdict that have no details here."""
+
+    verdict: str
+    count: int
+    topics: list[tuple[str, str]]
+    """Topics with ranges of partition numbers."""
+    unlisted: int
+    """Partitions that `topics` leaves out."""
+
+
+def build_others(results: Results) -> list[OtherPartitions]:
+    """Partitions without details, by verdict."""
+    found: dict[str, OtherPartitions] = {}
     left = OTHERS_LIMIT
     for one in partition_ranges(other_partitions(results)):
         of_verdict = found.setdefault(one.verdict, {"verdict": one.verdict, "count": 0, "topics": [], "unlisted": 0})
         of_verdict["count"] += one.size
         left -= len(one.topic) + len(one.numbers)
         if left >= 0:
-            of_verdict["topics"].append([one.topic, one.numbers])
+            of_verdict["topics"].append((one.topic, one.numbers))
         else:
             of_verdict["unlisted"] += one.size
     return list(found.values())
 
 
-def number_facts(findings: Sequence[Row]) -> list[dict[str, Any]]:
+def number_facts(findings: Sequence[FindingRow]) -> list[dict[str, object]]:
     """`findings` in the order of the facts that they tell, each with the number of its fact."""
     facts = enumerate(group_facts(findings))
-    return [{**row, "fact": number} for number, fact in facts for row in (*fact.same, *fact.other)]
+    return [{**row._asdict(), "fact": number} for number, fact in facts for row in (*fact.same, *fact.other)]
 
 
 def build_codes(results: Results) -> dict[str, dict[str, str]]:
     """What the codes that occur mean, so that the page explains them without asking."""
-    names = sorted({row["code"] for table in ("findings", "divergences", "quarantine") for row in results.rows(table)})
-    known = [CATALOGUE[name] for name in names if name in CATALOGUE]
+    names = {
+        *(row.code for row in results.findings),
+        *(row.code for row in results.divergences),
+        *(row.code for row in results.quarantine),
+    }
+    known = [CATALOGUE[name] for name in sorted(names) if name in CATALOGUE]
     texts = ("summary", "meaning", "proof", "remedy", "traps")
     return {code.code: {name: getattr(code, name) for name in texts} for code in known}
 
 
-def _overview_row(partition: Row, rows: Rows, earlier: Earlier | None, told: Mapping[Place, str]) -> dict[str, Any]:
-    found = present(rows["findings"])
+def _overview_row(
+    partition: PartitionRow, rows: PartitionRows, earlier: Earlier | None, told: Mapping[Place, str]
+) -> dict[str, object]:
+    found = present(rows.findings)
     worst = next(iter(worst_first(found)), None)
-    change = compare_partition(partition, rows["findings"], earlier)
+    change = compare_partition(partition, rows.findings, earlier)
     return {
-        "topic": partition["topic"],
-        "partition": partition["partition"],
-        "verdict": VERDICTS.index(partition["verdict"]),
-        "leader": partition["leader_id"],
-        "epoch": partition["leader_epoch"],
-        "hw_lower": partition["hw_lower"],
-        "hw_upper": partition["hw_upper"],
-        "lost": partition["lost_records"],
-        "lost_committed": partition["lost_committed"],
-        "bound": name_bound(at_most=partition["lost_at_most"], at_least=partition["lost_at_least"]),
-        "isr": None if partition["isr"] is None else list(partition["isr"]),
-        "replicas": [row["broker_id"] for row in served_rows(rows["replicas"])],
-        "unread": list(partition["unread_replicas"] or ()),
-        "under": partition["under_replicated"],
-        "severity": None if worst is None else SEVERITIES.index(worst["severity"]),
-        "code": None if worst is None else worst["code"],
-        "advice": _advice(worst, found, told.get((partition["topic"], partition["partition"]))),
-        "codes": sorted({row["code"] for row in found}),
-        "brokers": sorted({row["broker_id"] for row in found if row["broker_id"] is not None}),
+        "topic": partition.topic,
+        "partition": partition.partition,
+        "verdict": VERDICTS.index(partition.verdict),
+        "leader": partition.leader_id,
+        "epoch": partition.leader_epoch,
+        "hw_lower": partition.hw_lower,
+        "hw_upper": partition.hw_upper,
+        "lost": partition.lost_records,
+        "lost_committed": partition.lost_committed,
+        "bound": name_bound(at_most=partition.lost_at_most, at_least=partition.lost_at_least),
+        "isr": None if partition.isr is None else list(partition.isr),
+        "replicas": [row.broker_id for row in served_rows(rows.replicas)],
+        "unread": list(partition.unread_replicas or ()),
+        "under": partition.under_replicated,
+        "severity": None if worst is None else SEVERITIES.index(worst.severity),
+        "code": None if worst is None else worst.code,
+        "advice": _advice(worst, found, told.get((partition.topic, partition.partition))),
+        "codes": sorted({row.code for row in found}),
+        "brokers": sorted({row.broker_id for row in found if row.broker_id is not None}),
         "new": change.new,
         "known": change.known,
         "resolved": change.resolved,
@@ -152,19 +160,21 @@ def _overview_row(partition: Row, rows: Rows, earlier: Earlier | None, told: Map
     }
 
 
-def _advice(worst: Row | None, found: Sequence[Row], decision: str | None) -> str | None:
+def _advice(worst: FindingRow | None, found: Sequence[FindingRow], decision: str | None) -> str | None:
     """What is decided of a partition, else what to do about its worst finding; None for a code of another version."""
     if worst is None or decision is not None:
         return decision
-    known = CATALOGUE.get(worst["code"])
-    return None if known is None else name_remedy(known.remedy, [row for row in found if row["code"] == worst["code"]])
+    known = CATALOGUE.get(worst.code)
+    return (
+        None if known is None else name_remedy(known.remedy, [row.broker_id for row in found if row.code == worst.code])
+    )
 
 
-def _piece(items: Sequence[tuple[Row, Rows]], protocol: str, hits: Hits) -> dict[str, Any]:
+def _piece(items: Sequence[tuple[PartitionRow, PartitionRows]], protocol: str, hits: Hits) -> dict[str, object]:
     bases = [_base(partition, rows) for partition, rows in items]
-    details = [_detail(rows, hits.get((partition["topic"], partition["partition"]), {})) for partition, rows in items]
-    piece: dict[str, Any] = {"bases": encode_column(bases), "tables": {}}
-    for table in DETAIL_TABLES:
+    details = [_detail(rows, hits.get((partition.topic, partition.partition), {})) for partition, rows in items]
+    tables: dict[str, object] = {}
+    for table in PartitionRows._fields:
         placed = [(number, row) for number, rows in enumerate(details) for row in rows[table]]
         if not placed:
             continue
@@ -178,34 +188,32 @@ def _piece(items: Sequence[tuple[Row, Rows]], protocol: str, hits: Hits) -> dict
             )
             for name in names
         }
-        piece["tables"][table] = {"rows": encode_column(counts), "columns": columns}
-    piece["story"] = [
-        [list(sentence) for sentence in tell_story(partition, rows, protocol)] for partition, rows in items
-    ]
-    return piece
+        tables[table] = {"rows": encode_column(counts), "columns": columns}
+    story = [[list(sentence) for sentence in tell_story(partition, rows, protocol)] for partition, rows in items]
+    return {"bases": encode_column(bases), "tables": tables, "story": story}
 
 
-def _detail(rows: Rows, hits: Mapping[int, Collection[str]]) -> Rows:
-    """Rows of one partition as the page has them."""
-    return {
-        **rows,
-        "findings": number_facts(rows["findings"]),
-        "group_offsets": hit_rows(rows["group_offsets"], hits),
-        "lost_producers": writer_rows(rows["lost_producers"]),
-    }
+def _detail(rows: PartitionRows, hits: Mapping[int, Collection[str]]) -> dict[str, list[dict[str, object]]]:
+    """Rows of one partition by table, with the columns that the page has."""
+    tables = {table: [row._asdict() for row in getattr(rows, table)] for table in PartitionRows._fields}
+    groups, writers = hit_groups_of(rows.group_offsets, hits), writers_of(rows.lost_producers)
+    tables["findings"] = number_facts(rows.findings)
+    tables["group_offsets"] = [{**one.offset._asdict(), "hit_by": one.hit_by} for one in groups]
+    tables["lost_producers"] = [{**one.records._asdict(), "brokers": one.brokers} for one in writers]
+    for row in tables["lost_producers"]:
+        del row["broker_id"]
+    return tables
 
 
-def _base(partition: Row, rows: Rows) -> int:
+def _base(partition: PartitionRow, rows: PartitionRows) -> int:
     """What offsets are counted from: the reference's log end, where a browser can hold the number."""
-    ends = [
-        row["log_end_offset"] for row in served_rows(rows["replicas"]) if row["broker_id"] == partition["reference_id"]
-    ]
+    ends = [row.log_end_offset for row in served_rows(rows.replicas) if row.broker_id == partition.reference_id]
     return ends[0] if ends and ends[0] is not None and ends[0] <= 2**52 else 0
 
 
 def count_findings(results: Results) -> Mapping[str, Mapping[str, int]]:
     """Findings by severity and status, worst severity first."""
     counts: dict[str, dict[str, int]] = {severity: {"new": 0, "known": 0, "resolved": 0} for severity in SEVERITIES}
-    for row in results.rows("findings"):
-        counts[row["severity"]][row["status"]] += 1
+    for row in results.findings:
+        counts[row.severity][row.status] += 1
     return counts

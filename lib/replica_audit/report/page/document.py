@@ -6,9 +6,8 @@ import base64
 import hashlib
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from importlib.resources import files
-from typing import Any
 
 from replica_audit.auditing.catalogue import SEVERITIES, VERDICTS
 from replica_audit.auditing.known_findings import Earlier
@@ -31,6 +30,7 @@ from replica_audit.report.page.content import (
     count_findings,
     number_facts,
 )
+from replica_audit.report.verdict_object import VerdictObject
 from replica_audit.results import Results
 
 #: A command within a sentence of ours: it ends at a comma or a parenthesis, or with its sentence.
@@ -78,7 +78,7 @@ _SCRIPTS = (
 
 def render_page(
     results: Results,
-    verdict: Mapping[str, Any],
+    verdict: VerdictObject,
     todo: WhatToDo | None,
     earlier: Earlier | None = None,
     data_docs: str | None = None,
@@ -98,7 +98,7 @@ def render_page(
     environment.filters["clean"] = clean
     environment.filters["lost"] = render_lost
     environment.filters["pieces"] = split_words
-    environment.filters["interval"] = lambda row: render_interval(row["hw_lower"], row["hw_upper"])
+    environment.filters["interval"] = lambda row: render_interval(row.hw_lower, row.hw_upper)
     partitions = worst_partitions(results)
     return environment.from_string(_asset("page.html")).render(
         policy=_policy(script, style),
@@ -123,11 +123,11 @@ def render_page(
     )
 
 
-def _frame(results: Results, verdict: Mapping[str, Any], answer: Answer, earlier: Earlier | None) -> dict[str, Any]:
+def _frame(results: Results, verdict: VerdictObject, answer: Answer, earlier: Earlier | None) -> dict[str, object]:
     """What the script needs at once."""
     inputs = results.audit.get("inputs") or {}
-    unplaced = [row for row in results.rows("findings") if row["partition"] is None]
-    quarantine = results.rows("quarantine")
+    unplaced = [row for row in results.findings if row.partition is None]
+    quarantine = results.quarantine
     return {
         "count": len(detailed_partitions(results)),
         "others": portable(build_others(results)),
@@ -144,7 +144,7 @@ def _frame(results: Results, verdict: Mapping[str, Any], answer: Answer, earlier
         "overview": build_overview(results, earlier),
         "unplaced": portable(number_facts(unplaced)[:LIST_LIMIT]),
         "unplaced_more": max(0, len(unplaced) - LIST_LIMIT),
-        "quarantine": {name: encode_column([row[name] for row in quarantine[:LIST_LIMIT]])
+        "quarantine": {name: encode_column([getattr(row, name) for row in quarantine[:LIST_LIMIT]])
                        for name in ("broker_id", "path", "position", "length", "code", "reason")},
         "quarantine_count": len(quarantine),
         "files": portable(dict(sorted((inputs.get("files") or {}).items()))),
@@ -154,17 +154,17 @@ def _frame(results: Results, verdict: Mapping[str, Any], answer: Answer, earlier
 def _facts(results: Results) -> list[str]:
     """The line below the title: what was read, by what, when."""
     inputs = results.audit.get("inputs") or {}
-    brokers = {row["broker_id"] for row in results.rows("replicas")}
+    brokers = {row.broker_id for row in results.replicas}
     facts = [f"snapshot {clean(inputs['snapshot'])}"] if inputs.get("snapshot") else []
     facts.append(render_count(len(brokers), "broker"))
-    partitions = len(results.rows("partitions"))
+    partitions = len(results.partitions)
     facts.append(f"{partitions:,} partition{'' if partitions == 1 else 's'}")
     size_bytes = inputs.get("size_bytes")
     if size_bytes is not None:
         facts.append(f"{render_size(size_bytes)} of logs read")
         if lost := inputs.get("quarantined_bytes"):
             facts.append(f"{render_size(lost)} of them in no batch")
-    unused = len(results.rows("quarantine"))
+    unused = len(results.quarantine)
     facts.append(f"{render_count(unused, 'piece')} of input unusable" if unused else "all of it accounted for")
     if results.audit.get("finished"):
         facts.append(f"audited {results.audit['finished'][:16].replace('T', ' ')} UTC")
@@ -172,19 +172,19 @@ def _facts(results: Results) -> list[str]:
     return facts
 
 
-def _tiles(results: Results, earlier: Earlier | None) -> dict[str, Any]:
-    partitions = results.rows("partitions")
-    counts = Counter(row["verdict"] for row in partitions)
-    isr_known = sum(row["isr"] is not None for row in partitions)
+def _tiles(results: Results, earlier: Earlier | None) -> dict[str, object]:
+    partitions = results.partitions
+    counts = Counter(row.verdict for row in partitions)
+    isr_known = sum(row.isr is not None for row in partitions)
     findings = count_findings(results)
-    changes = [(row, compare_partition(row, rows["findings"], earlier)) for row, rows in rows_by_partition(results)]
+    changes = [(row, compare_partition(row, rows.findings, earlier)) for row, rows in rows_by_partition(results)]
     worsened, improved = count_moves(changes)
     return {
         "verdicts": [(name, counts[name]) for name in VERDICTS if counts[name]],
         "severities": [(name, findings[name]["new"], findings[name]["known"]) for name in SEVERITIES],
-        "under_replicated": sum(bool(row["under_replicated"]) for row in partitions),
+        "under_replicated": sum(bool(row.under_replicated) for row in partitions),
         "isr_known": isr_known,
-        "leaderless": sum(row["leader_id"] is None for row in partitions),
+        "leaderless": sum(row.leader_id is None for row in partitions),
         "compared": is_compared(results, earlier),
         "earlier": earlier.finished[:16].replace("T", " ") if earlier and earlier.finished else None,
         "marked": has_baseline(results),
@@ -196,11 +196,11 @@ def _tiles(results: Results, earlier: Earlier | None) -> dict[str, Any]:
     }
 
 
-def _checks(results: Results) -> dict[str, Any]:
+def _checks(results: Results) -> dict[str, object]:
     """Quality expectations: how many are met, and those that are not, worst first."""
-    rows = results.rows("quality")
-    unmet = [row for row in rows if not row["success"]]
-    unmet.sort(key=lambda row: (SEVERITIES.index(row["severity"]), row["suite"], row["name"]))
+    rows = results.quality
+    unmet = [row for row in rows if not row.success]
+    unmet.sort(key=lambda row: (SEVERITIES.index(row.severity), row.suite, row.name))
     return {
         "count": len(rows),
         "met": len(rows) - len(unmet),
@@ -212,9 +212,9 @@ def _checks(results: Results) -> dict[str, Any]:
 def _severity_of(results: Results) -> dict[str, int]:
     """The worst severity with which each code occurs."""
     worst: dict[str, int] = {}
-    for row in results.rows("findings"):
-        rank = SEVERITIES.index(row["severity"])
-        worst[row["code"]] = min(rank, worst.get(row["code"], rank))
+    for row in results.findings:
+        rank = SEVERITIES.index(row.severity)
+        worst[row.code] = min(rank, worst.get(row.code, rank))
     return worst
 
 

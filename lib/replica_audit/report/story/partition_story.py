@@ -1,0 +1,53 @@
+"""The story of one partition: who leads, who agrees, who differs, what is committed, what the next truncation does."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from replica_audit.report.facts.notable_findings import not_retold
+from replica_audit.report.layout import clean
+from replica_audit.report.sentences import Sentence, Template, end_sentence
+from replica_audit.report.story.agreement import tell_agreement
+from replica_audit.report.story.differing_runs import tell_differences
+from replica_audit.report.story.follower_cuts import tell_truncations
+from replica_audit.report.story.leaders import tell_history, tell_leadership, tell_past_elections
+from replica_audit.results import PartitionRows
+from replica_audit.schema import PartitionRow
+
+#: How many findings the story has; the tables below it have them all.
+FINDING_LIMIT = 4
+HW_EXACT = Template("The high watermark is *exactly {lower}*{proof}.")
+HW_AT_LEAST = Template("The high watermark is *at least {lower}*{proof}.")
+HW_BETWEEN = Template("The high watermark is *between {lower} and {upper}*{proof}.")
+
+
+def tell_story(partition: PartitionRow, rows: PartitionRows, protocol: str) -> list[Sentence]:
+    """Sentences in chronological order; truncations are those of `protocol`."""
+    return [
+        *tell_history(rows.partition_states),
+        *tell_past_elections(rows),
+        *tell_leadership(partition, rows),
+        *tell_agreement(rows),
+        *tell_differences(rows),
+        *_high_watermark(rows),
+        *tell_truncations(rows, protocol),
+        *_other_findings(rows),
+    ]
+
+
+def _high_watermark(rows: PartitionRows) -> Iterator[Sentence]:
+    for row in rows.high_watermarks:
+        lower, upper = row.hw_lower, row.hw_upper
+        proofs = [text for text in (row.lower_evidence, row.upper_evidence) if text]
+        proof = f": {' and '.join(dict.fromkeys(proofs))}" if proofs else ""
+        if row.exact:
+            yield HW_EXACT.say(lower=lower, proof=proof)
+        elif upper is None:
+            yield HW_AT_LEAST.say(lower=lower, proof=proof)
+        else:
+            yield HW_BETWEEN.say(lower=lower, upper=upper, proof=proof)
+
+
+def _other_findings(rows: PartitionRows) -> Iterator[Sentence]:
+    for row in not_retold(rows.findings)[:FINDING_LIMIT]:
+        yield (end_sentence(clean(row.message or row.code)),)

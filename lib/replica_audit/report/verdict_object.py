@@ -1,0 +1,68 @@
+"""verdict.json as an object, for a run that has answers and for one that ended in an error.
+
+What answers need is not imported here, so that a run that fails loads nothing for them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal, TypedDict
+
+from replica_audit.literals import SEVERITIES, VERDICTS, Severity, Verdict
+
+SCHEMA_VERSION = 1
+
+RunStatus = Literal["OK", "WARNING", "CRITICAL", "UNKNOWN"]
+
+
+class QualityObject(TypedDict):
+    """`quality` of verdict.json: how many expectations were checked, and what came of them."""
+
+    expectations: int
+    failed: Mapping[Severity, int]
+    """Not met and not known from a baseline."""
+    beside_findings: int
+    """Of `failed` those of other suites than `findings`."""
+    known: int
+    errors: int
+    """Expectations that could not be checked; they are neither met nor failed."""
+
+
+class VerdictObject(TypedDict):
+    """The object of verdict.json."""
+
+    schema_version: int
+    audit_id: str | None
+    verdict: Verdict
+    status: RunStatus
+    exit_status: int
+    fail_on: str
+    findings: Mapping[Severity, int]
+    """New ones; those that a baseline knows or that are resolved do not count for the status."""
+    partitions: Mapping[Verdict, int]
+    known_findings: int
+    resolved_findings: int
+    quality: QualityObject | None
+    untrusted: str | None
+    """What the audit could not tell; None when it told all."""
+    table_versions: Mapping[str, int] | None
+    """Delta tables that the audit wrote; None where it wrote none."""
+
+
+def build_failure(exit_status: int, fail_on: str, reason: str) -> VerdictObject:
+    """verdict.json of a run that ended in an error and has no answers."""
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "audit_id": None,
+        "verdict": "INCONCLUSIVE",
+        "status": "UNKNOWN",
+        "exit_status": exit_status,
+        "fail_on": fail_on,
+        "findings": dict.fromkeys(SEVERITIES, 0),
+        "partitions": dict.fromkeys(VERDICTS, 0),
+        "known_findings": 0,
+        "resolved_findings": 0,
+        "quality": None,
+        "untrusted": reason,
+        "table_versions": None,
+    }
