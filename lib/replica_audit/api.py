@@ -67,7 +67,7 @@ class Answers:
         return self.results.rows(table)
 
     def arrow(self, table: str) -> pa.Table:
-        """The same as an Arrow table."""
+        """A table of audit.json as an Arrow table. Raises KeyError for a table that there is none of."""
         from replica_audit.arrow_rows import arrow_schema, rows_to_arrow
 
         return rows_to_arrow(self.rows(table), arrow_schema(REPORT_TABLES[table]))

@@ -112,5 +112,5 @@ def or_none(number: int) -> int | None:
 
 
 def or_absent(number: int | None) -> int:
-    """The way back."""
+    """`ABSENT` for None; the inverse of `or_none`."""
     return ABSENT if number is None else number

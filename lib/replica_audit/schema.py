@@ -486,7 +486,7 @@ class QuarantineRow(NamedTuple):
 
 
 class InputRow(NamedTuple):
-    """The same in the answers."""
+    """A file that could not be used, as the answers have it."""
 
     broker_id: Int | None
     path: str
@@ -600,7 +600,7 @@ class ReplicaFactsRow(NamedTuple):
 
 
 class PartitionFactsRow(NamedTuple):
-    """The same of a partition, or of what belongs to none."""
+    """What quality suites look at, a partition, or what belongs to none."""
 
     place: str
     topic: str | None

@@ -141,7 +141,7 @@ def test_a_run_says_whether_it_is_cut(cut, fate):
         (run("epoch"), "lag: no, the records differ"),
         (run("content", leader=2, replica=2), "lag: no, the records differ"),
         (run("hole_here"), "lag: no, it lies inside both logs"),
-        (run(written_again=(batch(30, 39),)), "loss: no, their producer sent them again to another leader"),
+        (run(written_again=(batch(30, 39),)), "loss: no, they were sent again to another leader"),
     ],
 )
 def test_a_run_says_why_it_is_none_of_what_is_harmless(one, excuse):

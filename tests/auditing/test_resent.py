@@ -114,6 +114,45 @@ def test_a_transaction_needs_the_same_outcome(tmp_path: Path, here: str | None, 
     assert _lost(_both(tmp_path, old, new))[0] == lost
 
 
+@pytest.mark.parametrize(
+    ("tail", "there", "is_lost"),
+    [
+        ([], [(15, "COMMIT")], False),
+        ([], [(15, "ABORT")], True),
+        ([], [], True),
+        # Of its next transaction, whose data the leader has.
+        ([], [_sent(15, 1, transactional=True, base_sequence=3), (18, "COMMIT")], True),
+        # The next transaction was sent again, too, and ended alike.
+        (
+            [_sent(14, 0, transactional=True, base_sequence=3), (17, "ABORT")],
+            [(15, "COMMIT"), _sent(16, 1, transactional=True, base_sequence=3), (19, "ABORT")],
+            False,
+        ),
+        (
+            [_sent(14, 0, transactional=True, base_sequence=3), (17, "ABORT")],
+            [(15, "COMMIT"), _sent(16, 1, transactional=True, base_sequence=3), (19, "COMMIT")],
+            True,
+        ),
+    ],
+    ids=["alike", "otherwise", "nothing", "of the next one", "with the next one", "the next one otherwise"],
+)
+def test_a_marker_that_the_coordinator_wrote_again_is_not_lost(
+    tmp_path: Path, tail: list, there: list, is_lost: bool
+) -> None:
+    """The transaction's data is in what both logs have; the new leader began with records of others."""
+
+    def batches(parts: list, epoch: int) -> list[bytes]:
+        return [part if isinstance(part, bytes) else _marker(part[0], part[1], epoch) for part in parts]
+
+    common = [*written(0, 10, 0), _sent(10, 0, transactional=True)]
+    old = [*common, *batches([(13, "COMMIT"), *tail], 0)]
+    new = [*common, *written(13, 15, 1, "new "), *batches(there, 1)]
+    brokers = {1: Broker(new, high_watermark=13), 2: Broker(old, high_watermark=18 if tail else 14)}
+    answer = audit(tmp_path, brokers, isr=(1,))
+    assert (answer.verdict == "COMMITTED_LOSS") == is_lost, answer
+    assert bool(answer.found("HWM-LOSS")) == is_lost and bool(answer.found("TRN-BELOW-HW")) == is_lost
+
+
 def test_the_rest_of_a_tail_is_lost_all_the_same(tmp_path: Path) -> None:
     answer = _both(tmp_path, [_sent(10, 0), *written(13, 15, 0, "old ")], [_sent(11, 1)])
     assert _lost(answer)[0] == 2

@@ -65,7 +65,7 @@ class CommittedRange:
         return self.between(offset, self.piece.end_offset) if cut else self
 
     def unproven(self) -> CommittedRange:
-        """The same with nothing proven of it: all of it may be lost, and may not."""
+        """A copy with no record counted as proven committed."""
         possible_end = max(self.possible_end, self.piece.committed_end)
         return CommittedRange(self.piece.committed_to(-1), possible_end, self.leader_epoch, self.is_ahead)
 
@@ -251,7 +251,7 @@ def _twins(item: Comparison) -> dict[tuple[int, int, int], Batch]:
 
 
 def _as_written_again(batches: Batches, places: Places) -> Batches:
-    """The same as the reference has them, where it has them in its own epoch: one record, whoever leads."""
+    """The batches with the offsets and epochs of the reference where it has them, too: one record, whoever leads."""
     again = places.again >= 0
     if not again.any():
         return batches
@@ -329,7 +329,7 @@ def _shared(case: Case, facts: ReplicaFacts, start: int) -> tuple[int, int]:
 
 
 def _of_ahead(case: Case, facts: ReplicaFacts, batch: Batch) -> tuple[int, int]:
-    """The same of what a replica has past the reference's end."""
+    """How far a batch past the reference's end is committed: proven, and at most."""
     committed = committed_ahead(case.reference.facts, facts)
     item = case.comparison_of(facts)
     tail = None if item is None else item.never_committed

@@ -242,7 +242,7 @@ def build_answer(results: Results, verdict: VerdictObject) -> Answer:
     urgent, doubts = tell_urgent(outcome.conditions), list(tell_doubts(outcome.conditions, results))
     needed = tell_needed(outcome.conditions)
     compared = tell_compared(outcome.conditions, outcome.kind) if outcome.is_calm else ()
-    # Where something is lost for certain, what may have been lost besides comes below.
+    # After a proven loss, possible further losses go below the headline.
     lines = [
         tell_headline(outcome),
         *_gone(outcome),

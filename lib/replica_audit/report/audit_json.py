@@ -33,7 +33,7 @@ def render_audit_json(results: Results, verdict: Mapping[str, Any] | None = None
 
 
 def render_audit_json_parts(results: Results, verdict: Mapping[str, Any] | None = None) -> Iterator[str]:
-    """The same piece by piece, of which none has more than a row."""
+    """audit.json in pieces of at most one row."""
     head = {"audit": _told_audit(results), **({} if verdict is None else {"verdict": verdict})}
     tables = {table: results.rows(table) for table in REPORT_TABLES}
     return _render_parts(head, REPORT_TABLES, tables, lambda: _advice(results))

@@ -67,7 +67,7 @@ def name_brokers(ids: Sequence[int | None], last: str = "and") -> str:
 
 
 def name_nodes(noun: str, ids: Sequence[int | None], last: str = "and") -> str:
-    """The same of another kind of node."""
+    """Controller 1; controllers 1 and 2: as `name_brokers`, for any kind of node."""
     return f"{noun}{'' if len(ids) == 1 or last == 'or' else 's'} {join_words(ids, last)}"
 
 

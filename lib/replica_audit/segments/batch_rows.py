@@ -138,7 +138,7 @@ class Batches(Sequence[Batch]):
         return int(np.where(self.dense, inside, held)[~self.control].sum())
 
     def once(self) -> Batches:
-        """The same, each only where it comes first."""
+        """These batches without repetitions: the first of each stays."""
         if (self.starts[1:] > self.starts[:-1]).all():
             return self
         return Batches.of(dict.fromkeys(self))

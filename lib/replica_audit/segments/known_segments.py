@@ -23,7 +23,7 @@ class Relation(Enum):
 
     SAME = "same"
     GROWN = "grown"
-    """The same up to where that one's sound batches end; what follows is new."""
+    """Unchanged up to the end of the known segment's sound batches; what follows is new."""
     OTHER = "other"
 
 

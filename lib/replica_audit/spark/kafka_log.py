@@ -187,7 +187,7 @@ class LogReader(DataSourceReader):
 
 
 class FilteringReader(LogReader):
-    """The same where Spark pushes filters down (spark.sql.python.filterPushdown.enabled, from 4.1 on)."""
+    """A `LogReader` to which Spark pushes filters down (spark.sql.python.filterPushdown.enabled, from 4.1 on)."""
 
     def pushFilters(self, filters: list[Filter]) -> Iterator[Filter]:
         """Takes filters on topic, partition, broker and offsets. Files are left out by the first three only: a damaged log may

@@ -109,14 +109,14 @@ def check_committed(warehouse: Warehouse, finished: Mapping[str, Any], found: Ma
 def check_audits(
     warehouse: Warehouse, audits: Iterable[Mapping[str, Any]], table: str, rows: Iterable[Mapping[str, Any]]
 ) -> None:
-    """The same of one table of several audits; `rows` are theirs, with their audit_id."""
+    """`check_committed` for one table of several audits; `rows` are theirs, with their audit_id."""
     numbers = Counter(row["audit_id"] for row in rows)
     for finished in audits:
         check_committed(warehouse, finished, {table: numbers[finished["audit_id"]]})
 
 
 def check_large(warehouse: Warehouse, finished: Mapping[str, Any], tables: Iterable[str], key: str) -> None:
-    """The same of tables that are too large to be read for it: their files have at least as many rows of `key`.
+    """`check_committed` for tables too large to be read for it: their files have at least as many rows of `key`.
 
     A file has the rows of one ingest, and a table may have several ingests of a snapshot.
     """

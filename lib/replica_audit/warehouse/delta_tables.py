@@ -128,7 +128,7 @@ class Warehouse:
     def read_parts(
         self, table: str, columns: Sequence[str] | None = None, **equals: str | Sequence[str] | None
     ) -> Iterator[pa.Table]:
-        """The same file by file, an empty table first, for rows that are too many to be held at once."""
+        """`read_arrow` file by file, an empty table first, for rows that are too many to be held at once."""
         handle = self._open(table)
         if handle is None:
             raise InputError(
@@ -147,7 +147,7 @@ class Warehouse:
     def read(
         self, table: str, columns: Sequence[str] | None = None, **equals: str | Sequence[str] | None
     ) -> list[dict[str, Any]]:
-        """The same as plain rows."""
+        """`read_arrow` as dicts."""
         return arrow_to_rows(self.read_arrow(table, columns, **equals))
 
     def files(self, table: str, key: str | None) -> list[str]:
@@ -296,7 +296,7 @@ class Warehouse:
             return None
 
     def _open_or_create(self, table: str) -> DeltaTable:
-        """The same of a table that is created where there is none."""
+        """Open a table; create it where it does not exist."""
         from deltalake import DeltaTable
 
         return self._open(table) or DeltaTable.create(

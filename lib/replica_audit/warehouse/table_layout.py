@@ -24,7 +24,7 @@ def absolute_location(location: str) -> str:
 
 
 def spark_location(location: str) -> str:
-    """The same place as Spark calls it, whose reader of S3 is that of Hadoop."""
+    """A location as Spark names it: s3a:// for s3://, since Spark reads S3 through Hadoop."""
     return "s3a://" + location[len("s3://") :] if location.startswith("s3://") else location
 
 

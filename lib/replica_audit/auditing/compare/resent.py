@@ -1,4 +1,4 @@
-"""Batches that their producer sent again to the next leader, which has them at another offset: no record of them is lost.
+"""Batches that were sent again to the next leader, by their producer or the coordinator: no record of them is lost.
 
 A batch's checksum covers neither its offset nor its leader epoch, but its producer, sequence, times and records; of a
 topic with LogAppendTime the times are each leader's own. Clients before 2.5 begin at sequence 0 again under one producer
@@ -58,8 +58,15 @@ def twins_of(
     both sides, which only records of markers tell; without `reading` batches are compared by checksum only.
     """
     senders = chosen.where(_are_sent(chosen))
-    if not len(senders):
-        return {}
+    found = _twins_of_data(senders, fork, own, reference, reading) if len(senders) else {}
+    if reading is not None and chosen.control.any():
+        found |= _twins_of_markers(chosen, found, fork, own, reference, reading)
+    return found
+
+
+def _twins_of_data(
+    senders: Batches, fork: int, own: LogOfPair, reference: LogOfPair, reading: RecordComparison | None
+) -> dict[Batch, Batch]:
     others = reference.batches.where((reference.batches.starts >= fork) & _are_sent(reference.batches))
     candidates: dict[tuple, list[Batch]] = defaultdict(list)
     for batch in others.where(_may_be_among(others, senders)):
@@ -73,6 +80,48 @@ def twins_of(
             found[batch] = twin
             same.remove(twin)
     return found
+
+
+def _twins_of_markers(
+    chosen: Batches,
+    twins: Mapping[Batch, Batch],
+    fork: int,
+    own: LogOfPair,
+    reference: LogOfPair,
+    reading: RecordComparison,
+) -> dict[Batch, Batch]:
+    """Markers that the coordinator wrote again: what the reference has of their producer from `fork` on begins as `chosen` does.
+
+    A coordinator that had no answer of the old leader asks the new one. Data in between is that of `twins`.
+    """
+    producers = np.unique(chosen.rows["producer_id"][chosen.control])
+    sides = [
+        _by_producer(side.where(np.isin(side.rows["producer_id"], producers) & side.rows["crc_valid"]))
+        for side in (chosen, reference.batches.where(reference.batches.starts >= fork))
+    ]
+    found = {}
+    for producer, batches in sides[0].items():
+        for one, other in zip(batches, sides[1].get(producer, ())):
+            if one.is_control and other.is_control and _says(one, own, reading) == _says(other, reference, reading):
+                found[one] = other
+            elif twins.get(one) != other:
+                break
+    return found
+
+
+def _by_producer(batches: Batches) -> dict[int, list[Batch]]:
+    """Batches of transactions, by producer id."""
+    found: dict[int, list[Batch]] = defaultdict(list)
+    for batch in batches:
+        if batch.attributes & TRANSACTIONAL:
+            found[batch.producer_id].append(batch)
+    return found
+
+
+def _says(marker: Batch, side: LogOfPair, reading: RecordComparison) -> int | None:
+    """What a marker says; None where it cannot be read."""
+    found, _ = reading.rows(side.facts, [marker])
+    return int(found["marker"][0]) if len(found) else None
 
 
 def _with_twins(differences: Sequence[Difference], twins: Mapping[Batch, Batch]) -> Iterator[Difference]:
@@ -143,7 +192,4 @@ def _outcome(batch: Batch, side: LogOfPair, reading: RecordComparison) -> int | 
     own, rows = side.batches, side.batches.rows
     ends = own.control & (rows["producer_id"] == batch.producer_id) & (rows["producer_epoch"] >= batch.producer_epoch)
     marker = own.first(ends & (own.starts > batch.base_offset))
-    if marker is None:
-        return None
-    found, _ = reading.rows(side.facts, [marker])
-    return int(found["marker"][0]) if len(found) else None
+    return None if marker is None else _says(marker, side, reading)

@@ -278,7 +278,7 @@ def _run(case: Case, item: Comparison, run: DivergentRange) -> Finding:
         else f"the {case.protocol} protocol keeps everything below {replay.truncate_to}, so this stays"
     )
     if run.is_written_again:
-        lag = "loss: no, their producer sent them again to another leader"
+        lag = "loss: no, they were sent again to another leader"
     else:
         lag = "lag: no, the records differ" if run.conflicting else "lag: no, it lies inside both logs"
     likely = run.likely

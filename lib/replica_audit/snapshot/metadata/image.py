@@ -113,7 +113,7 @@ class MetadataImage:
         return sorted(found, key=lambda one: (one.topic, one.partition))
 
     def deleted(self) -> list[Leadership]:
-        """The same of topics that were deleted: nobody leads them."""
+        """Leadership of the partitions of deleted topics: nobody leads them."""
         found = [
             leadership_of_history(self.created[topic_id], partition, topic_id, tuple(states), None, {})
             for topic_id, partitions in self._deleted.items()
