@@ -385,7 +385,7 @@ class Leadership:
 
     @property
     def believed(self) -> Leadership:
-        """This leadership; where it is `overtaken`, without ISR and eligible leader replicas."""
+        """The leadership itself; where it is `overtaken`, without ISR and eligible leader replicas."""
         return replace(self, isr=None, elr=(), last_known_elr=()) if self.overtaken else self
 
     @property
