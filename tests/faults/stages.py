@@ -1,14 +1,18 @@
-"""Ingest and audit in a process of its own, which dies where a test wants it to."""
+"""Ingest and audit, stopped where a test wants it: as copies of what is on the disk at every commit, or killed in time."""
 
 from __future__ import annotations
 
+import itertools
 import os
+import shutil
 import signal
 import threading
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import deltalake
+import pytest
 
 from replica_audit.auditing.opening import Unseen
 from replica_audit.config import Settings
@@ -34,26 +38,23 @@ def run_stages(snapshot: str, place: str) -> None:
     audit(executor, warehouse, snapshot_id, settings, Unseen())
 
 
-def die_at_commit(snapshot: str, place: str, number: int, after: bool) -> None:
-    """The same; the process is killed before or after its commit of that number. It ends well when there are fewer."""
-    commits = 0
+def run_and_copy(snapshot: str, place: str, copies: Path) -> None:
+    """The same; before and after every commit what is on the disk, which is what a kill would leave, goes to `copies`/0, /1, ..."""
+    taken = itertools.count()
 
     def wrapped(commit: Callable[..., Any]) -> Callable[..., Any]:
         def call(*arguments: Any, **named: Any) -> Any:
-            nonlocal commits
-            commits += 1
-            if commits == number and not after:
-                os.kill(os.getpid(), signal.SIGKILL)
+            shutil.copytree(place, copies / str(next(taken)))
             result = commit(*arguments, **named)
-            if commits == number:
-                os.kill(os.getpid(), signal.SIGKILL)
+            shutil.copytree(place, copies / str(next(taken)))
             return result
 
         return call
 
-    for owner, name in _COMMITS:
-        setattr(owner, name, wrapped(getattr(owner, name)))
-    run_stages(snapshot, place)
+    with pytest.MonkeyPatch.context() as patch:
+        for owner, name in _COMMITS:
+            patch.setattr(owner, name, wrapped(getattr(owner, name)))
+        run_stages(snapshot, place)
 
 
 def die_in_time(snapshot: str, place: str, seconds: float) -> None:
