@@ -5,15 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from tests.support.encoder import Record, encode_batch
-from tests.support.logdirs import (
-    PartitionFiles,
-    PartitionListing,
-    TopicListing,
-    describe_text,
-    make_uuid,
-    manifest_text,
-    write_log_dir,
-)
+from tests.support.logdirs import PartitionFiles, PartitionListing, TopicListing, make_uuid, write_brokers
 
 TOPIC = "orders"
 TOPIC_ID = make_uuid("scheduled orders")
@@ -30,18 +22,15 @@ def _batch(base_offset: int, leader_epoch: int, value: bytes = b"value") -> byte
 def write_day(path: Path, diverged: bool) -> Path:
     """The snapshot of one day at `path`, taken of stopped brokers; returns it."""
     common = tuple(_batch(offset, 0) for offset in (0, 5, 10, 15))
-    files_of = {}
+    logs = {}
     for broker_id, leader_epoch in ((1, 2), (2, 1)):
         own = (_batch(FORK[0], leader_epoch, b"of broker %d" % broker_id),) if diverged else ()
         epochs = ((0, 0), (leader_epoch, FORK[0])) if diverged else ((0, 0),)
         end = FORK[1] if diverged else FORK[0]
-        files_of[broker_id] = PartitionFiles(TOPIC, 0, (*common, *own), epochs, end, end, topic_id=TOPIC_ID)
-    for broker_id, files in files_of.items():
-        write_log_dir(
-            path / f"broker-{broker_id}", broker_id, [files],
-            cluster_id=CLUSTER_ID, directory_id=make_uuid(f"scheduled disk {broker_id}"), clean_shutdown=True,
-        )  # fmt: skip
+        logs[broker_id] = [PartitionFiles(TOPIC, 0, (*common, *own), epochs, end, end, topic_id=TOPIC_ID)]
     listing = PartitionListing(0, 1, (1, 2), (1,) if diverged else (1, 2))
-    (path / "kafka-topics-describe.txt").write_text(describe_text([TopicListing(TOPIC, TOPIC_ID, (listing,))]))
-    (path / "manifest.json").write_text(manifest_text({1: "broker-1", 2: "broker-2"}, quiesced=True))
-    return path
+    topics = [TopicListing(TOPIC, TOPIC_ID, (listing,))]
+    manifest = {"quiesced": True}
+    return write_brokers(
+        path, logs, topics, manifest=manifest, cluster_id=CLUSTER_ID, disks="scheduled disk", clean=logs
+    )

@@ -10,15 +10,7 @@ from pathlib import Path
 import numpy as np
 from tests.property.cluster import Cluster
 from tests.property.replica import Batch, Replica
-from tests.support.logdirs import (
-    PartitionFiles,
-    PartitionListing,
-    TopicListing,
-    describe_text,
-    make_uuid,
-    manifest_text,
-    write_log_dir,
-)
+from tests.support.logdirs import PartitionFiles, PartitionListing, TopicListing, make_uuid, write_brokers
 
 from replica_audit.auditing.evidence import PartitionEvidence
 from replica_audit.model import CheckpointFile, Leadership, ReplicaDir, SegmentSummary, TopicPartition
@@ -132,7 +124,7 @@ def to_model(
 
 def to_directory(cluster: Cluster, path: Path, *, quiesced: bool | None = None, epoch_known: bool = False) -> None:
     """The same as a snapshot on disk: log dirs, manifest, a describe listing or, with the epoch, leadership.json."""
-    log_dirs = {}
+    logs = {}
     for replica in cluster.replicas.values():
         files = PartitionFiles(
             TOPIC,
@@ -145,15 +137,12 @@ def to_directory(cluster: Cluster, path: Path, *, quiesced: bool | None = None, 
             batches_per_segment=SEGMENT_BATCHES,
             first_base_offset=replica.log_start,
         )
-        log_dirs[replica.broker_id] = f"broker-{replica.broker_id}"
-        write_log_dir(path / log_dirs[replica.broker_id], replica.broker_id, (files,))
-    (path / "manifest.json").write_text(manifest_text(log_dirs, quiesced=quiesced))
+        logs[replica.broker_id] = [files]
     isr = tuple(sorted(cluster.isr))
+    listing = PartitionListing(0, cluster.leader_id, tuple(sorted(cluster.replicas)), isr)
+    configs = {"min.insync.replicas": str(cluster.min_insync_replicas)}
+    topics = [] if epoch_known else [TopicListing(TOPIC, TOPIC_ID, (listing,), configs)]
+    write_brokers(path, logs, topics, manifest={"quiesced": quiesced})
     if epoch_known:
         entry = {"topic": TOPIC, "partition": 0, "leader": cluster.leader_id, "leader_epoch": cluster.leader_epoch}
         (path / "leadership.json").write_text(json.dumps([{**entry, "isr": list(isr)}]) + "\n")
-    else:
-        listing = PartitionListing(0, cluster.leader_id, tuple(sorted(cluster.replicas)), isr)
-        configs = {"min.insync.replicas": str(cluster.min_insync_replicas)}
-        topic = TopicListing(TOPIC, TOPIC_ID, (listing,), configs)
-        (path / "kafka-topics-describe.txt").write_text(describe_text([topic]))

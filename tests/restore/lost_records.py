@@ -6,14 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from tests.support.encoder import Record, encode_batch
-from tests.support.logdirs import (
-    PartitionFiles,
-    PartitionListing,
-    TopicListing,
-    describe_text,
-    make_uuid,
-    write_log_dir,
-)
+from tests.support.logdirs import PartitionFiles, PartitionListing, TopicListing, make_uuid, write_brokers
 
 from replica_audit.cli.main import main
 
@@ -52,10 +45,8 @@ def write_lost_records(
         leaders.append(PartitionFiles(topic, partition, (common, *own), ((0, 0), (2, 10)), **values))
         followers.append(PartitionFiles(topic, partition, (common, *tail), ((0, 0),), **values))
     snapshot, target = path / "snapshot", path / "salvaged"
-    for broker_id, of_broker in ((1, leaders), (2, followers)):
-        write_log_dir(snapshot / f"broker-{broker_id}", broker_id, of_broker, cluster_id=cluster_id)
     listings = tuple(PartitionListing(partition, 1, (1, 2), (1,)) for partition in counts)
     listing = TopicListing(topic, TOPIC_ID, listings, dict(configs or {}))
-    (snapshot / "kafka-topics-describe.txt").write_text(describe_text([listing]))
+    write_brokers(snapshot, {1: leaders, 2: followers}, [listing], cluster_id=cluster_id)
     assert main(["salvage", str(snapshot), "--to", str(target), "--payloads", "--quiet", *options]) == 0
     return target

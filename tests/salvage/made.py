@@ -9,10 +9,8 @@ from tests.support.logdirs import (
     PartitionFiles,
     PartitionListing,
     TopicListing,
-    describe_text,
     make_uuid,
-    manifest_text,
-    write_log_dir,
+    write_brokers,
     write_partition,
 )
 
@@ -39,14 +37,10 @@ def write_snapshot(
 ) -> Path:
     """A snapshot in which broker 1 leads; `aside` are directories of broker 1 by the suffix of their names."""
     replicas = [leader, *([] if follower is None else [follower]), *others]
-    for broker_id, one in enumerate(replicas, 1):
-        write_log_dir(path / f"broker-{broker_id}", broker_id, [one], cluster_id=CLUSTER_ID)
+    logs = {broker_id: [one] for broker_id, one in enumerate(replicas, 1)}
+    listing = TopicListing(TOPIC, TOPIC_ID, (PartitionListing(0, 1, tuple(logs), (1,)),), configs or {})
+    manifest = None if quiesced is None else {"quiesced": quiesced}
+    write_brokers(path, logs, [listing], manifest=manifest, cluster_id=CLUSTER_ID)
     for suffix, one in aside:
         write_partition(path / "broker-1" / f"{one.name}{suffix}", one)
-    ids = tuple(range(1, len(replicas) + 1))
-    listing = TopicListing(TOPIC, TOPIC_ID, (PartitionListing(0, 1, ids, (1,)),), configs or {})
-    (path / "kafka-topics-describe.txt").write_text(describe_text([listing]))
-    if quiesced is not None:
-        text = manifest_text({number: f"broker-{number}" for number in ids}, quiesced=quiesced)
-        (path / "manifest.json").write_text(text)
     return path

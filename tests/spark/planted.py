@@ -7,15 +7,7 @@ import struct
 from pathlib import Path
 
 from tests.support.encoder import Record, encode_batch
-from tests.support.logdirs import (
-    PartitionFiles,
-    PartitionListing,
-    TopicListing,
-    describe_text,
-    make_uuid,
-    manifest_text,
-    write_log_dir,
-)
+from tests.support.logdirs import PartitionFiles, PartitionListing, TopicListing, make_uuid, write_brokers
 
 CLUSTER_ID = make_uuid("planted cluster")
 
@@ -78,22 +70,13 @@ def _partition(topic: str, broker_id: int) -> PartitionFiles:
 
 def write_planted(path: Path) -> Path:
     """The snapshot at `path`, which must not exist; returns it. Broker 1 leads everything, and was stopped cleanly."""
-    for broker_id in (1, 2):
-        write_log_dir(
-            path / f"broker-{broker_id}",
-            broker_id,
-            [_partition(topic, broker_id) for topic in TOPICS],
-            cluster_id=CLUSTER_ID,
-            directory_id=make_uuid(f"planted disk {broker_id}"),
-            clean_shutdown=broker_id == 1,
-        )
+    listing = PartitionListing(0, 1, (1, 2), (1, 2))
+    topics = [TopicListing(topic, make_uuid(f"planted {topic}"), (listing,)) for topic in DESCRIBED]
+    logs = {broker_id: [_partition(topic, broker_id) for topic in TOPICS] for broker_id in (1, 2)}
+    write_brokers(path, logs, topics, manifest={}, cluster_id=CLUSTER_ID, disks="planted disk", clean=[1])
     segment = path / "broker-2" / f"{BROKEN}-0" / f"{10:020d}.log"
     segment.unlink()
     segment.symlink_to("nowhere")
-    listing = PartitionListing(0, 1, (1, 2), (1, 2))
-    topics = [TopicListing(topic, make_uuid(f"planted {topic}"), (listing,)) for topic in DESCRIBED]
-    (path / "kafka-topics-describe.txt").write_text(describe_text(topics))
-    (path / "manifest.json").write_text(manifest_text({1: "broker-1", 2: "broker-2"}, quiesced=None))
     return path
 
 
@@ -110,18 +93,18 @@ FAR = 2**62 + 65_520
 def write_far(path: Path) -> Path:
     """A snapshot of two brokers whose logs differ in one batch, at offsets that only integers tell apart."""
     usual, other = marked_batch(0, 5), marked_batch(0, 5, mark=b"-other")
+    logs = {}
     for broker_id in (1, 2):
         batches = tuple(
             moved(other if broker_id == 2 and number == 2 else usual, FAR + 5 * number) for number in range(4)
         )
         files = PartitionFiles("far", 0, batches, ((0, FAR),), FAR + 20, FAR + 20, first_base_offset=FAR)
-        write_log_dir(path / f"broker-{broker_id}", broker_id, [files], cluster_id=CLUSTER_ID)
-    return path
+        logs[broker_id] = [files]
+    return write_brokers(path, logs, cluster_id=CLUSTER_ID)
 
 
 def write_small(path: Path, topics: tuple[str, ...] = ("small",), batches: int = 1) -> Path:
     """A snapshot of one broker with a few records, for tests of the stages themselves."""
     content, end = tuple(marked_batch(5 * number, 5) for number in range(batches)), 5 * batches
     files = [PartitionFiles(topic, 0, content, ((0, 0),), end, end) for topic in topics]
-    write_log_dir(path / "broker-1", 1, files, cluster_id=CLUSTER_ID)
-    return path
+    return write_brokers(path, {1: files}, cluster_id=CLUSTER_ID)

@@ -9,10 +9,12 @@ import base64
 import hashlib
 import json
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
+DESCRIBE = "kafka-topics-describe.txt"
 #: `index.interval.bytes`: an index entry is written with the batch that follows this many bytes.
 INDEX_INTERVAL_BYTES = 4096
 
@@ -108,6 +110,37 @@ def write_log_dir(
         _create(path / ".kafka_cleanshutdown", '{"version":0,"brokerEpoch":1}')
     for files in partitions:
         write_partition(path / files.name, files)
+
+
+def write_brokers(
+    path: Path,
+    logs: Mapping[int, Sequence[PartitionFiles]],
+    topics: Sequence[TopicListing] = (),
+    *,
+    manifest: Mapping[str, Any] | None = None,
+    cluster_id: str | None = None,
+    disks: str | None = None,
+    clean: Collection[int] = (),
+) -> Path:
+    """A snapshot at `path`, which is returned: log dirs broker-1, broker-2, ... by broker id, with a describe listing where there
+    are `topics`, and a manifest.json where `manifest` has the options of `manifest_text`.
+
+    `disks` is what the names of the directory ids begin with; the brokers `clean` were stopped cleanly.
+    """
+    for broker_id, files in logs.items():
+        write_log_dir(
+            path / f"broker-{broker_id}",
+            broker_id,
+            files,
+            cluster_id=cluster_id,
+            directory_id=None if disks is None else make_uuid(f"{disks} {broker_id}"),
+            clean_shutdown=broker_id in clean,
+        )
+    if topics:
+        (path / DESCRIBE).write_text(describe_text(topics))
+    if manifest is not None:
+        (path / "manifest.json").write_text(manifest_text({one: f"broker-{one}" for one in logs}, **manifest))
+    return path
 
 
 def write_partition(path: Path, files: PartitionFiles) -> None:

@@ -5,15 +5,8 @@ from __future__ import annotations
 from collections import defaultdict
 from pathlib import Path
 
-from tests.support.logdirs import (
-    PartitionFiles,
-    PartitionListing,
-    TopicListing,
-    describe_text,
-    make_uuid,
-    write_log_dir,
-)
-from tests.support.samples import DESCRIBE, TEXTBOOK, sample_batches
+from tests.support.logdirs import PartitionFiles, PartitionListing, TopicListing, make_uuid, write_brokers
+from tests.support.samples import TEXTBOOK, sample_batches
 
 
 def write_cluster(path: Path, partitions: int, samples: tuple[str, ...] = tuple(TEXTBOOK)) -> None:
@@ -41,6 +34,4 @@ def write_cluster(path: Path, partitions: int, samples: tuple[str, ...] = tuple(
             PartitionListing(number, sample.leader, tuple(sample.brokers), sample.isr) for number in range(partitions)
         )
         topics.append(TopicListing(name, make_uuid(name), listed, sample.configs))
-    for broker_id, files in held.items():
-        write_log_dir(path / f"broker-{broker_id}", broker_id, files, cluster_id=make_uuid("many partitions"))
-    (path / DESCRIBE).write_text(describe_text(topics))
+    write_brokers(path, held, topics, cluster_id=make_uuid("many partitions"))

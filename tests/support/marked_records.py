@@ -5,20 +5,13 @@ from __future__ import annotations
 import base64
 import json
 import struct
+from functools import cache
 from pathlib import Path
 
 import google_crc32c
 from tests.support.dump_lines import batch_line, listing, record_line
 from tests.support.encoder import Record, encode_batch, encode_legacy, encode_marker, encode_wrapper
-from tests.support.logdirs import (
-    PartitionFiles,
-    PartitionListing,
-    TopicListing,
-    describe_text,
-    make_uuid,
-    manifest_text,
-    write_log_dir,
-)
+from tests.support.logdirs import PartitionFiles, PartitionListing, TopicListing, make_uuid, write_brokers
 
 TEXT = "zqPlantedInText"
 #: Not UTF-8, and of bytes that any escaping changes.
@@ -28,6 +21,7 @@ MARKS = (TEXT.encode(), BINARY)
 CLUSTER_ID = make_uuid("marked cluster")
 
 
+@cache
 def forms_of(mark: bytes) -> frozenset[str]:
     """How text may show a mark: as it is, escaped, in hexadecimal, base64 and decimal digits, or four or eight bytes as a number."""
     forms = {mark.hex(), ", ".join(map(str, mark)), ",".join(map(str, mark)), repr(mark)[2:-1]}
@@ -138,20 +132,18 @@ def _commits() -> bytes:
 
 def write_marked_snapshot(path: Path) -> Path:
     """The snapshot at `path`, which must not exist; returns it. Broker 1 leads everything."""
-    logs = _logs()
+    logs, files = _logs(), {}
     for broker_id in (1, 2):
-        files = [
+        files[broker_id] = [
             PartitionFiles(topic, 0, (b"".join(found[broker_id - 1]),), ((0, 0),), 5, 5, topic_id=make_uuid(topic))
             for topic, found in logs.items()
         ]
-        files.append(PartitionFiles("__consumer_offsets", 0, (_commits(),), ((0, 0),), 4, 4))
-        write_log_dir(path / f"broker-{broker_id}", broker_id, files, cluster_id=CLUSTER_ID)
-    _write_texts(path / "dump")
-    _write_tables(path)
+        files[broker_id].append(PartitionFiles("__consumer_offsets", 0, (_commits(),), ((0, 0),), 4, 4))
     place = PartitionListing(0, 1, (1, 2), (1,))
     topics = [TopicListing(topic, make_uuid(topic), (place,), found[2]) for topic, found in logs.items()]
-    (path / "kafka-topics-describe.txt").write_text(describe_text(topics))
-    (path / "manifest.json").write_text(manifest_text({1: "broker-1", 2: "broker-2"}, quiesced=None))
+    write_brokers(path, files, topics, manifest={}, cluster_id=CLUSTER_ID)
+    _write_texts(path / "dump")
+    _write_tables(path)
     return path
 
 

@@ -12,20 +12,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.support.encoder import TIMESTAMP_MS, Record, encode_batch
-from tests.support.logdirs import (
-    PartitionFiles,
-    PartitionListing,
-    TopicListing,
-    describe_text,
-    make_uuid,
-    write_log_dir,
-)
+from tests.support.logdirs import PartitionFiles, PartitionListing, TopicListing, make_uuid, write_brokers
 
 from replica_audit.literals import PROTOCOLS, CaptureKind
 
 SAMPLES = Path(__file__).resolve().parents[2] / "data" / "samples"
 TOPIC = "orders"
-DESCRIBE = "kafka-topics-describe.txt"
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,6 +257,7 @@ def write_sample(name: str, path: Path) -> None:
     """The log dirs, describe listing, manifest.json and expected.json of one textbook sample, in an existing directory `path`."""
     sample = TEXTBOOK[name]
     topic_id = make_uuid(f"{name} topic")
+    logs = {}
     for broker_id, broker in sample.brokers.items():
         files = PartitionFiles(
             TOPIC,
@@ -276,15 +269,10 @@ def write_sample(name: str, path: Path) -> None:
             topic_id=topic_id,
             batches_per_segment=broker.batches_per_segment,
         )
-        write_log_dir(
-            path / f"broker-{broker_id}",
-            broker_id,
-            (files,),
-            cluster_id=make_uuid(f"{name} cluster"),
-            directory_id=make_uuid(f"{name} disk {broker_id}"),
-        )
+        logs[broker_id] = [files]
     listing = PartitionListing(0, sample.leader, tuple(sorted(sample.brokers)), sample.isr)
-    (path / DESCRIBE).write_text(describe_text([TopicListing(TOPIC, topic_id, (listing,), sample.configs)]))
+    topics = [TopicListing(TOPIC, topic_id, (listing,), sample.configs)]
+    write_brokers(path, logs, topics, cluster_id=make_uuid(f"{name} cluster"), disks=f"{name} disk")
     if sample.states:
         brokers = ({"broker_id": one, "log_dir": f"broker-{one}", "kind": kind} for one, kind in sample.states.items())
         lines = ",\n  ".join(map(json.dumps, brokers))

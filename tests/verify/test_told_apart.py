@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from tests.auditing.captures import FIXTURES
 from tests.support.encoder import encode_batch
-from tests.support.logdirs import PartitionFiles, manifest_text, write_log_dir
+from tests.support.logdirs import PartitionFiles, write_brokers
 
 from replica_audit.cli.main import main
 from replica_audit.config import Settings
@@ -23,6 +23,7 @@ Verify = Callable[..., dict[int, dict[str, Any]]]
 
 def _write(path: Path, logs: dict[int, list[tuple[int, int]]], leader: int, isr: list[int], **more: Any) -> None:
     """Logs by broker as (leader epoch, records) of one batch after the other."""
+    written = {}
     for broker, parts in logs.items():
         offset, batches, epochs = more.get("starts", {}).get(broker, 0), [], []
         start = offset
@@ -34,8 +35,8 @@ def _write(path: Path, logs: dict[int, list[tuple[int, int]]], leader: int, isr:
         mark = more.get("marks", {}).get(broker, offset)
         files = PartitionFiles("orders", 0, tuple(batches), tuple(epochs), high_watermark=mark, recovery_point=offset,
                                first_base_offset=start)  # fmt: skip
-        write_log_dir(path / f"broker-{broker}", broker, (files,))
-    (path / "manifest.json").write_text(manifest_text({broker: f"broker-{broker}" for broker in logs}, quiesced=True))
+        written[broker] = [files]
+    write_brokers(path, written, manifest={"quiesced": True})
     epoch = max(part[0] for parts in logs.values() for part in parts)
     entry = {"topic": "orders", "partition": 0, "leader": leader, "leader_epoch": epoch, "isr": isr}
     (path / "leadership.json").write_text(json.dumps([entry]))

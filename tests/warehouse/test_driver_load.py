@@ -12,7 +12,7 @@ from pyspark import cloudpickle
 from tests.spark.planted import moved
 from tests.support.encoder import encode_batch
 from tests.support.fixtures import FIXTURES
-from tests.support.logdirs import PartitionFiles, write_log_dir
+from tests.support.logdirs import PartitionFiles, write_brokers
 
 from replica_audit.cli.progress_lines import ProgressLine
 from replica_audit.config import Settings
@@ -50,10 +50,8 @@ def write(path, step):
     struct.pack_into(">I", batch, 17, google_crc32c.value(bytes(batch[21:])))
     batch = bytes(batch)
     batches = tuple(moved(batch, number * step) for number in range(BATCHES))
-    for broker in (1, 2):
-        files = [PartitionFiles("t", 0, batches, ((0, 0),), 1, 1, batches_per_segment=BATCHES // 2)]
-        write_log_dir(path / f"broker-{broker}", broker, files, cluster_id="c")
-    return path
+    files = [PartitionFiles("t", 0, batches, ((0, 0),), 1, 1, batches_per_segment=BATCHES // 2)]
+    return write_brokers(path, {1: files, 2: files}, cluster_id="c")
 
 
 def tables(results):

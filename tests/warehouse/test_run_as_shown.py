@@ -23,8 +23,8 @@ from tests.support.fixtures import ATTACKS, FIXTURES
 from tests.support.identity import identify
 from tests.support.in_process import Ran, run_stages
 from tests.support.less import without
-from tests.support.logdirs import checkpoint_text, make_uuid
-from tests.support.samples import DESCRIBE, SAMPLES, TEXTBOOK, TOPIC
+from tests.support.logdirs import DESCRIBE, checkpoint_text, make_uuid
+from tests.support.samples import SAMPLES, TEXTBOOK, TOPIC
 
 from replica_audit.config import Settings
 from replica_audit.report.facts.verdict import build_verdict
