@@ -13,6 +13,7 @@ from pathlib import Path
 import pyspark
 import pytest
 from tests.support.samples import SAMPLES
+from tests.support.spark_starts import BRIEF_JAVA, BRIEF_LAUNCHER, BRIEF_SPARK
 
 import replica_audit
 from replica_audit.install.environment import find_java
@@ -37,17 +38,10 @@ def server(tmp_path_factory):
     settings = {
         "spark.connect.grpc.binding.port": port,
         "spark.connect.grpc.binding.address": "127.0.0.1",
-        "spark.ui.enabled": "false",
         "spark.driver.host": "127.0.0.1",
         "spark.sql.shuffle.partitions": "2",
     }
-    command = [
-        str(home / "bin" / "spark-submit"),
-        "--master",
-        "local[2]",
-        "--driver-java-options",
-        "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
-    ]
+    command = [str(home / "bin" / "spark-submit"), "--master", "local[2]", *BRIEF_JAVA, *BRIEF_SPARK]
     for name, value in settings.items():
         command += ["--conf", f"{name}={value}"]
     command += ["--class", "org.apache.spark.sql.connect.service.SparkConnectServer", "spark-internal"]
@@ -56,7 +50,7 @@ def server(tmp_path_factory):
         process = subprocess.Popen(
             command,
             cwd=log.parent,
-            env=_environment(SPARK_HOME=str(home)),
+            env=_environment(SPARK_HOME=str(home), **BRIEF_LAUNCHER),
             stdin=subprocess.DEVNULL,
             stdout=stream,
             stderr=stream,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import re
 import subprocess
 import sys
 import textwrap
@@ -11,6 +12,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from tests.support.spark_starts import BRIEF_JAVA, BRIEF_LAUNCHER, BRIEF_SPARK
 
 from replica_audit.errors import EngineError
 from replica_audit.install import class_archive as archive
@@ -139,35 +141,30 @@ def test_a_session_starts_offline_and_writes_nothing_but_results(tmp_path):
 
 
 @pytest.mark.spark
-def test_a_jvm_that_does_not_start_is_told_with_its_words(tmp_path):
-    program = """
+@pytest.mark.parametrize(
+    ("setting", "value", "said"),
+    [
+        (
+            "spark.driver.extraJavaOptions",
+            "-XX:+UseZGC",
+            "Java did not start; it said: .*Multiple garbage collectors selected",
+        ),
+        ("spark.driver.memory", "100m", "Spark did not start: .*spark.driver.memory"),
+    ],
+    ids=["the JVM", "Spark"],
+)
+def test_what_does_not_start_is_told_with_its_words(tmp_path, setting, value, said):
+    program = f"""
         from replica_audit.errors import EngineError
         from replica_audit.spark.session import build_session
         try:
-            build_session("broken", {"spark.driver.extraJavaOptions": "-XX:+UseZGC"})
+            build_session("broken", {{{setting!r}: {value!r}}})
         except EngineError as error:
             print(error)
     """
     result = run_python(program, tmp_path)
     assert result.returncode == 0, result.stderr
-    assert result.stdout.startswith("Java did not start; it said: ")
-    assert "Multiple garbage collectors selected" in result.stdout
-
-
-@pytest.mark.spark
-def test_settings_that_spark_refuses_are_told_in_its_words(tmp_path):
-    program = """
-        from replica_audit.errors import EngineError
-        from replica_audit.spark.session import build_session
-        try:
-            build_session("broken", {"spark.driver.memory": "100m"})
-        except EngineError as error:
-            print(error)
-    """
-    result = run_python(program, tmp_path)
-    assert result.returncode == 0, result.stderr
-    assert result.stdout.startswith("Spark did not start: ")
-    assert "spark.driver.memory" in result.stdout
+    assert re.match(said, result.stdout, re.DOTALL)
 
 
 @pytest.fixture(scope="module")
@@ -214,14 +211,14 @@ def submit(submission: Path, table: Path, *options: str) -> subprocess.Completed
     home = Path(pyspark.__file__).parent
     kept = {key: value for key, value in os.environ.items() if not key.startswith(("SPARK_", "PYSPARK_", "_PYSPARK"))}
     # The editable install stays visible; --py-files goes before it on sys.path, which the job checks.
-    fast = ["spark.ui.enabled=false", "spark.databricks.delta.snapshotPartitions=1"]
-    command = [str(home / "bin" / "spark-submit"), "--master", "local[1]", "--name", "given"]
-    command += ["--driver-java-options", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"]
-    command += [f"--conf={setting}" for setting in fast]
+    command = [str(home / "bin" / "spark-submit"), "--master", "local[1]", "--name", "given", *BRIEF_JAVA, *BRIEF_SPARK]
     command += [*options, "--py-files", str(submission / "replica_audit.zip"), str(submission / "job.py"), str(table)]
     return subprocess.run(
         command,
-        env={**kept, "SPARK_HOME": str(home), "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"},
+        env={
+            **kept, **BRIEF_LAUNCHER, "SPARK_HOME": str(home), "PYSPARK_PYTHON": sys.executable,
+            "SPARK_LOCAL_IP": "127.0.0.1",
+        },
         cwd=submission, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=300,
     )  # fmt: skip
 

@@ -12,6 +12,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
+from tests.support.spark_starts import BRIEF_LAUNCHER, BRIEF_SPARK
 
 from replica_audit.install.environment import check_jars, find_java
 
@@ -39,6 +40,7 @@ class Cluster:
             "SPARK_DAEMON_MEMORY": "256m",
             # As in conf/spark-defaults.conf for driver and executors: master and worker live for seconds too.
             "SPARK_DAEMON_JAVA_OPTS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+            **BRIEF_LAUNCHER,
         }
         master = ["master.Master", "--host", "127.0.0.1", "--port", "0"]
         self.url = self._start(started, master, r"Starting Spark master at (spark://127\.0\.0\.1:\d+)")
@@ -70,8 +72,7 @@ class Cluster:
              "--properties-file", str(ROOT / "conf" / "spark-defaults.conf"),
              "--conf", f"spark.jars.ivySettings={ROOT / 'conf' / 'ivysettings.xml'}",
              "--conf", "spark.jars.packages=", "--jars", ",".join(map(str, check_jars())),
-             "--conf", "spark.ui.enabled=false", "--conf", "spark.log.level=WARN",
-             "--conf", "spark.sql.shuffle.partitions=2", "--conf", "spark.databricks.delta.snapshotPartitions=2",
+             "--conf", "spark.log.level=WARN", "--conf", "spark.sql.shuffle.partitions=2", *BRIEF_SPARK,
              "--py-files", str(ROOT / "build" / "replica_audit.zip"),
              "--archives", f"{ROOT / 'build' / 'environment.tar.gz'}#environment",
              "--conf", f"spark.pyspark.driver.python={sys.executable}", *arguments],

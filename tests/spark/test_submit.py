@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+from tests.support.spark_starts import BRIEF_LAUNCHER, BRIEF_SPARK
 
 from replica_audit.install.environment import check_jars
 
@@ -54,7 +55,7 @@ def submit(archive, executors_python, tmp_path_factory):
     kept = {key: value for key, value in os.environ.items() if key in ("PATH", "JAVA_HOME", "LANG", "TMPDIR")}
     environment = {
         **kept, "HOME": str(directory), "SPARK_HOME": str(home), "PYSPARK_PYTHON": str(executors_python),
-        "SPARK_LOCAL_IP": "127.0.0.1",
+        "SPARK_LOCAL_IP": "127.0.0.1", **BRIEF_LAUNCHER,
     }  # fmt: skip
 
     def run(job: Path, *arguments: str) -> subprocess.CompletedProcess:
@@ -63,37 +64,37 @@ def submit(archive, executors_python, tmp_path_factory):
              "--properties-file", str(ROOT / "conf" / "spark-defaults.conf"),
              "--conf", f"spark.jars.ivySettings={ROOT / 'conf' / 'ivysettings.xml'}",
              "--conf", "spark.jars.packages=", "--jars", ",".join(map(str, check_jars())),
-             "--conf", "spark.ui.enabled=false", "--conf", "spark.log.level=WARN",
-             "--conf", "spark.sql.shuffle.partitions=2",
-             "--driver-java-options", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
-             "--py-files", str(archive), str(job), *arguments],
+             "--conf", "spark.log.level=WARN", "--conf", "spark.sql.shuffle.partitions=2",
+             *BRIEF_SPARK, "--py-files", str(archive), str(job), *arguments],
             env=environment, cwd=directory, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=400,
         )  # fmt: skip
 
     return run
 
 
-#: Runs mains of jobs/ one after the other, each with a session of its own, in one Java; says after each whether there is a verdict.
+#: Runs mains of jobs/ one after the other, each with a session of its own, in one Java; says after each what verdict there is.
 JOBS_IN_TURN = """
-import json, os, runpy, sys
+import json, pathlib, runpy, sys
 
 jobs, verdict = json.loads(sys.argv[1])
+verdict = pathlib.Path(verdict)
 for job, *arguments in jobs:
     sys.argv = [job, *arguments]
     try:
         runpy.run_path(job, run_name="__main__")
     except SystemExit as end:
-        print("exit status", end.code, os.path.exists(verdict), flush=True)
+        found = json.loads(verdict.read_text()) if verdict.exists() else None
+        print("exit status", end.code, json.dumps(found), flush=True)
 """
 
 
 class Ended(NamedTuple):
-    """A job's status, what it wrote to stdout itself (spark-submit adds a line of Ivy's, and stderr), and whether there was a
-    verdict when it ended."""
+    """A job's status, what it wrote to stdout itself (spark-submit adds a line of Ivy's, and stderr), and the verdict.json
+    that was there when it ended."""
 
     status: int
     lines: list[str]
-    has_verdict: bool
+    verdict: dict | None
 
 
 def in_turn(submit, directory: Path, verdict: Path, *jobs: list[str]) -> list[Ended]:
@@ -106,8 +107,8 @@ def in_turn(submit, directory: Path, verdict: Path, *jobs: list[str]) -> list[En
     answers, own = [], []
     for line in ran.stdout.splitlines():
         if line.startswith("exit status "):
-            status, has_verdict = line.split()[2:]
-            answers.append(Ended(int(status), own, has_verdict == "True"))
+            _, _, status, found = line.split(maxsplit=3)
+            answers.append(Ended(int(status), own, json.loads(found)))
             own = []
         elif not line.startswith((":: loading settings", "report: ", "replica-audit: ")):
             own.append(line)
@@ -123,27 +124,26 @@ def test_the_stages_one_after_the_other_then_the_main_job(submit, tmp_path):
     never = ["--fail-on", "never"]
     verdict = tmp_path / "report" / "verdict.json"
 
-    ingest, audit, quality, report = in_turn(
+    ingest, audit, quality, report, run = in_turn(
         submit, tmp_path, verdict, ["ingest.py", str(SAMPLE), *place], ["audit.py", *place],
-        ["quality.py", *place, *never], ["report.py", *place, *never],
+        ["quality.py", *place, *never], ["report.py", *place, *never], ["run.py", str(SAMPLE), *place],
     )  # fmt: skip
     word, snapshot_id = ingest.lines[-1].split()
     assert (ingest.status, word, len(snapshot_id)) == (0, "snapshot", 32)
     assert (audit.status, audit.lines[-1]) == (1, CRITICAL)
-    assert not audit.has_verdict
+    assert audit.verdict is None
     # The suites, and the frames of Data Docs, come out of the zip.
     assert (quality.status, quality.lines[-1]) == (0, "WARNING: 15 expectations; failed: 1 critical, 1 medium, 1 low")
     assert (tmp_path / "report" / "data_docs" / "index.html").is_file()
-    assert (report.status, report.lines[:-1], report.has_verdict) == (0, audit.lines[:-1], True)
-    first = json.loads(verdict.read_text())
+    assert (report.status, report.lines[:-1]) == (0, audit.lines[:-1])
+    first = report.verdict
     assert (first["exit_status"], first["fail_on"], first["verdict"]) == (0, "never", "COMMITTED_LOSS")
 
-    run = submit(ROOT / "jobs" / "run.py", str(SAMPLE), *place)
-    assert (run.returncode, run.stdout.splitlines()[-1]) == (1, CRITICAL), run.stderr[-3000:]
-    assert f"of snapshot {snapshot_id}" in run.stdout
-    second = json.loads(verdict.read_text())
-    assert (second["exit_status"], second["status"]) == (1, "CRITICAL")
-    assert second["audit_id"] != first["audit_id"]
+    # Submitted itself, it ends spark-submit with its status: tests/spark/test_standalone.py.
+    assert (run.status, run.lines[-1]) == (1, CRITICAL)
+    assert any(f"of snapshot {snapshot_id}" in line for line in run.lines)
+    assert (run.verdict["exit_status"], run.verdict["status"]) == (1, "CRITICAL")
+    assert run.verdict["audit_id"] != first["audit_id"]
     content = json.loads((tmp_path / "report" / "audit.json").read_text())
     assert content["audit"]["snapshot_id"] == snapshot_id
 
