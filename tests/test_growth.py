@@ -23,8 +23,8 @@ from replica_audit.runner.ingest import ingest
 from replica_audit.runner.ingested_source import audit
 from replica_audit.warehouse.delta_tables import Warehouse
 
-#: Copies of every topic beside itself: 5 times its partitions, and 10 times.
-FEW, MANY = 4, 9
+#: Copies of every topic beside itself: 3 times its partitions, and 6 times.
+FEW, MANY = 2, 5
 #: A capture and a later one of the same cluster: leaders alone in the ISR; transactions whose coordinator is asked.
 PAIRS = [
     ("last-replica-elr-2-cut", "last-replica-elr-3-healed"),

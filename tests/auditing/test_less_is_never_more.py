@@ -20,14 +20,17 @@ from tests.support.less import CALM, too_calm
 from tests.support.parts import some_parts, take_away
 from tests.support.some import some
 
-from replica_audit.auditing.opening import open_snapshot
+from replica_audit.auditing.opened_snapshot import OpenedSnapshot
+from replica_audit.auditing.opening import Unseen, audit_options, open_snapshot
 from replica_audit.config import Settings
 from replica_audit.errors import InputError, UsageError
 from replica_audit.model import Place, TopicPartition
 from replica_audit.report.facts.coverage import find_compared
 from replica_audit.report.facts.verdict import build_verdict
 from replica_audit.results import Results
-from replica_audit.runner.in_process import audit_all
+from replica_audit.runner.audit_stage import audit
+from replica_audit.runner.executor import InProcess
+from replica_audit.runner.snapshot_source import InMemory, SnapshotSource
 
 #: Parts of each snapshot; `PARTS=30` for a long run, which has as many times more histories, of a few parts each.
 PARTS = int(os.environ.get("PARTS", "2"))
@@ -38,11 +41,12 @@ SNAPSHOTS = [FIXTURES / name for name in CAPTURES] + sorted(path for path in ATT
 def audited(snapshot: Path) -> Results | None:
     """The answers, with what each choice of leader costs; None where the part has nothing to audit."""
     try:
-        _, inventory = open_snapshot(str(snapshot), (), None)
-        asked = {TopicPartition(one.topic, one.partition) for one in (*inventory.replicas, *inventory.leaderships)}
-        return audit_all(str(snapshot), Settings(), asked=asked)
+        opened, inventory = open_snapshot(str(snapshot), (), None)
     except (InputError, UsageError):
         return None
+    asked = {TopicPartition(one.topic, one.partition) for one in (*inventory.replicas, *inventory.leaderships)}
+    source = SnapshotSource(OpenedSnapshot.read(opened, inventory, audit_options(inventory, Settings()), ()))
+    return audit(InProcess(), source, InMemory(source, Settings(), "now"), Unseen(), frozenset(asked))
 
 
 @cache

@@ -26,7 +26,7 @@ SECONDS = 5
 
 #: What begins a program: a shell in the background may have its children ignore Ctrl-C.
 _START = (
-    "import signal, time; signal.signal(signal.SIGINT, signal.default_int_handler); "
+    "import signal, sys, time; signal.signal(signal.SIGINT, signal.default_int_handler); "
     "signal.signal(signal.SIGHUP, signal.SIG_DFL); "
 )
 _PROGRAM = "from replica_audit.cli.main import entry_point; "
@@ -139,12 +139,21 @@ def test_a_background_process_goes_on_ignoring_what_it_was_told_to_ignore(tmp_pa
         assert _end(process, number)[0] == 7
 
 
+@pytest.fixture(scope="module")
+def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A snapshot that a job scans for a while."""
+    path = tmp_path_factory.mktemp("large") / "snapshot"
+    write_cluster(path, 40)
+    return path
+
+
 @pytest.mark.spark
 @pytest.mark.slow
 @pytest.mark.parametrize(("number", "status", "said"), ENDINGS)
-def test_a_run_ends_in_the_middle_of_a_spark_job(number: int, status: int, said: str, tmp_path: Path) -> None:
-    write_cluster(tmp_path / "snapshot", 40)
-    with _running(tmp_path, _PROGRAM + "entry_point(['run', 'snapshot'])") as process:
+def test_a_run_ends_in_the_middle_of_a_spark_job(
+    number: int, status: int, said: str, large: Path, tmp_path: Path
+) -> None:
+    with _running(tmp_path, _PROGRAM + "entry_point(['run', sys.argv[1]])", str(large)) as process:
         batches = tmp_path / "replica-audit-warehouse" / "batches"
         until = time.monotonic() + 240
         # Tasks write here while the job of the scan runs.

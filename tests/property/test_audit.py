@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import lru_cache
+from functools import cache
 
 import pytest
 from tests.property.capture import to_model
@@ -27,7 +27,7 @@ def _audits(
     return _audited(count, source, tuple(sorted({"protocol": "fetch", **options}.items())))
 
 
-@lru_cache(maxsize=2)
+@cache
 def _audited(
     count: int, source: str | None, options: tuple[tuple[str, object], ...]
 ) -> tuple[tuple[str, Cluster, PartitionAudit], ...]:

@@ -84,10 +84,10 @@ class Forgetful(Leadership):
     ("broken", "deviation", "at_least"), [(Hasty, "ahead", 0.5), (Idle, "stuck", 0.7), (Forgetful, "regressed", 0.7)]
 )
 def test_a_leader_that_does_not_is_found(version, broken, deviation, at_least):
+    observed = [watch(broken(version, seed)) for seed in range(20)]
     for rule in (rule_of(version), rule_of(None)):
         found = 0
-        for seed in range(20):
-            seen = watch(broken(version, seed))
+        for seen in observed:
             runs = find_deviations(recompute_timeline(seen, rule))
             found += any(run.deviation == deviation and run.lasting for run in runs)
         assert found >= 20 * at_least, f"{found} of 20 by {rule}"

@@ -37,7 +37,7 @@ def runs(**options: object) -> Iterator[tuple[str, Cluster, int, DivergentRange]
 
 
 def test_elections_of_the_history_are_those_that_were_held():
-    for story, cluster, audit in some(_audits(source="metadata_log")):
+    for story, cluster, audit in some(_audits(count=AUDITED * 2, source="metadata_log")):
         found = [(one.leader_epoch, one.leader_id, one.clean) for one in elections(audit.evidence.leadership.history)]
         assert found == [(one.leader_epoch, one.leader_id, one.clean) for one in cluster.elected], story
 

@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-from functools import cache
-from pathlib import Path
-
 import pytest
+from tests.auditing.captures import audit_whole
 from tests.support.fixtures import ATTACKS, CAPTURES, FIXTURES
 from tests.support.samples import SAMPLES
 
-from replica_audit.config import Settings
 from replica_audit.elect.election_plan import advise
 from replica_audit.report.facts.verdict import build_verdict
 from replica_audit.report.first_steps import CHOICE_LIMIT, first_decisions, first_steps, tell_what_to_do
 from replica_audit.report.layout import clean
 from replica_audit.report.markdown import escape, render_markdown
 from replica_audit.report.plan_text import tell_decisions
-from replica_audit.results import Results
-from replica_audit.runner.in_process import audit_all
 
 SNAPSHOTS = [
     *(FIXTURES / name for name in CAPTURES if not name.startswith("corrupted-")),
@@ -26,18 +21,13 @@ SNAPSHOTS = [
 ]
 
 
-@cache
-def audited(path: Path) -> Results:
-    return audit_all(str(path), Settings())
-
-
 def test_some_snapshots_have_more_than_do_first_says():
-    assert sum(tell_what_to_do(audited(path)) is not None for path in SNAPSHOTS) > 20
+    assert sum(tell_what_to_do(audit_whole(path)) is not None for path in SNAPSHOTS) > 20
 
 
 @pytest.mark.parametrize("path", SNAPSHOTS, ids=lambda path: path.name)
 def test_what_follows_do_first_is_what_it_leaves_of_the_plan(path):
-    results = audited(path)
+    results = audit_whole(path)
     plan, todo = advise(results), tell_what_to_do(results)
     first = [step.number for step in first_steps(plan)]
     if todo is None:
