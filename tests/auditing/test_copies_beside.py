@@ -125,6 +125,21 @@ def test_a_copy_of_a_move_says_nothing_of_the_log_that_it_is_behind(tmp_path: Pa
     assert not needed(both_logs) and both_logs.tables["partitions"][0]["lost_records"] == 0, both_logs
 
 
+@pytest.mark.parametrize("place", ["future", "stray", "delete"])
+@pytest.mark.parametrize(
+    ("isr", "leader", "reason"),
+    [((2, 3), 1, "isr"), ((1, 2), None, "isr"), ((2, 3), 2, None)],
+    ids=["leads", "in sync, and nobody leads", "left the ISR"],
+)
+def test_whoever_leads_or_is_in_sync_has_another_log_than_what_was_put_aside(
+    tmp_path: Path, place: str, isr: tuple[int, ...], leader: int | None, reason: str | None
+) -> None:
+    old = Broker(COMMON, high_watermark=50)
+    answer = both(tmp_path, {2: old, 3: old}, beside(tmp_path, 1, place, COMMON), [change(leader=leader, isr=isr)])
+    assert needed(answer) == ({} if reason is None else {1: reason}), answer
+    assert (answer.verdict == "INCONCLUSIVE") == (reason is not None)
+
+
 @pytest.mark.parametrize("topic_id", [make_uuid("another"), None])
 def test_a_copy_of_another_topic_of_that_name_is_left_out(tmp_path: Path, topic_id: str | None) -> None:
     answer = with_copy(tmp_path, "stray", topic_id=topic_id)

@@ -412,6 +412,7 @@ def test_whoever_leads_in_place_of_a_leader_that_is_down_is_not_stopped_for_noth
     assert [step.brokers for step in plan.steps if step.action == "check"] == [(2,)]
     (told,) = tell_decisions(plan)
     assert told.sentence.startswith("Let broker 2 go on leading, if it does lead")
+    assert " lead and " not in told.sentence
     loses = (
         "5 records that were not committed; broker 1 would lose nothing"
         if "lost_records" in costs
@@ -447,6 +448,42 @@ def test_of_candidates_that_lack_hidden_records_it_is_not_said_that_they_lose_no
         "same with broker 1. Broker 2 is elected by itself"
     )
     assert plan.decisions[0].reason.startswith("broker 2 loses nothing; neither would broker 1. ")
+
+
+@pytest.mark.parametrize(
+    ("isr", "up", "procedure"),
+    [((1, 2), (1, 2), "reorder"), ((1,), (1, 2), "elect"), ((1, 2), (1,), "elect"), ((1, 2), None, "unplanned")],
+)
+def test_what_the_present_leader_would_cut_off_the_choice_is_copied_first(
+    isr: tuple[int, ...], up: tuple[int, ...] | None, procedure: str
+) -> None:
+    """Also where the audit counts none of it as lost, since copies of different moments may explain it."""
+    part = Part("a", (1, 2), leader=1, isr=isr, choice=2)
+    results = results_of([part], "4.3.1", "metadata_log" if up is not None else "topics_describe")
+    for row in results.rows("elections"):
+        is_worse = row["candidate_id"] == 1
+        row.update(only_here=0, lost_records=5 * is_worse, lost_committed=0, lost_possible=5 * is_worse)
+        row["lost_held"] = 5 if (row["candidate_id"], row["broker_id"]) == (1, 2) else 0
+    for row in results.rows("replicas"):
+        row.update(
+            role="leader" if row["broker_id"] == 1 else "compared", lost_held=0, log_end_offset=row["broker_id"] * 5
+        )
+    if up is None:
+        results.tables["partition_states"].clear()
+    plan = plan_elections(results, up=up)
+    assert [one.procedure for one in plan.decisions] == [procedure]
+    assert (
+        outline(plan)[0] == ("copy", (2,)) and "follow" in plan.steps[0].text and "./a-0" in plan.steps[0].commands[0]
+    )
+    conditions = [
+        text for step in plan.steps for text in step.before if text.startswith("Broker 2 still has a-0 up to")
+    ]
+    # One that is up may have followed since.
+    assert bool(conditions) == (up == (1, 2)), conditions
+
+
+def test_what_the_present_leader_has_too_needs_no_copy() -> None:
+    assert "copy" not in {action for action, _ in outline(_replaced((1, 2), (1, 2), "isr", lost_records=5))}
 
 
 def test_what_is_asked_for_is_not_replaced() -> None:

@@ -166,13 +166,17 @@ class Case:
     @property
     def captured(self) -> frozenset[int]:
         """Brokers of which a copy of the partition is known to its end, also one that Kafka put aside, or whose directory is of
-        another topic of that name. `.deleted` segments are part of a log only, and a `-future` copy is behind one.
+        another topic of that name. `.deleted` segments are part of a log only, a `-future` copy is behind one, and whoever
+        leads, is in sync or eligible has another one than what was put aside.
         """
-        copies = (
-            facts for facts in (*self.copies, *self.set_aside) if not facts.is_about_to_go and facts.kind != "future"
+        now = self.leadership
+        entitled = {now.leader_id, *(now.isr or ()), *now.elr} if now is not None else set()
+        known = (
+            facts
+            for facts in (*self.copies, *self.set_aside)
+            if facts.kind == "current" or (facts.kind in ("stray", "delete") and facts.broker_id not in entitled)
         )
-        known = (facts for facts in copies if facts.end_is_known)
-        return frozenset(facts.broker_id for facts in (*known, *self.foreign))
+        return frozenset(facts.broker_id for facts in (*(one for one in known if one.end_is_known), *self.foreign))
 
     @property
     def needed_replicas(self) -> dict[int, Need]:

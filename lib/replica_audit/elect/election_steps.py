@@ -294,11 +294,15 @@ class _Attempt:
     def _reorder(self, places: Sequence[Place]) -> None:
         """H9: the candidate first in the assignment, then a preferred election; all replicas have to be up."""
         orders = {place: self.chosen_first(place) for place in places}
+        led: dict[int, list[Place]] = defaultdict(list)
+        for place in places:
+            led[self._choice(place)].append(place)
+        uncut = [text for choice, some in sorted(led.items()) for text in self._still_uncut(choice, some)]
         for place in self._kinds.one_of_each(orders):
             self._now = self._now.after(partial(Scenario.reordered, place=place, replicas=orders[place]))
         self._done |= set(places)
         if orders:
-            self.list.reorder(self._now, orders)
+            self.list.reorder(self._now, orders, uncut)
 
     def _round(self, one: Round, later: Collection[Place]) -> None:
         """One candidate: alone, elected, and looked at. `later` are the partitions of the rounds that follow."""
@@ -309,7 +313,7 @@ class _Attempt:
             self._start(candidate, text, ["The controllers are up: where they are down, start them first"])
             self.procedures.update(dict.fromkeys(one.places, "start"))
         else:
-            uncut = self._still_uncut(one)
+            uncut = self._still_uncut(candidate, one.places)
             if rivals := self._rivals(one, taken):
                 self._stop(rivals, one, uncut)
             if candidate not in self._now.up:
@@ -325,10 +329,10 @@ class _Attempt:
         self._done |= set(one.places)
         self.list.check(self._now, one)
 
-    def _still_uncut(self, one: Round) -> list[str]:
+    def _still_uncut(self, candidate: int, places: Collection[Place]) -> list[str]:
         """Conditions for a candidate that may be up and follow a leader that cuts it: it may have been cut after its copy."""
-        candidate, found = one.candidate_id, []
-        for place in one.places:
+        found = []
+        for place in places:
             cutting = {leader for leader, broker in self._harmful.get(place, ()) if broker == candidate}
             leading = {way.leader(place) for way in self._now if candidate in way.up}
             for leader in sorted(cutting & leading):

@@ -6,7 +6,7 @@ Nothing here starts, stops or elects anything; each step only keeps a later one 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from replica_audit.auditing.findings.rep import REP_ISR_SHORT
@@ -175,22 +175,27 @@ def _copy(
             commands=tuple(_copy_commands(copies, matrix, min(brokers), places)),
             snapshot=tuple(directory for one in held for directory in one.directories),
         )
-    yield from _copy_other(matrix, state, decisions, copies, holdings)
+    copied = {(broker, one.place) for broker, held in holdings.items() for one in held}
+    others = _find_other(matrix, state, decisions, copied)
+    cut = _find_cut(
+        matrix, decisions, copied | {(broker, place) for broker, places in others.items() for place in places}
+    )
+    if others:
+        yield _copy_other(
+            matrix, others, copies, "they have records that no other replica has, or that the choice loses"
+        )
+    if cut:
+        yield _copy_other(matrix, cut, copies, "what they have is gone as soon as they follow the present leader")
     yield from copy_put_aside(state, decisions, copies)
 
 
-def _copy_other(
-    matrix: Matrix,
-    state: PresentState,
-    decisions: Sequence[Decision],
-    copies: Copies,
-    holdings: Mapping[int, Sequence[RecordsAtRisk]],
-) -> Iterator[Step]:
-    """What else exists only once, or is lost by the choice; nothing where the leader stays and lacks only what was never
-    committed.
+def _find_other(
+    matrix: Matrix, state: PresentState, decisions: Sequence[Decision], copied: Collection[tuple[int, Place]]
+) -> dict[int, list[Place]]:
+    """By broker what else exists only once, or is lost by the choice; nothing where the leader stays and lacks only what was
+    never committed.
     """
     wanted: dict[int, list[Place]] = defaultdict(list)
-    copied = {(broker, one.place) for broker, held in holdings.items() for one in held}
     for decision in decisions:
         place = (decision.topic, decision.partition)
         stays = decision.procedure != "unplanned" and state.may_lead(place, decision.candidate_id)
@@ -200,19 +205,36 @@ def _copy_other(
         for broker, rows in matrix.rows[place].items():
             if (broker, place) not in copied and (broker in sources or rows[broker].only_here):
                 wanted[broker].append(place)
-    if wanted:
-        yield Step(
-            action="copy",
-            text=f"Copy these directories of {name_brokers(sorted(wanted))} before anything is started or stopped: they have "
-            "records that no other replica has, or that the choice loses",
-            brokers=tuple(sorted(wanted)),
-            partitions=tuple(sorted({place for places in wanted.values() for place in places})),
-            commands=tuple(
-                one
-                for broker, places in sorted(wanted.items())
-                for one in _copy_commands(copies, matrix, broker, places)
-            ),
-        )
+    return wanted
+
+
+def _find_cut(
+    matrix: Matrix, decisions: Sequence[Decision], copied: Collection[tuple[int, Place]]
+) -> dict[int, list[Place]]:
+    """By broker the partitions that it is chosen for, and of which the log that the others are compared with would cut what may
+    have been committed off it and off all others.
+    """
+    wanted: dict[int, list[Place]] = defaultdict(list)
+    for decision in decisions:
+        place, choice = (decision.topic, decision.partition), decision.candidate_id
+        followed = next((one for one in decision.candidates if one.candidate_id == matrix.reference(place)), None)
+        if followed is None or followed.loss[:3] <= decision.chosen.loss[:3] or (choice, place) in copied:
+            continue
+        if (cut := matrix.rows[place][followed.candidate_id].get(choice)) is not None and cut["lost_held"]:
+            wanted[choice].append(place)
+    return wanted
+
+
+def _copy_other(matrix: Matrix, wanted: Mapping[int, Sequence[Place]], copies: Copies, why: str) -> Step:
+    return Step(
+        action="copy",
+        text=f"Copy these directories of {name_brokers(sorted(wanted))} before anything is started or stopped: {why}",
+        brokers=tuple(sorted(wanted)),
+        partitions=tuple(sorted({place for places in wanted.values() for place in places})),
+        commands=tuple(
+            one for broker, places in sorted(wanted.items()) for one in _copy_commands(copies, matrix, broker, places)
+        ),
+    )
 
 
 def _copy_commands(copies: Copies, matrix: Matrix, broker: int, places: Iterable[Place]) -> Iterator[str]:

@@ -54,7 +54,8 @@ class StepList:
             ],
         )
 
-    def reorder(self, after: Scenarios, orders: Mapping[Place, tuple[int, ...]]) -> None:
+    def reorder(self, after: Scenarios, orders: Mapping[Place, tuple[int, ...]], uncut: Sequence[str] = ()) -> None:
+        """`uncut`: conditions for replicas that may have been cut since they were copied."""
         file, preferred = "reassign.json", "elect-preferred.json"
         self._add(
             after,
@@ -70,7 +71,8 @@ class StepList:
             ),
             files={file: reassignment_file(orders.items()), preferred: election_file(orders)},
             before=[
-                "Every replica of these partitions is up: a reassignment that names a broker which is down is refused"
+                "Every replica of these partitions is up: a reassignment that names a broker which is down is refused",
+                *uncut,
             ],
         )
 
