@@ -170,6 +170,14 @@ def test_a_remedy_names_the_brokers_of_a_partition_together_and_never_one_that_n
     assert not [step for step in steps if "None" in step]
 
 
+def test_a_remedy_in_a_plan_is_a_sentence_and_names_brokers_that_no_partition_is_said_of() -> None:
+    rows = [finding("LOG-TAIL-PARTIAL", "medium"), finding("CHK-MISSING", "medium", topic=None, number=None, broker_id=2)]
+    steps = steps_of(results([partition(verdict="LATENT_CORRUPTION")], rows))
+    assert any(": Nothing to do after a crash or on a live copy." in step for step in steps)
+    assert any(step.startswith("Broker 2: ") for step in steps)
+    assert not [step for step in steps if "This snapshot" in step or ": None" in step]
+
+
 def test_one_partition_that_cannot_be_judged_takes_no_other_steps_away() -> None:
     whole = audit_whole(FIXTURES / "diverged-unclean")
     unread = partition("other", verdict="INCONCLUSIVE")

@@ -135,7 +135,8 @@ def _name_place(name: str, brokers: Sequence[int]) -> str:
 
 
 def name_remedy(remedy: str, broker_ids: Iterable[int | None]) -> str:
-    """A remedy of the catalogue with brokers by name: never "this broker" where nobody knows which."""
+    """A remedy of the catalogue as a sentence, with brokers by name: never "this broker" where nobody knows which."""
+    remedy = re.sub(r"^None\b", "Nothing to do", remedy)
     brokers = sorted({one for one in broker_ids if one is not None})
     one = f"broker {brokers[0]}" if len(brokers) == 1 else "that broker"
     replica = f"the replica on {one}" if len(brokers) == 1 else "that replica"
