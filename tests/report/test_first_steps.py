@@ -171,7 +171,10 @@ def test_a_remedy_names_the_brokers_of_a_partition_together_and_never_one_that_n
 
 
 def test_a_remedy_in_a_plan_is_a_sentence_and_names_brokers_that_no_partition_is_said_of() -> None:
-    rows = [finding("LOG-TAIL-PARTIAL", "medium"), finding("CHK-MISSING", "medium", topic=None, number=None, broker_id=2)]
+    rows = [
+        finding("LOG-TAIL-PARTIAL", "medium"),
+        finding("CHK-MISSING", "medium", topic=None, number=None, broker_id=2),
+    ]
     steps = steps_of(results([partition(verdict="LATENT_CORRUPTION")], rows))
     assert any(": Nothing to do after a crash or on a live copy." in step for step in steps)
     assert any(step.startswith("Broker 2: ") for step in steps)

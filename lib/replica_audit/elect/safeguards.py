@@ -220,7 +220,7 @@ def _find_cut(
         followed = next((one for one in decision.candidates if one.candidate_id == matrix.reference(place)), None)
         if followed is None or followed.loss[:3] <= decision.chosen.loss[:3] or (choice, place) in copied:
             continue
-        if (cut := matrix.rows[place][followed.candidate_id].get(choice)) is not None and cut["lost_held"]:
+        if (cut := matrix.rows[place][followed.candidate_id].get(choice)) is not None and cut.lost_held:
             wanted[choice].append(place)
     return wanted
 

@@ -6,6 +6,7 @@ import base64
 import hashlib
 import json
 import re
+import shutil
 import zlib
 from html.parser import HTMLParser
 from typing import Any
@@ -18,6 +19,7 @@ from tests.support.some import some
 from replica_audit.auditing.catalogue import VERDICTS
 from replica_audit.auditing.known_findings import Earlier, parse_earlier
 from replica_audit.config import Settings
+from replica_audit.elect.election_plan import advise
 from replica_audit.model import TopicPartition
 from replica_audit.report.facts.verdict import build_verdict
 from replica_audit.report.first_steps import tell_what_to_do
@@ -156,6 +158,20 @@ def test_what_to_do_names_brokers_and_a_replica_that_is_not_at_hand_counts_as_as
     frame, _ = page_of(results([partition()], [damaged])).unpack()
     (advice,) = decode(frame["overview"]["advice"], 1)
     assert advice.startswith("Do not restart broker 2 before another in-sync replica") and "this broker" not in advice
+
+
+def test_the_choice_that_the_costs_mark_is_the_one_of_the_plan(tmp_path) -> None:
+    """The registered leader was killed, and would lose the least; broker 2 leads in its place."""
+    shutil.copytree(SAMPLES / "consumable-prefix", tmp_path / "down")
+    kinds = [{"broker_id": one, "log_dir": f"broker-{one}", "kind": kind} for one, kind in ((1, "killed"), (2, "live"))]
+    (tmp_path / "down" / "manifest.json").write_text(json.dumps({"schema_version": 1, "brokers": kinds}))
+    found = audit_one(str(tmp_path / "down"), TopicPartition("orders", 0), Settings())
+    (decision,) = advise(found).decisions
+    (best,) = {row["candidate_id"] for row in found.rows("elections") if row["choice"] == "best"}
+    frame, _ = page_of(found).unpack()
+    assert decode(frame["overview"]["choice"], 1) == [decision.candidate_id] == [2] and best == 1
+    (advice,) = decode(frame["overview"]["advice"], 1)
+    assert advice.startswith("Let broker 2 go on leading, if it does lead")
 
 
 def test_details_read_back_as_the_rows_of_a_real_audit() -> None:

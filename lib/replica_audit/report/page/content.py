@@ -58,11 +58,14 @@ def build_overview(results: Results, earlier: Earlier | None) -> dict[str, objec
     """Columns of the partitions that are shown in detail: what the table shows, filters and sorts by."""
     plan = advise(results)
     told = {place: one.sentence for one in tell_decisions(plan) for place in one.places}
-    needing = {(one.topic, one.partition) for one in plan.decisions if one.depends_on}
+    decided = {(one.topic, one.partition): one for one in plan.decisions}
     rows = [
         {
             **_overview_row(partition, rows, earlier, told),
-            "costs_open": (partition.topic, partition.partition) in needing,
+            "choice": None
+            if (one := decided.get((partition.topic, partition.partition))) is None
+            else one.candidate_id,
+            "costs_open": one is not None and bool(one.depends_on),
         }
         for partition, rows in rows_by_partition(results, detailed_partitions(results))
     ]

@@ -11,7 +11,7 @@ function electionBlock(partition, detail) {
     const bound = open ? 'at least ' : row.lost_at_most ? 'at most ' : '';
     const number = (lost) => (open || lost ? `${bound}${lost}` : '0');
     const cuts = detail.elections.filter((one) => one.candidate_id === row.candidate_id && one.dropped_records);
-    return [[row.candidate_id, row.choice === 'best' ? el('b', null, open ? ' best of these' : ' best') : ''], STANDINGS[row.standing], shown(row.kept_to), number(row.lost_records),
+    return [[row.candidate_id, row.candidate_id === partition.choice ? el('b', null, open ? ' best of these' : ' best') : ''], STANDINGS[row.standing], shown(row.kept_to), number(row.lost_records),
       row.lost_committed ? el('b', { class: 'bad' }, number(row.lost_committed)) : number(0), number(row.lost_possible), row.cut_transactions,
       ...(groups ? [detail.group_offsets.filter((one) => one.hit_by.includes(row.candidate_id)).length] : []),
       cuts.length ? cuts.map((one) => `broker ${one.broker_id} is cut to ${one.kept_to}`).join(', ') : 'nobody is cut'];
