@@ -1,5 +1,5 @@
 # Everything runs from a clean clone with nothing but make, Python 3.10 to 3.13 and (brought where possible) Java 17 or 21.
-#   make install   .venv with the locked packages, the engine's JARs and a class archive; at once when nothing changed
+#   make install   .venv with the locked packages, and replica-audit setup; at once when nothing changed
 #   make audit     audits the sample whose last standing replica lost records
 #   make lint      ruff, mypy and vulture, locked, in build/lint: style, types, and what only tests use
 #   make test-fast the tests that need neither Java nor Chromium and take less than a minute, in two processes
@@ -13,6 +13,8 @@
 #   make test-brokers-quick   a quick half of them
 #   make install-restore   adds the locked confluent-kafka to .venv: what `replica-audit restore` needs
 #   make test-s3   build/s3 with a locked S3 server, and snapshots and warehouses in it
+#   make dist      wheel and sdist in dist/, checked as a registry does
+#   make test-dist the wheel in empty environments, the core with every Python here, all extras with one
 #   make zip       build/replica_audit.zip for spark-submit --py-files
 #   make environment   build/environment.tar.gz for spark-submit --archives: what executors import
 #   make sbom      build/sbom.json: packages and JARs that an installation has (CycloneDX); fails for a licence not yet looked at
@@ -42,7 +44,7 @@ VENV := .venv
 STAMPS := $(VENV)/.stamps
 RUN := $(VENV)/bin/python
 
-install: $(STAMPS)/archive
+install: $(STAMPS)/setup
 
 # The interpreter: PYTHON, else the first of these that is 3.10 to 3.13 and can make a virtual environment.
 $(STAMPS)/venv:
@@ -77,14 +79,9 @@ $(STAMPS)/java: $(STAMPS)/project
 	fi
 	@touch $@
 
-$(STAMPS)/jars: $(STAMPS)/java $(wildcard conf/jars-*.lock)
-	@$(RUN) -m replica_audit.install.jars --settings "$(IVY_SETTINGS)"
-	@touch $@
-
-# Classes loaded once and mapped from a file ever after; without it everything works, more slowly. And the settings for
-# spark-submit on this machine, which name it.
-$(STAMPS)/archive: $(STAMPS)/jars $(wildcard lib/replica_audit/install/*.py) lib/replica_audit/spark/session.py lib/replica_audit/spark/class_training.py
-	@$(RUN) -m replica_audit.install.class_archive
+# JARs of Delta, classes loaded once and mapped from a file ever after, and the settings for spark-submit on this machine.
+$(STAMPS)/setup: $(STAMPS)/java $(wildcard conf/jars-*.lock lib/replica_audit/install/*.py) lib/replica_audit/spark/session.py lib/replica_audit/spark/class_training.py
+	@$(VENV)/bin/replica-audit setup --ivy-settings "$(IVY_SETTINGS)" >&2
 	@touch $@
 
 audit: install
@@ -182,8 +179,7 @@ build/spark-%/.stamp: .locks/build.txt .locks/spark40.txt .locks/spark41.txt $(w
 	$(@D)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes --only-binary :all: -r .locks/build.txt; \
 	$(@D)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes --no-build-isolation --use-pep517 --only-binary :all: --no-binary pyspark -r "$$lock"; \
 	$(@D)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --no-index --editable .; \
-	$(@D)/bin/python -m replica_audit.install.jars --settings "$(IVY_SETTINGS)"; \
-	$(@D)/bin/python -m replica_audit.install.class_archive; \
+	$(@D)/bin/replica-audit setup --ivy-settings "$(IVY_SETTINGS)" >&2; \
 	touch $@
 
 ifeq ($(SPARK),4.2)
@@ -260,6 +256,22 @@ test-brokers: install $(BROKERS)
 test-brokers-quick: install $(BROKERS)
 	$(RUN) -m pytest -m "brokers and not slow" $(PYTEST_ARGS)
 
+# What a release publishes, in dist/, and how a registry will take it. build works on a copy, since setuptools writes beside the sources.
+DIST := build/dist-tools
+dist: $(DIST)/.stamp
+	@rm -rf dist build/dist-source; mkdir -p build/dist-source; git ls-files -z | xargs -0 cp --parents -P -t build/dist-source; \
+	$(DIST)/bin/python -m build --no-isolation --outdir dist build/dist-source > build/dist.log 2>&1 || { cat build/dist.log; exit 1; }; \
+	$(DIST)/bin/twine check --strict dist/*; $(DIST)/bin/check-wheel-contents dist/*.whl; ls -l dist
+
+$(DIST)/.stamp: $(STAMPS)/venv .locks/build.txt .locks/dist.txt
+	@rm -rf $(DIST); mkdir -p build; $(RUN) -m venv $(DIST); echo "installing .locks/dist.txt" >&2; \
+	$(DIST)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes --only-binary :all: -r .locks/build.txt -r .locks/dist.txt; \
+	touch $@
+
+# The wheel in empty environments, as pip installs it for a user.
+test-dist: dist
+	@.ci/wheels
+
 zip: build/replica_audit.zip
 
 # Sources in a fixed order, each beside its compiled form, which other minors of Python pass over; a --py-files zip is
@@ -297,7 +309,7 @@ build/environment.tar.gz: $(STAMPS)/packages Makefile
 # One lock for each Python, since their newest packages differ; no registry's address is written.
 lock:
 	@for version in 3.10 3.11 3.12 3.13; do \
-	  uv pip compile --quiet pyproject.toml --extra test --python-version $$version --python-platform x86_64-manylinux_2_28 \
+	  uv pip compile --quiet pyproject.toml --extra spark --extra quality --extra test --python-version $$version --python-platform x86_64-manylinux_2_28 \
 	    --constraint <(printf 'pyspark==4.2.0\ndelta-spark==4.4.0\n') \
 	    --upgrade --generate-hashes --no-emit-index-url --no-header --only-binary :all: --no-binary pyspark \
 	    --output-file .locks/py$${version/./}.txt; \
@@ -305,7 +317,7 @@ lock:
 	done
 	@for pair in 4.0.2,4.0.0,1.18 4.1.1,4.1.0,1.24; do IFS=, read -r spark delta quality <<< "$$pair"; minor="$${spark%.*}"; \
 	  printf 'pyspark==%s\ndelta-spark==%s\ngreat-expectations==%s.*\n' "$$spark" "$$delta" "$$quality" \
-	  | uv pip compile --quiet pyproject.toml --extra test --constraint - --python-version 3.10 --universal \
+	  | uv pip compile --quiet pyproject.toml --extra spark --extra quality --extra test --constraint - --python-version 3.10 --universal \
 	    --upgrade --generate-hashes --no-emit-index-url --no-header --no-annotate --only-binary :all: --no-binary pyspark \
 	    --output-file .locks/spark$${minor/./}.txt; \
 	done
@@ -324,6 +336,8 @@ lock:
 	  --no-header --no-annotate --only-binary :all: --no-binary pyspark-client --output-file .locks/airflow.txt
 	@printf 'moto[s3]>=5.2\nflask\nflask-cors\n' | uv pip compile --quiet - --python-version 3.10 --universal --upgrade --generate-hashes \
 	  --no-emit-index-url --no-header --no-annotate --only-binary :all: --output-file .locks/s3.txt
+	@printf 'build\ntwine\ncheck-wheel-contents\n' | uv pip compile --quiet - --python-version 3.10 --universal --upgrade --generate-hashes \
+	  --no-emit-index-url --no-header --no-annotate --only-binary :all: --output-file .locks/dist.txt
 	@printf 'confluent-kafka>=2.6,<3\n' | uv pip compile --quiet - --python-version 3.10 --universal --upgrade --generate-hashes \
 	  --no-emit-index-url --no-header --no-annotate --only-binary :all: --output-file .locks/restore.txt
 

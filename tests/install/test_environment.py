@@ -122,7 +122,7 @@ def test_the_workers_interpreter_is_chosen_as_spark_does():
 def test_a_spark_without_a_tested_delta_is_refused_with_what_to_install(monkeypatch, version):
     check_packages()
     monkeypatch.setattr("pyspark.__version__", version)
-    said = f"Spark is {version}, expected 4.0, 4.1 or 4.2; install a pair that works: make install, or pip install pyspark=="
+    said = f"Spark is {version}, expected 4.0, 4.1 or 4.2; install a pair that works: pip install pyspark=="
     with pytest.raises(EngineError, match=re.escape(said)):
         check_packages()
 

@@ -99,7 +99,7 @@ def test_the_settings_for_spark_submit_are_those_of_a_local_session(monkeypatch,
 
 def test_without_jars_no_session_is_started(monkeypatch, tmp_path):
     monkeypatch.setenv(JARS_VARIABLE, str(tmp_path))
-    with pytest.raises(EngineError, match="is missing.*run: make install"):
+    with pytest.raises(EngineError, match="is missing.*run: replica-audit setup"):
         local_settings("name", {})
 
 

@@ -73,6 +73,8 @@ class Command(NamedTuple):
     """The end of its help."""
     common: bool = True
     """It takes the common options and has settings; commands about the program itself do not."""
+    extra: str | None = None
+    """The extra of the distribution without which it can do nothing (`install.extras`)."""
 
     def load(self) -> Run:
         """Import its function."""
@@ -200,6 +202,21 @@ def _add_explain_arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument_group("arguments").add_argument("code", metavar="CODE", nargs="?", help=text)
 
 
+def _add_setup_arguments(command: argparse.ArgumentParser) -> None:
+    what = command.add_mutually_exclusive_group()
+    what.add_argument(
+        "--check",
+        action="store_true",
+        help="only say what is there and what is missing; status 4 where something is needed",
+    )
+    what.add_argument("--remove", action="store_true", help="delete what was brought")
+    source = command.add_mutually_exclusive_group()
+    source.add_argument("--offline", metavar="DIR", help="take the JARs from this directory, and reach no network")
+    source.add_argument(
+        "--ivy-settings", metavar="FILE", help="where the JARs come from: a mirror, in a copy of conf/ivysettings.xml"
+    )
+
+
 def _add_completion_arguments(command: argparse.ArgumentParser) -> None:
     arguments = command.add_argument_group("arguments")
     arguments.add_argument("shell", metavar="SHELL", type=one_of(SHELLS), choices=SHELLS, help=", ".join(SHELLS))
@@ -217,28 +234,42 @@ COMMANDS: dict[str, Command] = {
         "ingest a snapshot, audit it, check the quality and write the report: the main job",
         "SNAPSHOT",
         _add_snapshot,
+        extra="spark",
     ),
     "ingest": Command(
         "replica_audit.cli.warehouse_commands.ingest",
         "read a snapshot into the warehouse",
         "SNAPSHOT",
         _add_snapshot,
+        extra="spark",
     ),
-    "audit": Command("replica_audit.cli.warehouse_commands.audit", "audit an ingested snapshot", "", _add_snapshot_id),
+    "audit": Command(
+        "replica_audit.cli.warehouse_commands.audit",
+        "audit an ingested snapshot",
+        "",
+        _add_snapshot_id,
+        extra="spark",
+    ),
     "quality": Command(
         "replica_audit.cli.warehouse_commands.quality",
         "check the quality of a finished audit with Great Expectations",
         "",
         _add_audit_id,
+        extra="quality",
     ),
     "report": Command(
-        "replica_audit.cli.warehouse_commands.report", "write the report of a finished audit", "", _add_audit_id
+        "replica_audit.cli.warehouse_commands.report",
+        "write the report of a finished audit",
+        "",
+        _add_audit_id,
+        extra="report",
     ),
     "history": Command(
         "replica_audit.cli.warehouse_commands.history",
         "list the audits in a warehouse: verdicts over time, and when each finding first appeared",
         "",
         _add_history_arguments,
+        extra="report",
     ),
     "show": Command(
         "replica_audit.cli.show_command.show",
@@ -284,6 +315,15 @@ COMMANDS: dict[str, Command] = {
         "explain a finding or a verdict: meaning, proof and remedy; without an argument, list all codes",
         "[CODE | FINDING_ID]",
         _add_explain_arguments,
+    ),
+    "setup": Command(
+        "replica_audit.cli.setup_command.setup",
+        "bring what a run on this machine needs beside packages: JARs, and what makes it start sooner",
+        "",
+        _add_setup_arguments,
+        None,
+        common=False,
+        extra="spark",
     ),
     "completion": Command(
         "replica_audit.cli.completion.print_completion",

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import argparse
 
+import shtab
+
 from replica_audit.auditing.catalogue import CATALOGUE, FAMILIES, VERDICTS
 from replica_audit.cli.output import print_result
 from replica_audit.cli.parser import build_parser, parsers_of
 from replica_audit.config import Settings
-from replica_audit.errors import EngineError
 
 #: Metavars that are completed as paths.
 _PATHS = {"FILE": "FILE", "DIR": "DIRECTORY", "SNAPSHOT": "DIRECTORY"}
@@ -21,11 +22,7 @@ def print_completion(arguments: argparse.Namespace, settings: Settings) -> int:
 
 
 def render_completion(shell: str) -> str:
-    """The script for bash, zsh or fish; raises EngineError without the package that writes it."""
-    try:
-        import shtab
-    except ImportError as error:
-        raise EngineError("completion: the package shtab is not installed; run make install") from error
+    """The script for bash, zsh or fish."""
     parser = build_parser()
     for command in parsers_of(parser).values():
         for action in command._actions:

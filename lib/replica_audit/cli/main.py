@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 from typing import NoReturn
 
-from replica_audit.cli.commands import COMMANDS
+from replica_audit.cli.commands import COMMANDS, Run
 from replica_audit.cli.failure import leave_verdict, tell_fault
 from replica_audit.cli.interruption import INTERRUPTION
 from replica_audit.cli.output import (
@@ -22,6 +22,7 @@ from replica_audit.cli.output import (
 from replica_audit.cli.parser import given_flags, parse_arguments
 from replica_audit.config import Resolved, Settings, resolve_settings
 from replica_audit.errors import EngineError, FormatError, InputError, ReplicaAuditError, UsageError
+from replica_audit.install.extras import check_extra
 from replica_audit.report.json_object import render_object
 from replica_audit.report.layout import set_text_width
 from replica_audit.report.settings_page import build_settings, render_settings
@@ -54,12 +55,12 @@ def _run_command(argv: Sequence[str] | None) -> int:
         arguments = parse_arguments(list(sys.argv[1:] if argv is None else argv))
         command = COMMANDS[arguments.command]
         if not command.common:
-            return command.load()(arguments, Settings())
+            return _load(arguments.command)(arguments, Settings())
         resolved = resolve_settings(given_flags(arguments), config_file=arguments.config)
         settings = resolved.settings
         if arguments.print_config:
             return _print_config(resolved)
-        return command.load()(arguments, settings)
+        return _load(arguments.command)(arguments, settings)
     except KeyboardInterrupt:
         INTERRUPTION.wait_for_end()
         print_note("replica-audit: interrupted")
@@ -90,6 +91,13 @@ def entry_point(argv: Sequence[str] | None = None) -> NoReturn:
     open_closed_streams()  # the signals' pipe would get their numbers
     INTERRUPTION.install()
     sys.exit(main(argv))
+
+
+def _load(name: str) -> Run:
+    command = COMMANDS[name]
+    if command.extra is not None:
+        check_extra(command.extra, f"replica-audit {name}")
+    return command.load()
 
 
 def _print_config(resolved: Resolved) -> int:

@@ -1,7 +1,5 @@
 """Makes the class archive that local sessions start from, and the settings for spark-submit that name it.
 
-`python -m replica_audit.install.class_archive`, in make install.
-
 Loading and checking some 20,000 classes of Spark and Delta costs seconds at every start; the JVM's application
 class-data sharing (JEP 350) maps them from a file instead. The file is a cache: it belongs to one Java and one set of
 JARs, the JVM checks that once more, and without it everything works, more slowly.
@@ -9,39 +7,36 @@ JARs, the JVM checks that once more, and without it everything works, more slowl
 
 from __future__ import annotations
 
-import argparse
 import os
 import subprocess
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 
-from replica_audit.errors import EngineError
 from replica_audit.install.environment import check_jars, find_java
 from replica_audit.install.installation import share_directory
 from replica_audit.install.session_settings import archive_path, local_settings
 
 #: What starts a session, runs jobs in it and has the JVM write its classes; the session stands above this room.
-_TRAINING = "replica_audit.spark.class_training"
+TRAINING = "replica_audit.spark.class_training"
 
 _TRAINING_SECONDS = 300
 
 
-def make_archive() -> str:
-    """Make the archive unless it is there; archives of other Javas or JARs are removed. Returns what was done.
+def make_archive() -> None:
+    """Make the archive unless it is there; archives of other Javas or JARs are removed.
 
-    Raises EngineError when Java or JARs do not fit. A failed training is reported in the result, not raised: the
-    archive only saves time.
+    Raises EngineError when Java or JARs do not fit. A failed training is a warning on stderr, not an error: the archive only
+    saves time.
     """
     path = archive_path(find_java(), check_jars())
     if path.is_file():
-        return "class archive is there"
+        return
     path.parent.mkdir(parents=True, exist_ok=True)
     for old in path.parent.glob("*.jsa"):
         old.unlink()
     scratch = path.with_suffix(".part")
     scratch.unlink(missing_ok=True)
-    command = [sys.executable, "-m", _TRAINING, str(scratch)]
+    command = [sys.executable, "-m", TRAINING, str(scratch)]
     # In a group of its own, so that a training that hangs is ended with its JVM.
     process = subprocess.Popen(
         command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True
@@ -55,36 +50,24 @@ def make_archive() -> str:
     if process.returncode != 0 or not scratch.is_file():
         scratch.unlink(missing_ok=True)
         last = said.decode(errors="replace").strip().splitlines()[-1:] or ["nothing"]
-        return f"warning: no class archive (sessions start some seconds later); training said: {last[0]}"
+        print(
+            f"warning: no class archive (sessions start some seconds later); training said: {last[0]}", file=sys.stderr
+        )
+        return
     os.replace(scratch, path)
-    return f"class archive made ({path.stat().st_size >> 20} MiB)"
+
+
+def submit_settings() -> Path:
+    """Where `spark-local.conf` lies; it need not exist."""
+    return share_directory() / "spark-local.conf"
 
 
 def write_submit_settings() -> Path:
     """Write `spark-local.conf`, a properties file: with it spark-submit starts on this machine as a local session does."""
     settings = {**local_settings("", {}), "spark.pyspark.python": sys.executable}
     given = {name: value for name, value in settings.items() if name not in ("spark.app.name", "spark.master")}
-    path = share_directory() / "spark-local.conf"
+    path = submit_settings()
     path.parent.mkdir(parents=True, exist_ok=True)
     lines = (f"{name} {value}\n".replace("\\", "\\\\") for name, value in sorted(given.items()))
     path.write_text("".join(lines), encoding="utf-8")
     return path
-
-
-def main(argv: Sequence[str] | None = None) -> int:
-    """Make the archive; returns the exit status, 0 also where there can be none."""
-    parser = argparse.ArgumentParser(
-        prog="python -m replica_audit.install.class_archive", description="Makes the archive."
-    )
-    parser.parse_args(argv)
-    try:
-        print(make_archive(), file=sys.stderr)
-        write_submit_settings()
-    except EngineError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return error.exit_status
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -108,10 +108,7 @@ def check_jars() -> list[Path]:
     problems = [problem for jar in locked_jars() if (problem := jar_problem(directory, jar))]
     if problems:
         where = f" ({JARS_VARIABLE} names the directory)" if os.environ.get(JARS_VARIABLE) else ""
-        raise EngineError(
-            f"JARs of Delta are not as locked{where}: {'; '.join(problems)}; "
-            "run: make install (or python -m replica_audit.install.jars)"
-        )
+        raise EngineError(f"JARs of Delta are not as locked{where}: {'; '.join(problems)}; run: replica-audit setup")
     return [directory / jar.file_name for jar in locked_jars()]
 
 

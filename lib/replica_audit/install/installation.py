@@ -1,7 +1,7 @@
-"""Where an installation keeps what Python packages do not bring: JARs, their lock, configuration, class archive.
+"""Where an installation keeps what Python packages do not bring: JARs, class archive, settings of spark-submit.
 
-Everything lies below `<prefix>/share/replica-audit` of the running interpreter; a checkout's own `conf/` goes before
-the installed copy of it. Nothing here starts a JVM or reaches the network.
+A clone keeps it in its environment, a package that was installed by pip in the user's cache directory. Nothing here
+starts a JVM or reaches the network.
 """
 
 from __future__ import annotations
@@ -38,8 +38,12 @@ class LockedJar:
 
 
 def share_directory() -> Path:
-    """Directory of this installation's own files; it need not exist."""
-    return Path(sys.prefix) / "share" / "replica-audit"
+    """Directory of what `setup` brings for this environment; it need not exist."""
+    if (Path(__file__).parents[3] / "pyproject.toml").is_file():
+        return Path(sys.prefix) / "share" / "replica-audit"
+    from platformdirs import user_cache_path
+
+    return user_cache_path("replica-audit") / hashlib.sha256(sys.prefix.encode()).hexdigest()[:8]
 
 
 def jar_directory() -> Path:
@@ -49,12 +53,9 @@ def jar_directory() -> Path:
 
 
 def conf_file(name: str) -> Path | None:
-    """A file of `conf/`: the checkout's, else the installed one; None where there is neither (a --py-files zip)."""
-    checkout = Path(__file__).parents[3]
-    if (checkout / "pyproject.toml").is_file() and (checkout / "conf" / name).is_file():
-        return checkout / "conf" / name
-    installed = share_directory() / "conf" / name
-    return installed if installed.is_file() else None
+    """A file of `conf/`, which a wheel has too; None where there is none (a --py-files zip)."""
+    path = Path(__file__).parent / "conf" / name
+    return path if path.is_file() else None
 
 
 def parse_lock(text: str, source: str) -> tuple[LockedJar, ...]:
@@ -91,8 +92,7 @@ def locked_jars(spark_version: str | None = None) -> tuple[LockedJar, ...]:
     name = f"jars-{minor_of(check_spark(spark_version).spark)}.lock"
     path = conf_file(name)
     if path is None:
-        installed = share_directory() / "conf"
-        raise EngineError(f"{name} is neither in a checkout's conf/ nor in {installed}; reinstall replica-audit")
+        raise EngineError(f"this package has no conf/{name}; reinstall replica-audit")
     return parse_lock(path.read_text(encoding="utf-8"), str(path))
 
 

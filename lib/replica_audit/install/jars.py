@@ -1,4 +1,4 @@
-"""Brings the engine's JARs: `python -m replica_audit.install.jars`, once per installation (`make install` does it).
+"""Brings the engine's JARs, once per installation (`replica-audit setup`).
 
 The JARs of `conf/jars-*.lock`, one lock for each minor of Spark, are all that Delta needs beside pyspark's own. They are resolved with the Ivy that
 pyspark brings, with settings that leave out the local Maven repository, and each is checked against the lock before it
@@ -19,7 +19,7 @@ from xml.sax.saxutils import quoteattr
 
 from replica_audit.errors import EngineError
 from replica_audit.install.environment import find_java
-from replica_audit.install.installation import LockedJar, conf_file, jar_directory, jar_problem, locked_jars, sha256_of
+from replica_audit.install.installation import LockedJar, conf_file, jar_problem, locked_jars, sha256_of
 
 
 def module_descriptor(jars: Sequence[LockedJar]) -> str:
@@ -76,7 +76,7 @@ def retrieve(jars: Sequence[LockedJar], target: Path, settings: Path | None) -> 
         said = "\n".join(complaints[-15:] or result.stdout.splitlines()[-15:])
         raise EngineError(
             f"Ivy could not resolve the locked JARs of Delta (status {result.returncode}):\n{said}\n"
-            "check the network, or name your mirror in a copy of conf/ivysettings.xml: make install IVY_SETTINGS=FILE"
+            "check the network, or name your mirror in a copy of conf/ivysettings.xml: replica-audit setup --ivy-settings FILE"
         )
 
 
@@ -110,20 +110,17 @@ def relocked(jars: Sequence[LockedJar], settings: Path | None) -> str:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Install the JARs, or print a new lock; returns the exit status."""
-    parser = argparse.ArgumentParser(prog="python -m replica_audit.install.jars", description="Brings the locked JARs.")
+    """Print a lock with the checksums that the repository serves now: `python -m replica_audit.install.jars`."""
+    parser = argparse.ArgumentParser(
+        prog="python -m replica_audit.install.jars", description="Prints a new lock of the JARs."
+    )
     parser.add_argument("--settings", type=Path, default=conf_file("ivysettings.xml"), help="Ivy settings (mirror)")
-    parser.add_argument("--relock", action="store_true", help="print a lock with the checksums served now")
     arguments = parser.parse_args(argv)
     try:
-        if arguments.relock:
-            sys.stdout.write(relocked(locked_jars(), arguments.settings))
-            return 0
-        brought = install_jars(locked_jars(), jar_directory(), arguments.settings)
+        sys.stdout.write(relocked(locked_jars(), arguments.settings))
     except EngineError as error:
         print(f"error: {error}", file=sys.stderr)
         return error.exit_status
-    print(f"{len(brought)} JARs installed in {jar_directory()}" if brought else "JARs are complete", file=sys.stderr)
     return 0
 
 

@@ -44,8 +44,8 @@ def check_spark(version: str) -> Release:
         *others, newest = RELEASES.values()
         expected = f"{', '.join(minor_of(one.spark) for one in others)} or {minor_of(newest.spark)}"
         raise EngineError(
-            f"Spark is {version}, expected {expected}; install a pair that works: make install, "
-            f"or pip install pyspark=={newest.spark} delta-spark=={newest.delta}"
+            f"Spark is {version}, expected {expected}; install a pair that works: "
+            f"pip install pyspark=={newest.spark} delta-spark=={newest.delta}"
         )
     return release
 

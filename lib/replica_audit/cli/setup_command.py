@@ -1,0 +1,33 @@
+"""The command `setup`: what a run on this machine needs beside packages."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from replica_audit.cli.output import print_note, print_result
+from replica_audit.config import Settings
+from replica_audit.errors import EngineError
+from replica_audit.install.setup import remove, requirements, set_up
+
+
+def setup(arguments: argparse.Namespace, settings: Settings) -> int:
+    """Bring what is missing, with `--check` only say so, with `--remove` delete it; 4 where something needed is missing."""
+    if arguments.remove:
+        removed = remove()
+        print_result(f"removed {removed}" if removed else "nothing to remove")
+        return 0
+    if not arguments.check:
+        if not settings.quiet:
+            print_note("replica-audit: setting up, which takes some 20 seconds and brings 30 MB where JARs are missing")
+        set_up(_path(arguments.ivy_settings), _path(arguments.offline))
+    found = requirements()
+    for one in found:
+        print_result(f"{'ok' if one.there else 'missing' if one.needed else 'no':8}{one.name}: {one.state}")
+    if all(one.there for one in found if one.needed):
+        return 0
+    return EngineError.exit_status
+
+
+def _path(given: str | None) -> Path | None:
+    return Path(given) if given else None

@@ -1,0 +1,27 @@
+"""Extras of the distribution: packages beyond the core that some commands need."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib.util import find_spec
+from types import MappingProxyType
+
+from replica_audit.errors import EngineError
+
+#: The modules that commands import of each extra of pyproject.toml. That of `restore` is looked for when it connects.
+EXTRAS: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {
+        "report": ("deltalake", "jinja2"),
+        "spark": ("pyspark", "delta", "deltalake", "jinja2", "pandas", "platformdirs"),
+        "quality": ("great_expectations", "deltalake", "jinja2", "pandas"),
+    }
+)
+
+
+def check_extra(extra: str, command: str) -> None:
+    """Raise EngineError unless everything that an extra brings can be imported; `command` is who needs it."""
+    lacking = [module for module in EXTRAS[extra] if find_spec(module) is None]
+    if lacking:
+        raise EngineError(
+            f"{command} needs {', '.join(lacking)} of the extra {extra}: pip install 'replica-audit[{extra}]'"
+        )
