@@ -9,12 +9,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from itertools import chain
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 
 from replica_audit.schema import Column
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 _PLAIN = {
     "string": pa.string(),
@@ -76,10 +79,10 @@ def _split(text: str) -> list[str]:
     return [*parts, text[start:]]
 
 
-def numbers_to_arrow(values: np.ndarray, absent: np.ndarray | None = None) -> pa.Array:
+def numbers_to_arrow(values: NDArray[np.generic], absent: NDArray[np.bool_] | None = None) -> pa.Array:
     """Whole numbers of any width, or booleans; null where `absent` is true."""
     kind = pa.from_numpy_dtype(values.dtype)
-    numbers = _bits(values) if kind == pa.bool_() else pa.py_buffer(np.ascontiguousarray(values))
+    numbers = _bits(values.astype(bool, copy=False)) if kind == pa.bool_() else pa.py_buffer(np.ascontiguousarray(values))
     return pa.Array.from_buffers(kind, len(values), [None if absent is None else _bits(~absent), numbers])
 
 
@@ -141,7 +144,7 @@ def _truth(value: Any) -> bool:
     raise TypeError(f"{value!r} is neither true nor false")
 
 
-def _bits(flags: np.ndarray) -> pa.Buffer:
+def _bits(flags: NDArray[np.bool_]) -> pa.Buffer:
     return pa.py_buffer(np.packbits(flags, bitorder="little"))
 
 

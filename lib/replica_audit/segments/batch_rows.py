@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
-from typing import Any, overload
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
 from replica_audit.batch_header import CONTROL, DELETE_HORIZON, Batch
 from replica_audit.segments.record_batch import BATCH_DTYPE
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 _NO_ROWS = np.empty(0, BATCH_DTYPE)
 
@@ -20,7 +23,7 @@ _FIRST, _MOST = 16, 4096
 class Batches(Sequence[Batch]):
     """Batches of one log, as a rule by base offset; `rows` (`BATCH_DTYPE`) must not be changed."""
 
-    def __init__(self, rows: np.ndarray = _NO_ROWS) -> None:
+    def __init__(self, rows: NDArray[np.void] = _NO_ROWS) -> None:
         self.rows = rows
 
     @classmethod
@@ -29,7 +32,7 @@ class Batches(Sequence[Batch]):
         return batches if isinstance(batches, Batches) else cls(np.array(list(batches), BATCH_DTYPE))
 
     @classmethod
-    def in_order(cls, rows: np.ndarray) -> Batches:
+    def in_order(cls, rows: NDArray[np.void]) -> Batches:
         """Those of `rows`, by base offset; equal ones as they are."""
         bases = rows["base_offset"]
         return cls(rows if (bases[1:] >= bases[:-1]).all() else rows[bases.argsort(kind="stable")])
@@ -70,61 +73,61 @@ class Batches(Sequence[Batch]):
     def __repr__(self) -> str:
         return f"Batches({list(self)!r})"
 
-    def where(self, mask: np.ndarray) -> Batches:
+    def where(self, mask: NDArray[np.bool_]) -> Batches:
         """Those that `mask` is set for."""
         return self if mask.all() else Batches(self.rows[mask])
 
-    def first(self, mask: np.ndarray) -> Batch | None:
+    def first(self, mask: NDArray[np.bool_]) -> Batch | None:
         """The first one that `mask` is set for."""
         return self[int(mask.argmax())] if mask.any() else None
 
     @cached_property
-    def starts(self) -> np.ndarray:
+    def starts(self) -> NDArray[np.int64]:
         """Base offsets."""
         return np.ascontiguousarray(self.rows["base_offset"])
 
     @cached_property
-    def ends(self) -> np.ndarray:
+    def ends(self) -> NDArray[np.int64]:
         """Offsets past the last ones."""
         return self.rows["last_offset"] + 1
 
     @cached_property
-    def reach(self) -> np.ndarray:
+    def reach(self) -> NDArray[np.int64]:
         """The furthest end of each and all before it."""
         return np.maximum.accumulate(self.ends)
 
     @cached_property
-    def epochs(self) -> np.ndarray:
+    def epochs(self) -> NDArray[np.int64]:
         """Leader epochs; -1 where there is none (`Batch.epoch`)."""
         return np.where(self.rows["magic"] >= 2, np.maximum(self.rows["leader_epoch"], -1), -1)
 
     @cached_property
-    def control(self) -> np.ndarray:
+    def control(self) -> NDArray[np.bool_]:
         """Mask of those that hold a marker."""
         return (self.rows["magic"] >= 2) & (self.rows["attributes"] & CONTROL != 0)
 
     @cached_property
-    def data(self) -> np.ndarray:
+    def data(self) -> NDArray[np.bool_]:
         """Mask of those that can be read and have records that producers sent."""
         return self.rows["crc_valid"] & (self.rows["record_count"] != 0) & ~self.control
 
     @cached_property
-    def dense(self) -> np.ndarray:
+    def dense(self) -> NDArray[np.bool_]:
         """Mask of those with a record at every offset."""
         return self.rows["record_count"] == self.ends - self.starts
 
     @cached_property
-    def is_plain(self) -> np.ndarray:
+    def is_plain(self) -> NDArray[np.bool_]:
         """Mask of those with a record at every offset and a leader epoch: their offsets tell which records they hold."""
         return self.dense & (self.epochs >= 0) & (self.rows["record_count"] > 0)
 
-    def timestamps(self) -> np.ndarray:
+    def timestamps(self) -> NDArray[np.int64]:
         """All times that their headers show, in ms (`Batch.timestamps`)."""
         horizon = (self.rows["attributes"] & DELETE_HORIZON != 0) & (self.rows["magic"] >= 2)
         times = np.concatenate((self.rows["base_timestamp"][~horizon], self.rows["max_timestamp"]))
         return times[times >= 0]
 
-    def columns(self, *names: str) -> list[np.ndarray]:
+    def columns(self, *names: str) -> list[NDArray[np.generic]]:
         """Base offsets, and the fields of these names."""
         return [self.starts, *(self.rows[name] for name in names)]
 
@@ -152,7 +155,7 @@ class Batches(Sequence[Batch]):
         low, high = self.overlaps(start, end)
         return [batch for batch in self[low:high] if batch.end_offset > start]
 
-    def stretches(self, chosen: np.ndarray, *columns: np.ndarray) -> Iterator[tuple[int, int]]:
+    def stretches(self, chosen: NDArray[np.bool_], *columns: NDArray[np.generic]) -> Iterator[tuple[int, int]]:
         """Indexes (first, last) of the `chosen` ones, those together that follow each other without a gap, with the same values
         of `columns`."""
         goes_on = chosen[1:] & chosen[:-1] & (self.starts[1:] == self.ends[:-1])
@@ -177,10 +180,10 @@ NO_BATCHES = Batches()
 
 
 #: Fields that identify a batch, each an array: base offsets first.
-Columns = Sequence[np.ndarray]
+Columns = Sequence["NDArray[np.generic]"]
 
 
-def find_rows(columns: Columns, others: Columns) -> np.ndarray:
+def find_rows(columns: Columns, others: Columns) -> NDArray[np.int64]:
     """For each row of `columns` the index of the last one of `others` with the same values, -1 where there is none.
 
     The base offsets of `others` must not fall.
@@ -205,5 +208,5 @@ def find_rows(columns: Columns, others: Columns) -> np.ndarray:
     return found
 
 
-def _keys(columns: Columns, rows: np.ndarray) -> Iterator[tuple]:
+def _keys(columns: Columns, rows: NDArray[np.int64]) -> Iterator[tuple[object, ...]]:
     return zip(*(column[rows].tolist() for column in columns), strict=True)

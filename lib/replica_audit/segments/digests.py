@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Collection, Iterable
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from replica_audit.batch_header import DELETE_HORIZON
 from replica_audit.model import CHUNK_OFFSETS, ChunkDigest, Damage
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 _GREATEST = np.iinfo(np.int64).max
 _MASK = (1 << 64) - 1
@@ -25,7 +29,7 @@ class ContentDigest:
     def __init__(self) -> None:
         self._hash = hashlib.sha256()
 
-    def add(self, item: np.ndarray | Damage) -> None:
+    def add(self, item: NDArray[np.void] | Damage) -> None:
         """Take the next array of `BATCH_DTYPE`, or the next damage; how batches are cut into arrays makes no difference."""
         if isinstance(item, Damage):
             self._hash.update(f"{item.position} {item.length} {item.kind}\n".encode("ascii"))
@@ -37,7 +41,7 @@ class ContentDigest:
         return self._hash.hexdigest()
 
 
-def hash_batches(batches: np.ndarray) -> np.ndarray:
+def hash_batches(batches: NDArray[np.void]) -> NDArray[np.uint64]:
     """64 bits for each batch from (base, last, epoch, crc, crc_valid, size), as uint64.
 
     Not a cryptographic hash. The same on every machine and in every version: digests are stored and compared later.
@@ -50,7 +54,7 @@ def hash_batches(batches: np.ndarray) -> np.ndarray:
     return mixed
 
 
-def _mix(value: np.ndarray) -> np.ndarray:
+def _mix(value: NDArray[np.uint64]) -> NDArray[np.uint64]:
     """The finaliser of splitmix64, so that fields in another order or shifted by one give another hash."""
     value = value + _GOLDEN
     value = (value ^ (value >> _SHIFTS[0])) * _FACTORS[0]
@@ -58,7 +62,7 @@ def _mix(value: np.ndarray) -> np.ndarray:
     return value ^ (value >> _SHIFTS[2])
 
 
-def least_timestamps(batches: np.ndarray) -> np.ndarray:
+def least_timestamps(batches: NDArray[np.void]) -> NDArray[np.int64]:
     """The earliest time that each batch shows, in ms; the greatest int64 where it shows none. A base timestamp does
     not count where the delete-horizon bit says that it holds a horizon (KIP-534), or below 0.
     """
@@ -67,14 +71,14 @@ def least_timestamps(batches: np.ndarray) -> np.ndarray:
     return np.minimum(base, np.where(batches["max_timestamp"] < 0, _GREATEST, batches["max_timestamp"]))
 
 
-def count_records(batches: np.ndarray) -> np.ndarray:
+def count_records(batches: NDArray[np.void]) -> NDArray[np.int64]:
     """Record counts as int64: 0 where unknown, and where the CRC is wrong no more than the batch spans."""
     count = np.maximum(batches["record_count"], 0).astype(np.int64)
     span = batches["last_offset"] - batches["base_offset"] + 1
     return np.where(batches["crc_valid"], count, np.minimum(count, span))
 
 
-def digest_chunks(batches: np.ndarray) -> list[ChunkDigest]:
+def digest_chunks(batches: NDArray[np.void]) -> list[ChunkDigest]:
     """Digests of the chunks that an array of `BATCH_DTYPE` touches, in ascending order of chunk."""
     if not len(batches):
         return []
@@ -105,7 +109,7 @@ def _digest(
     return ChunkDigest(chunk, count, records, size, base, last, digest, *times)
 
 
-def rows_of_chunks(batches: np.ndarray, chunks: Collection[int]) -> np.ndarray:
+def rows_of_chunks(batches: NDArray[np.void], chunks: Collection[int]) -> NDArray[np.void]:
     """Those of `batches` (an array with base offsets) that belong to `chunks`, in their order."""
     if not len(batches):
         return batches

@@ -6,6 +6,7 @@ The change between the two is made here and nowhere else.
 from __future__ import annotations
 
 from collections.abc import Collection
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -14,8 +15,11 @@ from replica_audit.arrow_rows import numbers_to_arrow
 from replica_audit.batch_header import ABSENT, BATCH_FIELDS
 from replica_audit.segments.record_batch import BATCH_DTYPE
 
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
-def headers_to_columns(rows: np.ndarray, names: Collection[str] | None = None) -> dict[str, pa.Array]:
+
+def headers_to_columns(rows: NDArray[np.void], names: Collection[str] | None = None) -> dict[str, pa.Array]:
     """The fields of `rows` (`BATCH_DTYPE`) as Arrow arrays, or those of `names` only."""
     columns = {}
     for name, stored in BATCH_FIELDS.items():
@@ -26,7 +30,7 @@ def headers_to_columns(rows: np.ndarray, names: Collection[str] | None = None) -
     return columns
 
 
-def columns_to_headers(table: pa.Table) -> np.ndarray:
+def columns_to_headers(table: pa.Table) -> NDArray[np.void]:
     """The rows of `table`, which has a column for each field, as `BATCH_DTYPE`."""
     rows = np.zeros(table.num_rows, BATCH_DTYPE)
     for name, stored in BATCH_FIELDS.items():
@@ -34,6 +38,6 @@ def columns_to_headers(table: pa.Table) -> np.ndarray:
     return rows
 
 
-def filled(column: pa.ChunkedArray, absent: int = ABSENT) -> np.ndarray:
+def filled(column: pa.ChunkedArray, absent: int = ABSENT) -> NDArray[np.int64]:
     """The numbers of a column, `absent` where it is null."""
     return column.fill_null(absent).to_numpy()

@@ -10,12 +10,15 @@ import hashlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import Enum
-from typing import BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
 import numpy as np
 
 from replica_audit.model import Damage, SegmentSummary
 from replica_audit.segments.record_batch import HEADER_BYTES
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 
 class Relation(Enum):
@@ -113,7 +116,7 @@ def sound_end(summary: SegmentSummary) -> int | None:
     return None if damage[0].kind == "corrupt" else damage[0].position
 
 
-def in_order(batches: Iterable[np.ndarray], damage: Iterable[Damage]) -> Iterator[np.ndarray | Damage]:
+def in_order(batches: Iterable[NDArray[np.void]], damage: Iterable[Damage]) -> Iterator[NDArray[np.void] | Damage]:
     """Arrays of `BATCH_DTYPE` and the damage between them, in order of position, as a scan gives them."""
     waiting = list(damage)
     for rows in batches:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import struct
 import zlib
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -17,6 +17,9 @@ from replica_audit.batch_header import ABSENT, CODEC_MASK, LOG_APPEND_TIME, Batc
 from replica_audit.segments.compression import GREATEST_EXPANSION, decompress
 from replica_audit.segments.record_batch import BATCH_DTYPE, HEADER_BYTES, MAGIC_AT, PREFIX_BYTES, decode_batches
 from replica_audit.text import count
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 #: Size of an entry without key and value, by magic.
 OVERHEAD_BYTES = {0: PREFIX_BYTES + 14, 1: PREFIX_BYTES + 22}
@@ -102,8 +105,8 @@ def parse_wrapper(
 
 
 def decode_entries(
-    data: bytes, starts: np.ndarray, sizes: np.ndarray, file_position: int, expected: int | None
-) -> tuple[np.ndarray, np.ndarray]:
+    data: bytes, starts: NDArray[np.int64], sizes: NDArray[np.int64], file_position: int, expected: int | None
+) -> tuple[NDArray[np.void], NDArray[np.bool_]]:
     """Entries of magic 0 and 1 at `starts` of `data`, which lies at `file_position` of its file, each wholly inside.
 
     Returns rows of `BATCH_DTYPE` with the CRC-32's verdict, and a mask of the entries whose frame cannot be (offset
@@ -151,7 +154,9 @@ def decode_entries(
     return entries, broken
 
 
-def _read_as_new(data: bytes, starts: np.ndarray, file_position: int, entries: np.ndarray, broken: np.ndarray) -> None:
+def _read_as_new(
+    data: bytes, starts: NDArray[np.int64], file_position: int, entries: NDArray[np.void], broken: NDArray[np.bool_]
+) -> None:
     """Take the fields of magic 2 for entries that are such batches except for their magic byte, which no CRC covers.
 
     They stay entries with a wrong CRC, as Kafka sees them, and keep the magic found, but have their own offsets.

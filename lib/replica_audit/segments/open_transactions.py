@@ -14,6 +14,7 @@ from replica_audit.model import OpenTransaction, SegmentSummary
 
 if TYPE_CHECKING:
     import numpy as np
+    from numpy.typing import NDArray
 
     from replica_audit.batch_header import Batch
 
@@ -25,7 +26,7 @@ class TransactionFinder:
         self._open: dict[int, OpenTransaction] = {}
         self._ended: dict[int, int] = {}
 
-    def watch(self, batches: np.ndarray) -> None:
+    def watch(self, batches: NDArray[np.void]) -> None:
         """Take the next array of `BATCH_DTYPE`; batches with a wrong checksum are ignored."""
         chosen = (batches["attributes"] & TRANSACTIONAL != 0) & (batches["magic"] == 2) & batches["crc_valid"]
         if not chosen.any():

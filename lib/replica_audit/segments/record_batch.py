@@ -9,11 +9,15 @@ from __future__ import annotations
 import struct
 from contextlib import suppress
 from itertools import repeat
+from typing import TYPE_CHECKING
 
 import google_crc32c
 import numpy as np
 
 from replica_audit.batch_header import BATCH_FIELDS, Batch
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 #: One batch, or one legacy entry, of a segment file: the fields of `Batch` in native byte order.
 BATCH_DTYPE = np.dtype([(name, stored.code) for name, stored in BATCH_FIELDS.items()])
@@ -40,7 +44,7 @@ GREATEST_SPAN = 2**31 - 1
 _COPIED = tuple(name for disk, name in _ON_DISK if disk.name is None)
 
 
-def follow_lengths(data: bytes, start: int, limit: int) -> tuple[np.ndarray, int]:
+def follow_lengths(data: bytes, start: int, limit: int) -> tuple[NDArray[np.int64], int]:
     """Starts of the whole entries in `data` that the length fields lead to from `start`, and where the last one ends.
 
     Stops before an entry that does not end within `data`, whose length is below the smallest entry's, or after `limit`
@@ -64,7 +68,7 @@ def follow_lengths(data: bytes, start: int, limit: int) -> tuple[np.ndarray, int
     return np.array(places, dtype=np.int64) - _LENGTH_AT, place - _LENGTH_AT
 
 
-def gather_headers(data: bytes, starts: np.ndarray) -> np.ndarray:
+def gather_headers(data: bytes, starts: NDArray[np.int64]) -> NDArray[np.void]:
     """The 61 bytes at each of `starts` as an array of `HEADER_DTYPE`; each must lie within `data`."""
     if not len(starts):
         return np.empty(0, HEADER_DTYPE)
@@ -73,7 +77,9 @@ def gather_headers(data: bytes, starts: np.ndarray) -> np.ndarray:
     return places[starts]
 
 
-def decode_headers(headers: np.ndarray, positions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def decode_headers(
+    headers: NDArray[np.void], positions: NDArray[np.int64]
+) -> tuple[NDArray[np.void], NDArray[np.bool_]]:
     """Headers of magic 2 as `BATCH_DTYPE`, `crc_valid` still False, and a mask of those whose frame cannot be.
 
     Such a frame has an offset below 0 or past int64 (`last_offset` wraps there), or a last offset below the base.
@@ -87,7 +93,9 @@ def decode_headers(headers: np.ndarray, positions: np.ndarray) -> tuple[np.ndarr
     return batches, (batches["base_offset"] < 0) | (batches["last_offset"] < batches["base_offset"])
 
 
-def decode_batches(data: bytes, starts: np.ndarray, file_position: int) -> tuple[np.ndarray, np.ndarray]:
+def decode_batches(
+    data: bytes, starts: NDArray[np.int64], file_position: int
+) -> tuple[NDArray[np.void], NDArray[np.bool_]]:
     """Batches of magic 2 at `starts` of `data`, which lies at `file_position` of its file, each wholly inside.
 
     Returns the `BATCH_DTYPE` array with `crc_valid` set, and the mask of `decode_headers`.
@@ -100,7 +108,7 @@ def decode_batches(data: bytes, starts: np.ndarray, file_position: int) -> tuple
     return batches, broken
 
 
-def batches_of(rows: np.ndarray | None) -> tuple[Batch, ...]:
+def batches_of(rows: NDArray[np.void] | None) -> tuple[Batch, ...]:
     """Batches of a `BATCH_DTYPE` array, by base offset."""
     if rows is None or not len(rows):
         return ()

@@ -12,7 +12,7 @@ import hashlib
 import os
 import struct
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple, NoReturn
+from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
 import google_crc32c
 import numpy as np
@@ -22,6 +22,9 @@ from replica_audit.segments.compression import GREATEST_EXPANSION, ExpansionErro
 from replica_audit.segments.message_set import entry_content, entry_timestamp, parse_wrapper, wrapped_value
 from replica_audit.segments.record_batch import CRC_FROM, HEADER_BYTES, HEADER_DTYPE, MAGIC_AT, PREFIX_BYTES
 from replica_audit.text import count as counted
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 #: Timestamp delta (ms), offset delta, key, value (None for null), and the headers' names and values in turn.
 RecordFields = tuple[int, int, "bytes | None", "bytes | None", "tuple[bytes | None, ...]"]
@@ -213,7 +216,7 @@ class RecordHasher:
         return digest.digest(), content.digest()
 
 
-def decode_records(entry: bytes, hasher: RecordHasher, limit: int = GREATEST_EXPANSION) -> np.ndarray:
+def decode_records(entry: bytes, hasher: RecordHasher, limit: int = GREATEST_EXPANSION) -> NDArray[np.void]:
     """The records of one whole entry of any magic, as `RECORD_DTYPE` in their order; a retained empty batch has none.
 
     `limit` bounds the bytes that a compressed entry expands to; UnexpandedError past them. Raises RecordError for an

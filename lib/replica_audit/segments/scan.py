@@ -7,7 +7,7 @@ on at the next sound batch, since an audit must say what a restart would destroy
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
 import numpy as np
 
@@ -29,6 +29,9 @@ from replica_audit.segments.record_batch import (
 from replica_audit.segments.resync import Resynchroniser, describe_place, judge_tail, torn_wrapper
 from replica_audit.segments.windows import SegmentWindow
 
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
 #: What a processor keeps in its cache between the reading of bytes, their checksums and their headers.
 WINDOW_BYTES = 2 << 20
 GREATEST_SEGMENT = 2**31 - 1
@@ -44,8 +47,8 @@ def scan_segment(
     size_bytes: int,
     base_offset: int,
     window: int = WINDOW_BYTES,
-    known: Iterable[np.ndarray] = (),
-) -> Iterator[np.ndarray | Damage]:
+    known: Iterable[NDArray[np.void]] = (),
+) -> Iterator[NDArray[np.void] | Damage]:
     """Everything in a segment file, in order of position: arrays of `BATCH_DTYPE`, and `Damage` between them.
 
     `stream` is binary and seekable, `size_bytes` its length, `base_offset` the offset of its name. Positions, sizes and
@@ -64,7 +67,9 @@ def scan_segment(
     yield from account_for_bytes(items, size_bytes)
 
 
-def account_for_bytes(items: Iterable[np.ndarray | Damage], size_bytes: int) -> Iterator[np.ndarray | Damage]:
+def account_for_bytes(
+    items: Iterable[NDArray[np.void] | Damage], size_bytes: int
+) -> Iterator[NDArray[np.void] | Damage]:
     """`items` as they are, as long as each begins where the one before it ends and the last one ends with the file.
 
     Raises FormatError where bytes are left out or taken twice: nothing of a segment may be passed over in silence.
@@ -107,7 +112,7 @@ class _Scan:
         self._position = 0
         self._limit = _EVERY
 
-    def items(self, known: Iterable[np.ndarray]) -> Iterator[np.ndarray | Damage]:
+    def items(self, known: Iterable[NDArray[np.void]]) -> Iterator[NDArray[np.void] | Damage]:
         """Arrays and damage in order."""
         for batches in known:
             self._accept(batches)
@@ -124,7 +129,7 @@ class _Scan:
                     continue
             yield self._resynchronise()
 
-    def _accept(self, batches: np.ndarray) -> None:
+    def _accept(self, batches: NDArray[np.void]) -> None:
         last = batches[-1]
         self._position = int(last["position"] + last["size"])
         before = int(batches[-2]["last_offset"]) + 1 if len(batches) > 1 else self._expected
@@ -134,7 +139,7 @@ class _Scan:
         self._confirmed = self._expected if last["base_offset"] == before else min(before, self._expected)
         self._lowest = min(self._lowest, int(batches["base_offset"].min()))
 
-    def _decode_stretch(self) -> tuple[np.ndarray, np.ndarray]:
+    def _decode_stretch(self) -> tuple[NDArray[np.void], NDArray[np.bool_]]:
         """Entries of one kind from the current position on, and which of them have an impossible frame."""
         data, at = self._window.view(self._position)
         starts, end = follow_lengths(data, at, self._limit)
@@ -151,7 +156,7 @@ class _Scan:
         short = (sizes < HEADER_BYTES).nonzero()[0]
         return decode_batches(data, starts[: short[0]] if len(short) else starts, file_position)
 
-    def _decode_single(self) -> tuple[np.ndarray, np.ndarray]:
+    def _decode_single(self) -> tuple[NDArray[np.void], NDArray[np.bool_]]:
         """The entry at the current position, which does not end within the window; nothing where its length is wrong.
 
         Charged to the budget of the resynchronisation and refunded if the CRC matches, so that crafted lengths cannot cause
@@ -183,7 +188,7 @@ class _Scan:
             self._search.refund(size)
         return entry, broken
 
-    def _count_believed(self, batches: np.ndarray, broken: np.ndarray) -> int:
+    def _count_believed(self, batches: NDArray[np.void], broken: NDArray[np.bool_]) -> int:
         """How many of `batches` have a frame to be believed, up to the first that has not."""
         for index in (broken | ~batches["crc_valid"]).nonzero()[0].tolist():
             if broken[index] or not self._is_framed(batches[index]):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable
-from typing import Any, BinaryIO, NamedTuple
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
 import numpy as np
 
@@ -16,6 +16,9 @@ from replica_audit.segments.digests import ContentDigest, digest_chunks, merge_c
 from replica_audit.segments.open_transactions import TransactionFinder
 from replica_audit.segments.record_batch import GREATEST_SPAN
 from replica_audit.segments.scan import WINDOW_BYTES, scan_segment
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 __all__ = [
     "GREATEST_KEPT",
@@ -61,7 +64,7 @@ class IrregularityFinder:
         kept = [one for some in self._kept.values() for one in some]
         return tuple(sorted(kept, key=lambda one: (one.position, one.kind)))
 
-    def watch(self, batches: np.ndarray) -> None:
+    def watch(self, batches: NDArray[np.void]) -> None:
         """Judge an array of `BATCH_DTYPE`, not empty."""
         wrong = ~batches["crc_valid"]
         self._keep("crc", batches, wrong, None, lambda b, _: f"stored CRC {b['crc']} is not that of the bytes")
@@ -74,9 +77,9 @@ class IrregularityFinder:
     def _keep(
         self,
         kind: IrregularityKind,
-        batches: np.ndarray,
-        mask: np.ndarray,
-        previous: np.ndarray | None,
+        batches: NDArray[np.void],
+        mask: NDArray[np.bool_],
+        previous: NDArray[np.int64] | None,
         describe: Callable[[np.void, Any], str],
     ) -> None:
         flagged = mask.nonzero()[0]
@@ -92,7 +95,7 @@ class IrregularityFinder:
             )
             kept.append(Irregularity(kind, position, base, last, epoch, before, describe(batch, before)))
 
-    def _watch_offsets(self, batches: np.ndarray) -> None:
+    def _watch_offsets(self, batches: NDArray[np.void]) -> None:
         base, last = batches["base_offset"], batches["last_offset"]
         first = self._base_offset
         outside = (base < first) | (last - first > GREATEST_SPAN)
@@ -108,7 +111,7 @@ class IrregularityFinder:
         self._keep("duplicate", batches, known, previous, lambda b, p: f"all of it lies below {p + 1}, the next offset")
         self._last_offset = int(last[-1])
 
-    def _watch_epochs(self, batches: np.ndarray) -> None:
+    def _watch_epochs(self, batches: NDArray[np.void]) -> None:
         epochs = batches["leader_epoch"]
         known = np.where(epochs >= 0, np.arange(1, len(epochs) + 1), 0)
         # Index of the latest batch with an epoch, so that those without are passed over.
@@ -119,7 +122,7 @@ class IrregularityFinder:
         self._keep("epoch_regression", batches, falls, previous, lambda b, p: f"epoch {b['leader_epoch']} after {p}")
         self._leader_epoch = int(carried[-1])
 
-    def _watch_fields(self, batches: np.ndarray) -> None:
+    def _watch_fields(self, batches: NDArray[np.void]) -> None:
         magic, attributes, count = batches["magic"], batches["attributes"], batches["record_count"]
         new = (magic < 0) | (magic >= 2)
         span = batches["last_offset"] - batches["base_offset"] + 1
@@ -129,7 +132,7 @@ class IrregularityFinder:
         wrong |= np.where(new, codec > 4, codec > 3)
         self._keep("field", batches, wrong, None, _describe_fields)
 
-    def _watch_producers(self, batches: np.ndarray) -> None:
+    def _watch_producers(self, batches: NDArray[np.void]) -> None:
         """Same producer id, epoch and sequence at another offset.
 
         Known sequences are kept as one range for each producer and epoch: a sound log's only grow, so a base sequence
@@ -205,10 +208,10 @@ class Summariser:
         self._epoch_starts: list[EpochStart] = []
         self._batch_count = 0
         self._sound_end = 0
-        self._waiting: list[np.ndarray] = []
+        self._waiting: list[NDArray[np.void]] = []
         self._waiting_rows = 0
 
-    def add(self, item: np.ndarray | Damage) -> None:
+    def add(self, item: NDArray[np.void] | Damage) -> None:
         """Take the next array of `BATCH_DTYPE`, or the next damage."""
         if isinstance(item, Damage):
             self._sum_up()
@@ -266,7 +269,7 @@ class Summariser:
             digest=self._content.hex_digits(),
         )
 
-    def _add_facts(self, batches: np.ndarray) -> None:
+    def _add_facts(self, batches: NDArray[np.void]) -> None:
         facts, magic = self._facts, batches["magic"]
         if not self._batch_count:
             facts["first_base_offset"] = int(batches["base_offset"][0])
@@ -293,7 +296,7 @@ class Summariser:
         known = self._facts.get(name)
         self._facts[name] = value if known is None else choose(known, value)
 
-    def _add_epochs(self, batches: np.ndarray) -> None:
+    def _add_epochs(self, batches: NDArray[np.void]) -> None:
         epochs = batches["leader_epoch"]
         changes = np.concatenate(([not self._epoch_starts], epochs[1:] != epochs[:-1]))
         if self._epoch_starts:

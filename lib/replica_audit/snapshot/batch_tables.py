@@ -12,7 +12,7 @@ import re
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -32,6 +32,9 @@ from replica_audit.segments.record_batch import BATCH_DTYPE
 from replica_audit.snapshot.inventory import SegmentFile
 from replica_audit.snapshot.provenance import BATCHES, FINGERPRINT, SecondHandLog
 from replica_audit.snapshot.storage import Snapshot
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 #: The columns of the table `batches`, numbers as wide as they can be: one that does not fit its field is named later.
 BATCH_TABLE = {
@@ -332,7 +335,7 @@ def _missing(wanted: dict[str, tuple[str, ...]], columns: set[str]) -> Iterable[
     return (word for name, words in wanted.items() if name not in columns for word in words)
 
 
-def _fill(batches: np.ndarray, name: str, values: pa.ChunkedArray, file: SegmentFile, absent: int) -> None:
+def _fill(batches: NDArray[np.void], name: str, values: pa.ChunkedArray, file: SegmentFile, absent: int) -> None:
     if name == "crc_valid":
         batches[name] = values.fill_null(True).to_numpy()
         return
@@ -347,7 +350,7 @@ def _fill(batches: np.ndarray, name: str, values: pa.ChunkedArray, file: Segment
     batches[name] = numbers
 
 
-def _check_offsets(batches: np.ndarray, file: SegmentFile) -> None:
+def _check_offsets(batches: NDArray[np.void], file: SegmentFile) -> None:
     wrong = np.flatnonzero((batches["base_offset"] < 0) | (batches["last_offset"] < batches["base_offset"]))
     if len(wrong):
         row = batches[wrong[0]]
@@ -357,7 +360,7 @@ def _check_offsets(batches: np.ndarray, file: SegmentFile) -> None:
         )
 
 
-def _without_overlap(batches: np.ndarray) -> list[int]:
+def _without_overlap(batches: NDArray[np.void]) -> list[int]:
     """Indexes of the batches, in order of position, that begin where the one before ended or later."""
     kept, end = [], 0
     for index, (position, size) in enumerate(zip(batches["position"].tolist(), batches["size"].tolist(), strict=True)):
@@ -367,7 +370,7 @@ def _without_overlap(batches: np.ndarray) -> list[int]:
     return kept
 
 
-def _unlisted_bytes(batches: np.ndarray) -> Iterator[Damage]:
+def _unlisted_bytes(batches: NDArray[np.void]) -> Iterator[Damage]:
     """Bytes between two batches that the table has no row for: they hold no sound batch, or rows are missing."""
     ends: Sequence[int] = [0, *(batches["position"] + batches["size"]).tolist()]
     starts = batches["position"].tolist()

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     import numpy as np
+    from numpy.typing import NDArray
 
     from replica_audit.model import Damage
 
@@ -49,7 +50,7 @@ BATCHES, ENTRIES, RECORDS = "batches", "entries", "records of kafka-dump-log"
 class SecondHandLog(NamedTuple):
     """What `scan_segment` would give of a segment, as far as the input tells."""
 
-    batches: np.ndarray
+    batches: NDArray[np.void]
     damage: tuple[Damage, ...]
     size_bytes: int
     unproven: tuple[str, ...]

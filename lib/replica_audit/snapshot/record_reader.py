@@ -6,13 +6,16 @@ import os
 import struct
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import BinaryIO, Protocol
+from typing import TYPE_CHECKING, BinaryIO, Protocol
 
 import numpy as np
 
 from replica_audit.segments.record_batch import LEAST_ENTRY_BYTES, MAGIC_AT, PREFIX_BYTES
 from replica_audit.segments.records import RECORD_DTYPE, RecordError, RecordHasher, UnexpandedError, decode_records
 from replica_audit.snapshot.storage import Snapshot
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 _OFFSET = struct.Struct(">q")
 _CRC = struct.Struct(">I")
@@ -42,7 +45,7 @@ class RecordRequest:
 class RecordRows:
     """What came of some requests: `RECORD_DTYPE` rows by offset, and the requests without an answer."""
 
-    rows: np.ndarray
+    rows: NDArray[np.void]
     unread: tuple[tuple[RecordRequest, str], ...] = ()
     """With the reason: a file that is gone, cannot be read, or is not the one that was scanned; a batch that is too large
     to be expanded."""
@@ -65,13 +68,13 @@ class RecordReader:
         self._snapshot = snapshot
         self.hasher = RecordHasher()
 
-    def __call__(self, requests: Iterable[RecordRequest], keys: np.ndarray | None = None) -> RecordRows:
+    def __call__(self, requests: Iterable[RecordRequest], keys: NDArray[np.void] | None = None) -> RecordRows:
         """The records of `requests`; with `keys`, sorted hashes, only theirs and control records.
 
         What cannot be read or decoded is reported in the answer, not raised. Memory: 8 MiB of file and one
         expanded batch, besides the rows.
         """
-        parts: list[np.ndarray] = []
+        parts: list[NDArray[np.void]] = []
         unread: list[tuple[RecordRequest, str]] = []
         undecodable: list[tuple[RecordRequest, str]] = []
         for request, entry in self.entries(requests):
@@ -128,7 +131,7 @@ def _reason(error: OSError | ValueError) -> str:
     return os.strerror(number) if number else str(error)
 
 
-def _among(hashes: np.ndarray, known: np.ndarray) -> np.ndarray:
+def _among(hashes: NDArray[np.void], known: NDArray[np.void]) -> NDArray[np.void]:
     """Mask of those of `hashes` that are in `known`, which is sorted and may be far longer."""
     if not len(known):
         return np.zeros(len(hashes), bool)

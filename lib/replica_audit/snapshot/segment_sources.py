@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -17,11 +17,14 @@ from replica_audit.snapshot.inventory import SegmentFile
 from replica_audit.snapshot.provenance import SecondHandLog
 from replica_audit.snapshot.storage import Snapshot
 
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
 
 class OpenSource(NamedTuple):
     """One segment, opened: what it holds, in order, and the summary that is to take it in."""
 
-    items: Iterator[np.ndarray | Damage]
+    items: Iterator[NDArray[np.void] | Damage]
     """As from `scan_segment`."""
     summariser: Summariser
     """Fresh; it has to be given every item."""

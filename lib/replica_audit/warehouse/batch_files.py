@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from pyarrow import fs
@@ -18,6 +18,9 @@ from replica_audit.warehouse.table_files import TableFileWriter
 from replica_audit.warehouse.table_layout import DataFile, open_directory
 from replica_audit.warehouse.table_reads import FileRows, damage_sentence
 
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
 #: Buffered rows per conversion to Arrow.
 _STEP = 1 << 13
 
@@ -30,7 +33,7 @@ class BatchFileWriter:
 
     def __init__(self, directory: str, constants: Mapping[str, str | None]) -> None:
         self._file = TableFileWriter(directory, "batches", constants)
-        self._waiting: list[tuple[Mapping[str, Any], np.ndarray]] = []
+        self._waiting: list[tuple[Mapping[str, Any], NDArray[np.void]]] = []
         self._waiting_rows = 0
 
     @property
@@ -42,7 +45,7 @@ class BatchFileWriter:
     def row(self) -> int:
         return self._file.row_count + self._waiting_rows
 
-    def add(self, names: Mapping[str, Any], rows: np.ndarray) -> None:
+    def add(self, names: Mapping[str, Any], rows: NDArray[np.void]) -> None:
         """Write `rows` (`BATCH_DTYPE`) of a segment: `names` has its broker_id, log_dir, topic, partition and
         segment_base_offset.
         """
@@ -78,13 +81,13 @@ class BatchFileWriter:
 
 def read_batches(
     directory: str, segments: Iterable[Mapping[str, Any]], wanted: Mapping[tuple[int, str], Collection[int]]
-) -> dict[tuple[int, str], np.ndarray]:
+) -> dict[tuple[int, str], NDArray[np.void]]:
     """Batches (`BATCH_DTYPE`) of the chunks `wanted` of each copy, keyed by (broker id, log dir), in order of the file.
 
     `segments` are rows of `segments` of one partition, with `batch_file`, `batch_row` and `batch_count`, that
     passed `check_batch_files`.
     """
-    found: dict[tuple[int, str], list[np.ndarray]] = {}
+    found: dict[tuple[int, str], list[NDArray[np.void]]] = {}
     for segment in sorted(segments, key=lambda row: row["base_offset"]):
         chunks = wanted.get((segment["broker_id"], segment["log_dir"]))
         if not chunks or not segment["batch_count"]:
@@ -112,7 +115,7 @@ def check_batch_files(directory: str, names: Collection[str | None]) -> None:
         raise InputError(damage_sentence(what))
 
 
-def open_batches(directory: str, path: str) -> FileRows[np.ndarray]:
+def open_batches(directory: str, path: str) -> FileRows[NDArray[np.void]]:
     """The batches of a file as arrays of `BATCH_DTYPE`."""
     return FileRows(directory, path, list(BATCH_FIELDS), columns_to_headers)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -18,6 +19,9 @@ from replica_audit.warehouse.attempts import finished_attempts, own_rows
 from replica_audit.warehouse.batch_files import open_batches
 from replica_audit.warehouse.delta_tables import Warehouse
 from replica_audit.warehouse.segment_index import placed_segments, read_summary
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 #: So many of the cluster's latest ingests are looked into: they may have been of different topics.
 _LOOK_BACK = 4
@@ -77,7 +81,7 @@ def known_summary(directory: str, known: KnownSegment) -> SegmentSummary | None:
         return None
 
 
-def known_batches(directory: str, known: KnownSegment, summary: SegmentSummary) -> Iterator[np.ndarray]:
+def known_batches(directory: str, known: KnownSegment, summary: SegmentSummary) -> Iterator[NDArray[np.void]]:
     """The batches (`BATCH_DTYPE`) of a segment of an earlier ingest, in order, out of the table's `directory`; `summary` is
     that of `known`.
 
@@ -92,7 +96,7 @@ def known_batches(directory: str, known: KnownSegment, summary: SegmentSummary) 
         raise StaleBatchesError(known.batch_file)
 
 
-def _rows(directory: str, known: KnownSegment) -> Iterator[np.ndarray]:
+def _rows(directory: str, known: KnownSegment) -> Iterator[NDArray[np.void]]:
     if known.batch_file is None or known.batch_row is None:
         return
     try:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import BinaryIO, NamedTuple
+from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
 import numpy as np
 
@@ -27,6 +27,9 @@ from replica_audit.snapshot.metadata.kraft_records import (
     parse_voters,
 )
 from replica_audit.snapshot.storage import Snapshot
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 _HINT = "copy the metadata log again, or take another node's; without one the listing of topics is used"
 
@@ -57,7 +60,7 @@ class MetadataEntry(NamedTuple):
 
 def scan_headers(
     stream: BinaryIO, size_bytes: int, base_offset: int
-) -> tuple[np.ndarray, list[Damage], tuple[int, int]]:
+) -> tuple[NDArray[np.void], list[Damage], tuple[int, int]]:
     """The sound batches of a file (`BATCH_DTYPE`) in order, and what lies between and behind them.
 
     Third the greatest (controller epoch, end offset) that the headers of batches with a wrong checksum show.
@@ -79,7 +82,7 @@ def scan_headers(
     return np.concatenate(parts), damage, shown
 
 
-def read_entries(stream: BinaryIO, path: str, headers: np.ndarray) -> Iterator[MetadataEntry]:
+def read_entries(stream: BinaryIO, path: str, headers: NDArray[np.void]) -> Iterator[MetadataEntry]:
     """Entries of the batches `headers` of one file, in order; kinds that do not bear on leadership are left out.
 
     Raises FormatError, naming the batch, for records that cannot be taken apart.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -16,6 +17,9 @@ from replica_audit.snapshot.metadata.entries import MetadataEntry, read_entries,
 from replica_audit.snapshot.metadata.kraft_records import Voters
 from replica_audit.snapshot.metadata.voters import QuorumState
 from replica_audit.snapshot.storage import Snapshot
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 #: Nobody knows how much further a log went whose end cannot be read.
 _ANYWHERE = (2**31, 2**63)
@@ -48,7 +52,7 @@ class SegmentBatches:
     """Sound batches (`BATCH_DTYPE`) of one segment, in order and without a gap."""
 
     path: str
-    headers: np.ndarray
+    headers: NDArray[np.void]
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +84,7 @@ class MetadataCopy:
         return self.epoch, self.end_offset
 
     @property
-    def keys(self) -> np.ndarray:
+    def keys(self) -> NDArray[np.void]:
         """Base offset, epoch and checksum of every batch: what two copies of one log have in common."""
         parts = [piece.headers[["base_offset", "leader_epoch", "crc"]] for piece in self.pieces]
         return np.concatenate(parts) if parts else np.empty(0, BATCH_DTYPE)[["base_offset", "leader_epoch", "crc"]]
@@ -179,7 +183,7 @@ def read_copy(snapshot: Snapshot, log: MetadataLog, state: QuorumState | None = 
     return MetadataCopy(log, start, end, epoch, tuple(run), snapshots, tuple(problems), max(reach, (epoch, end)), state)
 
 
-def _stretches(headers: np.ndarray) -> list[np.ndarray]:
+def _stretches(headers: NDArray[np.void]) -> list[NDArray[np.void]]:
     """Cut where an offset does not follow the one before: metadata logs have no gaps."""
     if not len(headers):
         return []
