@@ -1,4 +1,4 @@
-"""What Python programs call; arguments are those of the command line, checked alike, and the environment is not read."""
+"""The Python interface. Arguments are those of the command line and are checked alike; environment variables are not read."""
 
 from __future__ import annotations
 
@@ -28,6 +28,8 @@ from replica_audit.spark.quality_stage import QualityStage, QualityUnavailable, 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
+
+    from replica_audit.auditing.opening import Progress
 
 
 class Answers:
@@ -59,15 +61,15 @@ class Answers:
 
     @property
     def exit_status(self) -> int:
-        """What the command line would end with: 0, 1 (findings at or above `fail_on`) or 3 (cannot be trusted whole)."""
+        """Exit status of the command line: 0, 1 (findings at or above `fail_on`) or 3 (the snapshot cannot be judged whole)."""
         return self.verdict_json["exit_status"]
 
     def rows(self, table: str) -> Sequence[Mapping[str, Any]]:
-        """Rows of a table as they are in audit.json. Raises KeyError for a table that there is none of."""
+        """Rows of a table as in audit.json. Raises KeyError for an unknown table."""
         return self.results.rows(table)
 
     def arrow(self, table: str) -> pa.Table:
-        """A table of audit.json as an Arrow table. Raises KeyError for a table that there is none of."""
+        """Rows of a table, as an Arrow table. Raises KeyError for an unknown table."""
         from replica_audit.arrow_rows import arrow_schema, rows_to_arrow
 
         return rows_to_arrow(self.rows(table), arrow_schema(REPORT_TABLES[table]))
@@ -77,7 +79,7 @@ class Answers:
         return write_report(self.results, directory, self.fail_on, self._earlier)
 
     def __str__(self) -> str:
-        """What `show` prints: everything about the one partition, or the summary of all."""
+        """The text that `show` prints: everything about the one partition, or the summary of all."""
         return render_summary(self.results) if self._partition is None else render_partition(self.results)
 
     def __repr__(self) -> str:
@@ -134,12 +136,12 @@ class Audit(Answers):
 
     @property
     def truncations(self) -> DataFrame:
-        """Where each replica's log would end, by protocol."""
+        """Truncation of each replica's log, by protocol."""
         return self.table("truncations")
 
     @property
     def findings(self) -> DataFrame:
-        """What is wrong, with severity and evidence."""
+        """Findings, with severity and evidence."""
         return self.table("findings")
 
     @property
@@ -157,7 +159,7 @@ def audit_snapshot(
     spark: SparkSession,
     path: str,
     settings: Settings,
-    progress: Any,
+    progress: Progress,
     known: Baseline | None = None,
     stage: QualityStage | None = None,
 ) -> Audit:
@@ -202,7 +204,7 @@ def audit(
     quality: bool = False,
     suites: Sequence[str] = (),
     config: str | None = None,
-    progress: Any = None,
+    progress: Progress | None = None,
 ) -> Audit:
     """Audit the snapshot at `path` as `replica-audit run` does, in a session of the caller's, which is never stopped.
 
@@ -275,7 +277,7 @@ def show(
     return Answers(known.compare(results), settings.fail_on, None, asked)
 
 
-def _settings(given: Mapping[str, Any], config: str | None) -> Settings:
+def _settings(given: Mapping[str, object], config: str | None) -> Settings:
     """Settings of the arguments that differ from their defaults, then of the file."""
     defaults = {item.name: getattr(Settings(), item.name) for item in fields(Settings)}
     chosen = {name: value for name, value in given.items() if value is not None and value != defaults[name]}

@@ -79,10 +79,14 @@ def _split(text: str) -> list[str]:
     return [*parts, text[start:]]
 
 
-def numbers_to_arrow(values: NDArray[np.generic], absent: NDArray[np.bool_] | None = None) -> pa.Array:
+def numbers_to_arrow(
+    values: NDArray[np.int64] | NDArray[np.bool_], absent: NDArray[np.bool_] | None = None
+) -> pa.Array:
     """Whole numbers of any width, or booleans; null where `absent` is true."""
     kind = pa.from_numpy_dtype(values.dtype)
-    numbers = _bits(values.astype(bool, copy=False)) if kind == pa.bool_() else pa.py_buffer(np.ascontiguousarray(values))
+    numbers = (
+        _bits(values.astype(bool, copy=False)) if kind == pa.bool_() else pa.py_buffer(np.ascontiguousarray(values))
+    )
     return pa.Array.from_buffers(kind, len(values), [None if absent is None else _bits(~absent), numbers])
 
 
@@ -128,7 +132,7 @@ def values_to_arrow(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
 
 
 def value_to_arrow(value: Any, kind: pa.DataType) -> pa.Scalar:
-    """One value."""
+    """One value as a scalar of type `kind`. Raises as `values_to_arrow`."""
     return values_to_arrow([value], kind)[0]
 
 
@@ -149,7 +153,7 @@ def _bits(flags: NDArray[np.bool_]) -> pa.Buffer:
 
 
 def _offsets(parts: Sequence[Sequence[Any]]) -> pa.Buffer:
-    """Where each part begins and ends in all of them; OverflowError where they are too long for one array."""
+    """Offsets of `parts` in their concatenation; raises OverflowError where they are too long for one array."""
     ends = np.cumsum([0, *map(len, parts)], dtype=np.int64)
     if ends[-1] > np.iinfo(np.int32).max:
         raise OverflowError(f"{ends[-1]} bytes or items in one array")

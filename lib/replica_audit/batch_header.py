@@ -1,4 +1,4 @@
-"""The header of a record batch: each of its fields once, with what it is on disk, in memory, in the table and in words.
+"""The header of a record batch: each field once, with its type on disk, in memory and in the table, and its meaning.
 
 The field list is `Batch` itself. From it come the arrays of a scan (`BATCH_DTYPE`) and the bytes on disk (`HEADER_DTYPE`,
 both in `segments.record_batch`), the columns of the table `batches` (`bronze_tables`), and their list in docs/reference.md. What
@@ -26,7 +26,7 @@ _DDL = {"i8": "bigint", "i4": "int", "i2": "smallint", "i1": "tinyint", "?": "bo
 
 
 class DiskField(NamedTuple):
-    """Where a field lies in the 61 bytes of magic 2, big-endian, and what it is called there."""
+    """Position of a field in the 61 bytes of magic 2, big-endian, and its name there."""
 
     position: int
     code: str
@@ -81,7 +81,7 @@ class Batch(NamedTuple):
 
     @property
     def is_control(self) -> bool:
-        """Whether it holds a marker, which no producer sent."""
+        """True if the batch holds a control record, such as a transaction marker."""
         return self.magic >= 2 and bool(self.attributes & CONTROL)
 
     @property
@@ -107,10 +107,10 @@ BATCH_FIELDS: dict[str, HeaderField] = {
 
 
 def or_none(number: int) -> int | None:
-    """A number of a header or of a record, None where it stands for none."""
+    """A number of a header or record; None for -1."""
     return None if number == ABSENT else int(number)
 
 
 def or_absent(number: int | None) -> int:
-    """`ABSENT` for None; the inverse of `or_none`."""
+    """-1 for None; inverse of `or_none`."""
     return ABSENT if number is None else number

@@ -1,4 +1,4 @@
-"""What the rooms talk about: partitions, batches, segments, replicas, leadership.
+"""Types that all rooms share: partitions, batches, segments, replicas, leadership.
 
 Every class is a frozen dataclass of plain values, so that it can be pickled to an executor, written as JSON and
 compared in a test. Offsets are int64, ranges are half-open, times are milliseconds since the epoch, absent is None.
@@ -107,7 +107,7 @@ class Irregularity:
 
 @dataclass(frozen=True, slots=True)
 class ChunkDigest:
-    """What one segment holds of one chunk of offsets; those of a chunk that spans segments are added up.
+    """Digest of the batches that one segment holds of one chunk of offsets; digests of a chunk that spans segments add up.
 
     `digest` is the sum modulo 2^64 of a 64-bit hash of (base, last, epoch, crc, size) of each batch: a sum, since XOR
     would cancel a batch that is there twice.
@@ -148,7 +148,7 @@ class OpenTransaction:
 
 @dataclass(frozen=True, slots=True)
 class TransactionState:
-    """What the transaction coordinator last recorded of a producer's transaction (Kafka `TransactionMetadata`)."""
+    """Last state of a producer's transaction in the transaction coordinator's log (Kafka `TransactionMetadata`)."""
 
     producer_id: int
     producer_epoch: int
@@ -270,7 +270,7 @@ class CheckpointFile:
 
     @property
     def is_unknown(self) -> bool:
-        """Whether nothing tells what the file says, nor whether it is there at all."""
+        """True if neither the file's content nor its absence is known."""
         return self.state in ("unreadable", "not_given")
 
 
@@ -317,7 +317,7 @@ class ReplicaDir:
 
 @dataclass(frozen=True, slots=True)
 class PartitionState:
-    """What the metadata log says of a partition from one of its records on (Kafka `PartitionRegistration`)."""
+    """State of a partition from one record of the metadata log on (Kafka `PartitionRegistration`)."""
 
     time_ms: int
     """The controller's clock; for the occasion `snapshot` the state is at least this old."""
@@ -356,7 +356,7 @@ class PartitionState:
 
 @dataclass(frozen=True, slots=True)
 class Leadership:
-    """Who leads a partition and who is in sync, and who says so."""
+    """Leader, ISR and assignment of a partition, and the source that names them."""
 
     topic: str
     partition: int
@@ -385,17 +385,17 @@ class Leadership:
 
     @property
     def believed(self) -> Leadership:
-        """The leadership itself; where it is `overtaken`, without ISR and eligible leader replicas."""
+        """The leadership, without ISR and eligible replicas where it is `overtaken`."""
         return replace(self, isr=None, elr=(), last_known_elr=()) if self.overtaken else self
 
     @property
     def is_deleted(self) -> bool:
-        """Whether the topic was deleted: what is left of the partition is waiting to be removed."""
+        """True if the topic was deleted: directories that are left of the partition wait for removal."""
         return bool(self.history) and self.history[-1].occasion == "deleted"
 
     @property
     def is_tiered(self) -> bool:
-        """Whether the topic's older segments may be in remote storage only."""
+        """True if older segments of the topic may be in remote storage only."""
         return self.configs.get("remote.storage.enable") == "true"
 
     @property

@@ -1,10 +1,10 @@
-"""The guarded readers of what stands beside segments: JSON, and numbers in text, within what Kafka could have written."""
+"""JSON, numbers and names in text that is not trusted, read within the bounds of what Kafka writes."""
 
 from __future__ import annotations
 
 import json
 import re
-from typing import Any
+from typing import Any, TypeGuard
 
 from replica_audit.errors import FormatError, UsageError
 from replica_audit.model import TopicPartition
@@ -57,14 +57,16 @@ def parse_whole(text: str | bytes, least: int = 0, greatest: int = INT64) -> int
     return value if least <= value <= greatest else None
 
 
-def is_whole(value: object, least: int = 0, greatest: int = INT32) -> bool:
-    """Whether a JSON value is a whole number from `least` to `greatest`."""
+def is_whole(value: object, least: int = 0, greatest: int = INT32) -> TypeGuard[int]:
+    """True for a JSON number that is whole and from `least` to `greatest`."""
     return isinstance(value, int) and not isinstance(value, bool) and least <= value <= greatest
 
 
-def fits(value: Any, shape: Any) -> bool:
-    """Whether a JSON value is of a shape: a type (`int` is a whole number of 64 bits, None is null), a list of values of one
-    shape, or of several in their places, a mapping that has the keys given with values of their shapes, or a tuple of shapes of which one fits.
+def fits(value: object, shape: object) -> bool:
+    """True for a JSON value of the given shape.
+
+    A shape is a type (`int`: a whole number of 64 bits; None: null), a list of one shape that each element has or of a shape for
+    each element, a mapping of required keys to shapes, or a tuple of alternative shapes.
     """
     if isinstance(shape, tuple):
         return any(fits(value, one) for one in shape)
@@ -75,7 +77,7 @@ def fits(value: Any, shape: Any) -> bool:
         return isinstance(value, dict) and all(name in value and fits(value[name], one) for name, one in shape.items())
     if shape is int:
         return is_whole(value, -INT64 - 1, INT64)
-    return value is None if shape is None else isinstance(value, shape)
+    return value is None if shape is None else isinstance(shape, type) and isinstance(value, shape)
 
 
 def show_value(value: object) -> str:
@@ -101,10 +103,10 @@ def _parse_constant(text: str) -> float:
     raise ValueError(f"{text} is not a number")
 
 
-def _check(value: Any, path: str, hint: str) -> None:
+def _check(value: object, path: str, hint: str) -> None:
     level = [value]
     for _ in range(_DEEPEST):
-        inner: list[Any] = []
+        inner: list[object] = []
         for one in level:
             if isinstance(one, str):
                 if not one.isascii() and _HALF_CHARACTER.search(one):

@@ -1,4 +1,4 @@
-"""Where an audit reads and writes: files that settings name have to exist, and nothing is written inside the snapshot."""
+"""Input and output paths of an audit: files that settings name must exist, and nothing is written inside the snapshot."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def check_files(settings: Settings) -> None:
 
 
 def lies_inside(place: str, snapshot: str) -> bool:
-    """Whether `place` is `snapshot` or below it, after symbolic links and `..`; s3a and s3 are the same."""
+    """True if `place` is `snapshot` or below it, after symbolic links and `..`; the schemes s3a and s3 are the same."""
     path, root = local_path(place), local_path(snapshot)
     if (path is None) != (root is None):
         return False

@@ -1,4 +1,4 @@
-"""What a text must not show: credentials in URIs, and values of settings that are secret."""
+"""Removal of credentials from texts: user information in URIs, and values of secret settings."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ _VALUE = re.compile(
 
 
 def is_secret(name: str) -> bool:
-    """Whether a setting's value must not be shown, by its name."""
+    """True if a setting of this name is secret, so that its value must not be shown."""
     return _SECRET_NAME.search(name) is not None
 
 
 def redact(text: str) -> str:
-    """`text` without the user information of URIs and without the values of secret settings. Linear in its length."""
+    """`text` without user information in URIs and values of secret settings, in linear time."""
     if "://" in text:
         text = _CUT_USER.sub(rf"\1{NOT_SHOWN}", _USER.sub(r"\1", text))
     return _VALUE.sub(lambda found: found[1] + NOT_SHOWN, text)

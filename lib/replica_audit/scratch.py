@@ -1,4 +1,4 @@
-"""What a process leaves nothing of: its one temporary directory, and results that are not finished."""
+"""Temporary files of a process: one directory that is removed at exit, and results that are removed unless finished."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _UNFINISHED: list[Path] = []
 
 
 def begin_result(path: Path) -> None:
-    """Take down a directory that goes with the process unless its content is finished."""
+    """Register a directory that is removed at exit unless `finish_result` is called."""
     _UNFINISHED.append(path)
 
 
@@ -37,7 +37,7 @@ def unfinished_results() -> tuple[Path, ...]:
 
 
 def say_left(path: Path) -> str:
-    """That a directory could not be removed, as a sentence."""
+    """Sentence for a directory that could not be removed."""
     return f"replica-audit: {path} could not be removed, and holds what was written so far: remove it yourself"
 
 

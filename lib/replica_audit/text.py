@@ -1,4 +1,4 @@
-"""Values in prose: times in ISO 8601, numbers with their nouns, lists, and words for codes."""
+"""Values in prose: times in ISO 8601, numbers with nouns, lists, and words for codes."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What Kafka does: epoch lineage, truncation, loading of a log directory, high watermark. Pure functions only."""
+"""Kafka's replication protocol as pure functions: epoch lineage, truncation, loading of a log, high watermark, elections."""

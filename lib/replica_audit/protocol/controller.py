@@ -1,4 +1,4 @@
-"""What the controller makes of a partition as brokers stop, start and are elected (docs/semantics.md, H).
+"""The controller's view of one partition as brokers stop, start and are elected (docs/semantics.md, H).
 
 Kafka: `PartitionChangeBuilder.electLeader` and `ReplicationControlManager` (KRaft, KIP-966 for eligible leader replicas);
 the controller of ZooKeeper's time does the same without eligible ones (`Election.leaderForOffline`).
@@ -34,7 +34,7 @@ class Registration:
 
     @property
     def entitled(self) -> frozenset[int]:
-        """Who is elected cleanly: the ISR, or where it is empty the eligible leader replicas."""
+        """Replicas that can be elected cleanly: the ISR or, where it is empty, the eligible leader replicas (KIP-966)."""
         return self.isr or self.elr
 
 
@@ -51,7 +51,9 @@ class NextLeader:
 
 
 def next_leader(partition: Registration, alive: AbstractSet[int], *, unclean: bool) -> NextLeader | None:
-    """Whom an election among the brokers `alive` finds; None: nobody (H2, H4, H6). `unclean`: it may be anybody."""
+    """The replica that an election among the brokers `alive` finds, None if there is none; `unclean`: any replica may be
+    elected (`PartitionChangeBuilder.electLeader`; H2, H4, H6).
+    """
     entitled = partition.entitled
     if partition.leader_id in entitled & alive:
         return NextLeader(partition.leader_id, "stays")
@@ -67,7 +69,8 @@ def next_leader(partition: Registration, alive: AbstractSet[int], *, unclean: bo
 
 
 def elect(partition: Registration, alive: AbstractSet[int], *, unclean: bool = False) -> Registration:
-    """After the election that a change brings about; `unclean`: one that an operator asks for, which needs no setting.
+    """The partition after an election (`PartitionChangeBuilder.electLeader`). `unclean`: asked for by an operator, regardless of
+    the setting.
 
     Nothing changes where a leader stays (H1).
     """
@@ -86,7 +89,9 @@ def elect(partition: Registration, alive: AbstractSet[int], *, unclean: bool = F
 
 
 def prefer(partition: Registration, alive: AbstractSet[int]) -> Registration:
-    """After a preferred election: the first of the assignment, if it is in sync; without a leader nothing (H3, H9)."""
+    """The partition after a preferred election: the first replica of the assignment leads if it is in sync; a partition
+    without a leader stays as it is (`PartitionChangeBuilder.Election.PREFERRED`; H3, H9).
+    """
     first = partition.replicas[0]
     if partition.leader_id in (None, first) or first not in partition.isr & alive:
         return partition
@@ -94,7 +99,9 @@ def prefer(partition: Registration, alive: AbstractSet[int]) -> Registration:
 
 
 def stop_broker(partition: Registration, broker_id: int, alive: AbstractSet[int]) -> Registration:
-    """After a broker was fenced or stopped; `alive` are those that remain. The last in sync stays so, or becomes eligible."""
+    """The partition after a broker was fenced or stopped (`ReplicationControlManager.generateLeaderAndIsrUpdates`). `alive`
+    are the brokers that remain. The last in-sync replica stays in the ISR, or becomes eligible (KIP-966).
+    """
     left = partition.isr - {broker_id}
     if broker_id not in partition.isr or (not left and not partition.has_elr):
         return elect(partition, alive)
@@ -108,7 +115,9 @@ def stop_broker(partition: Registration, broker_id: int, alive: AbstractSet[int]
 
 
 def start_broker(partition: Registration, broker_id: int, alive: AbstractSet[int], *, clean: bool) -> Registration:
-    """After a broker came back; `alive` are all with it. One that was killed is neither in sync nor eligible (KIP-966)."""
+    """The partition after a broker came back; `alive` includes it. A broker that was killed is neither in sync nor eligible
+    (KIP-966).
+    """
     if partition.has_elr and not clean:
         gone = frozenset({broker_id})
         partition = replace(partition, isr=partition.isr - gone, elr=partition.elr - gone)
@@ -116,7 +125,9 @@ def start_broker(partition: Registration, broker_id: int, alive: AbstractSet[int
 
 
 def catch_up(partition: Registration, alive: AbstractSet[int]) -> Registration:
-    """After every replica that is alive has fetched to the leader's end: they are in sync. Nothing without a leader."""
+    """The partition after every live replica has fetched to the leader's log end and joined the ISR; unchanged without a
+    leader (`Partition.maybeExpandIsr`).
+    """
     if partition.leader_id is None:
         return partition
     isr = partition.isr | (frozenset(partition.replicas) & alive)

@@ -72,7 +72,7 @@ def elections(history: Sequence[PartitionState]) -> tuple[Election, ...]:
 
 
 def _was_leaderless(state: PartitionState, led: PartitionState | None) -> bool:
-    """Whether a state is one that the controller wrote for want of a leader: that begins an epoch."""
+    """True for a state that the controller wrote because no replica could lead: it begins a leader epoch."""
     return state.leader_id is None and led is not None and state.leader_epoch > led.leader_epoch
 
 
@@ -93,7 +93,7 @@ def first_known_epoch(history: Sequence[PartitionState]) -> int | None:
 
 @dataclass(frozen=True, slots=True)
 class CleanElections:
-    """Which elections of a history are known to have been clean."""
+    """The elections of a history that are known to have been clean."""
 
     known_from: int | None
     """As of `first_known_epoch`."""
@@ -105,7 +105,7 @@ class CleanElections:
         return cls(first_known_epoch(history), tuple(one.leader_epoch for one in elections(history) if not one.clean))
 
     def between(self, after: int, to: int) -> bool:
-        """Whether every election of an epoch above `after`, up to `to`, is in the history and was clean."""
+        """True if every election in epochs above `after`, up to `to`, is in the history and was clean."""
         if self.known_from is None or after < self.known_from:
             return False
         return bisect_right(self.unclean_epochs, after) == bisect_right(self.unclean_epochs, to)

@@ -1,4 +1,4 @@
-"""What the leader looks at when it tries to advance its high watermark (`Partition.maybeIncrementLeaderHW`, C.1), by version."""
+"""The rule by which a leader advances its high watermark (`Partition.maybeIncrementLeaderHW`, C.1), for each version."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ OLD_LAG_TIME_MS, LAG_TIME_MS = 10_000, 30_000
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """What the leader looks at when it tries to advance its high watermark, by version; None: not known."""
+    """The inputs of `Partition.maybeIncrementLeaderHW` that depend on the version; None: unknown."""
 
     pending_isr: bool = True
     """The maximal ISR, a pending expansion included, holds it (2.7, AlterIsr); before, the leader's own ISR."""
@@ -32,7 +32,9 @@ class Rule:
 
 
 def rule_of(kafka_version: tuple[int, ...] | None) -> Rule:
-    """The rule of a version; of an unknown one what all versions agree on moves or accuses, the rest does neither."""
+    """The rule of a version (`Partition.maybeIncrementLeaderHW`). For an unknown version, parts on which versions disagree are
+    None, so that they accuse no leader.
+    """
     if kafka_version is None:
         return Rule()
     return Rule(
@@ -45,10 +47,14 @@ def rule_of(kafka_version: tuple[int, ...] | None) -> Rule:
 
 
 def may_join_isr(log_end_offset: int, leader_high_watermark: int, epoch_start_offset: int) -> bool:
-    """Whether a follower may join the ISR: at the high watermark, and past the start of the leader's epoch (C.1)."""
+    """True if a follower may join the ISR: its log reaches the high watermark and the start of the leader's epoch
+    (`Partition.isFollowerInSync`, C.1).
+    """
     return log_end_offset >= max(leader_high_watermark, epoch_start_offset)
 
 
 def follower_high_watermark(leader_high_watermark: int, log_start_offset: int, log_end_offset: int) -> int:
-    """A follower's high watermark after a fetch that carried its leader's: never past its own log end."""
+    """A follower's high watermark after a fetch that carried its leader's: at most its own log end
+    (`UnifiedLog.updateHighWatermark`).
+    """
     return max(log_start_offset, min(leader_high_watermark, log_end_offset))

@@ -1,4 +1,6 @@
-"""One observation as the rule of the high watermark sees it: which replicas may hold the mark back, which certainly did."""
+"""A single observation of a partition, as the rule of the high watermark reads it: which replicas may hold the high watermark
+back, and which certainly did.
+"""
 
 from __future__ import annotations
 
@@ -50,7 +52,7 @@ class Observation:
 
 
 def exceeds(one: int | None, other: int | None) -> bool:
-    """Whether both are known, and the first is the greater one."""
+    """True if both are known and `one` is greater."""
     return one is not None and other is not None and one > other
 
 
@@ -78,42 +80,46 @@ class View:
 
     @property
     def hold_ms(self) -> float:
-        """For how long a replica may hold the mark, in milliseconds; without end where the lag time is not known."""
+        """Longest time in ms for which a replica may hold the high watermark; infinite where the lag time is unknown."""
         return inf if self.now.lag_time_ms is None else HOLD_FACTOR * self.now.lag_time_ms
 
     @property
     def waits(self) -> bool:
-        """Whether the high watermark is below the leader's log end."""
+        """True if the high watermark is known to be below the leader's log end."""
         return exceeds(self.leader_end, self.observed)
 
     @property
     def absent(self) -> frozenset[int]:
-        """Replicas without a row: of these nothing is known."""
+        """Replicas without a row, of which nothing is known."""
         return self.replicas - self.others.keys() - {self.now.leader_id}
 
     @property
     def gated(self) -> bool:
-        """Whether the ISR is too small for the mark to move, if the version has that gate."""
+        """True if the version has the min.insync.replicas gate and the ISR is too small for the high watermark to move
+        (KAFKA-15583).
+        """
         if self.rule.min_isr_gate is False or self.isr is None or self.now.min_insync_replicas is None:
             return False
         return len(self.isr) < min(self.now.min_insync_replicas, len(self.replicas))
 
     @property
     def limiting_broker_id(self) -> int | None:
-        """The replica that certainly holds the mark below the leader's end."""
+        """The replica that certainly holds the high watermark below the leader's log end."""
         holding = [one for one in self.others.values() if self._holds(one)]
         ends = [(end, one.broker_id) for one in holding if (end := _end(one)) is not None]
         end, broker_id = min(ends, default=(None, None))
         return broker_id if exceeds(self.leader_end, end) else None
 
     def leads_on(self, following: View) -> bool:
-        """Whether `following` is of the same leadership; without a leader epoch that is not known, so it is not."""
+        """True if `following` is an observation of the same leadership; False where a leader epoch is missing, since it cannot
+        be told.
+        """
         leadership = self.now.leader_id, self.now.leader_epoch
         return None not in leadership and leadership == (following.now.leader_id, following.now.leader_epoch)
 
     @property
     def holders(self) -> frozenset[int]:
-        """Members that are known to be no further than the mark, and not to have caught up within the time to hold."""
+        """In-sync replicas known to be at or below the high watermark that have not caught up within `hold_ms`."""
         return frozenset(
             one.broker_id
             for one in self.others.values()
@@ -125,7 +131,7 @@ class View:
         )
 
     def most(self, earlier: View, greatest: int | None) -> int | None:
-        """The greatest mark that the leader may have, after `greatest` at the observation before; None: any.
+        """Greatest high watermark that the leader may have, given `greatest` at the observation before; None: unbounded.
 
         What a member is known to have bounds it also where the member left the ISR in between and came back: for that it
         had to reach the mark (`isFollowerInSync`).
@@ -146,7 +152,7 @@ class View:
         return min([self.leader_end, *(max(greatest, bound) for bound in bounds)])
 
     def shared_end(self, earlier: View) -> int | None:
-        """What every in-sync replica has that the leader's view is not known of; None where that is not known either."""
+        """Least log end of the in-sync replicas whose fetch offsets the leader's view lacks; None if unknown."""
         ends = []
         for one in self.others.values():
             if self.isr is None or one.broker_id not in self.members or one.known_log_end_offset is not None:
@@ -156,7 +162,7 @@ class View:
         return min(ends, default=None)
 
     def surely_holds(self, outsider: ReplicaProgress | None, following: View) -> bool:
-        """Whether a replica held the mark from here to `following`, in the ISR or not.
+        """True if a replica, in the ISR or not, held the high watermark back from this observation to `following`.
 
         Since 3.6 that takes more than having caught up, and who may join the ISR may change in between.
         """
@@ -168,7 +174,7 @@ class View:
         return following.now.time_ms - outsider.last_caught_up_ms <= min(here, there)
 
     def _fetched_by_enough(self, earlier: View, leader_end: int) -> int | None:
-        """Below min.insync.replicas the mark stands still (3.7): it is at most what enough replicas have fetched by now."""
+        """Upper bound by the min.insync.replicas gate (3.7): the offset that enough replicas have fetched by now."""
         here, before = self.now.min_insync_replicas, earlier.now.min_insync_replicas
         if not self.rule.min_isr_gate or self.isr is None or here is None or before is None:
             return None
@@ -206,7 +212,7 @@ class View:
         return any(_fetched_between(earlier.others.get(one.broker_id), one) for one in self.others.values())
 
     def _may_hold(self, outsider: ReplicaProgress, earlier: View, least: int | None) -> bool:
-        """Whether a replica outside the ISR may have held the mark at some time since `earlier`."""
+        """True if a replica outside the ISR may have held the high watermark at some time since `earlier`."""
         if not self.rule.isr_change and outsider.broker_id in earlier.members:
             return True
         known, caught_up = outsider.known_log_end_offset, outsider.last_caught_up_ms
@@ -219,12 +225,12 @@ class View:
         return here is None or there is None or earlier.now.time_ms - caught_up <= max(here, there)
 
     def may_be_gated(self, isr_size: int) -> bool:
-        """Whether an ISR of that size may be too small for the mark to move."""
+        """True if an ISR of `isr_size` may be too small for the high watermark to move (KAFKA-15583)."""
         needed = self.now.min_insync_replicas
         return self.rule.min_isr_gate is not False and isr_size < (len(self.replicas) if needed is None else needed)
 
     def estimate(self) -> int | None:
-        """What the leader would set if it tried now, as far as its view of the replicas is known."""
+        """High watermark that the leader would set now, as far as the observation shows its view of the replicas."""
         if self.leader_end is None or self.isr is None or self.gated:
             return None
         ends = [_end(one) for one in self.others.values() if self._holds(one) is not False]
@@ -232,7 +238,9 @@ class View:
         return end if end >= 0 else None
 
     def _holds(self, one: ReplicaProgress) -> bool | None:
-        """Whether a replica holds the mark back now; None: it does if it may join the ISR, and that is not known."""
+        """True if a replica holds the high watermark back now; None if that depends on whether it may join the ISR, which is
+        unknown.
+        """
         if one.broker_id in self.members:
             return True
         lag_time = self.rule.lag_time_ms if self.now.lag_time_ms is None else self.now.lag_time_ms
@@ -243,7 +251,7 @@ class View:
         return None if one.eligible is None or self.rule.eligibility is None else False
 
     def occasion(self, earlier: View | None) -> str:
-        """What made the leader try since `earlier`; leader: a leadership begins."""
+        """The event since `earlier` that made the leader try to advance; `leader` where a leadership begins."""
         if earlier is None:
             return "leader"
         if earlier.now.sorted_isr != self.now.sorted_isr:
@@ -258,12 +266,12 @@ def _fetches(view: View) -> set[tuple]:
 
 
 def _end(one: ReplicaProgress) -> int | None:
-    """What the leader knows a replica to have, else what it has: never less."""
+    """The replica's log end as the leader knows it, else the replica's own, which is never lower."""
     return _first(one.known_log_end_offset, one.log_end_offset)
 
 
 def _fetched_between(before: ReplicaProgress | None, now: ReplicaProgress) -> bool:
-    """Whether a replica is known to have fetched from another offset since."""
+    """True if a replica is known to have fetched from another offset since `before`."""
     was, known = before.known_log_end_offset if before else None, now.known_log_end_offset
     return was is not None and known is not None and was != known
 

@@ -15,7 +15,7 @@ _epoch, _start = itemgetter(0), itemgetter(1)
 
 
 def increases(entries: Sequence[tuple[int, int]]) -> bool:
-    """Whether the entries of an epoch file rise in epoch and in offset throughout, as Kafka writes them."""
+    """True if epochs and offsets of an epoch file both rise throughout, as Kafka writes them (`LeaderEpochCheckpointFile`)."""
     return all(one[0] < two[0] and one[1] < two[1] for one, two in zip(entries, entries[1:]))
 
 
@@ -69,23 +69,27 @@ class Lineage:
         return Lineage(tuple(entries)) if _assign(entries, leader_epoch, start_offset) else self
 
     def truncate_from_end(self, end_offset: int) -> Lineage:
-        """Without the entries that start at or after `end_offset` (`truncateFromEndAsyncFlush`)."""
+        """The lineage without entries that start at or after `end_offset` (`LeaderEpochFileCache.truncateFromEndAsyncFlush`)."""
         return Lineage(self.entries[: bisect_left(self.entries, end_offset, key=_start)])
 
     def truncate_from_start(self, start_offset: int) -> Lineage:
-        """Without the entries before `start_offset`, but that the last of them now starts there."""
+        """The lineage without entries before `start_offset`, the last of which now starts there
+        (`LeaderEpochFileCache.truncateFromStartAsyncFlush`).
+        """
         below = bisect_right(self.entries, start_offset, key=_start)
         if not below:
             return self
         return Lineage(((self.entries[below - 1][0], start_offset), *self.entries[below:]))
 
     def epoch_for_offset(self, offset: int) -> int | None:
-        """Epoch that wrote `offset`; None below the first entry."""
+        """Epoch that wrote `offset`; None below the first entry (`LeaderEpochFileCache.epochForOffset`)."""
         index = bisect_right(self.entries, offset, key=_start)
         return self.entries[index - 1][0] if index else None
 
     def agrees_to(self, other: Lineage, start_offset: int, end_offset: int) -> int:
-        """Up to where from `start_offset` on, at most to `end_offset`, each offset is of the same epoch in both."""
+        """The offset up to which, from `start_offset` and at most to `end_offset`, both lineages assign the same epoch to
+        every offset.
+        """
         starts = {start for _, start in (*self.entries, *other.entries) if start_offset < start < end_offset}
         for offset in (start_offset, *sorted(starts)):
             if self.epoch_for_offset(offset) != other.epoch_for_offset(offset):
@@ -93,7 +97,8 @@ class Lineage:
         return max(start_offset, end_offset)
 
     def shared_with(self, other: Lineage, end_offset: int) -> int:
-        """Up to where, at most to `end_offset`, two logs have the same records: where the last epoch that both have ends in one.
+        """The offset, at most `end_offset`, up to which two logs have the same records: the end of the last common epoch in the
+        log where it ends first (KIP-101).
 
         An epoch has one leader, and whoever has a record of it has what that leader's log had below. 0 where they have
         none in common.
@@ -122,7 +127,7 @@ class Lineage:
         return (self.entries[index - 1][0] if index else requested_epoch), end_offset
 
     def end_offset_for_kip101(self, requested_epoch: int | None, log_end_offset: int) -> int | None:
-        """The end offset alone, as 0.11 to 2.0.0 answered it: also undefined below the first entry."""
+        """The end offset alone, as 0.11 to 2.0.0 answered: undefined also below the first entry (KIP-101)."""
         if not self.entries or requested_epoch is None or requested_epoch < self.entries[0][0]:
             return None
         answer = self.end_offset_for(requested_epoch, log_end_offset)

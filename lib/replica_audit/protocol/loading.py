@@ -1,4 +1,4 @@
-"""What a broker's next start would leave of a log (Kafka `LogLoader.load`, `LogSegment.recover`).
+"""The log that a broker's next start would leave (`LogLoader.load`, `LogSegment.recover`).
 
 After a clean stop nothing is looked at. Otherwise the segments from the recovery point on are scanned; at the first
 bad batch the file is cut and every later segment deleted, sound or not.
@@ -25,7 +25,8 @@ class LoadedLog:
 def load_log(
     segments: Sequence[SegmentSummary], *, clean: bool, recovery_point: int | None, log_start_checkpoint: int | None
 ) -> LoadedLog:
-    """The log that a start leaves of `segments` (ascending base offsets); without a recovery point all are checked.
+    """The log that a start leaves of `segments`, in order of base offset; without a recovery point all are checked
+    (`LogLoader.load`).
 
     Does not emulate the emptying of a segment whose index cannot be rebuilt (KAFKA-3919): which batches are indexed
     depends on settings that are not in the files.
@@ -46,7 +47,9 @@ def load_log(
 
 
 def log_end_of(segments: Sequence[SegmentSummary]) -> int:
-    """End of the last sound batch, or the last segment's base offset when that is greater; 0 without segments."""
+    """End of the last sound batch, or the last segment's base offset where that is greater; 0 without segments
+    (`LogSegment.readNextOffset`).
+    """
     if not segments:
         return 0
     ends = [segment.last_offset + 1 for segment in segments if segment.last_offset is not None]

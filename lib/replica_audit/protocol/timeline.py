@@ -41,7 +41,7 @@ class TimelineRow:
 
     @property
     def is_held(self) -> bool:
-        """Stuck where the rule puts it: something holds it for longer than anything may."""
+        """True if the high watermark is where the rule has it, but has been held there for longer than a replica may hold it."""
         return self.deviation is not None and self.hw_observed == self.hw_recomputed
 
 
@@ -69,7 +69,7 @@ class DeviationRun:
 
 
 def replicas_named(observations: Iterable[Observation]) -> frozenset[int]:
-    """Every replica that some of the observations has a row of, or an ISR with."""
+    """Brokers that have a row in the observations, or are in an ISR of them."""
     found: set[int] = set()
     for one in observations:
         found.update((replica.broker_id for replica in one.replicas), one.isr or (), one.pending_isr)
@@ -188,7 +188,7 @@ class DeviationRuns:
 
 
 def find_deviations(rows: Iterable[TimelineRow]) -> list[DeviationRun]:
-    """The stretches of deviating rows, given in order of time."""
+    """The deviating stretches of rows that are in order of time."""
     found = DeviationRuns()
     for row in rows:
         found.add(row)

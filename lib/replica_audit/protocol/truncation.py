@@ -16,7 +16,7 @@ from replica_audit.schema import TruncationRound
 
 @dataclass(frozen=True, slots=True)
 class ReplicaState:
-    """What truncation looks at: a log's two ends, its lineage and its own high watermark."""
+    """A replica's log as truncation sees it: its two ends, its lineage and its high watermark."""
 
     log_start_offset: int
     log_end_offset: int
@@ -120,7 +120,9 @@ def replay_fetch(follower: ReplicaState, leader: ReplicaState) -> Replay:
 
 
 def _diverging_step(request: int, answer: tuple[int, int], lineage: Lineage, end: int) -> tuple[TruncationRound, bool]:
-    """What a follower makes of (epoch, end offset); True when both sides name the same epoch, so that it is done."""
+    """The follower's step after the answer (epoch, end offset), and True if both sides name the same epoch, which ends the
+    search.
+    """
     leader_epoch, leader_end = answer
     own = lineage.end_offset_for(leader_epoch, end)
     assert own is not None  # the follower has the epoch that was asked for, and the leader answers with none above it

@@ -1,4 +1,4 @@
-"""What depends on the broker's version: each gate once, by name. A version is (major, minor, …).
+"""Gates of behaviour that depend on the broker's version, each once, by name. A version is (major, minor, …).
 
 A gate is None where the version is not known; what follows from that is for the caller to say.
 """
@@ -26,7 +26,7 @@ def protocol_of(version: Version) -> str:
 
 
 def keeps_committed(protocol: str) -> bool:
-    """A clean election keeps all that was committed under this protocol, one of `literals.PROTOCOLS` (KIP-279)."""
+    """True if a clean election under this protocol, one of `literals.PROTOCOLS`, keeps all that was committed (KIP-279)."""
     return protocol in ("kip-279", "fetch")
 
 

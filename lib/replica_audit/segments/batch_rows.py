@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, overload
 
 import numpy as np
 
@@ -28,18 +28,18 @@ class Batches(Sequence[Batch]):
 
     @classmethod
     def of(cls, batches: Iterable[Batch]) -> Batches:
-        """Those given, in their order."""
+        """`batches` in their order."""
         return batches if isinstance(batches, Batches) else cls(np.array(list(batches), BATCH_DTYPE))
 
     @classmethod
     def in_order(cls, rows: NDArray[np.void]) -> Batches:
-        """Those of `rows`, by base offset; equal ones as they are."""
+        """`rows` sorted by base offset; the sort is stable."""
         bases = rows["base_offset"]
         return cls(rows if (bases[1:] >= bases[:-1]).all() else rows[bases.argsort(kind="stable")])
 
     @classmethod
     def joined(cls, parts: Sequence[Batches]) -> Batches:
-        """Those of all `parts`, one after another."""
+        """All `parts`, one after another."""
         if len(parts) == 1:
             return parts[0]
         return cls(np.concatenate([part.rows for part in parts])) if parts else cls()
@@ -74,11 +74,11 @@ class Batches(Sequence[Batch]):
         return f"Batches({list(self)!r})"
 
     def where(self, mask: NDArray[np.bool_]) -> Batches:
-        """Those that `mask` is set for."""
+        """Batches at which `mask` is True."""
         return self if mask.all() else Batches(self.rows[mask])
 
     def first(self, mask: NDArray[np.bool_]) -> Batch | None:
-        """The first one that `mask` is set for."""
+        """The first batch at which `mask` is True; None if there is none."""
         return self[int(mask.argmax())] if mask.any() else None
 
     @cached_property
@@ -88,12 +88,12 @@ class Batches(Sequence[Batch]):
 
     @cached_property
     def ends(self) -> NDArray[np.int64]:
-        """Offsets past the last ones."""
+        """End offsets, exclusive."""
         return self.rows["last_offset"] + 1
 
     @cached_property
     def reach(self) -> NDArray[np.int64]:
-        """The furthest end of each and all before it."""
+        """Greatest end offset of each batch and all before it."""
         return np.maximum.accumulate(self.ends)
 
     @cached_property
@@ -113,7 +113,7 @@ class Batches(Sequence[Batch]):
 
     @cached_property
     def dense(self) -> NDArray[np.bool_]:
-        """Mask of those with a record at every offset."""
+        """Mask of batches with a record at every offset."""
         return self.rows["record_count"] == self.ends - self.starts
 
     @cached_property
@@ -127,7 +127,7 @@ class Batches(Sequence[Batch]):
         times = np.concatenate((self.rows["base_timestamp"][~horizon], self.rows["max_timestamp"]))
         return times[times >= 0]
 
-    def columns(self, *names: str) -> list[NDArray[np.generic]]:
+    def columns(self, *names: str) -> list[NDArray[np.int64]]:
         """Base offsets, and the fields of these names."""
         return [self.starts, *(self.rows[name] for name in names)]
 
@@ -141,21 +141,31 @@ class Batches(Sequence[Batch]):
         return int(np.where(self.dense, inside, held)[~self.control].sum())
 
     def once(self) -> Batches:
-        """These batches without repetitions: the first of each stays."""
+        """Every distinct batch once, at its first occurrence."""
         if (self.starts[1:] > self.starts[:-1]).all():
             return self
         return Batches.of(dict.fromkeys(self))
 
-    def overlaps(self, starts: Any, ends: Any) -> tuple[Any, Any]:
+    @overload
+    def overlaps(self, starts: int, ends: int) -> tuple[int, int]: ...
+
+    @overload
+    def overlaps(
+        self, starts: NDArray[np.int64], ends: NDArray[np.int64]
+    ) -> tuple[NDArray[np.intp], NDArray[np.intp]]: ...
+
+    def overlaps(
+        self, starts: int | NDArray[np.int64], ends: int | NDArray[np.int64]
+    ) -> tuple[int | NDArray[np.intp], int | NDArray[np.intp]]:
         """For each range [start, end) the indexes [low, high) outside of which no batch overlaps it."""
         return self.reach.searchsorted(starts, side="right"), self.starts.searchsorted(ends, side="left")
 
     def overlapping(self, start: int, end: int) -> list[Batch]:
-        """Those with an offset in [start, end)."""
+        """Batches with an offset in [start, end)."""
         low, high = self.overlaps(start, end)
         return [batch for batch in self[low:high] if batch.end_offset > start]
 
-    def stretches(self, chosen: NDArray[np.bool_], *columns: NDArray[np.generic]) -> Iterator[tuple[int, int]]:
+    def stretches(self, chosen: NDArray[np.bool_], *columns: NDArray[np.int64]) -> Iterator[tuple[int, int]]:
         """Indexes (first, last) of the `chosen` ones, those together that follow each other without a gap, with the same values
         of `columns`."""
         goes_on = chosen[1:] & chosen[:-1] & (self.starts[1:] == self.ends[:-1])
@@ -180,7 +190,7 @@ NO_BATCHES = Batches()
 
 
 #: Fields that identify a batch, each an array: base offsets first.
-Columns = Sequence["NDArray[np.generic]"]
+Columns = Sequence["NDArray[np.int64]"]
 
 
 def find_rows(columns: Columns, others: Columns) -> NDArray[np.int64]:

@@ -147,7 +147,7 @@ def _unzstd(data: bytes, limit: int) -> bytes:
 
 
 def _bound_zstd(data: bytes, limit: int) -> int:
-    """What the frames expand to at most, by the headers of their blocks (RFC 8878); raises ExpansionError past `limit`.
+    """Upper bound of the expanded size, by the headers of the blocks (RFC 8878); raises ExpansionError past `limit`.
 
     Kafka writes frames without their content size. A block says what it holds, or expands to 128 KiB at most, so that
     nothing has to be allocated because the data says so.

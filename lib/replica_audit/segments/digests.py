@@ -110,7 +110,7 @@ def _digest(
 
 
 def rows_of_chunks(batches: NDArray[np.void], chunks: Collection[int]) -> NDArray[np.void]:
-    """Those of `batches` (an array with base offsets) that belong to `chunks`, in their order."""
+    """Rows of `batches`, an array with base offsets, that belong to `chunks`, in their order."""
     if not len(batches):
         return batches
     numbers = batches["base_offset"] // CHUNK_OFFSETS

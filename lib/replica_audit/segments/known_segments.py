@@ -1,4 +1,4 @@
-"""A segment as an earlier ingest found it, and whether the file that is there now is that one, grown, or another.
+"""Comparison of a segment file with the segment that an earlier ingest found under its path: the same, grown, or another.
 
 What is compared is what copying keeps: size, time of the last change (or ETag), and the first and the last batch header.
 A change inside a file that keeps all of these is not seen; a scan of the whole file sees it.
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class Relation(Enum):
-    """What a file is to the segment that was known under its path."""
+    """Relation of a file to the segment that was known under its path."""
 
     SAME = "same"
     GROWN = "grown"
@@ -52,7 +52,7 @@ class KnownSegment:
 
 
 def is_unchanged(before: str, now: str | None, same_place: bool) -> bool:
-    """Whether a storage's words on the last change of a file, then and now, say that its content is the same.
+    """True if two descriptions of a file's last change, as `Snapshot.last_change` gives them, show that its content is the same.
 
     A local file that is still that inode at that place must be as it was in every time. Of a copy or a link elsewhere the
     time of the content counts, which copying keeps where it is asked to.
@@ -86,8 +86,8 @@ def relate(
     known: KnownSegment,
     summary: SegmentSummary,
 ) -> Relation:
-    """What the file of `size_bytes`, changed at `last_change`, in the snapshot at `location` is to `known`, whose `summary`
-    this is. Two headers of the file are read, at most.
+    """The relation of a file of `size_bytes`, changed at `last_change`, in the snapshot at `location`, to `known` with its
+    `summary`. Reads at most two headers of the file.
     """
     same_size = size_bytes == known.size_bytes
     if size_bytes < known.size_bytes:
@@ -104,7 +104,7 @@ def relate(
 
 
 def sound_end(summary: SegmentSummary) -> int | None:
-    """Where scanning can go on in a file that has grown: the end of the batches, when all is sound up to there.
+    """Position at which scanning of a grown file can go on: the end of its batches, if all is sound up to there.
 
     None where it is not: what is damaged is judged by what follows, so it has to be read again with that.
     """

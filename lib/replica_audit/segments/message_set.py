@@ -32,7 +32,7 @@ _TIMESTAMP_AT = 18
 
 
 class Inner(NamedTuple):
-    """What a compressed wrapper holds: offsets are absolute, the timestamp is the first message's (-1 for magic 0)."""
+    """Messages of a compressed wrapper: offsets are absolute, the timestamp is the first message's (-1 for magic 0)."""
 
     base_offset: int
     record_count: int

@@ -45,7 +45,7 @@ class TransactionFinder:
             self._open[producer] = _joined(known, OpenTransaction(producer, epoch, epoch, base, last, timestamp))
 
     def open_transactions(self) -> tuple[OpenTransaction, ...]:
-        """Those whose last batch in the file is not a marker, by producer id."""
+        """Transactions whose last batch in the file is not a marker, by producer id."""
         return tuple(self._open[producer] for producer in sorted(self._open))
 
     def ended_producers(self) -> tuple[tuple[int, int], ...]:

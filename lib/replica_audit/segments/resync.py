@@ -1,4 +1,4 @@
-"""Bytes of a segment that belong to no batch: where the next sound batch begins, and what the tail is.
+"""Resynchronisation after bytes that belong to no batch: the start of the next sound batch, and the kind of the tail.
 
 The length chain is broken, so every byte may begin a batch. Candidates are found by cheap fields over many bytes at once,
 and only they are given to the CRC, within a budget that grows with the bytes searched: the search stays linear, also over
@@ -85,7 +85,7 @@ def describe_place(head: bytes, position: int, size_bytes: int, lowest: int, end
 
 
 def breaks_off(head: bytes, start: int, size_bytes: int, written: int, expected: int, end_offset: int) -> bool:
-    """Whether `head`, the first 17 bytes or fewer at `start`, could begin a batch that passes the end of what is written.
+    """True if `head`, at most the first 17 bytes at `start`, could begin a batch that passes the end of the written bytes.
 
     Its offset is from `expected` up to `end_offset`; the file has `size_bytes`, the last of them not zero at `written`.
     """
@@ -197,7 +197,7 @@ class Resynchroniser:
         self._credit += size
 
     def has_right_crc(self, candidate: CandidateHeader) -> bool:
-        """Whether the candidate's CRC is right; False also where the budget does not pay for it (`skipped`)."""
+        """True if the candidate's CRC matches; False also where the budget does not cover it (`skipped`)."""
         if candidate.magic < 2 and not self._has_fitting_lengths(candidate):
             return False
         if not self.affords(candidate.size):
@@ -212,7 +212,7 @@ class Resynchroniser:
         return crc == candidate.crc
 
     def _has_fitting_lengths(self, candidate: CandidateHeader) -> bool:
-        """Whether key and value of a legacy entry fill it exactly: its other fields are so few that zeros pass them."""
+        """True if key and value fill a legacy entry exactly: it has so few other fields that zeros pass them."""
         key_at = candidate.position + OVERHEAD_BYTES[candidate.magic] - 8
         left = candidate.size - OVERHEAD_BYTES[candidate.magic]
         key = self._length_at(key_at)

@@ -1,4 +1,4 @@
-"""A segment file's batches in order, the damage between them, and what its tail is.
+"""Scan of a segment file: its batches in order, the damage between them, and the kind of its tail.
 
 Kafka stops at the first byte that is wrong (`FileLogInputStream.nextBatch`, `LogSegment.recover`); here scanning goes
 on at the next sound batch, since an audit must say what a restart would destroy.
@@ -189,14 +189,14 @@ class _Scan:
         return entry, broken
 
     def _count_believed(self, batches: NDArray[np.void], broken: NDArray[np.bool_]) -> int:
-        """How many of `batches` have a frame to be believed, up to the first that has not."""
+        """Number of leading `batches` whose frame can be believed."""
         for index in (broken | ~batches["crc_valid"]).nonzero()[0].tolist():
             if broken[index] or not self._is_framed(batches[index]):
                 return index
         return len(batches)
 
     def _is_framed(self, batch: np.void) -> bool:
-        """Whether the length of a batch whose CRC is wrong may be believed.
+        """True if the length field of a batch with a wrong CRC can be believed.
 
         It must lead to the end of the file or to a header that could follow. Where that header does not take up the
         offsets directly, the length may have jumped over sound batches: then there must be none within.

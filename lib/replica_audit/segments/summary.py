@@ -1,16 +1,17 @@
-"""The summary of a segment: what the audit needs of it, short of its batches; and that as JSON."""
+"""The summary of a segment, all that the audit needs of it besides its batches, and its JSON."""
 
 from __future__ import annotations
 
 import json
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
 import numpy as np
 
 from replica_audit.batch_header import CODEC_MASK, DELETE_HORIZON, KNOWN_ATTRIBUTES
-from replica_audit.literals import IrregularityKind, TailKind
+from replica_audit.literals import IrregularityKind, SegmentSource, TailKind
 from replica_audit.model import ChunkDigest, Damage, EpochStart, Irregularity, OpenTransaction, SegmentSummary
 from replica_audit.segments.digests import ContentDigest, digest_chunks, merge_chunks
 from replica_audit.segments.open_transactions import TransactionFinder
@@ -80,7 +81,7 @@ class IrregularityFinder:
         batches: NDArray[np.void],
         mask: NDArray[np.bool_],
         previous: NDArray[np.int64] | None,
-        describe: Callable[[np.void, Any], str],
+        describe: Callable[[np.void, int | None], str],
     ) -> None:
         flagged = mask.nonzero()[0]
         if not len(flagged):
@@ -108,7 +109,7 @@ class IrregularityFinder:
         known = back & (last <= previous)
         self._keep("gap", batches, gap, previous, _describe_offsets)
         self._keep("regression", batches, back & ~known, previous, _describe_offsets)
-        self._keep("duplicate", batches, known, previous, lambda b, p: f"all of it lies below {p + 1}, the next offset")
+        self._keep("duplicate", batches, known, previous, _describe_duplicate)
         self._last_offset = int(last[-1])
 
     def _watch_epochs(self, batches: NDArray[np.void]) -> None:
@@ -175,6 +176,10 @@ def _describe_offsets(batch: np.void, previous: int | None) -> str:
     return f"it begins at {batch['base_offset']}, though the next offset was {(previous or 0) + 1}"
 
 
+def _describe_duplicate(_: np.void, previous: int | None) -> str:
+    return f"all of it lies below {(previous or 0) + 1}, the next offset"
+
+
 def _describe_fields(batch: np.void, _: int | None) -> str:
     return (
         f"magic {batch['magic']}, attributes {int(batch['attributes']):#06x}, {batch['record_count']} records"
@@ -193,13 +198,19 @@ _ROWS = 4096
 
 
 class Summariser:
-    """Builds the `SegmentSummary` of one file from the items of `scan_segment`, in their order.
+    """Builds the `SegmentSummary` of one file from the items of `scan_segment`, in their order."""
 
-    `facts`: source, form and unproven, where they are not those of a segment file.
-    """
-
-    def __init__(self, path: str, base_offset: int, size_bytes: int, **facts: Any) -> None:
-        self._facts: dict[str, Any] = {"path": path, "base_offset": base_offset, "size_bytes": size_bytes, **facts}
+    def __init__(
+        self,
+        path: str,
+        base_offset: int,
+        size_bytes: int,
+        *,
+        source: SegmentSource = "segment",
+        form: str = "batches",
+        unproven: tuple[str, ...] = (),
+    ) -> None:
+        self._summary = SegmentSummary(path, base_offset, size_bytes, source=source, form=form, unproven=unproven)
         self._finder = IrregularityFinder(base_offset)
         self._transactions = TransactionFinder()
         self._chunks: dict[int, ChunkDigest] = {}
@@ -243,15 +254,15 @@ class Summariser:
         batches included, is the tail.
         """
         self._sum_up()
-        tail_length = self._facts["size_bytes"] - self._sound_end
+        tail_length = self._summary.size_bytes - self._sound_end
         tail_kind: TailKind = "clean" if not tail_length else "garbage"
         if self._damage and self._damage[-1].kind != "corrupt":
             tail_kind = self._damage[-1].kind
         chunks = tuple(self._chunks.values())
         firsts = [chunk.first_timestamp_ms for chunk in chunks if chunk.first_timestamp_ms is not None]
         lasts = [chunk.last_timestamp_ms for chunk in chunks if chunk.last_timestamp_ms is not None]
-        return SegmentSummary(
-            **self._facts,
+        return replace(
+            self._summary,
             batch_count=self._batch_count,
             record_count=sum(chunk.record_count for chunk in chunks),
             greatest_last_offset=max((chunk.last_offset for chunk in chunks), default=None),
@@ -270,31 +281,39 @@ class Summariser:
         )
 
     def _add_facts(self, batches: NDArray[np.void]) -> None:
-        facts, magic = self._facts, batches["magic"]
+        before = self._summary
+        magic = batches["magic"]
+        least = int(magic.min())
+        greatest = int(magic.max())
         if not self._batch_count:
-            facts["first_base_offset"] = int(batches["base_offset"][0])
-            facts["first_leader_epoch"] = int(batches["leader_epoch"][0])
+            first = batches[0]
+            before = replace(
+                before, first_base_offset=int(first["base_offset"]), first_leader_epoch=int(first["leader_epoch"])
+            )
         sound = batches["crc_valid"].nonzero()[0]
         if len(sound):
             last = batches[sound[-1]]
-            facts["last_base_offset"] = int(last["base_offset"])
-            facts["last_offset"] = int(last["last_offset"])
-            facts["last_leader_epoch"] = int(last["leader_epoch"])
+            before = replace(
+                before,
+                last_base_offset=int(last["base_offset"]),
+                last_offset=int(last["last_offset"]),
+                last_leader_epoch=int(last["leader_epoch"]),
+            )
             self._sound_end = int(last["position"] + last["size"])
         self._batch_count += len(batches)
-        self._note("least_magic", min, int(magic.min()))
-        self._note("greatest_magic", max, int(magic.max()))
         new = magic == 2
         span = batches["last_offset"] - batches["base_offset"] + 1
-        self._note("has_epochs", max, bool((new & (batches["leader_epoch"] >= 0)).any()))
         # The bits and counts of a batch whose CRC is wrong do not prove a cleaner.
-        new = new & batches["crc_valid"]
-        self._note("has_delete_horizon", max, bool((new & (batches["attributes"] & DELETE_HORIZON != 0)).any()))
-        self._note("has_sparse_batch", max, bool((new & (batches["record_count"] < span)).any()))
-
-    def _note(self, name: str, choose: Callable, value: Any) -> None:
-        known = self._facts.get(name)
-        self._facts[name] = value if known is None else choose(known, value)
+        sound_new = new & batches["crc_valid"]
+        horizons = batches["attributes"] & DELETE_HORIZON != 0
+        self._summary = replace(
+            before,
+            least_magic=least if before.least_magic is None else min(before.least_magic, least),
+            greatest_magic=greatest if before.greatest_magic is None else max(before.greatest_magic, greatest),
+            has_epochs=before.has_epochs or bool((new & (batches["leader_epoch"] >= 0)).any()),
+            has_delete_horizon=before.has_delete_horizon or bool((sound_new & horizons).any()),
+            has_sparse_batch=before.has_sparse_batch or bool((sound_new & (batches["record_count"] < span)).any()),
+        )
 
     def _add_epochs(self, batches: NDArray[np.void]) -> None:
         epochs = batches["leader_epoch"]

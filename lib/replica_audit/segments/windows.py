@@ -1,4 +1,4 @@
-"""A window that moves over a segment file, so that memory does not grow with the file."""
+"""A window that moves over a segment file, so that memory does not grow with the file's size."""
 
 from __future__ import annotations
 

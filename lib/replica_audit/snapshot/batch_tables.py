@@ -70,7 +70,7 @@ _QUOTED = re.compile(r"(, got \d+|couldn't parse):.*|:?\s['\"].*")
 
 
 class LogKey(NamedTuple):
-    """Which segment a row belongs to; without `segment_base_offset` a whole log is one segment."""
+    """Key of the segment that a row belongs to; without `segment_base_offset` a whole log counts as one segment."""
 
     broker_id: int
     log_dir: str
@@ -80,7 +80,7 @@ class LogKey(NamedTuple):
 
 
 class LogRows(NamedTuple):
-    """How much of a table is about one segment."""
+    """Number of rows and extent of what a table has of one segment."""
 
     least_offset: int
     row_count: int
@@ -163,7 +163,7 @@ def _open_table(snapshot: Snapshot, path: str, types: Mapping[str, pa.DataType])
 
 
 def _reason(error: Exception) -> str:
-    """What pyarrow says, without the row and the value that it quotes: columns that are passed over may hold records."""
+    """Error text of pyarrow without the row and value that it quotes, since columns that are not used may hold records."""
     return _QUOTED.sub(r"\1", str(error).splitlines()[0])[:200]
 
 

@@ -157,7 +157,7 @@ _PLACE = re.compile(r"for partition " + _TP)
 
 
 def is_broker_log(path: str) -> bool:
-    """Whether a file's name is that of a broker's log; rotated ones count, packed ones cannot be read."""
+    """True for the name of a broker's log, rotated ones included; packed ones cannot be read."""
     name = path.rpartition("/")[2]
     return _NAME.fullmatch(name) is not None and not name.endswith(_PACKED)
 

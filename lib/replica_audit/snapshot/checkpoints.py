@@ -91,7 +91,7 @@ def parse_uuid(text: str, line: Line) -> str:
 
 @dataclass(frozen=True, slots=True)
 class MetaProperties:
-    """Who a log dir belongs to: `meta.properties` of version 0 (`broker.id`) or 1 (`node.id`)."""
+    """Owner of a log dir, from `meta.properties` of version 0 (`broker.id`) or 1 (`node.id`)."""
 
     node_id: int | None
     cluster_id: str | None

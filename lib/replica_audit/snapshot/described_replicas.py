@@ -60,7 +60,9 @@ class DumpedPath(NamedTuple):
 
 
 def read_dumped_path(dumped: str, text_path: str, log_dirs: Sequence[LogDir], snapshot_name: str = "") -> DumpedPath:
-    """What the path of a `Dumping` line ('' without one) says, completed from `text_path`, relative to the snapshot."""
+    """Broker, log dir, partition and segment named by the path of a `Dumping` line ('' without one), completed from
+    `text_path`, relative to the snapshot.
+    """
     parts = _components(dumped or posixpath.basename(text_path)[:_LOG_NAME])
     file = parse_file_name(parts[-1])
     kind, at = parse_directory_name(parts[-2]) if len(parts) > 1 else ("other", None)
@@ -138,7 +140,7 @@ NOT_GIVEN = CheckpointFile("not_given", "")
 
 
 class Found(NamedTuple):
-    """What the snapshot has besides texts and tables."""
+    """Contents of the snapshot besides texts and tables."""
 
     log_dirs: Sequence[LogDir]
     """Those of brokers of this cluster."""

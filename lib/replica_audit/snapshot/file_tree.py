@@ -1,4 +1,4 @@
-"""What a listing of a snapshot has: its files and directories, and the paths that could not be looked at."""
+"""Listing of a snapshot: files, directories, and paths that could not be read."""
 
 from __future__ import annotations
 

@@ -1,11 +1,13 @@
-"""Copies of partitions of Kafka's own topics that are read for what they say of others: each as a whole, the furthest counts."""
+"""Copies of partitions of Kafka's internal topics, each read as a whole; of each partition the copy that reaches furthest
+counts.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Generic, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 import numpy as np
 
@@ -26,8 +28,14 @@ _GREATEST_BATCH = 64 << 20
 
 _Said = TypeVar("_Said")
 
-#: A function of every item, as the built-in `map` has it; where it runs is the caller's.
-Each = Callable[[Callable[[Any], Any], Sequence[Any]], Iterable[Any]]
+_Item = TypeVar("_Item")
+_Made = TypeVar("_Made")
+
+
+class Each(Protocol):
+    """Applies a function to every item, as the built-in `map` does; the caller decides where it runs."""
+
+    def __call__(self, work: Callable[[_Item], _Made], items: Sequence[_Item], /) -> Iterable[_Made]: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +53,7 @@ class TopicCopy:
 
 @dataclass(frozen=True, slots=True)
 class Extent:
-    """How far a copy goes, and what of it could not be taken apart."""
+    """Offsets that a copy covers, and the parts of it that could not be decoded."""
 
     first_offset: int | None
     """Of its first segment; None without any."""
@@ -58,7 +66,7 @@ class Extent:
 
 @dataclass(frozen=True, slots=True)
 class ReadCopy(Generic[_Said]):
-    """What one copy of a partition says."""
+    """Entries of one copy of a partition."""
 
     copy: TopicCopy
     extent: Extent
@@ -67,7 +75,9 @@ class ReadCopy(Generic[_Said]):
 
 @dataclass(frozen=True, slots=True)
 class InternalTopic(Generic[_Said]):
-    """A topic of Kafka's own, and how a copy of one of its partitions is read. Raises OSError and FormatError."""
+    """An internal topic of Kafka, and the reader of a copy of one of its partitions. The reader raises OSError and
+    FormatError.
+    """
 
     name: str
     may_say: str
@@ -78,7 +88,7 @@ class InternalTopic(Generic[_Said]):
         return find_copies(snapshot, log_dirs, self.name)
 
     def try_read(self, snapshot: Snapshot, copy: TopicCopy) -> tuple[ReadCopy[_Said] | None, list[QuarantineRow]]:
-        """What one copy says, None where it cannot be read, with rows of quarantine for all that could not."""
+        """Entries of one copy, None if it cannot be read, with rows of quarantine for everything that could not."""
         found: ReadCopy[_Said] | None = None
         unread: tuple[tuple[str, int | None, str], ...]
         try:
@@ -96,7 +106,9 @@ class InternalTopic(Generic[_Said]):
     def read_all(
         self, snapshot: Snapshot, log_dirs: Iterable[str], each: Each = map
     ) -> tuple[list[_Said], list[QuarantineRow]]:
-        """What the copies in `log_dirs` say, the furthest of each partition; and rows of quarantine as from `try_read`."""
+        """Entries of the copies in `log_dirs`, of each partition those of the copy that reaches furthest, with rows of
+        quarantine as from `try_read`.
+        """
         found = list(each(partial(self.try_read, snapshot), self._find_filled(snapshot, log_dirs)))
         return newest(one for one, _ in found if one is not None), [row for _, rows in found for row in rows]
 
@@ -106,7 +118,7 @@ class InternalTopic(Generic[_Said]):
         return [row for rows in found for row in rows]
 
     def _find_filled(self, snapshot: Snapshot, log_dirs: Iterable[str]) -> list[TopicCopy]:
-        """Those with a byte: for none no task is started."""
+        """Copies with at least one byte: empty ones start no task."""
         return [copy for copy in self.find(snapshot, log_dirs) if any(segment.size for segment in copy.segments)]
 
     def _unread(self, snapshot: Snapshot, copy: TopicCopy) -> list[QuarantineRow]:
@@ -114,7 +126,7 @@ class InternalTopic(Generic[_Said]):
 
 
 def newest(copies: Iterable[ReadCopy[_Said]]) -> list[_Said]:
-    """What the copy of each partition says that goes on longest: of the greatest leader epoch, then log end. Sorted."""
+    """Sorted entries of the copy of each partition that reaches furthest, by leader epoch, then log end offset."""
     best: dict[int, ReadCopy[_Said]] = {}
     for one in copies:
         known = best.get(one.copy.partition)

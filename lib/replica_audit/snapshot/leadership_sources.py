@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
-from typing import Any
+from typing import TypeVar
 
 from replica_audit.errors import FormatError
 from replica_audit.model import Leadership, ReplicaDir, TopicPartition
@@ -25,7 +25,7 @@ _HINT = (
 
 
 def parse_leadership(data: bytes | str, path: str) -> tuple[Leadership, ...]:
-    """Leadership of the partitions that the file names, in their order.
+    """Leadership of the partitions named in a `leadership.json`, in their order.
 
     `leader` is a broker id, or -1 or null for none; without `isr` it is unknown. Raises FormatError, which names the
     entry, for anything else, an unknown key or a partition named twice included.
@@ -43,11 +43,11 @@ def parse_leadership(data: bytes | str, path: str) -> tuple[Leadership, ...]:
     return tuple(found.values())
 
 
-def _parse_entry(entry: Any, number: int, path: str) -> Leadership:
-    def fail(expected: str, found: Any) -> FormatError:
+def _parse_entry(entry: object, number: int, path: str) -> Leadership:
+    def fail(expected: str, found: object) -> FormatError:
         return FormatError(path, None, f"in entry {number} {expected}", show_value(found), _HINT)
 
-    def whole(key: str, value: Any, least: int = 0) -> int:
+    def whole(key: str, value: object, least: int = 0) -> int:
         if not is_whole(value, least):
             raise fail(f"a whole number from {least} for {key!r}", value)
         return value
@@ -80,7 +80,7 @@ def _parse_entry(entry: Any, number: int, path: str) -> Leadership:
 
 
 def marked_if_overtaken(told: Iterable[Leadership], replicas: Iterable[ReplicaDir]) -> list[Leadership]:
-    """What one file tells, all of it marked as `overtaken` where it is older than the logs of one of its partitions."""
+    """Leaderships from one file, all marked `overtaken` if the file is older than the logs of one of its partitions."""
     told = list(told)
     copies: dict[TopicPartition, list[ReplicaDir]] = {}
     for one in replicas:
@@ -90,7 +90,7 @@ def marked_if_overtaken(told: Iterable[Leadership], replicas: Iterable[ReplicaDi
 
 
 def _is_older(told: Leadership, copies: Sequence[ReplicaDir]) -> bool:
-    """Whether two brokers, one of them leading or in sync by the file, have records of an epoch that came later.
+    """True if two brokers, one of them leading or in sync by the file, have records of a later epoch.
 
     That is an epoch above the one that the file names, or, where it names none, above all that its leader knows. One changed
     epoch file proves nothing: both brokers have the same entry.
@@ -123,6 +123,8 @@ def _written(copy: ReplicaDir, known: int) -> Iterable[tuple[int, int]]:
 #: By source, topic and partition.
 _Found = dict[tuple[str, str, int], Leadership]
 
+_Parsed = TypeVar("_Parsed")
+
 
 class RootFiles:
     """The files beside the log dirs: read by name, with what each is counted as and what was wrong with it."""
@@ -133,7 +135,7 @@ class RootFiles:
         self.quarantine: list[QuarantineRow] = []
         self._snapshot = snapshot
 
-    def read(self, name: str, kind: str, parse: Callable[[bytes, str], Any]) -> Any:
+    def read(self, name: str, kind: str, parse: Callable[[bytes, str], _Parsed]) -> _Parsed | None:
         """A file, parsed; None where it is missing or, with a row in `quarantine`, cannot be read."""
         if name not in self.names:
             return None
@@ -158,19 +160,13 @@ def read_leaderships(
     """
     found: _Found = {}
     paths = [*_read_listings(root, replicas, found), *_read_zookeeper(root, replicas, found)]
-    given = root.read("leadership.json", "leadership", parse_leadership)
-    if given is not None:
+    told_by_user = root.read("leadership.json", "leadership", parse_leadership)
+    if told_by_user is not None:
         paths.append("leadership.json")
-        found.update(_by_place(marked_if_overtaken(given, replicas)))
+        found.update(_by_place(marked_if_overtaken(told_by_user, replicas)))
     # A metadata log whose newest part cannot be read is older than a listing that somebody made.
-    given = {key[1:] for key in found} if metadata.doubtful else set()
-    found.update(
-        {
-            (one.source, one.topic, one.partition): one
-            for one in metadata.leaderships
-            if (one.topic, one.partition) not in given
-        }
-    )
+    listed = {key[1:] for key in found} if metadata.doubtful else set()
+    found.update(_by_place(one for one in metadata.leaderships if (one.topic, one.partition) not in listed))
     wanted = [one for one in found.values() if is_wanted(one.topic)]
     return tuple(sorted(wanted, key=lambda one: (one.topic, one.partition, one.source))), tuple(paths)
 

@@ -1,4 +1,4 @@
-"""What the names of directories and files in a Kafka log dir mean (`LocalLog`, `LogFileUtils`, `LogManager`)."""
+"""Names of directories and files in a Kafka log dir (`LocalLog`, `LogFileUtils`, `LogManager`)."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class FileName(NamedTuple):
 
 
 def parse_directory_name(name: str) -> DirectoryName:
-    """What a directory directly below a log dir is; the topic of -delete and -stray may have been cut short."""
+    """Kind and partition of a directory directly below a log dir; the topic of -delete and -stray may have been cut short."""
     kind, stem = "current", name
     match = _SUFFIXED.fullmatch(name)
     if match:
@@ -88,7 +88,7 @@ def parse_directory_name(name: str) -> DirectoryName:
 
 @lru_cache(maxsize=4096)
 def parse_file_name(name: str) -> FileName:
-    """What a file directly in a partition directory is."""
+    """Kind, state and base offset of a file directly in a partition directory."""
     if name in PARTITION_FILES:
         return FileName(PARTITION_FILES[name], "live", None)
     match = _SEGMENT_FILE.fullmatch(name)

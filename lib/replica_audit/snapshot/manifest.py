@@ -1,4 +1,4 @@
-"""`manifest.json`: how and when the snapshot was taken, and what it says of the copied files."""
+"""`manifest.json`: how and when the snapshot was taken, with size and digest of each copied file."""
 
 from __future__ import annotations
 
@@ -8,12 +8,14 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from functools import lru_cache
-from typing import Any, BinaryIO, NamedTuple
+from typing import BinaryIO, NamedTuple, TypeVar
 
 from replica_audit.errors import FormatError
 from replica_audit.parsing import INT64, fits, is_whole, parse_json, show_value
 from replica_audit.snapshot.file_tree import Problem, Tree, TreeEntry
 from replica_audit.snapshot.inventory import CopiedLogDir, Manifest
+
+_Kind = TypeVar("_Kind")
 
 MANIFEST = "manifest.json"
 _HINT = "see docs/capture.md on manifest.json, or leave the file out"
@@ -35,7 +37,7 @@ class CopiedFile(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class CopiedFiles:
-    """What a manifest says of its log dirs' files; paths are relative to the snapshot."""
+    """Files of the log dirs as a manifest lists them; paths are relative to the snapshot."""
 
     files: Mapping[str, CopiedFile] = field(default_factory=dict)
     incomplete: Mapping[str, str] = field(default_factory=dict)
@@ -90,7 +92,7 @@ _MISSING = f"{MANIFEST} says that it was copied, and it is not here"
 
 @lru_cache(maxsize=2)
 def find_copied_files(data: bytes) -> CopiedFiles:
-    """What a manifest says of its files; nothing where it cannot be parsed, which its own reader reports."""
+    """Files that a manifest lists; none if it cannot be parsed, which its own reader reports."""
     try:
         manifest = parse_json(data, MANIFEST, _HINT)
         brokers = manifest.get("brokers") if isinstance(manifest, dict) else None
@@ -99,13 +101,13 @@ def find_copied_files(data: bytes) -> CopiedFiles:
         return CopiedFiles()
 
 
-def parse_copied_files(log_dirs: list[Any], path: str) -> CopiedFiles:
+def parse_copied_files(log_dirs: list[object], path: str) -> CopiedFiles:
     """The files of the log dirs of a manifest. Raises FormatError."""
-    if not fits(log_dirs, [dict]):
-        raise FormatError(path, None, "a list of objects at brokers", show_value(log_dirs), _HINT)
     files: dict[str, CopiedFile] = {}
     incomplete: dict[str, str] = {}
     for index, log_dir in enumerate(log_dirs):
+        if not isinstance(log_dir, dict):
+            raise FormatError(path, None, "a list of objects at brokers", show_value(log_dirs), _HINT)
         top = log_dir.get("log_dir", "")
         for place, one in _listed(path, f"brokers[{index}].files", log_dir.get("files")):
             size, digest = one.get("size_bytes", -1), one.get("sha256", "")
@@ -119,17 +121,17 @@ def parse_copied_files(log_dirs: list[Any], path: str) -> CopiedFiles:
     return CopiedFiles(files, incomplete)
 
 
-def _listed(path: str, place: str, value: Any) -> Iterator[tuple[str, dict]]:
+def _listed(path: str, place: str, value: object) -> Iterator[tuple[str, dict]]:
     if value is None:
         return
-    if not fits(value, [{"path": str}]):
+    if not isinstance(value, list) or not fits(value, [{"path": str}]):
         raise FormatError(path, None, f"a list of objects with a path at {place}", show_value(value), _HINT)
     for index, one in enumerate(value):
         yield f"{place}[{index}]", one
 
 
-def _below(path: str, place: str, log_dir: Any, name: str) -> str:
-    """The place in the snapshot of a path in a log dir; `.` is the log dir itself."""
+def _below(path: str, place: str, log_dir: object, name: str) -> str:
+    """Path relative to the snapshot of the path `name` in a log dir; `.` is the log dir itself."""
     parts = [part for part in (str(log_dir).strip("/"), "" if name == "." else name) if part]
     joined = "/".join(parts)
     if any(part in ("", ".", "..") for part in joined.split("/")) and joined:
@@ -164,8 +166,8 @@ def parse_manifest(data: bytes | str, path: str) -> Manifest:
     )
 
 
-def _parse_broker(path: str, place: str, fields: Any) -> CopiedLogDir:
-    fields = _typed(path, place, fields, dict, "an object")
+def _parse_broker(path: str, place: str, entry: object) -> CopiedLogDir:
+    fields = _typed(path, place, entry, dict, "an object")
     broker_id = fields.get("broker_id")
     if not is_whole(broker_id):
         raise FormatError(path, None, f"a broker id at {place}.broker_id", show_value(broker_id), _HINT)
@@ -181,8 +183,8 @@ def _parse_broker(path: str, place: str, fields: Any) -> CopiedLogDir:
     )
 
 
-def _parse_time(path: str, place: str, value: Any) -> int | None:
-    """ISO 8601 (UTC where no zone is given) or ms since the epoch."""
+def _parse_time(path: str, place: str, value: object) -> int | None:
+    """Milliseconds since the epoch, of such a number or of a time in ISO 8601 (UTC where no zone is given)."""
     if value is None or is_whole(value, 0, INT64):
         return value
     try:
@@ -197,11 +199,11 @@ def _parse_time(path: str, place: str, value: Any) -> int | None:
     return round(time.timestamp() * 1000)  # of years 1 to 9999
 
 
-def _typed(path: str, place: str, value: Any, kind: type, expected: str) -> Any:
+def _typed(path: str, place: str, value: object, kind: type[_Kind], expected: str) -> _Kind:
     if not isinstance(value, kind):
         raise FormatError(path, None, f"{expected} at {place}", show_value(value), _HINT)
     return value
 
 
-def _optional(path: str, place: str, value: Any, kind: type, expected: str) -> Any:
+def _optional(path: str, place: str, value: object, kind: type[_Kind], expected: str) -> _Kind | None:
     return None if value is None else _typed(path, place, value, kind, expected)

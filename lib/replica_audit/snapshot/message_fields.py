@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import struct
 from collections.abc import Callable, Iterable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 _INT8, _INT16, _UINT16, _INT32, _INT64 = (struct.Struct(f">{code}") for code in "bhHiq")
 _UUID_BYTES = 16
@@ -131,15 +131,15 @@ class Field(NamedTuple):
 
     name: str | None
     """None: what it says is of no use here."""
-    read: Callable[[FieldReader], Any]
+    read: Callable[[FieldReader], object]
     since: int = 0
     """The first version that has it."""
     tag: int | None = None
     """Its number where it is a tagged field."""
 
 
-def read_structure(reader: FieldReader, fields: Iterable[Field], version: int = 0) -> dict[str, Any]:
-    """The fields of a structure by name; those that the version lacks, and tagged ones that are not there, are left out.
+def read_structure(reader: FieldReader, fields: Iterable[Field], version: int = 0) -> dict[str, object]:
+    """The fields of a structure by name, without those that the version lacks and tagged ones that are not there.
 
     Raises MessageError.
     """
@@ -160,10 +160,10 @@ def read_structure(reader: FieldReader, fields: Iterable[Field], version: int = 
     return found
 
 
-def array_of(*fields: Field) -> Callable[[FieldReader], list[dict[str, Any]]]:
-    """Reads a compact array of structures."""
+def array_of(*fields: Field) -> Callable[[FieldReader], list[dict[str, object]]]:
+    """Reader of a compact array of structures."""
 
-    def read(reader: FieldReader) -> list[dict[str, Any]]:
+    def read(reader: FieldReader) -> list[dict[str, object]]:
         return [read_structure(reader, fields) for _ in range(reader.array_length())]
 
     return read

@@ -18,12 +18,12 @@ class ObjectStore:
         self._filesystem = filesystem
 
     def is_directory(self, path: str) -> bool | None:
-        """Whether `path` is a directory; None where there is nothing."""
+        """True if `path` is a directory, None if it does not exist."""
         info = self._filesystem.get_file_info(path)
         return None if info.type == fs.FileType.NotFound else info.type == fs.FileType.Directory
 
     def list_below(self, root: str, folder: str = "", recursive: bool = False) -> list[tuple[TreeEntry, int | None]]:
-        """What is in `folder` below `root`, and when it was changed (ns); nothing where there is no such folder.
+        """Entries of `folder` below `root`, with the time of their last change (ns); none if there is no such folder.
 
         Paths of the entries are relative to `root`.
         """
@@ -39,7 +39,7 @@ class ObjectStore:
         return found
 
     def times_ns(self, paths: Sequence[str]) -> list[int | None]:
-        """When each file was last changed; None where the store does not say."""
+        """Time of each file's last change in ns; None if the store does not tell."""
         return [info.mtime_ns for info in self._filesystem.get_file_info(list(paths))]
 
     def open(self, path: str) -> pyarrow.NativeFile:

@@ -1,4 +1,4 @@
-"""Whose the directories and files of a snapshot are: its log dirs, and what lies elsewhere."""
+"""Owners of the directories and files in a snapshot: log dirs, and files beside them."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Folder:
         self.folders: dict[str, Folder] = {}
 
     def is_partition(self) -> bool:
-        """Whether it holds files of a partition. The name alone does not tell: `broker-0` looks like one too."""
+        """True if it holds files of a partition. The name alone is not enough: `broker-0` looks like a partition too."""
         return any(parse_file_name(name).kind not in ("unknown", "tmp") for name in self.files)
 
 
@@ -80,7 +80,7 @@ def _is_log_dir(folder: Folder) -> bool:
 
 
 def identify_log_dir(snapshot: Snapshot, folder: Folder) -> tuple[LogDir, list[QuarantineRow]]:
-    """Whose log dir it is; rows for a meta.properties that cannot be read, and for a log dir without broker id."""
+    """Owner of a log dir, with rows for a meta.properties that cannot be read and for a log dir without broker id."""
     rows = []
     node_id = cluster_id = directory_id = problem = None
     path = f"{folder.path}/{META_PROPERTIES}".lstrip("/")
@@ -115,7 +115,7 @@ def _named_id(snapshot: Snapshot, path: str) -> int | None:
 
 
 def choose_cluster(log_dirs: list[LogDir]) -> str | None:
-    """The cluster id that most log dirs have; of equally many the one whose first log dir comes first."""
+    """The most frequent cluster id of the log dirs; on a tie that of the first log dir."""
     counts = Counter(log_dir.cluster_id for log_dir in log_dirs if log_dir.cluster_id)
     return counts.most_common(1)[0][0] if counts else None
 
@@ -163,12 +163,12 @@ def metadata_log_in(log_dir: LogDir, folder: Folder) -> MetadataLog:
 
 
 def replica_key(replica: ReplicaDir) -> tuple:
-    """What replicas are sorted by."""
+    """Sort key of replicas."""
     return replica.topic, replica.partition, replica.broker_id, replica.log_dir
 
 
 def segment_key(segment: SegmentFile) -> tuple:
-    """What segments are sorted by."""
+    """Sort key of segments."""
     return segment.topic, segment.partition, segment.broker_id, segment.log_dir, segment.base_offset
 
 

@@ -1,4 +1,4 @@
-"""Logs that are known from a listing or a table, not from their files, and what such input leaves unproven."""
+"""Logs that are known from a listing or table instead of their files, and what such input leaves unproven."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ BATCHES, ENTRIES, RECORDS = "batches", "entries", "records of kafka-dump-log"
 
 
 class SecondHandLog(NamedTuple):
-    """What `scan_segment` would give of a segment, as far as the input tells."""
+    """Items of a segment as `scan_segment` would give them, as far as a listing or table shows."""
 
     batches: NDArray[np.void]
     damage: tuple[Damage, ...]
@@ -60,7 +60,7 @@ class SecondHandLog(NamedTuple):
 
 
 def are_comparable(one: str, other: str) -> bool:
-    """Whether logs of these two forms can be compared batch by batch; '' is that of a log without batches."""
+    """True if logs of these two forms can be compared batch by batch; '' is the form of a log without batches."""
     return one == other or not one or not other or {one, other} in ({BATCHES, ENTRIES}, {RECORDS, ENTRIES})
 
 

@@ -71,8 +71,7 @@ def deleted_segments(folder: Folder, replica: ReplicaDir) -> PutAside | None:
 def of_known_topics(
     found: Iterable[PutAside], topics: Mapping[tuple[str, int], str], names: Iterable[TopicPartition]
 ) -> Iterator[PutAside]:
-    """Those that are of a partition that is there, under its name: Kafka may have cut the topic short in that of the
-    directory.
+    """Copies that are of a captured partition, with its topic: Kafka may have shortened the topic in the directory's name.
 
     `topics` gives the names by (topic id, partition), `names` are all partitions. Without an id the name counts where
     nothing has taken the directory away from its topic: not of -stray and -delete.

@@ -10,7 +10,10 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import cache
 from itertools import islice
-from typing import Any, BinaryIO, TypeVar
+from typing import TYPE_CHECKING, BinaryIO, TypeVar
+
+if TYPE_CHECKING:
+    from _typeshed import WriteableBuffer
 
 Item = TypeVar("Item")
 Made = TypeVar("Made")
@@ -62,7 +65,7 @@ class ReadAhead(io.RawIOBase, BinaryIO):
         return True
 
     def tell(self) -> int:
-        """Where the next read begins."""
+        """Position of the next read."""
         return self._position
 
     def seek(self, position: int, whence: int = 0) -> int:
@@ -85,10 +88,11 @@ class ReadAhead(io.RawIOBase, BinaryIO):
         self._position = self._end_of_last = end
         return data
 
-    def readinto(self, buffer: Any) -> int:
+    def readinto(self, buffer: WriteableBuffer) -> int:
         """As of any binary file."""
-        data = self.read(len(buffer))
-        buffer[: len(data)] = data
+        view = memoryview(buffer)
+        data = self.read(len(view))
+        view[: len(data)] = data
         return len(data)
 
     def expect(self, position: int) -> None:
@@ -145,10 +149,13 @@ def run_ahead(work: Callable[[Item], Made], items: Iterable[Item], count: int) -
 
 
 def read_many(read: Callable[[Item], Made], items: Iterable[Item]) -> Iterator[tuple[Item, Made | BaseException]]:
-    """What `read` makes of each item, or its error, in order, many at once."""
+    """Result of `read` for each item, or its error, in order; many run at once."""
     for item, future in run_ahead(read, items, 2 * _CONNECTIONS):
-        error: Any = future.exception()
-        yield item, future.result() if error is None else error
+        error = future.exception()
+        if error is None:
+            yield item, future.result()
+        else:
+            yield item, error
 
 
 def _submit(work: Callable[[Item], Made], item: Item, count: int) -> Future[Made]:

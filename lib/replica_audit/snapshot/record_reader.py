@@ -43,7 +43,7 @@ class RecordRequest:
 
 @dataclass(frozen=True, slots=True)
 class RecordRows:
-    """What came of some requests: `RECORD_DTYPE` rows by offset, and the requests without an answer."""
+    """Records of some requests, as `RECORD_DTYPE` rows by offset, and the requests that could not be answered."""
 
     rows: NDArray[np.void]
     unread: tuple[tuple[RecordRequest, str], ...] = ()
@@ -54,7 +54,7 @@ class RecordRows:
 
 
 class FileSource(Protocol):
-    """What opens segment files by the paths of requests, such as a snapshot."""
+    """Opener of segment files by the paths of requests, such as a snapshot."""
 
     def open_file(self, path: str) -> BinaryIO:
         """The file at `path`, to be closed by the caller."""
@@ -154,7 +154,7 @@ def _neighbours(requests: list[RecordRequest]) -> Iterator[list[RecordRequest]]:
 
 
 def _is_scanned(request: RecordRequest, entry: bytes) -> bool:
-    """Whether the entry is the one that was scanned."""
+    """True if the entry is the one that was scanned."""
     if not len(entry) == request.size >= LEAST_ENTRY_BYTES:
         return False
     (crc,) = _CRC.unpack_from(entry, _NEW_CRC_AT if entry[MAGIC_AT] >= 2 else PREFIX_BYTES)

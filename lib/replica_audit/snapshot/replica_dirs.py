@@ -1,4 +1,4 @@
-"""One partition directory: its checkpoints, and its segments as Kafka would load them (`LogLoader.load`)."""
+"""A partition directory: its checkpoints, and its segments as Kafka would load them (`LogLoader.load`)."""
 
 from __future__ import annotations
 

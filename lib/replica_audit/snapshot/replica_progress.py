@@ -348,7 +348,7 @@ def _cut(stream: BinaryIO, part: ProgressPart) -> tuple[bytes, bytes, int]:
 
 
 def _next_line(stream: BinaryIO, position: int) -> int:
-    """Where the first line at or after `position` begins."""
+    """Start of the first line at or after `position`."""
     if position == 0:
         return 0
     stream.seek(position - 1)

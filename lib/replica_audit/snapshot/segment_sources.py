@@ -1,10 +1,10 @@
-"""A segment's batches from whatever it was given as: the file itself, text of kafka-dump-log, or a table."""
+"""Batches of a segment from its source: the file itself, text of kafka-dump-log, or a table."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -39,9 +39,11 @@ def open_source(snapshot: Snapshot, file: SegmentFile) -> Iterator[OpenSource]:
             yield OpenSource(items, Summariser(file.path, file.base_offset, file.size_bytes))
         return
     log = _read_second_hand(snapshot, file)
-    facts: dict[str, Any] = {"source": file.source, "form": log.form, "unproven": log.unproven}
     items = iter([*([log.batches] if len(log.batches) else []), *log.damage])
-    yield OpenSource(items, Summariser(file.path, file.base_offset, log.size_bytes, **facts))
+    summariser = Summariser(
+        file.path, file.base_offset, log.size_bytes, source=file.source, form=log.form, unproven=log.unproven
+    )
+    yield OpenSource(items, summariser)
 
 
 def summarise_source(snapshot: Snapshot, file: SegmentFile) -> SegmentSummary:

@@ -65,7 +65,7 @@ def list_tree(root: str) -> Tree:
 
 
 def list_directory(root: str, folder: str) -> tuple[TreeEntry, ...]:
-    """What is directly below `folder`, sorted by path; nothing where there is no such directory. Raises OSError."""
+    """Entries directly below `folder`, sorted by path; none if there is no such directory. Raises OSError."""
     try:
         with os.scandir(os.path.join(root, folder)) as found:
             children = list(found)
@@ -79,7 +79,7 @@ def list_directory(root: str, folder: str) -> tuple[TreeEntry, ...]:
 
 
 def local_is_directory(path: str) -> bool | None:
-    """Whether `path` is a directory; None where there is nothing. Raises OSError where it cannot be looked at."""
+    """True if `path` is a directory, None if it does not exist. Raises OSError if that cannot be determined."""
     try:
         return stat.S_ISDIR(os.stat(path).st_mode)
     except (FileNotFoundError, NotADirectoryError):
@@ -215,7 +215,7 @@ class Snapshot:
 
     @property
     def location(self) -> str:
-        """What opens this snapshot again from any directory and process: an absolute path, or the URI, credentials included."""
+        """Path or URI that opens this snapshot from any directory and process: absolute, credentials included."""
         return self._root if self._store is None else self.uri
 
     @property
@@ -249,13 +249,13 @@ class Snapshot:
         return Tree(tuple(sorted(entry for entry, _ in found)), ())
 
     def list_directory(self, path: str) -> tuple[TreeEntry, ...]:
-        """What is directly below a directory, sorted by path; nothing where there is no such directory. Raises OSError."""
+        """Entries directly below a directory, sorted by path; none if there is no such directory. Raises OSError."""
         if self._store is None:
             return list_directory(self._root, path)
         return tuple(sorted(entry for entry, _ in self._store.list_below(self._root, path)))
 
     def last_changes(self, paths: Sequence[str]) -> list[str | None]:
-        """When each file was last changed, in words of the storage's own; None where it does not say.
+        """Description of each file's last change, in the storage's own words; None if it does not tell.
 
         Locally that is also the change of the inode, which no copying tool can set back.
         """
@@ -267,7 +267,7 @@ class Snapshot:
         return [None if self._times[path] is None else str(self._times[path]) for path in paths]
 
     def last_change(self, path: str, stream: BinaryIO) -> str | None:
-        """The same of a file that is open, in words that `is_unchanged` compares: of an object its ETag, where it has one."""
+        """Description of an open file's last change, for `is_unchanged`; for an object its ETag, if it has one."""
         if not isinstance(stream, ReadAhead):
             return describe_change(os.fstat(stream.fileno()))
         return stream.etag or self.last_changes([path])[0]
@@ -326,7 +326,7 @@ class Snapshot:
 
     @property
     def opens_ahead(self) -> int:
-        """How many files are opened beside the one in use, where opening takes a request; 0 where it takes nothing."""
+        """Number of files to open ahead where opening takes a request; 0 where it is free."""
         return 0 if self._store is None else OPENED_AHEAD
 
     def read_ahead(self, paths: Iterable[str]) -> None:

@@ -25,7 +25,7 @@ _HINT = "give the listing as kafka-topics --describe printed it"
 
 
 class DescribeListing(NamedTuple):
-    """What a listing says, by topic and partition, and the lines that could not be read."""
+    """Leadership by topic and partition from a listing, and the lines that could not be read."""
 
     leaderships: tuple[Leadership, ...]
     problems: tuple[FormatError, ...]

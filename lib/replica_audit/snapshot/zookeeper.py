@@ -12,7 +12,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from replica_audit.errors import FormatError
 from replica_audit.model import Leadership, TopicPartition
@@ -38,7 +37,7 @@ def parse_zookeeper(data: bytes | str, path: str) -> tuple[Leadership, ...]:
     """Leadership of every partition whose state the file has, by topic and partition; raises FormatError."""
     content = parse_json(data, path, _HINT)
     topics: dict[str, _RegisteredTopic] = {}
-    states: dict[tuple[str, int], Mapping[str, Any]] = {}
+    states: dict[tuple[str, int], Mapping[str, object]] = {}
     for place, value in _entries(content, path):
         found = _STATE.search(place)
         if found:
@@ -61,7 +60,7 @@ def parse_zookeeper(data: bytes | str, path: str) -> tuple[Leadership, ...]:
 
 
 def complete_from_listing(of_zookeeper: Leadership, listed: Leadership | None) -> Leadership:
-    """With assignment, topic id and configs of a listing where ZooKeeper's file has none."""
+    """ZooKeeper's leadership, with the listing's assignment, topic id and configs where ZooKeeper's file has none."""
     if listed is None:
         return of_zookeeper
     return replace(
@@ -72,14 +71,14 @@ def complete_from_listing(of_zookeeper: Leadership, listed: Leadership | None) -
     )
 
 
-def _entries(content: Any, path: str) -> Iterator[tuple[str, Any]]:
+def _entries(content: object, path: str) -> Iterator[tuple[str, object]]:
     if isinstance(content, Mapping):
         yield from content.items()
         return
     if not isinstance(content, list):
         raise FormatError(path, None, "an object or a list", type(content).__name__, _HINT)
-    for number, entry in enumerate(content, 1):
-        entry = _object(entry, f"entry {number}", path)
+    for number, one in enumerate(content, 1):
+        entry = _object(one, f"entry {number}", path)
         if "path" in entry:
             yield str(entry["path"]), entry.get("data", entry.get("value"))
         elif isinstance(entry.get("topic"), str) and is_whole(entry.get("partition")):
@@ -88,7 +87,7 @@ def _entries(content: Any, path: str) -> Iterator[tuple[str, Any]]:
             raise _fail(path, f"entry {number}", "topic and partition, or path and data", sorted(entry))
 
 
-def _object(value: Any, place: str, path: str) -> Mapping[str, Any]:
+def _object(value: object, place: str, path: str) -> Mapping[str, object]:
     if isinstance(value, str):
         try:
             value = parse_json(value, path, _HINT)
@@ -99,7 +98,7 @@ def _object(value: Any, place: str, path: str) -> Mapping[str, Any]:
     return value
 
 
-def _add_topic(topic: _RegisteredTopic, value: Mapping[str, Any], place: str, path: str) -> None:
+def _add_topic(topic: _RegisteredTopic, value: Mapping[str, object], place: str, path: str) -> None:
     for number, ids in _object(value.get("partitions", {}), place, path).items():
         topic.replicas[_partition(str(number), place, path)] = _ids(ids, place, path)
     topic_id = value.get("topic_id")
@@ -115,7 +114,7 @@ def _partition(text: str, place: str, path: str) -> int:
     return number
 
 
-def _leadership(key: tuple[str, int], state: Mapping[str, Any], topic: _RegisteredTopic, path: str) -> Leadership:
+def _leadership(key: tuple[str, int], state: Mapping[str, object], topic: _RegisteredTopic, path: str) -> Leadership:
     place = f"{key[0]}-{key[1]}"
     leader, epoch = (_whole(state.get(name), name, place, path) for name in ("leader", "leader_epoch"))
     return Leadership(
@@ -131,17 +130,17 @@ def _leadership(key: tuple[str, int], state: Mapping[str, Any], topic: _Register
     )
 
 
-def _whole(value: Any, name: str, place: str, path: str) -> int:
+def _whole(value: object, name: str, place: str, path: str) -> int:
     if not is_whole(value, -1):
         raise _fail(path, place, f"a whole number from -1 to {INT32} for {name}", value)
     return value
 
 
-def _ids(value: Any, place: str, path: str) -> tuple[int, ...]:
+def _ids(value: object, place: str, path: str) -> tuple[int, ...]:
     if not isinstance(value, list):
         raise _fail(path, place, "a list of broker ids", value)
     return tuple(_whole(one, "a broker id", place, path) for one in value)
 
 
-def _fail(path: str, place: str, expected: str, found: Any) -> FormatError:
+def _fail(path: str, place: str, expected: str, found: object) -> FormatError:
     return FormatError(path, None, f"at {place[:80]!r} {expected}", show_value(found), _HINT)

@@ -1,1 +1,1 @@
-"""The Delta tables: their place, and the only ways of writing and reading them. No Spark job is started for a commit."""
+"""The Delta tables, written and read without a Spark job."""

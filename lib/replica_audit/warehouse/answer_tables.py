@@ -1,4 +1,4 @@
-"""Answers out of the warehouse, or straight from the stage that wrote them: both become the same `Results`."""
+"""Results of an audit, read from the warehouse or assembled by the stage that wrote them."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def reported_rows(warehouse: Warehouse, finished: Mapping[str, Any]) -> dict[str
 
 
 def snapshot_answers(warehouse: Warehouse, ingested: Mapping[str, Any]) -> dict[str, list[dict]]:
-    """What the report says of the snapshot itself: its quarantine, who led when, and its row of `snapshots`.
+    """Rows of the snapshot itself: `quarantine`, `partition_states`, and its row of `snapshots`.
 
     Raises EngineError where the finished ingest committed others.
     """

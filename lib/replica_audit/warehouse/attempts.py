@@ -86,7 +86,7 @@ def latest_attempt(warehouse: Warehouse, stage: str, **equals: str) -> dict[str,
 
 
 def own_rows(attempt: Mapping[str, Any]) -> dict[str, Any]:
-    """What the bronze rows of an attempt are read by: `snapshot_id` and `ingest_id`."""
+    """`snapshot_id` and `ingest_id` of an attempt, which select its bronze rows."""
     return {name: attempt[name] for name in ("snapshot_id", "ingest_id")}
 
 
@@ -116,7 +116,7 @@ def check_audits(
 
 
 def check_large(warehouse: Warehouse, finished: Mapping[str, Any], tables: Iterable[str], key: str) -> None:
-    """`check_committed` for tables too large to be read for it: their files have at least as many rows of `key`.
+    """`check_committed` for tables that are too large to be read for it: their files must have at least as many rows of `key`.
 
     A file has the rows of one ingest, and a table may have several ingests of a snapshot.
     """

@@ -1,4 +1,4 @@
-"""Rows of `batches` as Parquet: a scan task writes one file of many segments, an audit reads rows of some of them."""
+"""Parquet files of `batches`: a scan task writes one for many segments, an audit reads rows of some segments."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class BatchFileWriter:
 
     def __init__(self, directory: str, constants: Mapping[str, str | None]) -> None:
         self._file = TableFileWriter(directory, "batches", constants)
-        self._waiting: list[tuple[Mapping[str, Any], NDArray[np.void]]] = []
+        self._waiting: list[tuple[Mapping[str, object], NDArray[np.void]]] = []
         self._waiting_rows = 0
 
     @property
@@ -45,10 +45,8 @@ class BatchFileWriter:
     def row(self) -> int:
         return self._file.row_count + self._waiting_rows
 
-    def add(self, names: Mapping[str, Any], rows: NDArray[np.void]) -> None:
-        """Write `rows` (`BATCH_DTYPE`) of a segment: `names` has its broker_id, log_dir, topic, partition and
-        segment_base_offset.
-        """
+    def add(self, names: Mapping[str, object], rows: NDArray[np.void]) -> None:
+        """Write `rows` (`BATCH_DTYPE`) of a segment, whose values of the columns of `SegmentNames` are `names`."""
         if len(rows):
             self._waiting.append((names, rows))
             self._waiting_rows += len(rows)

@@ -1,5 +1,5 @@
-"""Whether several runs may write to a warehouse at once: on an object store a commit is a conditional put, and some stores
-take two of them under one name.
+"""Trial of concurrent commits: a commit to an object store is a conditional put, and some stores accept two of them under one
+name.
 
 Tried once for each warehouse: writers commit to a table of the trial's own at the same moment, and every commit has to be
 there afterwards. What came of it is in `commits.json` beside the tables.
@@ -24,7 +24,7 @@ _WRITERS, _ROUNDS = 6, 2
 
 
 def loses_commits(location: str) -> bool:
-    """Whether commits at once to the warehouse at `location` may be lost, so that only one run at a time may write to it.
+    """True if concurrent commits to the warehouse at `location` may be lost, so that only one run at a time may write to it.
 
     A directory of this machine loses none. Raises InputError where the store takes no commit at all.
     """

@@ -78,7 +78,7 @@ _PERIODS = ("delta.logRetentionDuration", "delta.deletedFileRetentionDuration")
 
 
 def table_properties(time_travel_days: int | None) -> dict[str, str]:
-    """What a table is made with: how many days versions that were replaced can be read; None is Delta's own period."""
+    """Delta properties of a new table: for how many days replaced versions can be read; None: Delta's own period."""
     return {} if time_travel_days is None else dict.fromkeys(_PERIODS, f"interval {time_travel_days} days")
 
 
@@ -104,16 +104,16 @@ class Warehouse:
         self._commit: dict[str, str | None] = {}
 
     def describe_commits(self, **run: str | None) -> None:
-        """Say which run the commits from now on are of: `userMetadata` in the history of every table."""
+        """Set the run that later commits name as `userMetadata` in the history of every table."""
         self._commit = run
 
     def directory(self, table: str) -> str:
-        """Where the table lies, for whoever writes its files: a path or URI. The table is made where it is not there."""
+        """Path or URI of the table's directory, for tasks that write its files. The table is created if it does not exist."""
         self._open_or_create(table)
         return self._made(table)
 
     def exists(self, table: str) -> bool:
-        """Whether the table was written before."""
+        """True if the table exists."""
         return self._open(table) is not None
 
     def read_arrow(
@@ -296,7 +296,7 @@ class Warehouse:
             return None
 
     def _open_or_create(self, table: str) -> DeltaTable:
-        """Open a table; create it where it does not exist."""
+        """The table's handle; the table is created if it does not exist."""
         from deltalake import DeltaTable
 
         return self._open(table) or DeltaTable.create(
@@ -310,7 +310,7 @@ class Warehouse:
         )
 
     def _made(self, table: str) -> str:
-        """Where the table lies, its directory made."""
+        """Path or URI of the table's directory, which is created."""
         uri = self._uri(table, make=True)
         # `locate` gives a place where it is to make one.
         assert uri is not None

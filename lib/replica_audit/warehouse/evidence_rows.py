@@ -1,4 +1,4 @@
-"""The rows that an ingest has of each partition: the driver knows which partitions there are, and tasks read the rows of theirs."""
+"""Rows of an ingest by partition: the driver holds an index of the partitions, tasks read the rows of theirs."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from replica_audit.warehouse.table_reads import ROW_NUMBER, WantedPlaces, read_f
 
 
 class IndexedPartition(NamedTuple):
-    """What is known of a partition without its rows."""
+    """A partition in the driver's index, without its rows."""
 
     place: Place
     batch_count: int = 0
@@ -32,7 +32,7 @@ class IndexedPartition(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class EvidenceIndex:
-    """What the driver has to know of the rows of an ingest."""
+    """The driver's index of the rows of an ingest."""
 
     partitions: list[IndexedPartition]
     """In their order."""
@@ -56,7 +56,7 @@ class EvidenceRows:
 
     @classmethod
     def of(cls, warehouse: Warehouse, attempt: Mapping[str, str]) -> EvidenceRows:
-        """Those of an attempt in a warehouse."""
+        """The rows of an attempt in a warehouse."""
         directories = {table: warehouse.directory(table) for table in EVIDENCE_TABLES}
         files = {table: tuple(warehouse.files(table, attempt["snapshot_id"])) for table in EVIDENCE_TABLES}
         return cls(directories, files, dict(attempt))

@@ -1,4 +1,4 @@
-"""What the warehouse knows of the segments of a cluster, so that no byte of them is scanned twice."""
+"""Segments that earlier ingests of a cluster have scanned, so that no byte is scanned twice."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class StaleBatchesError(Exception):
 def known_segments(
     warehouse: Warehouse, cluster_id: str | None, files: Collection[SegmentFile]
 ) -> dict[tuple[int, str], KnownSegment]:
-    """Those of `files` that finished ingests of the cluster know, by (broker id, path); of each the latest.
+    """Segments among `files` that finished ingests of the cluster have scanned, by (broker id, path); the latest of each.
 
     Another version may have kept less of a file, so what it ingested is not taken for it.
     """
@@ -74,7 +74,7 @@ def known_segments(
 
 
 def known_summary(directory: str, known: KnownSegment) -> SegmentSummary | None:
-    """The summary of `known`, out of the `directory` of `segments`; None where it is not there any more."""
+    """The summary of `known`, from the `directory` of `segments`; None if it is no longer there."""
     try:
         return summary_from_json(read_summary(directory, known.summary_file, known.summary_row))
     except (OSError, pa.ArrowException, ValueError, KeyError, TypeError):

@@ -1,4 +1,4 @@
-"""Rows of `segments` without their summaries: these are as long as the log has chunks, so tasks read them, and the driver does not."""
+"""Rows of `segments` without their summaries, which grow with the log and are read by tasks only."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Parquet files that tasks write straight into a table's directory; the driver commits those that it hears of."""
+"""Parquet files that tasks write into a table's directory, and that the driver commits."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import uuid
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -33,12 +32,12 @@ class TableFileWriter:
         self.schema = pa.schema([field for field in arrow_schema(columns_of(table)) if field.name != key_of(table)])
         self.path = f"{uuid.uuid4().hex}.parquet"
         self.row_count = 0
-        self._stream: Any = None
-        self._writer: Any = None
+        self._stream: pa.NativeFile | None = None
+        self._writer: pq.ParquetWriter | None = None
         self._waiting: list[pa.RecordBatch] = []
         self._waiting_rows = 0
 
-    def add(self, columns: Mapping[str, Any], count: int) -> None:
+    def add(self, columns: Mapping[str, object], count: int) -> None:
         """Write `count` rows; a column is an Arrow array, or one value for all of them, and null where there is none."""
         arrays = []
         for field in self.schema:
@@ -58,7 +57,7 @@ class TableFileWriter:
     def close(self) -> DataFile | None:
         """The file, for the commit; None when no rows came."""
         self._flush()
-        if self._writer is None:
+        if self._writer is None or self._stream is None:
             return None
         self._writer.close()
         self._stream.close()
@@ -108,10 +107,10 @@ class RowFiles:
     ) -> None:
         self._directories, self._constants, self._group_rows = directories, constants, group_rows
         self._writers: dict[str, TableFileWriter] = {}
-        self._waiting: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
+        self._waiting: dict[str, list[Mapping[str, object]]] = defaultdict(list)
 
-    def add(self, rows: Mapping[str, Sequence[Mapping[str, Any]]]) -> None:
-        """Write rows by table; those of a table without a directory are nobody's."""
+    def add(self, rows: Mapping[str, Sequence[Mapping[str, object]]]) -> None:
+        """Write rows by table; rows of a table without a directory are not written."""
         for table in self._directories:
             self._waiting[table] += rows.get(table, ())
             if len(self._waiting[table]) >= _STEP:

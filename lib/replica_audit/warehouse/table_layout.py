@@ -1,4 +1,6 @@
-"""How a warehouse lies in files: its location, the columns and partitions of a table, and a file that waits for its commit."""
+"""Layout of a warehouse in files: its location, the columns and partition column of each table, and files that wait for a
+commit.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,7 @@ def absolute_location(location: str) -> str:
 
 
 def spark_location(location: str) -> str:
-    """A location as Spark names it: s3a:// for s3://, since Spark reads S3 through Hadoop."""
+    """`location` as Spark names it: Hadoop's reader of S3 uses the scheme s3a."""
     return "s3a://" + location[len("s3://") :] if location.startswith("s3://") else location
 
 

@@ -6,7 +6,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timezone
 from itertools import accumulate, chain
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 from urllib.parse import unquote
 
 import numpy as np
@@ -22,6 +22,7 @@ from replica_audit.warehouse.table_layout import open_directory
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
+    from numpy.typing import NDArray
 
 
 def damage_sentence(what: str, warehouse: str | None = None) -> str:
@@ -61,14 +62,14 @@ ROW_NUMBER = "summary_row"
 
 
 class WantedPlaces:
-    """Partitions whose rows are read; of a file that is sorted by them only the row groups that have some."""
+    """Partitions whose rows are read; of a file that is sorted by partition only row groups that may have such rows."""
 
     def __init__(self, places: Iterable[Place]) -> None:
         self._places = sorted(places)
         self._keys = pa.array([f"{partition}/{topic}" for topic, partition in self._places])
 
     def groups(self, file: pq.ParquetFile) -> list[int]:
-        """Row groups of a file that may have rows of them."""
+        """Numbers of the row groups that may have rows of these partitions."""
         names = [file.metadata.schema.column(number).path for number in range(file.metadata.num_columns)]
         columns = [names.index("topic"), names.index("partition")]
         return [
@@ -76,7 +77,7 @@ class WantedPlaces:
         ]
 
     def filter(self, rows: pa.Table) -> pa.Table:
-        """Their rows."""
+        """`rows` of these partitions only."""
         keys = pc.binary_join_element_wise(rows["partition"].cast(pa.string()), rows["topic"], "/")
         return rows.filter(pc.is_in(keys, self._keys))
 
@@ -143,8 +144,8 @@ def _numbers(file: pq.ParquetFile, groups: Iterable[int]) -> pa.Array:
     return pa.array(chain.from_iterable(range(starts[one], starts[one + 1]) for one in groups), pa.int64())
 
 
-#: Rows as `FileRows` gives them: a list or an array.
-Rows = TypeVar("Rows")
+#: Rows as `FileRows` gives them.
+Rows = TypeVar("Rows", list[str], "NDArray[np.void]")
 
 
 class FileRows(Generic[Rows]):
@@ -156,11 +157,12 @@ class FileRows(Generic[Rows]):
     def __init__(self, directory: str, path: str, columns: Sequence[str], convert: Callable[[pa.Table], Rows]) -> None:
         filesystem, root = open_directory(directory)
         self._file = pq.ParquetFile(filesystem.open_input_file(f"{root}/{path}"))
-        self._columns, self._convert = list(columns), convert
+        self._columns = list(columns)
+        self._convert: Callable[[pa.Table], Rows] = convert
         metadata = self._file.metadata
         counts = [metadata.row_group(number).num_rows for number in range(metadata.num_row_groups)]
         self._starts = np.concatenate(([0], np.cumsum(counts, dtype=np.int64)))
-        self._kept: tuple[int, Any] | None = None
+        self._kept: tuple[int, Rows] | None = None
 
     def rows(self, start: int, count: int) -> Iterator[Rows]:
         """Rows [start, start + count) of the file, a row group at a time."""
@@ -171,7 +173,7 @@ class FileRows(Generic[Rows]):
             yield rows[max(0, start - first) : end - first]
             group += 1
 
-    def _group(self, number: int) -> Any:
+    def _group(self, number: int) -> Rows:
         if self._kept is None or self._kept[0] != number:
             self._kept = number, self._convert(self._file.read_row_group(number, columns=self._columns))
         return self._kept[1]

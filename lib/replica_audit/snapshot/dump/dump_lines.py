@@ -77,7 +77,7 @@ class BatchLine(NamedTuple):
 
 
 class Contents(NamedTuple):
-    """How much of key and payload a record's line should show, where it shows them."""
+    """Lengths of the key and payload that a record's line should show."""
 
     key_size: int
     value_size: int
@@ -91,7 +91,7 @@ class Contents(NamedTuple):
         return key + (len(_PAYLOAD) + self.value_size if self.value_size >= 0 else 0)
 
     def end(self, text: bytes) -> bool:
-        """Whether `text` ends with all of key and payload, so that the next line is one of the tool's.
+        """True if `text` ends with all of key and payload, so that the next line is one of the tool's.
 
         That holds for text that the tool could print as it was; other bytes it prints as more or fewer.
         """
@@ -105,7 +105,7 @@ class Contents(NamedTuple):
         return begins and follows and before.endswith(b"]" if self.has_headers else _FIELD_ENDS)
 
     def are_left_out(self, line: bytes) -> bool:
-        """Whether the record's line shows neither key nor payload."""
+        """True if the record's line shows neither key nor payload."""
         return _KEY not in line and _PAYLOAD not in line and (line.endswith(b"]") or not self.has_headers)
 
 

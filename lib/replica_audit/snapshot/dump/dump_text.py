@@ -25,12 +25,12 @@ _REMARK = re.compile(
 
 
 def is_start(line: bytes) -> bool:
-    """Whether this is the line that follows `Dumping …` of a log."""
+    """True for the line that follows `Dumping …` of a log."""
     return _STARTING.fullmatch(line) is not None
 
 
 def parse_invalid_bytes(line: bytes) -> int | None:
-    """How many trailing bytes the tool found not to be a batch; None for any other line."""
+    """Number of trailing bytes that the tool found not to be a batch; None for any other line."""
     match = _INVALID_BYTES.fullmatch(line)
     return parse_whole(match.group(1), 0, INT32) if match else None
 
@@ -44,7 +44,7 @@ def parse_failure(line: bytes) -> tuple[str, int | None] | None:
 
 
 def is_remark(line: bytes) -> bool:
-    """Whether the line is empty or one of the tool's remarks, which are drawn from the batches here as well."""
+    """True for an empty line and for remarks of the tool, which are drawn from the batches here as well."""
     return _REMARK.match(line) is not None
 
 
@@ -99,7 +99,7 @@ def find_sections(stream: BinaryIO) -> list[Section]:
 
 
 def shows_files(stream: BinaryIO) -> bool:
-    """Whether a text has a listing of any file; one of indexes or snapshots only has none of a log."""
+    """True if a text lists a file of a log; listings of indexes and snapshots do not count."""
     candidates, size = _find_headlines(stream, DUMPING)
     return any(_read_headline(stream, start, size)[1] for start in candidates)
 

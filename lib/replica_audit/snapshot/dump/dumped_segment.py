@@ -56,7 +56,7 @@ class Spread(NamedTuple):
 
 
 class DumpListing(NamedTuple):
-    """What one listing of a segment shows."""
+    """Content of one listing of a segment."""
 
     batches: tuple[BatchLine, ...]
     records: dict[int, list[RecordLine]]
@@ -205,7 +205,7 @@ class _Reader:
         return (invalid[-1] if invalid else 0), (died[0] if died else None)
 
     def _take(self, line: bytes) -> bool:
-        """Whether the line is a batch or record of the log, and not of a payload that looks like one."""
+        """True if the line is a batch or record of the log, not part of a payload that looks like one."""
         if line.startswith(_RECORDS):
             batch = parse_batch_line(line)
             if batch is not None:
@@ -301,7 +301,7 @@ def assemble_dumped_log(listings: Sequence[DumpListing], base_offset: int) -> Se
 
 
 def _disagree(lines: dict[int, BatchLine], other: dict[int, BatchLine]) -> bool:
-    """Whether two listings show another entry at one place: then they are of different moments."""
+    """True if two listings show different entries at one position, so that they are of different moments."""
     return any(
         (line.last_offset, line.crc, line.size)
         != (other[position].last_offset, other[position].crc, other[position].size)

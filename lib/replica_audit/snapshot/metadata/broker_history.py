@@ -1,4 +1,4 @@
-"""What became of the brokers by the metadata log: when each was fenced, and when it registered (docs/semantics.md F.0)."""
+"""History of the brokers in the metadata log: fencing and registration (docs/semantics.md F.0)."""
 
 from __future__ import annotations
 
@@ -32,19 +32,19 @@ class BrokerCourse:
         self._registrations = [event.batch_end for event in events if event.registered]
 
     def is_fenced(self, offset: int) -> bool:
-        """How it was at `offset`; a broker that never registered is fenced."""
+        """True if the broker was fenced at `offset`; one that never registered counts as fenced."""
         index = bisect_right(self._fencings, offset, key=attrgetter("batch_end"))
         return index == 0 or self._fencings[index - 1].fenced is True
 
     def becomes(self, fenced: bool, after: int, before: int) -> bool:
-        """Whether a batch that ends between the two offsets fenced it, or unfenced it."""
+        """True if a batch that ends between the two offsets fenced the broker, or unfenced it."""
         ends = self._ends[fenced]
         index = bisect_right(ends, after)
         return index < len(ends) and ends[index] < before
 
     @property
     def came_back(self) -> bool:
-        """Whether it registered again: then what its copy goes up to is no longer what it knew when it led."""
+        """True if the broker registered again: the end of its copy is then no longer what it knew as leader."""
         return len(self._registrations) > 1
 
     def registered_after(self, offset: int) -> bool:
@@ -52,7 +52,7 @@ class BrokerCourse:
 
 
 class ClusterCourse:
-    """What became of the brokers, and how far their own copies of the metadata log go.
+    """History of the brokers, and the ends of their own copies of the metadata log.
 
     `elr_levels` are (batch end, level) of the feature's settings; `copy_ends`, by node id, the end of what its copy has in
     common with the newest one; `end_offset` that of the log as far as it is known.
@@ -73,7 +73,9 @@ class ClusterCourse:
         return self._brokers.get(broker_id, _UNKNOWN)
 
     def has_elr(self, offset: int) -> bool:
-        """Whether the feature was on in the batch that ends at `offset`; then a default of the cluster is in the log."""
+        """True if eligible leader replicas were enabled in the batch that ends at `offset`; the cluster's default
+        min.insync.replicas is then in the log.
+        """
         index = bisect_right(self._elr_levels, offset, key=itemgetter(0))
         return index > 0 and self._elr_levels[index - 1][1] > 0
 

@@ -1,4 +1,4 @@
-"""The entries of a metadata log or snapshot: batches taken apart into timed messages (`RecordsIterator`)."""
+"""Entries of a metadata log or snapshot: batches decoded into messages with their times (`RecordsIterator`)."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ def find_forgotten(snapshot: Snapshot, log: MetadataCopy, other: MetadataCopy) -
 
 
 def find_conditions(snapshot: Snapshot, log: MetadataCopy, copies: Sequence[MetadataCopy]) -> Iterator[str]:
-    """What has to be mended before voters start with `log`, in sentences; `copies` are all that were captured."""
+    """Sentences on what must be repaired before voters start with `log`; `copies` are all that were captured."""
     yield from _too_early(log, copies)
     yield from _other_directories(snapshot, log, copies)
 
@@ -156,7 +156,7 @@ def _forgotten(
 
 
 def say_histories(histories: Sequence[QuorumHistory]) -> str:
-    """Which histories are refused, what is left, and what has to be mended before that is used, in sentences."""
+    """Sentences on which histories are refused, which are left, and what must be repaired before those are used."""
     told = [
         f"The log of {one.nodes} cannot be the right one: {'; '.join(one.refused)}." for one in histories if one.refused
     ]
@@ -178,7 +178,9 @@ def say_histories(histories: Sequence[QuorumHistory]) -> str:
 
 
 def _order(left: Sequence[QuorumHistory]) -> str:
-    """Which of several comes first: not one whose voters had forgotten an epoch, else the greatest (epoch, end)."""
+    """Clause on which of several histories to prefer: not one whose voters had forgotten an epoch, else the greatest (epoch,
+    end).
+    """
     others = [one for one in left if one.forgotten is None]
     if len(others) < len(left):
         reason = "an epoch that follows a lost quorum-state proves nothing"
@@ -227,7 +229,7 @@ def _image(snapshot: Snapshot, group: Sequence[MetadataCopy], voters: Voters | N
 
 
 def _not_applied(image: MetadataImage, directories: Sequence[ReplicaDir], created: set[str]) -> Iterator[str]:
-    """What brokers have applied and a history does not know (R2).
+    """Metadata that brokers have applied and a history lacks (R2), in clauses.
 
     A topic counts that some copy knows, or that a log from its first record on does not: others may have been deleted.
     """
@@ -293,7 +295,7 @@ def _splices(
 def _spliced_of(
     snapshot: Snapshot, one: MetadataCopy, other: MetadataCopy, end: int, copies: Sequence[MetadataCopy]
 ) -> MetadataCopy | None:
-    """Which of two logs that have the same records from `end` on got them from elsewhere; None where nothing tells.
+    """The one of two logs with the same records from `end` on that got them from elsewhere; None if nothing tells.
 
     Time goes back in the one whose beginning was written later. Else what is common was written by a node, whose own log
     has what came before it.
@@ -310,7 +312,7 @@ def _spliced_of(
 
 
 def _goes_back(copy: MetadataCopy, offset: int) -> bool:
-    """Whether the record at `offset` was written before the one that it follows, beyond what clocks differ by."""
+    """True if the record at `offset` was written before its predecessor, by more than clocks differ."""
     headers = np.concatenate([piece.headers for piece in copy.pieces])
     at = int(np.searchsorted(headers["base_offset"], offset))
     times = headers["base_timestamp"]

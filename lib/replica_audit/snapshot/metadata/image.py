@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TypeVar
 
 from replica_audit.errors import FormatError
 from replica_audit.literals import Occasion
@@ -113,7 +113,7 @@ class MetadataImage:
         return sorted(found, key=lambda one: (one.topic, one.partition))
 
     def deleted(self) -> list[Leadership]:
-        """Leadership of the partitions of deleted topics: nobody leads them."""
+        """Last state of every partition of deleted topics, with its history: nobody leads them."""
         found = [
             leadership_of_history(self.created[topic_id], partition, topic_id, tuple(states), None, {})
             for topic_id, partitions in self._deleted.items()
@@ -182,8 +182,10 @@ class MetadataImage:
             name = self._forget_name(message.topic_id)
             self._deleted[message.topic_id] = self._states.pop(message.topic_id, {})
             for states in self._deleted[message.topic_id].values():
-                nobody = dict.fromkeys(("isr", "elr", "last_known_elr", "replicas", "directories"), ())
-                self._restate(entry, states, "deleted", leader_id=None, **nobody)
+                gone = replace(
+                    states[-1], leader_id=None, isr=(), elr=(), last_known_elr=(), replicas=(), directories=()
+                )
+                self._restate(entry, states, "deleted", gone)
             if name is not None:
                 self._configs.pop((TOPIC_RESOURCE, name), None)
 
@@ -230,16 +232,6 @@ class MetadataImage:
         leader = last.leader_id
         if message.leader is not None:
             leader = message.leader if message.leader >= 0 else None
-        given: dict[str, Any] = {
-            "isr": message.isr and tuple(sorted(message.isr)),
-            "elr": message.elr and tuple(sorted(message.elr)),
-            "last_known_elr": message.last_known_elr and tuple(sorted(message.last_known_elr)),
-            "replicas": message.replicas,
-            "removing": message.removing,
-            "adding": message.adding,
-            "directories": message.directories,
-            "recovering": message.recovering,
-        }
         states.append(
             replace(
                 last,
@@ -251,15 +243,22 @@ class MetadataImage:
                 crashed=self._crashed_since(last),
                 leader_epoch=last.leader_epoch + (message.leader is not None),
                 partition_epoch=last.partition_epoch + 1,
+                isr=_given(_in_order(message.isr), last.isr),
+                elr=_given(_in_order(message.elr), last.elr),
+                last_known_elr=_given(_in_order(message.last_known_elr), last.last_known_elr),
+                replicas=_given(message.replicas, last.replicas),
+                removing=_given(message.removing, last.removing),
+                adding=_given(message.adding, last.adding),
+                directories=_given(message.directories, last.directories),
+                recovering=_given(message.recovering, last.recovering),
                 configs=self._effective(self._names[message.topic_id], leader),
                 uncommitted=self._uncommitted,
                 batch_end=entry.batch_end,
-                **{name: value for name, value in given.items() if value is not None},
             )
         )
 
     def _was_stopped(self, last: PartitionState) -> bool:
-        """Whether the leader announced that it stops; the controller notes that before it takes the leadership away."""
+        """True if the leader had announced its shutdown; the controller records that before it takes the leadership away."""
         if last.leader_id is None:
             return last.leader_stopped
         return self._brokers.get(last.leader_id, (False, False))[1]
@@ -283,31 +282,32 @@ class MetadataImage:
         for topic_id in self._ids.get(message.resource, ()) if is_topic else self._names:
             for states in self._states[topic_id].values():
                 configs = self._effective(self._names[topic_id], states[-1].leader_id)
-                self._restate(entry, states, "configured", configs=configs)
+                self._restate(entry, states, "configured", replace(states[-1], configs=configs))
 
     def _clear_elr(self, entry: MetadataEntry, message: ElrCleared) -> None:
         for topic_id in self._ids.get(message.topic, ()) if message.topic else self._names:
             for states in self._states[topic_id].values():
-                self._restate(entry, states, "elr_cleared", elr=(), last_known_elr=())
+                self._restate(entry, states, "elr_cleared", replace(states[-1], elr=(), last_known_elr=()))
 
-    def _restate(self, entry: MetadataEntry, states: list[PartitionState], occasion: Occasion, **changes: Any) -> None:
+    def _restate(
+        self, entry: MetadataEntry, states: list[PartitionState], occasion: Occasion, changed: PartitionState
+    ) -> None:
         last = states[-1]
-        if all(getattr(last, name) == value for name, value in changes.items()):
+        if changed == last:
             return
         if last.time_ms == entry.time_ms and last.occasion in ("created", "snapshot") and occasion != "deleted":
             # Configs of a new topic come with it.
-            states[-1] = replace(last, **changes)
+            states[-1] = changed
             return
         states.append(
             replace(
-                last,
+                changed,
                 time_ms=entry.time_ms,
                 metadata_offset=entry.offset,
                 occasion=occasion,
                 batch_end=entry.batch_end,
                 uncommitted=self._uncommitted,
                 crashed=self._crashed_since(last),
-                **changes,
             )
         )
 
@@ -323,6 +323,18 @@ class MetadataImage:
         for layer in layers:
             found.update({_DEFAULTS[name]: value for name, value in self._configs.get(layer, {}).items()})
         return {**found, **self._configs.get((TOPIC_RESOURCE, topic), {})}
+
+
+_Value = TypeVar("_Value")
+
+
+def _given(value: _Value | None, before: _Value) -> _Value:
+    """`value`, or `before` where the record leaves the field as it was."""
+    return before if value is None else value
+
+
+def _in_order(ids: tuple[int, ...] | None) -> tuple[int, ...] | None:
+    return None if ids is None else tuple(sorted(ids))
 
 
 def replay(snapshot: Snapshot, copies: Sequence[MetadataCopy], quorum: Quorum) -> MetadataImage:

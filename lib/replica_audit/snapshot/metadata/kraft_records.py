@@ -1,4 +1,6 @@
-"""Records of the metadata log that tell who leads: their bytes taken apart (`MetadataRecordSerde`, metadata/*.json)."""
+"""Records of the metadata log that bear on leadership, decoded by tables of their schemas (`MetadataRecordSerde`,
+metadata/*.json).
+"""
 
 from __future__ import annotations
 
@@ -128,7 +130,9 @@ class Voters:
     """(voter, directory id) of those that vote from one directory only (KIP-853)."""
 
     def admits(self, node_id: int | None, directory_id: str | None) -> bool:
-        """Whether a node votes from a directory, as far as is known: one that was formatted anew is another voter's."""
+        """True if a node votes from a directory, as far as is known: a directory that was formatted anew is another voter's
+        (KIP-853).
+        """
         expected = dict(self.directories).get(node_id) if node_id is not None else None
         return node_id in self.ids and (expected is None or directory_id is None or directory_id == expected)
 

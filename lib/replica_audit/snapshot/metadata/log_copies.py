@@ -1,4 +1,4 @@
-"""One node's copy of the metadata log: which offsets it holds without a break, and its snapshots."""
+"""A node's copy of the metadata log: the offsets that it holds without a gap, and its snapshots."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Leadership and its history out of all copies of the metadata log that a snapshot holds."""
+"""Leadership and its history from all copies of the metadata log in a snapshot."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _ASIDE = "; what is known of leadership comes from the other copies"
 
 @dataclass(frozen=True, slots=True)
 class MetadataReading:
-    """What the metadata log says, and what of it could not be used."""
+    """Leadership by the metadata log, and the parts of the log that could not be used."""
 
     leaderships: tuple[Leadership, ...] = ()
     quarantine: tuple[QuarantineRow, ...] = ()
@@ -47,7 +47,7 @@ class MetadataReading:
 
 @dataclass(frozen=True, slots=True)
 class AppliedEvidence:
-    """What shows which metadata brokers had applied, and when copies were made."""
+    """Evidence of the metadata that brokers had applied, and of when copies were made."""
 
     epochs: EpochFiles | None = None
     """Entries of the brokers' leader-epoch-checkpoint files."""
@@ -122,7 +122,7 @@ class _Reading:
 def _read(
     snapshot: Snapshot, copies: Sequence[MetadataCopy], voters: Voters | None, evidence: AppliedEvidence
 ) -> _Reading:
-    """What the copies say, by the only history that can be right where they contradict each other, else by all."""
+    """Reading of the copies: by the only history that can be right where they contradict each other, else by all."""
     quorum = weigh_copies(copies, voters)
     parted = any(quorum.agreed[copy.log.path] < copy.end_offset for copy in copies)
     histories = find_histories(snapshot, copies, voters, evidence.directories) if parted else ()
@@ -178,7 +178,7 @@ def _course(image: MetadataImage, copies: Sequence[MetadataCopy], quorum: Quorum
 
 
 def _quorum_state(snapshot: Snapshot, log: MetadataLog, ignored: list[QuarantineRow]) -> QuorumState | None:
-    """What the file beside a log says; one that cannot be used is added to `ignored`."""
+    """The quorum-state beside a log; one that cannot be used is added to `ignored`."""
     try:
         return read_quorum_state(snapshot, log)
     except (OSError, FormatError) as error:

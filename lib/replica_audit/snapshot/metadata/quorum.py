@@ -36,7 +36,7 @@ class Fork:
 
 @dataclass(frozen=True, slots=True)
 class Quorum:
-    """What the given copies say together."""
+    """Comparison of the given copies."""
 
     newest: MetadataCopy
     agreed: Mapping[str, int]
@@ -89,17 +89,17 @@ def votes(copies: Sequence[MetadataCopy], voters: Voters | None) -> list[Metadat
 
 
 def _majority(voters: Voters | None) -> float:
-    """How many votes are enough; no number is where nothing names the voters."""
+    """Number of votes that make a majority; infinite if nothing names the voters."""
     return math.inf if voters is None else len(voters.ids) // 2 + 1
 
 
 def newest_copy(copies: Sequence[MetadataCopy]) -> MetadataCopy:
-    """The copy with the greatest (epoch, end offset); of equals the one that reaches back furthest, then the first."""
+    """The copy with the greatest (epoch, end offset); on a tie the one that reaches back furthest, then the first by path."""
     return min(copies, key=lambda copy: (-copy.epoch, -copy.end_offset, copy.start_offset, copy.log.path))
 
 
 def _behind(copy: MetadataCopy, newest: MetadataCopy) -> int:
-    """Where two copies have no record in common, what the older one ends with lies behind the newer one's start."""
+    """End of an older copy that has no record in common with the newest one and lies wholly before it; else 0."""
     apart = copy.end_offset <= newest.start_offset and copy.epoch <= newest.epoch
     return copy.end_offset if apart else 0
 
@@ -140,7 +140,9 @@ def _agreed_end(one: MetadataCopy, other: MetadataCopy) -> int:
 
 
 def _committed_end(ends: Sequence[int], majority: float) -> int | None:
-    """What a majority holds of the voters, of whose copies these are the ends on the newest one's lineage."""
+    """Offset up to which a majority of the voters hold the newest copy's records, given the `ends` of their copies on its
+    lineage.
+    """
     return sorted(ends, reverse=True)[int(majority) - 1] if len(ends) >= majority else None
 
 

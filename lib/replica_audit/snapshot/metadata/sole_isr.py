@@ -1,4 +1,4 @@
-"""Where a leader was alone in the ISR to the end of its epoch, and whether it knew (docs/semantics.md F.0).
+"""Leaders that were alone in the ISR to the end of their epoch, and whether they knew (docs/semantics.md F.0).
 
 Such a leader's high watermark is its log end, so that all it had was committed, if min.insync.replicas allowed it
 (KIP-966 part 1, 3.7), no replica outside the ISR was still counted as caught up (KAFKA-15021), and its own process had
@@ -68,7 +68,7 @@ class KnownEpochs:
         return self._of[broker]
 
     def led_by(self, broker: int) -> EpochsInFiles:
-        """Those of them that it led."""
+        """Epochs in the broker's files that it led."""
         if broker not in self._led_by:
             led = [one for one in self._begun.get(broker, ()) if one.state.leader_id == broker]
             self._led_by[broker] = EpochsInFiles(led, self._looks_into(broker))
@@ -86,7 +86,7 @@ class KnownEpochs:
 
 
 class EpochsInFiles:
-    """Those of `begun`, the latest first, that are in a file (`is_in_file`); looked for only as far as they are asked for."""
+    """Epochs of `begun`, the latest first, that are in a file (`is_in_file`), searched lazily."""
 
     def __init__(self, begun: Sequence[BegunEpoch], is_in_file: Callable[[BegunEpoch], bool]) -> None:
         self._begun, self._is_in_file = begun, is_in_file
@@ -131,7 +131,7 @@ _MIN_ISR = "min.insync.replicas"
 def mark_sole_isr(
     leaderships: Sequence[Leadership], course: ClusterCourse, epochs: EpochFiles | None
 ) -> list[Leadership]:
-    """The same, with `sole_isr` on the states from which on a leader was alone. `epochs` is asked only where needed."""
+    """`leaderships` with `sole_isr` on the states from which on a leader was alone; calls `epochs` only where needed."""
     marked = []
     known_epochs = None if epochs is None else KnownEpochs(leaderships, epochs)
     for one in leaderships:

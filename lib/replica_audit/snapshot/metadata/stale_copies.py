@@ -21,14 +21,14 @@ _COPIED_EARLIER = (
 
 @dataclass(frozen=True, slots=True)
 class CopyMoments:
-    """When the copies of a snapshot were made."""
+    """Times at which the copies of a snapshot were made."""
 
     at_rest: bool = False
     """Nothing was written meanwhile: all are of one moment (F.0, "Quiesced")."""
     copies: tuple[CopiedLogDir, ...] = ()
 
     def is_after(self, log: MetadataLog, time_ms: int) -> bool:
-        """Whether a copy was begun after `time_ms`, or is of the same moment as those that have what was written then."""
+        """True if a copy was begun after `time_ms`, or the cluster was at rest while all were copied."""
         begun = [
             one.started_ms
             for one in self.copies
@@ -38,7 +38,9 @@ class CopyMoments:
 
 
 def copy_moments(manifest: Manifest | None, log_dirs: Iterable[LogDir]) -> CopyMoments:
-    """From the manifest; where it does not say whether the cluster was at rest, every broker's clean-shutdown flag does."""
+    """Copy times from the manifest; where it does not say whether the cluster was at rest, all brokers' clean-shutdown flags
+    do.
+    """
     copies = manifest.brokers if manifest is not None else ()
     if manifest is not None and manifest.quiesced is not None:
         return CopyMoments(manifest.quiesced, copies)
@@ -48,7 +50,7 @@ def copy_moments(manifest: Manifest | None, log_dirs: Iterable[LogDir]) -> CopyM
 
 @dataclass(frozen=True, slots=True)
 class Applied:
-    """What a broker does only once the metadata that tells it to is committed."""
+    """An action of a broker that happens only once the metadata for it is committed."""
 
     end_offset: int
     """The metadata log was committed to here."""
@@ -71,7 +73,7 @@ class Stale:
 
 
 def doubted_from(quorum: Quorum, copies: Sequence[MetadataCopy]) -> int | None:
-    """From where on the newest copy has what too few of the voters have; None without that, or where logs are forked."""
+    """Offset from which too few voters hold the newest copy's records; None if enough do, or where logs are forked."""
     voted, of_voters = quorum.committed_end, _of_voters(quorum, copies)
     if voted is None and len(votes(of_voters, quorum.voters)) < len(of_voters):
         # Some were formatted anew: they do not vote, but these nodes start with what they hold now.
@@ -90,7 +92,7 @@ def settle(
     epochs: EpochFiles | None,
     moments: CopyMoments,
 ) -> tuple[Quorum, Stale | None]:
-    """The quorum with what brokers applied counted as committed, and who lacks it.
+    """The quorum, with metadata that brokers applied counted as committed, and the voters that lack it.
 
     `leaderships` are of the whole newest copy. One voter that lags behind a majority, and copies of a running cluster that
     were made before a record was written, are not stale.
@@ -121,7 +123,7 @@ def settle(
 
 
 def mark_lacking(leaderships: Sequence[Leadership], stale: Stale) -> list[Leadership]:
-    """The same, with `lacked_by` on the states that stale copies do not have."""
+    """`leaderships` with `lacked_by` on the states that stale copies do not have."""
 
     def marked(state: PartitionState) -> PartitionState:
         nodes = {copy.node_id for copy in stale.copies if copy.end_offset <= state.metadata_offset}
@@ -199,7 +201,9 @@ def _held_by_no_voter(
     states: Sequence[_LaterState],
     moments: CopyMoments,
 ) -> Applied | None:
-    """What brokers have and no voter, where all voters are here: brokers have nothing but what a leader had before."""
+    """Metadata that brokers have and no voter, where all voters were captured: brokers fetch only from a leader, so it was
+    committed.
+    """
     voters = set(quorum.voters.ids if quorum.voters is not None else ())
     of_voters = {copy.node_id: quorum.agreed[copy.log.path] for copy in copies if copy.node_id in voters}
     end = quorum.newest.end_offset

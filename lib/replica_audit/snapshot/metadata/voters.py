@@ -1,10 +1,11 @@
-"""The voters of the metadata log's quorum: by `quorum-state` (`QuorumStateData`, versions 0 and 1), and which of them were captured."""
+"""Voters of the metadata log's quorum: those named by `quorum-state` (`QuorumStateData`, versions 0 and 1), and which were
+captured.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from replica_audit.errors import FormatError
 from replica_audit.literals import CaptureState
@@ -19,7 +20,7 @@ _HINT = "the voters and their epoch are taken from the logs alone; compare with 
 
 @dataclass(frozen=True, slots=True)
 class QuorumState:
-    """What a quorum-state file says."""
+    """Content of a quorum-state file."""
 
     leader_epoch: int | None
     """The controller epoch that the node has seen last, from which it counts on when it is elected."""
@@ -44,7 +45,7 @@ def read_quorum_state(snapshot: Snapshot, log: MetadataLog) -> QuorumState | Non
     return QuorumState(epoch, Voters(ids) if ids else None)
 
 
-def _is_voters(named: Any) -> bool:
+def _is_voters(named: object) -> bool:
     return isinstance(named, list) and all(isinstance(one, dict) and is_whole(one.get("voterId")) for one in named)
 
 
