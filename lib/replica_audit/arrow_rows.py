@@ -95,10 +95,15 @@ def values_to_arrow(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
 
     Raises OverflowError for a number that `kind` cannot hold, and TypeError and AttributeError for values of another kind.
     """
-    present = [value is not None for value in values]
-    validity = None if all(present) else _bits(np.array(present, bool))
+    kinds = set(map(type, values))
+    validity = None if type(None) not in kinds else _bits(np.array([value is not None for value in values], bool))
     if pa.types.is_integer(kind):
-        numbers = np.array([0 if value is None else _whole(value) for value in values], f"i{kind.bit_width // 8}")
+        # Of these two types no value needs a look.
+        plain = kinds <= {int, type(None)}
+        numbers = np.array(
+            [value or 0 for value in values] if plain else [0 if value is None else _whole(value) for value in values],
+            f"i{kind.bit_width // 8}",
+        )
         return pa.Array.from_buffers(kind, len(values), [validity, pa.py_buffer(numbers)])
     if pa.types.is_boolean(kind):
         flags = np.array([value is not None and _truth(value) for value in values], bool)

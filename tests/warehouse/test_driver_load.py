@@ -34,6 +34,9 @@ class _Counting(InProcess):
     def __init__(self) -> None:
         self.sizes: list[int] = []
 
+    def cut(self, items, cost, least):
+        return [list(items)] if items else []
+
     def map(self, tasks, work, ended=None):
         found = super().map(tasks, work, ended)
         if tasks:
@@ -41,8 +44,8 @@ class _Counting(InProcess):
         return found
 
 
-def write(path, step):
-    """Two equal brokers with two segments of 150 batches of `step` offsets."""
+def write(path, step, partitions=1):
+    """Two equal brokers with two segments of 150 batches of `step` offsets in each partition."""
     batch = bytearray(encode_batch(0, 1, 0, mark="m"))
     # Headers are all that is read: of a batch that says it has so many records.
     struct.pack_into(">i", batch, 23, step - 1)
@@ -50,7 +53,10 @@ def write(path, step):
     struct.pack_into(">I", batch, 17, google_crc32c.value(bytes(batch[21:])))
     batch = bytes(batch)
     batches = tuple(moved(batch, number * step) for number in range(BATCHES))
-    files = [PartitionFiles("t", 0, batches, ((0, 0),), 1, 1, batches_per_segment=BATCHES // 2)]
+    files = [
+        PartitionFiles("t", number, batches, ((0, 0),), 1, 1, batches_per_segment=BATCHES // 2)
+        for number in range(partitions)
+    ]
     return write_brokers(path, {1: files, 2: files}, cluster_id="c")
 
 
@@ -89,3 +95,19 @@ def test_tables_written_by_tasks_have_the_answers_of_show(tmp_path, capture):
     warehouse, executor = Warehouse(str(tmp_path / "warehouse")), InProcess()
     results = audit(executor, warehouse, ingest(executor, warehouse, path, settings, SILENT), settings, SILENT)
     assert tables(results) == tables(audit_all(path, settings))
+
+
+def test_of_many_answers_no_row_comes_to_the_driver(tmp_path):
+    """A task of an audit gives back as much for twelve partitions as for two."""
+    came = []
+    for partitions in (2, 12):
+        path, executor = tmp_path / str(partitions), _Counting()
+        warehouse, settings = Warehouse(str(path / "warehouse")), replace(Settings(), driver_rows=1)
+        snapshot_id = ingest(executor, warehouse, str(write(path / "snapshot", 1, partitions)), settings, SILENT)
+        executor.sizes.clear()
+        results = audit(executor, warehouse, snapshot_id, settings, SILENT)
+        assert len(results.rows("partitions")) == partitions
+        assert tables(results) == tables(audit_all(str(path / "snapshot"), settings))
+        assert len(executor.sizes) == 3, "one round of tasks"
+        came.append(executor.sizes[2])
+    assert came[1] < came[0] + 100

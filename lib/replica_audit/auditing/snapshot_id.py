@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any, NamedTuple
 
@@ -61,8 +61,10 @@ class ByteRange(NamedTuple):
     end: int
 
 
-def inventory_lines(inventory: Inventory, topics: Iterable[str] = ()) -> list[str]:
-    """The lines of what is known before the scan."""
+def inventory_lines(
+    inventory: Inventory, topics: Iterable[str] = (), rows: Mapping[str, Sequence[Mapping[str, Any]]] | None = None
+) -> list[str]:
+    """The lines of what is known before the scan; `rows` are those of `bronze_rows`, where the caller has them."""
     lines = [_line("cluster", inventory.cluster_id)]
     if inventory.manifest is not None:
         lines.append(_line("manifest", asdict(inventory.manifest)))
@@ -70,8 +72,8 @@ def inventory_lines(inventory: Inventory, topics: Iterable[str] = ()) -> list[st
         lines.append(_line("voters", [one._asdict() for one in inventory.voters]))
     if inventory.progress_files:
         lines.append(_line("topics", sorted(topics)))
-    for table, rows in bronze_rows(inventory).items():
-        for row in rows:
+    for table, of_table in (bronze_rows(inventory) if rows is None else rows).items():
+        for row in of_table:
             given = {name: value for name, value in row.items() if value is not None and value != [] and value != {}}
             given.pop("reason", None)
             lines.append(_line(table, given))

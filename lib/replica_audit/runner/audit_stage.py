@@ -96,7 +96,7 @@ class Sink(Protocol):
     """Where the answers of an audit go."""
 
     def outlet(self, tasks: Sequence[PartitionTask]) -> Outlet:
-        """What tasks may keep, and where they write the rest; the bound is that of all tasks together."""
+        """Where tasks leave their rows."""
 
     def keep(self, answers: AuditAnswers) -> None:
         """Keep the answers, once they are whole."""
@@ -177,8 +177,7 @@ def _run(
     executor: Executor, tasks: Sequence[PartitionTask], work: PartitionWork, ended: Any = None
 ) -> list[TaskAnswer]:
     dealt = executor.cut(tasks, _cost, _TASK_BATCHES) if tasks else []
-    outlet = replace(work.outlet, greatest=work.outlet.greatest // max(1, len(dealt)))
-    return executor.map(dealt, partial(audit_partitions, work=replace(work, outlet=outlet)), ended)
+    return executor.map(dealt, partial(audit_partitions, work=work), ended)
 
 
 def _cost(task: PartitionTask) -> int:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
 from typing import Any
@@ -61,7 +61,8 @@ def ingest(executor: Executor, warehouse: Warehouse, uri: str, settings: Setting
         snapshot, inventory = open_snapshot(uri, settings.topics, settings.leadership, settings.leadership_source)
     finally:
         progress.end()
-    lines = inventory_lines(inventory, settings.topics)
+    rows = bronze_rows(inventory)
+    lines = inventory_lines(inventory, settings.topics, rows)
     changes = hash_changes(snapshot, inventory, lines)
     same = None if settings.full else ingested_before(warehouse, changes)
     if same is not None:
@@ -72,7 +73,9 @@ def ingest(executor: Executor, warehouse: Warehouse, uri: str, settings: Setting
     warehouse.describe_commits(stage="ingest", ingest_id=ingest_id)
     snapshot_id = None
     try:
-        rows, files, digests, read = _scan(executor, warehouse, snapshot, inventory, ingest_id, settings, progress)
+        rows, files, digests, read = _scan(
+            executor, warehouse, snapshot, inventory, rows, ingest_id, settings, progress
+        )
         counts = {table: len(rows.get(table, ())) + _count(files.get(table, ())) for table in (*files, *rows)}
         attempt["options"] = json.dumps({"full": settings.full, **read._asdict()}, sort_keys=True)
         snapshot_id = identify_snapshot(lines, digests, hash_texts(executor, snapshot, text_files(inventory)))
@@ -148,6 +151,7 @@ def _scan(
     warehouse: Warehouse,
     snapshot: Snapshot,
     inventory: Inventory,
+    known_rows: Mapping[str, list[dict]],
     ingest_id: str,
     settings: Settings,
     progress,
@@ -156,7 +160,7 @@ def _scan(
     what it took.
     """
     # In order of partitions: a task of the audit reads the rows of its own, which are neighbours then.
-    rows = {table: _by_partition(of_table) for table, of_table in bronze_rows(inventory).items()}
+    rows = {table: _by_partition(of_table) for table, of_table in known_rows.items()}
     rows["segments"] = []
     files: dict[str, list[DataFile]] = {table: [] for table in SCANNED_TABLES}
     digests: list[SegmentDigest] = []

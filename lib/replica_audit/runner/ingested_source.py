@@ -244,11 +244,11 @@ class InTables:
         self._finished: dict[str, Any] = {}
 
     def outlet(self, tasks: Sequence[PartitionTask]) -> Outlet:
-        """Each partition has some rows, and each batch may differ: of few nothing need be written by tasks."""
+        """Each partition has some rows, and each batch may differ: those of few come to the driver."""
         batches = sum(task.batches for task in tasks)
         many = batches + _ROWS_OF_PARTITION * len(tasks) > self._driver_rows
         directories = {table: self._warehouse.directory(table) for table in REPORTED_TABLES} if many else {}
-        return Outlet(self._driver_rows, directories, self._ids)
+        return Outlet(directories, self._ids)
 
     def keep(self, answers: AuditAnswers) -> None:
         warehouse, audit_id = self._warehouse, self._ids["audit_id"]

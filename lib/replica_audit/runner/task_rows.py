@@ -1,4 +1,4 @@
-"""Where the report rows of a task go: to whoever runs the stage, and of many those beyond a bound into files of the tables."""
+"""Where the report rows of a task go: to whoever runs the stage, or into files of the tables."""
 
 from __future__ import annotations
 
@@ -19,12 +19,10 @@ Rows = Mapping[str, list[dict[str, Any]]]
 
 @dataclass(frozen=True, slots=True)
 class Outlet:
-    """Where a task's rows go; without `directories` all stay in memory."""
+    """Where a task's rows go; without `directories` they stay in memory."""
 
-    greatest: int = 0
-    """So many rows stay in memory."""
     directories: Mapping[str, str] = field(default_factory=dict)
-    """Of the tables that tasks may write."""
+    """Of the tables that tasks write."""
     ids: Mapping[str, str | None] = field(default_factory=dict)
     """Of every row that is written."""
 
@@ -35,17 +33,11 @@ class TaskRows:
     def __init__(self, outlet: Outlet) -> None:
         self.rows: dict[str, list[dict[str, Any]]] = defaultdict(list)
         self._outlet = outlet
-        self._held = 0
         self._files: RowFiles | None = None
 
     def add(self, rows: Rows) -> None:
         """Take the rows of a partition."""
-        count = sum(map(len, rows.values()))
-        if self._outlet.directories and self._held + count > self._outlet.greatest:
-            rows = self._write(rows)
-        else:
-            self._held += count
-        for table, of_table in rows.items():
+        for table, of_table in (self._write(rows) if self._outlet.directories else rows).items():
             self.rows[table] += of_table
 
     def close(self) -> Mapping[str, DataFile]:

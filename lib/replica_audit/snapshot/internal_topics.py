@@ -143,7 +143,7 @@ def find_copies(snapshot: Snapshot, log_dirs: Iterable[str], topic: str) -> list
     """All current copies of the partitions of `topic` in `log_dirs`; a log dir that is gone has none."""
     found: list[TopicCopy] = []
     for log_dir in sorted(set(log_dirs)):
-        for folder in snapshot.list_directory(log_dir):
+        for folder in snapshot.list_directory(log_dir, topic):
             name = parse_directory_name(folder.path.rsplit("/", 1)[-1]) if folder.is_dir else None
             at = name.topic_partition if name is not None and name.kind == "current" else None
             if at is not None and at.topic == topic:

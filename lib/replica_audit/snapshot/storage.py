@@ -64,11 +64,13 @@ def list_tree(root: str) -> Tree:
     return Tree(tuple(sorted(entries)), tuple(sorted(problems, key=lambda problem: problem.path)))
 
 
-def list_directory(root: str, folder: str) -> tuple[TreeEntry, ...]:
-    """Entries directly below `folder`, sorted by path; none if there is no such directory. Raises OSError."""
+def list_directory(root: str, folder: str, prefix: str = "") -> tuple[TreeEntry, ...]:
+    """Entries directly below `folder` whose names begin with `prefix`, sorted by path; none if there is no such directory.
+    Raises OSError.
+    """
     try:
         with os.scandir(os.path.join(root, folder)) as found:
-            children = list(found)
+            children = [child for child in found if child.name.startswith(prefix)]
     except FileNotFoundError:
         return ()
     except OSError as error:
@@ -248,11 +250,14 @@ class Snapshot:
         self._times.update((entry.path, time_ns) for entry, time_ns in found)
         return Tree(tuple(sorted(entry for entry, _ in found)), ())
 
-    def list_directory(self, path: str) -> tuple[TreeEntry, ...]:
-        """Entries directly below a directory, sorted by path; none if there is no such directory. Raises OSError."""
+    def list_directory(self, path: str, prefix: str = "") -> tuple[TreeEntry, ...]:
+        """Entries directly below a directory whose names begin with `prefix`, sorted by path; none if there is no such
+        directory. Raises OSError.
+        """
         if self._store is None:
-            return list_directory(self._root, path)
-        return tuple(sorted(entry for entry, _ in self._store.list_below(self._root, path)))
+            return list_directory(self._root, path, prefix)
+        found = (entry for entry, _ in self._store.list_below(self._root, path))
+        return tuple(sorted(entry for entry in found if entry.path.rsplit("/", 1)[-1].startswith(prefix)))
 
     def last_changes(self, paths: Sequence[str]) -> list[str | None]:
         """Description of each file's last change, in the storage's own words; None if it does not tell.

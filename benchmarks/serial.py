@@ -1,0 +1,146 @@
+"""Measures what the driver does and holds itself: `.venv/bin/python benchmarks/serial.py [--partitions 2000] [--twice]`.
+
+Ingest, audit and report of the partitions of `partitions.py`, each task in a process of its own that ends with it, as on Spark's executors,
+but without a JVM. Prints of each step the driver's processor time a partition and the peak of its memory; with --twice also of twice as
+many partitions, and what a further partition adds.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import pickle
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+
+from partitions import write_snapshot
+from pyspark import cloudpickle
+
+from replica_audit.auditing.opening import Unseen
+from replica_audit.config import Settings
+from replica_audit.report.report_files import write_report
+from replica_audit.runner.executor import InProcess
+from replica_audit.runner.ingest import ingest
+from replica_audit.runner.ingested_source import audit
+from replica_audit.runner.task_planning import cut_stretches
+from replica_audit.warehouse.delta_tables import Warehouse
+
+
+class Forked(InProcess):
+    """A process for each task; counts the bytes that go there and back, and the tasks."""
+
+    parallelism = 2
+
+    def __init__(self) -> None:
+        self.sent = self.got = self.tasks = 0
+
+    def cut(self, items, cost, least):
+        return list(cut_stretches(items, cost, max(least, sum(map(cost, items)) // 4)))
+
+    def map(self, tasks, work, ended=None):
+        found = []
+        for task in tasks:
+            self.sent += len(cloudpickle.dumps((work, task)))
+            self.tasks += 1
+            answer = self._run(task, work)
+            self.got += len(answer)
+            found += pickle.loads(answer)
+            if ended is not None:
+                ended(task)
+        return found
+
+    def _run(self, task, work) -> bytes:
+        reading, writing = os.pipe()
+        child = os.fork()
+        if not child:
+            status = 1
+            try:
+                with os.fdopen(writing, "wb") as stream:
+                    stream.write(pickle.dumps(list(work(task)), pickle.HIGHEST_PROTOCOL))
+                status = 0
+            finally:
+                os._exit(status)
+        os.close(writing)
+        with os.fdopen(reading, "rb") as stream:
+            answer = stream.read()
+        if os.waitpid(child, 0)[1]:
+            raise SystemExit("a task failed")
+        return answer
+
+
+class Watch:
+    """The processor time of each step, and the greatest memory seen in it, in MB."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = {}
+        self.peaks: dict[str, float] = {}
+        self._step = ""
+        threading.Thread(target=self._look, daemon=True).start()
+
+    def run(self, step, function):
+        self._step = step
+        before = time.process_time()
+        answer = function()
+        self.seconds[step] = time.process_time() - before
+        self._note()
+        return answer
+
+    def _look(self) -> None:
+        while True:
+            self._note()
+            time.sleep(0.02)
+
+    def _note(self) -> None:
+        pages = int(Path("/proc/self/statm").read_text().split()[1])
+        self.peaks[self._step] = max(self.peaks.get(self._step, 0), pages * os.sysconf("SC_PAGE_SIZE") / 1e6)
+
+
+def measure(partitions: int) -> tuple[Watch, Forked]:
+    """A process that has been forked from one that ran before would begin with its memory: call it in a child."""
+    executor, watch, settings = Forked(), Watch(), Settings()
+    with tempfile.TemporaryDirectory() as directory:
+        write_snapshot(Path(directory, "snapshot"), partitions)
+        warehouse = Warehouse(f"{directory}/warehouse")
+        snapshot_id = watch.run(
+            "ingest", lambda: ingest(executor, warehouse, f"{directory}/snapshot", settings, Unseen())
+        )
+        results = watch.run("audit", lambda: audit(executor, warehouse, snapshot_id, settings, Unseen()))
+        watch.run("report", lambda: write_report(results, f"{directory}/report", "high"))
+    return watch, executor
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--partitions", type=int, default=2000)
+    parser.add_argument("--twice", action="store_true")
+    arguments = parser.parse_args()
+    seen = []
+    for partitions in (arguments.partitions, 2 * arguments.partitions)[: 1 + arguments.twice]:
+        reading, writing = os.pipe()
+        if not os.fork():
+            watch, executor = measure(partitions)
+            os.write(writing, pickle.dumps((watch.seconds, watch.peaks, executor.sent, executor.got, executor.tasks)))
+            os._exit(0)
+        os.close(writing)
+        with os.fdopen(reading, "rb") as stream:
+            seconds, peaks, sent, got, tasks = pickle.loads(stream.read())
+        os.wait()
+        seen.append((partitions, seconds, peaks))
+        print(
+            f"{partitions} partitions, {tasks} tasks; each {sent / partitions:.0f} B to tasks and {got / partitions:.0f} B back"
+        )
+        for step, took in seconds.items():
+            print(f"  {step}: {took / partitions * 1e3:.2f} ms of CPU a partition, {peaks[step]:.0f} MB", flush=True)
+    if len(seen) > 1:
+        (few, before, low), (many, after, high) = seen
+        for step in before:
+            more = (after[step] - before[step]) / (many - few) * 1e3, (high[step] - low[step]) / (many - few) * 1e3
+            print(f"a further partition: {step} {more[0]:.2f} ms of CPU, {more[1]:.1f} KB")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
