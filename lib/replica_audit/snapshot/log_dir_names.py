@@ -71,6 +71,8 @@ class FileName(NamedTuple):
         return self.kind if self.state == "live" else f"{self.kind}_{self.state}"
 
 
+# Each broker has the same names, and each file of a directory asks for its.
+@lru_cache(maxsize=1 << 16)
 def parse_directory_name(name: str) -> DirectoryName:
     """Kind and partition of a directory directly below a log dir; the topic of -delete and -stray may have been cut short."""
     kind, stem = "current", name
