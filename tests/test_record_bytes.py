@@ -75,11 +75,9 @@ def places(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 @pytest.fixture
 def quiet_engine(places: dict[str, Path], monkeypatch: pytest.MonkeyPatch) -> None:
     """Stages in this process, a cluster in memory, and every other file that is written in `places`."""
-    import replica_audit.restore.kafka_client
-
     run_in_process(monkeypatch)
     cluster = FakeCluster(CLUSTER_ID)
-    monkeypatch.setattr(replica_audit.restore.kafka_client, "Contact", lambda *_: cluster)
+    monkeypatch.setattr("replica_audit.cli.restore_command.Contact", lambda *_: cluster)
     monkeypatch.setattr(failure, "TEMPORARY", str(places["temporary"]))
     monkeypatch.setenv("TMPDIR", str(places["temporary"]))
     monkeypatch.chdir(places["work"])

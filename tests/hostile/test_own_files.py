@@ -82,7 +82,7 @@ def test_a_salvage_of_anything(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     salvage = write_lost_records(tmp_path, {0: 2})
-    monkeypatch.setattr("replica_audit.restore.kafka_client.Contact", lambda *_: FakeCluster())
+    monkeypatch.setattr("replica_audit.cli.restore_command.Contact", lambda *_: FakeCluster())
     manifest = salvage / "manifest.json"
     sound = manifest.read_text()
     content = json.loads(sound)
