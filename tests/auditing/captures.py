@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from functools import cache
 from pathlib import Path
 
 from tests.segments.scanned import batches_of, scan_file
 from tests.support.fixtures import CAPTURES, EXPECTED, FIXTURES, truth
 
-from replica_audit.auditing.opening import open_snapshot
+from replica_audit.auditing.opened_snapshot import OpenedSnapshot
+from replica_audit.auditing.opening import Unseen, audit_options, open_snapshot
 from replica_audit.config import Settings
 from replica_audit.model import TopicPartition
 from replica_audit.results import Results
-from replica_audit.runner.in_process import audit_all, audit_one
+from replica_audit.runner.audit_stage import audit
+from replica_audit.runner.executor import Executor, InProcess
+from replica_audit.runner.in_process import audit_all
+from replica_audit.runner.snapshot_source import InMemory, SnapshotSource
+from replica_audit.snapshot.inventory import Inventory
+from replica_audit.snapshot.storage import Snapshot
+from replica_audit.text import now
 
 __all__ = [
     "CAPTURES",
@@ -20,11 +28,27 @@ __all__ = [
     "FIXTURES",
     "audit_by_listing",
     "audit_capture",
+    "audit_opened",
     "audit_whole",
     "batch_keys",
     "told",
     "truth",
 ]
+
+
+def audit_opened(
+    snapshot: Snapshot,
+    inventory: Inventory,
+    settings: Settings,
+    only: TopicPartition | None = None,
+    asked: Collection[TopicPartition] = (),
+    executor: Executor | None = None,
+) -> Results:
+    """The answers of `audit_all`, or of `audit_one` for a partition, without looking into the snapshot again."""
+    topics = () if only is None else (only.topic,)
+    source = SnapshotSource(OpenedSnapshot.read(snapshot, inventory, audit_options(inventory, settings), topics, only))
+    kept = InMemory(source, settings, now())
+    return audit(executor or InProcess(), source, kept, Unseen(), frozenset(asked))
 
 
 @cache
@@ -36,12 +60,12 @@ def audit_whole(snapshot: Path) -> Results:
 @cache
 def audit_capture(capture: str, protocol: str = "fetch", leadership_source: str | None = None) -> dict[str, Results]:
     """The answers of every partition of a capture, by name; with a source, of those of which it says who leads."""
-    uri, settings = str(FIXTURES / capture), Settings(protocol=protocol, leadership_source=leadership_source)
-    _, inventory = open_snapshot(uri, (), None, leadership_source)
+    settings = Settings(protocol=protocol, leadership_source=leadership_source)
+    snapshot, inventory = open_snapshot(str(FIXTURES / capture), (), None, leadership_source)
     names = {TopicPartition(one.topic, one.partition) for one in inventory.leaderships}
     if leadership_source is None:
         names |= {one.topic_partition for one in inventory.replicas}
-    return {str(name): audit_one(uri, name, settings) for name in sorted(names)}
+    return {str(name): audit_opened(snapshot, inventory, settings, name) for name in sorted(names)}
 
 
 def audit_by_listing(capture: str) -> dict[str, Results]:

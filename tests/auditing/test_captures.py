@@ -10,7 +10,10 @@ from tests.support.some import some
 
 from replica_audit.auditing.catalogue import at_or_above
 from replica_audit.auditing.finding import ReportedFinding
+from replica_audit.config import Settings
+from replica_audit.model import TopicPartition
 from replica_audit.report.facts.by_partition import served_rows
+from replica_audit.runner.in_process import audit_one
 from replica_audit.schema import REPORT_TABLES
 
 #: Healthy, lagging, and clusters of 2.8 and later after everybody came back: nothing is wrong any more.
@@ -53,7 +56,7 @@ def test_leadership_ends_and_verdict_are_those_of_the_independent_script(capture
     assert row["leader_epoch"] == answer["leader_epoch"]
     assert row["isr"] == sorted(answer["isr"])
     assert row["verdict"] == answer["verdict"], told(results)
-    ends = {replica["broker_id"]: replica["log_end_offset"] for replica in served_rows(results.tables["replicas"])}
+    ends = {row.broker_id: row.log_end_offset for row in served_rows(results.replicas)}
     assert ends[answer["reference"]] == answer["log_end_offset"]
     for broker, follower in answer["followers"].items():
         assert ends[int(broker)] == follower["log_end_offset"]
@@ -111,6 +114,13 @@ def test_the_high_watermark_that_a_client_was_told_lies_in_the_interval(capture,
     # Clients asked before a live copy was made, and the high watermark moved on.
     if not capture.startswith("live"):
         assert row["hw_lower"] <= high_watermark
+
+
+@pytest.mark.parametrize("capture", ["diverged-unclean", "txn-failover-1-unclean", "tiered-2-follower", "jbod-moving"])
+def test_one_partition_is_answered_alike_whether_it_is_looked_for_alone_or_found_among_all(capture):
+    for partition, results in some(audit_capture(capture).items()):
+        alone = audit_one(str(FIXTURES / capture), TopicPartition.parse(partition), Settings())
+        assert alone.tables == results.tables, partition
 
 
 def test_clients_were_asked_about_many_partitions():

@@ -13,6 +13,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+from tests.auditing.captures import audit_opened
 from tests.exhaustive.states import walks
 from tests.exhaustive.written_snapshots import write_snapshot
 from tests.support.fixtures import ATTACKS, CAPTURES, FIXTURES
@@ -20,17 +21,13 @@ from tests.support.less import CALM, too_calm
 from tests.support.parts import some_parts, take_away
 from tests.support.some import some
 
-from replica_audit.auditing.opened_snapshot import OpenedSnapshot
-from replica_audit.auditing.opening import Unseen, audit_options, open_snapshot
+from replica_audit.auditing.opening import open_snapshot
 from replica_audit.config import Settings
 from replica_audit.errors import InputError, UsageError
 from replica_audit.model import Place, TopicPartition
 from replica_audit.report.facts.coverage import find_compared
 from replica_audit.report.facts.verdict import build_verdict
 from replica_audit.results import Results
-from replica_audit.runner.audit_stage import audit
-from replica_audit.runner.executor import InProcess
-from replica_audit.runner.snapshot_source import InMemory, SnapshotSource
 
 #: Parts of each snapshot; `PARTS=30` for a long run, which has as many times more histories, of a few parts each.
 PARTS = int(os.environ.get("PARTS", "2"))
@@ -45,8 +42,7 @@ def audited(snapshot: Path) -> Results | None:
     except (InputError, UsageError):
         return None
     asked = {TopicPartition(one.topic, one.partition) for one in (*inventory.replicas, *inventory.leaderships)}
-    source = SnapshotSource(OpenedSnapshot.read(opened, inventory, audit_options(inventory, Settings()), ()))
-    return audit(InProcess(), source, InMemory(source, Settings(), "now"), Unseen(), frozenset(asked))
+    return audit_opened(opened, inventory, Settings(), asked=asked)
 
 
 @cache

@@ -2,24 +2,14 @@
 
 from __future__ import annotations
 
-from functools import cache
-
+from tests.auditing.captures import audit_whole
 from tests.support.fixtures import FIXTURES
 
-from replica_audit.config import Settings
-from replica_audit.results import Results
-from replica_audit.runner.in_process import audit_all
-
-CAPTURE = "txn-failover-1-unclean"
-
-
-@cache
-def _audited() -> Results:
-    return audit_all(str(FIXTURES / CAPTURE), Settings())
+CAPTURE = FIXTURES / "txn-failover-1-unclean"
 
 
 def test_producers_of_lost_records_are_named_with_their_transactional_ids() -> None:
-    rows = _audited().rows("lost_producers")
+    rows = audit_whole(CAPTURE).rows("lost_producers")
     named = [row for row in rows if row["transactional"]]
     assert [(row["topic"], row["partition"], row["broker_id"]) for row in named] == [("wallet", 1, 0)]
     assert named[0]["transactional_id"] and named[0]["transaction_state"]
@@ -29,7 +19,7 @@ def test_producers_of_lost_records_are_named_with_their_transactional_ids() -> N
 
 
 def test_their_records_add_up_to_what_each_broker_holds_of_the_loss() -> None:
-    results = _audited()
+    results = audit_whole(CAPTURE)
     held = {
         (row["topic"], row["partition"], row["broker_id"]): row["lost_held"]
         for row in results.rows("replicas")

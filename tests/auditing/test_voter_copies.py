@@ -7,6 +7,7 @@ import struct
 from pathlib import Path
 
 import pytest
+from tests.auditing.captures import audit_whole
 from tests.snapshot.metadata.test_metadata_log import BEGINNING, VOTERS, first_batches
 from tests.support import metadata_log as write
 from tests.support.fixtures import FIXTURES
@@ -45,7 +46,7 @@ def texts(results: Results) -> dict[str, str]:
 
 @pytest.mark.parametrize("capture", ["healthy", "quorum3-2-healed", "kafka-3.6-diverged-unclean"])
 def test_voters_that_are_here_are_rows_and_nothing_is_said(capture: str) -> None:
-    results = audit_all(str(FIXTURES / capture), Settings())
+    results = audit_whole(FIXTURES / capture)
     found = of_voters(results)
     assert found and all(state == "whole" and log_dir and not missing for _, log_dir, state, missing in found)
     assert all("ontroller 1" not in text and "ontrollers 1" not in text for text in texts(results).values())
@@ -64,7 +65,7 @@ def test_voters_that_are_here_are_rows_and_nothing_is_said(capture: str) -> None
 def test_a_controller_that_was_not_captured_is_one_line_and_no_verdict(
     tmp_path: Path, capture: str, directories: list[str], absent: list[int], said: str
 ) -> None:
-    whole = audit_all(str(FIXTURES / capture), Settings())
+    whole = audit_whole(FIXTURES / capture)
     part = audit_all(str(without(FIXTURES / capture, tmp_path / "part", names=directories)), Settings())
     named = [row for row in of_voters(part) if row[2] != "whole"]
     assert named == [(node, None, "named", ["directory"]) for node in absent]

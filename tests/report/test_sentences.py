@@ -17,6 +17,7 @@ from typing import Any
 from unittest.mock import patch
 
 import pytest
+from tests.auditing.captures import audit_whole
 from tests.auditing.scenario import Broker, audit, written
 from tests.report.rows import AUDIT, finding, partition, results, row
 from tests.support.fixtures import ATTACKS, FIXTURES, truth
@@ -78,7 +79,7 @@ def say_all(found: Results) -> dict[Template, set[str]]:
 
 @cache
 def of_capture(name: str) -> dict[Template, set[str]]:
-    return say_all(audit_all(str(FIXTURES / name), Settings()))
+    return say_all(audit_whole(FIXTURES / name))
 
 
 def is_up(truth: Truth, broker: int) -> bool:
@@ -310,7 +311,7 @@ ATTACKED: tuple[tuple[Template, str, str], ...] = (
 
 @pytest.mark.parametrize(("template", "snapshot", "sentence"), ATTACKED, ids=[entry[1] for entry in ATTACKED])
 def test_a_sentence_is_said_of_a_snapshot_that_misleads(template: Template, snapshot: str, sentence: str) -> None:
-    said = say_all(audit_all(str(ATTACKS / snapshot), Settings()))
+    said = say_all(audit_whole(ATTACKS / snapshot))
     assert sentence in said[template], sorted(said[template])
 
 
@@ -476,7 +477,7 @@ MADE: tuple[tuple[Template, Callable[[Path], Results], str], ...] = (
     (answer.NEEDED, _needed(fenced=[3, 4]),
      "Brokers 3 and 4 were not captured and may hold committed records of orders-0: do not start them before their logs "
      "are copied; add them and audit again."),
-    (answer.RETURNED_IN_MANY, lambda path: audit_all(str(FIXTURES / "last-replica-standing-3-healed"), Settings()),
+    (answer.RETURNED_IN_MANY, lambda path: audit_whole(FIXTURES / "last-replica-standing-3-healed"),
      "The last replicas in sync of __consumer_offsets-0, transfers-0, transfers-1, transfers-2 and 1 more partition dropped "
      "out without a controlled shutdown and led again, the last of them on 2026-11-21: those that crashed may have lost the "
      "ends of their logs, and these files cannot tell."),
@@ -495,19 +496,19 @@ MADE: tuple[tuple[Template, Callable[[Path], Results], str], ...] = (
      "before its log is copied; add it and audit again."),
     (answer.LOGGED_CUTS, _rows("CONSISTENT", "TRN-LOGGED", "medium", lost_records=0, lost_committed=0),
      "A broker cut its log below its own high watermark in orders-0; these files cannot tell what was lost by it."),
-    (answer.RESTART_CUTS, lambda path: audit_all(str(FIXTURES / "kip101-isr-1-before"), Settings()),
+    (answer.RESTART_CUTS, lambda path: audit_whole(FIXTURES / "kip101-isr-1-before"),
      "When brokers 1 and 2 start, they cut committed records off their logs in kip101-0; only a leader that stays up has "
      "them."),
     (coverage_text.NOT_HERE, _second_replica(replicas=(1, 2, 3)),
      "Broker 3 not captured, and needed (no history says how it left the in-sync replicas): orders-0."),
     (coverage_text.NOT_HERE, _bare_directory,
      "Broker 3 captured without *.log, and needed (no history says how it left the in-sync replicas): orders-0."),
-    (coverage_text.NOT_HERE, lambda path: audit_all(str(FIXTURES / "lagging"), Settings()),
+    (coverage_text.NOT_HERE, lambda path: audit_whole(FIXTURES / "lagging"),
      "Broker 2 captured without the partition: __consumer_offsets-0."),
     (coverage_text.MORE_NOT_HERE, _many_captures, "Replicas of 2 more partitions are missing: captures in audit.json."),
-    (answer.SECOND_COPIES, lambda path: audit_all(str(FIXTURES / "corrupted-same-broker-id"), Settings()),
+    (answer.SECOND_COPIES, lambda path: audit_whole(FIXTURES / "corrupted-same-broker-id"),
      "A second copy on broker 0 was not compared in codecs-1."),
-    (answer.ALONE, lambda path: audit_all(str(FIXTURES / "recreated-1-before"), Settings()),
+    (answer.ALONE, lambda path: audit_whole(FIXTURES / "recreated-1-before"),
      "Only one replica of orders-2 is in the snapshot, and nothing was compared with it."),
     (answer.SINGLE, _one_has_one_replica, "There is one replica of orders-0, and nothing to compare with it."),
     (answer.UNASSIGNED, _second_replica(source="inferred"),

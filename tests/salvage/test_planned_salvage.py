@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.auditing.captures import audit_whole
 from tests.salvage.captured import PRODUCED
 from tests.salvage.made import files, write_snapshot
 from tests.salvage.test_choosing_records import COMMON, HEX, LEADER
@@ -19,7 +20,6 @@ from replica_audit.cli.main import main
 from replica_audit.config import Settings
 from replica_audit.elect.election_plan import plan_elections
 from replica_audit.elect.plan_model import parse_plan, plan_object
-from replica_audit.runner.in_process import audit_all
 from replica_audit.salvage.partition_salvage import Choices
 from replica_audit.salvage.planned_leaders import PlannedLeaders
 from replica_audit.salvage.snapshot_salvage import INTERNAL_PREFIX, SalvagedSnapshot
@@ -69,7 +69,7 @@ def agree(snapshot: Path) -> dict[tuple[str, int, int], int]:
     """How many records each candidate of a snapshot lacks, salvaged as the matrix counts them."""
     # Of a transaction that is open or aborted nothing is salvaged unless it is asked for; the matrix counts its records.
     choices, lacked = Choices(include_aborted=True), {}
-    results = audit_all(str(snapshot), Settings())
+    results = audit_whole(snapshot)
     plan = json.loads(json.dumps(plan_object(plan_elections(results))))
     rows = {(row["topic"], row["partition"], row["candidate_id"]): row for row in results.rows("elections")}
     for one in plan["decisions"]:

@@ -5,22 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from tests.auditing.captures import CAPTURES, FIXTURES, audit_whole
+from tests.auditing.captures import CAPTURES, FIXTURES, audit_opened, audit_whole
 from tests.support.together import Together
 
-from replica_audit.auditing.opened_snapshot import OpenedSnapshot
-from replica_audit.auditing.opening import Unseen, audit_options, open_snapshot
+from replica_audit.auditing.opening import open_snapshot
 from replica_audit.config import Settings
 from replica_audit.results import Results
-from replica_audit.runner.audit_stage import audit
 from replica_audit.runner.executor import Executor
-from replica_audit.runner.snapshot_source import InMemory, SnapshotSource
 
 
 def _audit(capture: str, executor: Executor) -> Results:
-    snapshot, inventory = open_snapshot(str(FIXTURES / capture), (), None)
-    source = SnapshotSource(OpenedSnapshot.read(snapshot, inventory, audit_options(inventory, Settings()), ()))
-    return audit(executor, source, InMemory(source, Settings(), "now"), Unseen())
+    return audit_opened(*open_snapshot(str(FIXTURES / capture), (), None), Settings(), executor=executor)
 
 
 def test_tasks_of_spark_have_the_answers_of_this_process(spark) -> None:

@@ -9,15 +9,14 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+from tests.auditing.captures import audit_whole
 from tests.support.fixtures import ARCHIVED_ATTACKS, ATTACKS
 from tests.support.some import some
 
-from replica_audit.config import Settings
 from replica_audit.report.audit_summary import render_summary
 from replica_audit.report.facts.verdict import build_verdict
 from replica_audit.report.markdown import render_markdown
 from replica_audit.report.page.document import render_page
-from replica_audit.runner.in_process import audit_all
 from replica_audit.snapshot.discovery import discover
 from replica_audit.snapshot.metadata.histories import QuorumHistory, find_histories
 from replica_audit.snapshot.metadata.log_copies import read_copy
@@ -106,7 +105,7 @@ def test_whichever_copies_are_here_no_right_one_is_refused_and_no_wrong_one_left
 
 @pytest.mark.parametrize("capture", FORKED)
 def test_no_form_of_the_report_counts_voters_and_all_begin_with_copies(capture):
-    results = audit_all(str(ATTACKS / CLASS / capture), Settings())
+    results = audit_whole(ATTACKS / CLASS / capture)
     (fork,) = [row for row in results.rows("findings") if row["code"] == "META-FORK"]
     assert fork["severity"] == "critical" and not [
         row for row in results.rows("quarantine") if row["code"] != "META-FORK"
