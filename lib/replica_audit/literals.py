@@ -98,5 +98,8 @@ Role = Literal[
     "deleted_segments",
 ]
 
+#: Position of a consumer group on the leader's log; past_end and epoch_differs: it has read what is not there.
+GroupEffect = Literal["unaffected", "past_end", "epoch_differs", "read_lost"]
+
 #: Roles of copies that Kafka does not serve from: `snapshot.log_dir_names.kind_of_copy`.
 PUT_ASIDE = get_args(Role)[-4:]

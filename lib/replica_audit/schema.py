@@ -19,6 +19,7 @@ from replica_audit.literals import (
     Committed,
     Confidence,
     FollowerVerdict,
+    GroupEffect,
     LeadershipSource,
     NamedBy,
     Need,
@@ -33,6 +34,9 @@ from replica_audit.literals import (
 
 #: 32 bits: ids of brokers and partitions, leader epochs.
 Int = Annotated[int, "int"]
+
+#: A row as Delta, Parquet and JSON give it; `read_row` makes it typed.
+RawRow = Mapping[str, Any]
 
 _Row = TypeVar("_Row")
 
@@ -414,7 +418,7 @@ class GroupOffsetRow(NamedTuple):
     leader_epoch: Int | None
     """of the last record that the group read; null where its client does not say"""
     committed_ms: int
-    effect: Literal["unaffected", "past_end", "epoch_differs", "read_lost"] | None
+    effect: GroupEffect | None
     """unaffected, past_end, epoch_differs: past the divergence inside the leader's log, or read_lost: valid, above lost
     records; null for an offset of an earlier topic of that name"""
     parted_at: int | None

@@ -9,12 +9,12 @@ from tests.auditing.captures import CAPTURES, EXPECTED, FIXTURES, audit_by_listi
 from tests.support.some import some
 
 from replica_audit.auditing.catalogue import at_or_above
-from replica_audit.auditing.finding import ReportedFinding
+from replica_audit.auditing.known_findings import parse_finding
 from replica_audit.config import Settings
 from replica_audit.model import TopicPartition
 from replica_audit.report.facts.by_partition import served_rows
 from replica_audit.runner.in_process import audit_one
-from replica_audit.schema import REPORT_TABLES
+from replica_audit.schema import REPORT_TABLES, to_dict
 
 #: Healthy, lagging, and clusters of 2.8 and later after everybody came back: nothing is wrong any more.
 QUIET = (
@@ -236,6 +236,6 @@ def test_every_finding_comes_back_from_its_row():
     assert len({row["code"] for row in rows}) > 30
     for row in rows:
         stored = json.loads(json.dumps(row))
-        found = ReportedFinding.from_row(stored)
-        assert found.to_row() == row == stored
-        assert list(found.to_row()) == [column.name for column in REPORT_TABLES["findings"]]
+        found = parse_finding(stored)
+        assert to_dict(found) == row == stored
+        assert list(to_dict(found)) == [column.name for column in REPORT_TABLES["findings"]]

@@ -12,8 +12,7 @@ from tests.support.fixtures import FIXTURES
 from replica_audit.auditing import opened_snapshot
 from replica_audit.auditing.earlier_losses import losses_of_rows
 from replica_audit.auditing.evidence import EARLIER
-from replica_audit.auditing.finding import ReportedFinding
-from replica_audit.auditing.known_findings import compare_findings
+from replica_audit.auditing.known_findings import compare_findings, parse_finding
 from replica_audit.config import Settings
 from replica_audit.results import Results
 from replica_audit.runner.in_process import audit_all
@@ -249,4 +248,4 @@ def test_two_brokers_that_held_the_same_are_one_fact():
 def test_a_finding_that_is_known_without_a_baseline_stays_known():
     row = finding("HWM-GONE", "critical", "t", finding_id="f", status="known")
     assert compare_findings([row], [], {("t", 0)})[0]["status"] == "known"
-    assert compare_findings([], [ReportedFinding.from_row(row)], {("t", 0)})[0]["status"] == "resolved"
+    assert compare_findings([], [parse_finding(row)], {("t", 0)})[0]["status"] == "resolved"

@@ -7,12 +7,12 @@ import json
 import pytest
 from tests.report.rows import finding, results
 
-from replica_audit.auditing.finding import ReportedFinding
 from replica_audit.auditing.known_findings import (
     Earlier,
     compare_findings,
     parse_baseline,
     parse_earlier,
+    parse_finding,
     parse_quality_baseline,
 )
 from replica_audit.errors import UsageError
@@ -20,7 +20,7 @@ from replica_audit.report.audit_json import render_audit_json
 
 EVIDENCE = ("kind", "broker_id", "path", "position", "value", "text")
 KNOWN = finding("HWM-LOSS", "critical", finding_id="1")
-WAS_KNOWN = ReportedFinding.from_row(KNOWN)
+WAS_KNOWN = parse_finding(KNOWN)
 OTHER_TOPIC = finding("LOG-GAP", "medium", "payments", 3, finding_id="2")
 NEW = finding("DIV-HIDDEN", "critical", finding_id="3")
 
@@ -34,7 +34,7 @@ def test_what_the_baseline_has_is_known_and_the_rest_is_new() -> None:
 
 
 def test_a_finding_of_a_partition_that_was_not_audited_is_not_resolved() -> None:
-    assert _statuses(compare_findings([], [WAS_KNOWN, ReportedFinding.from_row(OTHER_TOPIC)], {("orders", 0)})) == {
+    assert _statuses(compare_findings([], [WAS_KNOWN, parse_finding(OTHER_TOPIC)], {("orders", 0)})) == {
         "1": "resolved"
     }
 

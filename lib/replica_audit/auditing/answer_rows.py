@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import traceback
-from collections.abc import Collection
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from pathlib import PurePath
 
@@ -17,7 +17,7 @@ from replica_audit.auditing.compare.loss import Count, Loss, committed_ahead, co
 from replica_audit.auditing.conclude import PartitionAudit
 from replica_audit.auditing.consumer_groups import group_rows
 from replica_audit.auditing.evidence import PartitionEvidence
-from replica_audit.auditing.finding import report_finding
+from replica_audit.auditing.finding import finding_row
 from replica_audit.auditing.findings.cap import not_audited
 from replica_audit.auditing.findings.div import code_of_run
 from replica_audit.auditing.findings.rep import brokers_past_leader
@@ -25,40 +25,65 @@ from replica_audit.auditing.lost_producers import lost_producer_rows
 from replica_audit.auditing.replicas.offset_ranges import without
 from replica_audit.auditing.replicas.reference import Reference
 from replica_audit.auditing.replicas.replica_facts import ReplicaFacts
+from replica_audit.literals import PROTOCOLS, PUT_ASIDE, Role
 from replica_audit.model import OffsetRange, TopicPartition
-from replica_audit.schema import REPORT_TABLES, Evidence
+from replica_audit.schema import (
+    REPORT_TABLES,
+    DivergenceRow,
+    Evidence,
+    HighWatermarkRow,
+    LostHolder,
+    PartitionRow,
+    ReplicaRow,
+    SeverityCounts,
+    TruncationRow,
+    to_dict,
+)
 
 
 def report_rows(audit: PartitionAudit) -> dict[str, list[dict]]:
-    """Rows by table; tables that this partition has no row for are there, empty. Quarantine comes from ingest."""
-    rows: dict[str, list[dict]] = {name: [] for name in REPORT_TABLES}
-    case = audit.case
+    """Rows by table, as Delta and JSON take them; tables that this partition has no row for are there, empty. Quarantine comes
+    from ingest.
+    """
+    found = dict.fromkeys(REPORT_TABLES, ()) | _rows(audit)
+    return {table: [to_dict(row) for row in rows] for table, rows in found.items()}
+
+
+def _rows(audit: PartitionAudit) -> dict[str, Sequence[tuple]]:
+    case, evidence = audit.case, audit.evidence
     topic_id = _topic_id(audit)
     loss = _loss(audit)
-    rows["partitions"].append(_partition_row(audit, topic_id, loss))
-    rows["captures"].extend(capture_rows(audit))
-    for item in audit.findings:
-        told = report_finding(item, audit.evidence.topic_partition, topic_id, audit.evidence.cluster_id)
-        rows["findings"].append(told.to_row())
+    found: dict[str, Sequence[tuple]] = {
+        "partitions": [_partition_row(audit, topic_id, loss)],
+        "captures": list(capture_rows(audit)),
+        "findings": [
+            finding_row(item, evidence.topic_partition, topic_id, evidence.cluster_id) for item in audit.findings
+        ],
+    }
     if case is None:
-        return rows
+        return found
     beside = [item.follower for item in case.beside if item.follower not in case.duplicates]
-    for facts in (*case.replicas, *case.set_aside, *case.foreign, *case.duplicates, *beside):
-        rows["replicas"].append(_replica_row(case, facts, loss))
-    rows["high_watermarks"].append(_high_watermark_row(case))
+    copies = (*case.replicas, *case.set_aside, *case.foreign, *case.duplicates, *beside)
     shorter = brokers_past_leader(audit.findings)
-    compared = [(item, loss) for item in case.comparisons] + [(item, Loss(None)) for item, _ in case.strangers]
-    for comparison, counted in compared:
-        rows["divergences"].extend(_divergence_rows(case, comparison, counted))
-        rows["truncations"].extend(_truncation_rows(case, comparison, shorter))
-    rows["group_offsets"].extend(group_rows(case))
-    rows["lost_producers"].extend(lost_producer_rows(case))
-    return rows
-
-
-def _names(audit_or_case) -> dict:
-    partition = audit_or_case.topic_partition
-    return {"topic": partition.topic, "partition": partition.partition}
+    strangers = [item for item, _ in case.strangers]
+    return {
+        **found,
+        "replicas": [_replica_row(case, facts, loss) for facts in copies],
+        "high_watermarks": [_high_watermark_row(case)],
+        "divergences": [
+            *(
+                row
+                for item in case.comparisons
+                for row in _divergence_rows(case, item, is_counted=loss.total is not None)
+            ),
+            *(row for item in strangers for row in _divergence_rows(case, item, is_counted=False)),
+        ],
+        "truncations": [
+            row for item in (*case.comparisons, *strangers) for row in _truncation_rows(case, item, shorter)
+        ],
+        "group_offsets": list(group_rows(case)),
+        "lost_producers": list(lost_producer_rows(case)),
+    }
 
 
 def _topic_id(audit: PartitionAudit) -> str | None:
@@ -97,68 +122,67 @@ def _with_unseen(loss: Loss, case: Case) -> Loss:
     return replace(loss, total=total, at_most=loss.at_most or has_markers)
 
 
-def _partition_row(audit: PartitionAudit, topic_id: str | None, loss: Loss) -> dict:
-    case, leadership = audit.case, audit.evidence.leadership
-    counts = {severity: sum(item.severity == severity for item in audit.findings) for severity in SEVERITIES}
-    row = {
-        **_names(audit.evidence),
-        "topic_id": topic_id,
-        "verdict": audit.verdict,
-        "leader_id": leadership.leader_id if leadership else None,
-        "reference_id": None,
-        "leader_epoch": leadership.leader_epoch if leadership else None,
-        "isr": list(leadership.isr) if leadership and leadership.isr is not None else None,
-        "under_replicated": None,
-        "unread_replicas": list(audit.unread_replicas),
-        "hw_lower": None,
-        "hw_upper": None,
-        "max_lag_records": None,
-        "max_lag_bytes": None,
-        "dropped_records": 0,
-        "committed_dropped": 0,
-        "promised_dropped": None,
-        "lost_records": loss.total.records if loss.total else None,
-        "lost_committed": loss.total.committed if loss.total else None,
-        "lost_at_most": loss.at_most if loss.total else None,
-        "lost_at_least": bool(audit.needed_replicas) if loss.total else None,
-        "holders": _holders(loss),
-        "findings": counts,
-    }
-    if case is None:
-        return row
+def _partition_row(audit: PartitionAudit, topic_id: str | None, loss: Loss) -> PartitionRow:
+    leadership, partition = audit.evidence.leadership, audit.evidence.topic_partition
+    total = loss.total
+    row = PartitionRow(
+        topic=partition.topic,
+        partition=partition.partition,
+        topic_id=topic_id,
+        verdict=audit.verdict,
+        leader_id=leadership.leader_id if leadership else None,
+        reference_id=None,
+        leader_epoch=leadership.leader_epoch if leadership else None,
+        isr=leadership.isr if leadership else None,
+        under_replicated=None,
+        unread_replicas=audit.unread_replicas,
+        hw_lower=None,
+        hw_upper=None,
+        max_lag_records=None,
+        max_lag_bytes=None,
+        dropped_records=0,
+        committed_dropped=0,
+        promised_dropped=None,
+        lost_records=total.records if total else None,
+        lost_committed=total.committed if total else None,
+        lost_at_most=loss.at_most if total else None,
+        lost_at_least=bool(audit.needed_replicas) if total else None,
+        holders=_holders(loss),
+        findings=SeverityCounts(*(sum(item.severity == one for item in audit.findings) for one in SEVERITIES)),
+    )
+    return row if audit.case is None else _with_case(row, audit, audit.case)
+
+
+def _with_case(row: PartitionRow, audit: PartitionAudit, case: Case) -> PartitionRow:
+    """The row of a partition with what a comparison of its replicas adds."""
+    leadership, reference = audit.evidence.leadership, case.reference
     shorter = brokers_past_leader(audit.findings)
-    reference, strangers = case.reference, [item for item, _ in case.strangers]
     assigned = leadership.replicas if leadership else None
     lagging = [item for item in case.comparisons if assigned is None or item.follower.broker_id in assigned]
     behind = [max(0, reference.facts.log_end_offset - item.follower.log_end_offset) for item in lagging]
-    row.update(
+    under_replicated = None
+    if reference.isr is not None and assigned is not None and not case.stopped:
+        under_replicated = len(reference.isr) < len(assigned)
+    everything = (*case.comparisons, *(item for item, _ in case.strangers))
+    return row._replace(
         leader_id=reference.leader_id,
         reference_id=reference.facts.broker_id,
         leader_epoch=reference.leader_epoch,
-        isr=None if reference.isr is None else list(reference.isr),
-        under_replicated=None
-        if reference.isr is None or assigned is None or case.stopped
-        else len(reference.isr) < len(assigned),
+        isr=reference.isr,
+        under_replicated=under_replicated,
         hw_lower=case.high_watermark.hw_lower,
         hw_upper=case.high_watermark.hw_upper,
         max_lag_records=max(behind, default=0),
         max_lag_bytes=max((item.lag.size_bytes for item in lagging), default=0),
-        dropped_records=sum(item.drops[case.protocol].record_count for item in (*case.comparisons, *strangers)),
+        dropped_records=sum(item.drops[case.protocol].record_count for item in everything),
         committed_dropped=sum(_committed_dropped(case, item, case.protocol, shorter) for item in case.comparisons),
         promised_dropped=_promised_dropped(case),
     )
-    return row
 
 
-def _holders(loss: Loss) -> list[dict]:
+def _holders(loss: Loss) -> list[LostHolder]:
     return [
-        {
-            "broker_id": broker_id,
-            "records": held.records,
-            "committed": held.committed,
-            "only_here": only_here.records,
-            "committed_only_here": only_here.committed,
-        }
+        LostHolder(broker_id, held.records, held.committed, only_here.records, only_here.committed)
         for broker_id, (held, only_here) in loss.holders.items()
         if held.records
     ]
@@ -174,79 +198,82 @@ def _promised_dropped(case: Case) -> int | None:
     )
 
 
-def _role(case: Case, facts: ReplicaFacts) -> str:
+def _role(case: Case, facts: ReplicaFacts) -> Role:
     if facts is case.reference.facts:
         return "leader" if facts.broker_id == case.reference.leader_id else "reference"
     aside = (*case.set_aside, *(item.follower for item, _ in case.strangers))
-    others = {"foreign": case.foreign, "duplicate": case.duplicates, "set_aside": aside}
+    others: dict[Role, tuple[ReplicaFacts, ...]] = {
+        "foreign": case.foreign,
+        "duplicate": case.duplicates,
+        "set_aside": aside,
+    }
     role = next((role for role, copies in others.items() if any(facts is one for one in copies)), None)
-    return role or ("compared" if facts.kind == "current" else facts.kind)
+    if role is not None:
+        return role
+    return next((kind for kind in PUT_ASIDE if kind == facts.kind), "compared")
 
 
-def _replica_row(case: Case, facts: ReplicaFacts, loss: Loss) -> dict:
+def _replica_row(case: Case, facts: ReplicaFacts, loss: Loss) -> ReplicaRow:
     directory, reference = facts.directory, case.reference
     comparison = case.comparison_of(facts)
-    prefix = comparison.common_prefix_end if comparison else None
     known = loss.total is not None and (comparison is not None or facts is reference.facts)
     held, only_here = ((one.get(facts.key, Count()) if known else None) for one in (loss.held, loss.only_here))
-    return {
-        **_names(case),
-        "broker_id": facts.broker_id,
-        "log_dir": directory.log_dir,
-        "topic_id": directory.topic_id,
-        "role": _role(case, facts),
-        "is_leader": facts is reference.facts and facts.broker_id == reference.leader_id,
-        "in_isr": case.in_isr(facts.broker_id),
-        "log_start_offset": facts.log_start_offset,
-        "log_end_offset": facts.log_end_offset if facts.end_is_known else None,
-        "loaded_log_end_offset": facts.loaded.log_end_offset
+    end = facts.log_end_offset if facts.end_is_known else None
+    prefix = comparison.common_prefix_end if comparison else None
+    return ReplicaRow(
+        topic=case.topic_partition.topic,
+        partition=case.topic_partition.partition,
+        broker_id=facts.broker_id,
+        log_dir=directory.log_dir,
+        topic_id=directory.topic_id,
+        role=_role(case, facts),
+        is_leader=facts is reference.facts and facts.broker_id == reference.leader_id,
+        in_isr=case.in_isr(facts.broker_id),
+        log_start_offset=facts.log_start_offset,
+        log_end_offset=end,
+        loaded_log_end_offset=facts.loaded.log_end_offset
         if facts.end_is_known and directory.clean_shutdown is not None
         else None,
-        "recovered_log_end_offset": facts.recovered.log_end_offset if facts.end_is_known else None,
-        "high_watermark_checkpoint": directory.high_watermark_checkpoint,
-        "recovery_point_checkpoint": directory.recovery_point_checkpoint,
-        "epochs": [list(entry) for entry in facts.lineage],
-        "checkpoint_epochs": None
-        if directory.checkpoint_epochs is None
-        else [list(entry) for entry in directory.checkpoint_epochs],
-        "batch_count": sum(segment.batch_count for segment in facts.segments),
-        "record_count": sum(segment.record_count for segment in facts.segments),
-        "size_bytes": sum(segment.size_bytes for segment in facts.segments),
-        "tail_kind": facts.tail_kind,
-        "clean_shutdown": directory.clean_shutdown,
-        "compacted": facts.compacted,
-        "unexplained_gaps": facts.count_unexplained_gaps(),
-        "common_prefix_end": prefix
-        if facts is not reference.facts
-        else facts.log_end_offset
-        if facts.end_is_known
-        else None,
-        "lost_held": held.records if held else None,
-        "lost_committed_held": held.committed if held else None,
-        "lost_only_here": only_here.records if only_here else None,
-        "lost_committed_only_here": only_here.committed if only_here else None,
-    }
+        recovered_log_end_offset=facts.recovered.log_end_offset if facts.end_is_known else None,
+        high_watermark_checkpoint=directory.high_watermark_checkpoint,
+        recovery_point_checkpoint=directory.recovery_point_checkpoint,
+        epochs=tuple(facts.lineage),
+        checkpoint_epochs=directory.checkpoint_epochs,
+        batch_count=sum(segment.batch_count for segment in facts.segments),
+        record_count=sum(segment.record_count for segment in facts.segments),
+        size_bytes=sum(segment.size_bytes for segment in facts.segments),
+        tail_kind=facts.tail_kind,
+        clean_shutdown=directory.clean_shutdown,
+        compacted=facts.compacted,
+        unexplained_gaps=facts.count_unexplained_gaps(),
+        common_prefix_end=end if facts is reference.facts else prefix,
+        lost_held=held.records if held else None,
+        lost_committed_held=held.committed if held else None,
+        lost_only_here=only_here.records if only_here else None,
+        lost_committed_only_here=only_here.committed if only_here else None,
+    )
 
 
-def _high_watermark_row(case: Case) -> dict:
+def _high_watermark_row(case: Case) -> HighWatermarkRow:
     mark, reference = case.high_watermark, case.reference
-    return {
-        **_names(case),
-        "leader_id": reference.leader_id,
-        "reference_id": reference.facts.broker_id,
-        "leader_epoch": reference.leader_epoch,
-        "isr": None if reference.isr is None else list(reference.isr),
-        "leadership_source": reference.source,
-        "hw_lower": mark.hw_lower,
-        "hw_upper": mark.hw_upper,
-        "proven_lower": mark.proven_lower,
-        "exact": mark.exact,
-        "method": mark.method,
-        "lower_evidence": mark.lower_evidence,
-        "upper_evidence": mark.upper_evidence,
-        "limiting_broker_id": mark.limiting_broker_id,
-        "leader_log_end_offset": _leader_log_end(reference),
-    }
+    return HighWatermarkRow(
+        topic=case.topic_partition.topic,
+        partition=case.topic_partition.partition,
+        leader_id=reference.leader_id,
+        reference_id=reference.facts.broker_id,
+        leader_epoch=reference.leader_epoch,
+        isr=reference.isr,
+        leadership_source=reference.source,
+        hw_lower=mark.hw_lower,
+        hw_upper=mark.hw_upper,
+        proven_lower=mark.proven_lower,
+        exact=mark.exact,
+        method=mark.method,
+        lower_evidence=mark.lower_evidence,
+        upper_evidence=mark.upper_evidence,
+        limiting_broker_id=mark.limiting_broker_id,
+        leader_log_end_offset=_leader_log_end(reference),
+    )
 
 
 def _leader_log_end(reference: Reference) -> int | None:
@@ -255,32 +282,30 @@ def _leader_log_end(reference: Reference) -> int | None:
     return None if elsewhere or not reference.facts.end_is_known else reference.facts.log_end_offset
 
 
-def _divergence_rows(case: Case, comparison: Comparison, loss: Loss) -> list[dict]:
-    rows = []
+def _divergence_rows(case: Case, comparison: Comparison, *, is_counted: bool) -> Iterator[DivergenceRow]:
+    """A row for each run; `is_counted`: the loss of the partition is known, and its share in it is given."""
     for run in comparison.runs:
-        lost = None if loss.total is None else count_run(comparison, run)
-        rows.append(
-            {
-                **_names(case),
-                "broker_id": comparison.follower.broker_id,
-                "reference_id": case.reference.facts.broker_id,
-                "start_offset": run.start_offset,
-                "end_offset": run.end_offset,
-                "code": code_of_run(run).code,
-                "leader_epoch": run.leader_epoch,
-                "replica_epoch": run.replica_epoch,
-                "record_count": run.tally.record_count,
-                "committed": run.committed_end is not None,
-                "committed_records": run.committed_records,
-                "committed_evidence": run.proof.text if run.proof is not None else None,
-                "promised_records": run.cause.promised_records if run.cause is not None else None,
-                "lost_records": lost.records if lost else None,
-                "lost_committed": lost.committed if lost else None,
-                "first_timestamp_ms": run.tally.first_timestamp_ms,
-                "last_timestamp_ms": run.tally.last_timestamp_ms,
-            }
+        lost = count_run(comparison, run) if is_counted else None
+        yield DivergenceRow(
+            topic=case.topic_partition.topic,
+            partition=case.topic_partition.partition,
+            broker_id=comparison.follower.broker_id,
+            reference_id=case.reference.facts.broker_id,
+            start_offset=run.start_offset,
+            end_offset=run.end_offset,
+            code=code_of_run(run).code,
+            leader_epoch=run.leader_epoch,
+            replica_epoch=run.replica_epoch,
+            record_count=run.tally.record_count,
+            committed=run.committed_end is not None,
+            committed_records=run.committed_records,
+            committed_evidence=run.proof.text if run.proof is not None else None,
+            promised_records=run.cause.promised_records if run.cause is not None else None,
+            lost_records=lost.records if lost else None,
+            lost_committed=lost.committed if lost else None,
+            first_timestamp_ms=run.tally.first_timestamp_ms,
+            last_timestamp_ms=run.tally.last_timestamp_ms,
         )
-    return rows
 
 
 def _committed_dropped(case: Case, item: Comparison, protocol: str, shorter: Collection[int]) -> int:
@@ -294,29 +319,26 @@ def _committed_dropped(case: Case, item: Comparison, protocol: str, shorter: Col
     return dropped + tail.records_between(item.follower.log_start_offset, until)
 
 
-def _truncation_rows(case: Case, comparison: Comparison, shorter: Collection[int]) -> list[dict]:
-    rows = []
-    for protocol, outcome in comparison.replays.items():
-        tally = comparison.drops[protocol]
-        rows.append(
-            {
-                **_names(case),
-                "broker_id": comparison.follower.broker_id,
-                "leader_id": case.reference.facts.broker_id,
-                "protocol": protocol,
-                "truncate_to": outcome.truncate_to,
-                "rounds": outcome.rounds,
-                "reason": outcome.reason,
-                "steps": [step._asdict() for step in outcome.steps],
-                "dropped_records": tally.record_count,
-                "dropped_bytes": tally.size_bytes,
-                "common_prefix_end": comparison.common_prefix_end,
-                "committed_dropped": _committed_dropped(case, comparison, protocol, shorter),
-                "first_timestamp_ms": tally.first_timestamp_ms,
-                "last_timestamp_ms": tally.last_timestamp_ms,
-            }
+def _truncation_rows(case: Case, comparison: Comparison, shorter: Collection[int]) -> Iterator[TruncationRow]:
+    for protocol in PROTOCOLS:
+        outcome, tally = comparison.replays[protocol], comparison.drops[protocol]
+        yield TruncationRow(
+            topic=case.topic_partition.topic,
+            partition=case.topic_partition.partition,
+            broker_id=comparison.follower.broker_id,
+            leader_id=case.reference.facts.broker_id,
+            protocol=protocol,
+            truncate_to=outcome.truncate_to,
+            rounds=outcome.rounds,
+            reason=outcome.reason,
+            steps=outcome.steps,
+            dropped_records=tally.record_count,
+            dropped_bytes=tally.size_bytes,
+            common_prefix_end=comparison.common_prefix_end,
+            committed_dropped=_committed_dropped(case, comparison, protocol, shorter),
+            first_timestamp_ms=tally.first_timestamp_ms,
+            last_timestamp_ms=tally.last_timestamp_ms,
         )
-    return rows
 
 
 _LOG = logging.getLogger(__name__)

@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Any, cast
+from typing import cast
 
 from replica_audit.auditing.catalogue import at_or_above, audit_verdict, codes_with
 from replica_audit.errors import EngineError
 from replica_audit.results import AuditObject, Results
-from replica_audit.schema import REPORT_TABLES, sort_rows
+from replica_audit.schema import REPORT_TABLES, RawRow, sort_rows
 
 _RUN = ("audit_id", "snapshot_id", "cluster_id", "tool_version", "started", "finished")
 
 
 def audit_results(
-    run: Mapping[str, Any],
-    inputs: Mapping[str, Any],
-    options: Mapping[str, Any] | None,
-    tables: Mapping[str, Sequence[Mapping[str, Any]]],
+    run: RawRow,
+    inputs: Mapping[str, object],
+    options: Mapping[str, object] | None,
+    tables: Mapping[str, Sequence[RawRow]],
     observations: int,
     location: str | None,
 ) -> Results:
@@ -44,7 +44,7 @@ def audit_results(
     return Results(cast(AuditObject, audit), {table: sort_rows(of_table) for table, of_table in rows.items()}, location)
 
 
-def _of_columns(names: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+def _of_columns(names: Sequence[str], rows: Sequence[RawRow]) -> list[RawRow]:
     return [row if len(row) == len(names) else {name: row[name] for name in names} for row in rows]
 
 
@@ -52,7 +52,7 @@ def _of_columns(names: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> list
 _DAMAGE = "LOG-"
 
 
-def account_for_input(quarantine: Iterable[Mapping[str, Any]]) -> dict[str, int]:
+def account_for_input(quarantine: Iterable[RawRow]) -> dict[str, int]:
     """`quarantined_bytes`, in no batch, and `padding_bytes`, zeros after the last one; all other bytes of a segment are in batches.
 
     A scan takes each byte of a file once or quarantines the file (`segments.scan.account_for_bytes`).
@@ -65,7 +65,7 @@ def account_for_input(quarantine: Iterable[Mapping[str, Any]]) -> dict[str, int]
     return found
 
 
-def check_answered(discovered: Collection[Any], answered: int) -> None:
+def check_answered(discovered: Collection[object], answered: int) -> None:
     """Raise EngineError unless as many partitions have a verdict as were discovered."""
     if answered != len(discovered):
         raise EngineError(
@@ -74,7 +74,7 @@ def check_answered(discovered: Collection[Any], answered: int) -> None:
         )
 
 
-def check_losses(partitions: Iterable[Mapping[str, Any]], findings: Iterable[Mapping[str, Any]]) -> None:
+def check_losses(partitions: Iterable[RawRow], findings: Iterable[RawRow]) -> None:
     """Raise EngineError where a partition lost committed records and no grave finding of it is there: the status, which
     follows from the findings, would be OK.
     """

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
 
 from replica_audit.auditing.replicas.offset_ranges import traces_of_segment
-from replica_audit.literals import NamedBy
+from replica_audit.literals import CaptureState, NamedBy
+from replica_audit.schema import CaptureRow, RawRow, VoterCopy, read_row, to_dict
 from replica_audit.snapshot.log_dir_names import METADATA_PARTITION
 
 if TYPE_CHECKING:
@@ -21,52 +22,39 @@ _DIRECTORY = "directory"
 _SEGMENTS = "*.log"
 
 
-def capture_rows(audit: PartitionAudit) -> Iterator[dict]:
+def capture_rows(audit: PartitionAudit) -> Iterator[CaptureRow]:
     """A row for each copy, and one for each broker that is named without a copy; copies of another topic id have none."""
     evidence, needed = audit.evidence, audit.needed_replicas
-    names = {"topic": evidence.topic_partition.topic, "partition": evidence.topic_partition.partition}
+    topic, partition = evidence.topic_partition.topic, evidence.topic_partition.partition
     copies = _copies(audit)
     copied = {directory.broker_id for directory, _ in copies}
     leadership = evidence.leadership
     named = {*(leadership.named if leadership else ()), *needed, *(broker_id for broker_id, _, _ in evidence.orphans)}
     for directory, missing in copies:
-        yield {
-            **names,
-            "broker_id": directory.broker_id,
-            "log_dir": directory.log_dir,
-            "state": "partial" if missing else "whole",
-            "named_by": _named_by(directory.broker_id, evidence),
-            "missing": missing,
-            "needed": needed.get(directory.broker_id),
-        }
+        yield CaptureRow(
+            topic,
+            partition,
+            directory.broker_id,
+            directory.log_dir,
+            "partial" if missing else "whole",
+            _named_by(directory.broker_id, evidence),
+            missing,
+            needed.get(directory.broker_id),
+        )
     for broker_id in sorted(named - copied):
-        yield {
-            **names,
-            "broker_id": broker_id,
-            "log_dir": None,
-            "state": "absent" if broker_id in evidence.brokers else "named",
-            "named_by": _named_by(broker_id, evidence),
-            "missing": [_DIRECTORY],
-            "needed": needed.get(broker_id),
-        }
+        state: CaptureState = "absent" if broker_id in evidence.brokers else "named"
+        named_by = _named_by(broker_id, evidence)
+        yield CaptureRow(topic, partition, broker_id, None, state, named_by, [_DIRECTORY], needed.get(broker_id))
 
 
-def voter_rows(voters: Iterable[Mapping[str, Any]]) -> Iterator[dict]:
+def voter_rows(voters: Iterable[RawRow]) -> Iterator[dict]:
     """A row for each copy of the metadata log that a voter has or should have, from `snapshots.voters`.
 
     No answer on a partition needs one of them: what is committed is on a majority, and on brokers (META-FORK, META-STALE).
     """
-    for one in voters:
-        yield {
-            "topic": METADATA_PARTITION.topic,
-            "partition": METADATA_PARTITION.partition,
-            "broker_id": one["node_id"],
-            "log_dir": one["log_dir"],
-            "state": one["state"],
-            "named_by": ["voters"],
-            "missing": list(one["missing"]),
-            "needed": None,
-        }
+    topic, partition = METADATA_PARTITION.topic, METADATA_PARTITION.partition
+    for one in (read_row(VoterCopy, row) for row in voters):
+        yield to_dict(CaptureRow(topic, partition, one.node_id, one.log_dir, one.state, ["voters"], one.missing, None))
 
 
 def _copies(audit: PartitionAudit) -> list[tuple[ReplicaDir, list[str]]]:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from functools import cache
-from typing import Any
 
 from replica_audit.auditing.finding import TRAITS, Code
 from replica_audit.auditing.findings import MODULES
 from replica_audit.literals import SEVERITIES, VERDICTS, Verdict
+from replica_audit.schema import RawRow
 
 __all__ = [
     "CATALOGUE",
@@ -68,7 +68,7 @@ def worst_verdict(verdicts: Iterable[str]) -> Verdict:
     return VERDICTS[min((VERDICTS.index(verdict) for verdict in verdicts), default=len(VERDICTS) - 1)]
 
 
-def audit_verdict(partition_verdicts: Iterable[str], findings: Iterable[Mapping[str, Any]]) -> Verdict:
+def audit_verdict(partition_verdicts: Iterable[str], findings: Iterable[RawRow]) -> Verdict:
     """The verdict of a whole audit: the worst of its partitions', and of what findings that belong to no partition ask for.
 
     `findings` are rows of that table, of any partition. An audit of no partition is INCONCLUSIVE.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -36,12 +37,15 @@ from replica_audit.auditing.leadership.uncommitted_tails import with_uncommitted
 from replica_audit.auditing.replica_grouping import ReplicaGrouping
 from replica_audit.auditing.replicas.reference import Reference
 from replica_audit.auditing.replicas.replica_facts import CopyKey
-from replica_audit.literals import Need
+from replica_audit.literals import Need, Verdict
 from replica_audit.model import Leadership, TransactionState
 from replica_audit.protocol.lineage import Lineage
 from replica_audit.protocol.versions import cleans_below_mark
 from replica_audit.segments.record_batch import BATCH_DTYPE
 from replica_audit.snapshot.broker_logs import BrokerLogEvent
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +55,7 @@ class PartitionAudit:
     evidence: PartitionEvidence
     case: Case | None
     findings: tuple[Finding, ...]
-    verdict: str
+    verdict: Verdict
 
     @property
     def unread_replicas(self) -> tuple[int, ...]:
@@ -73,7 +77,7 @@ class PartitionAudit:
 
 def conclude(
     plan: ComparisonPlan,
-    batches: Mapping[CopyKey, np.ndarray] | None = None,
+    batches: Mapping[CopyKey, NDArray[np.void]] | None = None,
     records: RecordSource | None = None,
     transactions: Mapping[int, TransactionState] | None = None,
 ) -> PartitionAudit:
@@ -179,12 +183,12 @@ def _has_all_that_was_copied(
     return reference.leader_id == facts.broker_id or (reference.leader_id is None and leadership.named <= captured)
 
 
-def _verdict(findings: Iterable[Finding]) -> str:
+def _verdict(findings: Iterable[Finding]) -> Verdict:
     return worst_verdict(item.verdict for item in findings if item.verdict is not None)
 
 
 def _compare(
-    plan: ComparisonPlan, rows: Mapping[CopyKey, np.ndarray], records: RecordSource | None
+    plan: ComparisonPlan, rows: Mapping[CopyKey, NDArray[np.void]], records: RecordSource | None
 ) -> Iterator[Comparison]:
     """Each follower with the reference, then each copy beside them, by their batches.
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import fields, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from replica_audit.auditing.compare.group_positions import LostRange, Position, group_position
 from replica_audit.auditing.compare.loss import is_lost
 from replica_audit.auditing.compare.replays import answering_lineage
 from replica_audit.model import GroupOffset
+from replica_audit.schema import GroupOffsetRow, RawRow
 
 if TYPE_CHECKING:
     from replica_audit.auditing.case import Case
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 _FIELDS = tuple(field.name for field in fields(GroupOffset))
 
 
-def offsets_of_rows(rows: Iterable[Mapping[str, Any]]) -> tuple[GroupOffset, ...]:
+def offsets_of_rows(rows: Iterable[RawRow]) -> tuple[GroupOffset, ...]:
     """The committed offsets of rows with their fields."""
     return tuple(GroupOffset(**{name: row[name] for name in _FIELDS}) for row in rows)
 
@@ -44,11 +45,20 @@ def _positions(case: Case, offsets: Sequence[GroupOffset], lost: Sequence[LostRa
             yield group_position(one, lineage, end, lost, one_moment=case.one_moment or case.quiesced)
 
 
-def group_rows(case: Case) -> Iterator[dict[str, Any]]:
-    """Rows of the table `group_offsets`."""
+def group_rows(case: Case) -> Iterator[GroupOffsetRow]:
+    """A row for each consumer group."""
     for one in case.groups:
-        row = {name: getattr(one.offset, name) for name in _FIELDS if name != "topic_id"}
-        yield {**row, "effect": one.effect, "parted_at": one.parted_at}
+        at = one.offset
+        yield GroupOffsetRow(
+            at.group,
+            at.topic,
+            at.partition,
+            at.committed_offset,
+            at.leader_epoch,
+            at.committed_ms,
+            one.effect,
+            one.parted_at,
+        )
 
 
 def lost_ranges(case: Case) -> tuple[LostRange, ...]:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, replace
 from itertools import groupby
-from typing import Any
+
+from replica_audit.schema import RawRow
 
 #: The kind of evidence that remembers a run.
 EARLIER = "earlier"
@@ -50,7 +51,7 @@ class EarlierLosses:
     told: frozenset[str] = frozenset()
 
 
-def losses_of_rows(rows: Iterable[Mapping[str, Any]]) -> EarlierLosses:
+def losses_of_rows(rows: Iterable[RawRow]) -> EarlierLosses:
     """Losses from rows of one partition, in any order: rows of `divergences` with audit_id, finished, topic_id, records and
     leader_epoch (the partition's), each of one broker, and rows of findings HWM-GONE with finding_id and evidence.
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from replica_audit.auditing.bronze_rows import directories_of_rows
 from replica_audit.auditing.compare.wanted_chunks import VerifiedCopy, verified_copies
@@ -18,6 +17,8 @@ from replica_audit.config import Settings
 from replica_audit.errors import UsageError
 from replica_audit.model import GroupOffset, Leadership, RemoteSegment, ReplicaDir, SegmentSummary, TopicPartition
 from replica_audit.protocol.versions import parse_kafka_version, protocol_of
+from replica_audit.results import OptionsObject
+from replica_audit.schema import RawRow
 from replica_audit.segments.summary import summary_from_json
 from replica_audit.snapshot.broker_logs import BrokerLogEvent
 from replica_audit.snapshot.leadership_rows import leadership_of_rows
@@ -70,7 +71,7 @@ class PartitionEvidence:
         return self.leadership is not None and self.leadership.is_tiered
 
 
-def segments_of_rows(rows: Iterable[Mapping[str, Any]]) -> tuple[RemoteSegment, ...]:
+def segments_of_rows(rows: Iterable[RawRow]) -> tuple[RemoteSegment, ...]:
     """The segments of rows with their fields."""
     return tuple(
         RemoteSegment(**{**row, "epochs": tuple((epoch, start) for epoch, start in row["epochs"])}) for row in rows
@@ -134,17 +135,19 @@ def resolve_options(
     return AuditOptions(protocol, version, quiesced, cluster_id, times, tuple(brokers), has_metadata_log)
 
 
-def options_row(options: AuditOptions, settings: Settings) -> dict[str, Any]:
+def options_row(options: AuditOptions, settings: Settings) -> OptionsObject:
     """`audit.options` of audit.json: what the answers were computed with, whoever chose it."""
     version = options.kafka_version
-    return {
-        "protocol": options.protocol,
-        "kafka_version": None if version is None else ".".join(str(part) for part in version),
-        "topics": list(settings.topics),
-        "quiesced": options.quiesced,
-        "fail_on": settings.fail_on,
-        **({"since": settings.since} if settings.since else {}),
-    }
+    given = OptionsObject(
+        protocol=options.protocol,
+        kafka_version=None if version is None else ".".join(str(part) for part in version),
+        topics=list(settings.topics),
+        quiesced=options.quiesced,
+        fail_on=settings.fail_on,
+    )
+    if settings.since:
+        given["since"] = settings.since
+    return given
 
 
 def partition_evidence(

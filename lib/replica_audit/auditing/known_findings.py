@@ -12,19 +12,18 @@ from dataclasses import dataclass, field, replace
 from datetime import date, datetime
 from typing import Any
 
-from replica_audit.auditing.finding import ReportedFinding
 from replica_audit.config import Settings
 from replica_audit.errors import FormatError, UsageError
-from replica_audit.literals import VERDICTS
+from replica_audit.literals import SEVERITIES, VERDICTS
 from replica_audit.model import Place
 from replica_audit.parsing import INT64, is_whole, parse_json
 from replica_audit.paths import local_path
 from replica_audit.results import Results
-from replica_audit.schema import REPORT_TABLES, Evidence
+from replica_audit.schema import REPORT_TABLES, Evidence, FindingRow, to_dict
 from replica_audit.text import now
 
 
-def parse_baseline(text: str, path: str) -> list[ReportedFinding]:
+def parse_baseline(text: str, path: str) -> list[FindingRow]:
     """The findings of the audit.json `text` that were there at its time: new or known, not resolved.
 
     Raises UsageError naming `path` when it is not an audit.json.
@@ -47,7 +46,7 @@ def parse_baseline(text: str, path: str) -> list[ReportedFinding]:
     findings = []
     for number, row in enumerate(content["findings"]):
         try:
-            findings.append(ReportedFinding.from_row(row))
+            findings.append(parse_finding(row))
         except ValueError as error:
             raise UsageError(
                 f"baseline {path}: findings[{number}] is not a finding as audit.json has it: {error}"
@@ -55,8 +54,54 @@ def parse_baseline(text: str, path: str) -> list[ReportedFinding]:
     return [item for item in findings if item.status != "resolved"]
 
 
+def parse_finding(row: Any) -> FindingRow:
+    """The finding in an element of `findings` of an audit.json; columns that a later version added are passed over.
+
+    Raises ValueError, naming the column, for anything else.
+    """
+    if not isinstance(row, Mapping):
+        raise ValueError("not a finding")
+    values = {}
+    for name in FindingRow._fields:
+        if name not in row:
+            raise ValueError(f"no column {name}")
+        values[name] = _of_kind(name, row[name], _KINDS.get(name, (str,)))
+    if values["severity"] not in SEVERITIES:
+        raise ValueError("severity is none of " + ", ".join(SEVERITIES))
+    evidence = tuple(_parse_evidence(one) for one in values["evidence"] or ())
+    return FindingRow(**{**values, "evidence": evidence})
+
+
+def _parse_evidence(row: Any) -> Evidence:
+    if not isinstance(row, Mapping) or not row.keys() >= set(Evidence._fields):
+        raise ValueError(f"evidence without {', '.join(Evidence._fields)}")
+    kinds = {"kind": (str,), "broker_id": _NUMBER, "position": _NUMBER}
+    return Evidence(
+        **{name: _of_kind(f"evidence.{name}", row[name], kinds.get(name, _TEXT)) for name in Evidence._fields}
+    )
+
+
+_NUMBER = (int, type(None))
+_TEXT = (str, type(None))
+#: Types that a column may have, except those that are always text.
+_KINDS: dict[str, tuple[type, ...]] = {
+    "topic": _TEXT,
+    **dict.fromkeys(("partition", "broker_id", "start_offset", "end_offset"), _NUMBER),
+    "evidence": (list, tuple, type(None)),
+}
+
+
+def _of_kind(name: str, value: Any, kinds: tuple[type, ...]) -> Any:
+    # True and False are numbers to Python.
+    if not isinstance(value, kinds) or isinstance(value, bool):
+        raise ValueError(f"{name} is {type(value).__name__}")
+    if isinstance(value, int) and not -INT64 <= value <= INT64:
+        raise ValueError(f"{name} is a number of {value.bit_length()} bits")
+    return value
+
+
 def compare_findings(
-    findings: Sequence[Mapping[str, Any]], baseline: Sequence[ReportedFinding], audited: set[tuple[str, int]]
+    findings: Sequence[Mapping[str, Any]], baseline: Sequence[FindingRow], audited: set[tuple[str, int]]
 ) -> list[dict[str, Any]]:
     """`findings` with their status, then those of `baseline` that are not there any more, as resolved.
 
@@ -73,7 +118,7 @@ def compare_findings(
     for item in baseline:
         is_audited = item.partition is None or (item.topic, item.partition) in audited
         if item.finding_id not in present and is_audited:
-            compared.append(replace(item, status="resolved").to_row())
+            compared.append(to_dict(item._replace(status="resolved")))
     return compared
 
 
@@ -189,10 +234,10 @@ def with_acceptances(
             if lasts
             else f"was accepted until {one.until}, which is over: {one.reason}"
         )
-        item = ReportedFinding.from_row(row)
+        item = parse_finding(row)
         kept = [evidence for evidence in item.evidence if evidence.kind != KIND]
         evidence = (*kept, Evidence(KIND, text=text, value=str(one.until)))
-        rows.append(replace(item, status="known" if lasts else "new", evidence=evidence).to_row())
+        rows.append(to_dict(item._replace(status="known" if lasts else "new", evidence=evidence)))
     return rows
 
 
@@ -221,7 +266,7 @@ def _found(entry: Any) -> str:
 class Baseline:
     """Findings and checks of an earlier audit, and accepted findings; `findings` None: there is no audit to compare with."""
 
-    findings: list[ReportedFinding] | None = None
+    findings: list[FindingRow] | None = None
     quality: tuple[Mapping[str, Any], ...] = ()
     earlier: Earlier | None = None
     accepted: tuple[Acceptance, ...] = ()

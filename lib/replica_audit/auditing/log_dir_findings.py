@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from replica_audit.auditing.finding import report_finding
+from replica_audit.auditing.finding import finding_row
 from replica_audit.auditing.findings import cap, chk, meta_copies, meta_identity
+from replica_audit.schema import to_dict
 from replica_audit.snapshot.log_dir_names import OFFSET_CHECKPOINTS
 
 
@@ -44,7 +45,7 @@ class LogDirTally:
             item = next((one for one in found_by if one is not None), None)
             if item is not None and not _is_told_by_partitions(row):
                 found.append((row["path"], item))
-        return [report_finding(item, None, name, cluster_id).to_row() for name, item in found]
+        return [to_dict(finding_row(item, None, name, cluster_id)) for name, item in found]
 
 
 def _is_told_by_partitions(row: Mapping) -> bool:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from operator import itemgetter
-from typing import Any
 
 import numpy as np
 
@@ -15,12 +14,11 @@ from replica_audit.auditing.compare.loss import is_lost
 from replica_audit.auditing.compare.tallies import Tally, tally_batches
 from replica_audit.batch_header import TRANSACTIONAL
 from replica_audit.model import TransactionState
+from replica_audit.schema import LostProducerRow, RawRow
 from replica_audit.segments.batch_rows import Batches
 
-Row = dict[str, Any]
 
-
-def lost_producer_rows(case: Case) -> Iterator[Row]:
+def lost_producer_rows(case: Case) -> Iterator[LostProducerRow]:
     """A row for each broker that holds lost records and each producer of them; a null id means no idempotence."""
     for item in case.comparisons:
         written: dict[int, list[tuple[DivergentRange, Batches]]] = defaultdict(list)
@@ -31,22 +29,20 @@ def lost_producer_rows(case: Case) -> Iterator[Row]:
         for producer, parts in sorted(written.items(), key=itemgetter(0)):
             sums = [tally_batches(batches) for _, batches in parts]
             span = sum(sums, Tally())
-            yield {
-                "topic": case.topic_partition.topic,
-                "partition": case.topic_partition.partition,
-                "broker_id": item.follower.broker_id,
-                "producer_id": producer if producer >= 0 else None,
-                "transactional": any(_are_transactional(batches) for _, batches in parts),
-                "transactional_id": None,
-                "transaction_state": None,
-                "start_offset": min(max(int(batches.starts.min()), run.start_offset) for run, batches in parts),
-                "end_offset": max(min(int(batches.ends.max()), run.end_offset) for run, batches in parts),
-                "record_count": sum(
-                    batches.records_between(run.start_offset, run.end_offset) for run, batches in parts
-                ),
-                "first_timestamp_ms": span.first_timestamp_ms,
-                "last_timestamp_ms": span.last_timestamp_ms,
-            }
+            yield LostProducerRow(
+                topic=case.topic_partition.topic,
+                partition=case.topic_partition.partition,
+                broker_id=item.follower.broker_id,
+                producer_id=producer if producer >= 0 else None,
+                transactional=any(_are_transactional(batches) for _, batches in parts),
+                transactional_id=None,
+                transaction_state=None,
+                start_offset=min(max(int(batches.starts.min()), run.start_offset) for run, batches in parts),
+                end_offset=max(min(int(batches.ends.max()), run.end_offset) for run, batches in parts),
+                record_count=sum(batches.records_between(run.start_offset, run.end_offset) for run, batches in parts),
+                first_timestamp_ms=span.first_timestamp_ms,
+                last_timestamp_ms=span.last_timestamp_ms,
+            )
 
 
 def _are_transactional(batches: Batches) -> bool:
@@ -54,17 +50,17 @@ def _are_transactional(batches: Batches) -> bool:
     return bool(((batches.rows["magic"] >= 2) & (batches.rows["attributes"] & TRANSACTIONAL != 0)).any())
 
 
-def transactional_producers(rows: Iterable[Mapping[str, Any]]) -> frozenset[int]:
+def transactional_producers(rows: Iterable[RawRow]) -> frozenset[int]:
     """Producers of which the coordinator may know more."""
     return frozenset(row["producer_id"] for row in rows if awaits_coordinator(row))
 
 
-def awaits_coordinator(row: Mapping[str, Any]) -> bool:
+def awaits_coordinator(row: RawRow) -> bool:
     """True if the coordinator may know more of the row's producer."""
     return row["transactional"] and row["producer_id"] is not None
 
 
-def with_transactions(rows: Sequence[Row], states: Mapping[int, TransactionState]) -> list[Row]:
+def with_transactions(rows: Sequence[RawRow], states: Mapping[int, TransactionState]) -> list[dict]:
     """`rows` with the coordinator's last state of each producer's transaction, as far as it is known."""
     named = []
     for row in rows:

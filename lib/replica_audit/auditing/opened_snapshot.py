@@ -40,6 +40,7 @@ from replica_audit.snapshot.transaction_log import read_latest_states
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    from numpy.typing import NDArray
 
 Row = dict[str, Any]
 
@@ -150,13 +151,15 @@ class OpenedSnapshot:
         evidence = partition_evidence(partition, facts, self.options)
         return Examined(rows, timeline, plan_audit(evidence), files)
 
-    def read_batches(self, examined: Examined) -> dict[CopyKey, np.ndarray]:
+    def read_batches(self, examined: Examined) -> dict[CopyKey, NDArray[np.void]]:
         """Batches of the chunks that the audit of a partition wants, by scanning once more the files that have some of them."""
         return self.read_chunks(examined, examined.plan.batches)
 
-    def read_chunks(self, examined: Examined, wanted: Mapping[CopyKey, Collection[int]]) -> dict[CopyKey, np.ndarray]:
+    def read_chunks(
+        self, examined: Examined, wanted: Mapping[CopyKey, Collection[int]]
+    ) -> dict[CopyKey, NDArray[np.void]]:
         """Batches of `wanted` chunks, by copy."""
-        found: dict[CopyKey, list[np.ndarray]] = {}
+        found: dict[CopyKey, list[NDArray[np.void]]] = {}
         held: dict[str, set[int]] = defaultdict(set)
         evidence = examined.plan.evidence
         for _, summaries in (*evidence.replicas, *evidence.put_aside):

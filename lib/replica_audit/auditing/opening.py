@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 from dataclasses import replace
-from typing import Any, Protocol
+from typing import Protocol
 
 from replica_audit.auditing.evidence import AuditOptions, has_metadata_log, resolve_options
 from replica_audit.auditing.leadership.capture_times import CaptureTimes
@@ -66,7 +66,7 @@ class Progress(Protocol):
 
     def end(self) -> None: ...
 
-    def tell_reading(self, reading: Any) -> None: ...
+    def tell_reading(self, reading: object) -> None: ...
 
 
 class Unseen:
@@ -81,7 +81,7 @@ class Unseen:
     def end(self) -> None:
         pass
 
-    def tell_reading(self, reading: Any) -> None:
+    def tell_reading(self, reading: object) -> None:
         pass
 
 

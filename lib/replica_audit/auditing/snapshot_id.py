@@ -23,7 +23,7 @@ import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from replica_audit.auditing.bronze_rows import bronze_rows
 from replica_audit.snapshot.inventory import Inventory
@@ -136,5 +136,5 @@ def _join(digests: list[str | None]) -> str | None:
     return None if len(known) < len(digests) else hashlib.sha256("".join(known).encode("ascii")).hexdigest()
 
 
-def _line(*values: Any) -> str:
+def _line(*values: object) -> str:
     return _ENCODER.encode(values)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -26,6 +25,7 @@ from replica_audit.auditing.snapshot_id import (
 from replica_audit.config import Settings
 from replica_audit.elect.plan_model import Decision
 from replica_audit.model import ReplicaDir, TopicPartition, TransactionState
+from replica_audit.results import OptionsObject
 from replica_audit.salvage.partition_logs import Unread, unread_directories
 from replica_audit.salvage.partition_salvage import Choices, PartitionSalvage, salvage_partition
 from replica_audit.salvage.planned_leaders import PlannedLeaders
@@ -42,7 +42,7 @@ class SnapshotSalvage:
 
     snapshot_id: str
     cluster_id: str | None
-    options: dict[str, Any]
+    options: OptionsObject
     """As in audit.json."""
     plan_sha256: str | None
     """Of the plan.json whose leaders' losses these are; None for those of the present leaders."""

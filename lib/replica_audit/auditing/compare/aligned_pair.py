@@ -34,6 +34,8 @@ from replica_audit.segments.batch_rows import Batches
 from replica_audit.segments.digests import rows_of_chunks
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from replica_audit.batch_header import Batch
 
 
@@ -91,7 +93,7 @@ def _decide(
         conflicting += ranges
         if not ranges:
             yield replace(item, kind="format" if item.kind == "format" else "batching", compared=True)
-    sides: tuple[tuple[DifferenceKind, np.ndarray, np.ndarray, tuple[Batch, ...], int], ...] = (
+    sides: tuple[tuple[DifferenceKind, NDArray[np.void], NDArray[np.void], tuple[Batch, ...], int], ...] = (
         ("hole_there", window.own, window.theirs, window.their_batches, reference.log_end_offset),
         ("hole_here", window.theirs, window.own, window.own_batches, follower.log_end_offset),
     )
@@ -114,7 +116,7 @@ def _decide(
             yield Difference(kind, start, end, here, there, batches, compared=True)
 
 
-def _stretches(rows: np.ndarray) -> list[np.ndarray]:
+def _stretches(rows: NDArray[np.void]) -> list[NDArray[np.void]]:
     """Rows at consecutive offsets and of one epoch, together."""
     if not len(rows):
         return []
@@ -132,9 +134,9 @@ class Records:
     """Reader of a pair's records, and the batches of all chunks that were read of either side."""
 
     read: RecordSource
-    own: np.ndarray
+    own: NDArray[np.void]
     """The follower's (`BATCH_DTYPE`)."""
-    theirs: np.ndarray
+    theirs: NDArray[np.void]
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +152,7 @@ class AlignedPair:
     """Batches whose records were wanted and could not be had."""
 
 
-def batches_in(rows: np.ndarray, chunks: Collection[int]) -> Batches:
+def batches_in(rows: NDArray[np.void], chunks: Collection[int]) -> Batches:
     """Batches among `rows` (`BATCH_DTYPE`) whose base offsets are in `chunks`, in order of base offset."""
     return Batches.in_order(rows_of_chunks(rows, chunks))
 

@@ -20,9 +20,11 @@ from replica_audit.batch_header import or_none
 from replica_audit.literals import DifferenceKind, PairDamage
 from replica_audit.model import OffsetRange
 from replica_audit.protocol.lineage import Lineage
-from replica_audit.segments.batch_rows import NO_BATCHES, Batches, find_rows
+from replica_audit.segments.batch_rows import NO_BATCHES, Batches, Columns, find_rows
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from replica_audit.auditing.replicas.replica_facts import ReplicaFacts
     from replica_audit.batch_header import Batch
 
@@ -135,7 +137,7 @@ def changed_headers(
     return pairs, unmatched.where(kept_own), foreign.where(kept_theirs)
 
 
-def _are_odd(facts: ReplicaFacts, batches: Batches) -> np.ndarray:
+def _are_odd(facts: ReplicaFacts, batches: Batches) -> NDArray[np.bool_]:
     """Mask of the `batches` whose offset or epoch contradicts the batch before or after in the same log."""
     # A cleaner leaves gaps, and a producer that retries, or ends two transactions in one millisecond, equal bytes.
     kinds = {"epoch_regression", "regression", "duplicate"} | (set() if facts.compacted else {"gap"})
@@ -282,7 +284,7 @@ def unmatched_batches(own: Batches, theirs: Batches, floor: int, compacted: bool
     replica's cleaner writes its own bytes.
     """
 
-    def identity(batches: Batches) -> list[np.ndarray]:
+    def identity(batches: Batches) -> Columns:
         if compacted:
             return [*batches.columns("last_offset", "crc_valid"), batches.epochs]
         return batches.columns(*_IDENTITY)
@@ -315,7 +317,7 @@ def _is_same_content(batch: Batch, other: Batch) -> bool:
     return all(getattr(batch, name) == getattr(other, name) for name in ("base_offset", *_CONTENT))
 
 
-def _alone(facts: ReplicaFacts, batches: Batches, others: Batches) -> np.ndarray:
+def _alone(facts: ReplicaFacts, batches: Batches, others: Batches) -> NDArray[np.bool_]:
     """Mask of the readable `batches` at whose offsets `facts`, which has `others`, has nothing, and is not unreadable."""
     low, high = others.overlaps(batches.starts, batches.ends)
     alone = batches.rows["crc_valid"] & (low >= high)
@@ -324,7 +326,9 @@ def _alone(facts: ReplicaFacts, batches: Batches, others: Batches) -> np.ndarray
     return alone
 
 
-def epoch_conflicts(batches: Batches, others: Batches) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def epoch_conflicts(
+    batches: Batches, others: Batches
+) -> tuple[NDArray[np.bool_], NDArray[np.int64], NDArray[np.bool_]]:
     """Mask of the `batches` in whose place the other log has nothing but sound ones of one other epoch; that epoch; and a mask
     of those that are there as they are here, except for the epoch."""
     low, high = others.overlaps(batches.starts, batches.ends)
@@ -346,10 +350,10 @@ def epoch_conflicts(batches: Batches, others: Batches) -> tuple[np.ndarray, np.n
 def _stretches(
     kind: DifferenceKind,
     batches: Batches,
-    chosen: np.ndarray,
+    chosen: NDArray[np.bool_],
     floor: int,
-    their_epochs: np.ndarray | None = None,
-    again: np.ndarray | None = None,
+    their_epochs: NDArray[np.int64] | None = None,
+    again: NDArray[np.bool_] | None = None,
 ) -> Iterator[tuple[int, Difference]]:
     """Differences made of the `chosen` batches, each with the index of its first one; equal neighbours make one difference."""
     if not chosen.any():

@@ -37,6 +37,8 @@ from replica_audit.segments.batch_rows import Batches
 from replica_audit.segments.record_batch import batches_of
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from replica_audit.auditing.replicas.replica_facts import ReplicaFacts
 
 
@@ -49,7 +51,7 @@ class CompactedReplica:
     """One replica of the pair: its batches, and the keyed records read of it."""
 
     facts: ReplicaFacts
-    batches: np.ndarray
+    batches: NDArray[np.void]
     """Rows of `BATCH_DTYPE`: there may be many, and few are looked at one by one."""
     odd: list[Batch]
     """Batches that the other side does not have byte for byte."""
@@ -58,26 +60,26 @@ class CompactedReplica:
     only: int = 0
     """Records of `odd` whose offsets the other side does not hold."""
 
-    def add_records(self, rows: np.ndarray, others: np.ndarray) -> None:
+    def add_records(self, rows: NDArray[np.void], others: NDArray[np.void]) -> None:
         """Take records (`RECORD_DTYPE`), beside the other side's of the same window."""
         self.only += int(offsets_only_in(rows, others).sum())
         self.store.add(KeyRows.slim(rows))
 
-    def markers(self) -> np.ndarray:
+    def markers(self) -> NDArray[np.void]:
         """Its batches that are markers."""
         bits = CONTROL | TRANSACTIONAL
         return self.batches[self.batches["attributes"] & bits == bits]
 
-    def shared_data(self) -> np.ndarray:
+    def shared_data(self) -> NDArray[np.bool_]:
         """Mask of its batches that hold data and are the same bytes on the other side."""
         odd = np.isin(self.batches["base_offset"], [batch.base_offset for batch in self.odd])
         return ~odd & self._holds_data()
 
-    def data_above(self, end: int) -> np.ndarray:
+    def data_above(self, end: int) -> NDArray[np.void]:
         """Its batches of data that reach to `end` or beyond."""
         return self.batches[(self.batches["last_offset"] >= end) & self._holds_data()]
 
-    def _holds_data(self) -> np.ndarray:
+    def _holds_data(self) -> NDArray[np.bool_]:
         return self.batches["attributes"] & CONTROL == 0
 
 
@@ -144,14 +146,14 @@ class CompactedPair:
             )
         return state
 
-    def _inside(self, rows: np.ndarray) -> np.ndarray:
+    def _inside(self, rows: NDArray[np.void]) -> NDArray[np.void]:
         return rows[(rows["offset"] >= self.floor) & (rows["offset"] < self.end)]
 
     def _doubts_on(self, shelf: int | None, decisions: Decisions) -> Doubts:
         reference, follower = (store.shelf(shelf) for store in self._stores)
         return latest_differs(reference, follower, decisions)
 
-    def _keys_in_doubt(self, decisions: Decisions) -> tuple[np.ndarray, int]:
+    def _keys_in_doubt(self, decisions: Decisions) -> tuple[NDArray[np.uint64], int]:
         """Hashes of the keys whose latest record differs in the unlike batches, and from which offset on others matter.
 
         Of what is found shelf by shelf only the keys are kept: the rest would be as much as the records.
@@ -163,20 +165,20 @@ class CompactedPair:
             needed_from += [doubts.needed_from] if len(doubts.keys) else []
         return np.concatenate(found), max(self.floor, min(needed_from, default=self.floor))
 
-    def _read_common(self, store: KeyStore, keys: np.ndarray, needed_from: int) -> None:
+    def _read_common(self, store: KeyStore, keys: NDArray[np.uint64], needed_from: int) -> None:
         """Put the records of `keys` in batches that both have, from `needed_from` to the end, into `store`."""
         batches = self.reference.batches
         wanted = (batches["last_offset"] + 1 > needed_from) & (batches["base_offset"] < self.end)
         _read_keyed(store, self.reference.facts, batches[wanted & self.reference.shared_data()], keys, self.reading)
 
-    def _read_later(self, store: KeyStore, keys: np.ndarray) -> None:
+    def _read_later(self, store: KeyStore, keys: NDArray[np.uint64]) -> None:
         """Put the records of `keys` that the longer side has above the end into `store`; none where logs conflict there."""
         if not self.is_conflict:
             reference, follower = self._sides
             longer = reference if reference.facts.log_end_offset > follower.facts.log_end_offset else follower
             _read_keyed(store, longer.facts, longer.data_above(self.end), keys, self.reading)
 
-    def _read_markers(self, producers: set[int]) -> list[np.ndarray]:
+    def _read_markers(self, producers: set[int]) -> list[NDArray[np.void]]:
         """The markers of `producers` on either side: the reference's, and the follower's own others below a conflict."""
         if not producers:
             return []
@@ -207,7 +209,7 @@ def _differences(window: Window, floor: int, end: int) -> list[Difference]:
 
 
 def _read_keyed(
-    store: KeyStore, facts: ReplicaFacts, batches: np.ndarray, keys: np.ndarray, reading: RecordComparison
+    store: KeyStore, facts: ReplicaFacts, batches: NDArray[np.void], keys: NDArray[np.uint64], reading: RecordComparison
 ) -> None:
     """Put the records of `keys` in `batches` into `store`, reading some of these at a time."""
     parts = np.cumsum(batches["size"].astype(np.int64)) // _READ_BYTES
@@ -255,8 +257,8 @@ def compare_compacted(
     reference: ReplicaFacts,
     follower: ReplicaFacts,
     alignment: Alignment,
-    own: np.ndarray,
-    theirs: np.ndarray,
+    own: NDArray[np.void],
+    theirs: NDArray[np.void],
     reading: RecordComparison,
 ) -> tuple[Alignment, Compaction | None]:
     """`alignment` with the differences that records show, and what they say of keys; None where no batch differs.

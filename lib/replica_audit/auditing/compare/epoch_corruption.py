@@ -18,6 +18,7 @@ from replica_audit.literals import Confidence
 
 if TYPE_CHECKING:
     import numpy as np
+    from numpy.typing import NDArray
 
     from replica_audit.auditing.replicas.replica_facts import ReplicaFacts
     from replica_audit.model import Leadership
@@ -73,7 +74,7 @@ def doubtful_epochs(
 
 
 def confirm_rot(
-    doubts: Iterable[CorruptEpoch], rows: Mapping[tuple[int, str], np.ndarray]
+    doubts: Iterable[CorruptEpoch], rows: Mapping[tuple[int, str], NDArray[np.void]]
 ) -> dict[tuple[int, str], tuple[CorruptEpoch, ...]]:
     """The suspicions among `doubts` that the batches confirm, by copy: the other replica has every batch, in another epoch.
 
@@ -95,7 +96,7 @@ def confirm_rot(
     return {key: tuple(parts[place] for place in sorted(parts)) for key, parts in confirmed.items()}
 
 
-def _is_foreign(own: np.ndarray, one: CorruptEpoch, rows: Mapping[tuple[int, str], np.ndarray]) -> bool:
+def _is_foreign(own: NDArray[np.void], one: CorruptEpoch, rows: Mapping[tuple[int, str], NDArray[np.void]]) -> bool:
     """True if other copies have different batches there in the epoch of `own`: an epoch has one leader, and so one log."""
     contents, found = set(_contents(own)), False
     for key in rows.keys() - {one.key}:
@@ -108,7 +109,7 @@ def _is_foreign(own: np.ndarray, one: CorruptEpoch, rows: Mapping[tuple[int, str
     return found
 
 
-def restore_epochs(rows: np.ndarray, rot: Collection[CorruptEpoch]) -> np.ndarray:
+def restore_epochs(rows: NDArray[np.void], rot: Collection[CorruptEpoch]) -> NDArray[np.void]:
     """`rows` (`BATCH_DTYPE`) with the epochs that the changed batches were written in; themselves where none was changed."""
     rows = rows.copy() if rot else rows
     for one in rot:
@@ -116,11 +117,11 @@ def restore_epochs(rows: np.ndarray, rot: Collection[CorruptEpoch]) -> np.ndarra
     return rows
 
 
-def _within(rows: np.ndarray, one: CorruptEpoch) -> np.ndarray:
+def _within(rows: NDArray[np.void], one: CorruptEpoch) -> NDArray[np.bool_]:
     return (rows["base_offset"] >= one.start_offset) & (rows["base_offset"] < one.end_offset)
 
 
-def _contents(rows: np.ndarray) -> Iterator[tuple]:
+def _contents(rows: NDArray[np.void]) -> Iterator[tuple]:
     sound = rows["crc_valid"]
     return zip(*(rows[name].tolist() for name in ("base_offset", "last_offset", "crc", "size")), sound.tolist())
 

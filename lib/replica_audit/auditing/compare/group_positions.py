@@ -7,14 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Final
 
+from replica_audit.literals import GroupEffect
 from replica_audit.model import GroupOffset
 from replica_audit.protocol.lineage import Lineage
 
-UNAFFECTED = "unaffected"
-PAST_END = "past_end"
-EPOCH_DIFFERS = "epoch_differs"
-READ_LOST = "read_lost"
+UNAFFECTED: Final = "unaffected"
+PAST_END: Final = "past_end"
+EPOCH_DIFFERS: Final = "epoch_differs"
+READ_LOST: Final = "read_lost"
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -32,8 +34,8 @@ class Position:
     """Position of one group."""
 
     offset: GroupOffset
-    effect: str | None
-    """One of the effects above; None for an offset of an earlier topic of that name."""
+    effect: GroupEffect | None
+    """None for an offset of an earlier topic of that name."""
     parted_at: int | None = None
     """First offset that the group may have read in another version, where it is affected."""
     proven: bool = True

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, BinaryIO
 import numpy as np
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from replica_audit.auditing.replicas.transaction_ends import Decisions
 
 
@@ -26,10 +28,10 @@ _SHOWN = 5
 class KeyRows:
     """Data records with keys, in no order: what the state of a key needs of them."""
 
-    rows: np.ndarray
+    rows: NDArray[np.void]
 
     @classmethod
-    def slim(cls, records: np.ndarray) -> KeyRows:
+    def slim(cls, records: NDArray[np.void]) -> KeyRows:
         """Rows of keyed data records from `RECORD_DTYPE` rows; control records and records without a key play no part."""
         chosen = records[records["has_key"] & ~records["control"]]
         rows = np.empty(len(chosen), _SLIM_DTYPE)
@@ -45,7 +47,7 @@ class KeyRows:
         """Producer ids of transactional records."""
         return set(np.unique(self.rows["producer_id"][self.rows["transactional"]]).tolist())
 
-    def latest(self, decisions: Decisions) -> np.ndarray:
+    def latest(self, decisions: Decisions) -> NDArray[np.void]:
         """The last visible row of each key, by key."""
         rows = self.rows[decisions.visible(self.rows)]
         rows = rows[np.lexsort((rows["offset"], rows["key"]))]
@@ -58,12 +60,12 @@ class KeyRows:
 class Doubts:
     """Keys whose latest record differs as far as the unlike batches go: offsets per side, -1 for none."""
 
-    keys: np.ndarray
+    keys: NDArray[np.uint64]
     """Hashes, sorted."""
-    reference: np.ndarray
-    reference_alive: np.ndarray
-    follower: np.ndarray
-    follower_alive: np.ndarray
+    reference: NDArray[np.int64]
+    reference_alive: NDArray[np.bool_]
+    follower: NDArray[np.int64]
+    follower_alive: NDArray[np.bool_]
 
     @property
     def needed_from(self) -> int:
@@ -80,7 +82,7 @@ def latest_differs(reference: KeyRows, follower: KeyRows, decisions: Decisions) 
     return Doubts(keys[differ], *(values[differ] for values in columns))
 
 
-def _spread(keys: np.ndarray, latest: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _spread(keys: NDArray[np.uint64], latest: NDArray[np.void]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
     """Offset (-1: none) and liveness of the latest record of each of `keys`, sorted."""
     offsets, alive = np.full(len(keys), -1, np.int64), np.zeros(len(keys), bool)
     known = latest[np.isin(latest["key"], keys, assume_unique=True)]
@@ -167,7 +169,11 @@ def compare_keys(
     )
 
 
-def _newer(one: tuple[np.ndarray, np.ndarray], other: tuple[np.ndarray, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+#: Offset (-1: none) and liveness of the latest record of each key.
+_Latest = tuple["NDArray[np.int64]", "NDArray[np.bool_]"]
+
+
+def _newer(one: _Latest, other: _Latest) -> _Latest:
     chosen = other[0] > one[0]
     return np.where(chosen, other[0], one[0]), np.where(chosen, other[1], one[1])
 
@@ -183,7 +189,7 @@ class KeyStore:
     """The keyed records of one side, or of both, in any order."""
 
     def __init__(self) -> None:
-        self._held: list[np.ndarray] = []
+        self._held: list[NDArray[np.void]] = []
         self._held_bytes = 0
         self._file: BinaryIO | None = None
         self._places: list[list[tuple[int, int]]] = [[] for _ in range(SHELVES)]
@@ -230,7 +236,7 @@ class KeyStore:
         self._held, self._held_bytes = [], 0
 
 
-def shelf_of(keys: np.ndarray) -> np.ndarray:
+def shelf_of(keys: NDArray[np.uint64]) -> NDArray[np.int64]:
     """The number of each hash's shelf."""
     return (keys >> np.uint64(64 - _SHELF_BITS)).astype(np.int64)
 

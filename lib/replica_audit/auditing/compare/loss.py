@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 if TYPE_CHECKING:
     from replica_audit.auditing.compare.comparison import Comparison
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from replica_audit.batch_header import Batch
     from replica_audit.segments.batch_rows import Batches
 
-_Holder = TypeVar("_Holder", bound=Any)
+_Holder = TypeVar("_Holder", tuple[int, str], int)
 
 #: What second-hand input leaves unproven so that a number of records is a bound only.
 _UNCOUNTED = {"record_counts", "attributes", "base_offsets"}

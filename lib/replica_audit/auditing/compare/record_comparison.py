@@ -6,9 +6,9 @@ What is read is asked for batch by batch; of a record nothing but offsets, flags
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
@@ -16,11 +16,17 @@ from replica_audit.segments.records import RECORD_DTYPE
 from replica_audit.snapshot.record_reader import RecordRequest, RecordRows
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from replica_audit.auditing.replicas.replica_facts import ReplicaFacts
     from replica_audit.batch_header import Batch
 
-#: Reads the records of batches, with hashes of keys only theirs: `snapshot.record_reader.RecordReader`, or a test's own.
-RecordSource = Callable[..., RecordRows]
+
+class RecordSource(Protocol):
+    """Reader of the records of batches, such as `snapshot.record_reader.RecordReader`; with hashes of keys, of these keys only."""
+
+    def __call__(self, requests: Iterable[RecordRequest], keys: NDArray[np.uint64] | None = None, /) -> RecordRows: ...
+
 
 #: Batches of both replicas are decoded together up to about this many bytes of file.
 _WINDOW_BYTES = 4 << 20
@@ -32,9 +38,9 @@ class Window:
 
     own_batches: tuple[Batch, ...]
     their_batches: tuple[Batch, ...]
-    own: np.ndarray
+    own: NDArray[np.void]
     """The follower's records (`RECORD_DTYPE`)."""
-    theirs: np.ndarray
+    theirs: NDArray[np.void]
     """The reference's."""
     unread: tuple[tuple[int, int], ...]
     """(first offset, end offset) of batches of either side whose records could not be read."""
@@ -77,8 +83,8 @@ class RecordComparison:
         self.problems: list[RecordProblem] = []
 
     def rows(
-        self, facts: ReplicaFacts, batches: Iterable[Batch], keys: np.ndarray | None = None
-    ) -> tuple[np.ndarray, list[tuple[int, int]]]:
+        self, facts: ReplicaFacts, batches: Iterable[Batch], keys: NDArray[np.uint64] | None = None
+    ) -> tuple[NDArray[np.void], list[tuple[int, int]]]:
         """Records of `batches` (with `keys` only theirs), and the (first, end) offsets of those not to be had."""
         requests = record_requests(facts, batches)
         if not requests:
@@ -130,7 +136,7 @@ def _windows(own: Sequence[Batch], theirs: Sequence[Batch]) -> Iterator[tuple[tu
         yield tuple(sides[0]), tuple(sides[1])
 
 
-def unequal_offsets(one: np.ndarray, other: np.ndarray) -> np.ndarray:
+def unequal_offsets(one: NDArray[np.void], other: NDArray[np.void]) -> NDArray[np.int64]:
     """Offsets that both hold and at which the records differ (F.4, record identity).
 
     A leader epoch counts where both sides have one. What a format does not have is not compared: no timestamp in
@@ -149,12 +155,14 @@ def unequal_offsets(one: np.ndarray, other: np.ndarray) -> np.ndarray:
     return one["offset"][differ]
 
 
-def offsets_only_in(one: np.ndarray, other: np.ndarray) -> np.ndarray:
+def offsets_only_in(one: NDArray[np.void], other: NDArray[np.void]) -> NDArray[np.bool_]:
     """Mask of the rows of `one` whose offsets `other` does not hold."""
     return ~np.isin(one["offset"], other["offset"])
 
 
-def unequal_ranges(own: np.ndarray, theirs: np.ndarray, unequal: np.ndarray, batch: Batch) -> list[tuple[int, int]]:
+def unequal_ranges(
+    own: NDArray[np.void], theirs: NDArray[np.void], unequal: NDArray[np.int64], batch: Batch
+) -> list[tuple[int, int]]:
     """[start, end) of the records of a batch that differ, apart where one between them is equal.
 
     `own` are records of the log that has the batch, `theirs` of the other, `unequal` the offsets at which they differ. The

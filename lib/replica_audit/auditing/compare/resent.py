@@ -22,6 +22,8 @@ from replica_audit.segments.batch_rows import Batches
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from numpy.typing import NDArray
+
     from replica_audit.auditing.replicas.replica_facts import ReplicaFacts
 
 
@@ -135,13 +137,13 @@ def _with_twins(differences: Sequence[Difference], twins: Mapping[Batch, Batch])
             yield part if twin is None else replace(part, written_again=True, twin=twin)
 
 
-def _are_sent(batches: Batches) -> np.ndarray:
+def _are_sent(batches: Batches) -> NDArray[np.bool_]:
     """Mask of those that an idempotent producer sent, and that can be read."""
     rows = batches.rows
     return (rows["magic"] >= 2) & (rows["producer_id"] >= 0) & ~batches.control & rows["crc_valid"]
 
 
-def _may_be_among(batches: Batches, others: Batches) -> np.ndarray:
+def _may_be_among(batches: Batches, others: Batches) -> NDArray[np.bool_]:
     """Mask of the `batches` whose producer id and sequence number both occur among `others`, not necessarily in one batch."""
     return np.logical_and(
         *(np.isin(batches.rows[name], others.rows[name]) for name in ("producer_id", "base_sequence"))
@@ -173,7 +175,7 @@ def _is_twin(
     return reading is not None and outcome is not None and outcome == _outcome(other, reference, reading)
 
 
-def _records(batch: Batch, side: LogOfPair, reading: RecordComparison) -> np.ndarray:
+def _records(batch: Batch, side: LogOfPair, reading: RecordComparison) -> NDArray[np.void]:
     """The records of a batch, none where they cannot be read; the time is left out where it is the broker's."""
     rows = reading.rows(side.facts, [batch])[0].copy()
     rows["offset"] -= batch.base_offset
@@ -182,7 +184,7 @@ def _records(batch: Batch, side: LogOfPair, reading: RecordComparison) -> np.nda
     return rows
 
 
-def _are_equal(rows: np.ndarray, others: np.ndarray) -> bool:
+def _are_equal(rows: NDArray[np.void], others: NDArray[np.void]) -> bool:
     names = ("offset", "timestamp", "content", "headers")
     return 0 < len(rows) == len(others) and all(np.array_equal(rows[name], others[name]) for name in names)
 

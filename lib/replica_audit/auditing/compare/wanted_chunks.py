@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from replica_audit.auditing.compare.chunks import chunks_at, differing_chunks
 from replica_audit.auditing.compare.remote_storage import chunks_below
@@ -15,6 +15,7 @@ from replica_audit.auditing.replicas.reference import Reference
 from replica_audit.auditing.replicas.replica_facts import CopyKey, ReplicaFacts
 from replica_audit.model import CHUNK_OFFSETS, ChunkDigest
 from replica_audit.protocol.truncation import Replay
+from replica_audit.schema import RawRow
 from replica_audit.segments.summary import merge_chunks, summary_from_json
 
 if TYPE_CHECKING:
@@ -63,7 +64,7 @@ class VerifiedCopy:
     chunks: Mapping[int, ChunkDigest]
 
 
-def verified_copies(rows: Iterable[Mapping[str, Any]]) -> dict[CopyKey, VerifiedCopy]:
+def verified_copies(rows: Iterable[RawRow]) -> dict[CopyKey, VerifiedCopy]:
     """The copies of one partition; `rows`, one for each segment then, have broker_id, log_dir, common_prefix_end and summary."""
     ends: dict[CopyKey, int] = {}
     chunks: dict[CopyKey, list[Iterable[ChunkDigest]]] = defaultdict(list)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from replica_audit.auditing.finding import Code, Finding, considered, finding, offsets
 from replica_audit.auditing.finding_evidence import damaged_pair, unread_records
 from replica_audit.auditing.replicas.offset_ranges import traces_of_segment
+from replica_audit.literals import Severity
 from replica_audit.schema import Evidence
 from replica_audit.text import brokers, count
 
@@ -259,55 +260,56 @@ def _damage(case: Case, facts: ReplicaFacts, segment: SegmentSummary, damage: Da
 
 
 def _tail(facts: ReplicaFacts, damage: Damage, start: int, place: Evidence, where: str) -> Finding:
+    """Damage that no batch follows: LOG-TAIL-PARTIAL, LOG-TAIL-ZERO or LOG-TAIL-GARBAGE."""
     clean = facts.directory.clean_shutdown
-    shared: dict[str, Any] = {"broker_id": facts.broker_id, "start_offset": start}
-    stopped = (
-        "the clean-shutdown flag is set, so a crash does not explain it"
-        if clean
-        else "the broker was not stopped cleanly"
-    )
-    if clean is None:
-        stopped = "how the broker was stopped is not known"
+    code, severity, explanation = _kind_of_tail(damage, clean)
     if not damage.length:
-        return _stopped_listing(damage, place, where, shared)
-    if damage.kind == "partial":
+        # The dump tool died there. On zeros that is how it ends the listing of a preallocated segment.
+        what = damage.reason
+    elif code is LOG_TAIL_GARBAGE:
+        what = f"{count(damage.length, 'byte')} after the last sound batch: neither a batch nor zeros"
+    elif code is LOG_TAIL_ZERO:
+        what = f"{count(damage.length, 'zero byte')} up to the end of the file; {_how_stopped(clean)}"
+    else:
         incomplete = f"the last batch is incomplete ({count(damage.length, 'byte')})"
-        is_told = "tail" in facts.unproven
-        return finding(
-            LOG_TAIL_PARTIAL,
-            f"{where}: {damage.reason if is_told else incomplete}; {stopped}",
-            severity="medium" if clean else "low",
-            evidence=[place, considered("live copy: a file read while it is written ends inside a batch")],
-            **shared,
-        )
+        what = f"{damage.reason if 'tail' in facts.unproven else incomplete}; {_how_stopped(clean)}"
+    return finding(
+        code,
+        f"{where}: {what}",
+        severity=severity,
+        broker_id=facts.broker_id,
+        start_offset=start,
+        evidence=[place, *explanation],
+    )
+
+
+def _kind_of_tail(damage: Damage, clean: bool | None) -> tuple[Code, Severity, list[Evidence]]:
+    """Code and severity of a tail, and the harmless explanation of it.
+
+    | damage | bytes shown | stop | code | severity |
+    |---|---|---|---|---|
+    | partial | yes | clean | LOG-TAIL-PARTIAL | medium |
+    | partial | yes | not clean, or unknown | LOG-TAIL-PARTIAL | low |
+    | zero_filled | yes | clean | LOG-TAIL-ZERO | medium |
+    | zero_filled | yes | not clean, or unknown | LOG-TAIL-ZERO | info |
+    | zero_filled | no | | LOG-TAIL-ZERO | info |
+    | any other, and partial without bytes | | | LOG-TAIL-GARBAGE | medium |
+    """
+    if damage.kind == "partial" and damage.length:
+        live = considered("live copy: a file read while it is written ends inside a batch")
+        return LOG_TAIL_PARTIAL, "medium" if clean else "low", [live]
     if damage.kind == "zero_filled":
-        return finding(
-            LOG_TAIL_ZERO,
-            f"{where}: {count(damage.length, 'zero byte')} up to the end of the file; {stopped}",
-            severity="medium" if clean else "info",
-            evidence=[place, considered("preallocation: an active segment may be zero-filled past its data")],
-            **shared,
-        )
-    return finding(
-        LOG_TAIL_GARBAGE,
-        f"{where}: {count(damage.length, 'byte')} after the last sound batch: neither a batch nor zeros",
-        evidence=[place],
-        **shared,
-    )
+        preallocated = considered("preallocation: an active segment may be zero-filled past its data")
+        return LOG_TAIL_ZERO, "medium" if clean and damage.length else "info", [preallocated]
+    return LOG_TAIL_GARBAGE, "medium", []
 
 
-def _stopped_listing(damage: Damage, place: Evidence, where: str, shared: dict) -> Finding:
-    """The place where the dump tool died. On zeros that is how it ends the listing of a preallocated segment."""
-    is_zero = damage.kind == "zero_filled"
-    return finding(
-        LOG_TAIL_ZERO if is_zero else LOG_TAIL_GARBAGE,
-        f"{where}: {damage.reason}",
-        severity="info" if is_zero else None,
-        evidence=[place, considered("preallocation: an active segment may be zero-filled past its data")]
-        if is_zero
-        else [place],
-        **shared,
-    )
+def _how_stopped(clean: bool | None) -> str:
+    if clean is None:
+        return "how the broker was stopped is not known"
+    if clean:
+        return "the clean-shutdown flag is set, so a crash does not explain it"
+    return "the broker was not stopped cleanly"
 
 
 def _checksum(case: Case, facts: ReplicaFacts, segment: SegmentSummary, item: Irregularity) -> Finding:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from replica_audit.auditing.finding import Code, Finding, considered, finding, offsets
 from replica_audit.auditing.finding_evidence import fate_of_copy, name_copy, place_of_copy
@@ -142,8 +142,6 @@ def _ahead(case: Case, item: Comparison) -> Iterator[Finding]:
             return
     when = case.times.describe((follower, leader))
     if lacks_tail(reference, item, case.leadership, case.times, case.one_moment):
-        place: dict[str, Any] = {"broker_id": follower.broker_id, "start_offset": start, "end_offset": end}
-        shared = {**place, "confidence": "likely", "verdict": "COMMITTED_LOSS"}
         if case.one_moment:
             why = "all copies were made while the cluster was at rest, so the reference lost its tail or is not the leader"
             evidence = [considered("capture skew: no, the cluster was at rest")]
@@ -163,10 +161,19 @@ def _ahead(case: Case, item: Comparison) -> Iterator[Finding]:
                 Evidence("leadership", text=f"manifest.json: {when}"),
                 considered("capture skew: no, a later copy has at least as much"),
             ]
-        if item.undecided is not None and item.is_undecided:
-            why += f"; {item.undecided.why}, so they may have been committed, and may not"
-            shared |= {"confidence": "suspect", "verdict": "WILL_LOSE_ON_TRUNCATION"}
-        yield finding(REP_LEADER_SHORTER, f"{text}; {why}", evidence=evidence, **shared)
+        undecided = item.undecided if item.is_undecided else None
+        if undecided is not None:
+            why += f"; {undecided.why}, so they may have been committed, and may not"
+        yield finding(
+            REP_LEADER_SHORTER,
+            f"{text}; {why}",
+            verdict="COMMITTED_LOSS" if undecided is None else "WILL_LOSE_ON_TRUNCATION",
+            confidence="likely" if undecided is None else "suspect",
+            broker_id=follower.broker_id,
+            start_offset=start,
+            end_offset=end,
+            evidence=evidence,
+        )
     elif not case.one_moment:
         yield skew(case, follower, text, start, end, when, doubtful=is_tail_lost(case.reference, case.replicas, leader))
 

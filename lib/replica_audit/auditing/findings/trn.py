@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from replica_audit.auditing.finding import Code, Finding, considered, doubted, finding, offsets
 from replica_audit.auditing.finding_evidence import log_line, replay_evidence
@@ -333,52 +333,53 @@ def _cut_by(case: Case, item: Comparison) -> str:
 
 
 def _how(case: Case, item: Comparison) -> Iterator[Finding]:
+    broker_id, cut = item.follower.broker_id, item.replays[case.protocol].truncate_to
+    for code, clause in _effects(case, item):
+        yield finding(
+            code,
+            f"broker {broker_id} {clause}",
+            broker_id=broker_id,
+            start_offset=cut,
+            evidence=[replay_evidence(case, item)],
+        )
+
+
+def _effects(case: Case, item: Comparison) -> Iterator[tuple[Code, str]]:
+    """Codes for the way in which the chosen protocol cuts a follower's log, each with the predicate of a sentence on it."""
     follower, leader = item.follower, case.reference.facts
     outcome = item.replays[case.protocol]
-    cut = outcome.truncate_to
-    place: dict[str, Any] = {"broker_id": follower.broker_id, "start_offset": cut}
-    shared = {**place, "evidence": [replay_evidence(case, item)]}
+    cut, reason = outcome.truncate_to, outcome.reason
     drops = item.drops[case.protocol].record_count
-    is_fallback = outcome.reason == "hw_fallback" and case.protocol != "high-watermark"
+    is_fallback = reason == "hw_fallback" and case.protocol != "high-watermark"
     if is_fallback and (follower.lineage or drops) and follower.knows_high_watermark:
-        yield finding(
+        yield (
             TRN_HW_FALLBACK,
-            f"broker {follower.broker_id} has no epoch that broker {leader.broker_id} can answer for, so it cuts its log at its own high "
-            f"watermark {cut}, as before 0.11",
-            **shared,
+            f"has no epoch that broker {leader.broker_id} can answer for, so it cuts its log at its own high watermark {cut}, "
+            "as before 0.11",
         )
     inside = item.split_by(cut)
     if inside is not None:
-        yield finding(
+        yield (
             TRN_MID_BATCH,
-            f"broker {follower.broker_id} would be cut at {cut}, inside its batch {inside.base_offset} to {inside.last_offset}: the whole "
-            f"batch goes, the log end is {cut} all the same, and a hole is left",
-            **shared,
+            f"would be cut at {cut}, inside its batch {inside.base_offset} to {inside.last_offset}: the whole batch goes, the "
+            f"log end is {cut} all the same, and a hole is left",
         )
-    if outcome.reason == "full_truncate":
-        yield finding(
+    if reason == "full_truncate":
+        below = _below(item, leader.log_start_offset)
+        yield TRN_FULL, f"{below} the leader's start: it empties its log and begins at {cut}"
+    if reason == "tiered_restart":
+        below = _below(item, leader.local_start_offset)
+        yield (
             TRN_FULL,
-            f"broker {follower.broker_id} {_below(item, leader.log_start_offset)} the leader's start: it empties its log and begins at {cut}",
-            **shared,
+            f"{below} the leader's local start: it empties its log and begins at {cut}; what lies below is read from remote "
+            "storage",
         )
-    if outcome.reason == "tiered_restart":
-        yield finding(
-            TRN_FULL,
-            f"broker {follower.broker_id} {_below(item, leader.local_start_offset)} the leader's local start: it empties its log and "
-            f"begins at {cut}; what lies below is read from remote storage",
-            **shared,
-        )
-    if outcome.reason == "out_of_range_tail" and item.stretches:
-        yield finding(
-            TRN_OUT_OF_RANGE,
-            f"broker {follower.broker_id} ends at {follower.log_end_offset}, past the leader's end: out of range, cut at {cut}",
-            **shared,
-        )
+    if reason == "out_of_range_tail" and item.stretches:
+        yield TRN_OUT_OF_RANGE, f"ends at {follower.log_end_offset}, past the leader's end: out of range, cut at {cut}"
     if item.file_replay is not None and item.file_replay.truncate_to != cut:
-        yield finding(
+        yield (
             TRN_CACHE_DISAGREES,
-            f"broker {follower.broker_id} would be cut at {item.file_replay.truncate_to} by the epoch files and should be at {cut} by the batches",
-            **shared,
+            f"would be cut at {item.file_replay.truncate_to} by the epoch files and should be at {cut} by the batches",
         )
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, fields, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from replica_audit.protocol.versions import stands_still_below_min_isr
+from replica_audit.schema import RawRow
 from replica_audit.snapshot.broker_logs import BrokerLogEvent
 
 if TYPE_CHECKING:
@@ -48,12 +49,12 @@ class LoggedElection:
     """The log of the leader before, which would show the ISR grow, was captured; where nobody led, it could not grow."""
 
 
-def event_row(event: BrokerLogEvent) -> dict[str, Any]:
+def event_row(event: BrokerLogEvent) -> dict[str, object]:
     """The row of `broker_log_events`; `events_of_rows` is the way back."""
     return asdict(event)
 
 
-def events_of_rows(rows: Iterable[Mapping[str, Any]]) -> tuple[BrokerLogEvent, ...]:
+def events_of_rows(rows: Iterable[RawRow]) -> tuple[BrokerLogEvent, ...]:
     """Events of one partition from rows of `broker_log_events`, in order of time, then of file and line."""
     names = [field.name for field in fields(BrokerLogEvent)]
     found = [

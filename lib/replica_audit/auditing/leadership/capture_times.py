@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from replica_audit.auditing.compare.comparable import is_epoch_open
 from replica_audit.auditing.replicas.reference import Reference, log_epoch
+from replica_audit.results import BrokerKind
+from replica_audit.schema import RawRow
 from replica_audit.snapshot.inventory import CopiedLogDir
 from replica_audit.text import render_time
 
@@ -70,10 +72,10 @@ class CaptureTimes:
         own = self.of(facts)
         return own is not None and bool(begun) and min(begun) >= own[1] + _CLOCKS_DIFFER_MS
 
-    def kinds(self) -> list[dict[str, Any]]:
+    def kinds(self) -> list[BrokerKind]:
         """Kind of each broker (live, stopped or killed) as rows, by broker id; brokers of unknown kind are left out."""
         known = {(one.broker_id, one.kind) for one in self.copies if one.kind is not None}
-        return [{"broker_id": broker_id, "kind": kind} for broker_id, kind in sorted(known)]
+        return [BrokerKind(broker_id=broker_id, kind=kind) for broker_id, kind in sorted(known)]
 
     def describe(self, replicas: Sequence[ReplicaFacts]) -> str | None:
         """The times of the copies in words; None where the manifest lacks one."""
@@ -87,7 +89,7 @@ class CaptureTimes:
         return ", ".join(found)
 
 
-def times_of_manifest(brokers: Iterable[Mapping[str, Any]]) -> CaptureTimes:
+def times_of_manifest(brokers: Iterable[RawRow]) -> CaptureTimes:
     """Times from the `brokers` of a manifest, as in its JSON (`spark/ingest.py` keeps it so)."""
     return CaptureTimes(tuple(CopiedLogDir(**one) for one in brokers))
 

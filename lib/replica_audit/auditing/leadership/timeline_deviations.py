@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from itertools import groupby
 from operator import attrgetter
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from replica_audit.protocol.high_watermark import Rule
 from replica_audit.protocol.leader_view import Observation, ReplicaProgress
 from replica_audit.protocol.timeline import DeviationRun, DeviationRuns, TimelineRow, recompute_timeline
+from replica_audit.schema import RawRow
 
 #: How many stretches of one partition become findings; of more, the first do, and say how many there are.
 GREATEST_RUNS = 100
@@ -63,7 +64,7 @@ class TimelineSummary:
     runs: tuple[DeviationRun, ...] = ()
 
 
-def observations_of(rows: Iterable[Mapping[str, Any]]) -> Iterator[Observation]:
+def observations_of(rows: Iterable[RawRow]) -> Iterator[Observation]:
     """Observations from rows of `replica_progress` of one partition, in any order."""
     ordered = sorted((ProgressRow(*(row[name] for name in ProgressRow._fields)) for row in rows), key=_moment)
     for _, of_one in groupby(ordered, key=_moment):
@@ -98,21 +99,21 @@ def observation_of(rows: Sequence[ProgressRow]) -> Observation:
     )
 
 
-def _order(value: Any) -> tuple:
+def _order(value: object) -> tuple:
     if value is None:
         return ()
     return (tuple(value) if isinstance(value, list) else value,)
 
 
-def assigned_replicas(states: Iterable[Mapping[str, Any]], directories: Iterable[Mapping[str, Any]]) -> frozenset[int]:
+def assigned_replicas(states: Iterable[RawRow], directories: Iterable[RawRow]) -> frozenset[int]:
     """Replicas that a partition has or had, by its rows of `partition_states` and `replica_dirs`: one may be unobserved."""
     of_states = (broker_id for row in states for broker_id in row["replicas"] or ())
     return frozenset(of_states) | {row["broker_id"] for row in directories}
 
 
 def timeline_of(
-    topic: str, partition: int, rows: Iterable[Mapping[str, Any]], rule: Rule, assigned: Collection[int] = ()
-) -> tuple[list[dict[str, Any]], TimelineSummary | None]:
+    topic: str, partition: int, rows: Iterable[RawRow], rule: Rule, assigned: Collection[int] = ()
+) -> tuple[list[dict], TimelineSummary | None]:
     """Rows of `high_watermark_timeline` of one partition in order of time, and what they come to; None without rows."""
     tally = TimelineTally()
     timeline = []
@@ -144,16 +145,16 @@ class TimelineTally:
         return TimelineSummary(self._count, self._first_ms, self._deviations.count, runs)
 
 
-def timeline_row(row: TimelineRow) -> dict[str, Any]:
+def timeline_row(row: TimelineRow) -> dict[str, object]:
     """The row of `high_watermark_timeline` without the partition's name."""
     return {**asdict(row), "isr": None if row.isr is None else list(row.isr)}
 
 
-def summary_row(summary: TimelineSummary) -> dict[str, Any]:
+def summary_row(summary: TimelineSummary) -> dict[str, object]:
     """JSON form of a summary; `summary_of_row` is the inverse."""
     return asdict(summary)
 
 
-def summary_of_row(row: Mapping[str, Any]) -> TimelineSummary:
+def summary_of_row(row: RawRow) -> TimelineSummary:
     """Inverse of `summary_row`."""
     return TimelineSummary(**{**row, "runs": tuple(DeviationRun(**run) for run in row["runs"] or ())})

@@ -4,20 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from replica_audit.segments.records import ABORT, COMMIT
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 
 @dataclass(frozen=True, slots=True)
 class Decisions:
     """Markers by producer id: offsets in ascending order, and whether each commits."""
 
-    markers: Mapping[int, tuple[np.ndarray, np.ndarray]]
+    markers: Mapping[int, tuple[NDArray[np.int64], NDArray[np.bool_]]]
 
     @classmethod
-    def of(cls, parts: Iterable[np.ndarray]) -> Decisions:
+    def of(cls, parts: Iterable[NDArray[np.void]]) -> Decisions:
         """Decisions from `RECORD_DTYPE` rows of control batches, of one replica or of several that agree."""
         rows = [part[part["control"] & np.isin(part["marker"], (ABORT, COMMIT))] for part in parts]
         markers = {}
@@ -29,7 +33,7 @@ class Decisions:
                 markers[producer] = (offsets, of_producer["marker"][first] == COMMIT)
         return cls(markers)
 
-    def visible(self, rows: np.ndarray) -> np.ndarray:
+    def visible(self, rows: NDArray[np.void]) -> NDArray[np.bool_]:
         """Mask of the rows that a read_committed consumer would get in the end: no aborted ones, none undecided.
 
         A transaction ends with the first marker of its producer after it. The cleaner keeps that marker as long as any
