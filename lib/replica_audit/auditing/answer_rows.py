@@ -50,7 +50,8 @@ def report_rows(audit: PartitionAudit) -> dict[str, list[dict]]:
 
 
 def _rows(audit: PartitionAudit) -> dict[str, Sequence[tuple]]:
-    case, evidence = audit.case, audit.evidence
+    case = audit.case
+    evidence = audit.evidence
     topic_id = _topic_id(audit)
     loss = _loss(audit)
     found: dict[str, Sequence[tuple]] = {
@@ -123,7 +124,8 @@ def _with_unseen(loss: Loss, case: Case) -> Loss:
 
 
 def _partition_row(audit: PartitionAudit, topic_id: str | None, loss: Loss) -> PartitionRow:
-    leadership, partition = audit.evidence.leadership, audit.evidence.topic_partition
+    leadership = audit.evidence.leadership
+    partition = audit.evidence.topic_partition
     total = loss.total
     row = PartitionRow(
         topic=partition.topic,
@@ -155,7 +157,8 @@ def _partition_row(audit: PartitionAudit, topic_id: str | None, loss: Loss) -> P
 
 def _with_case(row: PartitionRow, audit: PartitionAudit, case: Case) -> PartitionRow:
     """The row of a partition with what a comparison of its replicas adds."""
-    leadership, reference = audit.evidence.leadership, case.reference
+    leadership = audit.evidence.leadership
+    reference = case.reference
     shorter = brokers_past_leader(audit.findings)
     assigned = leadership.replicas if leadership else None
     lagging = [item for item in case.comparisons if assigned is None or item.follower.broker_id in assigned]
@@ -214,7 +217,8 @@ def _role(case: Case, facts: ReplicaFacts) -> Role:
 
 
 def _replica_row(case: Case, facts: ReplicaFacts, loss: Loss) -> ReplicaRow:
-    directory, reference = facts.directory, case.reference
+    directory = facts.directory
+    reference = case.reference
     comparison = case.comparison_of(facts)
     known = loss.total is not None and (comparison is not None or facts is reference.facts)
     held, only_here = ((one.get(facts.key, Count()) if known else None) for one in (loss.held, loss.only_here))
@@ -255,7 +259,8 @@ def _replica_row(case: Case, facts: ReplicaFacts, loss: Loss) -> ReplicaRow:
 
 
 def _high_watermark_row(case: Case) -> HighWatermarkRow:
-    mark, reference = case.high_watermark, case.reference
+    mark = case.high_watermark
+    reference = case.reference
     return HighWatermarkRow(
         topic=case.topic_partition.topic,
         partition=case.topic_partition.partition,
@@ -310,7 +315,8 @@ def _divergence_rows(case: Case, comparison: Comparison, *, is_counted: bool) ->
 
 def _committed_dropped(case: Case, item: Comparison, protocol: str, shorter: Collection[int]) -> int:
     """Dropped records that are proven committed. What brokers in `shorter` have past the reference's end, it had and lost."""
-    dropped, kept_to = item.committed_drops[protocol], item.replays[protocol].kept_to
+    dropped = item.committed_drops[protocol]
+    kept_to = item.replays[protocol].kept_to
     if item.follower.broker_id not in shorter:
         return dropped
     # A batch that the cut goes through is dropped whole.
@@ -321,7 +327,8 @@ def _committed_dropped(case: Case, item: Comparison, protocol: str, shorter: Col
 
 def _truncation_rows(case: Case, comparison: Comparison, shorter: Collection[int]) -> Iterator[TruncationRow]:
     for protocol in PROTOCOLS:
-        outcome, tally = comparison.replays[protocol], comparison.drops[protocol]
+        outcome = comparison.replays[protocol]
+        tally = comparison.drops[protocol]
         yield TruncationRow(
             topic=case.topic_partition.topic,
             partition=case.topic_partition.partition,
@@ -353,7 +360,9 @@ def failure_rows(
     The traceback goes to the log of the process that audited the partition, and into no row. `evidence`: as far as it came.
     """
     _LOG.error("%s could not be audited", partition, exc_info=error)
-    kind, text, path = type(error).__name__, str(error), getattr(error, "path", None)
+    kind = type(error).__name__
+    text = str(error)
+    path = getattr(error, "path", None)
     if isinstance(error, OSError) and error.strerror:
         # Its own words name an absolute path.
         text = f"{error.strerror} ({PurePath(str(error.filename)).name})" if error.filename else error.strerror

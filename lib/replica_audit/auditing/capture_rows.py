@@ -24,8 +24,10 @@ _SEGMENTS = "*.log"
 
 def capture_rows(audit: PartitionAudit) -> Iterator[CaptureRow]:
     """A row for each copy, and one for each broker that is named without a copy; copies of another topic id have none."""
-    evidence, needed = audit.evidence, audit.needed_replicas
-    topic, partition = evidence.topic_partition.topic, evidence.topic_partition.partition
+    evidence = audit.evidence
+    needed = audit.needed_replicas
+    topic = evidence.topic_partition.topic
+    partition = evidence.topic_partition.partition
     copies = _copies(audit)
     copied = {directory.broker_id for directory, _ in copies}
     leadership = evidence.leadership
@@ -52,7 +54,8 @@ def voter_rows(voters: Iterable[RawRow]) -> Iterator[dict]:
 
     No answer on a partition needs one of them: what is committed is on a majority, and on brokers (META-FORK, META-STALE).
     """
-    topic, partition = METADATA_PARTITION.topic, METADATA_PARTITION.partition
+    topic = METADATA_PARTITION.topic
+    partition = METADATA_PARTITION.partition
     for one in (read_row(VoterCopy, row) for row in voters):
         yield to_dict(CaptureRow(topic, partition, one.node_id, one.log_dir, one.state, ["voters"], one.missing, None))
 

@@ -77,7 +77,8 @@ class ComparisonPlan:
             restored = ComparisonPlan(self.evidence, _by_copy(self.doubts)).grouping
             groupings = [*self.grouping.turned(), *restored.turned()]
         for grouping in groupings:
-            for reference, follower, chunks in self.pairs if grouping is self.grouping else self._pairs_of(grouping):
+            pairs = self.pairs if grouping is self.grouping else self._pairs_of(grouping)
+            for reference, follower, chunks in pairs:
                 if chunks:
                     of_reference, of_follower = chunks_for_keys(reference.facts, follower)
                     wanted.setdefault(reference.facts.key, set()).update(chunks, of_reference)

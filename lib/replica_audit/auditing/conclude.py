@@ -90,7 +90,8 @@ def conclude(
     if rot := confirm_rot(plan.doubts, rows):
         rows.update({key: restore_epochs(rows[key], parts) for key, parts in rot.items()})
         plan = ComparisonPlan(plan.evidence, rot)
-    evidence, grouping = plan.evidence, plan.grouping
+    evidence = plan.evidence
+    grouping = plan.grouping
     reference = grouping.reference
     if reference is None:
         return _without_replicas(plan)
@@ -106,7 +107,8 @@ def conclude(
     everything = with_unproven_below_start(with_lost_marks(everything, lost), reference, replicas, lost)
     everything = with_causes(with_proofs(everything, terms), reference, leadership)
     everything = with_uncommitted_tails(everything, reference, leadership, frozen)
-    compared, beside = everything[: len(kept)], everything[len(kept) :]
+    compared = everything[: len(kept)]
+    beside = everything[len(kept) :]
     one_moment = are_of_one_moment(evidence.quiesced, replicas, leadership)
     shorter = any(lacks_tail(reference, item, leadership, evidence.times, one_moment) for item in compared)
     mark = bound_high_watermark(
@@ -176,7 +178,8 @@ def _has_all_that_was_copied(
 
     A leader copies only what it has, so its log went as far. The copy of a running one may be older.
     """
-    facts, leadership = reference.facts, evidence.leadership
+    facts = reference.facts
+    leadership = evidence.leadership
     if leadership is None or facts.end_is_open or not (one_moment or evidence.times.was_down(facts, leadership)):
         return False
     captured = {one.broker_id for one in grouping.compared}
@@ -197,7 +200,8 @@ def _compare(
     """
     tiered = plan.evidence.is_tiered
     for reference, follower, chunks in plan.pairs:
-        own, theirs = rows[follower.key], rows[reference.facts.key]
+        own = rows[follower.key]
+        theirs = rows[reference.facts.key]
         read = None if records is None else Records(records, own, theirs)
         sides = (batches_in(theirs, chunks), batches_in(own, chunks))
         pair = align_pair(reference, follower, *sides, chunks, tiered, read)
@@ -211,7 +215,8 @@ def _apart(
     events: Sequence[BrokerLogEvent],
 ) -> tuple[list[Comparison], list[tuple[Comparison, str]]]:
     """The comparisons that are judged, some with a doubt, and those of logs that may be of another topic, with the reason."""
-    kept, strangers = [], []
+    kept = []
+    strangers = []
     for item in compared:
         found = other_life(reference, item, leadership, events)
         if found is None or found.judged:
@@ -231,7 +236,8 @@ def _cleaner_bound(evidence: PartitionEvidence) -> bool:
 
 
 def _without_replicas(plan: ComparisonPlan) -> PartitionAudit:
-    evidence, grouping = plan.evidence, plan.grouping
+    evidence = plan.evidence
+    grouping = plan.grouping
     if grouping.set_aside:
         found = [item for facts in grouping.set_aside for item in judge_copy(facts)]
     else:

@@ -123,7 +123,8 @@ def _trace(
     else:
         numbers = looked.get((row["cluster_id"], row["topic"], row["partition"]), present)
     gone = next((number for number in numbers if number > present[-1]), None)
-    first, last = audits[present[0]], audits[present[-1]]
+    first = audits[present[0]]
+    last = audits[present[-1]]
     traced = {
         **{name: row[name] for name in ("finding_id", "code", "severity")},
         **_place(row),

@@ -124,11 +124,11 @@ def compare_findings(
 
 def parse_quality_baseline(text: str) -> list[dict[str, Any]]:
     """Rows of `quality` in an audit.json that `parse_baseline` accepted; none where its version had no such table."""
-    rows = parse_json(text, "baseline", "").get("quality")
+    rows = _list_of(parse_json(text, "baseline", ""), "quality")
     types = {column.name: column.type for column in REPORT_TABLES["quality"]}
     return [
         row
-        for row in (rows if isinstance(rows, list) else ())
+        for row in rows
         if isinstance(row, dict) and all(_fits(row[name], types[name]) for name in types if name in row)
     ]
 
@@ -200,7 +200,8 @@ def parse_acceptances(content: Mapping[str, Any], path: str) -> tuple[Acceptance
         where = f"{path}: accepted[{number}]"
         if not isinstance(entry, dict) or set(entry) != _KEYS:
             raise UsageError(f"{where}: expected finding, reason and until, found {_found(entry)}")
-        finding_id, reason = str(entry["finding"]), entry["reason"]
+        finding_id = str(entry["finding"])
+        reason = entry["reason"]
         if not _ID.fullmatch(finding_id):
             raise UsageError(
                 f"{where}: finding: expected an id of 16 hexadecimal digits in quotes, found {finding_id!r}"
@@ -368,14 +369,21 @@ def build_earlier(content: Mapping) -> Earlier:
         if row.get("status") != "resolved" and isinstance(row.get("finding_id"), str):
             found[place].add(row["finding_id"])
     ids = {place: frozenset(of_place) for place, of_place in found.items()}
-    audit_id, finished = (one if isinstance(one := audit.get(name), str) else None for name in ("audit_id", "finished"))
-    return Earlier(audit_id, finished, verdicts, ids)
+    return Earlier(_text_or_none(audit.get("audit_id")), _text_or_none(audit.get("finished")), verdicts, ids)
+
+
+def _text_or_none(value: Any) -> str | None:
+    return value if isinstance(value, str) else None
+
+
+def _list_of(content: Mapping, table: str) -> list:
+    rows = content.get(table)
+    return rows if isinstance(rows, list) else []
 
 
 def _placed(content: Mapping, table: str) -> list[tuple[Place, Mapping]]:
-    rows = content.get(table)
     return [
         ((row["topic"], row["partition"]), row)
-        for row in (rows if isinstance(rows, list) else ())
+        for row in _list_of(content, table)
         if isinstance(row, dict) and isinstance(row.get("topic"), str) and isinstance(row.get("partition"), int)
     ]

@@ -242,7 +242,10 @@ def _read_observations(
 
     tables: list[pa.Table] = []
     for part in plan_progress(snapshot, inventory.progress_files):
-        for item in [part] if isinstance(part, QuarantineRow) else read_progress(snapshot, part, topics):
+        if isinstance(part, QuarantineRow):
+            quarantine.append(part._asdict())
+            continue
+        for item in read_progress(snapshot, part, topics):
             if isinstance(item, QuarantineRow):
                 quarantine.append(item._asdict())
             else:

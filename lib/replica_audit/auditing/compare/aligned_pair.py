@@ -60,7 +60,8 @@ def decide_by_records(
 
 def _clusters(alignment: Alignment, chosen: Sequence[int]) -> tuple[Batches, Batches]:
     """Batches of either side that overlap a follower's batch at one of the `chosen` offsets, directly or through others."""
-    own, theirs = alignment.own, alignment.reference
+    own = alignment.own
+    theirs = alignment.reference
     starts, ends = (np.concatenate(columns) for columns in ((own.starts, theirs.starts), (own.ends, theirs.ends)))
     order = starts.argsort(kind="stable")
     begins = starts[order][1:] >= np.maximum.accumulate(ends[order])[:-1]
@@ -101,7 +102,8 @@ def _decide(
         rows = one[offsets_only_in(one, other)]
         rows = rows[(rows["offset"] >= floor) & (rows["offset"] < other_end)]
         for stretch in _stretches(rows):
-            start, end = int(stretch["offset"][0]), int(stretch["offset"][-1]) + 1
+            start = int(stretch["offset"][0])
+            end = int(stretch["offset"][-1]) + 1
             if window.cannot_read(start, end) or any(low < end and start < high for low, high in conflicting):
                 continue
             if any(batch.base_offset <= start < batch.end_offset and _thinned(batch) for batch in other_batches):

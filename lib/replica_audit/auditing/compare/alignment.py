@@ -102,11 +102,13 @@ def changed_headers(
     Equal bytes alone prove nothing: a producer that retries after a fail-over writes them again under a new epoch. So
     the odd header must also contradict its neighbours in its own log.
     """
-    own_odd, their_odd = _are_odd(follower, unmatched), _are_odd(reference, foreign)
+    own_odd = _are_odd(follower, unmatched)
+    their_odd = _are_odd(reference, foreign)
     pairs: list[CorruptPair] = []
     if not own_odd.any() and not their_odd.any():
         return pairs, unmatched, foreign
-    kept_own, kept_theirs = np.ones(len(unmatched), bool), np.ones(len(foreign), bool)
+    kept_own = np.ones(len(unmatched), bool)
+    kept_theirs = np.ones(len(foreign), bool)
     by_bytes = {(batch.crc, batch.size): at for at, batch in enumerate(foreign) if batch.crc_valid}
     for at, batch in enumerate(unmatched):
         place = by_bytes.get((batch.crc, batch.size)) if batch.crc_valid else None
@@ -255,7 +257,8 @@ def align(
         if not batch.crc_valid:
             continue
         readable = [other for other in others if other.crc_valid]
-        start, one = max(batch.base_offset, floor), Batches.of((batch,))
+        start = max(batch.base_offset, floor)
+        one = Batches.of((batch,))
         if readable:
             kind = _conflict_kind(batch, readable, compacted)
             if kind:
@@ -289,7 +292,8 @@ def unmatched_batches(own: Batches, theirs: Batches, floor: int, compacted: bool
             return [*batches.columns("last_offset", "crc_valid"), batches.epochs]
         return batches.columns(*_IDENTITY)
 
-    mine, their = identity(own), identity(theirs)
+    mine = identity(own)
+    their = identity(theirs)
     return (
         own.where((own.ends > floor) & (find_rows(mine, their) < 0)),
         theirs.where((theirs.ends > floor) & (find_rows(their, mine) < 0)),
@@ -339,7 +343,8 @@ def epoch_conflicts(
     changes = (others.epochs[1:] != others.epochs[:-1]) | (others.starts[1:] < others.reach[:-1])
     breaks = np.concatenate(([0, 0], np.cumsum(changes)))
     conflicts = batches.rows["crc_valid"] & (batches.epochs >= 0) & (low < high)
-    low, high = low[conflicts], high[conflicts]
+    low = low[conflicts]
+    high = high[conflicts]
     epochs = np.full(len(batches), -1)
     epochs[conflicts] = others.epochs[low]
     conflicts[conflicts] = (odd[high] == odd[low]) & (breaks[high] == breaks[low + 1])
@@ -358,7 +363,9 @@ def _stretches(
     """Differences made of the `chosen` batches, each with the index of its first one; equal neighbours make one difference."""
     if not chosen.any():
         return
-    starts, ends, own = np.maximum(batches.starts, floor), batches.ends, batches.epochs
+    starts = np.maximum(batches.starts, floor)
+    ends = batches.ends
+    own = batches.epochs
     theirs = np.full(len(batches), -1) if their_epochs is None else their_epochs
     again = np.zeros(len(batches), bool) if again is None else again
     # What overlaps another one stands for itself.

@@ -25,7 +25,8 @@ def differing_chunks(reference: ReplicaFacts, follower: ReplicaFacts) -> set[int
     odd = _chunks_of_oddities(reference) | _chunks_of_oddities(follower)
     chosen = set()
     for number in reference.chunks.keys() | follower.chunks.keys():
-        theirs, own = reference.chunks.get(number), follower.chunks.get(number)
+        theirs = reference.chunks.get(number)
+        own = follower.chunks.get(number)
         if max(chunk.last_offset for chunk in (theirs, own) if chunk) < floor:
             continue
         if own is None and number * CHUNK_OFFSETS >= follower.log_end_offset:

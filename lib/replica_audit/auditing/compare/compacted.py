@@ -122,7 +122,8 @@ class CompactedPair:
         markers = self._read_markers(producers)
         first_decisions = Decisions.of(markers)
         keys, needed_from = self._keys_in_doubt(first_decisions)
-        common, later = KeyStore(), KeyStore()
+        common = KeyStore()
+        later = KeyStore()
         if len(keys):
             self._read_common(common, keys, needed_from)
             self._read_later(later, keys)
@@ -158,7 +159,8 @@ class CompactedPair:
 
         Of what is found shelf by shelf only the keys are kept: the rest would be as much as the records.
         """
-        found, needed_from = [], []
+        found = []
+        needed_from = []
         for shelf in shelves_of(self._stores):
             doubts = self._doubts_on(shelf, decisions)
             found.append(doubts.keys)

@@ -50,7 +50,8 @@ def open_question(reference: Reference, item: Comparison, protocol: str, is_epoc
 
     `is_epoch_said`: the source of leadership gives the epoch in which the reference leads.
     """
-    leader, follower = reference.facts, item.follower
+    leader = reference.facts
+    follower = item.follower
     if not (leader.second_hand or follower.second_hand):
         return None
     if (leader.compacted or follower.compacted) and _differ(leader, item):

@@ -65,7 +65,8 @@ class Comparison:
     @property
     def ahead(self) -> Batches:
         """Batches past the reference's end that the reference may have lost; without those never committed."""
-        ahead, tail = self.alignment.ahead, self.never_committed
+        ahead = self.alignment.ahead
+        tail = self.never_committed
         return ahead if tail is None else ahead.where(ahead.starts < tail.start_offset)
 
     @property
@@ -105,7 +106,8 @@ def compare(
     The high watermark is known only once all followers are compared; `with_high_watermark` adds what depends on it.
     """
     replays = replay_all(reference, follower, tiered)
-    leader, alignment = reference.facts, pair.alignment
+    leader = reference.facts
+    alignment = pair.alignment
     stretches = conflicting_ranges(alignment.differences)
     if not follower.knows_high_watermark:
         # Nothing is known of where it would be cut by its high watermark; nothing must be dropped for that.
@@ -148,7 +150,8 @@ def with_high_watermark(comparison: Comparison, hw_lower: int) -> Comparison:
     The proof is the follower's own checkpoint in a conflicting run, else `hw_lower` on the common prefix.
     """
     counts = {}
-    prefix, follower = comparison.common_prefix_end, comparison.follower
+    prefix = comparison.common_prefix_end
+    follower = comparison.follower
     for name, outcome in comparison.replays.items():
         # A batch that the cut goes through is dropped whole.
         split = comparison.split_by(outcome.kept_to)

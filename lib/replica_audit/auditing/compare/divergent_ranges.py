@@ -119,7 +119,8 @@ def _run(
     group: list[Difference], stretches: tuple[OffsetRange, ...], cut: int, follower: ReplicaFacts
 ) -> DivergentRange:
     first = group[0]
-    start, end = first.start_offset, max(item.end_offset for item in group)
+    start = first.start_offset
+    end = max(item.end_offset for item in group)
     batches = Batches.joined([item.batches for item in group])
     lacking, again = (
         Batches.joined([item.batches for item in group if item.written_again is same]).once() for same in (False, True)

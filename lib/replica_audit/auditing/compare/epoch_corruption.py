@@ -82,7 +82,8 @@ def confirm_rot(
     """
     confirmed: dict[tuple[int, str], dict[tuple, CorruptEpoch]] = {}
     for one in doubts:
-        own, other = rows[one.key], rows[one.good_key]
+        own = rows[one.key]
+        other = rows[one.good_key]
         own = own[_within(own, one) & (own["leader_epoch"] == one.leader_epoch)]
         other = other[_within(other, one) & (other["leader_epoch"] == one.true_epoch)]
         held = set(_contents(other))
@@ -98,7 +99,8 @@ def confirm_rot(
 
 def _is_foreign(own: NDArray[np.void], one: CorruptEpoch, rows: Mapping[tuple[int, str], NDArray[np.void]]) -> bool:
     """True if other copies have different batches there in the epoch of `own`: an epoch has one leader, and so one log."""
-    contents, found = set(_contents(own)), False
+    contents = set(_contents(own))
+    found = False
     for key in rows.keys() - {one.key}:
         theirs = rows[key]
         overlaps = (theirs["last_offset"] >= one.start_offset) & (theirs["base_offset"] < one.end_offset)
@@ -143,7 +145,8 @@ def _split_by_file(facts: ReplicaFacts) -> Iterator[tuple[int, int, int]]:
 
 def _differing(facts: ReplicaFacts, other: ReplicaFacts) -> Iterator[_Stretch]:
     """Stretches that the two copies have in different epochs; batches that go back in offset are left out."""
-    own, theirs = list(_split_by_file(facts)), _stretches(other)
+    own = list(_split_by_file(facts))
+    theirs = _stretches(other)
     at = 0
     for index, (start, end, epoch) in enumerate(own):
         falls = index + 1 < len(own) and 0 <= own[index + 1][2] < epoch
@@ -155,7 +158,8 @@ def _differing(facts: ReplicaFacts, other: ReplicaFacts) -> Iterator[_Stretch]:
             low, high, their_epoch = theirs[number]
             if low >= end:
                 break
-            first, last = max(start, low), min(end, high)
+            first = max(start, low)
+            last = min(end, high)
             if first < last and their_epoch != epoch and their_epoch >= 0 and not _is_bare(facts, first, last):
                 rises = index > 0 and own[index - 1][2] > epoch
                 goes_on = end > last and last == theirs[-1][1]

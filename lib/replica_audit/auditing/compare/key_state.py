@@ -75,7 +75,8 @@ class Doubts:
 
 def latest_differs(reference: KeyRows, follower: KeyRows, decisions: Decisions) -> Doubts:
     """The keys in doubt, given the visible records of the batches that are unlike."""
-    theirs, own = reference.latest(decisions), follower.latest(decisions)
+    theirs = reference.latest(decisions)
+    own = follower.latest(decisions)
     keys = np.union1d(theirs["key"], own["key"])
     columns = [values for rows in (theirs, own) for values in _spread(keys, rows)]
     differ = columns[0] != columns[2]
@@ -84,10 +85,12 @@ def latest_differs(reference: KeyRows, follower: KeyRows, decisions: Decisions) 
 
 def _spread(keys: NDArray[np.uint64], latest: NDArray[np.void]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
     """Offset (-1: none) and liveness of the latest record of each of `keys`, sorted."""
-    offsets, alive = np.full(len(keys), -1, np.int64), np.zeros(len(keys), bool)
+    offsets = np.full(len(keys), -1, np.int64)
+    alive = np.zeros(len(keys), bool)
     known = latest[np.isin(latest["key"], keys, assume_unique=True)]
     at = np.searchsorted(keys, known["key"])
-    offsets[at], alive[at] = known["offset"], known["has_value"]
+    offsets[at] = known["offset"]
+    alive[at] = known["has_value"]
     return offsets, alive
 
 
@@ -227,13 +230,15 @@ class KeyStore:
         shelves = shelf_of(rows["key"])
         rows = rows[np.argsort(shelves, kind="stable")]
         ends = np.cumsum(np.bincount(shelves, minlength=SHELVES)) * rows.itemsize
-        start, begin = self._file.seek(0, 2), 0
+        start = self._file.seek(0, 2)
+        begin = 0
         self._file.write(rows.tobytes())
         for number, end in enumerate(ends.tolist()):
             if end > begin:
                 self._places[number].append((start + begin, end - begin))
             begin = end
-        self._held, self._held_bytes = [], 0
+        self._held = []
+        self._held_bytes = 0
 
 
 def shelf_of(keys: NDArray[np.uint64]) -> NDArray[np.int64]:

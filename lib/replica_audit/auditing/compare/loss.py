@@ -73,7 +73,8 @@ class RecordRange:
 
     def committed_to(self, offset: int) -> RecordRange:
         """The range with the records below `offset` proven committed."""
-        start, end = self.start_offset, self.end_offset
+        start = self.start_offset
+        end = self.end_offset
         return RecordRange(self.copy, self.identity, start, end, self.record_count, offset, self.crc, self.exact)
 
 
@@ -161,7 +162,8 @@ def _held_in(item: Comparison, run: DivergentRange) -> _Held:
 
 def _ahead(reference: ReplicaFacts, item: Comparison) -> _Held:
     """Records past the reference's end that the reference had and lost."""
-    facts, until = item.follower, committed_ahead(reference, item.follower)
+    facts = item.follower
+    until = committed_ahead(reference, item.follower)
     return _Held(facts.key, item.ahead, facts.log_start_offset, int(item.ahead.ends.max(initial=0)), until)
 
 
@@ -200,9 +202,11 @@ def has_data(batch: Batch) -> bool:
 
 def piece_of(copy: CopyKey, batch: Batch, start: int, end: int, committed_end: int) -> RecordRange:
     """The part of a batch in [start, end), of whose records those below `committed_end` were proven committed."""
-    start, end = max(batch.base_offset, start), min(batch.end_offset, end)
+    start = max(batch.base_offset, start)
+    end = min(batch.end_offset, end)
     span = batch.end_offset - batch.base_offset
-    dense, whole = batch.record_count in (span, -1), end - start == span
+    dense = batch.record_count in (span, -1)
+    whole = end - start == span
     count = end - start if dense else min(batch.record_count, end - start)
     # Without an epoch nothing but the record itself tells two of them apart.
     identity = (batch.epoch,) if batch.epoch is not None else (None, batch.base_offset, batch.last_offset, batch.crc)
@@ -278,7 +282,8 @@ def _union(pieces: Sequence[RecordRange], until: int) -> tuple[Count, bool]:
     first = pieces[0]
     if len(pieces) == 1 and first.dense:
         return Count(first.record_count, _covered(pieces, until)), not first.exact
-    start, end = first.start_offset, max(piece.end_offset for piece in pieces)
+    start = first.start_offset
+    end = max(piece.end_offset for piece in pieces)
     if all(piece.dense for piece in pieces):
         return Count(_covered(pieces, end), _covered(pieces, until)), not all(piece.exact for piece in pieces)
     if all((piece.start_offset, piece.end_offset, piece.crc) == (start, end, first.crc) for piece in pieces):
@@ -291,7 +296,8 @@ def _union(pieces: Sequence[RecordRange], until: int) -> tuple[Count, bool]:
 
 def count_beyond(pieces: Sequence[RecordRange], held: Sequence[RecordRange] = ()) -> tuple[Count, bool]:
     """Distinct records of `pieces` that none of `held` has, and whether that is an upper bound only."""
-    total, at_most = Count(), False
+    total = Count()
+    at_most = False
     if not pieces:
         return total, at_most
     kept = {id(piece) for piece in held}
@@ -302,7 +308,8 @@ def count_beyond(pieces: Sequence[RecordRange], held: Sequence[RecordRange] = ()
         until = _committed_end(cluster)
         whole, bound = _union(cluster, until)
         rest, _ = _union(inside, until)
-        records, committed = max(0, whole.records - rest.records), max(0, whole.committed - rest.committed)
+        records = max(0, whole.records - rest.records)
+        committed = max(0, whole.committed - rest.committed)
         total = Count(total.records + records, total.committed + committed)
         at_most = at_most or (bound and records > 0)
     return total, at_most
@@ -310,9 +317,11 @@ def count_beyond(pieces: Sequence[RecordRange], held: Sequence[RecordRange] = ()
 
 def _covered(pieces: Sequence[RecordRange], until: int) -> int:
     """Offsets below `until` that any of `pieces`, which are sorted by their starts, covers."""
-    count, reached = 0, -1
+    count = 0
+    reached = -1
     for piece in pieces:
-        low, high = max(piece.start_offset, reached), min(piece.end_offset, until)
+        low = max(piece.start_offset, reached)
+        high = min(piece.end_offset, until)
         if low < high:
             count += high - low
             reached = high

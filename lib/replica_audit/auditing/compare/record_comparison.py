@@ -122,13 +122,15 @@ class RecordComparison:
 def _windows(own: Sequence[Batch], theirs: Sequence[Batch]) -> Iterator[tuple[tuple[Batch, ...], tuple[Batch, ...]]]:
     """Cut both sides at offsets that no batch of either reaches across, once enough bytes have come together."""
     sides: tuple[list[Batch], list[Batch]] = ([], [])
-    size, end = 0, -1
+    size = 0
+    end = -1
     for batch, side in sorted(
         [(batch, 0) for batch in own] + [(batch, 1) for batch in theirs], key=lambda pair: pair[0].base_offset
     ):
         if size >= _WINDOW_BYTES and batch.base_offset >= end:
             yield tuple(sides[0]), tuple(sides[1])
-            sides, size = ([], []), 0
+            sides = ([], [])
+            size = 0
         sides[side].append(batch)
         size += batch.size
         end = max(end, batch.end_offset)
@@ -143,7 +145,8 @@ def unequal_offsets(one: NDArray[np.void], other: NDArray[np.void]) -> NDArray[n
     magic 0, no headers and no producer in magic 0 and 1.
     """
     _, mine, their = np.intersect1d(one["offset"], other["offset"], return_indices=True)
-    one, other = one[mine], other[their]
+    one = one[mine]
+    other = other[their]
     new = (one["magic"] >= 2) & (other["magic"] >= 2)
     timed = new | ((one["timestamp"] >= 0) & (other["timestamp"] >= 0))
     in_epochs = (one["leader_epoch"] >= 0) & (other["leader_epoch"] >= 0)

@@ -41,7 +41,8 @@ def differences_below(
     """The parts of the follower's `batches` there that are of another epoch than the reference's log has at their offsets."""
     low, high = remote_range(reference, follower)
     for batch in batches.where((batches.starts < high) & (batches.ends > low)):
-        start, end = max(batch.base_offset, low), min(batch.end_offset, high)
+        start = max(batch.base_offset, low)
+        end = min(batch.end_offset, high)
         if start < end and batch.crc_valid and batch.epoch is not None:
             for first, last, epoch in epoch_parts(lineage, start, end):
                 if epoch != batch.epoch:
@@ -142,7 +143,8 @@ def find_holes(facts: ReplicaFacts, lineage: Lineage, segments: Sequence[RemoteS
     What retention is deleting at the beginning does not count, whatever the log-start checkpoint says: it is written once a minute.
     Nothing is known where `__remote_log_metadata` is not here from its beginning, or names no segment.
     """
-    start, end = facts.log_start_offset, facts.local_start_offset
+    start = facts.log_start_offset
+    end = facts.local_start_offset
     if not segments or not all(segment.is_whole for segment in segments):
         return RemoteHoles()
     parts = sorted(
@@ -154,7 +156,8 @@ def find_holes(facts: ReplicaFacts, lineage: Lineage, segments: Sequence[RemoteS
         if had == epoch
     )
     gaps = []
-    reached, is_deleting = start, True
+    reached = start
+    is_deleting = True
     for first, last, state in parts:
         if is_deleting and state >= DELETE_STARTED:
             reached = max(reached, last)

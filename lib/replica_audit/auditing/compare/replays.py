@@ -55,7 +55,8 @@ def replay_all(
     reference: Reference, follower: ReplicaFacts, tiered: bool, high_watermark: int | None = None
 ) -> dict[str, Replay]:
     """Each protocol by name; `high_watermark` as in `follower_state`."""
-    own, lineage = follower_state(follower, tiered, high_watermark), answering_lineage(reference.facts, tiered)
+    own = follower_state(follower, tiered, high_watermark)
+    lineage = answering_lineage(reference.facts, tiered)
     return {name: replay_one(name, follower, own, leader_state(reference, lineage, name)) for name in PROTOCOLS}
 
 
@@ -77,7 +78,8 @@ def first_dropped(follower: ReplicaFacts, outcome: Replay) -> int:
 
 def file_replay(reference: Reference, follower: ReplicaFacts, protocol: str) -> Replay | None:
     """The replay by what the epoch files say; None where one of them cannot be used."""
-    theirs, own = reference.facts.file_lineage, follower.file_lineage
+    theirs = reference.facts.file_lineage
+    own = follower.file_lineage
     if theirs is None or own is None:
         return None
     if reference.facts.empty:

@@ -191,7 +191,8 @@ def _are_equal(rows: NDArray[np.void], others: NDArray[np.void]) -> bool:
 
 def _outcome(batch: Batch, side: LogOfPair, reading: RecordComparison) -> int | None:
     """Marker type that ended the transaction of a batch; None if it has not ended."""
-    own, rows = side.batches, side.batches.rows
+    own = side.batches
+    rows = side.batches.rows
     ends = own.control & (rows["producer_id"] == batch.producer_id) & (rows["producer_epoch"] >= batch.producer_epoch)
     marker = own.first(ends & (own.starts > batch.base_offset))
     return None if marker is None else _says(marker, side, reading)

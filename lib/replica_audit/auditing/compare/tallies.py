@@ -38,7 +38,8 @@ def tally_batches(batches: Batches) -> Tally:
     rows = batches.rows
     if not len(rows):
         return Tally()
-    records, size = int(np.maximum(rows["record_count"], 0).sum(dtype=np.int64)), int(rows["size"].sum())
+    records = int(np.maximum(rows["record_count"], 0).sum(dtype=np.int64))
+    size = int(rows["size"].sum())
     times = batches.timestamps()
     return Tally(records, size, int(times.min()), int(times.max())) if len(times) else Tally(records, size)
 

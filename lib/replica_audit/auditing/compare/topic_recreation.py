@@ -35,10 +35,12 @@ def other_life(
     A reference that begins in a later epoch than the other ever had was elected empty, and all that the other holds is
     lost. That is judged, although a topic created anew and first written after an election looks the same.
     """
-    leader, follower = reference.facts, item.follower
+    leader = reference.facts
+    follower = item.follower
     if _ids_decide(leader, follower) or not _nothing_in_common(leader, item):
         return None
-    first, last = _first_epoch(reference), follower.last_leader_epoch
+    first = _first_epoch(reference)
+    last = follower.last_leader_epoch
     pair = f"broker {follower.broker_id} and broker {leader.broker_id} have no batch in common, and no topic id tells whether the topic was "
     pair += "deleted and created again"
     dated = _created_after(follower, leadership, events)

@@ -83,7 +83,8 @@ def verified_chunks(
     None when anything else below has changed, except by retention. None of compacted logs: which value of a key
     is the latest depends on all of the log.
     """
-    theirs, own = verified.get(reference.key), verified.get(follower.key)
+    theirs = verified.get(reference.key)
+    own = verified.get(follower.key)
     if theirs is None or own is None or reference.compacted or follower.compacted:
         return frozenset()
     end = min(theirs.end_offset, own.end_offset)

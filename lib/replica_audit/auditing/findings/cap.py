@@ -149,7 +149,8 @@ def _files(case: Case) -> Iterator[Finding]:
 
 def judge_copy(facts: ReplicaFacts) -> Iterator[Finding]:
     """Findings on files of one copy that are missing or unreadable."""
-    directory, broker_id = facts.directory, facts.broker_id
+    directory = facts.directory
+    broker_id = facts.broker_id
     if facts.unread_bases:
         yield finding(
             CAP_UNREADABLE,
@@ -238,7 +239,8 @@ def _missing_replicas(case: Case) -> Iterator[Finding]:
 
 def _missing_file(case: Case, facts: ReplicaFacts, stretch: OffsetRange) -> Iterator[Finding]:
     """Offsets between two segments, where another replica or an index shows that a segment was there (else LOG-GAP)."""
-    start, end = stretch.start_offset, stretch.end_offset
+    start = stretch.start_offset
+    end = stretch.end_offset
     shown = traces_of_segment(facts, case.replicas, stretch)
     if shown and not facts.is_cleaned(start, end):
         yield finding(

@@ -209,7 +209,8 @@ def _records(case: Case) -> Iterator[Finding]:
 
 
 def _beside(case: Case, item: Comparison, run: DivergentRange) -> Finding:
-    leader, facts = case.reference.facts, item.follower
+    leader = case.reference.facts
+    facts = item.follower
     there = (
         f"the log of broker {leader.broker_id} ends at {leader.log_end_offset}"
         if run.start_offset >= leader.log_end_offset
@@ -237,7 +238,9 @@ def _never_committed(case: Case, item: Comparison) -> Iterator[Finding]:
     tail = item.never_committed
     if tail is None:
         return
-    follower, leader, end = item.follower, case.reference.facts, item.alignment.ahead[-1].end_offset
+    follower = item.follower
+    leader = case.reference.facts
+    end = item.alignment.ahead[-1].end_offset
     yield finding(
         DIV_TAIL_PENDING,
         f"broker {follower.broker_id} has {offsets(tail.start_offset, end)}, past the end of broker {leader.broker_id} at "
@@ -253,11 +256,13 @@ def _never_committed(case: Case, item: Comparison) -> Iterator[Finding]:
 def _run(case: Case, item: Comparison, run: DivergentRange) -> Finding:
     code = code_of_run(run)
     severity, verdict = _of_old_tail(case, run) if code is DIV_EPOCH else _VERDICTS[code]
-    leader, follower = case.reference.facts, item.follower
+    leader = case.reference.facts
+    follower = item.follower
     replay = item.replays[case.protocol]
     here = f"broker {follower.broker_id}"
     where = offsets(run.start_offset, run.end_offset)
-    own, theirs = f"records{_epoch(run.replica_epoch)}", f"records{_epoch(run.leader_epoch)}"
+    own = f"records{_epoch(run.replica_epoch)}"
+    theirs = f"records{_epoch(run.leader_epoch)}"
     if run.kind == "hole_here":
         what = f"{here} has nothing at {where}, where broker {leader.broker_id} has {theirs}"
     elif run.kind == "hole_there":
@@ -347,7 +352,8 @@ def _compacted(case: Case, item: Comparison) -> Iterator[Finding]:
     """DIV-PRESENCE of a compacted pair: by its records, else that only headers were compared."""
     if not (case.reference.facts.compacted or item.follower.compacted):
         return
-    leader, follower = case.reference.facts, item.follower
+    leader = case.reference.facts
+    follower = item.follower
     outcome = item.compaction
     if outcome is not None:
         yield _presence(case, item, outcome)
@@ -366,7 +372,9 @@ def _compacted(case: Case, item: Comparison) -> Iterator[Finding]:
 
 
 def _presence(case: Case, item: Comparison, outcome: Compaction) -> Finding:
-    leader, follower, keys = case.reference.facts.broker_id, item.follower.broker_id, outcome.keys
+    leader = case.reference.facts.broker_id
+    follower = item.follower.broker_id
+    keys = outcome.keys
     equal = not any(part.compared and part.conflicting for part in item.alignment.differences)
     said = []
     if outcome.only_reference or outcome.only_follower:
@@ -417,7 +425,8 @@ def _formats(item: Comparison) -> Iterator[Finding]:
         found = [part for part in parts if (part.kind, part.compared) == (kind, compared)]
         if not found:
             continue
-        start, end = found[0].start_offset, max(part.end_offset for part in found)
+        start = found[0].start_offset
+        end = max(part.end_offset for part in found)
         where = f"{count(len(found), 'batch', 'batches')} within {offsets(start, end)}"
         if not compared:
             message = (
@@ -440,7 +449,9 @@ def _formats(item: Comparison) -> Iterator[Finding]:
 
 
 def _key_state(case: Case, item: Comparison, outcome: Compaction) -> Iterator[Finding]:
-    keys, leader, follower = outcome.keys, case.reference.facts.broker_id, item.follower.broker_id
+    keys = outcome.keys
+    leader = case.reference.facts.broker_id
+    follower = item.follower.broker_id
     if not keys.differing:
         return
     parts = [

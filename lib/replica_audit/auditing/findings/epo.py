@@ -263,7 +263,8 @@ def _lineages(case: Case) -> Iterator[Finding]:
 
 
 def _start_mismatch(case: Case, item: Comparison) -> Iterator[Finding]:
-    leader, follower = case.reference.facts, item.follower
+    leader = case.reference.facts
+    follower = item.follower
     if leader.compacted or follower.compacted:
         return
     floor = shared_start(leader, follower)
@@ -308,7 +309,9 @@ def _start_mismatch(case: Case, item: Comparison) -> Iterator[Finding]:
 
 
 def _unknown_epochs(case: Case, item: Comparison) -> Iterator[Finding]:
-    leader, follower, newest = case.reference.facts, item.follower, case.reference.leader_epoch
+    leader = case.reference.facts
+    follower = item.follower
+    newest = case.reference.leader_epoch
     if newest is None or not leader.lineage:
         return
     oldest = leader.lineage.entries[0][0]
@@ -339,7 +342,8 @@ def _unknown_epochs(case: Case, item: Comparison) -> Iterator[Finding]:
 
 
 def _ahead_of_metadata(case: Case, facts: ReplicaFacts) -> Iterator[Finding]:
-    leadership, last = case.leadership, facts.last_leader_epoch
+    leadership = case.leadership
+    last = facts.last_leader_epoch
     older = case.reference.outdated
     if leadership is None or (older is not None and not explained_by_skew(case, older)):
         return

@@ -104,7 +104,8 @@ def judge(case: Case) -> Iterator[Finding]:
 
 
 def _orphaned(case: Case, mark: OrphanedMark) -> Finding:
-    start, end = mark.start_offset, mark.end_offset
+    start = mark.start_offset
+    end = mark.end_offset
     return finding(
         HWM_LOSS,
         f"{offsets(start, end)} had been committed on broker {mark.broker_id}, and broker {case.reference.facts.broker_id} has "
@@ -127,7 +128,8 @@ def _orphaned(case: Case, mark: OrphanedMark) -> Finding:
 
 def _lost_tail(case: Case, item: Comparison) -> Iterator[Finding]:
     """HWM-LOSS for what a copy beside the replicas still has of the leader's log, as far as that log's checkpoint proves it."""
-    start, end = case.reference.facts.log_end_offset, case.committed_tail(item)
+    start = case.reference.facts.log_end_offset
+    end = case.committed_tail(item)
     if records := item.alignment.ahead.records_between(start, end):
         log = "the current log, which it was copied from," if case.is_copied_from_reference(item) else "that log"
         why = f"{log} ends at {start} and its high watermark was {end} or more"
@@ -152,9 +154,11 @@ def _beside(
 
 
 def _loss(case: Case, item: Comparison, run: DivergentRange, end: int, proof: CommitProof) -> Finding:
-    follower, leader = item.follower, case.reference.facts
+    follower = item.follower
+    leader = case.reference.facts
     suspect = proof.kind != "sole_isr" and bool(may_mark_over_tail(case.kafka_version))
-    number, what = run.committed_records, ("committed record", "committed records")
+    number = run.committed_records
+    what = ("committed record", "committed records")
     if not number:
         # Only the end of a transaction is missing: no producer lost a record, but its consumers wait.
         number = sum(batch.base_offset < end for batch in run.batches)
@@ -266,7 +270,8 @@ def _is_told_by_log(case: Case, run: EarlierRun) -> bool:
 def _finding(case: Case, run: EarlierRun, left: Sequence[OffsetRange], unseen: Sequence[int]) -> Finding:
     """HWM-GONE, or HWM-UNSEEN if the logs of the brokers `unseen` are absent or incomplete."""
     where = ", ".join(offsets(part.start_offset, part.end_offset) for part in left)
-    date, holders = run.finished[:10], brokers(run.broker_ids)
+    date = run.finished[:10]
+    holders = brokers(run.broker_ids)
     holder = run.broker_ids[0] if len(run.broker_ids) == 1 else None
     reference = case.reference.facts
     whole = sum(part.end_offset - part.start_offset for part in left)

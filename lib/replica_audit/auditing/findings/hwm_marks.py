@@ -86,8 +86,10 @@ def judge(case: Case) -> Iterator[Finding]:
 def _above_log_end(case: Case, facts: ReplicaFacts) -> Iterator[Finding]:
     if facts.end_is_open:
         return  # what lies past the end of what is shown is not known, so it is not a loss
-    directory, end = facts.directory, facts.log_end_offset
-    checkpoint, recovery_point = directory.high_watermark_checkpoint, directory.recovery_point_checkpoint
+    directory = facts.directory
+    end = facts.log_end_offset
+    checkpoint = directory.high_watermark_checkpoint
+    recovery_point = directory.recovery_point_checkpoint
     if checkpoint is not None and is_tail_lost(case.reference, case.replicas, facts):
         held_to = max((_held_to(case, facts, other, checkpoint) for other in case.copies), default=end)
         gone = facts is case.reference.facts and case.quiesced and held_to < checkpoint
@@ -141,7 +143,8 @@ def _held_to(case: Case, facts: ReplicaFacts, other: ReplicaFacts, checkpoint: i
     An epoch file as found names the epochs of those records. Without one, records of a lineage that the reference has left
     are not taken for them.
     """
-    lost, end = lineage_as_found(facts), min(other.log_end_offset, checkpoint)
+    lost = lineage_as_found(facts)
+    end = min(other.log_end_offset, checkpoint)
     if other.is_about_to_go and other.log_start_offset > facts.log_end_offset:
         return facts.log_end_offset  # segments from the middle of a log
     if lost is not None:
@@ -180,7 +183,8 @@ def _suffix(case: Case) -> Iterator[Finding]:
 
 
 def _under_min_isr(case: Case) -> Iterator[Finding]:
-    isr, leadership = case.reference.isr, case.leadership
+    isr = case.reference.isr
+    leadership = case.leadership
     if isr is None or leadership is None or case.stopped or case.reference.leader_id is None:
         return
     assigned = leadership.replicas

@@ -107,7 +107,8 @@ def _ahead(run: DeviationRun, left_out: list[Evidence]) -> Finding:
 
 
 def _stuck(run: DeviationRun, left_out: list[Evidence]) -> Finding:
-    log_end, due = run.leader_log_end_offset, run.greatest_recomputed
+    log_end = run.leader_log_end_offset
+    due = run.greatest_recomputed
     # Where the end of the leader's log was not observed, it is no less than what is due.
     waiting = (due if log_end is None else log_end) - run.greatest_observed
     least = "at least " if log_end is None else ""

@@ -405,7 +405,8 @@ def _by_cleaners(facts: ReplicaFacts, end: int) -> str:
 def _not_by_cleaners(facts: ReplicaFacts) -> str:
     if not facts.compacted:
         return "compaction: does not explain it, nothing shows that this log is compacted"
-    own, furthest = facts.cleaning.cleaned_to, facts.cleaning.furthest
+    own = facts.cleaning.cleaned_to
+    furthest = facts.cleaning.furthest
     others = "no other replica's came further" if furthest <= own else f"another replica's came to {furthest}"
     return f"compaction: does not explain it, the cleaner came to {own} only, and {others}"
 
@@ -433,7 +434,8 @@ def _irregular(facts: ReplicaFacts, segment: SegmentSummary, item: Irregularity)
 
 
 def _changed_epoch(facts: ReplicaFacts, one: CorruptEpoch) -> Finding:
-    where, good = offsets(one.start_offset, one.end_offset), one.good_key[0]
+    where = offsets(one.start_offset, one.end_offset)
+    good = one.good_key[0]
     known = (
         "its own epoch file has that epoch, as recovery writes it after an unclean stop, and nothing else knows it"
         if one.in_file
@@ -475,7 +477,8 @@ def _place(facts: ReplicaFacts, segment: SegmentSummary, position: int, text: st
 
 def _border_gap(case: Case, facts: ReplicaFacts, stretch: OffsetRange) -> Iterator[Finding]:
     """Offsets between two segments, where nothing shows that a segment was there (else CAP-MISSING-SEGMENT)."""
-    start, end = stretch.start_offset, stretch.end_offset
+    start = stretch.start_offset
+    end = stretch.end_offset
     by_cleaner = facts.is_cleaned(start, end)
     if by_cleaner or not traces_of_segment(facts, case.replicas, stretch):
         why = considered("compaction: the last batches of a cleaned range may vanish (KAFKA-17076)")

@@ -128,7 +128,8 @@ def _lacked(case: Case) -> Iterator[Finding]:
     history = [state for state in case.leadership.history if not state.uncommitted] if case.leadership else []
     if case.leadership is None or not history or not history[-1].lacked_by:
         return
-    now, nodes = history[-1], history[-1].lacked_by
+    now = history[-1]
+    nodes = history[-1].lacked_by
     before = next((state for state in reversed(history) if not state.lacked_by), None)
     if before is not None and _elects(before) == _elects(now):
         return

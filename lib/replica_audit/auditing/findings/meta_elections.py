@@ -107,7 +107,8 @@ def _unclean(case: Case, leadership: Leadership, past: PastElections, election: 
 
 def _loss(runs: list[DivergentRange]) -> str:
     """The three ways to count what one replica holds of it: all, proven committed, promised."""
-    records, committed = sum(run.data_records for run in runs), sum(run.committed_records for run in runs)
+    records = sum(run.data_records for run in runs)
+    committed = sum(run.committed_records for run in runs)
     known = promised_in_all(run.cause for run in runs)
     start = min(run.start_offset for run in runs)
     if not records:
@@ -125,7 +126,8 @@ def _lost_nothing(case: Case, leadership: Leadership, election: Election) -> str
     item = next((one for one in case.comparisons if one.follower.broker_id == before), None)
     if item is None or before == election.leader_id:
         return None
-    facts, directory = item.follower, item.follower.directory
+    facts = item.follower
+    directory = item.follower.directory
     epochs = [epoch for epoch, _ in (*facts.lineage, *(directory.checkpoint_epochs or ()))]
     marks = (directory.high_watermark_checkpoint, directory.recovery_point_checkpoint)
     whole = (
@@ -152,7 +154,8 @@ def _in_remote_storage(case: Case, election: Election) -> str | None:
     found = [one for one in case.remote_orphans if one.leader_epoch < election.leader_epoch]
     if not found:
         return None
-    first, end = min(one.start_offset for one in found), max(one.end_offset for one in found)
+    first = min(one.start_offset for one in found)
+    end = max(one.end_offset for one in found)
     return f"it lost records: remote storage still has segments of an earlier epoch from {first} to {end - 1}"
 
 

@@ -100,7 +100,8 @@ def judge(case: Case) -> Iterator[Finding]:
 
 def _lost_tail(case: Case, item: Comparison) -> Iterator[Finding]:
     """REP-LEADER-SHORTER for what a copy beside the replicas still has of the leader's log without proof that it was committed."""
-    facts, leader = item.follower, case.reference.facts
+    facts = item.follower
+    leader = case.reference.facts
     start = case.committed_tail(item)
     if facts.log_end_offset <= start:
         return
@@ -122,11 +123,14 @@ def _lost_tail(case: Case, item: Comparison) -> Iterator[Finding]:
 
 
 def _ahead(case: Case, item: Comparison) -> Iterator[Finding]:
-    ahead, reference = item.ahead, case.reference
+    ahead = item.ahead
+    reference = case.reference
     if not ahead:
         return
-    start, end = ahead[0].base_offset, ahead[-1].end_offset
-    leader, follower = reference.facts, item.follower
+    start = ahead[0].base_offset
+    end = ahead[-1].end_offset
+    leader = reference.facts
+    follower = item.follower
     text = f"broker {follower.broker_id} has {offsets(start, end)}, past the end of broker {leader.broker_id} at {leader.log_end_offset}"
     newest = max((batch.epoch for batch in ahead if batch.epoch is not None), default=-1)
     # Of an empty log whose epoch nobody says, no epoch is later.
@@ -180,13 +184,15 @@ def _ahead(case: Case, item: Comparison) -> Iterator[Finding]:
 
 def _short(case: Case, item: Comparison) -> Iterator[Finding]:
     """An in-sync replica without a conflict that ends below what is proven committed."""
-    follower, lower = item.follower, case.high_watermark.proven_lower
+    follower = item.follower
+    lower = case.high_watermark.proven_lower
     suffix = case.high_watermark.lowest_suffix
     if not case.in_isr(follower.broker_id) or item.conflicts or follower.found_end_offset >= lower:
         return
     if suffix is not None and suffix[0] == follower.broker_id:
         return
-    start, end = follower.found_end_offset, lower
+    start = follower.found_end_offset
+    end = lower
     text = f"broker {follower.broker_id} is in sync but ends at {start}, below {end}, which is proven committed"
     shared = {"broker_id": follower.broker_id, "start_offset": start, "end_offset": end}
     proof = Evidence("checkpoint", text=case.high_watermark.proof)
@@ -217,8 +223,10 @@ def _short(case: Case, item: Comparison) -> Iterator[Finding]:
 
 def _short_stand_in(case: Case) -> Iterator[Finding]:
     """REP-ISR-SHORT for the reference itself, if it stands in for a leader whose log is not here."""
-    reference, mark = case.reference, case.high_watermark
-    facts, end = reference.facts, reference.facts.log_end_offset
+    reference = case.reference
+    mark = case.high_watermark
+    facts = reference.facts
+    end = reference.facts.log_end_offset
     if reference.leader_id in (None, facts.broker_id) or not (case.one_moment and case.in_isr(facts.broker_id)):
         return
     if mark.reached > end and not is_tail_lost(case.reference, case.replicas, facts):
@@ -237,7 +245,8 @@ def _short_stand_in(case: Case) -> Iterator[Finding]:
 
 
 def _lag(case: Case, item: Comparison) -> Iterator[Finding]:
-    follower, leader = item.follower, case.reference.facts
+    follower = item.follower
+    leader = case.reference.facts
     assigned = case.leadership.replicas if case.leadership else None
     behind = leader.log_end_offset - follower.log_end_offset
     if behind <= 0 or item.diverging_suffix(leader.log_end_offset) is not None:
@@ -258,14 +267,16 @@ def _lag(case: Case, item: Comparison) -> Iterator[Finding]:
 
 
 def _replication(case: Case) -> Iterator[Finding]:
-    isr, leadership = case.reference.isr, case.leadership
+    isr = case.reference.isr
+    leadership = case.leadership
     if isr is None or leadership is None or case.stopped:
         return
     assigned = leadership.replicas
     if assigned is not None and len(isr) < len(assigned):
+        members = f": {brokers(sorted(isr))}" if isr else ""
+        are = "are" if len(isr) > 1 else "is"
         yield finding(
             REP_UNDER_REPLICATED,
-            f"{len(isr) or 'none'} of {count(len(assigned), 'assigned replica')} "
-            f"{'are' if len(isr) > 1 else 'is'} in sync{': ' if isr else ''}{brokers(sorted(isr)) if isr else ''}",
+            f"{len(isr) or 'none'} of {count(len(assigned), 'assigned replica')} {are} in sync{members}",
             evidence=[Evidence("leadership", text=name_source(leadership.source))],
         )

@@ -154,7 +154,8 @@ def judge(case: Case) -> Iterator[Finding]:
 
 
 def _below_high_watermark(case: Case, item: Comparison) -> Iterator[Finding]:
-    follower, cut = item.follower, item.replays[case.protocol].kept_to
+    follower = item.follower
+    cut = item.replays[case.protocol].kept_to
     checkpoint = follower.directory.high_watermark_checkpoint
     if checkpoint is None or not cut < checkpoint <= follower.log_end_offset:
         return
@@ -244,7 +245,9 @@ def _lost(case: Case, cut: LoggedCut, mark: int) -> Finding:
 
 
 def _cut(cut: LoggedCut, election: LoggedElection | None) -> Finding:
-    broker, start, mark = cut.event.broker_id, cut.truncate_to, cut.high_watermark
+    broker = cut.event.broker_id
+    start = cut.truncate_to
+    mark = cut.high_watermark
     doubtful = election is not None or cut.is_below_mark
     text = f"{'a broker' if broker is None else f'broker {broker}'} cut its log at {start}"
     if cut.is_below_mark:
@@ -291,7 +294,8 @@ def _replays(case: Case) -> Iterator[Finding]:
 
 
 def _against_prefix(case: Case, item: Comparison) -> Iterator[Finding]:
-    outcome, prefix = item.replays[case.protocol], item.common_prefix_end
+    outcome = item.replays[case.protocol]
+    prefix = item.common_prefix_end
     if prefix is None or outcome.reason in ("full_truncate", "tiered_restart"):
         return
     follower = item.follower
@@ -325,7 +329,8 @@ def _is_bare(item: Comparison, start: int, end: int) -> bool:
 
 
 def _cut_by(case: Case, item: Comparison) -> str:
-    follower, outcome = item.follower, item.replays[case.protocol]
+    follower = item.follower
+    outcome = item.replays[case.protocol]
     if outcome.reason == "recovery":
         place = f"{follower.loaded.cut_path} at byte {follower.loaded.cut_position}"
         return f"broker {follower.broker_id} was killed, and its next start will cut its log at {outcome.truncate_to} ({place})"
@@ -333,7 +338,8 @@ def _cut_by(case: Case, item: Comparison) -> str:
 
 
 def _how(case: Case, item: Comparison) -> Iterator[Finding]:
-    broker_id, cut = item.follower.broker_id, item.replays[case.protocol].truncate_to
+    broker_id = item.follower.broker_id
+    cut = item.replays[case.protocol].truncate_to
     for code, clause in _effects(case, item):
         yield finding(
             code,
@@ -346,9 +352,11 @@ def _how(case: Case, item: Comparison) -> Iterator[Finding]:
 
 def _effects(case: Case, item: Comparison) -> Iterator[tuple[Code, str]]:
     """Codes for the way in which the chosen protocol cuts a follower's log, each with the predicate of a sentence on it."""
-    follower, leader = item.follower, case.reference.facts
+    follower = item.follower
+    leader = case.reference.facts
     outcome = item.replays[case.protocol]
-    cut, reason = outcome.truncate_to, outcome.reason
+    cut = outcome.truncate_to
+    reason = outcome.reason
     drops = item.drops[case.protocol].record_count
     is_fallback = reason == "hw_fallback" and case.protocol != "high-watermark"
     if is_fallback and (follower.lineage or drops) and follower.knows_high_watermark:
@@ -388,7 +396,8 @@ def _below(item: Comparison, start: int) -> str:
 
     A log that ends below its own start begins anew there.
     """
-    follower, end = item.follower, item.follower.log_end_offset
+    follower = item.follower
+    end = item.follower.log_end_offset
     if follower.following_end_offset >= start:
         return f"ends at {end}, but agrees with the leader only below"
     if end < follower.log_start_offset:

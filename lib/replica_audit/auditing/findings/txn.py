@@ -166,7 +166,8 @@ def _marker_lost(
     marker = _marker_in_conflict(item, transaction)
     if marker is None:
         return
-    follower, leader = item.follower.broker_id, case.reference.facts.broker_id
+    follower = item.follower.broker_id
+    leader = case.reference.facts.broker_id
     holder = name_copy(item.follower) if item in case.beside else f"broker {follower}"
     where = offsets(transaction.first_offset, transaction.last_offset + 1)
     yield finding(

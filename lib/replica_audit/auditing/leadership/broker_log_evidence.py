@@ -218,7 +218,9 @@ def unclean_elections(events: Sequence[BrokerLogEvent]) -> Iterator[LoggedElecti
     """Elections of a replica out of sync, from the controller's and the leaders' lines."""
     witnesses = {one.broker_id for one in events if not one.kind.startswith("elected")}
     said: dict[int, BrokerLogEvent] = {}
-    epoch, leader, isr = -1, None, None
+    epoch = -1
+    leader = None
+    isr = None
     for one in events:
         if one.kind == "elected_uncleanly" and one.leader_id is not None:
             said[one.leader_id] = one
@@ -238,6 +240,7 @@ def unclean_elections(events: Sequence[BrokerLogEvent]) -> Iterator[LoggedElecti
                 isr = one.isr
             elif one.isr is not None and one.kind == "elected":
                 isr = one.isr
-            epoch, leader = one.leader_epoch, None if chosen < 0 else chosen
+            epoch = one.leader_epoch
+            leader = None if chosen < 0 else chosen
     for chosen, event in said.items():
         yield LoggedElection(event, chosen, None, leader, isr, True, True)

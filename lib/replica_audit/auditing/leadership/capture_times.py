@@ -63,7 +63,8 @@ class CaptureTimes:
 
     def is_later(self, one: ReplicaFacts, other: ReplicaFacts) -> bool:
         """True if `one` was copied after the copy of `other` had ended, by more than clocks may differ."""
-        later, earlier = self.of(one), self.of(other)
+        later = self.of(one)
+        earlier = self.of(other)
         return later is not None and earlier is not None and later[0] >= earlier[1] + _CLOCKS_DIFFER_MS
 
     def began_after(self, log_dir: str, facts: ReplicaFacts) -> bool:
@@ -130,7 +131,8 @@ def is_whole_though_down(
 ) -> bool:
     """True if the reference was down when it was copied, so that the copy has all that it left, and nobody else has led since it had
     what the follower has ahead: no record is of a later epoch than the one in which it leads, or nobody leads."""
-    newest, current = max((batch.epoch or 0 for batch in item.ahead), default=0), reference.leader_epoch
+    newest = max((batch.epoch or 0 for batch in item.ahead), default=0)
+    current = reference.leader_epoch
     is_last = not (reference.outdated or reference.predates) and current is not None and newest <= current
     return is_last and times.was_down(reference.facts, leadership)
 

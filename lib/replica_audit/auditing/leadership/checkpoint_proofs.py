@@ -49,7 +49,8 @@ def lost_marks(reference: Reference, replicas: Sequence[ReplicaFacts]) -> tuple[
     clean = CleanElections.of(reference.history)
     found = []
     for facts in replicas:
-        checkpoint, lineage = surely_lost_to(reference, replicas, facts), lineage_as_found(facts)
+        checkpoint = surely_lost_to(reference, replicas, facts)
+        lineage = lineage_as_found(facts)
         if checkpoint is not None and lineage is not None:
             doubtful = [start for (before, _), (epoch, start) in pairwise(lineage) if not clean.between(before, epoch)]
             found.append(LostMark(facts, checkpoint, min([checkpoint, *doubtful]), lineage))
@@ -75,7 +76,8 @@ def _with_mark(item: Comparison, mark: LostMark) -> Comparison:
     if not ends:
         return item
     # Whoever has a record of an epoch has what its leader had below it.
-    end, proof = max(ends), _proof(item, mark)
+    end = max(ends)
+    proof = _proof(item, mark)
     return replace(item, runs=tuple(_proven_below(run, end, proof) for run in item.runs))
 
 
@@ -91,7 +93,9 @@ def _proven_below(run: DivergentRange, end: int, proof: CommitProof) -> Divergen
 
 
 def _proof(item: Comparison, mark: LostMark) -> CommitProof:
-    broker_id, checkpoint, end = mark.facts.broker_id, mark.checkpoint, mark.facts.log_end_offset
+    broker_id = mark.facts.broker_id
+    checkpoint = mark.checkpoint
+    end = mark.facts.log_end_offset
     own = item.follower is mark.facts
     whose = (
         "its own high watermark" if own else f"the high watermark of broker {broker_id}, which had the same records,"

@@ -100,7 +100,8 @@ def _parting(one: Comparison, other: Comparison) -> int:
         return one.follower.log_end_offset
     theirs = {batch.base_offset: _key(other, batch) for batch in _conflicting(other)}
     compacted = one.follower.compacted or other.follower.compacted
-    first, end = min(theirs, default=0), other.follower.log_end_offset
+    first = min(theirs, default=0)
+    end = other.follower.log_end_offset
     return next(
         (
             batch.base_offset

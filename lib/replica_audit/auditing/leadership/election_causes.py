@@ -112,12 +112,14 @@ def _abandonments(run: DivergentRange, epoch: int, past: PastElections) -> list[
             continue
         had = past.had(election.leader_epoch, run.start_offset, epoch)
         if had:
-            held, suspects = True, []
+            held = True
+            suspects = []
         elif held:
             suspects.append(election)
             if had is False:
                 groups.append(tuple(suspects))
-                held, suspects = False, []
+                held = False
+                suspects = []
     return [*groups, tuple(suspects)] if suspects else groups
 
 
@@ -200,7 +202,9 @@ def describe(election: Election) -> str:
     how = "cleanly" if election.clean else "uncleanly"
     if election.from_last_known:
         how += ", as the last known leader"
-    previous, isr, elr = election.previous_leader_id, election.previous_isr, election.previous_elr
+    previous = election.previous_leader_id
+    isr = election.previous_isr
+    elr = election.previous_elr
     came = "became leader" if previous in (None, election.leader_id) else f"took over from broker {previous}"
     eligible = f", {_only(elr)} eligible" if elr else ""
     return (

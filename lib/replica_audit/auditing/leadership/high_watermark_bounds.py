@@ -41,7 +41,8 @@ def recorded_marks(
     by a copy of another moment, proves what lies below that end, but nothing from the first epoch on that began below it and
     whose election may have been unclean: the replica may have been cut there since.
     """
-    leader, led = reference.facts, is_led(reference, leadership)
+    leader = reference.facts
+    led = is_led(reference, leadership)
     clean = CleanElections.of(() if leadership is None else leadership.history)
     last_epoch = None if leadership is None else leadership.leader_epoch
     latest = reference.complete(reference.facts.lineage).latest_epoch
@@ -330,7 +331,8 @@ def _clean_shutdown(
     reference: Reference, replicas: dict[int, ReplicaFacts], leadership: Leadership
 ) -> _CleanStop | None:
     """The stop of the last leader, where it and all in sync with it stopped cleanly."""
-    facts, last = reference.facts, last_led(leadership.history)
+    facts = reference.facts
+    last = last_led(leadership.history)
     checkpoint = facts.directory.high_watermark_checkpoint
     if leadership.leader_id is not None or last is None or last.leader_id != facts.broker_id or checkpoint is None:
         return None

@@ -92,8 +92,10 @@ def is_led(reference: Reference, leadership: Leadership | None) -> bool:
 
 def why_open(facts: ReplicaFacts, replicas: Sequence[ReplicaFacts], leadership: Leadership | None) -> str | None:
     """Clause saying why a replica may have had more than its files show; None if its log end is what it reported."""
-    name, end = f"broker {facts.broker_id}", facts.log_end_offset
-    checkpoint, recovery_point = facts.directory.high_watermark_checkpoint, facts.directory.recovery_point_checkpoint
+    name = f"broker {facts.broker_id}"
+    end = facts.log_end_offset
+    checkpoint = facts.directory.high_watermark_checkpoint
+    recovery_point = facts.directory.recovery_point_checkpoint
     if facts.end_is_open:
         return f"the log of {name} may go on past {end}, as far as it is shown"
     if checkpoint is not None and checkpoint > end:
@@ -113,7 +115,8 @@ def why_down(facts: ReplicaFacts, leadership: Leadership | None) -> str | None:
     A broker that runs never has the clean flag; the metadata log says of it that it is not fenced. An eligible leader
     replica has left the ISR because it went down or lagged: if nothing says which, it may have been killed.
     """
-    broker_id, name = facts.broker_id, f"broker {facts.broker_id}"
+    broker_id = facts.broker_id
+    name = f"broker {facts.broker_id}"
     if facts.directory.clean_shutdown:
         return None
     if facts.killed:

@@ -125,7 +125,8 @@ class _History:
         An eligible leader replica that was stopped cleanly has it; one that was killed drops out (KIP-966). What it wrote itself
         it can only have lost.
         """
-        facts, reference = self.reference.facts, self.reference
+        facts = self.reference.facts
+        reference = self.reference
         stopped = facts.broker_id in reference.elr and facts.directory.clean_shutdown
         wrote = any((one.leader_id, one.leader_epoch) == (facts.broker_id, epoch) for one in reference.history)
         is_open = reference.leader_id is not None or why_open(facts, self.replicas, None) is not None

@@ -35,7 +35,8 @@ def surely_lost_to(reference: Reference, replicas: Iterable[ReplicaFacts], facts
     Its recovery point lies past the end, its broker was stopped cleanly, or the whole history has no leader that may have
     cut it.
     """
-    checkpoint, recovery_point = _mark_past_end(facts), facts.directory.recovery_point_checkpoint
+    checkpoint = _mark_past_end(facts)
+    recovery_point = facts.directory.recovery_point_checkpoint
     if checkpoint is None:
         return None
     flushed = recovery_point is not None and recovery_point > facts.log_end_offset
@@ -62,7 +63,8 @@ def lineage_as_found(facts: ReplicaFacts) -> Lineage | None:
 def _may_have_been_cut(reference: Reference, others: Iterable[ReplicaFacts], facts: ReplicaFacts) -> bool:
     """True if a truncation explains a checkpoint past the log end: it takes the recovery point and the later entries
     of the epoch file along, and ends where an epoch of another leader begins, or may begin."""
-    recovery_point, end = facts.directory.recovery_point_checkpoint, facts.log_end_offset
+    recovery_point = facts.directory.recovery_point_checkpoint
+    end = facts.log_end_offset
     if facts.directory.clean_shutdown or (recovery_point is not None and recovery_point > end):
         return False
     found = lineage_as_found(facts)

@@ -42,7 +42,8 @@ def shared_end(one: ReplicaFacts, other: ReplicaFacts) -> int:
 
 def traces_of_segment(facts: ReplicaFacts, replicas: Iterable[ReplicaFacts], stretch: OffsetRange) -> list[str]:
     """Clauses that show that a replica, or another of `replicas`, had a segment with offsets of `stretch`; empty: none does."""
-    start, end = stretch.start_offset, stretch.end_offset
+    start = stretch.start_offset
+    end = stretch.end_offset
     bases = [base for base in facts.directory.index_bases if start <= base < end]
     holders = [
         other.broker_id

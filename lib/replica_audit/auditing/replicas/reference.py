@@ -166,7 +166,8 @@ def _written_epoch(facts: ReplicaFacts) -> int:
     """The latest epoch of its records that the replica's own file has too, so that one changed header deposes nobody;
     -1 without one.
     """
-    last, entries = facts.last_leader_epoch, facts.file_lineage
+    last = facts.last_leader_epoch
+    entries = facts.file_lineage
     return last if last is not None and entries is not None and entries.latest_epoch == last else -1
 
 
@@ -174,7 +175,8 @@ def _sure_epoch(facts: ReplicaFacts) -> int:
     """The latest epoch that the replica's own file has, and its log bears out: by its last record, or as one that began
     at its end.
     """
-    last, epoch = facts.last_leader_epoch, log_epoch(facts)
+    last = facts.last_leader_epoch
+    epoch = log_epoch(facts)
     return epoch if last is None or epoch > last else _written_epoch(facts)
 
 
@@ -184,7 +186,8 @@ def _credible_epoch(facts: ReplicaFacts, replicas: Sequence[ReplicaFacts]) -> in
     That is a single last batch of an epoch that the replica's own file does not give for it: too high and known to no
     other replica, or lower than what the file says.
     """
-    epoch, written = log_epoch(facts), facts.found_lineage
+    epoch = log_epoch(facts)
+    written = facts.found_lineage
     if not written or facts.epoch_starts[-1:] != ((epoch, facts.segments[-1].last_base_offset),):
         return epoch
     said = written.epoch_for_offset(facts.log_end_offset - 1)

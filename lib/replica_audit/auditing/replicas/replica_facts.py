@@ -30,7 +30,8 @@ def irregularities_of(
     last_offset = last_epoch = None
     where = "first batch of the segment"
     for segment in segments:
-        base, epoch = segment.first_base_offset, segment.first_leader_epoch
+        base = segment.first_base_offset
+        epoch = segment.first_leader_epoch
         # A segment has both as soon as it has a batch; the epoch of one that has none is -1.
         if base is not None and epoch is not None:
             if last_offset is not None and base <= last_offset:
@@ -232,7 +233,8 @@ class ReplicaFacts:
     @cached_property
     def unread(self) -> str | None:
         """Clause saying why the files that are there do not give the log; None if they could all be read."""
-        directory, missed = self.directory, len(self.unread_bases)
+        directory = self.directory
+        missed = len(self.unread_bases)
         if missed:
             return f"{missed} of {count(directory.segment_count, 'segment')} in {directory.path} could not be read"
         if self.segments:
@@ -332,7 +334,8 @@ def replica_facts(
     epoch_starts = starts_of_epochs(ordered, rot, found_end)
     written = None if directory.checkpoint_epochs is None else Lineage.of(directory.checkpoint_epochs)
     # Without its log dir nothing says that the stop was clean.
-    clean, recovery_point = directory.clean_shutdown is True, directory.recovery_point_checkpoint
+    clean = directory.clean_shutdown is True
+    recovery_point = directory.recovery_point_checkpoint
     return ReplicaFacts(
         directory=directory,
         segments=ordered,
