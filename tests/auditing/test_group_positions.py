@@ -47,6 +47,11 @@ def test_where_a_group_stands(offset: int, epoch: int | None, end: int, effect: 
     assert _effect(offset, epoch, end) == effect
 
 
+def test_a_group_that_went_on_while_the_log_was_copied_is_not_past_a_loss() -> None:
+    assert _effect(30, None, 25, lost=()) == ("unaffected", None, True)
+    assert _effect(30, None, 25, lost=(), one_moment=True) == ("past_end", 25, True)
+
+
 def test_without_an_epoch_the_time_of_the_commit_tells_which_version_was_read() -> None:
     assert _effect(30, None, 45, ms=4999)[0] == "epoch_differs"
     assert _effect(30, None, 45, ms=5000)[0] == "read_lost"

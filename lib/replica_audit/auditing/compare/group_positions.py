@@ -51,8 +51,18 @@ def group_position(
 ) -> Position:
     """Position of a group on a log, given the lineage that its leader would answer with, and the lost ranges.
 
-    `one_moment`: no skew of the copies explains that the group is ahead of the log. If the epoch of the record that the
-    group read last is unknown, the time of the commit tells which version it read.
+    `one_moment`: no skew of the copies explains that the group is ahead of the log. By the first line that fits:
+
+    | leader epoch of the record read last | committed offset | effect |
+    |---|---|---|
+    | ends below the committed offset on this log | above the log end | past_end |
+    | ends below the committed offset on this log | within the log | epoch_differs |
+    | never was on this log, and records are lost below the offset | as in the two lines above | likewise |
+    | any | above the log end; one moment, or lost records reach past that end | past_end |
+    | any | above the log end | unaffected |
+    | any | nothing is lost below it | unaffected |
+    | unknown | lost records below it were replaced after the commit | epoch_differs, not proven |
+    | any | within the log | read_lost |
     """
     at = offset.committed_offset
     passed = sorted(part for part in lost if part.start_offset < at)

@@ -146,47 +146,43 @@ def _frozen(
 
 
 def logged_cuts(events: Sequence[BrokerLogEvent]) -> Iterator[LoggedCut]:
-    """Truncations by broker, in order, first those of which no one knows whose they are; those of a log that never had
-    anything are left out."""
+    """Truncations by broker, in order of time, those of an unknown broker first.
+
+    A log that never had anything is not cut. After that the effect of a broker's next line is:
+
+    | line | after | effect |
+    |---|---|---|
+    | asked_to_cut | | the reason of a later cut at its offset |
+    | cut | cut_below_mark at the same offset | none: it is the same truncation |
+    | cut, cut_below_mark | | a truncation |
+    | no_cut | a cut at the same offset, at most two lines before in the same file | takes it back: 0.10 writes both |
+    | mark_went_back | a cut at the same offset | raises the high watermark that the replica had |
+    """
     brokers = {one.broker_id for one in events}
     for broker_id in sorted(brokers, key=lambda one: -1 if one is None else one):
-        own = [one for one in events if one.broker_id == broker_id]
-        cuts: list[LoggedCut] = []
-        asked: BrokerLogEvent | None = None
-        fresh = True
-        for one in own:
-            fresh = (
-                fresh
-                and (one.offset or 0) == 0
-                and (one.high_watermark or 0) == 0
-                and one.kind not in ("isr", "elected")
-            )
-            last = cuts[-1] if cuts else None
-            if one.kind == "asked_to_cut":
-                asked = one
-            elif one.kind in ("cut", "cut_below_mark") and one.offset is not None and not fresh:
-                same = (
-                    last is not None
-                    and last.event.kind == "cut_below_mark"
-                    and one.kind == "cut"
-                    and last.truncate_to == one.offset
-                )
-                if not same:
-                    why = asked if asked is not None and asked.offset == one.offset else None
-                    cuts.append(LoggedCut(one, one.offset, one.high_watermark, why))
-            elif (
-                one.kind == "no_cut"
-                and last is not None
-                and last.truncate_to == one.offset
-                and last.event.path == one.path
-            ):
-                # 0.10 says that it truncates first, and that there is nothing to truncate next.
-                if one.line - last.event.line <= 2:
-                    cuts.pop()
-            elif one.kind == "mark_went_back" and last is not None and last.truncate_to == one.offset:
-                marks = [mark for mark in (last.high_watermark, one.high_watermark) if mark is not None]
-                cuts[-1] = replace(last, high_watermark=max(marks, default=None))
-        yield from cuts
+        yield from _cuts_of_broker([one for one in events if one.broker_id == broker_id])
+
+
+def _cuts_of_broker(events: Iterable[BrokerLogEvent]) -> list[LoggedCut]:
+    cuts: list[LoggedCut] = []
+    asked: BrokerLogEvent | None = None
+    is_empty = True
+    for one in events:
+        is_empty = is_empty and not (one.offset or one.high_watermark or one.kind in ("isr", "elected"))
+        same = cuts[-1] if cuts and cuts[-1].truncate_to == one.offset else None
+        if one.kind == "asked_to_cut":
+            asked = one
+        elif one.kind in ("cut", "cut_below_mark") and one.offset is not None and not is_empty:
+            if same is None or (same.event.kind, one.kind) != ("cut_below_mark", "cut"):
+                reason = asked if asked is not None and asked.offset == one.offset else None
+                cuts.append(LoggedCut(one, one.offset, one.high_watermark, reason))
+        elif one.kind == "no_cut" and same is not None:
+            if same.event.path == one.path and one.line - same.event.line <= 2:
+                cuts.pop()
+        elif one.kind == "mark_went_back" and same is not None:
+            known = [mark for mark in (same.high_watermark, one.high_watermark) if mark is not None]
+            cuts[-1] = replace(same, high_watermark=max(known, default=None))
+    return cuts
 
 
 def losing_cuts(events: Sequence[BrokerLogEvent], reference: Reference) -> Iterator[LoggedCut]:
