@@ -26,6 +26,7 @@ from replica_audit.auditing.compare.record_comparison import RecordProblem
 from replica_audit.auditing.finding import offsets
 from replica_audit.auditing.findings import cap, chk
 from replica_audit.literals import FileState
+from replica_audit.schema import QuarantineRow
 
 STATES = get_args(FileState)
 CHECKPOINTS = [name for name in FILES if name != "epoch_file"]
@@ -243,8 +244,8 @@ def test_a_partition_without_any_replica(said, named, observed, code, severity, 
 
 
 def test_of_quarantined_input_only_what_could_not_be_read_is_told_as_such():
-    row = {"broker_id": 1, "path": "broker-1/x", "position": None, "reason": "it is a link"}
-    told = {code: cap.of_input({**row, "code": code}) for code in (*CATALOGUE, "INPUT-IGNORED")}
+    row = QuarantineRow(1, None, None, "broker-1/x", None, None, "", "it is a link")
+    told = {code: cap.of_input(row._replace(code=code)) for code in (*CATALOGUE, "INPUT-IGNORED")}
     assert [code for code, item in told.items() if item is not None] == ["CAP-UNREADABLE", "CAP-SKEW"]
     assert (told["CAP-SKEW"].severity, told["CAP-SKEW"].verdict) == ("info", None)
     assert told["CAP-UNREADABLE"].message == "broker-1/x: it is a link"

@@ -11,6 +11,7 @@ from tests.support.logdirs import make_uuid
 from replica_audit.auditing.findings import meta_copies, meta_identity
 from replica_audit.auditing.findings.meta_copies import META_FORK, META_STALE
 from replica_audit.auditing.findings.meta_identity import META_FOREIGN_DIR, META_NO_LEADER
+from replica_audit.schema import QuarantineRow
 
 LOG = written(0, 30, 2)
 OLD_ID = make_uuid("first life")
@@ -88,7 +89,7 @@ def test_a_directory_of_another_topic_id_is_in_doubt_until_something_names_the_p
 def test_of_input_that_is_set_aside_identity_is_told_of_directories_and_metadata_logs(
     code: str, found: str | None
 ) -> None:
-    row = {"code": code, "path": "broker-1/meta.properties", "reason": "why", "broker_id": 1, "position": None}
+    row = QuarantineRow(1, None, None, "broker-1/meta.properties", None, None, code, "why")
     made = meta_identity.of_input(row) or meta_copies.of_input(row)
     assert (None if made is None else (made.code, made.message)) == (
         None if found is None else (found, "broker-1/meta.properties: why")

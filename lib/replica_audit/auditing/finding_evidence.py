@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from replica_audit.auditing.finding import Finding, considered, finding, offsets
 from replica_audit.auditing.leadership.election_causes import describe
-from replica_audit.schema import Evidence
+from replica_audit.schema import Evidence, QuarantineRow
 from replica_audit.text import count, name_cut, render_time
 
 if TYPE_CHECKING:
@@ -77,10 +77,10 @@ def unread_records(code: Code, problems: Sequence[RecordProblem], what: str) -> 
     )
 
 
-def unusable_input(code: Code, row: Mapping) -> Finding:
+def unusable_input(code: Code, row: QuarantineRow) -> Finding:
     """Finding on input that belongs to no partition, from its row of `quarantine`."""
-    place = Evidence("file", text=row["reason"], broker_id=row["broker_id"], path=row["path"], position=row["position"])
-    return finding(code, f"{row['path']}: {row['reason']}", broker_id=row["broker_id"], evidence=[place])
+    place = Evidence("file", text=row.reason, broker_id=row.broker_id, path=row.path, position=row.position)
+    return finding(code, f"{row.path}: {row.reason}", broker_id=row.broker_id, evidence=[place])
 
 
 def replay_evidence(case: Case, item: Comparison) -> Evidence:

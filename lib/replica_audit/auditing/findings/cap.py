@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -12,7 +12,7 @@ from replica_audit.auditing.finding_evidence import unread_records, unusable_inp
 from replica_audit.auditing.findings.meta_copies import explained_by_skew, overtaken_text
 from replica_audit.auditing.leadership.needed_replicas import WHY_NEEDED
 from replica_audit.auditing.replicas.offset_ranges import traces_of_segment
-from replica_audit.schema import Evidence
+from replica_audit.schema import Evidence, QuarantineRow
 from replica_audit.snapshot.provenance import UNPROVEN
 from replica_audit.text import name_source
 
@@ -296,12 +296,12 @@ def no_replica(leadership: Leadership | None, *, named_by_checkpoint: bool, obse
     return finding(CAP_MISSING_REPLICA, text, severity="medium")
 
 
-def of_input(row: Mapping) -> Finding | None:
+def of_input(row: QuarantineRow) -> Finding | None:
     """Finding of a quarantine row that belongs to no partition: unreadable input, or a copy that may be older than others;
     None for any other row."""
-    if row["code"] == CAP_UNREADABLE.code:
+    if row.code == CAP_UNREADABLE.code:
         return unusable_input(CAP_UNREADABLE, row)
-    if row["code"] == CAP_SKEW.code:
+    if row.code == CAP_SKEW.code:
         return replace(unusable_input(CAP_SKEW, row), severity="info", verdict=None)
     return None
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, NamedTuple
 
 from replica_audit.auditing.finding import Code, Finding, finding
+from replica_audit.literals import FileState
 from replica_audit.schema import Evidence
 
 if TYPE_CHECKING:
@@ -121,11 +122,22 @@ def _file(facts: ReplicaFacts, path: str, value: str | None) -> Evidence:
     return Evidence("checkpoint", text="as found", broker_id=facts.broker_id, path=path, value=value)
 
 
-def missing_in_log_dir(row: Mapping) -> Finding:
-    """Finding on a whole log dir; `row` has broker_id, log_dir, path and state of its replication-offset-checkpoint."""
-    message = (
-        f"broker {row['broker_id']}: {row['path']} is {row['state']} though logs of this log dir have records; after a start "
-        "every high watermark in it begins at its log start"
+class UnusedCheckpoint(NamedTuple):
+    """A log dir whose replication-offset-checkpoint is missing or empty."""
+
+    broker_id: int
+    log_dir: str
+    path: str
+    state: FileState
+
+
+def missing_in_log_dir(file: UnusedCheckpoint) -> Finding:
+    """Finding on a whole log dir without a usable replication-offset-checkpoint."""
+    return finding(
+        CHK_MISSING,
+        f"broker {file.broker_id}: {file.path} is {file.state} though logs of this log dir have records; after a start every "
+        "high watermark in it begins at its log start",
+        severity="medium",
+        broker_id=file.broker_id,
+        evidence=[Evidence("checkpoint", text=file.state, broker_id=file.broker_id, path=file.path)],
     )
-    place = Evidence("checkpoint", text=row["state"], broker_id=row["broker_id"], path=row["path"])
-    return finding(CHK_MISSING, message, severity="medium", broker_id=row["broker_id"], evidence=[place])

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from replica_audit.auditing.finding import Code, Finding, considered, finding
 from replica_audit.auditing.finding_evidence import unusable_input
 from replica_audit.auditing.replicas.reference import log_epoch
-from replica_audit.schema import Evidence
+from replica_audit.schema import Evidence, QuarantineRow
 from replica_audit.text import brokers, name_source
 
 if TYPE_CHECKING:
@@ -76,9 +76,9 @@ def judge(case: Case) -> Iterator[Finding]:
     yield from _lacked(case)
 
 
-def of_input(row: Mapping) -> Finding | None:
+def of_input(row: QuarantineRow) -> Finding | None:
     """Finding of a quarantine row of a copy of the metadata log; None for any other row."""
-    code = {META_FORK.code: META_FORK, META_STALE.code: META_STALE}.get(row["code"])
+    code = {META_FORK.code: META_FORK, META_STALE.code: META_STALE}.get(row.code)
     return None if code is None else unusable_input(code, row)
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from replica_audit.auditing.finding import Code, Finding, considered, finding
 from replica_audit.auditing.finding_evidence import unusable_input
-from replica_audit.schema import Evidence
+from replica_audit.schema import Evidence, QuarantineRow
 from replica_audit.text import name_source, render_time
 
 if TYPE_CHECKING:
@@ -183,6 +183,6 @@ def _topic_ids(case: Case) -> Iterator[Finding]:
         )
 
 
-def of_input(row: Mapping) -> Finding | None:
+def of_input(row: QuarantineRow) -> Finding | None:
     """Finding of a quarantine row of a log dir of another cluster or node; None for any other row."""
-    return unusable_input(META_FOREIGN_DIR, row) if row["code"] == META_FOREIGN_DIR.code else None
+    return unusable_input(META_FOREIGN_DIR, row) if row.code == META_FOREIGN_DIR.code else None
