@@ -364,7 +364,7 @@ def failure_rows(
     text = str(error)
     path = getattr(error, "path", None)
     if isinstance(error, OSError) and error.strerror:
-        # Its own words name an absolute path.
+        # The error's own text names an absolute path.
         text = f"{error.strerror} ({PurePath(str(error.filename)).name})" if error.filename else error.strerror
     text = " ".join(text.split())[:_GREATEST_TEXT]
     place = Evidence(

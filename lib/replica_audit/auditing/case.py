@@ -132,7 +132,7 @@ class Case:
         if cause.clean:
             whole = cause.excludes_commitment and run.committed_end is None and not self._lost_its_tail(cause.election)
             return committed, committed if whole else run.end_offset
-        # Of markers alone no record was promised: nothing tells.
+        # A run of markers alone has no promised record, so their number shows nothing.
         may_be = cause.promised_records > run.committed_records or not run.data_records
         return committed, run.end_offset if may_be else committed
 

@@ -31,7 +31,7 @@ __all__ = [
 #: Every code that a finding can have, by its name.
 CATALOGUE: dict[str, Code] = {code.code: code for module in MODULES for code in module.CODES}
 
-#: What the codes of a family are about, by what they begin with.
+#: Subject of each family of codes, by prefix.
 FAMILIES = {
     "LOG": "one replica's segments",
     "EPO": "leader epochs and their file",
@@ -47,7 +47,7 @@ FAMILIES = {
     "CAP": "the capture itself",
 }
 
-#: What each verdict says of a partition.
+#: Meaning of each verdict on a partition.
 VERDICT_MEANINGS = {
     "COMMITTED_LOSS": "Records that were committed are gone from the leader's log.",
     "COMMITTED_DIVERGENCE": "Replicas differ, and no protocol will repair it.",

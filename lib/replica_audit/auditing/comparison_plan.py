@@ -73,7 +73,7 @@ class ComparisonPlan:
         wanted: dict[CopyKey, set[int]] = {}
         groupings = [self.grouping]
         if self.doubts:
-            # Whether an epoch was changed, and so who is the reference and where it cuts, only the batches will tell.
+            # Only the batches will show whether an epoch was changed, and so who is the reference and where it cuts.
             restored = ComparisonPlan(self.evidence, _by_copy(self.doubts)).grouping
             groupings = [*self.grouping.turned(), *restored.turned()]
         for grouping in groupings:

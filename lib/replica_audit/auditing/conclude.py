@@ -125,7 +125,7 @@ def conclude(
     topic_id = reference.facts.directory.topic_id
     remote = tuple(one for one in evidence.remote_segments if one.topic_id == topic_id)
     holes = find_holes(reference.facts, _whole_lineage(reference), remote)
-    # Else more may have been copied to remote storage before the local files were deleted.
+    # Otherwise more may have been copied to remote storage before the local files were deleted.
     if not (one_moment or all(evidence.times.began_after(one.told_in, reference.facts) for one in remote)):
         holes = RemoteHoles(holes.gaps)
     case = Case(

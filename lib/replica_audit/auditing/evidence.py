@@ -78,19 +78,19 @@ def segments_of_rows(rows: Iterable[RawRow]) -> tuple[RemoteSegment, ...]:
     )
 
 
-#: Bronze tables that evidence is made of.
+#: Bronze tables that evidence is made of; further rows come under the keys below.
 EVIDENCE_TABLES = ("replica_dirs", "segments", "leader_epochs", "offset_checkpoints", "partition_states")
-#: The bronze table of what brokers' own logs say; there where the snapshot has such logs.
+#: Bronze table of brokers' own logs, if the snapshot has any.
 LOG_EVENTS = "broker_log_events"
-#: The name under which what consumer groups committed for a partition comes with them, where the snapshot says so.
+#: Key of the offsets that consumer groups committed, if the snapshot has any.
 GROUPS = "group_offsets"
-#: The name under which a partition's segments in remote storage come with them, where the snapshot says so.
+#: Key of the partition's segments in remote storage, if the snapshot has any.
 REMOTE = "remote_segments"
-#: The name under which the summary of a partition's timeline comes with them, where the partition was observed.
+#: Key of the summary of the partition's timeline, if it was observed.
 TIMELINE = "timeline"
-#: The name under which what earlier audits saw of a partition comes with them (`auditing.audits.gone`), where there were any.
+#: Key of the losses that earlier audits saw (`earlier_losses`), if there were any.
 EARLIER = "earlier"
-#: The name under which come the segments of an earlier audit that found the partition well (`verified_prefix`).
+#: Key of the segments of an earlier audit that found the partition well (`compare.wanted_chunks.verified_copies`).
 VERIFIED = "verified"
 
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from replica_audit.model import TopicPartition
 
 
-#: What reports and other readers of findings go by, besides severity and verdict: trait and what it says of a code.
+#: Traits by which reports and other readers of findings treat a code, besides severity and verdict, each with its meaning.
 TRAITS = {
     "records": "is about records of one replica that differ, are dropped or were committed; of the same ones it tells one fact",
     "difference": "says that replicas hold other records, however the differences are put",

@@ -26,7 +26,7 @@ def name_copy(facts: ReplicaFacts) -> str:
     return f"{facts.directory.log_dir} of broker {facts.broker_id}"
 
 
-#: What becomes of a copy beside the replicas, by its kind.
+#: Clauses on the fate of a copy beside the replicas, by its kind.
 _FATES = {
     "current": "its broker has a second copy of the partition and uses the other",
     "future": "it is cut to the current log when the broker starts",

@@ -95,7 +95,7 @@ class OpenedSnapshot:
         for file in inventory.all_segments:
             files[TopicPartition(file.topic, file.partition)].append(file)
         observed = _read_observations(snapshot, inventory, topics, unplaced)
-        # Of what is only in quarantine nothing can be said; and logs of years name partitions that are long gone.
+        # Partitions that are in quarantine only cannot be judged; and logs of years name partitions that are long gone.
         known = {place for place, of_one in rows.items() if set(of_one) & set(EVIDENCE_TABLES)} | set(observed)
         if only is not None:
             known &= {only}

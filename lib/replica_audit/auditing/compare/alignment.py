@@ -154,9 +154,9 @@ def _are_odd(facts: ReplicaFacts, batches: Batches) -> NDArray[np.bool_]:
 
 
 _NO_LINEAGE = Lineage()
-#: What two batches have in common, besides their base offset, that are the same bytes.
+#: Fields, besides the base offset, that are equal in batches of the same bytes.
 _IDENTITY = ("last_offset", "leader_epoch", "crc", "size", "crc_valid")
-#: The same of batches that differ in nothing but their epoch, which their checksums do not cover.
+#: Fields that are equal in batches that differ in their epoch only, which checksums do not cover.
 _CONTENT = ("last_offset", "magic", "crc", "size")
 
 
@@ -243,7 +243,7 @@ def align(
     old = past & (unmatched.epochs >= 0) & (unmatched.epochs < (-1 if leader_epoch is None else leader_epoch))
     lacking = alone & ~past & (not reference.compacted)
     conflicts, their_epochs, again = epoch_conflicts(unmatched, theirs)
-    #: By the index of their first batch.
+    # By the index of their first batch.
     found = dict(_stretches("epoch", unmatched, conflicts, floor, their_epochs, again))
     found.update(_stretches("epoch", unmatched, old, floor))
     found.update(_stretches("hole_there", unmatched, lacking, floor))
@@ -368,7 +368,7 @@ def _stretches(
     own = batches.epochs
     theirs = np.full(len(batches), -1) if their_epochs is None else their_epochs
     again = np.zeros(len(batches), bool) if again is None else again
-    # What overlaps another one stands for itself.
+    # A batch that overlaps another is a difference of its own.
     single = np.zeros(len(batches), bool)
     single[1:] |= batches.starts[1:] < batches.reach[:-1]
     single[:-1] |= batches.starts[1:] < ends[:-1]

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from replica_audit.auditing.replicas.replica_facts import ReplicaFacts
 
 
-#: Of batches that both have so many bytes are read at a time.
+#: Bytes of common batches read at a time.
 _READ_BYTES = 4 << 20
 
 

@@ -110,7 +110,7 @@ def compare(
     alignment = pair.alignment
     stretches = conflicting_ranges(alignment.differences)
     if not follower.knows_high_watermark:
-        # Nothing is known of where it would be cut by its high watermark; nothing must be dropped for that.
+        # Its high watermark is unknown, so no cut at it may drop anything.
         replays = replay_all(reference, follower, tiered, _first_difference(leader, follower, alignment.differences))
     cut = replays[protocol].kept_to
     runs = runs_of(alignment.differences, stretches, cut, follower)

@@ -69,8 +69,8 @@ def group_position(
     first = passed[0].start_offset if passed else None
     answer = lineage.end_offset_for(offset.leader_epoch, log_end_offset)
     if answer is not None and offset.leader_epoch != lineage.latest_epoch:
-        # An epoch that the log never had: Kafka answers with the one before it, and a client may take that for an agreement.
-        # Where nothing is lost below, it was one without records, which a group may commit that began at the log's end.
+        # For an epoch that the log never had Kafka answers with the one before it, which a client may take for an agreement.
+        # If nothing is lost below, that epoch had no records: a group that began at the log's end may commit it.
         foreign = answer[0] != offset.leader_epoch and first is not None
         if answer[1] < at or foreign:
             parted = min([answer[1], at, *([first] if foreign and first is not None else [])])

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 _Holder = TypeVar("_Holder", tuple[int, str], int)
 
-#: What second-hand input leaves unproven so that a number of records is a bound only.
+#: Points that second-hand input leaves unproven and that make a number of records a bound.
 _UNCOUNTED = {"record_counts", "attributes", "base_offsets"}
 
 
@@ -28,7 +28,7 @@ class Count:
     committed: int = 0
 
 
-#: What a holder has of lost records, and what no other one has.
+#: Lost records that a holder has, and those that no other holder has.
 _Share = tuple[Count, Count]
 
 

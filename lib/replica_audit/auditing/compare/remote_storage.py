@@ -68,7 +68,7 @@ def epoch_parts(lineage: Lineage, start: int, end: int) -> Iterator[tuple[int, i
             yield first, last, epoch
 
 
-#: Stands for remote storage where copies are told apart.
+#: Copy key of remote storage.
 REMOTE = (-1, "remote storage")
 
 

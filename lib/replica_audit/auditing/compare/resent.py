@@ -43,7 +43,7 @@ def with_resent(
     if not conflicts:
         return alignment
     fork = min(item.start_offset for item in conflicts)
-    # A batch that the reference has at the same offset is nobody's twin besides.
+    # A batch that the reference has at the same offset is not the twin of another.
     chosen = Batches.joined([item.batches for item in conflicts if not item.written_again])
     twins = twins_of(
         chosen, fork, LogOfPair(follower, alignment.own), LogOfPair(reference, alignment.reference), reading

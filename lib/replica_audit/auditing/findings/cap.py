@@ -117,7 +117,7 @@ _SOURCES = {
 }
 
 
-#: Of a replica that has no directory in the snapshot.
+#: For a replica without a directory in the snapshot.
 _NO_FILES = "leader-epoch-checkpoint and topic id are not part of the input"
 
 
@@ -286,7 +286,7 @@ def _without_log(facts: ReplicaFacts, bases: list[int], end: int | None) -> Find
 def no_replica(leadership: Leadership | None, *, named_by_checkpoint: bool, observed: bool) -> Finding:
     """Finding on a partition without a copy in the snapshot; `observed`: replica_progress has observations of it."""
     if observed and leadership is None and not named_by_checkpoint:
-        # Somebody watches more than was copied: the timeline is all that was asked of this partition.
+        # More is observed than was copied: the timeline is all that this partition has.
         text = "replica_progress has observations of this partition, but no replica of it is in the snapshot"
         return finding(CAP_MISSING_REPLICA, text, severity="info", verdict=None)
     source = name_source(leadership.source) if leadership else "a checkpoint file"

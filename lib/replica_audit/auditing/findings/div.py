@@ -270,7 +270,7 @@ def _run(case: Case, item: Comparison, run: DivergentRange) -> Finding:
     elif run.leader_epoch is None and run.start_offset >= leader.log_end_offset:
         what = f"{here} has {own} at {where}; the log of broker {leader.broker_id} ends at {leader.log_end_offset}"
     else:
-        # Its cleaner may have removed them since.
+        # The leader's cleaner may have removed them since.
         has = "had" if leader.compacted else "has"
         what = (
             f"{here} has {own} at {where}, which broker {leader.broker_id} has, too, as {theirs}"
@@ -329,7 +329,7 @@ def _of_old_tail(case: Case, run: DivergentRange) -> tuple[Severity, Verdict | N
     if run.cause.clean is False:
         return "high", "WILL_LOSE_ON_TRUNCATION"
     if run.cause.promised_records is None:
-        # The history begins later: as without one, nothing is known of the elections.
+        # The history begins later, so nothing is known of the elections, as without one.
         return "medium", "UNCOMMITTED_DIVERGENCE"
     committed, possible = case.committed_in(run)
     is_open = run.cause.elections and run.data_records and possible > max(committed, run.start_offset)

@@ -109,7 +109,7 @@ def _ahead(run: DeviationRun, left_out: list[Evidence]) -> Finding:
 def _stuck(run: DeviationRun, left_out: list[Evidence]) -> Finding:
     log_end = run.leader_log_end_offset
     due = run.greatest_recomputed
-    # Where the end of the leader's log was not observed, it is no less than what is due.
+    # A leader's log end that was not observed is at least the high watermark that is due.
     waiting = (due if log_end is None else log_end) - run.greatest_observed
     least = "at least " if log_end is None else ""
     what = (

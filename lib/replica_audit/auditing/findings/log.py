@@ -204,7 +204,7 @@ CODES = (
 )
 
 
-#: By the kind of damage: the code of what no batch follows.
+#: Code of damage that no batch follows, by its kind.
 TAILS = {"partial": LOG_TAIL_PARTIAL, "zero_filled": LOG_TAIL_ZERO, "garbage": LOG_TAIL_GARBAGE}
 
 

@@ -133,7 +133,7 @@ def _ahead(case: Case, item: Comparison) -> Iterator[Finding]:
     follower = item.follower
     text = f"broker {follower.broker_id} has {offsets(start, end)}, past the end of broker {leader.broker_id} at {leader.log_end_offset}"
     newest = max((batch.epoch for batch in ahead if batch.epoch is not None), default=-1)
-    # Of an empty log whose epoch nobody says, no epoch is later.
+    # No epoch is later than that of an empty log whose epoch is unknown.
     unknown = reference.leader_epoch is None and leader.empty
     if not unknown and newest > (-1 if reference.leader_epoch is None else reference.leader_epoch):
         text += f", of leader epoch {newest}, which is later than that of broker {leader.broker_id}"

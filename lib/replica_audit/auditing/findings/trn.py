@@ -204,7 +204,7 @@ def _cuts(case: Case) -> Iterator[Finding]:
         else:
             yield found
     for cuts in harmless.values():
-        # Every restart and every new leader makes one: the last is reported, and how many there were.
+        # Every restart and every new leader makes one: the last is reported, with their number.
         earlier = (
             [considered(f"{count(len(cuts) - 1, 'earlier truncation')} of this replica, in broker_log_events")]
             if cuts[1:]

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from replica_audit.auditing.replicas.replica_facts import ReplicaFacts
     from replica_audit.model import Leadership
 
-#: Clocks of brokers that were copied by different machines may differ by this.
+#: Greatest difference allowed between clocks of machines that made the copies.
 _CLOCKS_DIFFER_MS = 2_000
 
 

@@ -167,7 +167,7 @@ def _promised(
     if not states or states[0].leader_epoch != epoch:
         return None
     enough = [state for state in states if len(state.isr) >= _least_isr(state)]
-    # Of several suspects the last may have lost the records to one before it.
+    # The last of several suspects may have lost the records to one before it.
     without: set[int] = set()
     if len(suspects) == 1 and past.had(suspects[0].leader_epoch, run.start_offset, epoch) is False:
         without = {suspects[0].leader_id} - {states[0].leader_id}

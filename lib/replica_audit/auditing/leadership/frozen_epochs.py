@@ -52,7 +52,7 @@ def frozen_epochs(
         return None
     led = [state for state in states if state.leader_id is not None]
     committing = {state.leader_epoch for state in led if not _is_below_minimum(state)}
-    # What had been in the epoch of a snapshot before it was written is not known.
+    # States of an epoch before the snapshot of the log was written are unknown.
     committing |= {state.leader_epoch for state in led[:1] if state.occasion == "snapshot"}
     last = {state.leader_epoch: state for state in led}
     return FrozenEpochs(

@@ -200,7 +200,7 @@ def bound_high_watermark(
     proof = max(proofs, key=lambda one: (one.offset, one.reached))
     lower = proof.offset
     ends, reasons = bounding_ends(reference, comparisons, leadership)
-    # What was committed past the reference's end, a log end short of that cannot bound.
+    # A log end short of what was committed past the reference's end does not bound it.
     for end in [end for end in ends if lower <= end.offset < proof.reached or (shorter and end.of_reference)]:
         ends.remove(end)
         reasons.append(f"broker {end.broker_id} ends at {end.offset}, and another replica shows that there was more")

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 #: `log.segment.bytes` when nobody sets it.
 _DEFAULT_SEGMENT_BYTES = 1 << 30
-#: Preallocated files have the length that somebody chose, which is a whole number of these.
+#: Preallocated files have a configured length, which is a multiple of this.
 _ROUND_BYTES = 1 << 20
 
 

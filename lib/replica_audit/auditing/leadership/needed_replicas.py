@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from replica_audit.auditing.replicas.replica_facts import ReplicaFacts
     from replica_audit.model import Leadership, PartitionState
 
-#: A clause for each reason why an answer depends on a replica that was not captured.
+#: Clause for each reason that an answer depends on a replica that was not captured.
 WHY_NEEDED: dict[Need, str] = {
     "elr": "it is eligible to lead",
     "isr": "nothing here shows that the leader has all that it has",

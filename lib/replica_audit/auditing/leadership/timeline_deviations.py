@@ -13,7 +13,7 @@ from replica_audit.protocol.leader_view import Observation, ReplicaProgress
 from replica_audit.protocol.timeline import DeviationRun, DeviationRuns, TimelineRow, recompute_timeline
 from replica_audit.schema import RawRow
 
-#: How many stretches of one partition become findings; of more, the first do, and say how many there are.
+#: Most stretches of one partition that become findings: the first ones, which also give the number of all.
 GREATEST_RUNS = 100
 
 

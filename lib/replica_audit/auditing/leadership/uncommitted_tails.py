@@ -140,7 +140,7 @@ def _is_proven(batch: Batch, holder: ReplicaFacts, replicas: Sequence[ReplicaFac
         and batch.base_offset < mark <= facts.log_end_offset
         and (
             facts.lineage.epoch_for_offset(batch.base_offset) == batch.epoch
-            # What was deleted below a log start was of the history that goes on there.
+            # Records deleted below a log start were of the history that goes on there.
             or holder.lineage.shared_with(facts.lineage, mark) > batch.base_offset
         )
         for facts in replicas

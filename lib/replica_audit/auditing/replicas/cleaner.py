@@ -48,7 +48,7 @@ class Cleaning:
 
 
 _POLICY = "cleanup.policy"
-#: Of a cleaner-offset-checkpoint in one of these states nobody knows what it would say.
+#: States of a cleaner-offset-checkpoint whose content is unknown.
 _UNKNOWN = ("not_given", "malformed")
 
 

@@ -61,7 +61,7 @@ class Reference:
         return lineage.assign(epoch, self.facts.log_end_offset)
 
 
-#: The leadership where nothing says who leads.
+#: Stands in for a leadership that no source gives.
 _UNSAID = Leadership("", -1, "inferred")
 
 

@@ -333,7 +333,7 @@ def replica_facts(
     missing = tuple(border_gaps(ordered))
     epoch_starts = starts_of_epochs(ordered, rot, found_end)
     written = None if directory.checkpoint_epochs is None else Lineage.of(directory.checkpoint_epochs)
-    # Without its log dir nothing says that the stop was clean.
+    # A stop counts as clean only if the log dir says so.
     clean = directory.clean_shutdown is True
     recovery_point = directory.recovery_point_checkpoint
     return ReplicaFacts(
