@@ -64,6 +64,24 @@ def test_phrases_that_nobody_would_write_are_not_there():
     assert not found, "\n".join(found)
 
 
+#: Rooms whose docstrings are definitions throughout: they name what is returned, and begin with none of these words.
+DEFINING_ROOMS = ("auditing",)
+OPENINGS = re.compile(r"(?:What|Whether|Of|Where|Which|The same|Those|How|Up to where|Why|Who)\b")
+
+
+@pytest.mark.parametrize("room", DEFINING_ROOMS)
+def test_a_docstring_defines_and_does_not_ask(room):
+    found = [
+        f"{path.relative_to(ROOT)}:{getattr(node, 'lineno', 1)}: {docstring.splitlines()[0]}"
+        for path in sorted((ROOT / "lib" / "replica_audit" / room).rglob("*.py"))
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef))
+        and (docstring := ast.get_docstring(node))
+        and OPENINGS.match(docstring)
+    ]
+    assert not found, "\n".join(found)
+
+
 @pytest.mark.parametrize(
     "text", ["this is no plan", "the case is told", "the replicas at hand", "the same but for the id"]
 )
