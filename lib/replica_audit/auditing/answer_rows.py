@@ -1,4 +1,4 @@
-"""A partition's audit as rows of the report tables, one that ended in an error too."""
+"""Rows of the report tables for one partition's audit, also if it ended in an error."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An inventory as rows of the bronze tables, which ingest writes and `show` audits straight away; and directories from rows."""
+"""Rows of the bronze tables from an inventory, which ingest writes and `show` audits directly; and directories from rows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows of `captures`: what of each replica of a partition is in the snapshot, and who names those that are not."""
+"""Rows of `captures`: the parts of each replica that are in the snapshot, and the sources that name absent ones (F.0, Needed replicas)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The case that the rules look at: one partition with everything known of it."""
+"""The case that rules look at: everything known of one partition (F.0)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The catalogue of finding codes, and the order of severities and verdicts."""
+"""The catalogue of finding codes (F.2 to F.7), and the order of severities and verdicts (F.8)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The consumer groups of one partition: what they committed, from rows and as rows, and where they stand."""
+"""Consumer groups of one partition: committed offsets from rows and as rows, and their positions on the leader's log (KIP-320)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Findings and evidence that read alike in several families, whatever their code."""
+"""Findings and evidence with one form in several families of codes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The audits of a warehouse as a history: verdicts over time, and when each finding was first and last there."""
+"""History of a warehouse's audits: verdicts over time, and the first and last audit of each finding."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Producers of the records that the reference lost, with their transactional ids, from batch headers and the coordinator's log."""
+"""Producers of the records that the reference lost, with transactional ids, from batch headers and `__transaction_state`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A snapshot read once for all its partitions: rows by partition, what brokers and observers say, who leads."""
+"""A snapshot read once for all its partitions: bronze rows by partition, broker logs, observations, leadership."""
 
 from __future__ import annotations
 

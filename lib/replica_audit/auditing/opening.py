@@ -1,4 +1,4 @@
-"""A snapshot opened for an audit: what it holds, who leads, and what to give instead where there is nothing."""
+"""Opening of a snapshot for an audit: its inventory and leadership, or advice if it has no partition."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The snapshot's id: what of a snapshot makes it that one and no other, as plain values.
+"""Id of a snapshot: a hash of everything that distinguishes it, as plain values.
 
 The id is the first 32 hex digits of the SHA-256 of lines, sorted, each a JSON array without spaces, its object keys sorted
 and everything beyond ASCII escaped, and each ended by a newline:

@@ -1,1 +1,1 @@
-"""Two replicas laid side by side: chunks, batches, records, keys, and what the differences come to."""
+"""Comparison of two replicas: chunks, batches, records, keys, and the divergent ranges that they come to."""

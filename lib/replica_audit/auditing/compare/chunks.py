@@ -1,4 +1,4 @@
-"""Chunks of two logs whose digests say that they have to be compared batch by batch."""
+"""Chunks of two logs that have to be compared batch by batch, as their digests differ."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Limits of comparing a log that is known from a text or table only."""
+"""Limits of comparing a log that is known from a text or table only (A.8)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One follower compared with the reference: divergent ranges, truncation under all four protocols, and the records that each drops."""
+"""One follower compared with the reference: divergent ranges, truncation under all four protocols, and dropped records (F.4, F.6)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ranges of offsets that differ in one way, and what proves that their records were committed."""
+"""Ranges of offsets that differ in one way, and proofs that their records were committed (F.4)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The latest value of each key on two replicas of a compacted log, from keyed hashes of the keys, in bounded memory.
+"""Latest values of keys on two replicas of a compacted log (A.4), from keyed hashes of the keys, in bounded memory.
 
 A shelf has all records of some keys, so that keys are compared one shelf after another.
 """

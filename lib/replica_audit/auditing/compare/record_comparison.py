@@ -1,6 +1,6 @@
-"""Records of two replicas laid side by side, read from the segments only where their batches differ.
+"""Records of two replicas, read from the segments only where batches differ, and compared (F.4, record identity).
 
-What is read is asked for batch by batch; of a record nothing but offsets, flags and keyed hashes is ever held.
+Records are asked for batch by batch; nothing but offsets, flags and keyed hashes is ever held of one.
 """
 
 from __future__ import annotations

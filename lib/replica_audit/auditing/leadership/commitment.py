@@ -1,4 +1,4 @@
-"""Proofs that records which the reference lacks were committed: what proves it of one replica holds for all that have them."""
+"""Proofs that records which the reference lacks were committed; one for a replica holds for all with the same records (F.0)."""
 
 from __future__ import annotations
 

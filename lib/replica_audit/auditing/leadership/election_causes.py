@@ -1,4 +1,4 @@
-"""Elections that left a replica's conflicting records behind: clean or not, and what acks=all had promised."""
+"""Elections that left a replica's conflicting records behind: clean or not, and what acks=all had promised (F.0)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Replicas that lost the end of their own log: a checkpointed high watermark lies past it, and no truncation tells why."""
+"""Replicas that lost the end of their own log: their checkpointed high watermark lies past it, and no truncation explains that (F.5)."""
 
 from __future__ import annotations
 

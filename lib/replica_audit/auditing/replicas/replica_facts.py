@@ -1,4 +1,4 @@
-"""The facts of one replica, put together from its directory and the summaries of its segments."""
+"""Facts of one replica, from its directory and the summaries of its segments (A.9)."""
 
 from __future__ import annotations
 

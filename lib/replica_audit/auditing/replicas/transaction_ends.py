@@ -1,4 +1,4 @@
-"""Ends of transactions, by the markers in a log."""
+"""Ends of transactions, by the markers in a log (A.2, control batches)."""
 
 from __future__ import annotations
 

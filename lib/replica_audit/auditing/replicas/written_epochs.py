@@ -1,4 +1,4 @@
-"""The leader epochs that a log's batches were written in, changed ones restored, and the lineage that they make."""
+"""Leader epochs in which a log's batches were written, corrupt ones restored, and their lineage (B.1)."""
 
 from __future__ import annotations
 
