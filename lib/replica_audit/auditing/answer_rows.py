@@ -282,7 +282,7 @@ def _high_watermark_row(case: Case) -> HighWatermarkRow:
 
 
 def _leader_log_end(reference: Reference) -> int | None:
-    """The log end of the leader, or of the reference where nobody leads; None where the leader's own is not known."""
+    """The log end of the leader, or of the reference where nobody leads; None if the leader's own is not known."""
     elsewhere = reference.leader_id not in (None, reference.facts.broker_id)
     return None if elsewhere or not reference.facts.end_is_known else reference.facts.log_end_offset
 

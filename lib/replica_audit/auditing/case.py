@@ -71,7 +71,7 @@ class Case:
     groups: tuple[Position, ...] = ()
     """Positions of consumer groups on the reference's log, by group name."""
     lost_from: int | None = None
-    """First offset of what other replicas hold and the reference lost; None where it lost nothing."""
+    """First offset of what other replicas hold and the reference lost; None if it lost nothing."""
     cluster_id: str | None = None
     has_metadata_log: bool = False
     """The snapshot has one, whatever it says of the partition."""

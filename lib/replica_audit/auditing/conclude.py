@@ -193,9 +193,9 @@ def _verdict(findings: Iterable[Finding]) -> Verdict:
 def _compare(
     plan: ComparisonPlan, rows: Mapping[CopyKey, NDArray[np.void]], records: RecordSource | None
 ) -> Iterator[Comparison]:
-    """Each follower with the reference, then each copy beside them, by their batches.
+    """Each follower, then each copy beside them, compared with the reference by batches.
 
-    Another follower may have asked for more of the reference than this pair needs: what was not asked for here is known
+    Another follower may have asked for more of the reference than this pair needs: what this pair did not ask for is known
     to be equal, and must not look like a hole.
     """
     tiered = plan.evidence.is_tiered

@@ -26,7 +26,7 @@ def offsets_of_rows(rows: Iterable[RawRow]) -> tuple[GroupOffset, ...]:
 
 
 def with_groups(case: Case, offsets: Iterable[GroupOffset]) -> Case:
-    """The case with where each group stands on the log of the present leader."""
+    """`case` with the position of each group on the present leader's log."""
     lost = lost_ranges(case)
     first = min((part.start_offset for part in lost), default=None)
     return replace(case, groups=tuple(_positions(case, sorted(offsets), lost)), lost_from=first)

@@ -82,7 +82,7 @@ def losses_of_rows(rows: Iterable[RawRow]) -> EarlierLosses:
 
 
 def _latest(runs: Iterable[EarlierRun]) -> Iterator[EarlierRun]:
-    """One run, that of the latest audit with all its brokers, for runs that begin alike."""
+    """The run of the latest audit, with all its brokers, for each set of runs that begin alike."""
 
     def place(run: EarlierRun) -> tuple:
         return run.topic_id, run.replica_epoch, run.start_offset
@@ -97,7 +97,7 @@ def _latest(runs: Iterable[EarlierRun]) -> Iterator[EarlierRun]:
 
 
 def _joined(runs: Iterable[EarlierRun]) -> Iterator[EarlierRun]:
-    """Runs in order, those that touch and differ in nothing else as one; no offset is in two."""
+    """Runs in order, without overlaps; touching runs that differ in nothing else are joined."""
     last: EarlierRun | None = None
     for run in runs:
         if last is not None and (run.topic_id, run.replica_epoch) == (last.topic_id, last.replica_epoch):

@@ -124,7 +124,7 @@ def finding(
 
 
 def doubted(found: Finding, item: Comparison) -> Finding:
-    """A finding of a comparison: not proven where something else would explain the difference."""
+    """A finding of a comparison, not proven if something else would explain the difference."""
     if item.doubt is None:
         return found
     confidence = "likely" if found.confidence == "proven" else found.confidence

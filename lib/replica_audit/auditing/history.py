@@ -104,7 +104,7 @@ def _named(audit: Row) -> dict[str, Any]:
 
 
 class _Traced(NamedTuple):
-    """A finding through the audits: since which it is gone, in which it was and with which severity."""
+    """A finding through the audits: the number of the audit in which it was gone, and those in which it was present, with severities."""
 
     gone: int | None
     key: tuple

@@ -103,11 +103,11 @@ def _of_kind(name: str, value: Any, kinds: tuple[type, ...]) -> Any:
 def compare_findings(
     findings: Sequence[Mapping[str, Any]], baseline: Sequence[FindingRow], audited: set[tuple[str, int]]
 ) -> list[dict[str, Any]]:
-    """`findings` with their status, then those of `baseline` that are not there any more, as resolved.
+    """`findings` with their status, followed by those of `baseline` that are no longer there, as resolved.
 
-    A finding is the same when its finding_id is; one that is known without the baseline stays so. Only what was audited
+    Findings are the same if their finding_id is; one that is known without the baseline stays known. Only what was audited
     now can be resolved: `audited` has the (topic, partition) of this run, so that a run on one topic does not resolve
-    the findings of the others. Comparing what was compared before changes nothing.
+    findings of others. Idempotent.
     """
     known = {item.finding_id for item in baseline}
     present = {row["finding_id"] for row in findings}
@@ -217,9 +217,9 @@ def parse_acceptances(content: Mapping[str, Any], path: str) -> tuple[Acceptance
 def with_acceptances(
     findings: Sequence[Mapping[str, Any]], accepted: Sequence[Acceptance], today: date | None = None
 ) -> list[dict[str, Any]]:
-    """`findings` with the status of those accepted: known as long as that lasts, new again afterwards, whatever a baseline says.
+    """`findings` with the status of accepted ones: known until the acceptance ends, new afterwards, whatever a baseline says.
 
-    Each has the reason among its evidence. Doing it again changes nothing.
+    The reason is added to the evidence. Idempotent.
     """
     today = today or date.fromisoformat(now()[:10])
     by_id = {one.finding_id: one for one in accepted}

@@ -26,7 +26,7 @@ class LogDirTally:
                 self._without.add(chk.UnusedCheckpoint(row["broker_id"], row["log_dir"], file["path"], file["state"]))
 
     def merge(self, other: LogDirTally) -> None:
-        """Take what other partitions told."""
+        """Add the state that other partitions showed."""
         self._filled |= other._filled
         self._without |= other._without
 

@@ -140,7 +140,7 @@ def _present_topic_id(copies: Sequence[ReplicaFacts], leadership: Leadership | N
 
 
 def _named_directory(leadership: Leadership | None, broker_id: int) -> str | None:
-    """The id of the log dir in which the metadata log has the broker's replica; None where it does not say."""
+    """The id of the log dir in which the metadata log has the broker's replica; None if it does not say."""
     state = next((one for one in reversed(leadership.history if leadership else ()) if not one.uncommitted), None)
     if state is None or len(state.directories) != len(state.replicas):
         return None

@@ -46,7 +46,7 @@ class SegmentDigest(NamedTuple):
 
 
 class TextDigest(NamedTuple):
-    """A file of observations or a broker's log; `digest` None where it could not be read."""
+    """A file of observations or a broker's log; `digest` None if it could not be read."""
 
     path: str
     size_bytes: int
@@ -109,7 +109,7 @@ def pieces_of(files: Iterable[tuple[str, int]]) -> Iterator[ByteRange]:
 
 
 def hash_piece(snapshot: Snapshot, piece: ByteRange) -> str | None:
-    """SHA-256 of a piece as hex digits; None where it cannot be read, which the ingest tells."""
+    """SHA-256 of a piece as hex digits; None if it cannot be read, which the ingest reports."""
     digest = hashlib.sha256()
     try:
         with snapshot.open_file(piece.path) as stream:

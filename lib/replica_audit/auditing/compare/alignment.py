@@ -53,7 +53,7 @@ class CorruptPair:
 def damaged_pair(
     reference: ReplicaFacts, follower: ReplicaFacts, batch: Batch, others: Iterable[Batch]
 ) -> CorruptPair | None:
-    """`batch` of the follower with the one of the reference's `others` that is the same except for one bad checksum."""
+    """`batch` of the follower and the reference's batch among `others` that equals it except for one wrong checksum; None if none does."""
     for other in others:
         same_place = (other.base_offset, other.leader_epoch) == (batch.base_offset, batch.leader_epoch)
         if same_place and other.crc_valid != batch.crc_valid:
@@ -173,7 +173,7 @@ class Difference:
     leader_epoch: int | None
     replica_epoch: int | None
     batches: Batches
-    """The follower's; empty where it has none. Several only where nothing but their offsets tells them apart, each of which
+    """The follower's; empty if it has none. Several only where nothing but their offsets tells them apart, each of which
     begins where the one before it ends."""
     compared: bool = False
     """Records were decoded to tell."""
@@ -301,7 +301,7 @@ def unmatched_batches(own: Batches, theirs: Batches, floor: int, compacted: bool
 
 
 def _conflict_kind(batch: Batch, others: list[Batch], compacted: bool) -> DifferenceKind | None:
-    """epoch, content or format; None where a comparison by batch headers sees no contradiction."""
+    """Kind of conflict by batch headers (epoch, content or format); None if they do not contradict each other."""
     if any(other.epoch != batch.epoch for other in others if other.epoch is not None and batch.epoch is not None):
         return "epoch"
     if any(
@@ -394,7 +394,7 @@ def _is_cleaned_away(facts: ReplicaFacts, batch: Batch, start: int) -> bool:
 
 
 def _foreign_epoch(facts: ReplicaFacts, lineage: Lineage, batch: Batch, start: int, batches: Batches) -> int | None:
-    """The epoch that `facts` was in at `start`, where that is certainly not the one of the other side's `batch` of records.
+    """Epoch of `facts` at `start` if it certainly differs from that of the other side's `batch` of records; else None.
 
     Then its cleaner removed another record there, and this one was never on that log. `batches` are those of `facts`. They
     tell of a later epoch from its first batch on, but of an earlier one only below a batch of it or of one between: an

@@ -174,7 +174,7 @@ class CompactedPair:
         _read_keyed(store, self.reference.facts, batches[wanted & self.reference.shared_data()], keys, self.reading)
 
     def _read_later(self, store: KeyStore, keys: NDArray[np.uint64]) -> None:
-        """Put the records of `keys` that the longer side has above the end into `store`; none where logs conflict there."""
+        """Put the records of `keys` that the longer side has above the end into `store`; none if logs conflict there."""
         if not self.is_conflict:
             reference, follower = self._sides
             longer = reference if reference.facts.log_end_offset > follower.facts.log_end_offset else follower
@@ -263,7 +263,7 @@ def compare_compacted(
     theirs: NDArray[np.void],
     reading: RecordComparison,
 ) -> tuple[Alignment, Compaction | None]:
-    """`alignment` with the differences that records show, and what they say of keys; None where no batch differs.
+    """`alignment` with the differences that records show, and what they say of keys; None if no batch differs.
 
     `own` and `theirs` are the follower's and the reference's batches (`BATCH_DTYPE`): of the reference all from the
     greater log start on, of the follower those in chunks whose digests differ, and all above the reference's end.

@@ -15,11 +15,11 @@ class Cause:
     """The election that left records behind which the reference does not have."""
 
     election: Election | None
-    """The one at which the two logs parted; None where the history does not reach back so far."""
+    """The one at which the two logs parted; None if the history does not reach back so far."""
     clean: bool | None
-    """None where that is not known."""
+    """None if that is not known."""
     promised_records: int | None
-    """Records that were promised to producers with acks=all at most; None where that is not known."""
+    """Records that were promised to producers with acks=all at most; None if that is not known."""
     suspects: int = 1
     """Number of elections that may have been the one, because no log tells any more whether their leaders had the records."""
     came_back: bool = False
@@ -35,7 +35,7 @@ class Cause:
 
 @dataclass(frozen=True, slots=True)
 class Tail:
-    """The last records that a follower has past the reference's end, of which one thing is known."""
+    """Last records that a follower has past the reference's end, with something known of all of them."""
 
     start_offset: int
     why: str
@@ -43,7 +43,7 @@ class Tail:
 
 
 def promised_in_all(causes: Iterable[Cause | None]) -> int | None:
-    """At most so many records were promised to producers with acks=all; None where that is not known for one of `causes`."""
+    """At most so many records were promised to producers with acks=all; None if that is not known for one of `causes`."""
     total = 0
     for cause in causes:
         if cause is None or cause.promised_records is None:

@@ -48,7 +48,7 @@ class DivergentRange:
     replica_epoch: int | None
     tally: Tally
     committed_end: int | None
-    """Offsets below this one were proven committed; None where nothing is proven."""
+    """Offsets below this one were proven committed; None if nothing is proven."""
     committed_records: int
     kind: DifferenceKind
     """Kind of its differences: epoch, content, hole_here, hole_there or format."""
@@ -57,7 +57,7 @@ class DivergentRange:
     compacted: bool
     """The follower's log is, or was once."""
     batches: Batches
-    """The follower's, without `written_again`; none where it has nothing."""
+    """The follower's, without `written_again`; none if it has nothing."""
     written_again: Batches
     """Batches that the reference also has, in its own epoch: no record of them is lost."""
     cause: Cause | None = None
@@ -69,7 +69,7 @@ class DivergentRange:
 
     @property
     def committed_range(self) -> tuple[int, int] | None:
-        """[start, end) of what was proven committed of it; None where nothing is proven."""
+        """[start, end) of what was proven committed of it; None if nothing is proven."""
         return None if self.committed_end is None else (self.start_offset, min(self.end_offset, self.committed_end))
 
     @property

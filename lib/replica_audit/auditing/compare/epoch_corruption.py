@@ -112,7 +112,7 @@ def _is_foreign(own: NDArray[np.void], one: CorruptEpoch, rows: Mapping[tuple[in
 
 
 def restore_epochs(rows: NDArray[np.void], rot: Collection[CorruptEpoch]) -> NDArray[np.void]:
-    """`rows` (`BATCH_DTYPE`) with the epochs that the changed batches were written in; themselves where none was changed."""
+    """`rows` (`BATCH_DTYPE`) with corrupt epochs restored; the same array if there are none."""
     rows = rows.copy() if rot else rows
     for one in rot:
         rows["leader_epoch"][_within(rows, one) & (rows["leader_epoch"] == one.leader_epoch)] = one.true_epoch
@@ -181,7 +181,7 @@ class EpochSigns(NamedTuple):
     known: bool
     """A third copy's file or batches have the epoch there."""
     led: bool | None
-    """Somebody led in the epoch; None where no history tells."""
+    """Somebody led in the epoch; None if no history tells."""
     goes_on: bool
     contradicted: bool
     late: bool

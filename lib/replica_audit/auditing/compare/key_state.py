@@ -189,7 +189,7 @@ HELD_BYTES = 16 << 20
 
 
 class KeyStore:
-    """The keyed records of one side, or of both, in any order."""
+    """Keyed records of one side, or of both, in any order; in memory, beyond `HELD_BYTES` in a file."""
 
     def __init__(self) -> None:
         self._held: list[NDArray[np.void]] = []

@@ -34,10 +34,10 @@ _Share = tuple[Count, Count]
 
 @dataclass(frozen=True, slots=True)
 class Loss:
-    """Lost records of a partition, each counted once however many brokers hold it."""
+    """Lost records of a partition, each counted once, whatever the number of brokers that hold it."""
 
     total: Count | None
-    """None where it is not known."""
+    """None if it is not known."""
     at_most: bool = False
     """The numbers are upper bounds: of some of the input only offsets tell how many records there are."""
     held: Mapping[CopyKey, Count] = field(default_factory=dict)
@@ -68,7 +68,7 @@ class RecordRange:
         return self.record_count == self.end_offset - self.start_offset
 
     def between(self, start: int, end: int) -> RecordRange:
-        """The part in [start, end) of a piece that is dense."""
+        """The part of a dense piece in [start, end)."""
         return RecordRange(self.copy, self.identity, start, end, end - start, self.committed_end, self.crc, self.exact)
 
     def committed_to(self, offset: int) -> RecordRange:
@@ -168,10 +168,10 @@ def _ahead(reference: ReplicaFacts, item: Comparison) -> _Held:
 
 
 def _pieces(held: Sequence[_Held], remote: Sequence[RecordRange] = ()) -> list[RecordRange]:
-    """The pieces of what is held, and those given.
+    """Pieces of what is held, and those given.
 
-    Of an epoch all of which is plain and was committed up to one offset, batches that follow each other are one piece; else each
-    is one: which of them overlap tells what is committed.
+    In an epoch that is plain throughout and was committed up to one offset, consecutive batches make one piece; elsewhere each
+    batch is a piece, since overlaps tell what is committed.
     """
     ends: dict[int | None, set[int]] = defaultdict(set)
     odd = set()

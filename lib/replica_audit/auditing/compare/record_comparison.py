@@ -76,7 +76,7 @@ class RecordProblem:
 
 
 class RecordComparison:
-    """The records of one pair of replicas as they are read, and what could not be."""
+    """Reader of the records of one pair of replicas, which keeps account of what could not be read."""
 
     def __init__(self, read: RecordSource) -> None:
         self._read = read
@@ -159,7 +159,7 @@ def unequal_offsets(one: NDArray[np.void], other: NDArray[np.void]) -> NDArray[n
 
 
 def offsets_only_in(one: NDArray[np.void], other: NDArray[np.void]) -> NDArray[np.bool_]:
-    """Mask of the rows of `one` whose offsets `other` does not hold."""
+    """Mask of the rows of `one` whose offsets `other` lacks."""
     return ~np.isin(one["offset"], other["offset"])
 
 

@@ -138,10 +138,10 @@ class RemoteHoles:
 
 
 def find_holes(facts: ReplicaFacts, lineage: Lineage, segments: Sequence[RemoteSegment]) -> RemoteHoles:
-    """The holes of a log of which `segments` are those of its topic id.
+    """Holes in remote storage below a log's local start; `segments` are those of its topic id.
 
-    What retention is deleting at the beginning does not count, whatever the log-start checkpoint says: it is written once a minute.
-    Nothing is known where `__remote_log_metadata` is not here from its beginning, or names no segment.
+    Segments that retention is deleting at the beginning do not count, whatever the log-start checkpoint says: it is written once
+    a minute. Nothing is known unless `__remote_log_metadata` is here from its beginning and names a segment.
     """
     start = facts.log_start_offset
     end = facts.local_start_offset

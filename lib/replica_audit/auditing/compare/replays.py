@@ -54,7 +54,7 @@ def leader_state(reference: Reference, lineage: Lineage, protocol: str) -> Repli
 def replay_all(
     reference: Reference, follower: ReplicaFacts, tiered: bool, high_watermark: int | None = None
 ) -> dict[str, Replay]:
-    """Each protocol by name; `high_watermark` as in `follower_state`."""
+    """Replay of each protocol, by name; `high_watermark` as in `follower_state`."""
     own = follower_state(follower, tiered, high_watermark)
     lineage = answering_lineage(reference.facts, tiered)
     return {name: replay_one(name, follower, own, leader_state(reference, lineage, name)) for name in PROTOCOLS}
@@ -77,7 +77,7 @@ def first_dropped(follower: ReplicaFacts, outcome: Replay) -> int:
 
 
 def file_replay(reference: Reference, follower: ReplicaFacts, protocol: str) -> Replay | None:
-    """The replay by what the epoch files say; None where one of them cannot be used."""
+    """The replay by what the epoch files say; None if one of them cannot be used."""
     theirs = reference.facts.file_lineage
     own = follower.file_lineage
     if theirs is None or own is None:
@@ -88,7 +88,7 @@ def file_replay(reference: Reference, follower: ReplicaFacts, protocol: str) -> 
 
 
 def as_leader(reference: Reference, candidate: ReplicaFacts, replicas: Sequence[ReplicaFacts]) -> Reference:
-    """`candidate` elected in an epoch after all that are known; a broker that was killed has recovered its log before."""
+    """Reference for `candidate` elected in an epoch after all known ones; a broker that was killed has recovered its log before."""
     epochs = [epoch for facts in replicas for epoch, _ in (*facts.lineage, *(facts.file_lineage or ()))]
     latest = max([-1 if reference.leader_epoch is None else reference.leader_epoch, *epochs])
     end = candidate.following_end_offset

@@ -112,7 +112,7 @@ def _twins_of_markers(
 
 
 def _by_producer(batches: Batches) -> dict[int, list[Batch]]:
-    """Batches of transactions, by producer id."""
+    """Transactional batches by producer id."""
     found: dict[int, list[Batch]] = defaultdict(list)
     for batch in batches:
         if batch.attributes & TRANSACTIONAL:
@@ -121,7 +121,7 @@ def _by_producer(batches: Batches) -> dict[int, list[Batch]]:
 
 
 def _says(marker: Batch, side: LogOfPair, reading: RecordComparison) -> int | None:
-    """What a marker says; None where it cannot be read."""
+    """Outcome in a marker's records; None if they cannot be read."""
     found, _ = reading.rows(side.facts, [marker])
     return int(found["marker"][0]) if len(found) else None
 
@@ -176,7 +176,7 @@ def _is_twin(
 
 
 def _records(batch: Batch, side: LogOfPair, reading: RecordComparison) -> NDArray[np.void]:
-    """The records of a batch, none where they cannot be read; the time is left out where it is the broker's."""
+    """The records of a batch, none if they cannot be read; the time is left out where it is the broker's."""
     rows = reading.rows(side.facts, [batch])[0].copy()
     rows["offset"] -= batch.base_offset
     if batch.attributes & LOG_APPEND_TIME:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """Batches counted: records, bytes, and the span of their timestamps (None where there are none)."""
+    """Batches counted: records, bytes, and the span of their timestamps (None if there are none)."""
 
     record_count: int = 0
     size_bytes: int = 0

@@ -193,7 +193,7 @@ def code_of_run(run: DivergentRange) -> Code:
 
 
 def _records(case: Case) -> Iterator[Finding]:
-    """Runs and damaged pairs of every follower, and what a compacted pair showed."""
+    """DIV-* for the runs and damaged pairs of every follower, and for compacted pairs."""
     for item in case.comparisons:
         for run in item.runs:
             yield doubted(_run(case, item, run), item)
@@ -410,7 +410,7 @@ def _presence(case: Case, item: Comparison, outcome: Compaction) -> Finding:
 
 
 def _storage(case: Case) -> Iterator[Finding]:
-    """Formats, batches and keys of every follower beside the reference."""
+    """DIV-FORMAT, DIV-BATCHING and DIV-KEY-STATE of every follower beside the reference."""
     for item in case.comparisons:
         yield from _formats(item)
         if item.compaction is not None:

@@ -121,7 +121,7 @@ def _loss(runs: list[DivergentRange]) -> str:
 
 
 def _lost_nothing(case: Case, leadership: Leadership, election: Election) -> str | None:
-    """A clause that says so, where the log of the leader before is as it was then; None where that is not known."""
+    """A clause that says so, where the log of the leader before is as it was then; None if that is not known."""
     before = election.previous_leader_id
     item = next((one for one in case.comparisons if one.follower.broker_id == before), None)
     if item is None or before == election.leader_id:

@@ -183,7 +183,7 @@ def _ahead(case: Case, item: Comparison) -> Iterator[Finding]:
 
 
 def _short(case: Case, item: Comparison) -> Iterator[Finding]:
-    """An in-sync replica without a conflict that ends below what is proven committed."""
+    """REP-ISR-SHORT, or CAP-SKEW, for an in-sync replica without a conflict that ends below what is proven committed."""
     follower = item.follower
     lower = case.high_watermark.proven_lower
     suffix = case.high_watermark.lowest_suffix

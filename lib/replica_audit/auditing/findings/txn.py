@@ -126,10 +126,10 @@ def _hanging(case: Case, transaction: OpenTransaction, state: TransactionState |
 
 
 def _is_over(case: Case, transaction: OpenTransaction, state: TransactionState) -> tuple[Confidence, str] | None:
-    """Confidence and reason, where the coordinator ended the transaction before the reference was copied; else None.
+    """Confidence and reason if the coordinator ended the transaction before the reference was copied; else None.
 
-    The coordinator's log and the partition may be copied at different moments. What it says must be newer than the
-    records, and the log must have gone on after it.
+    The coordinator's log and the partition may be copied at different moments. Its state must be newer than the records, and
+    the log must have gone on after it.
     """
     if not _is_newer(case, transaction, state):
         return None

@@ -41,7 +41,7 @@ class LoggedElection:
     leader_id: int
     leader_epoch: int | None
     previous_leader_id: int | None
-    """None where nobody led before, or no line says who."""
+    """None if nobody led before, or no line says who."""
     previous_isr: tuple[int, ...] | None
     said: bool
     """A line says so; else it follows from the ISR of before."""
@@ -67,7 +67,7 @@ def events_of_rows(rows: Iterable[RawRow]) -> tuple[BrokerLogEvent, ...]:
 
 
 def of_present_topic(events: Sequence[BrokerLogEvent], topic_id: str | None) -> tuple[BrokerLogEvent, ...]:
-    """Events after the last one that names another topic id: the topic was deleted and created again since."""
+    """Events after the last one that names another topic id: since that one the topic was deleted and created again."""
     others = [at for at, one in enumerate(events) if topic_id is not None and one.topic_id not in (None, topic_id)]
     return tuple(events[others[-1] + 1 :] if others else events)
 

@@ -79,7 +79,7 @@ class CaptureTimes:
         return [BrokerKind(broker_id=broker_id, kind=kind) for broker_id, kind in sorted(known)]
 
     def describe(self, replicas: Sequence[ReplicaFacts]) -> str | None:
-        """The times of the copies in words; None where the manifest lacks one."""
+        """The times of the copies in words; None if the manifest lacks one."""
         found = []
         for facts in replicas:
             times = self.of(facts)

@@ -148,7 +148,7 @@ def _is_clean(run: DivergentRange, epoch: int, suspects: Sequence[Election], pas
 def _promised(
     run: DivergentRange, epoch: int, suspects: Sequence[Election], past: PastElections, leadership: Leadership
 ) -> int | None:
-    """At most so many of the run's records were acknowledged to producers with acks=all; None where that is not known.
+    """At most so many of the run's records were acknowledged to producers with acks=all; None if that is not known.
 
     None of them when, from their leader's time to the last of `suspects`, the in-sync replicas were always too few or
     had the broker among them that was elected without the records: then these never were on all of them. That holds as

@@ -71,7 +71,7 @@ def _is_below_minimum(state: PartitionState) -> bool:
 def bounded_by_frozen_epochs(
     mark: HighWatermark, reference: Reference, leadership: Leadership | None, frozen: FrozenEpochs | None
 ) -> HighWatermark:
-    """`mark` with the start of the epoch as its upper bound since which it has stood still; what is proven goes before."""
+    """`mark` bounded from above by the start of the epoch since which it has stood still, unless more is proven."""
     if frozen is None or leadership is None or reference.outdated or mark.method == "capture_skew":
         return mark
     since = min((epoch for epoch in frozen.epochs if epoch > max(frozen.committing, default=-1)), default=None)

@@ -254,7 +254,7 @@ def _limiting(end: LogEnd) -> int | None:
 def _lowest_suffix(reference: Reference, comparisons: Sequence[Comparison], lower: int) -> tuple[int, int] | None:
     """The in-sync replica that provably cannot serve up to `lower`: it conflicts there, or its end is unreadable.
 
-    None where the reference was copied before it led: who is in sync since may have been cut to it meanwhile.
+    None if the reference was copied before it led: who is in sync since may have been cut to it meanwhile.
     """
     if reference.predates:
         return None
@@ -307,8 +307,10 @@ class _CleanStop:
 
 
 def _as_it_stopped(mark: HighWatermark, stop: _CleanStop, broker_id: int) -> HighWatermark:
-    """X1. A leader that did not advance the high watermark in its epoch has it as it learnt it, which may be too late: of
-    what lies below its epoch an earlier leader may have committed more. Of its own records it knows.
+    """`mark` by what the last leader wrote as it stopped cleanly (X1).
+
+    A leader that did not advance the high watermark in its epoch has it as it learnt it, which may be too low: an earlier
+    leader may have committed more of what lies below the epoch. What it committed itself it knows.
     """
     written = f"high watermark {stop.checkpoint} that broker {broker_id} wrote as it stopped"
     if stop.high_watermark >= stop.epoch_start:

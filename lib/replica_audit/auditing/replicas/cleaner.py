@@ -36,7 +36,7 @@ class Cleaning:
         return self._explains(start_offset, end_offset, self.cleaned_to, self.furthest)
 
     def may_explain(self, start_offset: int, end_offset: int) -> bool:
-        """As `explains`, allowing for what cleaners did between the copies of their checkpoints and of the segments."""
+        """True if `explains` may hold, allowing for cleaners that went on between the copies of checkpoints and segments."""
         return self._explains(start_offset, end_offset, self.reached, self.furthest_reached)
 
     def _explains(self, start: int, end: int, own: int, furthest: int) -> bool:
@@ -126,7 +126,7 @@ def _active_base(facts: ReplicaFacts) -> int:
 
 
 def _absent(other: ReplicaFacts, facts: ReplicaFacts) -> Iterable[OffsetRange]:
-    """Offsets at which `other`, too, has no batch; of gaps that its summaries only count, the stretch they lie in."""
+    """Offsets at which `other` has no batch either; for gaps that its summaries only count, the stretch around them."""
     yield from other.gaps
     yield from other.missing
     following = [segment.base_offset for segment in other.segments[1:]] + [other.log_end_offset]

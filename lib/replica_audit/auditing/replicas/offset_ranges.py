@@ -19,7 +19,7 @@ def offsets_of_epoch(facts: ReplicaFacts, leader_epoch: int) -> list[OffsetRange
 
 
 def without(ranges: Iterable[OffsetRange], taken: Iterable[OffsetRange]) -> list[OffsetRange]:
-    """`ranges` in their order, without what `taken` covers of them."""
+    """`ranges`, in their order, minus the parts that `taken` covers."""
     left = list(ranges)
     for one in taken:
         cut = []

@@ -163,18 +163,14 @@ def _of_later_epochs(
 
 
 def _written_epoch(facts: ReplicaFacts) -> int:
-    """The latest epoch of its records that the replica's own file has too, so that one changed header deposes nobody;
-    -1 without one.
-    """
+    """Latest epoch of its records that the replica's own file has too, so that one changed header deposes nobody; -1 without one."""
     last = facts.last_leader_epoch
     entries = facts.file_lineage
     return last if last is not None and entries is not None and entries.latest_epoch == last else -1
 
 
 def _sure_epoch(facts: ReplicaFacts) -> int:
-    """The latest epoch that the replica's own file has, and its log bears out: by its last record, or as one that began
-    at its end.
-    """
+    """Latest epoch in the replica's own file that its log bears out: by its last record, or as one that began at its end."""
     last = facts.last_leader_epoch
     epoch = log_epoch(facts)
     return epoch if last is None or epoch > last else _written_epoch(facts)
