@@ -68,7 +68,7 @@ class RecordReader:
         self._snapshot = snapshot
         self.hasher = RecordHasher()
 
-    def __call__(self, requests: Iterable[RecordRequest], keys: NDArray[np.void] | None = None) -> RecordRows:
+    def __call__(self, requests: Iterable[RecordRequest], keys: NDArray[np.uint64] | None = None) -> RecordRows:
         """The records of `requests`; with `keys`, sorted hashes, only theirs and control records.
 
         What cannot be read or decoded is reported in the answer, not raised. Memory: 8 MiB of file and one
@@ -131,7 +131,7 @@ def _reason(error: OSError | ValueError) -> str:
     return os.strerror(number) if number else str(error)
 
 
-def _among(hashes: NDArray[np.void], known: NDArray[np.void]) -> NDArray[np.void]:
+def _among(hashes: NDArray[np.uint64], known: NDArray[np.uint64]) -> NDArray[np.bool_]:
     """Mask of those of `hashes` that are in `known`, which is sorted and may be far longer."""
     if not len(known):
         return np.zeros(len(hashes), bool)
