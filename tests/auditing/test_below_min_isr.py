@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 from tests.auditing.scenario import Answer, Broker
-from tests.auditing.test_bounding_members import FENCE, TWO, log
-from tests.auditing.test_leadership_history import change, scene
+from tests.auditing.scenes import FENCE, TWO, change, log, scene
 
 #: Broker 3 leads epoch 1 alone, from 50 on, while broker 1 is eligible; then it was killed, and dropped as it came back.
 ALONE = (change(isr=(1, 3)), FENCE[1], change(leader=3, isr=(3,), elr=(1,)))

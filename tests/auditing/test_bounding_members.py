@@ -6,26 +6,9 @@ import json
 from pathlib import Path
 
 import pytest
-from tests.auditing.scenario import Answer, Broker, audit, written
-from tests.auditing.test_leadership_history import change, scene
-from tests.support import metadata_log as write
+from tests.auditing.scenario import Answer, audit
+from tests.auditing.scenes import FENCE, TWO, change, log, scene
 from tests.support.logdirs import manifest_text
-
-FENCE = {broker: write.registration_change(broker, 1) for broker in (1, 2, 3)}
-TWO = {"min.insync.replicas": "2"}
-
-
-def log(end: int, high_watermark: int, epochs: tuple[tuple[int, int], ...] = ((0, 0),), **options) -> Broker:
-    """One record a batch; an epoch begins where `epochs` say so, in the file as well."""
-    starts = [*(start for _, start in epochs), end]
-    parts = [
-        written(start, min(until, end), epoch, f"{epoch} ", step=1)
-        for (epoch, start), until in zip(epochs, starts[1:])
-        if start < min(until, end)
-    ]
-    batches = [batch for part in parts for batch in part]
-    return Broker(batches, high_watermark=high_watermark, epochs=epochs, **options)
-
 
 # --- eligible and in-sync members that are down
 

@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 from tests.auditing.scenario import Answer, Broker, audit, written
-from tests.auditing.test_bounding_members import FENCE, log
-from tests.auditing.test_leadership_history import change
-from tests.auditing.test_leadership_history import scene as history
+from tests.auditing.scenes import FENCE, change, log
+from tests.auditing.scenes import scene as history
 
 SHARED = written(0, 30, 1)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from tests.auditing.scenario import TOPIC, TOPIC_ID, Answer, Broker, audit, written
-from tests.auditing.test_leadership_history import COMMON, UNCLEAN_TO_2, change, scene
+from tests.auditing.scenes import COMMON, UNCLEAN_TO_2, change, scene
 from tests.support.encoder import encode_batch, encode_marker
 from tests.support.logdirs import PartitionFiles, make_uuid, manifest_text, write_log_dir
 

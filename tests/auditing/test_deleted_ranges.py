@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from tests.auditing.scenario import Broker, audit
-from tests.auditing.test_bounding_members import log
+from tests.auditing.scenes import log
 
 
 @pytest.mark.parametrize(("leader", "other"), [(1, 2), (2, 1)])

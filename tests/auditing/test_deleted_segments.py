@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from tests.auditing.captures import EXPECTED, FIXTURES
 from tests.auditing.scenario import TOPIC, Answer, Broker, written
+from tests.auditing.scenes import UNCLEAN_TO_2, change, scene
 from tests.auditing.test_copies_beside import COMMON, NEW, OLD, beside
-from tests.auditing.test_leadership_history import UNCLEAN_TO_2, change, scene
 from tests.support import metadata_log as write
 from tests.support.some import some
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from tests.auditing.captures import CAPTURES, EXPECTED, FIXTURES, audit_by_listing, audit_capture, told, truth
 from tests.auditing.scenario import TOPIC, TOPIC_ID, Answer, Broker, audit, written
+from tests.auditing.scenes import COMMON, UNCLEAN_TO_2, change, scene
 from tests.support import metadata_log as write
 from tests.support.encoder import encode_marker
 from tests.support.logdirs import PartitionFiles, make_uuid, write_log_dir
@@ -234,32 +234,6 @@ def test_a_source_that_says_nothing_is_an_error_and_not_another_source():
 
 
 # --- scenes
-
-
-def scene(
-    path: Path, brokers: dict[int, Broker], *changes: bytes, replicas=(1, 2, 3), configs=None, **options
-) -> Answer:
-    """A cluster of three, led by broker 1 in epoch 0, whose controller then wrote `changes`, a second apart."""
-
-    def controller() -> None:
-        begin = [write.topic(TOPIC, TOPIC_ID), write.partition(TOPIC_ID, replicas, 1)]
-        begin += [
-            write.config(2, TOPIC, name, value) for name, value in (configs or {"min.insync.replicas": "1"}).items()
-        ]
-        begin += [write.register_broker(broker) for broker in replicas]
-        log = write.leader_change(0, 100, (100,)) + write.batch(1, begin)
-        for number, one in enumerate(changes):
-            log += write.batch(1 + len(begin) + number, [one], time_ms=write.TIME_MS + 1000 * (number + 1))
-        write.write_metadata_log(path, "controller-100", 100, {0: log})
-
-    return audit(path, brokers, source="inferred", before_audit=controller, **options)
-
-
-def change(**fields) -> bytes:
-    return write.change(TOPIC_ID, **fields)
-
-
-COMMON = written(0, 50, 0)
 
 
 def test_scene_unclean_election(tmp_path):
@@ -546,9 +520,6 @@ def test_nothing_above_low_for_a_running_cluster_with_a_history(tmp_path):
 
 
 # --- what an unclean election lost, when nothing holds it any more
-
-#: Broker 1 led alone, went down, and broker 2 was elected.
-UNCLEAN_TO_2 = (change(isr=(1,)), write.registration_change(1, 1), change(leader=2, isr=(2,), recovering=True))
 
 
 def may_have_lost(answer: Answer) -> bool:

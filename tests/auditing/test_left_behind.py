@@ -6,9 +6,8 @@ from pathlib import Path
 
 import pytest
 from tests.auditing.scenario import Answer, Broker, audit
+from tests.auditing.scenes import FENCE, TWO, change, log, scene
 from tests.auditing.test_below_min_isr import costs
-from tests.auditing.test_bounding_members import FENCE, TWO, log
-from tests.auditing.test_leadership_history import change, scene
 
 
 def two(second: Broker, epoch: int, high_watermark: int = 50) -> dict[int, Broker]:

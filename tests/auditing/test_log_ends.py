@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 from tests.auditing.scenario import Broker, audit, written, written_legacy
-from tests.auditing.test_leadership_history import change, scene
+from tests.auditing.scenes import change, scene
 
 #: What a lost tail leaves behind: the replica ends at 40 and had more.
 LOST = {

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 from tests.auditing.scenario import Answer, Broker, audit
-from tests.auditing.test_bounding_members import FENCE, log
-from tests.auditing.test_leadership_history import change, scene
+from tests.auditing.scenes import FENCE, change, log, scene
 from tests.support import metadata_log as write
 
 UNFENCE = {broker: write.registration_change(broker, -1) for broker in (1, 2, 3)}

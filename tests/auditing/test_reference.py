@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from tests.auditing.scenario import Answer, Broker, audit, written
-from tests.auditing.test_leadership_history import change, scene
+from tests.auditing.scenes import change, scene
 
 from replica_audit.auditing.replicas.reference import choose_reference
 

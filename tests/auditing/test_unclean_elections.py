@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from tests.auditing.scenario import TOPIC, TOPIC_ID, Answer, Broker, audit, written
-from tests.auditing.test_leadership_history import COMMON, UNCLEAN_TO_2, change, scene
+from tests.auditing.scenes import COMMON, UNCLEAN_TO_2, change, scene
 from tests.support import metadata_log as write
 
 NEW = Broker([*COMMON, *written(50, 60, 1, "new ")])

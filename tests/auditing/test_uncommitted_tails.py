@@ -6,9 +6,8 @@ from pathlib import Path
 
 import pytest
 from tests.auditing.scenario import TOPIC, TOPIC_ID, Broker, audit, written
+from tests.auditing.scenes import FENCE, TWO, change, log, scene
 from tests.auditing.test_below_min_isr import costs, loss_of
-from tests.auditing.test_bounding_members import FENCE, TWO, log
-from tests.auditing.test_leadership_history import change, scene
 from tests.support import metadata_log as write
 
 #: Broker 3 stops while 2 leads, which then is killed, and dropped as it comes back: 3 is eligible.

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from tests.auditing.captures import FIXTURES, audit_capture, truth
 from tests.auditing.scenario import TOPIC, Broker, audit, written
-from tests.auditing.test_leadership_history import change, scene
+from tests.auditing.scenes import change, scene
 from tests.auditing.test_transactions import COMPLETE_COMMIT, ONGOING, OVER
 from tests.auditing.test_transactions import _coordinator as write_coordinator
 from tests.property.capture import to_model

@@ -1,0 +1,51 @@
+"""Scenes: three replicas of one partition whose controller wrote one change of leader or ISR after the other."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.auditing.scenario import TOPIC, TOPIC_ID, Answer, Broker, audit, written
+from tests.support import metadata_log as write
+
+
+def change(**fields) -> bytes:
+    """A PartitionChangeRecord of the scene's partition."""
+    return write.change(TOPIC_ID, **fields)
+
+
+COMMON = written(0, 50, 0)
+#: Broker 1 led alone, went down, and broker 2 was elected.
+UNCLEAN_TO_2 = (change(isr=(1,)), write.registration_change(1, 1), change(leader=2, isr=(2,), recovering=True))
+FENCE = {broker: write.registration_change(broker, 1) for broker in (1, 2, 3)}
+TWO = {"min.insync.replicas": "2"}
+
+
+def scene(
+    path: Path, brokers: dict[int, Broker], *changes: bytes, replicas=(1, 2, 3), configs=None, **options
+) -> Answer:
+    """A cluster of three, led by broker 1 in epoch 0, whose controller then wrote `changes`, a second apart."""
+
+    def controller() -> None:
+        begin = [write.topic(TOPIC, TOPIC_ID), write.partition(TOPIC_ID, replicas, 1)]
+        begin += [
+            write.config(2, TOPIC, name, value) for name, value in (configs or {"min.insync.replicas": "1"}).items()
+        ]
+        begin += [write.register_broker(broker) for broker in replicas]
+        log = write.leader_change(0, 100, (100,)) + write.batch(1, begin)
+        for number, one in enumerate(changes):
+            log += write.batch(1 + len(begin) + number, [one], time_ms=write.TIME_MS + 1000 * (number + 1))
+        write.write_metadata_log(path, "controller-100", 100, {0: log})
+
+    return audit(path, brokers, source="inferred", before_audit=controller, **options)
+
+
+def log(end: int, high_watermark: int, epochs: tuple[tuple[int, int], ...] = ((0, 0),), **options) -> Broker:
+    """One record a batch; an epoch begins where `epochs` say so, in the file as well."""
+    starts = [*(start for _, start in epochs), end]
+    parts = [
+        written(start, min(until, end), epoch, f"{epoch} ", step=1)
+        for (epoch, start), until in zip(epochs, starts[1:])
+        if start < min(until, end)
+    ]
+    batches = [batch for part in parts for batch in part]
+    return Broker(batches, high_watermark=high_watermark, epochs=epochs, **options)
