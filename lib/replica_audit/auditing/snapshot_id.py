@@ -26,6 +26,7 @@ from dataclasses import asdict
 from typing import NamedTuple
 
 from replica_audit.auditing.bronze_rows import bronze_rows
+from replica_audit.schema import RawRow
 from replica_audit.snapshot.inventory import Inventory
 from replica_audit.snapshot.storage import Snapshot
 
@@ -62,7 +63,7 @@ class ByteRange(NamedTuple):
 
 
 def inventory_lines(
-    inventory: Inventory, topics: Iterable[str] = (), rows: Mapping[str, Sequence[Mapping[str, Any]]] | None = None
+    inventory: Inventory, topics: Iterable[str] = (), rows: Mapping[str, Sequence[RawRow]] | None = None
 ) -> list[str]:
     """The lines of what is known before the scan; `rows` are those of `bronze_rows`, where the caller has them."""
     lines = [_line("cluster", inventory.cluster_id)]
