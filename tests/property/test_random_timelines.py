@@ -8,11 +8,12 @@ import pytest
 from tests.property import history
 from tests.property.cluster import Cluster
 from tests.property.history import HISTORIES, histories, narrate
+from tests.support.observations import find_deviations
 from tests.support.some import some
 
 from replica_audit.protocol.high_watermark import rule_of
 from replica_audit.protocol.leader_view import Observation, ReplicaProgress
-from replica_audit.protocol.timeline import find_deviations, recompute_timeline
+from replica_audit.protocol.timeline import recompute_timeline
 
 #: The simulated leader follows the newest rule; nobody outside its ISR holds it back.
 RULE = rule_of((4, 3))

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from tests.support.observations import at
+from tests.support.observations import at, find_deviations
 
-from replica_audit.protocol.high_watermark import follower_high_watermark, may_join_isr, rule_of
+from replica_audit.protocol.high_watermark import rule_of
 from replica_audit.protocol.leader_view import Observation, ReplicaProgress
-from replica_audit.protocol.timeline import DeviationRuns, find_deviations, recompute_timeline
+from replica_audit.protocol.timeline import DeviationRuns, recompute_timeline
 
 NEWEST = rule_of((4, 3))
 LONG_AGO = 60_000
@@ -158,15 +158,6 @@ def test_waiting_below_min_isr_is_not_stuck():
 
 def test_min_isr_is_never_more_than_the_replication_factor():
     assert marks(at(0, {0: 9}, (0,), min_insync_replicas=2)) == [9]
-
-
-def test_rejoin_needs_the_high_watermark_and_the_start_of_the_epoch():
-    assert may_join_isr(8, 8, 5) and may_join_isr(9, 8, 5) and not may_join_isr(7, 8, 5) and not may_join_isr(8, 8, 9)
-
-
-def test_a_follower_has_its_leaders_mark_one_fetch_late_and_never_past_its_end():
-    assert follower_high_watermark(8, 0, 12) == 8 and follower_high_watermark(15, 0, 12) == 12
-    assert follower_high_watermark(3, 5, 12) == 5
 
 
 @pytest.mark.parametrize("base", [0, 10])

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from replica_audit.protocol.leader_view import Observation, ReplicaProgress
+from replica_audit.protocol.timeline import DeviationRun, DeviationRuns, TimelineRow
 
 #: When made-up observations begin: 2023-11-14T22:13:20Z.
 TIME_MS = 1_700_000_000_000
@@ -123,3 +124,11 @@ def random_observations(partition: int, seed: int, count: int = 60) -> list[dict
                     }
                 )
     return rows
+
+
+def find_deviations(rows: Iterable[TimelineRow]) -> list[DeviationRun]:
+    """The deviating stretches of rows that are in order of time."""
+    found = DeviationRuns()
+    for row in rows:
+        found.add(row)
+    return found.finish()

@@ -44,17 +44,3 @@ def rule_of(kafka_version: tuple[int, ...] | None) -> Rule:
         isr_change=tries_when_isr_changes(kafka_version),
         lag_time_ms=LAG_TIME_MS if waits_thirty_seconds(kafka_version) else OLD_LAG_TIME_MS,
     )
-
-
-def may_join_isr(log_end_offset: int, leader_high_watermark: int, epoch_start_offset: int) -> bool:
-    """True if a follower may join the ISR: its log reaches the high watermark and the start of the leader's epoch
-    (`Partition.isFollowerInSync`, C.1).
-    """
-    return log_end_offset >= max(leader_high_watermark, epoch_start_offset)
-
-
-def follower_high_watermark(leader_high_watermark: int, log_start_offset: int, log_end_offset: int) -> int:
-    """A follower's high watermark after a fetch that carried its leader's: at most its own log end
-    (`UnifiedLog.updateHighWatermark`).
-    """
-    return max(log_start_offset, min(leader_high_watermark, log_end_offset))

@@ -61,7 +61,7 @@ class View:
 
     Three assumptions make it possible to accuse at all: within a leadership a replica's fetches go on from where they were,
     one that went back or has no row bounds nothing; the readings of one observation are of one moment. A lag time that is
-    not given is not known: nobody is accused by how long a replica may hold the mark. Only estimates take the default.
+    not given is not known: nobody is accused by how long a replica may hold the high watermark. Only estimates take the default.
     """
 
     def __init__(self, now: Observation, rule: Rule, replicas: frozenset[int]) -> None:
@@ -75,7 +75,7 @@ class View:
         #: None: not known, as where the ISR lacks its leader.
         self.isr = frozenset(now.isr) if now.isr is not None and now.leader_id in now.isr else None
         pending = now.pending_isr if rule.pending_isr else ()
-        #: Replicas that hold the mark back as long as they are in the ISR, or about to be.
+        #: Replicas that hold the high watermark back as long as they are in the ISR, or about to be.
         self.members = (self.isr or frozenset()).union(pending) - {now.leader_id}
 
     @property
@@ -111,9 +111,7 @@ class View:
         return broker_id if exceeds(self.leader_end, end) else None
 
     def leads_on(self, following: View) -> bool:
-        """True if `following` is an observation of the same leadership; False where a leader epoch is missing, since it cannot
-        be told.
-        """
+        """True if `following` is an observation of the same leadership; False where a leader epoch is missing."""
         leadership = self.now.leader_id, self.now.leader_epoch
         return None not in leadership and leadership == (following.now.leader_id, following.now.leader_epoch)
 
@@ -134,7 +132,7 @@ class View:
         """Greatest high watermark that the leader may have, given `greatest` at the observation before; None: unbounded.
 
         What a member is known to have bounds it also where the member left the ISR in between and came back: for that it
-        had to reach the mark (`isFollowerInSync`).
+        had to reach the high watermark (`Partition.isFollowerInSync`).
         """
         if self.leader_end is None:
             return None

@@ -120,7 +120,7 @@ def follow_timeline(
             else:
                 shared = view.shared_end(earlier)
                 if last_observed is not None and reached_before is not None and shared is not None:
-                    # Read where the replicas are, after the mark before: that one was no more than they have now.
+                    # Read where the replicas are, after the high watermark before it, which was at most what they have now.
                     bound = max(reached_before, shared)
                     if min(last_observed, view.observed) > bound:
                         greatest = bound
@@ -185,14 +185,6 @@ class DeviationRuns:
             if self._limit is None or len(self.runs) < self._limit:
                 self.runs.append(self._open)
             self._open = None
-
-
-def find_deviations(rows: Iterable[TimelineRow]) -> list[DeviationRun]:
-    """The deviating stretches of rows that are in order of time."""
-    found = DeviationRuns()
-    for row in rows:
-        found.add(row)
-    return found.finish()
 
 
 def _deviation(observed: int, least: int | None, greatest: int | None, last_observed: int | None) -> str | None:

@@ -30,11 +30,11 @@ HEADER_DTYPE = np.dtype([(disk.name or name, ">" + disk.code) for disk, name in 
 HEADER_BYTES = HEADER_DTYPE.itemsize
 #: Bytes before the part that `length` counts.
 PREFIX_BYTES = 12
-_PLACES = {disk.name or name: disk.position for disk, name in _ON_DISK}
-_LENGTH_AT = _PLACES["length"]
-MAGIC_AT = _PLACES["magic"]
+_POSITIONS = {disk.name or name: disk.position for disk, name in _ON_DISK}
+_LENGTH_AT = _POSITIONS["length"]
+MAGIC_AT = _POSITIONS["magic"]
 #: The CRC of magic 2 covers everything from here to the end of the batch.
-CRC_FROM = _PLACES["attributes"]
+CRC_FROM = _POSITIONS["attributes"]
 #: Smallest entry of any version: prefix and a magic-0 message without key and value.
 LEAST_ENTRY_BYTES = PREFIX_BYTES + 14
 
@@ -53,28 +53,28 @@ def follow_lengths(data: bytes, start: int, limit: int) -> tuple[NDArray[np.int6
     unpack = struct.Struct(">i").unpack_from
     least = LEAST_ENTRY_BYTES - PREFIX_BYTES
     # Of length fields, not of entries: an addition less for each. Past the end of `data` there is none.
-    places: list[int] = []
-    append = places.append
-    place = start + _LENGTH_AT
+    fields: list[int] = []
+    append = fields.append
+    field = start + _LENGTH_AT
     with suppress(struct.error):
         for _ in repeat(None, min(limit, len(data))):
-            (length,) = unpack(data, place)
+            (length,) = unpack(data, field)
             if length < least:
                 break
-            append(place)
-            place += PREFIX_BYTES + length
-    if places and place - _LENGTH_AT > len(data):
-        place = places.pop()
-    return np.array(places, dtype=np.int64) - _LENGTH_AT, place - _LENGTH_AT
+            append(field)
+            field += PREFIX_BYTES + length
+    if fields and field - _LENGTH_AT > len(data):
+        field = fields.pop()
+    return np.array(fields, dtype=np.int64) - _LENGTH_AT, field - _LENGTH_AT
 
 
 def gather_headers(data: bytes, starts: NDArray[np.int64]) -> NDArray[np.void]:
     """The 61 bytes at each of `starts` as an array of `HEADER_DTYPE`; each must lie within `data`."""
     if not len(starts):
         return np.empty(0, HEADER_DTYPE)
-    # Every place of `data` as if a header began there: a view, of which those at `starts` are copied.
-    places = np.ndarray((len(data) - HEADER_BYTES + 1,), HEADER_DTYPE, data, strides=(1,))
-    return places[starts]
+    # A view with a header at every byte of `data`, of which those at `starts` are copied.
+    headers = np.ndarray((len(data) - HEADER_BYTES + 1,), HEADER_DTYPE, data, strides=(1,))
+    return headers[starts]
 
 
 def decode_headers(

@@ -62,8 +62,8 @@ def torn_wrapper(window: SegmentWindow, start: int, expected: int, end_offset: i
     return int.from_bytes(head[:8], "big") if torn else None
 
 
-def describe_place(head: bytes, position: int, size_bytes: int, lowest: int, end_offset: int) -> str:
-    """One sentence on the bytes at a place where a batch should begin; `head` is its first 61 bytes or fewer.
+def describe_header(head: bytes, position: int, size_bytes: int, lowest: int, end_offset: int) -> str:
+    """One sentence on the bytes where a batch should begin; `head` is its first 61 bytes or fewer.
 
     Fields are shown only of a header, whose offset is from `lowest` up to `end_offset`: other bytes may be a record's.
     """

@@ -26,7 +26,7 @@ from replica_audit.segments.record_batch import (
     follow_lengths,
     gather_headers,
 )
-from replica_audit.segments.resync import Resynchroniser, describe_place, judge_tail, torn_wrapper
+from replica_audit.segments.resync import Resynchroniser, describe_header, judge_tail, torn_wrapper
 from replica_audit.segments.windows import SegmentWindow
 
 if TYPE_CHECKING:
@@ -226,10 +226,10 @@ class _Scan:
         self._limit = _CAUTIOUS
         length = self._position - start
         head = self._window.peek(start, HEADER_BYTES)
-        place = describe_place(head, start, self._size, self._lowest, end_offset)
+        reason = describe_header(head, start, self._size, self._lowest, end_offset)
         if self._search.skipped:
-            place += f"; {self._search.skipped} places that look like headers were not checked, there are too many"
+            reason += f"; {self._search.skipped} places that look like headers were not checked, there are too many"
         if found is not None:
-            return Damage(start, length, place, "corrupt", expected, found.base_offset)
+            return Damage(start, length, reason, "corrupt", expected, found.base_offset)
         kind = judge_tail(self._window, start, due, end_offset)
-        return Damage(start, length, place, kind, expected, None)
+        return Damage(start, length, reason, kind, expected, None)

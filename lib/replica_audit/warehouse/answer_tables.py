@@ -12,7 +12,7 @@ from replica_audit.auditing.leadership.capture_times import times_of_manifest
 from replica_audit.results import Results
 from replica_audit.schema import REPORT_TABLES
 from replica_audit.warehouse.attempts import attempts, check_committed, latest_attempt, own_rows
-from replica_audit.warehouse.delta_tables import Warehouse
+from replica_audit.warehouse.delta_tables import StoredTables
 
 #: Tables that the audit stage computes; `quarantine` is the snapshot's, the others belong to other commands.
 REPORTED_TABLES = (
@@ -32,7 +32,7 @@ REPORTED_TABLES = (
 REPORTED_TIMELINE_ROWS = 100_000
 
 
-def load_results(warehouse: Warehouse, audit_id: str | None, fail_on: str) -> Results:
+def load_results(warehouse: StoredTables, audit_id: str | None, fail_on: str) -> Results:
     """The results of a finished audit, the latest when `audit_id` is None; raises UsageError when there is none.
 
     What the answers were computed with stays; from which severity on they fail is asked anew.
@@ -49,7 +49,7 @@ def load_results(warehouse: Warehouse, audit_id: str | None, fail_on: str) -> Re
     return replace(results, audit={**results.audit, "options": options and {**options, "fail_on": fail_on}})
 
 
-def reported_rows(warehouse: Warehouse, finished: Mapping[str, Any]) -> dict[str, list[dict]]:
+def reported_rows(warehouse: StoredTables, finished: Mapping[str, Any]) -> dict[str, list[dict]]:
     """Rows of a finished audit by report table, those of `quality` among them; a table that is not there is left out.
 
     Raises EngineError where the audit committed others.
@@ -63,7 +63,7 @@ def reported_rows(warehouse: Warehouse, finished: Mapping[str, Any]) -> dict[str
     return found
 
 
-def snapshot_answers(warehouse: Warehouse, ingested: Mapping[str, Any]) -> dict[str, list[dict]]:
+def snapshot_answers(warehouse: StoredTables, ingested: Mapping[str, Any]) -> dict[str, list[dict]]:
     """Rows of the snapshot itself: `quarantine`, `partition_states`, and its row of `snapshots`.
 
     Raises EngineError where the finished ingest committed others.
@@ -75,7 +75,7 @@ def snapshot_answers(warehouse: Warehouse, ingested: Mapping[str, Any]) -> dict[
     return found
 
 
-def timeline_answers(warehouse: Warehouse, finished: Mapping[str, Any]) -> tuple[list[dict], int]:
+def timeline_answers(warehouse: StoredTables, finished: Mapping[str, Any]) -> tuple[list[dict], int]:
     """Rows of `high_watermark_timeline` for audit.json, at most `REPORTED_TIMELINE_ROWS`, and how many there are in all.
 
     Raises EngineError where the audit committed others.

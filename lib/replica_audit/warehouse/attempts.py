@@ -15,7 +15,7 @@ from typing import Any
 from replica_audit import __version__
 from replica_audit.errors import EngineError, UsageError
 from replica_audit.text import count, now
-from replica_audit.warehouse.delta_tables import Warehouse
+from replica_audit.warehouse.delta_tables import StoredTables, Warehouse
 from replica_audit.warehouse.table_reads import damage_sentence
 
 
@@ -57,7 +57,7 @@ def record_attempt(
     return row
 
 
-def attempts(warehouse: Warehouse, stage: str, **equals: str | None) -> list[dict[str, Any]]:
+def attempts(warehouse: StoredTables, stage: str, **equals: str | None) -> list[dict[str, Any]]:
     """Rows of `stage` in `audits`, oldest first, in whatever state."""
     if not warehouse.exists("audits"):
         return []
@@ -65,7 +65,7 @@ def attempts(warehouse: Warehouse, stage: str, **equals: str | None) -> list[dic
     return sorted(rows, key=lambda row: (row["finished"] or row["started"], row["ingest_id"] or ""))
 
 
-def finished_attempts(warehouse: Warehouse, stage: str, **equals: str | None) -> list[dict[str, Any]]:
+def finished_attempts(warehouse: StoredTables, stage: str, **equals: str | None) -> list[dict[str, Any]]:
     """The attempts that count, oldest first: of an ingest the first that finished, of audits all that did."""
     rows = [row for row in attempts(warehouse, stage, **equals) if row["state"] == "finished"]
     if stage != "ingest":
@@ -76,7 +76,7 @@ def finished_attempts(warehouse: Warehouse, stage: str, **equals: str | None) ->
     return list(first.values())
 
 
-def latest_attempt(warehouse: Warehouse, stage: str, **equals: str) -> dict[str, Any]:
+def latest_attempt(warehouse: StoredTables, stage: str, **equals: str) -> dict[str, Any]:
     """The last finished attempt of `stage`; raises UsageError when there is none, or none with that id."""
     rows = finished_attempts(warehouse, stage, **equals)
     if not rows:
@@ -96,7 +96,7 @@ def committed_counts(finished: Mapping[str, Any]) -> dict[str, int]:
     return dict(counts or json.loads(finished.get("options") or "{}").get("rows") or {})
 
 
-def check_committed(warehouse: Warehouse, finished: Mapping[str, Any], found: Mapping[str, int]) -> None:
+def check_committed(warehouse: StoredTables, finished: Mapping[str, Any], found: Mapping[str, int]) -> None:
     """Raise EngineError unless each table of `found` has as many rows of this stage as it committed, if it says how many."""
     committed = committed_counts(finished)
     for table, number in found.items():
@@ -107,7 +107,7 @@ def check_committed(warehouse: Warehouse, finished: Mapping[str, Any], found: Ma
 
 
 def check_audits(
-    warehouse: Warehouse, audits: Iterable[Mapping[str, Any]], table: str, rows: Iterable[Mapping[str, Any]]
+    warehouse: StoredTables, audits: Iterable[Mapping[str, Any]], table: str, rows: Iterable[Mapping[str, Any]]
 ) -> None:
     """`check_committed` for one table of several audits; `rows` are theirs, with their audit_id."""
     numbers = Counter(row["audit_id"] for row in rows)
@@ -115,7 +115,7 @@ def check_audits(
         check_committed(warehouse, finished, {table: numbers[finished["audit_id"]]})
 
 
-def check_large(warehouse: Warehouse, finished: Mapping[str, Any], tables: Iterable[str], key: str) -> None:
+def check_large(warehouse: StoredTables, finished: Mapping[str, Any], tables: Iterable[str], key: str) -> None:
     """`check_committed` for tables that are too large to be read for it: their files must have at least as many rows of `key`.
 
     A file has the rows of one ingest, and a table may have several ingests of a snapshot.

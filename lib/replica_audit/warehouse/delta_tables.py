@@ -82,35 +82,18 @@ def table_properties(time_travel_days: int | None) -> dict[str, str]:
     return {} if time_travel_days is None else dict.fromkeys(_PERIODS, f"interval {time_travel_days} days")
 
 
-class Warehouse:
-    """Reads and commits. An executor that writes files needs no more than their directory (`directory`)."""
+class StoredTables:
+    """The tables of a warehouse for reading: each at its newest version, whose rows other processes only add to."""
 
-    def __init__(
-        self,
-        location: str,
-        *,
-        time_travel_days: int | None = None,
-        locate: Callable[[str, bool], str | None] | None = None,
-    ) -> None:
-        """`location`: a directory or URI with a table below it each, or a catalog's NAME.SCHEMA.
+    def __init__(self, location: str, locate: Callable[[str, bool], str | None] | None = None) -> None:
+        """`location`: a directory or URI that has a directory for each table, or a catalog's NAME.SCHEMA.
 
-        `locate(table, make)` says where a table of a catalog lies instead, makes it when `make`, and gives None where
-        there is none. `time_travel_days`: see `table_properties`.
+        `locate(table, make)` gives the location of a table in a catalog, None if there is no such table; with `make` the table's
+        location is created.
         """
         self.name = location
         self._location = absolute_location(location)
         self._locate = locate
-        self._periods = table_properties(time_travel_days)
-        self._commit: dict[str, str | None] = {}
-
-    def describe_commits(self, **run: str | None) -> None:
-        """Set the run that later commits name as `userMetadata` in the history of every table."""
-        self._commit = run
-
-    def directory(self, table: str) -> str:
-        """Path or URI of the table's directory, for tasks that write its files. The table is created if it does not exist."""
-        self._open_or_create(table)
-        return self._made(table)
 
     def exists(self, table: str) -> bool:
         """True if the table exists."""
@@ -174,6 +157,55 @@ class Warehouse:
             of_file = read_file(filesystem, f"{root}/{path}", schema, {key: value}, {})
             for one in of_file[column].value_counts().to_pylist():
                 yield one["values"], one["counts"]
+
+    def versions(self, tables: Iterable[str]) -> dict[str, int]:
+        """The Delta version of each table that is there. Rows are only added, so a later version has those of an earlier."""
+        handles = {table: self._open(table) for table in tables}
+        return {table: handle.version() for table, handle in handles.items() if handle is not None}
+
+    def _open(self, table: str) -> DeltaTable | None:
+        """The table's handle at its newest version; None where there is none."""
+        from deltalake import DeltaTable
+        from deltalake.exceptions import TableNotFoundError
+
+        uri = self._uri(table)
+        if uri is None:
+            return None
+        try:
+            return open_at_this_version(f"{self.name}/{table}", DeltaTable(uri), columns_of(table))
+        except TableNotFoundError:
+            return None
+
+    def _uri(self, table: str, make: bool = False) -> str | None:
+        if self._locate is not None:
+            found = self._locate(table, make)
+            return found and absolute_location(found)
+        return f"{self._location}/{table}"
+
+
+class Warehouse(StoredTables):
+    """The tables of a warehouse with commits to them. A task that writes files needs only their directory (`directory`)."""
+
+    def __init__(
+        self,
+        location: str,
+        *,
+        time_travel_days: int | None = None,
+        locate: Callable[[str, bool], str | None] | None = None,
+    ) -> None:
+        """`location` and `locate` as for `StoredTables`; `time_travel_days` as for `table_properties`."""
+        super().__init__(location, locate)
+        self._periods = table_properties(time_travel_days)
+        self._commit: dict[str, str | None] = {}
+
+    def describe_commits(self, **run: str | None) -> None:
+        """Set the run that later commits name as `userMetadata` in the history of every table."""
+        self._commit = run
+
+    def directory(self, table: str) -> str:
+        """Path or URI of the table's directory, for tasks that write its files. The table is created if it does not exist."""
+        self._open_or_create(table)
+        return self._made(table)
 
     def append(
         self,
@@ -257,11 +289,11 @@ class Warehouse:
     def mark_removed(self, **ids: Iterable[str]) -> None:
         """Set the rows of `audits` with one of these ids in the column named to the state `removed`."""
         handle = self._open("audits")
-        places = [f"{column} IN ({_literals(values)})" for column, values in ids.items() if values]
-        if handle is not None and places:
+        conditions = [f"{column} IN ({_literals(values)})" for column, values in ids.items() if values]
+        if handle is not None and conditions:
             handle.update(
                 new_values={"state": "removed"},
-                predicate=" OR ".join(places),
+                predicate=" OR ".join(conditions),
                 commit_properties=self._properties_of_commit(),
             )
 
@@ -276,24 +308,6 @@ class Warehouse:
         # Opening a table reads the commits since its last checkpoint, and lists those that are kept.
         handle.create_checkpoint()
         handle.cleanup_metadata()
-
-    def versions(self, tables: Iterable[str]) -> dict[str, int]:
-        """The Delta version of each table that is there. Rows are only added, so a later version has those of an earlier."""
-        handles = {table: self._open(table) for table in tables}
-        return {table: handle.version() for table, handle in handles.items() if handle is not None}
-
-    def _open(self, table: str) -> DeltaTable | None:
-        """The table's handle at its newest version; None where there is none."""
-        from deltalake import DeltaTable
-        from deltalake.exceptions import TableNotFoundError
-
-        uri = self._uri(table)
-        if uri is None:
-            return None
-        try:
-            return open_at_this_version(f"{self.name}/{table}", DeltaTable(uri), columns_of(table))
-        except TableNotFoundError:
-            return None
 
     def _open_or_create(self, table: str) -> DeltaTable:
         """The table's handle; the table is created if it does not exist."""
@@ -312,17 +326,11 @@ class Warehouse:
     def _made(self, table: str) -> str:
         """Path or URI of the table's directory, which is created."""
         uri = self._uri(table, make=True)
-        # `locate` gives a place where it is to make one.
+        # `locate` gives a location if it is to make one.
         assert uri is not None
         if "://" not in uri:
             os.makedirs(uri, exist_ok=True)
         return uri
-
-    def _uri(self, table: str, make: bool = False) -> str | None:
-        if self._locate is not None:
-            found = self._locate(table, make)
-            return found and absolute_location(found)
-        return f"{self._location}/{table}"
 
     def _properties_of_commit(self) -> CommitProperties:
         from deltalake import CommitProperties

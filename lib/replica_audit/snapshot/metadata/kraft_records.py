@@ -150,9 +150,13 @@ class _Record(NamedTuple):
     """A kind of record: its schema, and the message that its named fields make."""
 
     name: str
-    newest_version: int
     message: Callable[..., Message]
     fields: tuple[Field, ...] = ()
+
+    @property
+    def newest_version(self) -> int:
+        """The last version that added a field, of those known here."""
+        return max((field.since for field in self.fields), default=0)
 
 
 def parse_message(value: bytes) -> Message | None:
@@ -171,11 +175,11 @@ def parse_message(value: bytes) -> Message | None:
     record = _RECORDS.get(key)
     if record is None:
         return None
-    newest = record.newest_version
     try:
-        found = read_structure(reader, record.fields, min(version, newest))
+        found = read_structure(reader, record.fields, version)
         reader.finish()
     except MessageError as error:
+        newest = record.newest_version
         known_to = f", of which versions 0 to {newest} are known" if version > newest else ""
         raise MessageError(f"{record.name} of version {version}{known_to}: {error}") from None
     return record.message(**found)
@@ -209,11 +213,10 @@ _END_POINTS = array_of(
 )
 _FEATURES = array_of(Field(None, FieldReader.string), Field(None, FieldReader.int16), Field(None, FieldReader.int16))
 _BROKER, _EPOCH = Field("broker_id", FieldReader.int32), Field(None, FieldReader.int64)
-#: By api key.
+#: By api key. A new version of a record is a line: the field that it adds, with `since`.
 _RECORDS = {
     0: _Record(
         "RegisterBrokerRecord",
-        4,
         partial(BrokerState, in_controlled_shutdown=False, log_dirs=(), registered=True),
         (
             _BROKER,
@@ -226,15 +229,13 @@ _RECORDS = {
             Field("fenced", FieldReader.boolean),
             Field("in_controlled_shutdown", FieldReader.boolean, since=1),
             Field("log_dirs", FieldReader.uuids, since=3, tag=0),
+            Field(None, FieldReader.uuids, since=4, tag=1),
         ),
     ),
-    1: _Record("UnregisterBrokerRecord", 0, BrokerGone, (_BROKER, _EPOCH)),
-    2: _Record(
-        "TopicRecord", 0, TopicCreated, (Field("name", FieldReader.string), Field("topic_id", FieldReader.uuid))
-    ),
+    1: _Record("UnregisterBrokerRecord", BrokerGone, (_BROKER, _EPOCH)),
+    2: _Record("TopicRecord", TopicCreated, (Field("name", FieldReader.string), Field("topic_id", FieldReader.uuid))),
     3: _Record(
         "PartitionRecord",
-        2,
         PartitionSet,
         (
             Field("partition", FieldReader.int32),
@@ -254,7 +255,6 @@ _RECORDS = {
     ),
     4: _Record(
         "ConfigRecord",
-        0,
         ConfigSet,
         (
             Field("resource_type", FieldReader.int8),
@@ -265,7 +265,6 @@ _RECORDS = {
     ),
     5: _Record(
         "PartitionChangeRecord",
-        2,
         PartitionChanged,
         (
             Field("partition", FieldReader.int32),
@@ -281,19 +280,16 @@ _RECORDS = {
             Field("directories", FieldReader.uuids, since=1, tag=8),
         ),
     ),
-    7: _Record(
-        "FenceBrokerRecord", 0, partial(BrokerState, fenced=True, in_controlled_shutdown=None), (_BROKER, _EPOCH)
-    ),
+    7: _Record("FenceBrokerRecord", partial(BrokerState, fenced=True, in_controlled_shutdown=None), (_BROKER, _EPOCH)),
     8: _Record(
-        "UnfenceBrokerRecord", 0, partial(BrokerState, fenced=False, in_controlled_shutdown=None), (_BROKER, _EPOCH)
+        "UnfenceBrokerRecord", partial(BrokerState, fenced=False, in_controlled_shutdown=None), (_BROKER, _EPOCH)
     ),
-    9: _Record("RemoveTopicRecord", 0, TopicRemoved, (Field("topic_id", FieldReader.uuid),)),
+    9: _Record("RemoveTopicRecord", TopicRemoved, (Field("topic_id", FieldReader.uuid),)),
     12: _Record(
-        "FeatureLevelRecord", 0, FeatureSet, (Field("name", FieldReader.string), Field("level", FieldReader.int16))
+        "FeatureLevelRecord", FeatureSet, (Field("name", FieldReader.string), Field("level", FieldReader.int16))
     ),
     17: _Record(
         "BrokerRegistrationChangeRecord",
-        3,
         partial(BrokerState, fenced=None, in_controlled_shutdown=None),
         (
             _BROKER,
@@ -301,13 +297,14 @@ _RECORDS = {
             Field("fenced", _switch, tag=0),
             Field("in_controlled_shutdown", _switch, since=1, tag=1),
             Field("log_dirs", FieldReader.uuids, since=2, tag=2),
+            Field(None, FieldReader.uuids, since=3, tag=3),
         ),
     ),
     # Begin has a tagged name, abort a tagged reason; what they say is of no use here.
-    23: _Record("BeginTransactionRecord", 0, partial(Transaction, "begin")),
-    24: _Record("EndTransactionRecord", 0, partial(Transaction, "end")),
-    25: _Record("AbortTransactionRecord", 0, partial(Transaction, "abort")),
-    28: _Record("ClearElrRecord", 0, ElrCleared, (Field("topic", FieldReader.string),)),
+    23: _Record("BeginTransactionRecord", partial(Transaction, "begin")),
+    24: _Record("EndTransactionRecord", partial(Transaction, "end")),
+    25: _Record("AbortTransactionRecord", partial(Transaction, "abort")),
+    28: _Record("ClearElrRecord", ElrCleared, (Field("topic", FieldReader.string),)),
 }
 
 
