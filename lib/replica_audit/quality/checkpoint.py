@@ -68,7 +68,7 @@ class _Collect(ValidationAction):
     type: Literal["replica_audit_collect"] = "replica_audit_collect"
     _result: Any = PrivateAttr(default=None)
 
-    def run(self, checkpoint_result: Any, action_context: Any = None) -> dict:
+    def run(self, checkpoint_result: Any, action_context: Any = None) -> dict[str, Any]:
         self._result = checkpoint_result
         return {}
 

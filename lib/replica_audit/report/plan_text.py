@@ -148,7 +148,7 @@ def render_plan(plan: Plan, colour: bool = False) -> str:
     known = {(one.topic, one.partition): one for one in plan.decisions}
     decided = list(tell_decisions(plan))
     for told in decided[:DECISION_LIMIT]:
-        same: dict[tuple, list[Decision]] = defaultdict(list)
+        same: dict[tuple[str, ...], list[Decision]] = defaultdict(list)
         for place in told.places:
             if place in known:
                 same[tuple(_table(known[place]))].append(known[place])
@@ -346,7 +346,7 @@ def wrap_command(command: str, indent: str) -> Iterator[str]:
 
 def tell_predictions(after: Sequence[Prediction]) -> Iterator[str]:
     """What each log is after a step, a line for each partition and leader."""
-    by_place: dict[tuple, list[Prediction]] = {}
+    by_place: dict[tuple[str, int, int], list[Prediction]] = {}
     for one in after:
         by_place.setdefault((one.topic, one.partition, one.leader_id), []).append(one)
     for (topic, partition, leader), some in by_place.items():
