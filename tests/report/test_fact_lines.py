@@ -7,8 +7,8 @@ from tests.support.samples import SAMPLES
 
 from replica_audit.config import Settings
 from replica_audit.model import TopicPartition
-from replica_audit.report.fact_lines import render_facts, render_proven_facts
 from replica_audit.report.facts.finding_groups import group_facts
+from replica_audit.report.finding_text import render_facts, render_proven_facts
 from replica_audit.runner.in_process import audit_one
 
 

@@ -14,11 +14,11 @@ from tests.support.fixtures import FIXTURES
 
 from replica_audit.config import Settings
 from replica_audit.elect.election_plan import plan_elections
-from replica_audit.report.facts.readers_and_writers import find_hits, hit_groups_of, writers_of
 from replica_audit.report.facts.verdict import build_verdict
 from replica_audit.report.first_steps import tell_what_to_do
 from replica_audit.report.markdown import READER_LIMIT, render_markdown
 from replica_audit.report.page.content import build_pieces
+from replica_audit.report.readers_and_writers import find_hits, hit_groups_of, writers_of
 from replica_audit.results import Results
 from replica_audit.runner.in_process import audit_all
 

@@ -25,9 +25,9 @@ from tests.support.less import without
 from tests.support.some import some
 
 from replica_audit.config import Settings
-from replica_audit.report import answer, coverage_text, headlines
+from replica_audit.report import answer, captures
 from replica_audit.report.answer import build_answer
-from replica_audit.report.coverage_text import tell_captures
+from replica_audit.report.captures import tell_captures
 from replica_audit.report.facts.by_partition import rows_by_partition, told_protocol
 from replica_audit.report.facts.verdict import build_verdict
 from replica_audit.report.page.content import build_overview
@@ -38,7 +38,6 @@ from replica_audit.results import Results
 from replica_audit.runner.in_process import audit_all
 
 MODULES = (
-    "headlines",
     "answer",
     "story.agreement",
     "story.differing_runs",
@@ -109,33 +108,33 @@ def acknowledged(truth: Truth, phase: str, place: str | None = None) -> int:
 
 #: (template, capture, what it says there, the fact in truth.json that makes it true)
 TABLE: tuple[tuple[Template, str, str, Callable[[Truth], bool]], ...] = (
-    (headlines.LOST, "diverged-unclean",
+    (answer.LOST, "diverged-unclean",
      "84 committed records are missing from the leader in 3 of 4 partitions; broker 0 still has them.",
      lambda t: acknowledged(t, "A only") == 84 and not is_up(t, 0)),
-    (headlines.PERHAPS, "diverged-multi",
+    (answer.PERHAPS, "diverged-multi",
      "93 records, perhaps acknowledged, exist only on brokers 0 and 1, in 4 of 5 partitions.",
      lambda t: "elected uncleanly" in t["about"] and not is_up(t, 0) and not is_up(t, 1)),
-    (headlines.DIFFER, "old-silent-2-healed",
+    (answer.DIFFER, "old-silent-2-healed",
      "Replicas hold different records in both partitions, and no truncation will repair that.",
      lambda t: "for ever different at some offsets" in t["about"]),
-    (headlines.DAMAGED, "corrupted-batch-duplicated",
+    (answer.DAMAGED, "corrupted-batch-duplicated",
      "Files of broker 2 are damaged or contradict each other in codecs-1, 1 of 19 partitions; the copy of broker 0 is whole.",
      lambda t: t["damage"] == "one batch twice in a row: offsets go back"),
-    (headlines.UNDECIDED, "kip101-isr-2-truncated", "The only partition could not be judged.",
+    (answer.UNDECIDED, "kip101-isr-2-truncated", "The only partition could not be judged.",
      lambda t: "1 truncated to its high watermark and waits for 2" in t["about"]),
-    (headlines.NONE_DECIDED, "corrupted-hw-garbage", "None of the 19 partitions could be judged.",
+    (answer.NONE_DECIDED, "corrupted-hw-garbage", "None of the 19 partitions could be judged.",
      lambda t: t["from"] == "healthy"),
-    (headlines.LEFT_BEHIND, "diverged-clean",
+    (answer.LEFT_BEHIND, "diverged-clean",
      "Replicas differ in 2 of 3 partitions, but only in what a clean election left behind.",
      lambda t: "lost in a clean election from the ISR" in t["about"]),
-    (headlines.BEHIND, "jbod-killed", "Nothing is lost; replicas are behind or out of sync in all 7 partitions.",
+    (answer.BEHIND, "jbod-killed", "Nothing is lost; replicas are behind or out of sync in all 7 partitions.",
      lambda t: not is_up(t, 0)),
-    (headlines.BEHIND_ONLY, "lagging",
+    (answer.BEHIND_ONLY, "lagging",
      "The captured replicas agree, but some are behind or out of sync in all 4 partitions.",
      lambda t: not is_up(t, 2)),
-    (headlines.PEACE, "healthy", "All is well: all 19 partitions are consistent.",
+    (answer.PEACE, "healthy", "All is well: all 19 partitions are consistent.",
      lambda t: all("stopped cleanly" in state for state in t["process_state"].values())),
-    (headlines.AGREE, "diverged-healed", "The captured replicas agree in all 4 partitions.",
+    (answer.AGREE, "diverged-healed", "The captured replicas agree in all 4 partitions.",
      lambda t: len({seen(t, f"ledger-{number}") for number in range(3)}) == 3),
     (answer.NO_LEADER, "quorum3-1-unclean", "1 partition has no leader: clean-history-0.",
      lambda t: t["leader_isr"]["clean-history-0"]["leader"] in (None, -1)),
@@ -297,7 +296,7 @@ def test_a_sentence_is_said_of_a_capture_where_it_is_true(
 
 #: Snapshots made to mislead, each with what is true of it in its README: (template, snapshot, what is said of it).
 ATTACKED: tuple[tuple[Template, str, str], ...] = (
-    (headlines.ISR_SHORT, "12-minor/isr-member-short-quiesced",
+    (answer.ISR_SHORT, "12-minor/isr-member-short-quiesced",
      "An in-sync replica lacks committed records in the only partition: electing it would lose them."),
     (leaders.COMPARED_INSTEAD, "04-leader-has-no-files/describe",
      "The other replicas are compared with broker 1: the snapshot has no files of the leader."),
@@ -450,21 +449,21 @@ def _needed(fenced: list[int], state: str = "named") -> Callable[[Path], Results
 
 #: (template, what is made, what is said of it)
 MADE: tuple[tuple[Template, Callable[[Path], Results], str], ...] = (
-    (headlines.NO_PARTITION, lambda path: Results(AUDIT, {}), "No partition was found: there is nothing to say."),
-    (headlines.LOST_LEADERLESS, _leaderless,
+    (answer.NO_PARTITION, lambda path: Results(AUDIT, {}), "No partition was found: there is nothing to say."),
+    (answer.LOST_LEADERLESS, _leaderless,
      "10 committed records are missing from the log that the others are compared with in the only partition; broker 2 "
      "still has them."),
-    (headlines.GONE_FOR_GOOD, _lost_tail,
+    (answer.GONE_FOR_GOOD, _lost_tail,
      "Records that were committed are on no replica here any more in the only partition."),
-    (headlines.LOST_UNSEEN, _orphaned,
+    (answer.LOST_UNSEEN, _orphaned,
      "At least 17 committed records are missing from the leader in 1 of 4 partitions; no replica in the snapshot has them."),
-    (headlines.LOST_UNCOUNTED, _rows("COMMITTED_LOSS", "HWM-LOSS", "critical"),
+    (answer.LOST_UNCOUNTED, _rows("COMMITTED_LOSS", "HWM-LOSS", "critical"),
      "Committed records are lost in the only partition."),
-    (headlines.LOST_MARKERS, _rows("COMMITTED_LOSS", "REP-LEADER-SHORTER", "high", lost_records=0, lost_committed=0),
+    (answer.LOST_MARKERS, _rows("COMMITTED_LOSS", "REP-LEADER-SHORTER", "high", lost_records=0, lost_committed=0),
      "Other replicas hold offsets that the leader does not have in the only partition: ends of transactions, or empty "
      "or damaged batches, but no sound record."),
-    (headlines.ALONE, _one_replica(source="inferred"), "Nothing was compared: only one replica is in the snapshot."),
-    (headlines.SINGLE, _one_replica(), "Nothing was compared: the only partition has one replica."),
+    (answer.ALONE, _one_replica(source="inferred"), "Nothing was compared: only one replica is in the snapshot."),
+    (answer.SINGLE, _one_replica(), "Nothing was compared: the only partition has one replica."),
     (answer.NEEDED, _second_replica(replicas=(1, 2, 3)),
      "Broker 3 was not captured and may hold committed records of orders-0: if it is down, do not start it before its "
      "log is copied; add it and audit again."),
@@ -489,7 +488,7 @@ MADE: tuple[tuple[Template, Callable[[Path], Results], str], ...] = (
     (answer.NEEDED_ELSEWHERE, _needed(fenced=[3, 4], state="absent"),
      "Brokers 3 and 4 were captured without orders-0 and may hold committed records of it: do not start them before their "
      "logs are copied; add them and audit again."),
-    (coverage_text.NOT_HERE, _needed(fenced=[3, 4]),
+    (captures.NOT_HERE, _needed(fenced=[3, 4]),
      "Brokers 3 and 4 not captured, and needed (nothing here shows that the leader has all that each has): orders-0."),
     (answer.NEEDED_WHOLE, _bare_directory,
      "Broker 3 was not captured whole and may hold more committed records of orders-0: if it is down, do not start it "
@@ -499,13 +498,13 @@ MADE: tuple[tuple[Template, Callable[[Path], Results], str], ...] = (
     (answer.RESTART_CUTS, lambda path: audit_whole(FIXTURES / "kip101-isr-1-before"),
      "When brokers 1 and 2 start, they cut committed records off their logs in kip101-0; only a leader that stays up has "
      "them."),
-    (coverage_text.NOT_HERE, _second_replica(replicas=(1, 2, 3)),
+    (captures.NOT_HERE, _second_replica(replicas=(1, 2, 3)),
      "Broker 3 not captured, and needed (no history says how it left the in-sync replicas): orders-0."),
-    (coverage_text.NOT_HERE, _bare_directory,
+    (captures.NOT_HERE, _bare_directory,
      "Broker 3 captured without *.log, and needed (no history says how it left the in-sync replicas): orders-0."),
-    (coverage_text.NOT_HERE, lambda path: audit_whole(FIXTURES / "lagging"),
+    (captures.NOT_HERE, lambda path: audit_whole(FIXTURES / "lagging"),
      "Broker 2 captured without the partition: __consumer_offsets-0."),
-    (coverage_text.MORE_NOT_HERE, _many_captures, "Replicas of 2 more partitions are missing: captures in audit.json."),
+    (captures.MORE_NOT_HERE, _many_captures, "Replicas of 2 more partitions are missing: captures in audit.json."),
     (answer.SECOND_COPIES, lambda path: audit_whole(FIXTURES / "corrupted-same-broker-id"),
      "A second copy on broker 0 was not compared in codecs-1."),
     (answer.ALONE, lambda path: audit_whole(FIXTURES / "recreated-1-before"),
@@ -524,20 +523,20 @@ MADE: tuple[tuple[Template, Callable[[Path], Results], str], ...] = (
      "Committed records of orders-1 are on no replica here any more."),
     (answer.NOT_COUNTED, _rows("COMMITTED_LOSS", "HWM-LOSS", "critical"),
      "In 1 partition it is not known how many records are lost."),
-    (headlines.GONE_SINCE, _rows("COMMITTED_LOSS", "HWM-GONE", "high", lost_records=0, lost_committed=0),
+    (answer.GONE_SINCE, _rows("COMMITTED_LOSS", "HWM-GONE", "high", lost_records=0, lost_committed=0),
      "Records that an earlier audit saw are gone from every replica in the only partition."),
     (answer.QUORUM,
      lambda path: results([partition()], [finding("META-FORK", "critical", topic=None, number=None, broker_id=100)]),
      "Copies of the metadata log are stale or contradict each other: start no controller before all of them are copied."),
     (answer.GONE, _rows("CONSISTENT", "HWM-GONE", "high", lost_records=0, lost_committed=0),
      "Records that an earlier audit saw in orders-0 are gone from every replica."),
-    (headlines.WILL_LOSE, _rows("WILL_LOSE_ON_TRUNCATION", "DIV-EPOCH", "high"),
+    (answer.WILL_LOSE, _rows("WILL_LOSE_ON_TRUNCATION", "DIV-EPOCH", "high"),
      "The next truncation or election may lose records in the only partition."),
-    (headlines.NONE_LACKED, _rows("UNCOMMITTED_DIVERGENCE", "DIV-EPOCH", "medium", lost_records=0, lost_committed=0),
+    (answer.NONE_LACKED, _rows("UNCOMMITTED_DIVERGENCE", "DIV-EPOCH", "medium", lost_records=0, lost_committed=0),
      "Replicas differ in the only partition, but the leader has every record that producers sent."),
-    (headlines.EQUAL_CONTENT, _equal_without_times,
+    (answer.EQUAL_CONTENT, _equal_without_times,
      "Replicas differ in the only partition, but the leader has records of equal content."),
-    (headlines.UNPROVEN, _rows("UNCOMMITTED_DIVERGENCE", "DIV-EPOCH", "medium"),
+    (answer.UNPROVEN, _rows("UNCOMMITTED_DIVERGENCE", "DIV-EPOCH", "medium"),
      "Replicas differ in the only partition, but only in records that nothing proves committed."),
     (answer.HANGING, _rows("CONSISTENT", "TXN-HANGING", "medium", lost_records=0, lost_committed=0),
      "A transaction that will never end stops read_committed consumers at offset 7 of orders-0."),

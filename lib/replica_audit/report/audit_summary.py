@@ -7,11 +7,11 @@ from collections.abc import Sequence
 
 from replica_audit.auditing.catalogue import VERDICTS
 from replica_audit.report.answer import build_answer
-from replica_audit.report.coverage_text import HEADS, tell_captures
-from replica_audit.report.fact_lines import render_facts
+from replica_audit.report.captures import HEADS, tell_captures
 from replica_audit.report.facts.by_partition import present, worst_first
 from replica_audit.report.facts.losses import join_ranges
 from replica_audit.report.facts.verdict import build_verdict
+from replica_audit.report.finding_text import render_facts
 from replica_audit.report.layout import (
     align_columns,
     clean,

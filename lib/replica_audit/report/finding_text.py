@@ -1,8 +1,13 @@
-"""Findings as text: worst first, a headline and the sentence of each."""
+"""Findings as text: a headline and the evidence of each, and the facts that they tell, each once."""
 
 from __future__ import annotations
 
-from replica_audit.report.layout import clean, elide, render_range, wrap
+from collections.abc import Iterator, Sequence
+
+from replica_audit.report.facts.finding_groups import Fact, brokers_of, group_facts, ranges_of
+from replica_audit.report.layout import clean, elide, paint, render_range, wrap
+from replica_audit.report.sentences import join_some, join_words, name_brokers
+from replica_audit.results import FindingPlace
 from replica_audit.schema import FindingRow
 
 
@@ -38,3 +43,103 @@ def render_evidence(row: FindingRow, indent: str) -> list[str]:
         said = [str(part) for part in (item.value, item.text) if part not in (None, "")]
         lines += wrap(f"{text}: {'; '.join(said)}" if said else text, indent + "- ", indent + "  ")
     return lines
+
+
+#: Sentences and partitions of one fact in a list of many, and ranges in a headline.
+SENTENCES = 2
+PLACES = 4
+RANGES = 3
+
+
+def render_facts(findings: Sequence[FindingRow], limit: int, colour: bool = False) -> list[str]:
+    """The worst `limit` facts, each with its first sentences, and how many more there are; a fact of several
+    partitions once, with their names.
+    """
+    lines: list[str] = []
+    told: dict[object, list[Fact]] = {}
+    for fact in group_facts(findings):
+        told.setdefault(_said(fact), []).append(fact)
+    for alike in list(told.values())[:limit]:
+        fact = alike[0]
+        lines += _headline(fact.same, colour, places=[(one.head.topic, one.head.partition) for one in alike])
+        messages = _messages(fact)
+        for message in messages[:SENTENCES]:
+            lines += wrap(message, " " * 10)
+        if len(messages) > SENTENCES:
+            lines += wrap(f"and {len(messages) - SENTENCES} more like these", " " * 10)
+        if fact.other:
+            lines += wrap(f"same records: {_others(fact)}", " " * 10)
+    if len(told) > limit:
+        lines.append(f"and {len(told) - limit} more (--format json has all)")
+    return lines
+
+
+def _said(fact: Fact) -> object:
+    """What is printed of a fact beside its partition."""
+    head = fact.head
+    alike = (head.code, head.severity, head.confidence, head.status, fact.brokers, fact.ranges)
+    return (*alike, tuple(_messages(fact)), _others(fact), None if head.topic is not None else id(fact))
+
+
+def _messages(fact: Fact) -> list[str]:
+    return list(dict.fromkeys(row.message or "" for row in fact.same))
+
+
+def render_proven_facts(findings: Sequence[FindingRow], limit: int, colour: bool = False) -> list[str]:
+    """The facts of one partition with every finding's sentence and evidence, `limit` findings at most, and how many more."""
+    lines: list[str] = []
+    told = 0
+    for rows in _by_code(group_facts(findings)):
+        if told >= limit:
+            break
+        lines += _headline(rows, colour, indent="  ")
+        for row in rows[: limit - told]:
+            lines += wrap(row.message or "", " " * 12)
+            lines += render_evidence(row, " " * 12)
+        told += len(rows)
+    if len(findings) > limit:
+        lines.append(f"  and {len(findings) - limit} more (--format json has all)")
+    return lines
+
+
+def _by_code(facts: Sequence[Fact]) -> Iterator[Sequence[FindingRow]]:
+    """Findings of each fact with one code, that of its head first."""
+    for fact in facts:
+        yield fact.same
+        for code in dict.fromkeys(row.code for row in fact.other):
+            yield [row for row in fact.other if row.code == code]
+
+
+def _headline(
+    rows: Sequence[FindingRow], colour: bool, places: Sequence[FindingPlace] = (), indent: str = ""
+) -> list[str]:
+    """Severity, code, places, brokers, ranges, confidence, and the status when it is not new, of findings with one code."""
+    head = rows[0]
+    parts = [head.code]
+    names = [
+        clean(topic) if number is None else f"{clean(topic)}-{number}" for topic, number in places if topic is not None
+    ]
+    if names:
+        parts.append(join_some([elide(name, 30) for name in names], PLACES, "partition"))
+    if brokers := brokers_of(rows):
+        parts.append(name_brokers(brokers))
+    if ranges := ranges_of(rows):
+        parts.append(join_some([render_range(*one) for one in ranges], RANGES, "range"))
+    elif head.start_offset is not None:
+        parts.append(render_range(head.start_offset, head.end_offset))
+    if head.confidence not in (None, "proven"):
+        parts.append(clean(head.confidence))
+    if head.status != "new":
+        parts.append(f"({clean(head.status)})")
+    severity = head.severity
+    first, *rest = wrap(f"{severity:<8}  {' '.join(parts)}", indent, indent + " " * 10)
+    return [first.replace(severity, paint(severity, severity, colour), 1), *rest]
+
+
+def _others(fact: Fact) -> str:
+    """The other codes of a fact, with their brokers where these are not those of its head."""
+    told = []
+    for code in dict.fromkeys(row.code for row in fact.other):
+        brokers = brokers_of([row for row in fact.other if row.code == code])
+        told.append(code if brokers in ((), fact.brokers) else f"{code} ({name_brokers(brokers)})")
+    return join_words(told)

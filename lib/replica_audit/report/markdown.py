@@ -6,51 +6,17 @@ import re
 from collections.abc import Sequence
 
 from replica_audit.report.answer import Answer, build_answer
-from replica_audit.report.coverage_text import HEADS, tell_captures
+from replica_audit.report.captures import HEADS, tell_captures
 from replica_audit.report.facts.by_partition import inconsistent_partitions, rows_by_partition
 from replica_audit.report.facts.notable_findings import new_findings, worst_of_each
-from replica_audit.report.facts.readers_and_writers import HitGroup, LostWriter, find_hits, hit_groups_of, writers_of
 from replica_audit.report.first_steps import WhatToDo
 from replica_audit.report.layout import clean, render_count, render_interval, render_lost, render_range
-from replica_audit.report.sentences import Sentence, name_brokers
+from replica_audit.report.readers_and_writers import find_hits, hit_groups_of, tell_group, tell_writer, writers_of
+from replica_audit.report.sentences import Sentence
 from replica_audit.report.status_line import render_status_line
 from replica_audit.report.verdict_object import VerdictObject
 from replica_audit.results import Results
 from replica_audit.schema import FindingRow, PartitionRow
-from replica_audit.text import count, render_time
-
-
-def tell_group(group: HitGroup, reference_id: int | None) -> str:
-    """Position of a group on the reference's log, and the candidates whose election hits it, as clauses."""
-    row = group.offset
-    log = f"the log of broker {reference_id}"
-    where = {
-        "past_end": f"past the end of {log}",
-        "epoch_differs": f"past the divergence, inside {log}",
-        "read_lost": f"valid on {log}, above lost records",
-        "unaffected": f"unaffected on {log}",
-    }
-    clauses = [f"committed {row.committed_offset}", where.get(row.effect or "", "of an earlier topic of this name")]
-    if row.parted_at is not None:
-        clauses.append(f"parted at {row.parted_at}")
-    if group.hit_by:
-        clauses.append(f"hit if {name_brokers(group.hit_by, 'or')} leads")
-    return ", ".join(clauses)
-
-
-def tell_writer(writer: LostWriter) -> str:
-    """A producer of lost records, its transactional id aside, as clauses."""
-    row = writer.records
-    clauses = ["no producer id" if row.producer_id is None else f"producer {row.producer_id}"]
-    if row.transaction_state is not None:
-        clauses.append(f"transaction {row.transaction_state}")
-    clauses.append(f"{count(row.record_count, 'record')} in {render_range(row.start_offset, row.end_offset)}")
-    if row.first_timestamp_ms is not None:
-        first, last = render_time(row.first_timestamp_ms), render_time(row.last_timestamp_ms)
-        clauses.append(f"timestamp {first}" if first == last else f"timestamps {first} to {last}")
-    clauses.append(f"held by {name_brokers(writer.brokers)}")
-    return ", ".join(clauses)
-
 
 #: How many partitions and findings are listed; the page and audit.json have them all.
 PARTITION_LIMIT = 20

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from replica_audit.report.audit_summary import render_answer
-from replica_audit.report.fact_lines import render_proven_facts
 from replica_audit.report.facts.by_partition import rows_by_partition
+from replica_audit.report.finding_text import render_proven_facts
 from replica_audit.report.layout import (
     align_columns,
     clean,

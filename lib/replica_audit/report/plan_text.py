@@ -346,7 +346,7 @@ def wrap_command(command: str, indent: str) -> Iterator[str]:
 
 def tell_predictions(after: Sequence[Prediction]) -> Iterator[str]:
     """What each log is after a step, a line for each partition and leader."""
-    by_place: dict[tuple[str, int, int], list[Prediction]] = {}
+    by_place: dict[tuple[str, int, int | None], list[Prediction]] = {}
     for one in after:
         by_place.setdefault((one.topic, one.partition, one.leader_id), []).append(one)
     for (topic, partition, leader), some in by_place.items():

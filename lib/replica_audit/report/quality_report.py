@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from replica_audit.quality.quality_facts import FINDINGS_SUITE
-from replica_audit.report.facts.quality_counts import QualityAnswer
 from replica_audit.report.layout import (
     align_columns,
     clean,
@@ -16,6 +15,7 @@ from replica_audit.report.layout import (
     text_width,
     wrap,
 )
+from replica_audit.report.verdict_object import QualityAnswer
 from replica_audit.results import Results
 from replica_audit.schema import QualityRow
 

@@ -28,6 +28,16 @@ class QualityObject(TypedDict):
     """Expectations that could not be checked; they are neither met nor failed."""
 
 
+class QualityAnswer(QualityObject):
+    """What `replica-audit quality` prints as JSON, its expectations aside."""
+
+    schema_version: int
+    audit_id: str | None
+    status: RunStatus
+    exit_status: int
+    fail_on: str
+
+
 class VerdictObject(TypedDict):
     """The object of verdict.json."""
 

@@ -50,36 +50,6 @@ class Compared:
         return frozenset((*self.alone, *self.single))
 
 
-@dataclass(frozen=True, slots=True)
-class BrokerCaptures:
-    """How many replicas of a broker, or of each of several, are in each state; `needed` of those that were not captured."""
-
-    brokers: tuple[int, ...]
-    states: tuple[int, ...]
-    """In the order of `STATES`."""
-    needed: int
-
-
-@dataclass(frozen=True, slots=True)
-class MissingReplicas:
-    """Partitions of which the same brokers' replicas are missing in the same way: rows of `captures` of any other state than whole."""
-
-    places: tuple[Place, ...]
-    rows: tuple[CaptureRow, ...]
-    """Of the first of them."""
-
-
-@dataclass(frozen=True, slots=True)
-class CaptureMatrix:
-    """Broker by partition, equal rows once."""
-
-    brokers: tuple[BrokerCaptures, ...]
-    missing: tuple[MissingReplicas, ...]
-    """Those with a needed replica first."""
-    controllers: tuple[MissingReplicas, ...]
-    """The voters whose copies of the metadata log are missing."""
-
-
 def find_needed(results: Results) -> tuple[NeededBrokers, ...]:
     """Brokers that the answer depends on and lacks, those of the most partitions first."""
     up = find_up(results)
@@ -112,47 +82,11 @@ def find_compared(results: Results) -> Compared:
     return Compared(tuple(alone), tuple(single), tuple(unassigned), tuple(second))
 
 
-def find_matrix(results: Results) -> CaptureMatrix | None:
-    """The matrix of captures; None where every copy that anything names was captured whole.
-
-    Where all replicas were and a voter's copy of the metadata log was not, it has no rows by broker.
-    """
-    everything = results.captures
-    rows = [row for row in everything if not _is_of_voter(row)]
-    controllers = _missing([row for row in everything if _is_of_voter(row)])
-    if not is_incomplete(rows):
-        return CaptureMatrix((), (), controllers) if controllers else None
-    counts: dict[int, Counter[str]] = defaultdict(Counter)
-    for row in rows:
-        counts[row.broker_id][row.state] += 1
-        counts[row.broker_id]["needed"] += row.needed is not None
-    alike: dict[tuple[int, ...], list[int]] = defaultdict(list)
-    for broker_id, count in sorted(counts.items()):
-        alike[tuple(count[name] for name in (*STATES, "needed"))].append(broker_id)
-    brokers = tuple(BrokerCaptures(tuple(ids), numbers[:-1], numbers[-1]) for numbers, ids in alike.items())
-    return CaptureMatrix(brokers, _missing(rows), controllers)
-
-
-def _missing(rows: Sequence[CaptureRow]) -> tuple[MissingReplicas, ...]:
-    by_place: dict[Place, list[CaptureRow]] = defaultdict(list)
-    for row in rows:
-        if row.state != "whole":
-            by_place[row.topic, row.partition].append(row)
-    groups: dict[tuple[object, ...], list[Place]] = defaultdict(list)
-    for place, of_place in by_place.items():
-        groups[tuple(_kind(row) for row in of_place)].append(place)
-    missing = [MissingReplicas(tuple(places), tuple(by_place[places[0]])) for places in groups.values()]
-    return tuple(sorted(missing, key=lambda one: all(row.needed is None for row in one.rows)))
-
-
 def is_incomplete(captures: Sequence[CaptureRow]) -> bool:
     """Whether a replica is not in the snapshot, or not whole; copies of the metadata log do not count."""
-    return any(row.state != "whole" and not _is_of_voter(row) for row in captures)
+    return any(row.state != "whole" and not is_of_voter(row) for row in captures)
 
 
-def _is_of_voter(row: CaptureRow) -> bool:
+def is_of_voter(row: CaptureRow) -> bool:
+    """True for a copy of the metadata log."""
     return row.topic == METADATA_PARTITION.topic
-
-
-def _kind(row: CaptureRow) -> tuple[object, ...]:
-    return row.broker_id, row.state, tuple(row.missing), row.needed

@@ -1,21 +1,16 @@
-"""verdict.json: what a scheduler needs to know of an audit."""
+"""verdict.json and the answer of `quality`: status, exit status and counts, for a scheduler."""
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 
-from replica_audit.auditing.catalogue import (
-    SEVERITIES,
-    VERDICTS,
-    at_or_above,
-    audit_verdict,
-    codes_with,
-    worst_verdict,
-)
+from replica_audit.auditing.catalogue import SEVERITIES, VERDICTS, at_or_above, audit_verdict, codes_with, worst_verdict
+from replica_audit.quality.quality_facts import FINDINGS_SUITE
 from replica_audit.report.facts.by_partition import present
-from replica_audit.report.facts.quality_counts import count_quality, judge_run
-from replica_audit.report.verdict_object import SCHEMA_VERSION, VerdictObject
+from replica_audit.report.verdict_object import SCHEMA_VERSION, QualityAnswer, QualityObject, RunStatus, VerdictObject
 from replica_audit.results import Results
+from replica_audit.schema import QualityRow
 from replica_audit.text import count
 
 
@@ -73,3 +68,49 @@ def _untrusted(results: Results) -> str | None:
     if quality := sum(row.error is not None for row in results.quality):
         reasons.append(f"{count(quality, 'quality expectation')} not looked at")
     return ", ".join(reasons) or None
+
+
+def count_quality(results: Results) -> QualityObject | None:
+    """`quality` of verdict.json; None when quality was not checked. A failure that a baseline knows counts as known only."""
+    rows = results.quality
+    if not rows:
+        return None
+    failed = Counter(row.severity for row in rows if _failed(row))
+    return {
+        "expectations": len(rows),
+        "failed": {severity: failed[severity] for severity in SEVERITIES},
+        "beside_findings": sum(_failed(row) and row.suite != FINDINGS_SUITE for row in rows),
+        "known": sum(row.status == "known" for row in rows),
+        "errors": sum(row.error is not None for row in rows),
+    }
+
+
+def build_quality(results: Results, fail_on: str) -> QualityAnswer:
+    """The answer of `replica-audit quality`. Raises ValueError when quality was not checked."""
+    counts = count_quality(results)
+    if counts is None:
+        raise ValueError("results without rows of quality")
+    severities = [severity for severity, count in counts["failed"].items() if count]
+    failing = any(at_or_above(severity, fail_on) for severity in severities)
+    exit_status, status = judge_run(severities, failing, bool(counts["errors"]))
+    return {
+        "schema_version": 1,
+        "audit_id": results.audit.get("audit_id"),
+        "status": status,
+        "exit_status": exit_status,
+        "fail_on": fail_on,
+        **counts,
+    }
+
+
+def judge_run(severities: Iterable[str], failing: bool, is_untrusted: bool) -> tuple[int, RunStatus]:
+    """Exit status and word of the status line; `severities` are those of what is new."""
+    if failing:
+        return 1, "CRITICAL"
+    if is_untrusted:
+        return 3, "UNKNOWN"
+    return 0, "WARNING" if any(at_or_above(severity, "medium") for severity in severities) else "OK"
+
+
+def _failed(row: QualityRow) -> bool:
+    return row.status == "new"

@@ -13,7 +13,7 @@ from replica_audit.auditing.catalogue import SEVERITIES, VERDICTS
 from replica_audit.auditing.known_findings import Earlier
 from replica_audit.command_line import render_command
 from replica_audit.report.answer import VERDICT_WORDS, Answer, build_answer
-from replica_audit.report.coverage_text import HEADS, tell_captures
+from replica_audit.report.captures import HEADS, tell_captures
 from replica_audit.report.facts.by_partition import rows_by_partition, told_protocol, worst_partitions
 from replica_audit.report.facts.changes import compare_partition, count_moves, has_baseline, is_compared
 from replica_audit.report.facts.large_audit import detailed_partitions

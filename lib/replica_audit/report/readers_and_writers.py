@@ -10,8 +10,11 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
 from replica_audit.model import Place
+from replica_audit.report.layout import render_range
+from replica_audit.report.sentences import name_brokers
 from replica_audit.results import Results
 from replica_audit.schema import GroupOffsetRow, LostProducerRow
+from replica_audit.text import count, render_time
 
 #: Place of a partition, and by candidate the groups that its election hits.
 Hits = Mapping[Place, Mapping[int, Collection[str]]]
@@ -61,3 +64,35 @@ def writers_of(rows: Sequence[LostProducerRow]) -> list[LostWriter]:
         same[row._replace(broker_id=-1)].append(row)
     writers = [LostWriter(some[0], sorted(row.broker_id for row in some)) for some in same.values()]
     return sorted(writers, key=lambda one: (-one.records.record_count, one.records.start_offset, one.brokers))
+
+
+def tell_group(group: HitGroup, reference_id: int | None) -> str:
+    """Position of a group on the reference's log, and the candidates whose election hits it, as clauses."""
+    row = group.offset
+    log = f"the log of broker {reference_id}"
+    where = {
+        "past_end": f"past the end of {log}",
+        "epoch_differs": f"past the divergence, inside {log}",
+        "read_lost": f"valid on {log}, above lost records",
+        "unaffected": f"unaffected on {log}",
+    }
+    clauses = [f"committed {row.committed_offset}", where.get(row.effect or "", "of an earlier topic of this name")]
+    if row.parted_at is not None:
+        clauses.append(f"parted at {row.parted_at}")
+    if group.hit_by:
+        clauses.append(f"hit if {name_brokers(group.hit_by, 'or')} leads")
+    return ", ".join(clauses)
+
+
+def tell_writer(writer: LostWriter) -> str:
+    """A producer of lost records, its transactional id aside, as clauses."""
+    row = writer.records
+    clauses = ["no producer id" if row.producer_id is None else f"producer {row.producer_id}"]
+    if row.transaction_state is not None:
+        clauses.append(f"transaction {row.transaction_state}")
+    clauses.append(f"{count(row.record_count, 'record')} in {render_range(row.start_offset, row.end_offset)}")
+    if row.first_timestamp_ms is not None:
+        first, last = render_time(row.first_timestamp_ms), render_time(row.last_timestamp_ms)
+        clauses.append(f"timestamp {first}" if first == last else f"timestamps {first} to {last}")
+    clauses.append(f"held by {name_brokers(writer.brokers)}")
+    return ", ".join(clauses)
