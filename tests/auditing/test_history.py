@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextvars
 
 import pytest
+from tests.support.in_colour import in_colour
 
 from replica_audit.auditing.catalogue import VERDICTS, audit_verdict
 from replica_audit.auditing.history import build_history
@@ -107,7 +108,7 @@ def test_the_terminal_shows_all_of_it_in_its_width():
     ]
     assert "first seen 2026-01-02 00:00:00Z, audit 11111111; in 1 audit" in text
     assert "CONSISTENT (2026-01-01 00:00:00Z) -> WILL_LOSE_ON_TRUNCATION" in " ".join(text.split())
-    assert "\x1b" not in text and "\x1b" in render_history(build_history(audits("c"), [], []), colour=True)
+    assert "\x1b" not in text and "\x1b" in in_colour(render_history, build_history(audits("c"), [], []))
 
 
 def test_an_audit_is_told_as_it_was_then():

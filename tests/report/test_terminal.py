@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 from tests.report.rows import finding, partition, results, row
+from tests.support.in_colour import in_colour
 
 from replica_audit.auditing.catalogue import CATALOGUE
 from replica_audit.report.audit_summary import FINDING_LIMIT, PARTITION_LIMIT, render_summary
@@ -182,14 +183,15 @@ def test_findings_come_worst_first_each_with_its_sentence() -> None:
 @pytest.mark.parametrize("colour", [False, True])
 def test_no_line_is_too_long(topic: str, scale: int, colour: bool) -> None:
     answers = _loss(topic, scale)
-    assert_fits(render_summary(answers, colour))
-    assert_fits(render_partition(answers, colour))
+    for render in (render_summary, render_partition):
+        assert_fits(in_colour(render, answers) if colour else render(answers))
 
 
 def test_colour_changes_nothing_but_colour() -> None:
     for render in (render_summary, render_partition):
-        assert re.sub(r"\x1b\[[0-9;]*m", "", render(_loss(), True)) == render(_loss(), False)
-        assert "\x1b" not in render(_loss(), False)
+        painted = in_colour(render, _loss())
+        assert "\x1b" in painted and re.sub(r"\x1b\[[0-9;]*m", "", painted) == render(_loss())
+        assert "\x1b" not in render(_loss())
 
 
 def test_columns_line_up() -> None:
@@ -317,9 +319,9 @@ def test_the_answer_and_what_to_do_first_come_before_the_table() -> None:
 def test_colour_changes_nothing_but_colour_and_a_verdict_has_its_own() -> None:
     escape = re.compile(r"\x1b\[[0-9;]*m")
     found = results([partition("LAGGING", 0, "LAGGING"), partition("orders", 1)])
-    plain, painted = render_summary(found), render_summary(found, colour=True)
+    plain, painted = render_summary(found), in_colour(render_summary, found)
     assert escape.sub("", painted) == plain and "\x1b" not in plain
     (line,) = [line for line in painted.splitlines() if line.startswith("LAGGING ")]
     assert line.count("\x1b[36mLAGGING\x1b[0m") == 1, "the verdict and not the topic of that name"
     verdict = build_verdict(found, "high")
-    assert escape.sub("", render_status_line(verdict, colour=True)) == render_status_line(verdict)
+    assert escape.sub("", in_colour(render_status_line, verdict)) == render_status_line(verdict)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from replica_audit.auditing.known_findings import Baseline
-from replica_audit.cli.output import print_note, print_result, stdout_colour
+from replica_audit.cli.output import print_note, print_result
 from replica_audit.config import Settings
 from replica_audit.report.audit_json import render_audit_json
 from replica_audit.report.audit_summary import render_summary
@@ -19,10 +19,10 @@ def print_answers(results: Results, settings: Settings) -> int:
     if settings.format == "json":
         print_result(render_audit_json(results, verdict))
     else:
-        print_result(render_summary(results, colour=stdout_colour()))
-        if failed := render_failed(results, colour=stdout_colour()):
+        print_result(render_summary(results))
+        if failed := render_failed(results):
             print_result(failed)
-        print_result(render_status_line(verdict, colour=stdout_colour()))
+        print_result(render_status_line(verdict))
     return verdict["exit_status"]
 
 

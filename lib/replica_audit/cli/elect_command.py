@@ -7,7 +7,7 @@ import os
 from dataclasses import asdict
 
 from replica_audit.cli.inputs import check_snapshot
-from replica_audit.cli.output import print_note, print_result, stdout_colour
+from replica_audit.cli.output import print_note, print_result
 from replica_audit.cli.progress_lines import ProgressLine
 from replica_audit.config import Settings
 from replica_audit.elect.election_plan import plan_elections
@@ -59,7 +59,7 @@ def elect(arguments: argparse.Namespace, settings: Settings) -> int:
     if settings.format == "json":
         print_result(content.rstrip("\n"))
     else:
-        print_result(render_plan(plan, stdout_colour()))
+        print_result(render_plan(plan))
     return 1 if plan.conflicts else 0
 
 
@@ -80,7 +80,7 @@ def _check(before: Plan, plan: Plan, settings: Settings) -> int:
     if settings.format == "json":
         print_result(render_object({"moved": [asdict(one) for one in changes]}).rstrip("\n"))
     else:
-        print_result(render_moved(changes, stdout_colour()))
+        print_result(render_moved(changes))
     return 1 if changes else 0
 
 

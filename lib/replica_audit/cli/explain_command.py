@@ -18,7 +18,7 @@ from replica_audit.auditing.catalogue import (
     codes_of_verdict,
     nearest_codes,
 )
-from replica_audit.cli.output import print_result, stdout_colour
+from replica_audit.cli.output import print_result
 from replica_audit.config import Settings
 from replica_audit.errors import UsageError
 from replica_audit.paths import local_path
@@ -44,17 +44,16 @@ def explain(arguments: argparse.Namespace, settings: Settings) -> int:
         return _explain_finding(code.lower(), settings)
     asked = code.upper().rstrip("-")
     verdict = asked.replace("-", "_")
-    colour = stdout_colour()
     if not asked:
-        codes, text = list(CATALOGUE.values()), render_catalogue(colour)
+        codes, text = list(CATALOGUE.values()), render_catalogue()
     elif found := CATALOGUE.get(asked):
-        return _print_object(asdict(found), render_explanation(found, colour), settings)
+        return _print_object(asdict(found), render_explanation(found), settings)
     elif verdict in VERDICT_MEANINGS:
-        codes, text = codes_of_verdict(verdict), render_verdict(verdict, colour)
+        codes, text = codes_of_verdict(verdict), render_verdict(verdict)
         meant = {"verdict": verdict, "meaning": VERDICT_MEANINGS[verdict], "codes": [asdict(one) for one in codes]}
         return _print_object(meant, text, settings)
     elif codes := codes_beginning(asked):
-        text = render_family(asked, colour)
+        text = render_family(asked)
     else:
         dashed = {name.replace("_", "-"): name for name in (*CATALOGUE, *FAMILIES, *VERDICT_MEANINGS)}
         close = difflib.get_close_matches(asked.replace("_", "-"), dashed, n=3, cutoff=0.6)
@@ -78,7 +77,7 @@ def _explain_finding(finding_id: str, settings: Settings) -> int:
     row, audit, source, steps = found
     code = CATALOGUE.get(str(row["code"]))
     content = {"finding": dict(row), "audit": dict(audit), "code": code and asdict(code)}
-    return _print_object(content, render_finding(row, audit, source, steps, stdout_colour()), settings)
+    return _print_object(content, render_finding(row, audit, source, steps), settings)
 
 
 #: A finding, its audit, where it was found, and the plan's steps for its partition.

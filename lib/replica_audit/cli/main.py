@@ -17,6 +17,7 @@ from replica_audit.cli.output import (
     print_fault,
     print_note,
     print_result,
+    stdout_colour,
     stdout_columns,
 )
 from replica_audit.cli.parser import given_flags, parse_arguments
@@ -24,7 +25,7 @@ from replica_audit.config import Resolved, Settings, resolve_settings
 from replica_audit.errors import EngineError, FormatError, InputError, ReplicaAuditError, UsageError
 from replica_audit.install.extras import check_extra
 from replica_audit.report.json_object import render_object
-from replica_audit.report.layout import set_text_width
+from replica_audit.report.layout import set_colour, set_text_width
 from replica_audit.report.settings_page import build_settings, render_settings
 from replica_audit.report.status_line import render_status_line
 from replica_audit.scratch import finish_result, say_left, unfinished_results
@@ -50,6 +51,7 @@ def _run_command(argv: Sequence[str] | None) -> int:
     settings: Settings | None = None
     open_closed_streams()
     set_text_width(stdout_columns())
+    set_colour(stdout_colour())
     gc.set_threshold(_NEW_OBJECTS)
     try:
         arguments = parse_arguments(list(sys.argv[1:] if argv is None else argv))

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from replica_audit.cli.inputs import check_snapshot
-from replica_audit.cli.output import print_result, stdout_colour
+from replica_audit.cli.output import print_result
 from replica_audit.cli.progress_lines import ProgressLine
 from replica_audit.config import Settings
 from replica_audit.elect.plan_model import read_plan
@@ -39,7 +39,7 @@ def salvage(arguments: argparse.Namespace, settings: Settings) -> int:
     if settings.format == "json":
         print_result(render_object({**head, "exit_status": exit_status(head)}))
     else:
-        print_result(render_salvage(head, str(target), stdout_colour()))
+        print_result(render_salvage(head, str(target)))
     return exit_status(head)
 
 

@@ -7,7 +7,7 @@ import argparse
 from replica_audit.auditing.known_findings import read_baseline
 from replica_audit.cli.answer_output import print_answers, print_unused
 from replica_audit.cli.inputs import check_snapshot
-from replica_audit.cli.output import print_result, stdout_colour
+from replica_audit.cli.output import print_result
 from replica_audit.cli.progress_lines import ProgressLine
 from replica_audit.config import Settings
 from replica_audit.freed_memory import keep_freed_memory
@@ -35,6 +35,6 @@ def show(arguments: argparse.Namespace, settings: Settings) -> int:
     if partition is None or settings.format == "json":
         return print_answers(results, settings)
     verdict = build_verdict(results, settings.fail_on)
-    print_result(render_partition(results, colour=stdout_colour()))
-    print_result(render_status_line(verdict, colour=stdout_colour()))
+    print_result(render_partition(results))
+    print_result(render_status_line(verdict))
     return verdict["exit_status"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from replica_audit.cli.inputs import check_snapshot
-from replica_audit.cli.output import print_result, stdout_colour
+from replica_audit.cli.output import print_result
 from replica_audit.cli.progress_lines import ProgressLine
 from replica_audit.config import Settings
 from replica_audit.elect.plan_model import read_plan
@@ -24,5 +24,5 @@ def verify(arguments: argparse.Namespace, settings: Settings) -> int:
     if settings.format == "json":
         print_result(render_verification_json(found))
     else:
-        print_result(render_verification(found, colour=stdout_colour()))
+        print_result(render_verification(found))
     return found.exit_status

@@ -14,7 +14,7 @@ from replica_audit.cli.answer_output import print_answers, print_unused, print_w
 from replica_audit.cli.failure import discard_verdict, leave_verdict
 from replica_audit.cli.inputs import check_snapshot
 from replica_audit.cli.interruption import INTERRUPTION
-from replica_audit.cli.output import print_error, print_note, print_result, stdout_colour
+from replica_audit.cli.output import print_error, print_note, print_result
 from replica_audit.cli.progress_lines import ProgressLine
 from replica_audit.config import Settings
 from replica_audit.paths import check_files, check_outputs
@@ -103,7 +103,7 @@ def quality(arguments: argparse.Namespace, settings: Settings) -> int:
     if settings.format == "json":
         print_result(render_object({**answer, "expectations": list(results.rows("quality"))}))
     else:
-        print_result(render_quality(results, colour=stdout_colour()))
+        print_result(render_quality(results))
         print_result(render_quality_line(answer))
     return answer["exit_status"]
 
@@ -139,7 +139,7 @@ def history(arguments: argparse.Namespace, settings: Settings) -> int:
     if settings.format == "json":
         print_result(render_object({"schema_version": 1, **asdict(past)}))
     else:
-        print_result(render_history(past, colour=stdout_colour()))
+        print_result(render_history(past))
     return 0
 
 

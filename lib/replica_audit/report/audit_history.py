@@ -19,7 +19,7 @@ Row = Mapping[str, Any]
 _GIVE_WAY = ("INFO", "LOW", "NEW", "RESOLVED", "MED", "PART", "HIGH", "CRIT")
 
 
-def render_history(history: AuditHistory, colour: bool = False) -> str:
+def render_history(history: AuditHistory) -> str:
     """Cluster after cluster, the worst first: its audits, oldest first, then what changed and was found, worst first.
 
     No line is longer than the text's width.
@@ -35,15 +35,15 @@ def render_history(history: AuditHistory, colour: bool = False) -> str:
         present = [row for row in findings if row["gone_since"] is None]
         gone = [row for row in findings if row["gone_since"] is not None]
         title = "Cluster not known: its snapshots have no cluster id" if name is None else f"Cluster {clean(name)}"
-        lines = [paint(line, "head", colour) for line in wrap(title)]
-        lines += ["", *_audits(clusters[name], colour), *_changes(changes, colour)]
-        lines += _findings("Findings, worst first", present, colour)
-        lines += _findings("Findings that are no longer found, worst first", gone, colour)
+        lines = [paint(line, "head") for line in wrap(title)]
+        lines += ["", *_audits(clusters[name]), *_changes(changes)]
+        lines += _findings("Findings, worst first", present)
+        lines += _findings("Findings that are no longer found, worst first", gone)
         blocks.append("\n".join(lines))
     return "\n\n".join(blocks) + "\n"
 
 
-def _audits(audits: Sequence[Row], colour: bool) -> list[str]:
+def _audits(audits: Sequence[Row]) -> list[str]:
     rows = [("AUDIT", "FINISHED", "VERDICT", "PART", "CRIT", "HIGH", "MED", "LOW", "INFO", "NEW", "RESOLVED")]
     for audit in audits:
         counts = (audit["findings"][severity] for severity in SEVERITIES)
@@ -51,13 +51,13 @@ def _audits(audits: Sequence[Row], colour: bool) -> list[str]:
         rows.append((audit["audit_id"][:8], _time(audit["finished"]), audit["verdict"], *map(str, numbers)))
     table = drop_columns(rows, _GIVE_WAY)
     lines = align_columns(table, right=range(table[0].index("VERDICT") + 1, len(table[0])))
-    return [paint(lines[0], "head", colour), *lines[1:]]
+    return [paint(lines[0], "head"), *lines[1:]]
 
 
-def _changes(changes: Sequence[Row], colour: bool) -> list[str]:
+def _changes(changes: Sequence[Row]) -> list[str]:
     if not changes:
         return []
-    lines = ["", paint("Verdicts that changed, worst first", "head", colour)]
+    lines = ["", paint("Verdicts that changed, worst first", "head")]
     for row in changes[:CHANGE_LIMIT]:
         steps = [f"{step['verdict']} ({_time(step['finished'])})" for step in row["verdicts"]]
         shown = steps if len(steps) <= 4 else [steps[0], "...", *steps[-3:]]
@@ -65,10 +65,10 @@ def _changes(changes: Sequence[Row], colour: bool) -> list[str]:
     return lines + _rest(changes, CHANGE_LIMIT)
 
 
-def _findings(title: str, findings: Sequence[Row], colour: bool) -> list[str]:
+def _findings(title: str, findings: Sequence[Row]) -> list[str]:
     if not findings:
         return []
-    lines = ["", paint(title, "head", colour)]
+    lines = ["", paint(title, "head")]
     for row in findings[:FINDING_LIMIT]:
         place = "" if row["topic"] is None else f" {clean(row['topic'])}-{row['partition']}"
         broker = "" if row["broker_id"] is None else f" broker {row['broker_id']}"
@@ -78,7 +78,7 @@ def _findings(title: str, findings: Sequence[Row], colour: bool) -> list[str]:
             told += f"; no longer found {_time(row['gone_since'])}"
         first, *rest = wrap(head, "", "          ")
         lines += [
-            paint(first, row["severity"], colour),
+            paint(first, row["severity"]),
             *rest,
             *wrap(told, "          "),
             *wrap(row["message"], "          "),

@@ -47,7 +47,7 @@ _TONES = {"bad": "critical", "warn": "medium", "unknown": "medium", "good": "goo
 _GIVE_WAY = (6, 7, 5, 4)
 
 
-def render_summary(results: Results, colour: bool = False) -> str:
+def render_summary(results: Results) -> str:
     """Header, answer, partitions (worst verdict first) and findings; no line is longer than `text_width()` on the screen."""
     audit = results.audit
     what = f"Audit {audit['audit_id']} of snapshot {audit.get('snapshot_id') or '-'}"
@@ -55,11 +55,11 @@ def render_summary(results: Results, colour: bool = False) -> str:
         # Not in a warehouse: what it is of has a name only.
         what = f"Snapshot {audit['inputs']['snapshot']}"
     lines = wrap(what + (f", cluster {audit['cluster_id']}" if audit.get("cluster_id") else ""))
-    lines += ["", *render_answer(results, colour), "", *_partition_table(results, colour)]
+    lines += ["", *render_answer(results), "", *_partition_table(results)]
     findings = present(results.findings)
     if findings:
-        lines += ["", paint("Findings, worst first (replica-audit explain CODE says more)", "head", colour)]
-        lines += render_facts(findings, FINDING_LIMIT, colour)
+        lines += ["", paint("Findings, worst first (replica-audit explain CODE says more)", "head")]
+        lines += render_facts(findings, FINDING_LIMIT)
     resolved = len(results.findings) - len(findings)
     if resolved:
         lines.append(f"{render_count(resolved, 'finding')} of the baseline resolved")
@@ -69,31 +69,31 @@ def render_summary(results: Results, colour: bool = False) -> str:
     return "\n".join(lines) + "\n"
 
 
-def render_answer(results: Results, colour: bool) -> list[str]:
+def render_answer(results: Results) -> list[str]:
     """Lines of the page's headline, what is not in the snapshot, and what to do first."""
     answer = build_answer(results, build_verdict(results, "never"))
-    lines = [paint(line, _TONES[answer.tone], colour) for line in wrap(answer.headline)]
-    lines += _captures(results, colour)
+    lines = [paint(line, _TONES[answer.tone]) for line in wrap(answer.headline)]
+    lines += _captures(results)
     if answer.first_steps:
-        lines += ["", paint("Do first", "head", colour)]
+        lines += ["", paint("Do first", "head")]
     for number, step in enumerate(answer.first_steps, 1):
         lines += wrap(plain_text(step.sentence), f"{number}. ", "   ")
         lines += (line for command in step.commands for line in wrap_command(command, "   "))
     return lines
 
 
-def _captures(results: Results, colour: bool) -> list[str]:
+def _captures(results: Results) -> list[str]:
     """Which replicas are in the snapshot, where one is missing."""
     told = tell_captures(results)
     if told is None:
         return []
     heads = [[head.upper() for head in HEADS]] if told.rows else []
     table = align_columns([*heads, *told.rows], right=range(1, len(HEADS)))
-    lines = ["", paint("Replicas in the snapshot", "head", colour), *table]
+    lines = ["", paint("Replicas in the snapshot", "head"), *table]
     return lines + [line for sentence in told.lines for line in wrap(plain_text(sentence), "", "    ")]
 
 
-def _partition_table(results: Results, colour: bool) -> list[str]:
+def _partition_table(results: Results) -> list[str]:
     partitions = sorted(results.partitions, key=lambda row: (VERDICTS.index(row.verdict), row.topic, row.partition))
     if not partitions:
         return ["no partitions"]
@@ -101,7 +101,7 @@ def _partition_table(results: Results, colour: bool) -> list[str]:
     for row in partitions[:PARTITION_LIMIT]:
         of_row = results.at((row.topic, row.partition))
         rows.append(_cells(row, of_row.divergences, present(of_row.findings)))
-    lines = _lay_out(rows, colour)
+    lines = _lay_out(rows)
     if len(partitions) > PARTITION_LIMIT:
         lines.append(f"and {len(partitions) - PARTITION_LIMIT} more (--format json has all)")
     return lines
@@ -133,7 +133,7 @@ def _cells(row: PartitionRow, divergent: Sequence[DivergenceRow], findings: Sequ
     ]
 
 
-def _lay_out(rows: list[list[str]], colour: bool) -> list[str]:
+def _lay_out(rows: list[list[str]]) -> list[str]:
     """The table; what does not fit beside the rest goes below its row, and a topic is cut last."""
     table = [list(_HEAD), *rows]
     columns = list(range(len(_HEAD)))
@@ -149,13 +149,13 @@ def _lay_out(rows: list[list[str]], colour: bool) -> list[str]:
         for row in shown:
             row[0] = elide(row[0], max(9, longest - surplus))
     lines = align_columns(shown, right=[columns.index(n) for n in _RIGHT if n in columns])
-    answer = [paint(lines[0], "head", colour)]
+    answer = [paint(lines[0], "head")]
     before = max(len(row[0]) for row in shown)
     for line, row in zip(lines[1:], rows, strict=True):
         # Behind the topic, which may be named like a verdict.
         start = line.index(row[2], before)
         end = start + len(row[2])
-        answer.append(f"{line[:start]}{paint(line[start:end], VERDICT_STYLES[row[2]], colour)}{line[end:]}")
+        answer.append(f"{line[:start]}{paint(line[start:end], VERDICT_STYLES[row[2]])}{line[end:]}")
         for column in sorted(below):
             if row[column]:
                 answer += wrap(f"{_HEAD[column].lower()}: {row[column]}", "    ", "      ")

@@ -18,47 +18,47 @@ from replica_audit.report.layout import paint, wrap
 from replica_audit.schema import FindingRow, read_row
 
 
-def render_explanation(code: Code, colour: bool = False) -> str:
+def render_explanation(code: Code) -> str:
     """What the code means, how it is proven, what to do, and what it is not to be confused with."""
     first, *rest = wrap(f"{code.code}  {code.summary}", "", "  ")
-    lines = [first.replace(code.code, paint(code.code, "head", colour), 1), *rest, ""]
-    lines.append("severity  " + ", ".join(paint(severity, severity, colour) for severity in code.severities))
+    lines = [first.replace(code.code, paint(code.code, "head"), 1), *rest, ""]
+    lines.append("severity  " + ", ".join(paint(severity, severity) for severity in code.severities))
     lines.append("verdict   " + (", ".join(code.verdicts) if code.verdicts else "does not change it"))
     sections = (("Meaning", code.meaning), ("Proof", code.proof), ("What to do", code.remedy), ("Not this", code.traps))
     for title, text in sections:
         if text:
-            lines += ["", paint(title, "head", colour), *wrap(text, "  ")]
+            lines += ["", paint(title, "head"), *wrap(text, "  ")]
     return "\n".join(lines) + "\n"
 
 
-def render_catalogue(colour: bool = False) -> str:
+def render_catalogue() -> str:
     """Every code with its worst severity and summary, by family, and every verdict."""
     lines = []
     for family, about in FAMILIES.items():
-        lines += [paint(f"{family}: {about}", "head", colour), *_codes(codes_beginning(family), colour), ""]
-    lines.append(paint("Verdicts, worst first", "head", colour))
+        lines += [paint(f"{family}: {about}", "head"), *_codes(codes_beginning(family)), ""]
+    lines.append(paint("Verdicts, worst first", "head"))
     longest = max(len(name) for name in VERDICTS)
     for name in VERDICTS:
         lines += wrap(f"{name.ljust(longest)}  {VERDICT_MEANINGS[name]}", "  ", " " * (longest + 4))
     return "\n".join(lines) + "\n"
 
 
-def render_family(prefix: str, colour: bool = False) -> str:
+def render_family(prefix: str) -> str:
     """The codes that begin with `prefix`, which some do."""
     family = prefix.partition("-")[0]
     title = f"{prefix}: {FAMILIES[family]}"
-    return "\n".join([paint(title, "head", colour), *_codes(codes_beginning(prefix), colour)]) + "\n"
+    return "\n".join([paint(title, "head"), *_codes(codes_beginning(prefix))]) + "\n"
 
 
-def render_verdict(verdict: str, colour: bool = False) -> str:
+def render_verdict(verdict: str) -> str:
     """What a verdict means, and which findings bring it."""
-    lines = [paint(verdict, "head", colour), *wrap(VERDICT_MEANINGS[verdict], "  ")]
+    lines = [paint(verdict, "head"), *wrap(VERDICT_MEANINGS[verdict], "  ")]
     if codes := codes_of_verdict(verdict):
-        lines += ["", paint("Brought by", "head", colour), *_codes(codes, colour)]
+        lines += ["", paint("Brought by", "head"), *_codes(codes)]
     return "\n".join(lines) + "\n"
 
 
-def _codes(codes: Sequence[Code], colour: bool) -> list[str]:
+def _codes(codes: Sequence[Code]) -> list[str]:
     """A line or more for each: code, worst severity, summary."""
     longest = max(len(name) for name in CATALOGUE)
     lines = []
@@ -66,7 +66,7 @@ def _codes(codes: Sequence[Code], colour: bool) -> list[str]:
         severity = code.severities[0]
         head = f"  {code.code.ljust(longest)}  {severity.ljust(8)}  "
         first, *rest = wrap(code.summary, " " * len(head))
-        lines += [f"  {code.code.ljust(longest)}  {paint(severity.ljust(8), severity, colour)}  {first.strip()}", *rest]
+        lines += [f"  {code.code.ljust(longest)}  {paint(severity.ljust(8), severity)}  {first.strip()}", *rest]
     return lines
 
 
@@ -75,7 +75,6 @@ def render_finding(
     audit: Mapping[str, object],
     source: str,
     steps: Sequence[Mapping[str, object]] = (),
-    colour: bool = False,
 ) -> str:
     """A finding and its evidence. `row` is a row of `findings`, `audit` its audit, found in `source`; `steps` are those of its
     plan that are about the finding's partition, all as in audit.json.
@@ -84,12 +83,12 @@ def render_finding(
     name = f"audit {audit['audit_id']}" if audit.get("audit_id") else "the audit"
     lines = [*wrap(f"finding {found.finding_id} of {name}, finished {audit.get('finished')}, in {source}"), ""]
     head = render_headline(found)
-    lines += [paint(head, found.severity, colour), *wrap(found.message, "  "), "", paint("Evidence", "head", colour)]
+    lines += [paint(head, found.severity), *wrap(found.message, "  "), "", paint("Evidence", "head")]
     lines += render_evidence(found, "  ") or ["  none"]
     if steps:
-        lines += ["", paint("In the plan of this audit", "head", colour)]
+        lines += ["", paint("In the plan of this audit", "head")]
         for step in steps:
             lines += wrap(f"{step['number']}. {step['text']}.", "  ", "     ")
     code = CATALOGUE.get(found.code)
     text = "\n".join(lines) + "\n"
-    return text if code is None else f"{text}\n{render_explanation(code, colour)}"
+    return text if code is None else f"{text}\n{render_explanation(code)}"

@@ -51,7 +51,7 @@ PLACES = 4
 RANGES = 3
 
 
-def render_facts(findings: Sequence[FindingRow], limit: int, colour: bool = False) -> list[str]:
+def render_facts(findings: Sequence[FindingRow], limit: int) -> list[str]:
     """The worst `limit` facts, each with its first sentences, and how many more there are; a fact of several
     partitions once, with their names.
     """
@@ -61,7 +61,7 @@ def render_facts(findings: Sequence[FindingRow], limit: int, colour: bool = Fals
         told.setdefault(_said(fact), []).append(fact)
     for alike in list(told.values())[:limit]:
         fact = alike[0]
-        lines += _headline(fact.same, colour, places=[(one.head.topic, one.head.partition) for one in alike])
+        lines += _headline(fact.same, places=[(one.head.topic, one.head.partition) for one in alike])
         messages = _messages(fact)
         for message in messages[:SENTENCES]:
             lines += wrap(message, " " * 10)
@@ -85,14 +85,14 @@ def _messages(fact: Fact) -> list[str]:
     return list(dict.fromkeys(row.message or "" for row in fact.same))
 
 
-def render_proven_facts(findings: Sequence[FindingRow], limit: int, colour: bool = False) -> list[str]:
+def render_proven_facts(findings: Sequence[FindingRow], limit: int) -> list[str]:
     """The facts of one partition with every finding's sentence and evidence, `limit` findings at most, and how many more."""
     lines: list[str] = []
     told = 0
     for rows in _by_code(group_facts(findings)):
         if told >= limit:
             break
-        lines += _headline(rows, colour, indent="  ")
+        lines += _headline(rows, indent="  ")
         for row in rows[: limit - told]:
             lines += wrap(row.message or "", " " * 12)
             lines += render_evidence(row, " " * 12)
@@ -110,9 +110,7 @@ def _by_code(facts: Sequence[Fact]) -> Iterator[Sequence[FindingRow]]:
             yield [row for row in fact.other if row.code == code]
 
 
-def _headline(
-    rows: Sequence[FindingRow], colour: bool, places: Sequence[FindingPlace] = (), indent: str = ""
-) -> list[str]:
+def _headline(rows: Sequence[FindingRow], places: Sequence[FindingPlace] = (), indent: str = "") -> list[str]:
     """Severity, code, places, brokers, ranges, confidence, and the status when it is not new, of findings with one code."""
     head = rows[0]
     parts = [head.code]
@@ -133,7 +131,7 @@ def _headline(
         parts.append(f"({clean(head.status)})")
     severity = head.severity
     first, *rest = wrap(f"{severity:<8}  {' '.join(parts)}", indent, indent + " " * 10)
-    return [first.replace(severity, paint(severity, severity, colour), 1), *rest]
+    return [first.replace(severity, paint(severity, severity), 1), *rest]
 
 
 def _others(fact: Fact) -> str:

@@ -1,4 +1,4 @@
-"""Text for a terminal: columns that line up, wrapped lines, colour, and nothing that could steer the terminal."""
+"""Text for a terminal: columns that line up, wrapped lines, and nothing that could steer the terminal."""
 
 from __future__ import annotations
 
@@ -21,6 +21,8 @@ LEAST_WIDTH, GREATEST_WIDTH = 60, 120
 
 _width: ContextVar[int] = ContextVar("width", default=WIDTH)
 
+_colour: ContextVar[bool] = ContextVar("colour", default=False)
+
 _SGR = {"critical": "1;31", "high": "31", "medium": "33", "low": "36", "info": "2", "head": "1", "good": "32"}
 
 
@@ -34,9 +36,14 @@ def set_text_width(columns: int | None) -> None:
     _width.set(WIDTH if columns is None else min(GREATEST_WIDTH, max(LEAST_WIDTH, columns)))
 
 
-def paint(text: str, style: str, colour: bool) -> str:
-    """`text` in a colour of `_SGR` when `colour` is set; its width on screen is unchanged."""
-    return f"\x1b[{_SGR[style]}m{text}\x1b[0m" if colour else text
+def set_colour(colour: bool) -> None:
+    """Colour text from here on, or not; without it text is plain."""
+    _colour.set(colour)
+
+
+def paint(text: str, style: str) -> str:
+    """`text` in the colour that `_SGR` has for `style`, where text is coloured; its width on screen is unchanged."""
+    return f"\x1b[{_SGR[style]}m{text}\x1b[0m" if _colour.get() else text
 
 
 def clean(value: object) -> str:

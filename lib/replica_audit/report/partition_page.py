@@ -38,36 +38,34 @@ _INEXACT = {"capture_skew": "not exact, since it moved while the copies were mad
 _HEAD = "BROKER ISR START END LOADED RECOVERED CHECKPOINT PREFIX BATCHES TAIL STOPPED"
 
 
-def render_partition(results: Results, colour: bool = False) -> str:
+def render_partition(results: Results) -> str:
     """One block per partition of `results`: replicas, lineages, high watermark, differences, truncations, findings.
 
     What belongs to no partition comes last, as it may bear on every one.
     """
     blocks = []
     for partition, rows in rows_by_partition(results):
-        lines = [*_head(partition, colour), "", *render_answer(results, colour)]
-        lines += _section("Replicas", _replicas(rows.replicas), colour)
-        lines += _section("Lineage (epoch:start offset)", _lineages(rows.replicas), colour)
-        lines += _section("High watermark", _high_watermark(rows.high_watermarks), colour)
+        lines = [*_head(partition), "", *render_answer(results)]
+        lines += _section("Replicas", _replicas(rows.replicas))
+        lines += _section("Lineage (epoch:start offset)", _lineages(rows.replicas))
+        lines += _section("High watermark", _high_watermark(rows.high_watermarks))
         if rows.high_watermark_timeline:
-            lines += _section(
-                "High watermark over time (observations)", _timeline(rows.high_watermark_timeline), colour
-            )
-        lines += _section("Divergences from the reference", _divergences(rows.divergences), colour)
-        lines += _section("Truncation, by protocol", _truncations(rows.truncations), colour)
-        lines += _section("Findings", render_proven_facts(rows.findings, LIMIT, colour), colour)
+            lines += _section("High watermark over time (observations)", _timeline(rows.high_watermark_timeline))
+        lines += _section("Divergences from the reference", _divergences(rows.divergences))
+        lines += _section("Truncation, by protocol", _truncations(rows.truncations))
+        lines += _section("Findings", render_proven_facts(rows.findings, LIMIT))
         blocks.append("\n".join(lines) + "\n")
     unplaced = [row for row in results.findings if row.topic is None]
     if blocks and unplaced:
         lines = [
-            paint("Findings of the snapshot, not of one partition", "head", colour),
-            *render_proven_facts(unplaced, LIMIT, colour),
+            paint("Findings of the snapshot, not of one partition", "head"),
+            *render_proven_facts(unplaced, LIMIT),
         ]
         blocks.append("\n".join(lines) + "\n")
     return "\n".join(blocks) or "no such partition in the snapshot\n"
 
 
-def _head(row: PartitionRow, colour: bool) -> list[str]:
+def _head(row: PartitionRow) -> list[str]:
     isr = "unknown" if row.isr is None else ", ".join(map(str, row.isr)) or "none"
     leader = f"leader {clean(row.leader_id)}"
     if row.reference_id != row.leader_id:
@@ -77,11 +75,11 @@ def _head(row: PartitionRow, colour: bool) -> list[str]:
     if row.topic_id:
         facts += f", topic id {row.topic_id}"
     name = wrap(f"{row.topic}-{row.partition}  {row.verdict}")
-    return [*(paint(line, "head", colour) for line in name), *wrap(facts)]
+    return [*(paint(line, "head") for line in name), *wrap(facts)]
 
 
-def _section(title: str, lines: Sequence[str], colour: bool) -> list[str]:
-    return ["", paint(title, "head", colour), *(lines or ["  none"])]
+def _section(title: str, lines: Sequence[str]) -> list[str]:
+    return ["", paint(title, "head"), *(lines or ["  none"])]
 
 
 def _replicas(replicas: Sequence[ReplicaRow]) -> list[str]:

@@ -138,7 +138,7 @@ def _nothing_to_decide(plan: Plan) -> str:
     return f"Nothing needs to be decided: {nobody}, and whichever replica in sync is elected has what was committed."
 
 
-def render_plan(plan: Plan, colour: bool = False) -> str:
+def render_plan(plan: Plan) -> str:
     """The plan as text."""
     lines: list[str] = []
     if plan.is_quiet and not plan.decisions:
@@ -153,7 +153,7 @@ def render_plan(plan: Plan, colour: bool = False) -> str:
             if place in known:
                 same[tuple(_table(known[place]))].append(known[place])
         lines += [
-            paint(clean(name_partitions(told.places, PLACE_LIMIT)), "head", colour),
+            paint(clean(name_partitions(told.places, PLACE_LIMIT)), "head"),
             *wrap(told.sentence, "  "),
         ]
         for table, decisions in islice(same.items(), PLACE_LIMIT):
@@ -166,7 +166,7 @@ def render_plan(plan: Plan, colour: bool = False) -> str:
         lines.append(f"{nothing}: every leader is the best choice.")
     lines += _keep_down(plan.keep_down)
     if plan.steps:
-        lines += ["", paint("The plan", "head", colour)]
+        lines += ["", paint("The plan", "head")]
         for step, left_out in split_steps(plan.steps):
             lines += _step(step)
             lines += wrap(f"{tell_left_out(step, left_out)}.", "   ") if left_out else []
@@ -375,12 +375,12 @@ def _alternatives(plan: Plan) -> Iterator[str]:
         yield f"  and {count(len(plan.alternatives) - PLACE_LIMIT, 'more partition')}: plan.json"
 
 
-def render_moved(changes: Sequence[ChangedPremise], colour: bool = False) -> str:
+def render_moved(changes: Sequence[ChangedPremise]) -> str:
     """The outcome of `elect --check`."""
     if not changes:
         return "Nothing has moved: the plan still holds."
     said = f"{count(len(changes), 'thing')} that the plan rests on {verb(len(changes), 'has', 'have')} moved; make a new plan:"
-    lines = [paint(said, "high", colour)]
+    lines = [paint(said, "high")]
     for one in changes:
         place = "" if one.topic is None else f"{clean(one.topic)}-{one.partition}: "
         of_broker = "" if one.broker_id is None else f" of broker {one.broker_id}"

@@ -31,27 +31,27 @@ def render_quality_line(answer: QualityAnswer) -> str:
     return line + (f"; {answer['errors']} could not be looked at" if answer["errors"] else "")
 
 
-def render_quality(results: Results, colour: bool = False) -> str:
+def render_quality(results: Results) -> str:
     """Every expectation in a line, and below those that are not met the rows that break them."""
     rows = results.quality
     lines = wrap(f"Quality of audit {results.audit.get('audit_id') or '-'}")
     aligned = _fit([("SEVERITY", "ANSWER", "EXPECTATION", "ROWS"), *(_cells(row) for row in rows)])
-    lines += ["", paint(aligned[0], "head", colour)]
+    lines += ["", paint(aligned[0], "head")]
     for line, row in zip(aligned[1:], rows, strict=True):
-        lines.append(line if row.success else paint(line, row.severity, colour))
+        lines.append(line if row.success else paint(line, row.severity))
         if not row.success:
             lines += _details(row)
     return "\n".join(lines) + "\n"
 
 
-def render_failed(results: Results, colour: bool = False) -> str:
+def render_failed(results: Results) -> str:
     """The expectations that are not met, except those on findings; empty when all are met."""
     rows = [row for row in results.quality if not row.success and row.suite != FINDINGS_SUITE]
     if not rows:
         return ""
-    lines = ["", paint("Quality expectations that are not met", "head", colour)]
+    lines = ["", paint("Quality expectations that are not met", "head")]
     for line, row in zip(_fit([_cells(row) for row in rows]), rows, strict=True):
-        lines += [paint(line, row.severity, colour), *_details(row)]
+        lines += [paint(line, row.severity), *_details(row)]
     return "\n".join(lines)
 
 

@@ -27,7 +27,7 @@ _LEFT = {
 }
 
 
-def render_salvage(head: Mapping[str, Any], target: str, colour: bool = False) -> str:
+def render_salvage(head: Mapping[str, Any], target: str) -> str:
     """The head of a salvage's manifest as text; `target` is the directory that it lies in."""
     totals, partitions = head["totals"], head["partitions"]
     holding = [row for row in partitions if row["records"]]
@@ -37,7 +37,7 @@ def render_salvage(head: Mapping[str, Any], target: str, colour: bool = False) -
         shown = drop_columns(rows[: _SHOWN + 1], _GIVE_WAY)
         right = [number for number, name in enumerate(shown[0]) if _HEAD.index(name) in _RIGHT]
         first, *others = align_columns(shown, right)
-        lines += ["", paint(first, "head", colour), *others]
+        lines += ["", paint(first, "head"), *others]
         if len(rows) > len(shown):
             lines.append(f"... {count(len(rows) - len(shown), 'more line')}, in manifest.json")
         about = _about(holding)
@@ -55,7 +55,7 @@ def render_salvage(head: Mapping[str, Any], target: str, colour: bool = False) -
     if head["unexpanded"]:
         lines += ["", *_unexpanded(head["unexpanded"], head["payloads"])]
     if head["unread"]:
-        lines += ["", *_unread(head["unread"], colour)]
+        lines += ["", *_unread(head["unread"])]
     lines += ["", *wrap(_written(totals, holding, target))]
     return "\n".join(lines) + "\n"
 
@@ -175,8 +175,8 @@ def _unexpanded(unexpanded: Sequence[Mapping[str, Any]], payloads: bool) -> list
     return lines
 
 
-def _unread(unread: Sequence[Mapping[str, Any]], colour: bool) -> list[str]:
-    lines = [paint("Could not be read, and may hold records:", "high", colour)]
+def _unread(unread: Sequence[Mapping[str, Any]]) -> list[str]:
+    lines = [paint("Could not be read, and may hold records:", "high")]
     for row in unread[:_SHOWN]:
         place = "" if row["start_offset"] is None else f" (offset {row['start_offset']})"
         lines += wrap(f"{row['path']}{place}: {row['reason']}", "  ", "    ")

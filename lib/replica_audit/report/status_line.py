@@ -8,13 +8,13 @@ from replica_audit.report.verdict_object import QualityObject, VerdictObject
 _STATUS_STYLES = {"OK": "good", "WARNING": "medium", "CRITICAL": "critical", "UNKNOWN": "medium"}
 
 
-def render_status_line(verdict: VerdictObject, colour: bool = False) -> str:
+def render_status_line(verdict: VerdictObject) -> str:
     """The last line of `run`: the status, then counts; for UNKNOWN the reason as well."""
     count = sum(verdict["partitions"].values())
     counts = ", ".join(f"{number} {severity}" for severity, number in verdict["findings"].items() if number)
     findings = f"findings: {counts}" if counts else "no findings"
     partitions = render_count(count, "partition")
-    status = paint(verdict["status"], _STATUS_STYLES[verdict["status"]], colour)
+    status = paint(verdict["status"], _STATUS_STYLES[verdict["status"]])
     line = f"{status}: {partitions}, {verdict['verdict']}; {findings}" + render_shortfall(verdict["quality"])
     if verdict["status"] == "UNKNOWN" and verdict["untrusted"]:
         line += f"; {' '.join(str(verdict['untrusted']).split())}"

@@ -25,7 +25,7 @@ _HEAD = ("TOPIC", "PART", "BROKER", "END BEFORE", "KEPT TO", "EXPECTED", "END AF
 _COMMITTED = {"proven": "committed ", "possible": "possibly committed ", "no": ""}
 
 
-def render_verification(found: Verification, colour: bool = False) -> str:
+def render_verification(found: Verification) -> str:
     """What it is of, the replicas that dropped something or are not correct, what is nowhere now, and the status line."""
     inputs = found.inputs
     cluster = f", cluster {inputs['cluster_id']}" if inputs["cluster_id"] else ""
@@ -34,7 +34,7 @@ def render_verification(found: Verification, colour: bool = False) -> str:
     )
     told = [row for row in found.verifications if _is_told(row)]
     if told:
-        lines += ["", *_table(told[:ROW_LIMIT], colour), *_more(len(told))]
+        lines += ["", *_table(told[:ROW_LIMIT]), *_more(len(told))]
     quiet = len(found.verifications) - len(told)
     if quiet:
         lines += [
@@ -42,27 +42,27 @@ def render_verification(found: Verification, colour: bool = False) -> str:
             f"{render_count(quiet, 'other replica' if told else 'replica')} kept all that {'it' if quiet == 1 else 'they'} held",
         ]
     if found.gone_records:
-        lines += ["", paint("Held before, and on no replica now", "head", colour)]
+        lines += ["", paint("Held before, and on no replica now", "head")]
         for gone in found.gone_records[:ROW_LIMIT]:
             lines += wrap(_gone(gone), "", "  ")
         lines += _more(len(found.gone_records))
     if found.surprises:
-        lines += ["", paint("Not as the plan predicted", "head", colour)]
+        lines += ["", paint("Not as the plan predicted", "head")]
         for surprise in found.surprises[:ROW_LIMIT]:
             lines += wrap(_surprise(surprise), "", "  ")
         lines += _more(len(found.surprises))
     if found.not_verified:
-        lines += ["", paint("Not compared", "head", colour)]
+        lines += ["", paint("Not compared", "head")]
         for left in found.not_verified[:ROW_LIMIT]:
             lines += wrap(f"{clean(left.topic)}-{left.partition}: {left.reason}", "", "  ")
         lines += _more(len(found.not_verified))
-    return "\n".join([*lines, "", render_verification_status(found, colour)]) + "\n"
+    return "\n".join([*lines, "", render_verification_status(found)]) + "\n"
 
 
-def render_verification_status(found: Verification, colour: bool = False) -> str:
+def render_verification_status(found: Verification) -> str:
     """The last line: OK, CRITICAL or UNKNOWN, with counts."""
     replicas, partitions = len(found.verifications), found.inputs["partitions"]
-    status = paint(found.status, _STATUS_STYLES[found.status], colour)
+    status = paint(found.status, _STATUS_STYLES[found.status])
     line = f"{status}: {count(replicas, 'replica')} of {count(partitions, 'partition')}"
     if not found.failed and not found.lost:
         line += " kept exactly what they should" if replicas != 1 else " kept exactly what it should"
@@ -97,13 +97,13 @@ def _is_told(row: VerificationRow) -> bool:
     return row.verdict != "correct" or row.kept_to != row.end_before
 
 
-def _table(rows: Sequence[VerificationRow], colour: bool) -> list[str]:
+def _table(rows: Sequence[VerificationRow]) -> list[str]:
     names = ("partition", "broker_id", "end_before", "kept_to", "expected", "end_after")
     cells = [[clean(row.topic), *(clean(getattr(row, name)) for name in names), row.verdict] for row in rows]
     lines = align_columns([list(_HEAD), *cells], right=range(1, 7))
-    told = [paint(lines[0], "head", colour)]
+    told = [paint(lines[0], "head")]
     for line, row in zip(lines[1:], rows, strict=True):
-        told.append(paint(line, _STYLES[row.verdict], colour))
+        told.append(paint(line, _STYLES[row.verdict]))
         told += wrap(row.reason, "    ", "    ")
     return told
 
