@@ -462,8 +462,8 @@ MADE: tuple[tuple[Template, Callable[[Path], Results], str], ...] = (
     (answer.LOST_MARKERS, _rows("COMMITTED_LOSS", "REP-LEADER-SHORTER", "high", lost_records=0, lost_committed=0),
      "Other replicas hold offsets that the leader does not have in the only partition: ends of transactions, or empty "
      "or damaged batches, but no sound record."),
-    (answer.ALONE, _one_replica(source="inferred"), "Nothing was compared: only one replica is in the snapshot."),
-    (answer.SINGLE, _one_replica(), "Nothing was compared: the only partition has one replica."),
+    (answer.ONLY_ONE_HERE, _one_replica(source="inferred"), "Nothing was compared: only one replica is in the snapshot."),
+    (answer.ONLY_ONE_REPLICA, _one_replica(), "Nothing was compared: the only partition has one replica."),
     (answer.NEEDED, _second_replica(replicas=(1, 2, 3)),
      "Broker 3 was not captured and may hold committed records of orders-0: if it is down, do not start it before its "
      "log is copied; add it and audit again."),

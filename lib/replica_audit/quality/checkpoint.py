@@ -46,7 +46,7 @@ GREATEST_NAMED = 20
 
 @dataclass(frozen=True, slots=True)
 class QualityRun:
-    """What a checkpoint found: rows of the table `quality`, and what went wrong with an Action."""
+    """Outcome of a checkpoint: rows of the table `quality`, and failures of Actions."""
 
     rows: list[dict[str, Any]]
     warnings: tuple[str, ...]

@@ -159,7 +159,7 @@ def _isr_shortfall(replica: ReplicaRow, mark: HighWatermarkRow | None) -> int | 
 def count_lineage_conflicts(epochs: Epochs | None, checkpoint_epochs: Epochs | None) -> int | None:
     """Epochs of the batches at whose first offset leader-epoch-checkpoint has another epoch; None without that file.
 
-    Two kinds are no conflict: epochs newer than the file, which may have been copied before the segments, and epochs
+    Two kinds are not a conflict: epochs newer than the file, which may have been copied before the segments, and epochs
     below its first entry, since it is cut before old segments are deleted.
     """
     if checkpoint_epochs is None:

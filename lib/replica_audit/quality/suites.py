@@ -69,7 +69,7 @@ class QualityPlan:
 
     @property
     def needs_spark(self) -> bool:
-        """Whether any suite is checked on Spark."""
+        """True if a suite is checked on Spark."""
         return any(suite.own for suite in self.suites)
 
 

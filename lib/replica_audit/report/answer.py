@@ -57,8 +57,8 @@ BEHIND = Template("Nothing is lost; replicas are behind or out of sync in {where
 BEHIND_ONLY = Template("The captured replicas agree, but some are behind or out of sync in {where}.")
 PEACE = Template("All is well: {all_are} consistent.")
 AGREE = Template("The captured replicas agree in {where}.")
-ALONE = Template("Nothing was compared{in_where}: only one replica{of_each} is in the snapshot.")
-SINGLE = Template("Nothing was compared{in_where}: {each} has one replica.")
+ONLY_ONE_HERE = Template("Nothing was compared{in_where}: only one replica{of_each} is in the snapshot.")
+ONLY_ONE_REPLICA = Template("Nothing was compared{in_where}: {each} has one replica.")
 
 #: Partitions that a headline names.
 _NAMED = 3
@@ -85,8 +85,8 @@ _HEADLINES = {
     "behind_only": BEHIND_ONLY,
     "peace": PEACE,
     "agree": AGREE,
-    "alone": ALONE,
-    "single": SINGLE,
+    "alone": ONLY_ONE_HERE,
+    "single": ONLY_ONE_REPLICA,
 }
 
 
@@ -117,12 +117,12 @@ def tell_headline(outcome: Outcome) -> Sentence:
 
 
 def count_records(total: Total, count: int, noun: str) -> str:
-    """A number of lost records and its noun: 41 records; At most 41 committed records; About 41 records."""
+    """Number and noun of lost records: 41 records; At most 41 committed records; About 41 records."""
     return f"{capitalise(name_bound(at_most=total.at_most, at_least=total.at_least))}{render_count(count, noun)}"
 
 
 def _name_damaged(outcome: Outcome) -> dict[str, str]:
-    """Whose files are damaged and where, and which copy that the others are compared with is whole."""
+    """Words for the damaged files: brokers, partitions, and the reference if its copy is whole."""
     rows = [(row.topic, row.partition) for row in outcome.partitions[: outcome.affected]]
     few = outcome.affected < len(outcome.partitions) and outcome.affected <= _NAMED
     where = _where(outcome.affected, len(outcome.partitions))
@@ -392,7 +392,7 @@ def build_answer(results: Results, verdict: VerdictObject) -> Answer:
 
 
 def _gone(outcome: Outcome) -> Iterator[Sentence]:
-    """What the number in the headline does not count, since nobody has it."""
+    """Lost records that the headline does not count, since no replica has them."""
     if outcome.gone:
         yield GONE_TOO.say(places=name_partitions(outcome.gone))
 
@@ -415,7 +415,7 @@ def _case(case: WorstCase) -> WorstPartition:
 
 
 def _loss(row: PartitionRow, loss: PlaceLoss) -> Sentence:
-    """What is not on the leader, and who still has it."""
+    """Records that are not on the leader, and the brokers that still have them."""
     count = loss.records
     noun = "committed record" if loss.committed else "record"
     bound = name_bound(at_most=row.lost_at_most, at_least=row.lost_at_least)

@@ -33,7 +33,7 @@ class MissingReplicas:
 
     places: tuple[Place, ...]
     rows: tuple[CaptureRow, ...]
-    """Of the first of them."""
+    """Rows of the first partition."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ class CaptureMatrix:
 
     brokers: tuple[BrokerCaptures, ...]
     missing: tuple[MissingReplicas, ...]
-    """Those with a needed replica first."""
+    """Groups with a needed replica come first."""
     controllers: tuple[MissingReplicas, ...]
     """The voters whose copies of the metadata log are missing."""
 
@@ -111,7 +111,7 @@ class CaptureText:
 
 
 def tell_captures(results: Results) -> CaptureText | None:
-    """What is not in the snapshot; None where nothing is missing."""
+    """Replicas that are missing in the snapshot; None where all are there."""
     matrix = find_matrix(results)
     if matrix is None:
         return None

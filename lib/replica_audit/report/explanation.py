@@ -19,7 +19,7 @@ from replica_audit.schema import FindingRow, read_row
 
 
 def render_explanation(code: Code) -> str:
-    """What the code means, how it is proven, what to do, and what it is not to be confused with."""
+    """Meaning of a code, its proof, its remedy, and harmless look-alikes."""
     first, *rest = wrap(f"{code.code}  {code.summary}", "", "  ")
     lines = [first.replace(code.code, paint(code.code, "head"), 1), *rest, ""]
     lines.append("severity  " + ", ".join(paint(severity, severity) for severity in code.severities))
@@ -51,7 +51,7 @@ def render_family(prefix: str) -> str:
 
 
 def render_verdict(verdict: str) -> str:
-    """What a verdict means, and which findings bring it."""
+    """Meaning of a verdict, and the findings that bring it."""
     lines = [paint(verdict, "head"), *wrap(VERDICT_MEANINGS[verdict], "  ")]
     if codes := codes_of_verdict(verdict):
         lines += ["", paint("Brought by", "head"), *_codes(codes)]

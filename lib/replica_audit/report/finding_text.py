@@ -75,7 +75,7 @@ def render_facts(findings: Sequence[FindingRow], limit: int) -> list[str]:
 
 
 def _said(fact: Fact) -> object:
-    """What is printed of a fact beside its partition."""
+    """Everything printed about a fact except its partition."""
     head = fact.head
     alike = (head.code, head.severity, head.confidence, head.status, fact.brokers, fact.ranges)
     return (*alike, tuple(_messages(fact)), _others(fact), None if head.topic is not None else id(fact))

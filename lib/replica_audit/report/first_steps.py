@@ -32,7 +32,7 @@ DECISION_LIMIT = 4
 
 @dataclass(frozen=True, slots=True)
 class FirstStep:
-    """What to do, and the commands that do it, for a POSIX shell."""
+    """A step and its commands, for a POSIX shell."""
 
     sentence: Sentence
     commands: tuple[str, ...] = ()
@@ -76,7 +76,7 @@ def _tell_step(step: Step) -> FirstStep:
 
 
 def _decide(results: Results, plan: Plan) -> Iterator[FirstStep]:
-    """What is decided, as far as it asks for anything, and where the steps are."""
+    """Decisions that ask for something, and where the steps are."""
     asking = [one for one in tell_decisions(plan) if one.asks_for_something]
     for one in first_decisions(plan):
         yield FirstStep(("", name_partitions(one.places), f": {clean(one.sentence)}"))
@@ -98,7 +98,7 @@ PLACE_LIMIT = 4
 
 @dataclass(frozen=True, slots=True)
 class ToldChoice:
-    """What to choose for partitions, of which so many `more` are not named."""
+    """Choice for partitions, `more` of which are not named."""
 
     places: tuple[Place, ...]
     more: int

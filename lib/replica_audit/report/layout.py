@@ -132,7 +132,7 @@ def render_lost(row: PartitionRow, records: int | None) -> str:
 
 
 def name_bound(*, at_most: bool | None, at_least: bool | None) -> str:
-    """What stands before a number that is a bound, with a space after it; nothing before one that is exact."""
+    """Words before a number that is a bound, with a space at the end; empty for an exact number."""
     return {(True, False): "at most ", (False, True): "at least ", (True, True): "about "}.get(
         (bool(at_most), bool(at_least)), ""
     )

@@ -35,7 +35,7 @@ from replica_audit.text import count
 
 @dataclass(frozen=True, slots=True)
 class ToldDecision:
-    """What is decided for partitions of which the same is said."""
+    """Decision that is the same for several partitions."""
 
     places: tuple[Place, ...]
     sentence: str
@@ -177,7 +177,7 @@ def render_plan(plan: Plan) -> str:
 
 
 def _more_decisions(places: Sequence[Place], known: Mapping[Place, Decision]) -> Iterator[str]:
-    """What is chosen for partitions that are too many to be shown one by one: a line for each that is the same, with its count."""
+    """Choices for partitions that are too many to show one by one: a line for each choice, with its count."""
     told: dict[str, list[int]] = defaultdict(list)
     for place in places:
         decision = known.get(place)
@@ -205,7 +205,7 @@ def _table(decision: Decision) -> list[str]:
 
 
 def _kafka(decisions: Sequence[Decision], leaderless: Collection[Place]) -> Iterator[str]:
-    """Whom Kafka would elect, of decisions that are alike; nothing where nobody knows who leads."""
+    """The leader Kafka would elect for decisions that are alike; nothing where leadership is unknown."""
     said: dict[str, list[str]] = defaultdict(list)
     for one in decisions:
         if one.kafka_choice_id is not None and one.kafka_choice_right is not None:
@@ -258,7 +258,7 @@ def _row(one: Candidate, decision: Decision) -> list[str]:
 
 
 def _brokers(plan: Plan) -> Iterator[str]:
-    """Who is up, and who is not, as far as that is known."""
+    """Brokers that are up, and that are not, as far as it is known."""
     down = [one for one in plan.down if one not in plan.stopped_cleanly and one not in plan.unknown]
     states = {"up": plan.up, "stopped cleanly": plan.stopped_cleanly, "down": down}
     parts = [f"{state}: {join_words(ids)}" for state, ids in states.items() if ids]
@@ -284,12 +284,12 @@ def split_steps(steps: Sequence[Step]) -> Iterator[tuple[Step, int]]:
 
 
 def tell_left_out(step: Step, number: int) -> str:
-    """Where the `number` steps are that follow `step` and are left out."""
+    """Where to find the `number` steps after `step` that are left out."""
     return f"{count(number, 'more step')} up to {step.number + number} {verb(number, 'does', 'do')} the same for other partitions: plan.json"
 
 
 def tell_long_file(name: str, content: str) -> str | None:
-    """What stands for a file with so many lines that no reader wants them; None for a short one."""
+    """Line that stands for a file that is too long to show; None for a short one."""
     lines = content.count("\n")
     if lines <= PLACE_LIMIT:
         return None
@@ -345,7 +345,7 @@ def wrap_command(command: str, indent: str) -> Iterator[str]:
 
 
 def tell_predictions(after: Sequence[Prediction]) -> Iterator[str]:
-    """What each log is after a step, a line for each partition and leader."""
+    """State of each log after a step, a line for each partition and leader."""
     by_place: dict[tuple[str, int, int | None], list[Prediction]] = {}
     for one in after:
         by_place.setdefault((one.topic, one.partition, one.leader_id), []).append(one)

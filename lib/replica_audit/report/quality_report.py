@@ -1,4 +1,4 @@
-"""What the quality checks say, in lines for a terminal."""
+"""Outcome of the quality checks, in lines for a terminal."""
 
 from __future__ import annotations
 

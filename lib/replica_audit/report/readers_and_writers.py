@@ -1,4 +1,4 @@
-"""Whom a divergence reaches outside the log: consumer groups that it hits, and producers of the lost records.
+"""Clients affected by a divergence: consumer groups that it hits, and producers of the lost records.
 
 Names of groups and ids of producers are metadata; nothing here comes out of a record.
 """
@@ -45,7 +45,7 @@ class LostWriter(NamedTuple):
     """A producer of lost records, and the brokers that hold the same of these."""
 
     records: LostProducerRow
-    """Of the first of the brokers."""
+    """The row of the first broker."""
     brokers: Sequence[int]
 
 

@@ -30,7 +30,7 @@ def render_plan(plan: Mapping[str, Any], partitions: Rows, dry: bool) -> str:
 
 
 def render_outcomes(partitions: Rows) -> str:
-    """What was done."""
+    """Outcome of a restore."""
     lines = []
     for row in partitions:
         now = row["records"] - row["before"] - row["present"]
@@ -41,7 +41,7 @@ def render_outcomes(partitions: Rows) -> str:
 
 
 def render_checks(checks: Rows) -> str:
-    """What the targets have of the salvage."""
+    """Comparison of the targets with the salvage."""
     lines = []
     for row in checks:
         place = f"{clean(row['topic'])}-{row['partition']}"

@@ -29,7 +29,7 @@ def render_families(families: Iterable[Family]) -> str:
 
 
 def run_families(verdict: VerdictObject, finished: float | None, duration: float | None) -> Iterable[Family]:
-    """What the last run came to; `verdict` is its verdict.json, `finished` in seconds since 1970, `duration` in seconds."""
+    """Outcome of the last run; `verdict` is its verdict.json, `finished` in seconds since 1970, `duration` in seconds."""
     if finished is not None:
         yield "last_run_timestamp_seconds", "When the last run finished, in seconds since 1970.", [({}, finished)]
     if duration is not None:

@@ -121,7 +121,7 @@ def _about(holding: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def _beside_plan(partitions: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Where the records are not as many as the plan says, why that may be."""
+    """Why the number of records differs from the plan's; nothing where it does not."""
     known = [row for row in partitions if row.get("planned_loss") is not None]
     planned, records = (sum(row[name] for row in known) for name in ("planned_loss", "records"))
     if planned == records:

@@ -19,7 +19,7 @@ class SettingsObject(TypedDict):
 
 
 def build_settings(resolved: Resolved) -> SettingsObject:
-    """What `--print-config` prints as JSON."""
+    """Object that `--print-config` prints as JSON."""
     return {
         "settings": {key: _plain(getattr(resolved.settings, name)) for key, name in KEYS.items()},
         "origins": {key: resolved.origins[name] for key, name in KEYS.items()},

@@ -22,14 +22,14 @@ class QualityObject(TypedDict):
     failed: Mapping[Severity, int]
     """Not met and not known from a baseline."""
     beside_findings: int
-    """Of `failed` those of other suites than `findings`."""
+    """Failed expectations of other suites than `findings`."""
     known: int
     errors: int
     """Expectations that could not be checked; they are neither met nor failed."""
 
 
 class QualityAnswer(QualityObject):
-    """What `replica-audit quality` prints as JSON, its expectations aside."""
+    """Object that `replica-audit quality` prints as JSON, without its expectations."""
 
     schema_version: int
     audit_id: str | None
@@ -54,7 +54,7 @@ class VerdictObject(TypedDict):
     resolved_findings: int
     quality: QualityObject | None
     untrusted: str | None
-    """What the audit could not tell; None when it told all."""
+    """Questions that the audit could not answer; None when it answered all."""
     table_versions: Mapping[str, int] | None
     """Delta tables that the audit wrote; None where it wrote none."""
 

@@ -1,4 +1,4 @@
-"""What `verify` says: a line for each replica that has more to tell than that it kept everything, and the status line."""
+"""Text of `verify`: a line for each replica that did not keep everything, and the status line."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _COMMITTED = {"proven": "committed ", "possible": "possibly committed ", "no": "
 
 
 def render_verification(found: Verification) -> str:
-    """What it is of, the replicas that dropped something or are not correct, what is nowhere now, and the status line."""
+    """The snapshots, replicas that dropped records or are not correct, records on no replica now, and the status line."""
     inputs = found.inputs
     cluster = f", cluster {inputs['cluster_id']}" if inputs["cluster_id"] else ""
     lines = wrap(

@@ -1,4 +1,4 @@
-"""What changed since an earlier audit: findings that are new, known or resolved, and verdicts that moved."""
+"""Changes since an earlier audit: findings that are new, known or resolved, and verdicts that moved."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ def compare_partition(partition: PartitionRow, findings: Sequence[FindingRow], e
 
 
 def is_compared(results: Results, earlier: Earlier | None) -> bool:
-    """Whether there is anything to compare with: an earlier audit, or marks of a baseline."""
+    """True if there is something to compare with: an earlier audit, or the marks of a baseline."""
     return earlier is not None or has_baseline(results)
 
 
 def has_baseline(results: Results) -> bool:
-    """Whether findings are marked against a baseline."""
+    """True if findings are marked against a baseline."""
     return any(row.status != "new" for row in results.findings)
 
 

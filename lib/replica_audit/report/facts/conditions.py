@@ -25,7 +25,7 @@ class Return:
 
     place: Place
     time_ms: int
-    """Of its election, by the controller's clock."""
+    """Time of its election, by the controller's clock."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class Conditions:
     gone: tuple[FindingRow, ...]
     no_files: tuple[FindingRow, ...]
     loud: bool
-    """Whether any finding is of medium severity or more."""
+    """A finding is of medium severity or more."""
     needed: tuple[NeededBrokers, ...] = ()
     """Brokers whose replicas were not captured and may hold committed records."""
     cuts: tuple[FindingRow, ...] = ()
@@ -47,7 +47,7 @@ class Conditions:
     restart_cuts: tuple[TruncationRow, ...] = ()
     """Truncations of committed records that a replica cuts when it starts, by the protocol of the audit."""
     incomplete: bool = False
-    """Whether a replica is not in the snapshot, or not whole."""
+    """A replica is missing in the snapshot, or not whole."""
     quorum: tuple[FindingRow, ...] = ()
     """Findings of metadata logs that are stale or contradict each other."""
     returns: tuple[Return, ...] = ()
@@ -60,7 +60,7 @@ class Conditions:
 
     @property
     def is_peace(self) -> bool:
-        """Whether all is well as far as it can be known: every assigned replica is here, whole, and was compared."""
+        """All is well, and certainly so: every assigned replica is here, whole, and was compared."""
         unclear = self.compared.alone or self.compared.unassigned or self.compared.second_copies
         in_doubt = (
             self.past
@@ -148,7 +148,7 @@ def _is_past_the_end(results: Results) -> bool:
 
 
 def may_have_lost(row: FindingRow) -> bool:
-    """Whether a finding is an unclean election of which the files cannot tell any more what it lost."""
+    """True for an unclean election whose loss the files can no longer show."""
     known = any(item.kind == "loss" for item in row.evidence or ())
     return row.code == "META-UNCLEAN-ELECTION" and row.severity == "info" and not known
 

@@ -1,4 +1,4 @@
-"""What of the replicas is in the snapshot, as data: those that the answer depends on and lacks, and those compared with nothing."""
+"""Replicas that the answer depends on and lacks, and replicas that were compared with nothing."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class NeededBrokers:
     is_up: bool | None
     """None: nothing tells."""
     state: str
-    """Of `STATES`: whether there are files of these replicas, of others of these brokers, or none at all."""
+    """One of `STATES`: files of these replicas are here, of other replicas of these brokers, or none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +83,7 @@ def find_compared(results: Results) -> Compared:
 
 
 def is_incomplete(captures: Sequence[CaptureRow]) -> bool:
-    """Whether a replica is not in the snapshot, or not whole; copies of the metadata log do not count."""
+    """True if a replica is missing or not whole; copies of the metadata log do not count."""
     return any(row.state != "whole" and not is_of_voter(row) for row in captures)
 
 

@@ -14,7 +14,7 @@ from replica_audit.schema import FindingRow
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """What one or more findings tell.
+    """A fact that one or more findings report.
 
     `head` is the worst of them; `same` are the findings with the code of `head`, `other` those with other codes, both
     worst first; `brokers` of `same` are ids in ascending order; `ranges` of `same` are joined where they touch,

@@ -1,4 +1,4 @@
-"""What is lost and who still has it, summed over partitions, by the numbers of the tables (docs/semantics.md F.0)."""
+"""Losses summed over partitions, with their holders, from the numbers of the tables (docs/semantics.md F.0)."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Total:
     places: tuple[Place, ...]
     """Partitions that lost records."""
     committed_places: tuple[Place, ...]
-    """Those of them that lost committed ones."""
+    """Partitions that lost committed records."""
     unknown: int
     """Partitions of which it is not known whether they lost any."""
 
@@ -49,7 +49,7 @@ class Holder(NamedTuple):
     records: int
     committed: int
     only_here: int
-    """Of the records those that no other broker holds."""
+    """Records that no other broker holds."""
     committed_only_here: int
 
 
@@ -115,7 +115,7 @@ class AboutToGo:
     is_proven: bool
     """Some of what the partition lost is proven committed."""
     directories: tuple[str, ...]
-    """Of the snapshot, that the segments lie in."""
+    """Directories of the snapshot that hold the segments."""
 
 
 def find_about_to_go(results: Results) -> Iterator[AboutToGo]:
@@ -134,15 +134,15 @@ def find_about_to_go(results: Results) -> Iterator[AboutToGo]:
 
 @dataclass(frozen=True, slots=True)
 class PlaceLoss:
-    """What one partition's reference does not have, in the words of its runs."""
+    """Lost records of one partition: records that the reference does not have."""
 
     records: int
     committed: bool
     """The records are those proven committed; else nothing proves it of any."""
     ranges: tuple[tuple[int, int], ...]
-    """Where they are: [start, end)…, joined where they touch."""
+    """Offsets [start, end)…, joined where they touch."""
     brokers: tuple[int, ...]
-    """Who holds them: every one whole, or, `in_parts`, each a part."""
+    """Holders: each has all of them, or with `in_parts` a part."""
     in_parts: bool
     promised: int | None
     """So many at most acks=all promised to producers; None where nobody knows."""

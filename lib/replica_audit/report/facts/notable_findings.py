@@ -1,4 +1,4 @@
-"""Which findings a reader has to see, of all that there are."""
+"""Findings that a reader has to see."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ def not_retold(findings: Sequence[FindingRow]) -> list[FindingRow]:
 
 
 def new_findings(findings: Iterable[FindingRow]) -> list[FindingRow]:
-    """Findings that no baseline knows and that say more than a fact, worst first."""
+    """Findings of low severity or more that no baseline knows, worst first."""
     return [row for row in worst_first(findings) if row.status == "new" and row.severity != "info"]
 
 
 def is_failing(row: FindingRow | QualityRow, fail_on: str) -> bool:
-    """Whether a row of findings or quality is new and at or above `fail_on`: it then raises the exit status to 1."""
+    """True for a new finding or failed expectation at or above `fail_on`, which makes the exit status 1."""
     return row.status == "new" and at_or_above(row.severity, fail_on)
 
 
 def worst_of_each(findings: Iterable[FindingRow]) -> dict[tuple[str | None, int | None], FindingRow]:
-    """The worst finding that is there, by partition."""
+    """Worst present finding of each partition."""
     worst: dict[tuple[str | None, int | None], FindingRow] = {}
     for row in worst_first(present(findings)):
         worst.setdefault((row.topic, row.partition), row)

@@ -1,4 +1,4 @@
-"""What an audit comes to: its worst verdict, what is lost, and which partitions show it best."""
+"""Outcome of an audit: its worst verdict, its losses, and the partitions that show them best."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ class WorstCase:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What an audit comes to; `findings` are those that are there, by place, worst first."""
+    """Outcome of an audit; `findings` are the present ones by partition, worst first."""
 
     worst: str
     """The worst verdict of a partition."""
     kind: str
-    """What the audit comes to in one word, of `headline_kind`."""
+    """The outcome in one word, as `headline_kind` lists them."""
     affected: int
     """Partitions that `kind` speaks of."""
     partitions: tuple[PartitionRow, ...]
@@ -83,7 +83,7 @@ class Outcome:
 
 
 def find_outcome(results: Results, untrusted: str | None, verdict: Verdict) -> Outcome | None:
-    """What `results` come to; None without any partition.
+    """Outcome of `results`; None without any partition.
 
     `untrusted` is what the audit could not say, `verdict` that of the whole audit, both of verdict.json.
     """
@@ -162,7 +162,7 @@ def headline_kind(
     compared: Compared,
     untimed: Collection[Place] = (),
 ) -> tuple[str, int]:
-    """What the audit comes to, and of how many partitions that is said; `codes` are those of each partition's findings.
+    """The outcome in one word and the number of partitions it applies to; `codes` are those of each partition's findings.
 
     - `lost`, `lost_leaderless` (no leader to miss them): committed records, counted
     - `gone_since` an earlier audit, `gone_for_good`: on no replica here; `lost_markers`: no sound record; `lost_uncounted`
@@ -263,7 +263,7 @@ def _worth(findings: Mapping[FindingPlace, Sequence[FindingRow]]) -> list[Findin
 
 
 def _telling(row: PartitionRow, ranked: Sequence[FindingRow]) -> FindingRow | None:
-    """Of equally bad findings the one that moved the verdict; in a calm partition the worst."""
+    """The finding that moved the verdict; in a calm partition the worst one."""
     judged, telling = row.verdict, []
     if judged != "CONSISTENT":
         telling = [one for one in ranked if judged in getattr(CATALOGUE.get(one.code), "verdicts", ())]

@@ -1,4 +1,4 @@
-"""What the page carries: an overview of all partitions, and the details of a few hundred at a time."""
+"""Data of the page: an overview of all partitions, and their details a few hundred at a time."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ def number_facts(findings: Sequence[FindingRow]) -> list[dict[str, object]]:
 
 
 def build_codes(results: Results) -> dict[str, dict[str, str]]:
-    """What the codes that occur mean, so that the page explains them without asking."""
+    """Texts of the codes that occur, so that the page can explain them by itself."""
     names = {
         *(row.code for row in results.findings),
         *(row.code for row in results.divergences),
@@ -164,7 +164,7 @@ def _overview_row(
 
 
 def _advice(worst: FindingRow | None, found: Sequence[FindingRow], decision: str | None) -> str | None:
-    """What is decided of a partition, else what to do about its worst finding; None for a code of another version."""
+    """Decision on a partition, or else the remedy of its worst finding; None for a code of another version."""
     if worst is None or decision is not None:
         return decision
     known = CATALOGUE.get(worst.code)
@@ -209,7 +209,7 @@ def _detail(rows: PartitionRows, hits: Mapping[int, Collection[str]]) -> dict[st
 
 
 def _base(partition: PartitionRow, rows: PartitionRows) -> int:
-    """What offsets are counted from: the reference's log end, where a browser can hold the number."""
+    """Base of a partition's offsets: the reference's log end, if a browser can hold the number."""
     ends = [row.log_end_offset for row in served_rows(rows.replicas) if row.broker_id == partition.reference_id]
     return ends[0] if ends and ends[0] is not None and ends[0] <= 2**52 else 0
 

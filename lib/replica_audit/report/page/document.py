@@ -124,7 +124,7 @@ def render_page(
 
 
 def _frame(results: Results, verdict: VerdictObject, answer: Answer, earlier: Earlier | None) -> dict[str, object]:
-    """What the script needs at once."""
+    """Data that the script needs at once."""
     inputs = results.audit.get("inputs") or {}
     unplaced = [row for row in results.findings if row.partition is None]
     quarantine = results.quarantine
@@ -219,7 +219,7 @@ def _severity_of(results: Results) -> dict[str, int]:
 
 
 def _policy(script: str, style: str) -> str:
-    """What the page may do: run this script, use this style, and nothing else; no text may become markup."""
+    """Content security policy: this script, this style and nothing else; no text may become markup."""
     hashes = [base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in (script, style)]
     return (
         f"default-src 'none'; script-src 'sha256-{hashes[0]}'; style-src 'sha256-{hashes[1]}'; img-src data:; "

@@ -1,1 +1,1 @@
-"""One partition in sentences, a module for each thing that is told: what the rows come to, then the words for it."""
+"""One partition in sentences, a module for each topic: the conclusion from the rows, then the words for it."""

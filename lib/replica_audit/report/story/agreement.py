@@ -28,7 +28,7 @@ class Agreement:
     kind: str
     brokers: tuple[int, ...]
     reference: ReplicaRow
-    """What they are compared with; for a copy that was not compared, that copy."""
+    """The replica they are compared with; for a copy that was not compared, that copy."""
     replica: ReplicaRow
     """The first of them."""
     since: int = 0

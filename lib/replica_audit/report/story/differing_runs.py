@@ -27,9 +27,9 @@ class DifferingRun:
     row: DivergenceRow
     reference_end: int | None
     epoch: int | None
-    """Of the replica's records; None where their format has none."""
+    """Leader epoch of the replica's records; None where their format has none."""
     other_epoch: int | None
-    """The same of the reference's."""
+    """Leader epoch of the reference's records."""
     wholly_committed: bool
     """As far as is known; `committed_records` counts them where it is only a part."""
 
@@ -64,7 +64,7 @@ def _known(epoch: int | None) -> int | None:
     return epoch if epoch is not None and epoch >= 0 else None
 
 
-#: How many runs of one replica the story has; the tables below the story have them all.
+#: Runs of one replica in the story; the tables below it have them all.
 RUN_LIMIT = 3
 OTHER_EPOCH = Template(
     "At {where} broker {broker} has {records} of epoch {epoch}{written}, where broker {reference} has those of epoch "
@@ -125,7 +125,7 @@ def _tell_run(run: DifferingRun) -> Sentence:
 
 
 def _fate(run: DifferingRun) -> str:
-    """What is known of the records' commitment."""
+    """Commitment of the records, as far as it is known."""
     row = run.row
     if not row.committed:
         return "; nothing proves that they were committed"

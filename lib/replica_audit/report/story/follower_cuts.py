@@ -14,11 +14,11 @@ from replica_audit.schema import TruncationRow
 
 @dataclass(frozen=True, slots=True)
 class Truncation:
-    """What the truncation by the audit's protocol does to one follower."""
+    """Truncation of one follower by the audit's protocol."""
 
     broker_id: int
     row: TruncationRow
-    """Of `truncations`."""
+    """The row of `truncations`."""
     log_end: int | None
     """The follower's."""
     cuts: bool
@@ -39,7 +39,7 @@ class OtherCut:
 
 
 def find_truncations(rows: PartitionRows, protocol: str) -> Iterator[Truncation]:
-    """What `protocol` does to each follower of one partition, where that is known."""
+    """Truncation of each follower of one partition by `protocol`, where it is known."""
     ends = {row.broker_id: row.log_end_offset for row in compared_rows(rows.replicas)}
     by_broker: dict[int, dict[str, TruncationRow]] = defaultdict(dict)
     for row in rows.truncations:
@@ -84,7 +84,7 @@ OTHER_PROTOCOL = Template("Under {protocols} broker {broker} would keep everythi
 
 
 def tell_truncations(rows: PartitionRows, protocol: str) -> Iterator[Sentence]:
-    """What the truncation by `protocol` does to each follower, and where others would end elsewhere."""
+    """A sentence for each follower that `protocol` truncates, and for protocols that would cut it elsewhere."""
     for one in find_truncations(rows, protocol):
         broker, cut = one.broker_id, one.row.truncate_to
         if one.cuts:

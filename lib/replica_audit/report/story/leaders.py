@@ -27,7 +27,7 @@ class LeadershipChange:
     later: PartitionStateRow
     """PartitionRows of partition_states before and after it."""
     entitled: tuple[int, ...] = ()
-    """Who could have led, where the leader was elected uncleanly."""
+    """Brokers that could have led, where the leader was elected uncleanly."""
     left: tuple[int, ...] = ()
     joined: tuple[int, ...] = ()
 
@@ -56,7 +56,7 @@ def _change(earlier: PartitionStateRow, later: PartitionStateRow) -> LeadershipC
 
 @dataclass(frozen=True, slots=True)
 class Leading:
-    """Who leads.
+    """Leadership of a partition.
 
     `kind`: `leads`, `taken` (for the leader: nothing says who leads), `nobody`, `deleted` (nobody leads, since the
     topic was deleted), `all_stopped` (nobody leads, since all brokers were stopped cleanly) or `nothing_compared` (no replica could be read).
@@ -64,16 +64,16 @@ class Leading:
 
     kind: str
     source: str | None = None
-    """What says so: `leadership_source`."""
+    """Its source: `leadership_source`."""
     eligible: tuple[int, ...] = ()
-    """Who may lead without being in sync (KIP-966), where nobody leads."""
+    """Eligible leader replicas (KIP-966), where nobody leads."""
     instead: str | None = None
     """Why the reference is not the leader: it has records of a `later_epoch`, the leader's files are missing
     (`no_files`), or, where nobody leads, it `led_last` or has the `newest` log; None where it leads or is alone."""
 
 
 def find_leading(partition: PartitionRow, rows: PartitionRows) -> Leading:
-    """Who leads the partition of a row of `partitions`."""
+    """Leadership of a partition at present."""
     leader, reference = partition.leader_id, partition.reference_id
     source = next((row.leadership_source for row in rows.high_watermarks), None)
     if reference is None:
