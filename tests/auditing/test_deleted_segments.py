@@ -21,6 +21,7 @@ from replica_audit.report.facts.losses import find_holders
 from replica_audit.report.facts.verdict import build_verdict
 from replica_audit.results import Results
 from replica_audit.runner.in_process import audit_all
+from replica_audit.schema import PartitionRow, ReplicaRow
 
 #: What the old leader has cut: [50, 56) of epoch 0, where the present one has epoch 1.
 CUT = OLD[len(COMMON) :]
@@ -228,8 +229,17 @@ def test_copies_of_one_broker_that_hold_different_records_add_up(tmp_path: Path)
 
 
 def test_audits_that_were_written_before_have_their_holders_by_copy() -> None:
-    row = {"topic": TOPIC, "partition": 0, "holders": None}
-    replica = {**row, "broker_id": 1, "lost_held": 6, "lost_committed_held": 2, "lost_only_here": 6}
+    """Columns that an earlier version did not have are read as null."""
+    place = {"topic": TOPIC, "partition": 0}
+    row = {**dict.fromkeys(PartitionRow._fields), **place}
+    replica = {
+        **dict.fromkeys(ReplicaRow._fields),
+        **place,
+        "broker_id": 1,
+        "lost_held": 6,
+        "lost_committed_held": 2,
+        "lost_only_here": 6,
+    }
     others = {**replica, "lost_committed_only_here": 2}
     found = find_holders(
         Results({}, {"partitions": [row], "replicas": [others, {**others, "broker_id": 2, "lost_held": 0}]})
