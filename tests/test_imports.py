@@ -30,14 +30,14 @@ STEPS = {
     "warehouse": 4,
     "quality": 4,
     "salvage": 5,
-    "report": 6,
     "runner": 5,
     "install": 5,
     "restore": 6,
     "spark": 6,
-    "api": 7,
-    "cli": 8,
-    "jobs": 9,
+    "report": 7,
+    "api": 8,
+    "cli": 9,
+    "jobs": 10,
 }
 
 #: Packages inside a room, from the bottom up: one imports what stands before it, and itself.

@@ -20,6 +20,14 @@ class Names(NamedTuple):
     names: tuple[str, ...]
 
 
+class Flat(NamedTuple):
+    """Annotation of a dataclass or None whose fields stand in the object itself, and are left out for None."""
+
+
+class Sparse(NamedTuple):
+    """Annotation of a value that is left out for None."""
+
+
 #: (topic, partition)
 PlaceObject = Annotated[tuple[str, int], Names(("topic", "partition"))]
 
@@ -35,7 +43,16 @@ class ShapeError(ValueError):
 def to_object(value: object) -> dict[str, object]:
     """A dataclass as the object that `json` writes."""
     kind: type = value.__class__
-    return {field.name: _plain(getattr(value, field.name), field.hint) for field in _fields(kind)}
+    found: dict[str, object] = {}
+    for field in _fields(kind):
+        one = getattr(value, field.name)
+        if one is None and field.is_left_out:
+            continue
+        if field.flat is None:
+            found[field.name] = _plain(one, field.hint)
+        else:
+            found |= to_object(one)
+    return found
 
 
 def from_object(kind: type[_Object], value: object) -> _Object:
@@ -50,16 +67,25 @@ class _Field(NamedTuple):
     name: str
     hint: object
     is_needed: bool
+    is_left_out: bool
+    flat: type | None
+    """The class whose fields stand in the object itself."""
 
 
 @cache
 def _fields(kind: type) -> tuple[_Field, ...]:
     hints = get_type_hints(kind, include_extras=True)
     absent = dataclasses.MISSING
-    return tuple(
-        _Field(one.name, hints[one.name], one.default is absent and one.default_factory is absent)
-        for one in dataclasses.fields(kind)
-    )
+    found = []
+    for one in dataclasses.fields(kind):
+        hint = hints[one.name]
+        marks = {type(mark) for mark in getattr(hint, "__metadata__", ())} & {Flat, Sparse}
+        if marks:
+            hint = get_args(hint)[0]
+        flat = next((inner for inner in get_args(hint) if inner is not type(None)), None) if Flat in marks else None
+        is_needed = one.default is absent and one.default_factory is absent
+        found.append(_Field(one.name, hint, is_needed, bool(marks), flat))
+    return tuple(found)
 
 
 def _plain(value: object, hint: object) -> object:
@@ -118,10 +144,13 @@ def _read(value: object, hint: object, place: str) -> object:
 def _read_object(value: object, kind: type, place: str) -> object:
     if not isinstance(value, dict):
         raise ShapeError(place, "an object")
-    found = {}
+    found: dict[str, object] = {}
     for field in _fields(kind):
         where = f"{place}.{field.name}" if place else field.name
-        if field.name in value:
+        if field.flat is not None:
+            is_there = all(one.name in value for one in _fields(field.flat) if one.is_needed)
+            found[field.name] = _read_object(value, field.flat, place) if is_there else None
+        elif field.name in value:
             found[field.name] = _read(value[field.name], field.hint, where)
         elif field.is_needed:
             raise ShapeError(where, "a value, found none")

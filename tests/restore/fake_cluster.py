@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from replica_audit.restore.cluster_records import ConsumedRecord, Produced, RestoreProgress, Topic
+from replica_audit.restore.cluster import ConsumedRecord, Produced, RestoreProgress, Topic
 
 
 class Killed(Exception):

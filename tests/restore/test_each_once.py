@@ -11,20 +11,22 @@ from tests.restore.lost_records import CLUSTER_ID, lost_record, write_lost_recor
 from replica_audit.errors import UsageError
 from replica_audit.model import TopicPartition
 from replica_audit.restore.checking import check_partition
-from replica_audit.restore.cluster_records import ConsumedRecord, RestoreProgress, Topic
-from replica_audit.restore.planned_restore import Ways, plan_restore
-from replica_audit.restore.restore import look, name_of, restore
+from replica_audit.restore.cluster import ConsumedRecord, RestoreProgress, Topic
+from replica_audit.restore.planned_restore import RestoreOptions, plan_restore
+from replica_audit.restore.recognition import NAMES
+from replica_audit.restore.restore import name_of, preview, restore
 from replica_audit.restore.salvaged_records import SalvagedRecords
-from replica_audit.restore.source_headers import NAMES
 
 COUNTS = {0: 25, 1: 5}
-WITH_HEADERS = Ways()
+WITH_HEADERS = RestoreOptions()
 
 
-def _run(records: SalvagedRecords, cluster: FakeCluster, ways: Ways = WITH_HEADERS, together: int = 4) -> int:
+def _run(
+    records: SalvagedRecords, cluster: FakeCluster, options: RestoreOptions = WITH_HEADERS, together: int = 4
+) -> int:
     """Restore; returns how many records this run produced."""
-    plan = plan_restore(records, cluster, ways)
-    return sum(one.left for one in restore(records, plan, cluster, ways, together))
+    plan = plan_restore(records, cluster, options)
+    return sum(one.left for one in restore(records, plan, cluster, options, together))
 
 
 def assert_each_once(
@@ -72,11 +74,11 @@ def test_a_run_that_is_ended_at_any_step_is_taken_up_there(records: SalvagedReco
 @pytest.mark.parametrize("headers", [True, False])
 def test_runs_that_are_ended_again_and_again_come_to_an_end(records: SalvagedRecords, headers: bool) -> None:
     for distance in (5, 6, 7):
-        cluster, ways, runs = FakeCluster(), Ways(headers=headers), 0
+        cluster, options, runs = FakeCluster(), RestoreOptions(headers=headers), 0
         while True:
             cluster.kill_at, runs = cluster.steps + distance, runs + 1
             try:
-                _run(records, cluster, ways)
+                _run(records, cluster, options)
                 break
             except Killed:
                 assert runs < 100
@@ -98,21 +100,21 @@ def test_where_progress_has_expired_the_place_is_found_from_the_target(records: 
 
 
 def test_without_headers_it_is_refused_then(records: SalvagedRecords) -> None:
-    cluster, ways = FakeCluster(kill_at=6), Ways(headers=False)
+    cluster, options = FakeCluster(kill_at=6), RestoreOptions(headers=False)
     with pytest.raises(Killed):
-        _run(records, cluster, ways)
+        _run(records, cluster, options)
     cluster.kill_at = None
     cluster.committed.clear()
     before = {place: list(log) for place, log in cluster.logs.items()}
     with pytest.raises(UsageError, match="--from-start"):
-        _run(records, cluster, ways)
+        _run(records, cluster, options)
     assert cluster.logs == before
 
 
 def test_from_start_is_no_way_around_progress_that_is_known(records: SalvagedRecords) -> None:
     cluster = FakeCluster()
     _run(records, cluster)
-    assert _run(records, cluster, Ways(from_start=True)) == 0
+    assert _run(records, cluster, RestoreOptions(from_start=True)) == 0
 
 
 def test_a_target_that_lacks_first_records_is_refused(records: SalvagedRecords) -> None:
@@ -154,7 +156,7 @@ def test_headers_are_not_changed_on_the_way(records: SalvagedRecords) -> None:
         _run(records, cluster)
     cluster.kill_at = None
     with pytest.raises(UsageError, match="was begun with headers"):
-        _run(records, cluster, Ways(headers=False))
+        _run(records, cluster, RestoreOptions(headers=False))
 
 
 def test_progress_past_the_salvage_is_refused(records: SalvagedRecords) -> None:
@@ -166,8 +168,8 @@ def test_progress_past_the_salvage_is_refused(records: SalvagedRecords) -> None:
 
 def test_a_look_writes_nothing(records: SalvagedRecords) -> None:
     cluster = FakeCluster()
-    plan = plan_restore(records, cluster, Ways())
-    assert [one.before for one in look(records, plan, cluster, Ways())] == [0, 0]
+    plan = plan_restore(records, cluster, RestoreOptions())
+    assert [one.before for one in preview(records, plan, cluster, RestoreOptions())] == [0, 0]
     assert (cluster.steps, cluster.topics, cluster.logs) == (0, {}, {})
 
 
@@ -178,28 +180,28 @@ def test_a_second_salvage_into_the_same_target_does_not_disturb(records: Salvage
     assert _run(again, cluster) == 60
     for one in (records, again):
         place = TopicPartition("orders", 0)
-        check = check_partition(one, place, TopicPartition("orders.salvaged", 0), cluster, Ways())
+        check = check_partition(one, place, TopicPartition("orders.salvaged", 0), cluster, RestoreOptions())
         assert check.is_whole and check.records == (25 if one is records else 60)
 
 
-def _check(records: SalvagedRecords, cluster: FakeCluster, ways: Ways = WITH_HEADERS):
-    return check_partition(records, TopicPartition("orders", 0), TopicPartition("orders.salvaged", 0), cluster, ways)
+def _check(records: SalvagedRecords, cluster: FakeCluster, options: RestoreOptions = WITH_HEADERS):
+    return check_partition(records, TopicPartition("orders", 0), TopicPartition("orders.salvaged", 0), cluster, options)
 
 
 @pytest.mark.parametrize("headers", [True, False])
 def test_a_check_counts_what_is_wrong(headers: bool, records: SalvagedRecords) -> None:
-    ways = Ways(headers=headers)
+    options = RestoreOptions(headers=headers)
     cluster = FakeCluster()
-    _run(records, cluster, ways)
+    _run(records, cluster, options)
     log = cluster.logs["orders.salvaged", 0]
     whole = list(log)
-    assert _check(records, cluster, ways).is_whole
+    assert _check(records, cluster, options).is_whole
     log[:] = whole[:20]
-    assert _check(records, cluster, ways).missing == 5
+    assert _check(records, cluster, options).missing == 5
     log[:] = [*whole, whole[2]]
-    assert _check(records, cluster, ways).repeated == 1
+    assert _check(records, cluster, options).repeated == 1
     log[:] = [*whole[:4], whole[6], *whole[4:6], *whole[7:]]
-    assert _check(records, cluster, ways).out_of_order == 2
+    assert _check(records, cluster, options).out_of_order == 2
     log[:] = [*whole[:4], ConsumedRecord(4, 0, 1, b"k", b"another", whole[4].headers), *whole[5:]]
-    check = _check(records, cluster, ways)
+    check = _check(records, cluster, options)
     assert (check.missing, check.changed) == (1, 1 if headers else 0) and not check.is_whole

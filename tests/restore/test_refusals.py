@@ -12,18 +12,18 @@ from tests.restore.lost_records import CLUSTER_ID, write_lost_records
 from tests.support.encoder import Record
 
 from replica_audit.errors import UsageError
-from replica_audit.restore.cluster_records import ConsumedRecord, Topic
-from replica_audit.restore.planned_restore import Ways, plan_restore
+from replica_audit.restore.cluster import ConsumedRecord, Topic
+from replica_audit.restore.planned_restore import RestoreOptions, plan_restore
 from replica_audit.restore.restore import restore
 from replica_audit.restore.salvaged_records import SalvagedRecords
 
-ORIGINAL = Ways(to_original=True)
+ORIGINAL = RestoreOptions(to_original=True)
 COMPACTED = {"cleanup.policy": "compact"}
 
 
-def _refused(records: SalvagedRecords, cluster: FakeCluster, ways: Ways, text: str) -> None:
+def _refused(records: SalvagedRecords, cluster: FakeCluster, options: RestoreOptions, text: str) -> None:
     with pytest.raises(UsageError, match=text):
-        plan_restore(records, cluster, ways)
+        plan_restore(records, cluster, options)
     assert cluster.steps == 0
 
 
@@ -32,7 +32,7 @@ def test_the_original_topics_of_another_cluster(records: SalvagedRecords) -> Non
 
 
 def test_another_cluster_is_told_otherwise(records: SalvagedRecords) -> None:
-    assert "this is cluster other" in plan_restore(records, FakeCluster(id="other"), Ways()).notes[0]
+    assert "this is cluster other" in plan_restore(records, FakeCluster(id="other"), RestoreOptions()).notes[0]
 
 
 def test_an_original_topic_that_is_gone(records: SalvagedRecords) -> None:
@@ -41,7 +41,7 @@ def test_an_original_topic_that_is_gone(records: SalvagedRecords) -> None:
 
 def test_too_few_partitions(records: SalvagedRecords) -> None:
     cluster = FakeCluster(topics={"orders.salvaged": Topic(1, 1)})
-    _refused(records, cluster, Ways(), "has 1 partition, and records are of partition 1")
+    _refused(records, cluster, RestoreOptions(), "has 1 partition, and records are of partition 1")
 
 
 @pytest.mark.parametrize(
@@ -54,13 +54,13 @@ def test_too_few_partitions(records: SalvagedRecords) -> None:
 )
 def test_a_target_that_would_not_keep_them(settings: dict[str, str], text: str, records: SalvagedRecords) -> None:
     cluster = FakeCluster(topics={"orders.salvaged": Topic(2, 1)}, settings={"orders.salvaged": settings})
-    _refused(records, cluster, Ways(), text)
+    _refused(records, cluster, RestoreOptions(), text)
 
 
 def test_retention_of_the_target_is_told(records: SalvagedRecords) -> None:
     settings = {"orders.salvaged": {"retention.ms": "604800000"}}
     cluster = FakeCluster(topics={"orders.salvaged": Topic(2, 1)}, settings=settings)
-    assert "604800000 ms" in plan_restore(records, cluster, Ways()).notes[-1]
+    assert "604800000 ms" in plan_restore(records, cluster, RestoreOptions()).notes[-1]
 
 
 def _compacted(path: Path, lost: list[Record], leader: list[Record]) -> tuple[SalvagedRecords, FakeCluster]:
@@ -100,7 +100,7 @@ def test_a_compacted_topic_without_later_values_is_taken_and_taken_up(tmp_path: 
 
 def test_a_compacted_topic_without_headers(tmp_path: Path) -> None:
     found = _compacted(tmp_path, [Record(b"a", b"1")], [Record(b"z", b"new")])
-    _refused(*found, Ways(to_original=True, headers=False), "only headers tell")
+    _refused(*found, RestoreOptions(to_original=True, headers=False), "only headers tell")
 
 
 def test_a_record_without_a_key_for_a_compacted_topic(tmp_path: Path) -> None:
@@ -110,12 +110,12 @@ def test_a_record_without_a_key_for_a_compacted_topic(tmp_path: Path) -> None:
 
 def test_a_timestamp_that_cannot_be_produced(tmp_path: Path) -> None:
     records = SalvagedRecords(write_lost_records(tmp_path, {0: 0}, records=[Record(b"k", b"v", timestamp_ms=0)]))
-    _refused(records, FakeCluster(), Ways(), "at offset 10 has the timestamp 0")
+    _refused(records, FakeCluster(), RestoreOptions(), "at offset 10 has the timestamp 0")
 
 
 def test_a_large_record_makes_a_topic_that_takes_it(tmp_path: Path) -> None:
     records = SalvagedRecords(write_lost_records(tmp_path, {0: 0}, records=[Record(b"k", b"v" * 2_000_000)]))
-    (topic,) = plan_restore(records, FakeCluster(), Ways()).new_topics
+    (topic,) = plan_restore(records, FakeCluster(), RestoreOptions()).new_topics
     assert 2_000_000 < int(topic.configs["max.message.bytes"]) < 2_100_000
 
 
@@ -131,7 +131,7 @@ def test_a_large_record_makes_a_topic_that_takes_it(tmp_path: Path) -> None:
 def test_batches_are_no_greater_than_the_target_takes(settings: dict[str, str], most: int, tmp_path: Path) -> None:
     records = SalvagedRecords(write_lost_records(tmp_path, {0: 2}))
     cluster = FakeCluster(topics={"orders.salvaged": Topic(1, 1)}, settings={"orders.salvaged": settings})
-    assert plan_restore(records, cluster, Ways()).batch_bytes == most
+    assert plan_restore(records, cluster, RestoreOptions()).batch_bytes == most
 
 
 def test_a_salvage_without_payloads(tmp_path: Path) -> None:

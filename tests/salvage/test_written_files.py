@@ -51,7 +51,8 @@ def test_without_payloads_no_byte_of_a_record_is_anywhere(codec: str, form: str,
     hidden += [hashlib.sha256(one).hexdigest().encode() for one in SECRETS]
     assert [secret for secret in hidden if any(secret in data for data in everything)] == []
     assert list(_tree(target)) == ["manifest.json"]
-    assert all("sha256" not in row for row in SalvageManifest.open(target).records())
+    assert all(row.sha256 is None for row in SalvageManifest.open(target).records())
+    assert '"sha256"' not in (target / "manifest.json").read_text().partition('"records": [')[2]
     assert json.loads((target / "manifest.json").read_text())["totals"]["records"] == 3
 
 
@@ -127,7 +128,7 @@ def test_the_manifest_knows_every_file(tmp_path: Path) -> None:
     target = tmp_path / "out"
     main(["salvage", str(FIXTURES / "diverged-unclean"), "--to", str(target), "--payloads"])
     tree = _tree(target)
-    listed = {one["path"]: one["sha256"] for one in SalvageManifest.open(target).head["files"]}
+    listed = {one.path: one.sha256 for one in SalvageManifest.open(target).head.files}
     assert listed == {name: hashlib.sha256(data).hexdigest() for name, data in tree.items() if name != "manifest.json"}
     assert SalvageManifest.open(target).digest == hashlib.sha256(tree["manifest.json"]).hexdigest()
 
@@ -265,10 +266,10 @@ def test_bytes_that_change_anywhere_give_no_other_record_and_no_silence(tmp_path
         status = main(["salvage", str(snapshot), "--to", str(target), "--payloads", "--quiet", "--form", "jsonl"])
         lines = [json.loads(line) for line in (target / "orders-0/records.jsonl").read_text().splitlines()]
         given = {(line["offset"], base64.b64decode(line["value"])) for line in lines}
-        unread = SalvageManifest.open(target).head["unread"]
+        unread = SalvageManifest.open(target).head.unread
         assert given <= originals and status in (1, 3)
         for offset, _ in originals - given:
-            assert any(row["start_offset"] <= offset and offset < (row["end_offset"] or 1 << 62) for row in unread)
+            assert any(row.start_offset <= offset and offset < (row.end_offset or 1 << 62) for row in unread)
 
 
 def _starts(data: bytes) -> list[int]:
@@ -296,11 +297,11 @@ def test_a_batch_that_is_not_expanded_is_copied_as_it_is(tmp_path: Path, capsys:
     told = " ".join(capsys.readouterr().out.split())
     assert "expands to more than" in told and "Kafka could" not in told
     head = SalvageManifest.open(target).head
-    (row,) = head["unexpanded"]
-    assert (target / row["copied_to"]).read_bytes() == entry
-    assert (row["start_offset"], row["end_offset"], row["records"], row["leader_epoch"]) == (10, 12, 2, 0)
-    assert (head["totals"]["expected"], head["totals"]["written"], head["unread"]) == (5, 5, [])
-    assert row["copied_to"] in {one["path"] for one in head["files"]}
+    (row,) = head.unexpanded
+    assert (target / row.copied_to).read_bytes() == entry
+    assert (row.start_offset, row.end_offset, row.records, row.leader_epoch) == (10, 12, 2, 0)
+    assert (head.totals.expected, head.totals.written, head.unread) == (5, 5, ())
+    assert row.copied_to in {one.path for one in head.files}
     (other,) = (target / "orders-0/segments/epoch-0").glob("*.log")
     assert [offset for offset, *_ in _all_records(other.read_bytes())] == [12, 13, 14]
 
@@ -308,10 +309,10 @@ def test_a_batch_that_is_not_expanded_is_copied_as_it_is(tmp_path: Path, capsys:
 def test_in_other_forms_its_records_are_missing_and_that_is_said(tmp_path: Path, capsys: Any) -> None:
     snapshot, _ = _bomb_snapshot(tmp_path / "s")
     assert main(["salvage", str(snapshot), "--to", str(tmp_path / "all"), "--payloads"]) == 1
-    totals = SalvageManifest.open(tmp_path / "all").head["totals"]
-    assert (totals["expected"], totals["written"], totals["unexpanded_records"]) == (5, 3, 2)
+    totals = SalvageManifest.open(tmp_path / "all").head.totals
+    assert (totals.expected, totals.written, totals.unexpanded_records) == (5, 3, 2)
     assert main(["salvage", str(snapshot), "--to", str(tmp_path / "json"), "--payloads", "--form", "jsonl"]) == 1
-    assert SalvageManifest.open(tmp_path / "json").head["unexpanded"][0]["copied_to"] is None
+    assert SalvageManifest.open(tmp_path / "json").head.unexpanded[0].copied_to is None
     assert main(["salvage", str(snapshot), "--to", str(tmp_path / "none")]) == 0
 
 
@@ -321,4 +322,4 @@ def test_what_the_leader_has_too_is_not_copied_for_its_size(tmp_path: Path) -> N
     follower = files([*COMMON, shared, encode_batch(12, 3, 0, mark="two")], ((0, 0),))
     snapshot = write_snapshot(tmp_path / "s", leader, follower)
     assert main(["salvage", str(snapshot), "--to", str(tmp_path / "out"), "--payloads"]) == 0
-    assert SalvageManifest.open(tmp_path / "out").head["unexpanded"] == []
+    assert SalvageManifest.open(tmp_path / "out").head.unexpanded == ()

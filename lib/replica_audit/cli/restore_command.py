@@ -1,12 +1,12 @@
-"""`restore`: salvaged records into a cluster. The only command that talks to one, and the only one that asks."""
+"""`restore`: produces salvaged records to a cluster. The only command that connects to one, and the only one that asks."""
 
 from __future__ import annotations
 
 import argparse
 import sys
 from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 from replica_audit.cli.output import print_note, print_result
 from replica_audit.cli.progress_lines import ProgressLine
@@ -18,8 +18,8 @@ from replica_audit.report.restore_text import render_checks, render_outcomes, re
 from replica_audit.restore.checking import check_partition
 from replica_audit.restore.client_properties import read_client_properties
 from replica_audit.restore.kafka_client import Contact
-from replica_audit.restore.planned_restore import Ways, plan_restore, targets_of
-from replica_audit.restore.restore import counts_of, look
+from replica_audit.restore.planned_restore import RestoreOptions, plan_restore, targets_of
+from replica_audit.restore.restore import counts_of, preview
 from replica_audit.restore.restore import restore as restore_records
 from replica_audit.restore.salvaged_records import SalvagedRecords
 
@@ -27,7 +27,7 @@ DIFFERENT = 1
 
 
 def restore(arguments: argparse.Namespace, settings: Settings) -> int:
-    """Restore, or check; 1 where a check finds a difference. Raises UsageError for what is refused."""
+    """Restore or check; 1 if a check finds a difference. Raises UsageError for a restore that is refused."""
     if arguments.directory is None:
         raise UsageError("restore: DIR is missing: give a directory that replica-audit salvage --payloads wrote")
     if arguments.bootstrap_servers is None:
@@ -37,22 +37,29 @@ def restore(arguments: argparse.Namespace, settings: Settings) -> int:
         raise UsageError(f"restore: {arguments.directory} is not a local directory: copy what salvage wrote to one")
     records = SalvagedRecords(Path(place))
     contact = Contact(arguments.bootstrap_servers, read_client_properties(arguments.command_config))
-    ways = Ways(arguments.to_original, not arguments.no_headers, arguments.from_start, arguments.skip_present)
+    options = RestoreOptions(
+        arguments.to_original, not arguments.no_headers, arguments.from_start, arguments.skip_present
+    )
     if arguments.check:
         checks = [
-            check_partition(records, source, target, contact, ways)
-            for source, target in targets_of(records, contact, ways)
+            check_partition(records, source, target, contact, options)
+            for source, target in targets_of(records, contact, options)
         ]
         status = 0 if all(check.is_whole for check in checks) else DIFFERENT
-        rows = [check.row() for check in checks]
-        _print({"checks": rows, "exit_status": status}, render_checks(rows), settings)
+        content = {"checks": [check.row() for check in checks], "exit_status": status}
+        _print(content, render_checks(checks), settings)
         return status
-    plan = plan_restore(records, contact, ways)
-    before = look(records, plan, contact, ways)
+    plan = plan_restore(records, contact, options)
+    before = preview(records, plan, contact, options)
     counts = counts_of(before)
-    text = render_plan(plan.row(), [one.row() for one in before], arguments.dry_run)
+    text = render_plan(plan, before, arguments.dry_run)
     if arguments.dry_run:
-        content = {"plan": plan.row(), "partitions": [one.row() for one in before], **counts, "exit_status": 0}
+        said = {
+            "cluster_id": plan.cluster_id,
+            "new_topics": [asdict(topic) for topic in plan.new_topics],
+            "notes": list(plan.notes),
+        }
+        content = {"plan": said, "partitions": [one.row() for one in before], **counts, "exit_status": 0}
         _print(content, text, settings)
         return 0
     if counts["left"] and not arguments.yes:
@@ -61,16 +68,16 @@ def restore(arguments: argparse.Namespace, settings: Settings) -> int:
     progress = ProgressLine(settings.quiet)
     progress.begin("restoring records")
     try:
-        outcomes = restore_records(records, plan, contact, ways, arguments.transaction_records)
+        outcomes = restore_records(records, plan, contact, options, arguments.transaction_records)
     finally:
         progress.end()
-    rows = [one.row() for one in outcomes]
-    _print({"partitions": rows, **counts_of(outcomes), "exit_status": 0}, render_outcomes(rows), settings)
+    content = {"partitions": [one.row() for one in outcomes], **counts_of(outcomes), "exit_status": 0}
+    _print(content, render_outcomes(outcomes), settings)
     return 0
 
 
 def _ask(left: int) -> None:
-    """Ask on the terminal; raises UsageError for anything but yes."""
+    """Ask for confirmation on the terminal; raises UsageError for any answer but yes."""
     if not sys.stdin.isatty():
         raise UsageError("restore: nobody can be asked here: give --yes to produce, or --dry-run to look")
     print_note(f"Produce {left} record{'' if left == 1 else 's'}? [y/N]")
@@ -78,5 +85,5 @@ def _ask(left: int) -> None:
         raise UsageError("restore: nothing was produced")
 
 
-def _print(content: Mapping[str, Any], text: str, settings: Settings) -> None:
+def _print(content: Mapping[str, object], text: str, settings: Settings) -> None:
     print_result(render_object(content) if settings.format == "json" else text)

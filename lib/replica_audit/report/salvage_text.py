@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from replica_audit.report.layout import align_columns, clean, drop_columns, paint, wrap
 from replica_audit.report.sentences import join_some
+from replica_audit.salvage.salvage_manifest import (
+    ManifestEpoch,
+    ManifestFinds,
+    ManifestHead,
+    ManifestPartition,
+    ManifestTotals,
+    ManifestUnexpanded,
+    ManifestUnread,
+)
 from replica_audit.text import brokers, count, render_time
 
 _HEAD = ("TOPIC", "PART", "RECORDS", "COMMITTED", "OFFSETS", "EPOCH", "FIRST TIME", "LAST TIME", "HELD BY")
@@ -27,13 +35,16 @@ _LEFT = {
 }
 
 
-def render_salvage(head: Mapping[str, Any], target: str) -> str:
+def render_salvage(head: ManifestHead, target: str) -> str:
     """The head of a salvage's manifest as text; `target` is the directory that it lies in."""
-    totals, partitions = head["totals"], head["partitions"]
-    holding = [row for row in partitions if row["records"]]
+    totals, partitions = head.totals, head.partitions
+    holding = [row for row in partitions if row.records]
     lines = [*wrap(_headline(head, holding))]
     if holding:
-        rows = [list(_HEAD), *(_cells(row, epoch) for row in holding for epoch in row["epochs"])]
+        rows = [
+            list(_HEAD),
+            *(_cells(row, finds, epoch) for row, finds in _with_finds(holding) for epoch in finds.epochs),
+        ]
         shown = drop_columns(rows[: _SHOWN + 1], _GIVE_WAY)
         right = [number for number, name in enumerate(shown[0]) if _HEAD.index(name) in _RIGHT]
         first, *others = align_columns(shown, right)
@@ -43,8 +54,8 @@ def render_salvage(head: Mapping[str, Any], target: str) -> str:
         about = _about(holding)
         lines += ["", *about] if about else []
     lines += _beside_plan(partitions)
-    lines += _left(partitions, head["internal_partitions"])
-    if without := head["partitions_without_steps"]:
+    lines += _left(partitions, head.internal_partitions)
+    if without := head.partitions_without_steps:
         text = (
             f"For {', '.join(map(clean, without[:5]))}{' and others' if len(without) > 5 else ''} the plan has no steps"
         )
@@ -52,52 +63,57 @@ def render_salvage(head: Mapping[str, Any], target: str) -> str:
             "",
             *wrap(f"{text}, so that nothing was salvaged there; salvage without --plan looks at the leaders of now."),
         ]
-    if head["unexpanded"]:
-        lines += ["", *_unexpanded(head["unexpanded"], head["payloads"])]
-    if head["unread"]:
-        lines += ["", *_unread(head["unread"])]
+    if head.unexpanded:
+        lines += ["", *_unexpanded(head.unexpanded, head.payloads)]
+    if head.unread:
+        lines += ["", *_unread(head.unread)]
     lines += ["", *wrap(_written(totals, holding, target))]
     return "\n".join(lines) + "\n"
 
 
-def _headline(head: Mapping[str, Any], holding: Sequence[Mapping[str, Any]]) -> str:
-    if not head["partitions"]:
+def _headline(head: ManifestHead, holding: Sequence[ManifestPartition]) -> str:
+    if not head.partitions:
         return "No partition was looked into."
-    looked = f"{count(len(head['partitions']), 'partition')} looked into"
+    looked = f"{count(len(head.partitions), 'partition')} looked into"
     one = len(holding) < 2
     logs = "its leader's log" if one else "their leaders' logs"
-    if head["plan"] is not None:
+    if head.plan is not None:
         logs = "the log of the leader that the plan chose" if one else "the logs of the leaders that the plan chose"
-    if not holding and (head["unread"] or head["unexpanded"]):
+    if not holding and (head.unread or head.unexpanded):
         return f"No record was found that is not in {logs}, but not everything could be read ({looked})."
     if not holding:
         return f"No copy in the snapshot holds a record that is not in {logs} ({looked})."
-    records = count(head["totals"]["records"], "record")
-    are = "is" if head["totals"]["records"] == 1 else "are"
+    records = count(head.totals.records, "record")
+    are = "is" if head.totals.records == 1 else "are"
     return f"{records} of {count(len(holding), 'partition')} {are} in a copy and not in {logs} ({looked})."
 
 
-def _cells(row: Mapping[str, Any], epoch: Mapping[str, Any]) -> list[str]:
-    is_first = epoch is row["epochs"][0]
+def _cells(row: ManifestPartition, finds: ManifestFinds, epoch: ManifestEpoch) -> list[str]:
+    is_first = epoch is finds.epochs[0]
     return [
-        clean(row["topic"]),
-        str(row["partition"]),
-        str(epoch["records"]),
-        str(row["committed"]) if is_first else "",
-        f"[{epoch['start_offset']}, {epoch['end_offset']})",
-        "-" if epoch["leader_epoch"] is None else str(epoch["leader_epoch"]),
-        render_time(row["first_timestamp_ms"], "seconds") if is_first else "",
-        render_time(row["last_timestamp_ms"], "seconds") if is_first else "",
-        brokers(epoch["brokers"]),
+        clean(row.topic),
+        str(row.partition),
+        str(epoch.records),
+        str(finds.committed) if is_first else "",
+        f"[{epoch.start_offset}, {epoch.end_offset})",
+        "-" if epoch.leader_epoch is None else str(epoch.leader_epoch),
+        render_time(finds.first_timestamp_ms, "seconds") if is_first else "",
+        render_time(finds.last_timestamp_ms, "seconds") if is_first else "",
+        brokers(epoch.brokers),
     ]
 
 
-def _about(holding: Sequence[Mapping[str, Any]]) -> list[str]:
+def _with_finds(partitions: Sequence[ManifestPartition]) -> list[tuple[ManifestPartition, ManifestFinds]]:
+    """Partitions that were looked into, each with its finds."""
+    return [(row, row.finds) for row in partitions if row.finds is not None]
+
+
+def _about(holding: Sequence[ManifestPartition]) -> list[str]:
     """Sentences about producers, transactions, places that are easily overlooked, and keys."""
-    producers = {one["producer_id"] for row in holding for one in row["producers"]} - {None}
+    producers = {one.producer_id for _, finds in _with_finds(holding) for one in finds.producers} - {None}
     transactions: Counter[str] = Counter()
-    for row in holding:
-        transactions.update(row["transactions"])
+    for _, finds in _with_finds(holding):
+        transactions.update(finds.transactions)
     lines = []
     if producers:
         lines.append(
@@ -106,24 +122,24 @@ def _about(holding: Sequence[Mapping[str, Any]]) -> list[str]:
     if transactions:
         parts = [f"{number} {word}" for word, number in sorted(transactions.items())]
         lines.append(f"Transactions that they belong to, or to parts of: {', '.join(parts)}.")
-    holders = [copy for row in holding for copy in row["copies"] if copy["records"]]
-    if deleted := sorted({copy["path"] for copy in holders if copy["kind"] == "deleted_segments"}):
+    holders = [copy for _, finds in _with_finds(holding) for copy in finds.copies if copy.records]
+    if deleted := sorted({copy.path for copy in holders if copy.kind == "deleted_segments"}):
         lines.append(
             f"Some of them are only in files that Kafka is about to delete (*.deleted), in {join_some(deleted, 5, 'place')}."
         )
-    if aside := sorted({copy["path"] for copy in holders if copy["kind"] not in ("replica", "deleted_segments")}):
+    if aside := sorted({copy.path for copy in holders if copy.kind not in ("replica", "deleted_segments")}):
         lines.append(f"Some of them are only in what Kafka has put aside: {join_some(aside, 5, 'place')}.")
-    for row in holding:
-        if row["later_value"] is not None:
-            of_keys = f"{clean(row['topic'])}-{row['partition']} is compacted: its leader has a later value"
-            lines.append(f"{of_keys} of the key for {row['later_value']} of {count(row['records'], 'record')}.")
+    for row, finds in _with_finds(holding):
+        if finds.later_value is not None:
+            of_keys = f"{clean(row.topic)}-{row.partition} is compacted: its leader has a later value"
+            lines.append(f"{of_keys} of the key for {finds.later_value} of {count(row.records, 'record')}.")
     return [line for text in lines for line in wrap(text)]
 
 
-def _beside_plan(partitions: Sequence[Mapping[str, Any]]) -> list[str]:
+def _beside_plan(partitions: Sequence[ManifestPartition]) -> list[str]:
     """Why the number of records differs from the plan's; nothing where it does not."""
-    known = [row for row in partitions if row.get("planned_loss") is not None]
-    planned, records = (sum(row[name] for row in known) for name in ("planned_loss", "records"))
+    known = [(row.plan.planned_loss, row.records) for row in partitions if row.plan is not None]
+    planned, records = (sum(numbers) for numbers in zip(*known)) if known else (0, 0)
     if planned == records:
         return []
     counts = f"The plan counts {count(planned, 'record')} as lost"
@@ -134,11 +150,11 @@ def _beside_plan(partitions: Sequence[Mapping[str, Any]]) -> list[str]:
     return ["", *wrap(f"{counts}; {others}.")]
 
 
-def _left(partitions: Sequence[Mapping[str, Any]], internal: Sequence[str]) -> list[str]:
+def _left(partitions: Sequence[ManifestPartition], internal: Sequence[str]) -> list[str]:
     counted: Counter[str] = Counter()
-    for row in partitions:
-        counted.update(row.get("left_out", {}))
-    others = [one for row in partitions for one in row.get("other_topics", ())]
+    for _, finds in _with_finds(partitions):
+        counted.update(finds.left_out)
+    others = [one for _, finds in _with_finds(partitions) for one in finds.other_topics]
     lines = []
     if any(counted.values()):
         lines += ["", "Left where they are, counted for each copy:"]
@@ -157,16 +173,16 @@ def _left(partitions: Sequence[Mapping[str, Any]], internal: Sequence[str]) -> l
     return lines
 
 
-def _unexpanded(unexpanded: Sequence[Mapping[str, Any]], payloads: bool) -> list[str]:
+def _unexpanded(unexpanded: Sequence[ManifestUnexpanded], payloads: bool) -> list[str]:
     """Batches that are too large to be expanded, and where they were copied."""
-    records = sum(row["records"] or 0 for row in unexpanded)
+    records = sum(row.records or 0 for row in unexpanded)
     size = f"{count(len(unexpanded), 'batch', 'batches')} of {count(records, 'record')}"
-    copied = sum(row["copied_to"] is not None for row in unexpanded)
+    copied = sum(row.copied_to is not None for row in unexpanded)
     first = unexpanded[0]
     are = "is" if len(unexpanded) == 1 else "are"
     lines = wrap(
-        f"{size} {are} not in the leader's log either, and {are} not expanded: {first['file']} at offset "
-        f"{first['start_offset']} {first['reason']}."
+        f"{size} {are} not in the leader's log either, and {are} not expanded: {first.file} at offset "
+        f"{first.start_offset} {first.reason}."
     )
     if copied:
         return lines + wrap("Copied as they are, below segments/*.unexpanded; restore does not produce them.")
@@ -175,22 +191,20 @@ def _unexpanded(unexpanded: Sequence[Mapping[str, Any]], payloads: bool) -> list
     return lines
 
 
-def _unread(unread: Sequence[Mapping[str, Any]]) -> list[str]:
+def _unread(unread: Sequence[ManifestUnread]) -> list[str]:
     lines = [paint("Could not be read, and may hold records:", "high")]
     for row in unread[:_SHOWN]:
-        place = "" if row["start_offset"] is None else f" (offset {row['start_offset']})"
-        lines += wrap(f"{row['path']}{place}: {row['reason']}", "  ", "    ")
+        place = "" if row.start_offset is None else f" (offset {row.start_offset})"
+        lines += wrap(f"{row.path}{place}: {row.reason}", "  ", "    ")
     if len(unread) > _SHOWN:
         lines.append(f"  ... {len(unread) - _SHOWN} more, in manifest.json")
     return lines
 
 
-def _written(totals: Mapping[str, Any], holding: Sequence[Mapping[str, Any]], target: str) -> str:
-    if totals["written"] is None:
+def _written(totals: ManifestTotals, holding: Sequence[ManifestPartition], target: str) -> str:
+    if totals.written is None:
         more = ": no record itself; --payloads writes them" if holding else ""
         return f"{target}/manifest.json says all of this{more}."
-    whole = totals["written"] == totals["expected"]
-    number = (
-        count(totals["written"], "record") if whole else f"{totals['written']} of {count(totals['expected'], 'record')}"
-    )
+    whole = totals.written == totals.expected
+    number = count(totals.written, "record") if whole else f"{totals.written} of {count(totals.expected, 'record')}"
     return f"{number} written to {target}; manifest.json says where each one comes from."

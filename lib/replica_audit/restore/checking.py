@@ -1,33 +1,37 @@
-"""Whether a target holds every salvaged record once and in order, by reading it."""
+"""Reads a target and checks that it holds every salvaged record once and in order."""
 
 from __future__ import annotations
 
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TypeVar
 
 from replica_audit.model import TopicPartition
-from replica_audit.restore.planned_restore import Cluster, Ways
-from replica_audit.restore.presence import find_present
+from replica_audit.restore.cluster import Cluster
+from replica_audit.restore.planned_restore import RestoreOptions
+from replica_audit.restore.recognition import digest_of, expected_of, find_present, restored
 from replica_audit.restore.salvaged_records import SalvagedRecords
-from replica_audit.restore.source_headers import digest_of, expected_of, restored
+
+#: Source and digest of a record, or its digest alone.
+_Key = TypeVar("_Key", bound=Hashable)
 
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """What a target has of the records of one partition."""
+    """The records of one partition in its target."""
 
     target: TopicPartition
     records: int
     found: int
-    """Different records of the salvage that are there."""
+    """Distinct records that are in the target."""
     repeated: int
-    """Times that one is there again."""
+    """Further copies of one that is there."""
     out_of_order: int
-    """Records that come after one which was written later."""
+    """Records that follow one which was written later."""
     present: int
-    """Records of the salvage that were never lost: the leader of their own partition holds them."""
+    """Records that were never lost: the leader of their own partition holds them."""
     changed: int
-    """Records that name a source of the salvage and are not the record from there."""
+    """Records that name a source in the salvage but differ from the record there."""
 
     @property
     def missing(self) -> int:
@@ -35,20 +39,20 @@ class Check:
 
     @property
     def is_whole(self) -> bool:
-        """Each record is there once, as it was, in order."""
+        """True if each record is there once, unchanged and in order."""
         return not (self.missing or self.repeated or self.out_of_order or self.changed)
 
-    def row(self) -> dict[str, Any]:
-        """As in the JSON answer."""
+    def row(self) -> dict[str, object]:
+        """The JSON object."""
         names = ("records", "found", "present", "repeated", "out_of_order", "changed")
         place = {"topic": self.target.topic, "partition": self.target.partition}
         return {**place, **{name: getattr(self, name) for name in names}, "missing": self.missing}
 
 
 def check_partition(
-    records: SalvagedRecords, place: TopicPartition, target: TopicPartition, cluster: Cluster, ways: Ways
+    records: SalvagedRecords, place: TopicPartition, target: TopicPartition, cluster: Cluster, options: RestoreOptions
 ) -> Check:
-    """Compare `target` with the salvage. With headers by what they name; without by contents alone. Other records are let be.
+    """Compare `target` with the salvage: by source with headers, by content alone without. Other records are ignored.
 
     Memory: a digest for each salvaged record.
     """
@@ -57,11 +61,11 @@ def check_partition(
     every = [expected_of(record, records.cluster_id) for record in records.of_partition(place)]
     expected = [what for number, what in enumerate(every) if number not in left_out]
     stored = cluster.read(target.topic, target.partition)
-    if ways.headers:
+    if options.headers:
         sources = {source for source, _ in every}
         found = [what for what in restored(stored, records.cluster_id, place) if what[0] in sources]
         return _compare(target, expected, found, [every[number] for number in left_out])
-    # Without headers two records may be equal; of these the target has to have as many.
+    # Without headers records may be equal; the target needs as many of each.
     contents = [digest for _, digest in expected]
     wanted = set(contents)
     added = ((one, digest_of(one, one.headers)) for one in stored)
@@ -73,12 +77,14 @@ def check_partition(
     return _compare(target, contents, digests, [None] * len(left_out))
 
 
-def _compare(target: TopicPartition, expected: list, found: list, present: list) -> Check:
-    """Lay what was found beside what should be there, both in their order; `present` should not be there again."""
-    places: dict[Any, list[int]] = {}
+def _compare(
+    target: TopicPartition, expected: Sequence[_Key], found: Iterable[_Key], present: Sequence[_Key | None]
+) -> Check:
+    """Compare records found with records expected, both in order; those that are `present` should not be there again."""
+    places: dict[_Key, list[int]] = {}
     for index, what in enumerate(expected):
         places.setdefault(what, []).append(index)
-    seen: dict[Any, int] = {}
+    seen: dict[_Key, int] = {}
     repeated = out_of_order = changed = known = 0
     reached = -1
     again = set(present)

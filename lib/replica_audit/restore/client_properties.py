@@ -1,4 +1,4 @@
-"""A client properties file as Kafka's own tools take it, for librdkafka; its secrets are shown nowhere."""
+"""A client properties file of Kafka's own tools, converted for librdkafka; secrets are never shown."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 from replica_audit.errors import UsageError
 from replica_audit.redaction import NOT_SHOWN, redact
 
-#: What the command decides itself: with other values records would not be there exactly once.
+#: Settings that restore sets itself: other values would break exactly-once.
 _OURS = (
     "bootstrap.servers",
     "metadata.broker.list",
@@ -24,7 +24,7 @@ _OURS = (
     "auto.offset.reset",
     "enable.partition.eof",
 )
-#: Settings of Java's clients that librdkafka does not have, and what it has instead.
+#: Settings of Java clients that librdkafka lacks, and their replacements.
 _INSTEAD = {
     "ssl.truststore.location": "ssl.ca.location, a PEM file",
     "ssl.truststore.password": "ssl.ca.location, a PEM file",
@@ -32,19 +32,19 @@ _INSTEAD = {
 }
 _JAAS = "sasl.jaas.config"
 _JAAS_VALUE = re.compile(r"""\b(username|password)\s*=\s*("(?:[^"\\]|\\.)*"|'[^']*'|[^\s;]+)""")
-#: Values that do not give a secret away, whatever file they stand in.
+#: Settings whose values are no secrets.
 _HARMLESS = re.compile(r"(security\.protocol|sasl\.mechanisms?|client\.id|.*\.location)$")
 _SHORTEST_SECRET = 4
 
 
 @dataclass(frozen=True, slots=True)
 class ClientProperties:
-    """Settings for librdkafka, and a way to show texts without what is secret in them."""
+    """Settings for librdkafka, and how to hide the secrets among them."""
 
     values: Mapping[str, str]
 
     def hide(self, text: str) -> str:
-        """`text` without the values of these settings, in whatever way a library put them into it."""
+        """`text` with the values of these settings replaced."""
         for name, value in self.values.items():
             if len(value) >= _SHORTEST_SECRET and not _HARMLESS.fullmatch(name):
                 text = text.replace(value, NOT_SHOWN)
@@ -52,7 +52,7 @@ class ClientProperties:
 
 
 def read_client_properties(path: str | None) -> ClientProperties:
-    """The file at `path`; without one no settings. Raises UsageError, which shows no value."""
+    """The settings in the file at `path`, none for None. Raises UsageError, which shows no value."""
     if path is None:
         return ClientProperties({})
     try:
@@ -76,7 +76,7 @@ def read_client_properties(path: str | None) -> ClientProperties:
 
 
 def _lines(text: str, path: str) -> Iterable[tuple[int, str, str]]:
-    """Line number, name and value of each setting; a line that ends in a backslash goes on (`java.util.Properties`)."""
+    """Line number, name and value of each setting; a trailing backslash continues a line (`java.util.Properties`)."""
     joined, start = "", 0
     for number, line in enumerate(text.splitlines(), 1):
         joined, start = (joined + line.lstrip(), start) if joined else (line.strip(), number)
@@ -93,7 +93,7 @@ def _lines(text: str, path: str) -> Iterable[tuple[int, str, str]]:
 
 
 def _login(value: str, path: str, number: int) -> dict[str, str]:
-    """User and password of a JAAS line, which librdkafka takes as settings of its own."""
+    """User and password in a JAAS line, as librdkafka's own settings."""
     parts = {name: _unquoted(text) for name, text in _JAAS_VALUE.findall(value)}
     if set(parts) != {"username", "password"}:
         expected = "username and password of PlainLoginModule or ScramLoginModule"

@@ -1,4 +1,4 @@
-"""What restoring needs of a cluster: the one module that imports confluent-kafka, and only when it is called for."""
+"""The cluster on librdkafka: the one module that imports confluent-kafka, and only when a cluster is contacted."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from replica_audit.errors import EngineError, UsageError
 from replica_audit.restore.client_properties import ClientProperties
-from replica_audit.restore.cluster_records import ConsumedRecord, Produced, RestoreProgress, Topic, stored_record
+from replica_audit.restore.cluster import ConsumedRecord, Produced, RestoreProgress, Topic
 
 #: Seconds that a request may take, and a transaction with all that is repeated in it.
 _REQUEST_SECONDS = 30.0
@@ -21,10 +21,10 @@ _Answer = TypeVar("_Answer")
 
 
 class Contact:
-    """A cluster, spoken to with librdkafka. Every method raises EngineError where the cluster does not answer as it should."""
+    """A cluster that is contacted through librdkafka. Every method raises EngineError if the cluster fails or does not answer."""
 
     def __init__(self, bootstrap: str, properties: ClientProperties) -> None:
-        """Raises UsageError where confluent-kafka is missing or a setting is none of librdkafka's."""
+        """Raises UsageError if confluent-kafka is missing or librdkafka rejects a setting."""
         try:
             import confluent_kafka
             import confluent_kafka.admin
@@ -40,11 +40,11 @@ class Contact:
         self._admin = self._client(confluent_kafka.admin.AdminClient, {})
 
     def cluster_id(self) -> str | None:
-        """The cluster's own id."""
+        """The id of the cluster."""
         return self._ask("the cluster", lambda: self._admin.list_topics(timeout=_REQUEST_SECONDS)).cluster_id
 
     def topic(self, name: str) -> Topic | None:
-        """The topic, None where there is no such one."""
+        """The topic; None if it does not exist."""
         found = self._ask(f"topic {name}", lambda: self._admin.list_topics(name, timeout=_REQUEST_SECONDS))
         topic = found.topics.get(name)
         if topic is None or (topic.error and topic.error.code() == self._kafka.KafkaError.UNKNOWN_TOPIC_OR_PART):
@@ -56,7 +56,7 @@ class Contact:
         return Topic(len(own), max((len(one.replicas) for one in own), default=1), leaderless)
 
     def configs(self, name: str) -> dict[str, str]:
-        """The settings of a topic that is there."""
+        """The configuration of an existing topic."""
         resource = self._admin_module.ConfigResource(self._admin_module.ResourceType.TOPIC, name)
         futures = self._admin.describe_configs([resource], request_timeout=_REQUEST_SECONDS)
         found = self._ask(f"the configuration of topic {name}", futures[resource].result)
@@ -103,9 +103,9 @@ class Contact:
             consumer.close()
 
     def progress(self, group: str, topic: str, partition: int) -> RestoreProgress | None:
-        """What a group has committed for a partition; None for nothing.
+        """The progress that a group has committed for a partition; None if there is none.
 
-        What a killed run left open is not counted and not waited for: only a `session` ends it.
+        A transaction that a killed run left open neither counts nor is waited for: only a `session` ends it.
         """
         consumer = self._consumer(group, "read_uncommitted")
         try:
@@ -114,9 +114,9 @@ class Contact:
             consumer.close()
 
     def session(self, name: str, batch_bytes: int) -> TransactionalSession:
-        """Take over the transactional id and group `name`: whoever had it before is fenced, and what it left open, aborted.
+        """Take over the transactional id and group `name`: an earlier producer is fenced, and its open transaction aborted.
 
-        Records are sent in batches of at most `batch_bytes`, a greater record alone.
+        Records are sent in batches of at most `batch_bytes`, a larger record alone.
         """
         return TransactionalSession(self, name, batch_bytes)
 
@@ -134,7 +134,7 @@ class Contact:
         return self._ask(what, lambda: consumer.get_watermark_offsets(place, timeout=_REQUEST_SECONDS))
 
     def _read(self, consumer: Any, topic: str, partition: int, start: int) -> Iterator[ConsumedRecord]:
-        """What the consumer gets of a partition from `start` on, up to its end."""
+        """Records of a partition from `start` up to its end."""
         end_of_partition = self._kafka.KafkaError._PARTITION_EOF
         consumer.assign([self._kafka.TopicPartition(topic, partition, start)])
         heard = time.monotonic()
@@ -146,7 +146,7 @@ class Contact:
                 continue
             heard = time.monotonic()
             if message.error() is None:
-                yield stored_record(message)
+                yield _stored_record(message)
             elif message.error().code() == end_of_partition:
                 return
             else:
@@ -191,8 +191,15 @@ class Contact:
         return f"{what}: nothing heard of the cluster for {_REQUEST_SECONDS:.0f} s{more}"
 
 
+def _stored_record(message: Any) -> ConsumedRecord:
+    kind, timestamp = message.timestamp()
+    headers = tuple((name, value) for name, value in message.headers() or ())
+    known = timestamp if kind != 0 and timestamp != -1 else None
+    return ConsumedRecord(message.offset(), message.leader_epoch(), known, message.key(), message.value(), headers)
+
+
 class TransactionalSession:
-    """A transactional producer whose progress is an offset of a group that nobody joins, committed with the records."""
+    """A transactional producer; its progress is an offset of a group that nobody joins, committed with the records."""
 
     def __init__(self, contact: Contact, name: str, batch_bytes: int) -> None:
         self._contact = contact
@@ -208,11 +215,11 @@ class TransactionalSession:
         self._repeat("the transactional producer", lambda: self._producer.init_transactions(_REQUEST_SECONDS))
 
     def progress(self, topic: str, partition: int) -> RestoreProgress | None:
-        """What was committed for a partition under this name, by whoever was before."""
+        """The progress for a partition that was committed under this name, by any earlier run."""
         return self._contact._progress(self._consumer, topic, partition)
 
     def produce(self, topic: str, partition: int, records: Sequence[Produced], progress: RestoreProgress) -> None:
-        """Records and progress in one transaction: both are there, in this order, or neither is."""
+        """Produce records and commit the progress in one transaction: all or nothing, in this order."""
         place, left = f"{topic}-{partition}", _ATTEMPTS
         while True:
             failed: list[Any] = []
@@ -227,7 +234,7 @@ class TransactionalSession:
                     raise self._contact._failure(place, failed[0] if failed else reason) from None
 
     def close(self) -> None:
-        """Let go of the cluster."""
+        """Close the connection."""
         self._consumer.close()
 
     def _attempt(
@@ -266,7 +273,7 @@ class TransactionalSession:
                 self._producer.poll(_POLL_SECONDS)
 
     def _again(self, step: Callable[[], Any]) -> None:
-        """Do a step of a transaction, again while the cluster says that this may help."""
+        """Do a step of a transaction, and repeat it while the cluster reports retriable errors."""
         deadline = time.monotonic() + _TRANSACTION_SECONDS
         while True:
             try:

@@ -1,65 +1,44 @@
-"""Where salvaged records would go, and what speaks against it, before anything is written."""
+"""The plan of a restore: target of each record, topics to create, and reasons to refuse, before anything is written."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass
-from typing import Any, Protocol
+from dataclasses import dataclass
 
 from replica_audit.errors import UsageError
 from replica_audit.model import TopicPartition
-from replica_audit.restore.cluster_records import ConsumedRecord, RestoreProgress, Topic
-from replica_audit.restore.presence import find_present
+from replica_audit.restore.cluster import Cluster, Topic
+from replica_audit.restore.recognition import expected_of, find_present, restored
 from replica_audit.restore.salvaged_records import SalvagedRecord, SalvagedRecords
-from replica_audit.restore.source_headers import expected_of, restored
+from replica_audit.salvage.salvage_manifest import ManifestPartition
 from replica_audit.text import count
 
 SUFFIX = ".salvaged"
 
-#: Brokers take a message of about a megabyte unless a topic says otherwise.
+#: Largest message that brokers accept by default, about a megabyte.
 _DEFAULT_GREATEST_BYTES = 1_000_000
-#: librdkafka's batch.size unless a topic takes less, and the settings of a topic by which it does.
+#: batch.size of the producer unless a topic accepts less, and the topic settings that limit it.
 MOST_BATCH_BYTES = 1_000_000
 _LIMITS_OF_BATCHES = ("max.message.bytes", "segment.bytes")
-#: What a batch of one record has besides its key, value and headers, amply.
+#: Generous overhead of a batch of one record, besides its key, value and headers.
 _OVERHEAD_BYTES = 1024
 
 
-class Cluster(Protocol):
-    """What a plan asks of a cluster (`contact.Contact`)."""
-
-    def cluster_id(self) -> str | None: ...
-
-    def topic(self, name: str) -> Topic | None: ...
-
-    def configs(self, name: str) -> dict[str, str]: ...
-
-    def create_topic(self, name: str, partitions: int, replication_factor: int, configs: Mapping[str, str]) -> None: ...
-
-    def bounds(self, topic: str, partition: int) -> tuple[int, int]: ...
-
-    def read(self, topic: str, partition: int) -> Iterator[ConsumedRecord]: ...
-
-    def held(self, topic: str, partition: int, start: int, end: int) -> Iterator[ConsumedRecord]: ...
-
-    def progress(self, group: str, topic: str, partition: int) -> RestoreProgress | None: ...
-
-
 @dataclass(frozen=True, slots=True)
-class Ways:
-    """What the user chose."""
+class RestoreOptions:
+    """The choices of the user."""
 
     to_original: bool = False
     headers: bool = True
     from_start: bool = False
-    """Nothing was restored before: where no progress is known, it begins with the first record."""
+    """Nothing was restored before: without known progress it starts at the first record."""
     skip_present: bool = False
-    """Records that the leader of their own partition holds are left out."""
+    """Skip records that the leader of their own partition holds."""
 
 
 @dataclass(frozen=True, slots=True)
 class NewTopic:
-    """A topic that is to be created; a replication factor of -1 is the brokers' default."""
+    """A topic to create; a replication factor of -1 is the brokers' default."""
 
     name: str
     partitions: int
@@ -69,35 +48,30 @@ class NewTopic:
 
 @dataclass(frozen=True, slots=True)
 class PlannedRestore:
-    """What will be done."""
+    """The plan of a restore."""
 
     cluster_id: str | None
     counts: Mapping[TopicPartition, int]
-    """Records by the partition that they are of, in their order."""
+    """Number of records by source partition, in order."""
     targets: Mapping[TopicPartition, TopicPartition]
     present: Mapping[TopicPartition, frozenset[int]]
-    """Of each partition the records, by their numbers, that its present leader holds: they were never lost."""
+    """Numbers of the records of each partition that its present leader holds: they were never lost."""
     new_topics: tuple[NewTopic, ...] = ()
     notes: tuple[str, ...] = ()
-    """Sentences that the user should read before agreeing."""
+    """Sentences to read before agreeing."""
     batch_bytes: int = MOST_BATCH_BYTES
-    """What every target takes as one batch."""
-
-    def row(self) -> dict[str, Any]:
-        """As in the JSON answer."""
-        topics = [asdict(topic) for topic in self.new_topics]
-        return {"cluster_id": self.cluster_id, "new_topics": topics, "notes": list(self.notes)}
+    """Batch size that every target accepts."""
 
 
-def plan_restore(records: SalvagedRecords, cluster: Cluster, ways: Ways) -> PlannedRestore:
-    """The plan; raises UsageError where the records must not, or cannot, be put where they were asked to."""
-    places = {TopicPartition(row["topic"], row["partition"]): row for row in records.partitions()}
+def plan_restore(records: SalvagedRecords, cluster: Cluster, options: RestoreOptions) -> PlannedRestore:
+    """The plan; raises UsageError if the records must not, or cannot, be produced to the targets."""
+    places = {TopicPartition(row.topic, row.partition): row for row in records.partitions()}
     cluster_id = cluster.cluster_id()
-    if ways.to_original and cluster_id != records.cluster_id:
+    if options.to_original and cluster_id != records.cluster_id:
         raise UsageError(
             f"--to-original: the records are of cluster {records.cluster_id}, and this is cluster {cluster_id}"
         )
-    targets = {place: _target(place, ways) for place in places}
+    targets = {place: _target(place, options) for place in places}
     notes: list[str] = []
     if cluster_id != records.cluster_id:
         notes.append(f"The records are of cluster {records.cluster_id}; this is cluster {cluster_id}.")
@@ -108,12 +82,12 @@ def plan_restore(records: SalvagedRecords, cluster: Cluster, ways: Ways) -> Plan
         greatest = max(largest[place] for place in own)
         found = cluster.topic(topic)
         if found is None:
-            if ways.to_original:
+            if options.to_original:
                 raise UsageError(f"--to-original: topic {topic} is not there")
             new_topics.append(_new_topic(topic, own, greatest, cluster))
             continue
         configs = cluster.configs(topic)
-        _check_topic(topic, found, configs, own, greatest, ways, notes)
+        _check_topic(topic, found, configs, own, greatest, options, notes)
         batch_bytes = min(batch_bytes, *(int(configs.get(name, batch_bytes)) for name in _LIMITS_OF_BATCHES))
     present = {place: frozenset(find_present(records, place, cluster).values()) for place in places}
     notes += [
@@ -121,18 +95,20 @@ def plan_restore(records: SalvagedRecords, cluster: Cluster, ways: Ways) -> Plan
         for place in places
         if (found := cluster.topic(place.topic)) is not None and place.partition in found.leaderless
     ]
-    if ways.to_original:
-        _check_keys(records, cluster, places, present, ways)
-    counts = {place: row["records"] for place, row in places.items()}
+    if options.to_original:
+        _check_keys(records, cluster, places, present, options)
+    counts = {place: row.records for place, row in places.items()}
     return PlannedRestore(cluster_id, counts, targets, present, tuple(new_topics), tuple(notes), batch_bytes)
 
 
-def targets_of(records: SalvagedRecords, cluster: Cluster, ways: Ways) -> list[tuple[TopicPartition, TopicPartition]]:
-    """Each partition of the salvage with the one that it was restored to; raises UsageError for one that is not there."""
+def targets_of(
+    records: SalvagedRecords, cluster: Cluster, options: RestoreOptions
+) -> list[tuple[TopicPartition, TopicPartition]]:
+    """Source and target of each partition of the salvage; raises UsageError for a target that does not exist."""
     found = []
     for row in records.partitions():
-        place = TopicPartition(row["topic"], row["partition"])
-        target = _target(place, ways)
+        place = TopicPartition(row.topic, row.partition)
+        target = _target(place, options)
         topic = cluster.topic(target.topic)
         if topic is None or target.partition >= topic.partitions:
             raise UsageError(f"{target} is not there: nothing was restored to it")
@@ -140,12 +116,12 @@ def targets_of(records: SalvagedRecords, cluster: Cluster, ways: Ways) -> list[t
     return found
 
 
-def _target(place: TopicPartition, ways: Ways) -> TopicPartition:
-    return place if ways.to_original else TopicPartition(place.topic + SUFFIX, place.partition)
+def _target(place: TopicPartition, options: RestoreOptions) -> TopicPartition:
+    return place if options.to_original else TopicPartition(place.topic + SUFFIX, place.partition)
 
 
 def _check_records(records: Iterable[SalvagedRecord]) -> int:
-    """Go through the records once; the bytes of the largest. Raises UsageError for one that cannot be produced as it is."""
+    """Size of the largest record in bytes. Raises UsageError for one that cannot be produced unchanged."""
     largest = 0
     for record in records:
         parts = [record.key, record.value, *(part for name, value in record.headers for part in (name.encode(), value))]
@@ -157,7 +133,7 @@ def _check_records(records: Iterable[SalvagedRecord]) -> int:
 
 
 def _new_topic(topic: str, places: Iterable[TopicPartition], greatest: int, cluster: Cluster) -> NewTopic:
-    """As wide as the topic that the records are of; records keep old timestamps, so retention must not delete them."""
+    """A topic as wide as the records' own, without retention: the records keep their old timestamps."""
     original = cluster.topic(topic.removesuffix(SUFFIX))
     least = max(place.partition for place in places) + 1
     configs = {
@@ -179,7 +155,7 @@ def _check_topic(
     configs: Mapping[str, str],
     places: list[TopicPartition],
     greatest: int,
-    ways: Ways,
+    options: RestoreOptions,
     notes: list[str],
 ) -> None:
     missing = [place.partition for place in places if place.partition >= found.partitions]
@@ -187,7 +163,7 @@ def _check_topic(
         raise UsageError(
             f"topic {topic} has {count(found.partitions, 'partition')}, and records are of partition {missing[0]}"
         )
-    if "compact" in configs.get("cleanup.policy", "") and not ways.to_original:
+    if "compact" in configs.get("cleanup.policy", "") and not options.to_original:
         raise UsageError(
             f"topic {topic} is compacted, which removes earlier records of a key: give it cleanup.policy=delete"
         )
@@ -209,29 +185,29 @@ def _check_topic(
 def _check_keys(
     records: SalvagedRecords,
     cluster: Cluster,
-    places: Mapping[TopicPartition, Mapping],
+    places: Mapping[TopicPartition, ManifestPartition],
     present: Mapping[TopicPartition, Collection[int]],
-    ways: Ways,
+    options: RestoreOptions,
 ) -> None:
-    """Of a compacted topic no record may come after a later one of its key: it would bring an old value back."""
+    """Raise UsageError if a record of a compacted topic would follow a later one of its key, and bring an old value back."""
     for place, row in places.items():
-        if not row["compacted"] and "compact" not in cluster.configs(place.topic).get("cleanup.policy", ""):
+        if not row.compacted and "compact" not in cluster.configs(place.topic).get("cleanup.policy", ""):
             continue
-        if not ways.headers:
+        if not options.headers:
             raise UsageError(
                 f"--no-headers: topic {place.topic} is compacted, and only headers tell what is restored already"
             )
         found = enumerate(_superseded(records, cluster, place))
         superseded = sum(is_old for number, is_old in found if number not in present[place])
         if superseded:
-            of_all = f"{superseded} of {count(row['records'], 'record')} of {place}"
+            of_all = f"{superseded} of {count(row.records, 'record')} of {place}"
             raise UsageError(
                 f"--to-original: topic {place.topic} is compacted, and it has a later value of the key of {of_all}"
             )
 
 
 def _superseded(records: SalvagedRecords, cluster: Cluster, place: TopicPartition) -> Iterator[bool]:
-    """For each record whether its key has a later value, when the snapshot was taken or now."""
+    """True for each record whose key has a later value, in the snapshot or now."""
     latest: dict[bytes | None, tuple[int, int]] = {}
     wanted = {record.key for record in records.of_partition(place)}
     if None in wanted:
@@ -239,7 +215,7 @@ def _superseded(records: SalvagedRecords, cluster: Cluster, place: TopicPartitio
     ours = {expected_of(record, records.cluster_id) for record in records.of_partition(place)}
     for stored in cluster.read(place.topic, place.partition):
         if stored.key in wanted and not ours.intersection(restored([stored], records.cluster_id, place)):
-            # Without an epoch nothing tells that it is earlier.
+            # Without an epoch it may be later.
             epoch = 1 << 31 if stored.leader_epoch is None else stored.leader_epoch
             latest[stored.key] = max(latest.get(stored.key, (-1, -1)), (epoch, stored.offset))
     for record in records.of_partition(place):

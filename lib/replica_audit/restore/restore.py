@@ -1,26 +1,25 @@
-"""Salvaged records produced, each once and in their order, however often the program is ended in between."""
+"""Restores salvaged records, each exactly once and in order, however often the program is stopped in between."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
 
 from replica_audit.errors import UsageError
 from replica_audit.model import TopicPartition
-from replica_audit.restore.cluster_records import Produced, RestoreProgress
-from replica_audit.restore.planned_restore import Cluster, PlannedRestore, Ways
+from replica_audit.restore.cluster import Cluster, Produced, RestoreProgress, WritableCluster
+from replica_audit.restore.planned_restore import PlannedRestore, RestoreOptions
+from replica_audit.restore.recognition import expected_of, restored, source_of, with_source
 from replica_audit.restore.salvaged_records import SalvagedRecord, SalvagedRecords
-from replica_audit.restore.source_headers import expected_of, restored, source_of, with_source
 from replica_audit.text import count
 
-#: What is committed with the progress, so that a restore goes on as it was begun.
+#: Text committed with the progress, so that a restore continues as it began.
 WITH_HEADERS, WITHOUT_HEADERS = "with headers", "without headers"
 
 
-def text_of(ways: Ways) -> str:
+def text_of(options: RestoreOptions) -> str:
     """The text that is committed with the progress."""
-    return WITH_HEADERS if ways.headers else WITHOUT_HEADERS
+    return WITH_HEADERS if options.headers else WITHOUT_HEADERS
 
 
 def find_place(
@@ -30,22 +29,22 @@ def find_place(
     known: RestoreProgress | None,
     present: Collection[int],
     cluster: Cluster,
-    ways: Ways,
+    options: RestoreOptions,
 ) -> int:
-    """How many records of `place` were dealt with: the first ones, which are in `target` or among `present`, by number.
+    """Number of records of `place` that are done: the first ones, which are in `target` or among `present`.
 
-    `known` is what the group has committed. Where that has expired, or was never there, the target's own records are
-    read. Raises UsageError where nothing tells.
+    `known` is the progress that the group has committed. If there is none, or it has expired, the target's own records are
+    read. Raises UsageError if they do not tell.
     """
     if known is not None:
-        if known.text != text_of(ways):
+        if known.text != text_of(options):
             begun = "--no-headers" if known.text == WITHOUT_HEADERS else "headers"
             raise UsageError(f"{target}: this restore was begun with {begun}; go on in the same way")
         return known.offset
     start, end = cluster.bounds(target.topic, target.partition)
-    if start == end or ways.from_start:
+    if start == end or options.from_start:
         return 0
-    if not ways.headers:
+    if not options.headers:
         raise UsageError(
             f"{target} is not empty, and without headers nothing tells what of it was restored before; "
             "if nothing was, say so with --from-start"
@@ -61,9 +60,9 @@ def _place_by_headers(
     cluster: Cluster,
     start: int,
 ) -> int:
-    """By the sources that the target's records name: they have to be the first ones, in their order, each once.
+    """`find_place` by the sources that the target's records name: they must be the first ones, in order, each once.
 
-    Those that are `present` may have been left out.
+    Those that are `present` may have been skipped.
     """
     every = [expected_of(one, records.cluster_id) for one in records.of_partition(place)]
     numbers = [number for number in range(len(every)) if number not in present]
@@ -73,7 +72,7 @@ def _place_by_headers(
     found = [what for what in restored(stored, records.cluster_id, place) if what[0] in sources]
     if not found:
         return 0
-    # Retention may have deleted the first ones; then the log start tells.
+    # Retention may have deleted the first ones; the log start shows it.
     first = expected.index(found[0]) if found[0] in expected else -1
     if first < 0 or expected[first : first + len(found)] != found or (first > 0 and start == 0):
         raise UsageError(
@@ -83,33 +82,15 @@ def _place_by_headers(
     return numbers[first + len(found) - 1] + 1
 
 
-#: Records, and bytes of them, of one transaction.
+#: Most records, and bytes, in one transaction.
 TRANSACTION_RECORDS, _TRANSACTION_BYTES = 500, 4 << 20
 #: Digits of the manifest's digest in the name of group and transactional id.
 _NAME_DIGITS = 32
 
 
-class RestoreSession(Protocol):
-    """What producing asks of a cluster (`contact.RestoreSession`)."""
-
-    def progress(self, topic: str, partition: int) -> RestoreProgress | None: ...
-
-    def produce(self, topic: str, partition: int, records: Sequence[Produced], progress: RestoreProgress) -> None: ...
-
-    def close(self) -> None: ...
-
-
-class WritableCluster(Cluster, Protocol):
-    """A cluster that can be produced to."""
-
-    def session(self, name: str, batch_bytes: int) -> RestoreSession: ...
-
-
 @dataclass(frozen=True, slots=True)
 class RestoredPartition:
-    """Of one partition: how many records there are, how many of them were dealt with before, and how many of the others its
-    leader holds.
-    """
+    """A partition: its records, those that were done before, and those of the others that its leader holds."""
 
     target: TopicPartition
     records: int
@@ -118,24 +99,26 @@ class RestoredPartition:
 
     @property
     def left(self) -> int:
-        """Records to be produced."""
+        """Records to produce."""
         return self.records - self.before - self.present
 
-    def row(self) -> dict[str, Any]:
-        """As in the JSON answer."""
+    def row(self) -> dict[str, object]:
+        """The JSON object."""
         place = {"topic": self.target.topic, "partition": self.target.partition}
         return {**place, "records": self.records, "before": self.before, "present": self.present}
 
 
 def name_of(records: SalvagedRecords) -> str:
-    """The name of the group whose offsets are the progress, and the transactional id: one for each manifest."""
+    """Name of the group whose offsets are the progress, and transactional id: one for each manifest."""
     return f"replica-audit-restore-{records.digest[:_NAME_DIGITS]}"
 
 
-def look(records: SalvagedRecords, plan: PlannedRestore, cluster: Cluster, ways: Ways) -> list[RestoredPartition]:
-    """What an earlier run has done already, without writing anything.
+def preview(
+    records: SalvagedRecords, plan: PlannedRestore, cluster: Cluster, options: RestoreOptions
+) -> list[RestoredPartition]:
+    """The partitions as earlier runs left them; nothing is written.
 
-    Raises UsageError where leaders hold any of the other records, unless these are to be left out.
+    Raises UsageError if leaders hold any of the other records, unless these are skipped.
     """
     new = {topic.name for topic in plan.new_topics}
     outcomes = []
@@ -143,8 +126,8 @@ def look(records: SalvagedRecords, plan: PlannedRestore, cluster: Cluster, ways:
         known = None
         if target.topic not in new:
             known = cluster.progress(name_of(records), target.topic, target.partition)
-        outcomes.append(_settle(records, place, plan, known, cluster, ways, is_new=target.topic in new))
-    if not ways.skip_present:
+        outcomes.append(_settle(records, place, plan, known, cluster, options, is_new=target.topic in new))
+    if not options.skip_present:
         _refuse_present(plan, outcomes)
     return outcomes
 
@@ -155,23 +138,23 @@ def _settle(
     plan: PlannedRestore,
     known: RestoreProgress | None,
     cluster: Cluster,
-    ways: Ways,
+    options: RestoreOptions,
     *,
     is_new: bool = False,
 ) -> RestoredPartition:
-    """How far the records of `place` are; `known` is what the group has committed."""
+    """State of the partition `place`; `known` is the progress that the group has committed."""
     target, every, present = plan.targets[place], plan.counts[place], plan.present[place]
-    before = 0 if is_new else find_place(records, place, target, known, present, cluster, ways)
+    before = 0 if is_new else find_place(records, place, target, known, present, cluster, options)
     if before > every:
         raise UsageError(
             f"{target}: the progress that is committed is {before}, and the salvage has {every} records of it"
         )
-    # An earlier run may have put one where it was: what was dealt with is not asked about again.
+    # An earlier run may have restored one to its own partition: records that are done do not count as present.
     return RestoredPartition(target, every, before, sum(number >= before for number in present))
 
 
 def _refuse_present(plan: PlannedRestore, outcomes: Sequence[RestoredPartition]) -> None:
-    """Raises UsageError where any of the records that would be produced was never lost."""
+    """Raise UsageError if any record that would be produced was never lost."""
     held = [(place, one) for place, one in zip(plan.targets, outcomes, strict=True) if one.present]
     if held:
         present, records = (sum(getattr(one, name) for one in outcomes) for name in ("present", "records"))
@@ -187,45 +170,45 @@ def restore(
     records: SalvagedRecords,
     plan: PlannedRestore,
     cluster: WritableCluster,
-    ways: Ways,
+    options: RestoreOptions,
     transaction_records: int = TRANSACTION_RECORDS,
 ) -> list[RestoredPartition]:
-    """Create what topics are missing and produce what is not there yet, in transactions of some records each.
+    """Create missing topics and produce the records that are not done, a few at a time in transactions.
 
-    The place is looked up after the transactional id was taken over: from then on no earlier run can write any more.
-    Raises UsageError, before anything is produced, as `look` does.
+    Progress is read after the transactional id was taken over: from then on no earlier run can write. Raises UsageError,
+    before anything is produced, as `preview` does.
     """
     for topic in plan.new_topics:
         cluster.create_topic(topic.name, topic.partitions, topic.replication_factor, topic.configs)
     session = cluster.session(name_of(records), plan.batch_bytes)
     try:
         outcomes = [
-            _settle(records, place, plan, session.progress(target.topic, target.partition), cluster, ways)
+            _settle(records, place, plan, session.progress(target.topic, target.partition), cluster, options)
             for place, target in plan.targets.items()
         ]
-        if not ways.skip_present:
+        if not options.skip_present:
             _refuse_present(plan, outcomes)
         for (place, target), outcome in zip(plan.targets.items(), outcomes, strict=True):
             numbered = enumerate(records.of_partition(place))
             left = (one for one in numbered if one[0] >= outcome.before and one[0] not in plan.present[place])
             for together in _transactions(left, transaction_records):
-                produced = [_produced(record, records.cluster_id, ways) for _, record in together]
+                produced = [_produced(record, records.cluster_id, options) for _, record in together]
                 done = together[-1][0] + 1
-                session.produce(target.topic, target.partition, produced, RestoreProgress(done, text_of(ways)))
+                session.produce(target.topic, target.partition, produced, RestoreProgress(done, text_of(options)))
     finally:
         session.close()
     return outcomes
 
 
-def _produced(record: SalvagedRecord, cluster_id: str | None, ways: Ways) -> Produced:
-    headers = with_source(record.headers, source_of(record, cluster_id)) if ways.headers else record.headers
+def _produced(record: SalvagedRecord, cluster_id: str | None, options: RestoreOptions) -> Produced:
+    headers = with_source(record.headers, source_of(record, cluster_id)) if options.headers else record.headers
     return Produced(record.timestamp_ms, record.key, record.value, headers)
 
 
 def _transactions(
     records: Iterator[tuple[int, SalvagedRecord]], most: int
 ) -> Iterator[list[tuple[int, SalvagedRecord]]]:
-    """Records with their numbers, in their order, cut into transactions."""
+    """Numbered records, in order, divided into transactions."""
     together: list[tuple[int, SalvagedRecord]] = []
     size = 0
     for number, record in records:
@@ -239,7 +222,7 @@ def _transactions(
 
 
 def counts_of(outcomes: Sequence[RestoredPartition]) -> Mapping[str, int]:
-    """Sums over partitions."""
+    """Sums over all partitions."""
     return {
         "records": sum(one.records for one in outcomes),
         "before": sum(one.before for one in outcomes),

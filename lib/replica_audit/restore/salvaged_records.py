@@ -1,4 +1,4 @@
-"""Salvaged records read back from their directory, each checked against the manifest before anybody produces it."""
+"""Salvaged records read back from disk, each checked against the manifest before it is produced."""
 
 from __future__ import annotations
 
@@ -7,20 +7,17 @@ import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from replica_audit.errors import UsageError
 from replica_audit.model import TopicPartition
+from replica_audit.restore.cluster import Headers
 from replica_audit.salvage.private_files import hash_file
-from replica_audit.salvage.record_digest import record_digest
-from replica_audit.salvage.salvage_manifest import SalvageManifest
-
-Headers = tuple[tuple[str, bytes | None], ...]
+from replica_audit.salvage.salvage_manifest import ManifestPartition, ManifestRecord, SalvageManifest, record_digest
 
 
 @dataclass(frozen=True, slots=True)
 class SalvagedRecord:
-    """One record, and where it comes from."""
+    """A salvaged record and its source."""
 
     place: TopicPartition
     offset: int
@@ -31,55 +28,54 @@ class SalvagedRecord:
     headers: Headers
     sha256: str
     later_value: bool | None
-    """Of a compacted topic: its leader had a later record of the key when the snapshot was taken."""
+    """For a compacted topic: its leader had a later record of the key when the snapshot was taken."""
 
 
 class SalvagedRecords:
     """A directory that `salvage --payloads` wrote."""
 
     def __init__(self, directory: Path) -> None:
-        """Raises UsageError where records are not there, or a file is not the one that was written."""
+        """Raises UsageError for a salvage without records, and for a file that was changed."""
         self.manifest = SalvageManifest.open(directory)
         self._directory = directory
         head = self.manifest.head
-        if not head["payloads"]:
+        if not head.payloads:
             raise UsageError(f"{directory} has no records, only their number: run salvage again with --payloads")
-        self._files = {file["path"]: file for file in head["files"]}
-        for row in head["partitions"]:
-            if row["records"]:
-                self._check_file(row)
+        self._files = {file.path: file.sha256 for file in head.files}
+        for row in self.partitions():
+            self._check_file(row)
 
     @property
     def digest(self) -> str:
-        """SHA-256 of the manifest: what tells one salvage from every other."""
+        """SHA-256 of the manifest: identifies the salvage."""
         return self.manifest.digest
 
     @property
     def cluster_id(self) -> str | None:
-        """The cluster that the records are of."""
-        return self.manifest.head["snapshot"]["cluster_id"]
+        """The cluster that the records come from."""
+        return self.manifest.head.snapshot.cluster_id
 
-    def partitions(self) -> list[dict[str, Any]]:
-        """The manifest's rows of the partitions that have records."""
-        return [row for row in self.manifest.head["partitions"] if row["records"]]
+    def partitions(self) -> list[ManifestPartition]:
+        """The partitions that have records."""
+        return [row for row in self.manifest.head.partitions if row.records]
 
     def of_partition(self, place: TopicPartition) -> Iterator[SalvagedRecord]:
-        """The records of one partition in their order; raises UsageError at one that the manifest knows otherwise."""
+        """The records of one partition in order; raises UsageError at one that differs from the manifest."""
         return self._read(place, self.manifest.records_of(place.topic, place.partition))
 
-    def _read(self, place: TopicPartition, rows: Iterator[dict[str, Any]]) -> Iterator[SalvagedRecord]:
+    def _read(self, place: TopicPartition, rows: Iterator[ManifestRecord]) -> Iterator[SalvagedRecord]:
         path = self._directory / str(place) / "records.jsonl"
         with path.open("rb") as lines:
             for row in rows:
                 record = _record(place, row, next(lines, b""))
                 if record is None:
-                    raise UsageError(f"{path}: the record of offset {row['offset']} is not the one in manifest.json")
+                    raise UsageError(f"{path}: the record of offset {row.offset} is not the one in manifest.json")
                 yield record
             if next(lines, None) is not None:
                 raise UsageError(f"{path}: it has more records than manifest.json")
 
-    def _check_file(self, row: dict[str, Any]) -> None:
-        name = f"{row['topic']}-{row['partition']}/records.jsonl"
+    def _check_file(self, row: ManifestPartition) -> None:
+        name = f"{row.topic}-{row.partition}/records.jsonl"
         if name not in self._files:
             raise UsageError(f"{self._directory} has no {name}: run salvage again with --form jsonl, or without --form")
         path = self._directory / name
@@ -87,26 +83,25 @@ class SalvagedRecords:
             found = hash_file(path)
         except OSError as error:
             raise UsageError(f"{path}: cannot be read: {error.strerror}") from error
-        if found != self._files[name]["sha256"]:
+        if found != self._files[name]:
             raise UsageError(f"{path} is not the file that salvage wrote: its SHA-256 is not the one in manifest.json")
 
 
-def _record(place: TopicPartition, row: dict[str, Any], line: bytes) -> SalvagedRecord | None:
-    """The record of a line; None where it is not the one that the manifest's row is about."""
+def _record(place: TopicPartition, row: ManifestRecord, line: bytes) -> SalvagedRecord | None:
+    """The record in a line; None if it is not the one in the manifest."""
     try:
         content = json.loads(line)
         parts = [content["key"], content["value"], *(value for _, value in content["headers"])]
         key, value, *values = (_bytes(part, content["encoding"]) for part in parts)
         headers = tuple((name, part) for (name, _), part in zip(content["headers"], values, strict=True))
         timestamp = content["timestamp_ms"]
-        same = (content["offset"], content["leader_epoch"]) == (row["offset"], row["leader_epoch"])
+        same = (content["offset"], content["leader_epoch"]) == (row.offset, row.leader_epoch)
         digest = record_digest(-1 if timestamp is None else timestamp, key, value, headers)
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return None
-    if not same or digest != row.get("sha256"):
+    if not same or digest != row.sha256:
         return None
-    later = row.get("later_value")
-    return SalvagedRecord(place, row["offset"], row["leader_epoch"], timestamp, key, value, headers, digest, later)
+    return SalvagedRecord(place, row.offset, row.leader_epoch, timestamp, key, value, headers, digest, row.later_value)
 
 
 def _bytes(text: str | None, encoding: str) -> bytes | None:

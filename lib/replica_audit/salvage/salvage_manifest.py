@@ -1,19 +1,22 @@
-"""manifest.json: what was salvaged, of what, from where; one line a record, so that it can be read a line at a time."""
+"""manifest.json of a salvage: what was salvaged and from where, one line for each record, so that it is read line by line.
+
+It is written and read by the types of these classes: a field is added here and nowhere else.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import json
+import struct
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, field
 from itertools import takewhile
 from pathlib import Path
-from typing import Any
+from typing import Annotated, TypeVar
 
 from replica_audit.errors import UsageError
-from replica_audit.parsing import fits
 from replica_audit.salvage.private_files import new_file
+from replica_audit.typed_json import Flat, ShapeError, Sparse, from_object, to_object
 
 NAME = "manifest.json"
 SCHEMA_VERSION = 1
@@ -21,10 +24,272 @@ SCHEMA_VERSION = 1
 #: The line after which each line is one record, as an object.
 _RECORDS = '"records": ['
 
+_TIMESTAMP = struct.Struct(">q")
+_LENGTH = struct.Struct(">i")
 
-def write_manifest(path: Path, head: Mapping[str, Any], lines: Iterable[bytes]) -> None:
-    """Write the manifest: `head` (its `records` left out) and the lines (`json_line`) of the records, in their order."""
-    text = json.dumps(head, indent=1, ensure_ascii=True, allow_nan=False)
+_Entry = TypeVar("_Entry")
+
+
+def record_digest(
+    timestamp: int, key: bytes | None, value: bytes | None, headers: Iterable[tuple[str, bytes | None]]
+) -> str:
+    """SHA-256, in hex, by which two records are the same wherever they are: of the timestamp (8 bytes, big-endian, -1 for
+    none); key and value, each as its length (4 bytes, -1 for null) and its bytes; the number of headers (4 bytes); and the
+    name and value of each, in the same form.
+    """
+    headers = list(headers)
+    digest = hashlib.sha256(_TIMESTAMP.pack(timestamp))
+
+    def add(part: bytes | None) -> None:
+        digest.update(_LENGTH.pack(-1) if part is None else _LENGTH.pack(len(part)) + part)
+
+    add(key)
+    add(value)
+    digest.update(_LENGTH.pack(len(headers)))
+    for name, content in headers:
+        add(name.encode())
+        add(content)
+    return digest.hexdigest()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ManifestRecord:
+    """A salvaged record and its source."""
+
+    topic: str
+    partition: int
+    offset: int
+    leader_epoch: int | None
+    timestamp_ms: int | None = None
+    copy: int = 0
+    """Index into the partition's `copies`."""
+    also_in: tuple[int, ...] = ()
+    """Other copies that hold it."""
+    file: str = ""
+    position: int = 0
+    batch_crc: int = 0
+    reason: str = ""
+    """Why the reference lacks it, one of `missing_records.REASONS`."""
+    producer_id: int | None = None
+    producer_epoch: int | None = None
+    sequence: int | None = None
+    transaction: str = "none"
+    committed: bool | None = None
+    """True if proven committed."""
+    later_value: bool | None = None
+    """The reference of a compacted topic has a later record of the key."""
+    sha256: Annotated[str | None, Sparse()] = None
+    """`record_digest`; None without payloads."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedLoss:
+    """The leader that a plan chose, and the records that it loses by the plan."""
+
+    candidate_id: int
+    planned_loss: int
+
+
+@dataclass(frozen=True, slots=True)
+class ManifestReference:
+    """The log that the copies of a partition were compared with."""
+
+    topic_id: str | None
+    leader_id: int | None
+    reference_id: int
+    leader_epoch: int | None
+    log_start_offset: int
+    log_end_offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class ManifestEpoch:
+    """Salvaged records of one leader epoch."""
+
+    leader_epoch: int | None
+    start_offset: int
+    end_offset: int
+    records: int
+    brokers: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ManifestProducer:
+    """Salvaged records of one producer; those without an id are together."""
+
+    producer_id: int | None
+    producer_epoch: int | None
+    records: int
+    transactional: int
+    first_timestamp_ms: int | None
+    last_timestamp_ms: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class ManifestCopy:
+    """A log that records were taken from."""
+
+    copy: int
+    kind: str
+    broker_id: int
+    path: str
+    records: int
+    """Taken from it."""
+    holds: int
+    """In it, taken or not."""
+
+
+@dataclass(frozen=True, slots=True)
+class OtherTopic:
+    """A directory of the same name that is, or may be, of another topic."""
+
+    broker_id: int
+    path: str
+    topic_id: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class ManifestFinds:
+    """The salvaged records of a partition, counted."""
+
+    committed: int
+    later_value: int | None
+    first_timestamp_ms: int | None
+    last_timestamp_ms: int | None
+    epochs: tuple[ManifestEpoch, ...]
+    reasons: Mapping[str, int]
+    transactions: Mapping[str, int]
+    producers: tuple[ManifestProducer, ...]
+    producer_count: int
+    left_out: Mapping[str, int]
+    copies: tuple[ManifestCopy, ...]
+    other_topics: tuple[OtherTopic, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ManifestPartition:
+    """A partition. `written` is None without payloads."""
+
+    topic: str
+    partition: int
+    verdict: str = ""
+    compacted: bool | None
+    plan: Annotated[PlannedLoss | None, Flat()] = None
+    log: Annotated[ManifestReference | None, Flat()] = None
+    records: int
+    written: int | None = None
+    problem: str | None = None
+    finds: Annotated[ManifestFinds | None, Flat()] = None
+
+
+@dataclass(frozen=True, slots=True)
+class ManifestUnread:
+    """Input that may hold records and could not be read."""
+
+    topic: str | None
+    partition: int | None
+    broker_id: int | None
+    path: str
+    position: int | None
+    start_offset: int | None
+    end_offset: int | None
+    records: int | None
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class ManifestUnexpanded:
+    """A batch that the reference lacks and that is too large to be expanded; `copied_to` is its file in the result, if any."""
+
+    topic: str
+    partition: int
+    broker_id: int
+    file: str
+    position: int
+    batch_crc: int
+    leader_epoch: int | None
+    start_offset: int
+    end_offset: int
+    records: int | None
+    reason: str
+    copied_to: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ManifestTotals:
+    """Sums over partitions. `expected` are the records known to exist, those of unread and unexpanded batches included."""
+
+    partitions: int = 0
+    expected: int = 0
+    records: int
+    written: int | None = None
+    unread_records: int = 0
+    unexpanded_records: int = 0
+    first_timestamp_ms: int | None = None
+    last_timestamp_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ManifestSnapshot:
+    """The snapshot that was salvaged."""
+
+    snapshot_id: str = ""
+    cluster_id: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class ManifestAudit:
+    """Options of the audit: the same options give the same answers again."""
+
+    protocol: str
+    kafka_version: str | None
+    topics: tuple[str, ...]
+    quiesced: bool | None
+
+
+@dataclass(frozen=True, slots=True)
+class ManifestPlan:
+    """The plan whose leaders' losses were salvaged."""
+
+    sha256: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ManifestFile:
+    """A file of the result."""
+
+    path: str
+    size_bytes: int = 0
+    sha256: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ManifestHead:
+    """The manifest without its records."""
+
+    schema_version: int = SCHEMA_VERSION
+    tool_version: str = ""
+    snapshot: ManifestSnapshot
+    audit: ManifestAudit | None = None
+    plan: ManifestPlan | None = None
+    payloads: bool
+    include_aborted: bool = False
+    include_ahead: bool = False
+    encoding: str | None = None
+    totals: ManifestTotals
+    partitions: tuple[ManifestPartition, ...]
+    internal_partitions: tuple[str, ...] = ()
+    """Partitions of Kafka's own topics, which were skipped."""
+    partitions_without_steps: tuple[str, ...] = ()
+    """Partitions of the plan whose choice it does not carry out, which were skipped."""
+    unread: tuple[ManifestUnread, ...] = ()
+    unexpanded: tuple[ManifestUnexpanded, ...] = ()
+    files: tuple[ManifestFile, ...] = field(default=())
+
+
+def write_manifest(path: Path, head: ManifestHead, lines: Iterable[bytes]) -> None:
+    """Write the manifest: its head, and the lines (`record_files.json_line`) of the records in order."""
+    text = json.dumps(to_object(head), indent=1, ensure_ascii=True, allow_nan=False)
     with new_file(path) as stream:
         stream.write(text[: text.rindex("\n}")].encode("ascii") + f",\n{_RECORDS}".encode("ascii"))
         separator = b"\n"
@@ -34,42 +299,26 @@ def write_manifest(path: Path, head: Mapping[str, Any], lines: Iterable[bytes]) 
         stream.write(b"\n]\n}\n")
 
 
-#: What restoring reads of the head, and what every record has.
-_HEAD = {
-    "schema_version": int,
-    "payloads": bool,
-    "snapshot": {"cluster_id": (str, None)},
-    "totals": {"records": int},
-    "files": [{"path": str, "sha256": str}],
-    "partitions": [{"topic": str, "partition": int, "records": int, "compacted": (bool, None)}],
-}
-_RECORD = {
-    "topic": str,
-    "partition": int,
-    "offset": int,
-    "leader_epoch": (int, None),
-}
-
-
 @dataclass(frozen=True, slots=True)
 class SalvageManifest:
-    """A manifest that is there: its head, and its records when they are asked for."""
+    """A manifest on disk: its head, and its records on demand."""
 
     path: Path
-    head: Mapping[str, Any]
+    head: ManifestHead
     digest: str
-    """SHA-256 of the file, as hex digits."""
+    """SHA-256 of the file, in hex."""
     starts: Mapping[bytes, int]
-    """Where the records of each partition begin: the position of the first line, by what its lines have in common."""
+    """Position of the first record of each partition, by what the lines of its records begin with."""
 
     @classmethod
     def open(cls, directory: Path) -> SalvageManifest:
-        """Read the head; raises UsageError where there is none of ours."""
+        """Read the head; raises UsageError for a missing or foreign file."""
         path = directory / NAME
         digest = hashlib.sha256()
         lines: list[bytes] | None = []
         starts: dict[bytes, int] = {}
         position = 0
+        text = b""
         try:
             with path.open("rb") as stream:
                 for line in stream:
@@ -79,49 +328,46 @@ class SalvageManifest:
                     else:
                         lines.append(line)
                         if line.startswith(_RECORDS.encode("ascii")):
-                            head = json.loads(b"".join(lines) + b"]}")
-                            lines = None
+                            text, lines = b"".join(lines) + b"]}", None
                     position += len(line)
         except OSError as error:
             raise UsageError(f"{path}: {error.strerror}: give a directory that replica-audit salvage wrote") from error
-        except (ValueError, RecursionError) as error:
-            raise _foreign(path) from error
-        if lines is not None or not fits(head, _HEAD) or head["schema_version"] != SCHEMA_VERSION:
+        head = _parse(path, text, ManifestHead)
+        if head.schema_version != SCHEMA_VERSION:
             raise _foreign(path)
         return cls(path, head, digest.hexdigest(), starts)
 
-    def records(self) -> Iterator[dict[str, Any]]:
-        """The records in their order, a line at a time."""
-        if self.head["totals"]["records"]:
+    def records(self) -> Iterator[ManifestRecord]:
+        """The records in order, read line by line."""
+        if self.head.totals.records:
             yield from self._records(min(self.starts.values()))
 
-    def records_of(self, topic: str, partition: int) -> Iterator[dict[str, Any]]:
-        """The records of one partition, which lie together."""
+    def records_of(self, topic: str, partition: int) -> Iterator[ManifestRecord]:
+        """The records of one partition, which are together."""
         common = _common(topic, partition)
         if common in self.starts:
-            yield from takewhile(partial(_is_of, topic, partition), self._records(self.starts[common]))
+            place = (topic, partition)
+            yield from takewhile(lambda one: (one.topic, one.partition) == place, self._records(self.starts[common]))
 
-    def _records(self, position: int) -> Iterator[dict[str, Any]]:
+    def _records(self, position: int) -> Iterator[ManifestRecord]:
         with self.path.open("rb") as stream:
             stream.seek(position)
             for line in stream:
                 if line.startswith(b"]"):
                     return
-                try:
-                    row = json.loads(line.rstrip(b",\n"))
-                except (ValueError, RecursionError) as error:
-                    raise _foreign(self.path) from error
-                if not fits(row, _RECORD):
-                    raise _foreign(self.path)
-                yield row
+                yield _parse(self.path, line.rstrip(b",\n"), ManifestRecord)
 
 
-def _is_of(topic: str, partition: int, row: Mapping[str, Any]) -> bool:
-    return (row["topic"], row["partition"]) == (topic, partition)
+def _parse(path: Path, text: bytes, kind: type[_Entry]) -> _Entry:
+    """The entry in a JSON text; raises UsageError."""
+    try:
+        return from_object(kind, json.loads(text))
+    except (ShapeError, ValueError, RecursionError) as error:
+        raise _foreign(path) from error
 
 
 def _common(topic: str, partition: int) -> bytes:
-    """What the lines of a partition's records begin with."""
+    """The beginning of the lines of a partition's records."""
     row = {"topic": topic, "partition": partition}
     return json.dumps(row, separators=(",", ":")).encode("ascii").rstrip(b"}")
 

@@ -29,6 +29,7 @@ from replica_audit.results import OptionsObject
 from replica_audit.salvage.partition_logs import Unread, unread_directories
 from replica_audit.salvage.partition_salvage import Choices, PartitionSalvage, salvage_partition
 from replica_audit.salvage.planned_leaders import PlannedLeaders
+from replica_audit.salvage.salvage_manifest import ManifestAudit
 from replica_audit.segments.summary import summary_from_json
 from replica_audit.snapshot.record_reader import RecordReader
 
@@ -42,8 +43,7 @@ class SnapshotSalvage:
 
     snapshot_id: str
     cluster_id: str | None
-    options: OptionsObject
-    """As in audit.json."""
+    options: ManifestAudit
     plan_sha256: str | None
     """Of the plan.json whose leaders' losses these are; None for those of the present leaders."""
     partitions: tuple[PartitionSalvage, ...]
@@ -101,13 +101,17 @@ class SalvagedSnapshot:
         return SnapshotSalvage(
             snapshot_id=self._identify(),
             cluster_id=opened.inventory.cluster_id,
-            options=options_row(opened.options, self._settings),
+            options=self._options(),
             plan_sha256=None if self._planned is None else self._planned.digest,
             partitions=tuple(sorted(found, key=lambda one: one.audit.evidence.topic_partition)),
             internal=tuple(partition for partition in opened.partitions if self._is_passed_over(partition)),
             without_steps=() if self._planned is None else self._planned.without_steps,
             unread=tuple(unread_directories(opened.inventory)),
         )
+
+    def _options(self) -> ManifestAudit:
+        row = options_row(self._opened.options, self._settings)
+        return ManifestAudit(row["protocol"], row["kafka_version"], tuple(row["topics"]), row["quiesced"])
 
     def _audits(self, progress: Progress) -> Iterator[tuple[Examined, Mapping[CopyKey, np.ndarray], PartitionAudit]]:
         """Every partition that is wanted, audited: with a plan those that it decides. Those that have to ask the coordinator

@@ -1,4 +1,6 @@
-"""The headers that say where a restored record comes from, and by which a target's records are known again."""
+"""How salvaged records are recognised in a cluster: by the headers that name their source, or, if they were never lost, by offset,
+leader epoch and content.
+"""
 
 from __future__ import annotations
 
@@ -6,16 +8,16 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from replica_audit.model import TopicPartition
-from replica_audit.restore.cluster_records import ConsumedRecord
-from replica_audit.restore.salvaged_records import Headers, SalvagedRecord
-from replica_audit.salvage.record_digest import record_digest
+from replica_audit.restore.cluster import Cluster, ConsumedRecord, Headers
+from replica_audit.restore.salvaged_records import SalvagedRecord, SalvagedRecords
+from replica_audit.salvage.salvage_manifest import record_digest
 
 PREFIX = "replica-audit.source."
 NAMES = tuple(PREFIX + name for name in ("cluster", "topic", "partition", "offset", "epoch"))
 
 
 class RestoredFrom(NamedTuple):
-    """Where a restored record was before; texts as in the headers, None for what was not known."""
+    """The source of a restored record; texts as in the headers, None if unknown."""
 
     cluster: str | None
     topic: str
@@ -25,19 +27,19 @@ class RestoredFrom(NamedTuple):
 
 
 def source_of(record: SalvagedRecord, cluster_id: str | None) -> RestoredFrom:
-    """What the headers of a salvaged record of `cluster_id` say."""
+    """The source of a record that was salvaged from `cluster_id`."""
     epoch = None if record.leader_epoch is None else str(record.leader_epoch)
     return RestoredFrom(cluster_id, record.place.topic, str(record.place.partition), str(record.offset), epoch)
 
 
 def with_source(headers: Headers, source: RestoredFrom) -> Headers:
-    """A record's own headers, then those of its source."""
+    """The record's own headers followed by those of its source."""
     values = (None if value is None else value.encode() for value in source)
     return (*headers, *zip(NAMES, values, strict=True))
 
 
 def split_source(headers: Sequence[tuple[str, bytes | None]]) -> tuple[Headers, RestoredFrom | None]:
-    """A restored record's own headers, and its source; None where the last headers are not those, all of them."""
+    """A restored record's own headers and its source; None unless the last headers are all five of a source."""
     own, last = tuple(headers[: -len(NAMES)]), tuple(headers[-len(NAMES) :])
     if tuple(name for name, _ in last) != NAMES:
         return tuple(headers), None
@@ -55,7 +57,7 @@ def split_source(headers: Sequence[tuple[str, bytes | None]]) -> tuple[Headers, 
 def restored(
     stored: Iterable[ConsumedRecord], cluster_id: str | None, place: TopicPartition
 ) -> Iterator[tuple[RestoredFrom, str]]:
-    """Of a target's records those that name `place` as theirs: source and digest."""
+    """Source and digest of the target's records that name `place` as their source."""
     for one in stored:
         headers, source = split_source(one.headers)
         if source is not None and source[:3] == (cluster_id, place.topic, str(place.partition)):
@@ -63,10 +65,33 @@ def restored(
 
 
 def digest_of(stored: ConsumedRecord, headers: Iterable[tuple[str, bytes | None]]) -> str:
-    """The digest of a record as it lies in the target, its headers being `headers`."""
+    """The digest of a record in the target, with `headers` as its own."""
     return record_digest(-1 if stored.timestamp_ms is None else stored.timestamp_ms, stored.key, stored.value, headers)
 
 
 def expected_of(record: SalvagedRecord, cluster_id: str | None) -> tuple[RestoredFrom, str]:
-    """Source and digest of a salvaged record, as `restored` gives them."""
+    """Source and digest of a salvaged record, comparable with `restored`."""
     return source_of(record, cluster_id), record.sha256
+
+
+#: Offset, leader epoch and digest: with all three it is the same record, not one that was produced again.
+Identity = tuple[int, int | None, str]
+
+
+def find_present(records: SalvagedRecords, place: TopicPartition, cluster: Cluster) -> dict[Identity, int]:
+    """Numbers, in the salvage, of the records of `place` that were never lost: its present leader holds them.
+
+    The leader is read up to its high watermark, as consumers see it. Without a leader nothing is found. Memory: a digest
+    for each salvaged record.
+    """
+    topic = cluster.topic(place.topic)
+    if topic is None or place.partition >= topic.partitions or place.partition in topic.leaderless:
+        return {}
+    wanted: dict[Identity, int] = {
+        (record.offset, record.leader_epoch, record.sha256): number
+        for number, record in enumerate(records.of_partition(place))
+    }
+    offsets = [offset for offset, _, _ in wanted]
+    found = cluster.held(place.topic, place.partition, min(offsets), max(offsets) + 1)
+    present = ((one.offset, one.leader_epoch, digest_of(one, one.headers)) for one in found)
+    return {identity: wanted[identity] for identity in present if identity in wanted}
