@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 class Answers:
-    """The answers of one audit. Its tables are those of `audit.json`, by the same names and with the same columns."""
+    """The answers of one audit. Tables have the names and columns of `audit.json`."""
 
     def __init__(
         self, results: Results, fail_on: str, earlier: Earlier | None = None, partition: TopicPartition | None = None
@@ -46,7 +46,7 @@ class Answers:
 
     @property
     def audit_id(self) -> str | None:
-        """Names the audit in the warehouse; None where nothing was written."""
+        """Id of the audit in the warehouse; None if nothing was written."""
         return self.results.audit["audit_id"]
 
     @property
@@ -56,7 +56,7 @@ class Answers:
 
     @property
     def verdict_json(self) -> VerdictObject:
-        """What `verdict.json` says: verdict, status, exit_status and counts."""
+        """The content of `verdict.json`: verdict, status, exit_status and counts."""
         return build_verdict(self.results, self.fail_on)
 
     @property
@@ -75,7 +75,7 @@ class Answers:
         return rows_to_arrow(self.rows(table), arrow_schema(REPORT_TABLES[table]))
 
     def report(self, directory: str) -> str:
-        """Write the report's files into `directory`, which is made; returns its path. Raises OSError."""
+        """Write the report into `directory`, which is created; returns its path. Raises OSError."""
         return write_report(self.results, directory, self.fail_on, self._earlier)
 
     def __str__(self) -> str:
@@ -90,7 +90,7 @@ class Answers:
 
 
 class Audit(Answers):
-    """The answers of an audit that is in the warehouse, its tables as DataFrames of the session that it ran in.
+    """The answers of an audit in the warehouse, with tables as DataFrames of the session that it ran in.
 
     The DataFrames have the columns of the Delta tables, ids first, and all rows. They are read when they are used: a
     session that has ended reads nothing.
@@ -111,7 +111,7 @@ class Audit(Answers):
 
     @property
     def partitions(self) -> DataFrame:
-        """A row for each partition: verdict, leader, high watermark, what is lost."""
+        """A row for each partition: verdict, leader, high watermark, losses."""
         return self.table("partitions")
 
     @property
@@ -121,7 +121,7 @@ class Audit(Answers):
 
     @property
     def high_watermarks(self) -> DataFrame:
-        """The bounds of each partition's high watermark, and what they stand on."""
+        """The bounds of each partition's high watermark, with their evidence."""
         return self.table("high_watermarks")
 
     @property
@@ -131,7 +131,7 @@ class Audit(Answers):
 
     @property
     def divergences(self) -> DataFrame:
-        """Ranges in which a replica differs from the reference."""
+        """Offset ranges in which a replica differs from the reference."""
         return self.table("divergences")
 
     @property

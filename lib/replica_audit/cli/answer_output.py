@@ -1,4 +1,4 @@
-"""What a command says of an audit's answers: summary, checks that failed and the status line, or audit.json."""
+"""Prints the answers of an audit: summary, failed checks and status line, or audit.json."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from replica_audit.results import Results
 
 
 def print_answers(results: Results, settings: Settings) -> int:
-    """Print them and return the exit status that they ask for."""
+    """Print the answers and return their exit status."""
     verdict = build_verdict(results, settings.fail_on)
     if settings.format == "json":
         print_result(render_audit_json(results, verdict))
@@ -27,12 +27,12 @@ def print_answers(results: Results, settings: Settings) -> int:
 
 
 def print_written(path: str, settings: Settings) -> None:
-    """Say on stderr where the report is."""
+    """Print the path of the report on stderr."""
     if not settings.quiet:
         print_note(f"report: {path}")
 
 
 def print_unused(baseline: Baseline, results: Results, settings: Settings) -> None:
-    """Say on stderr which entries of --accept accept nothing any more."""
+    """Name on stderr the entries of --accept that match no finding."""
     if unused := baseline.unused(results):
         print_note(f"note: {settings.accept} accepts findings that are not there: {', '.join(unused)}")

@@ -1,4 +1,4 @@
-"""`capture-plan`: brokers and directories in, the capture recipe for them out. No snapshot, no Spark."""
+"""`capture-plan`: prints the capture script for brokers and their log dirs. No snapshot, no Spark."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _EXAMPLE = "give ID=DIR, ID=DIR,DIR or ID@HOST=DIR, for example 1=/var/lib/kafka
 
 
 def capture_plan(arguments: argparse.Namespace, settings: Settings) -> int:
-    """Print the recipe for the brokers given: a shell script, or with `--format json` its steps."""
+    """Print the shell script for the brokers; with `--format json` its steps."""
     brokers = [parse_broker(text) for text in arguments.brokers]
     if not brokers:
         raise UsageError(f"capture-plan: no broker; {_EXAMPLE}")
@@ -55,7 +55,7 @@ def parse_broker(text: str) -> CapturedBroker:
 
 
 def order_brokers(brokers: list[CapturedBroker], describe: str) -> list[CapturedBroker]:
-    """Those that lead the fewest partitions of the listing first, otherwise as given; raises UsageError."""
+    """The brokers, those that lead the fewest partitions of the listing first; raises UsageError."""
     try:
         with open(describe, encoding="utf-8") as file:
             listing = parse_topics_describe(file.read(), describe)

@@ -1,4 +1,4 @@
-"""verdict.json of a run that has no answers (yet): a scheduler must never take the one of an earlier run for this one's."""
+"""verdict.json of a run without answers: a scheduler must never take an earlier run's for this one's."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ TEMPORARY = tempfile.gettempdir()
 
 
 def discard_verdict(settings: Settings) -> None:
-    """Take the verdict of an earlier run out of the report directory, so that a run that is killed leaves none."""
+    """Remove an earlier run's verdict from the report directory, so that a killed run leaves none."""
     path = os.path.join(local_path(settings.report) or settings.report, "verdict.json")
     try:
         os.unlink(path)
@@ -41,7 +41,7 @@ def leave_verdict(settings: Settings, exit_status: int, reason: str) -> VerdictO
 
 
 def tell_fault(error: BaseException, settings: Settings | None) -> str | None:
-    """Tell a fault of the engine in a sentence, with its traces in a file that the sentence names; None for another fault."""
+    """Report an engine fault in a sentence, which names a file with the traces; None for any other fault."""
     from replica_audit.spark.engine_errors import describe_fault
 
     sentence = describe_fault(error, settings or Settings())

@@ -1,4 +1,4 @@
-"""Ctrl-C, SIGTERM and SIGHUP: the program ends within seconds, wherever it is, says so, and leaves nothing behind.
+"""Ctrl-C, SIGTERM and SIGHUP: the program ends within seconds, at any point, says so, and leaves no files behind.
 
 Unwinding would have to pass through calls into the JVM, which wait, and whose other threads print tracebacks when it
 goes. So nothing is unwound: a thread of its own hears of the signal, the main thread is parked, and the process ends
@@ -40,7 +40,7 @@ _LAST_SECONDS = 4.5
 
 
 class Interruption:
-    """What happens at a signal. `tell` is called with exit status and reason before the process ends."""
+    """Ends the process on a signal. `tell` is called with exit status and reason first."""
 
     def __init__(self) -> None:
         self.tell: Callable[[int, str], object] | None = None

@@ -32,7 +32,7 @@ from replica_audit.scratch import finish_result, say_left, unfinished_results
 
 INTERRUPTED = 130
 
-#: Rows are many and live to the end: to look through them for cycles after every 700 new ones takes a fifth of the driver's time.
+#: Rows are many and long-lived: collecting cycles after every 700 new objects takes a fifth of the driver's time.
 _NEW_OBJECTS = 50_000
 
 
@@ -111,7 +111,7 @@ def _print_config(resolved: Resolved) -> int:
 
 
 def _fail(arguments: argparse.Namespace | None, settings: Settings | None, status: int, reason: str) -> int:
-    """Leave the status where a scheduler looks for it: verdict.json and the last line of `run`."""
+    """Leave the status where schedulers look for it: in verdict.json and the last line of `run`."""
     if arguments is None or settings is None or arguments.command != "run":
         return status
     failure = leave_verdict(settings, status, reason)

@@ -1,4 +1,4 @@
-"""What goes to stdout and stderr: the only module that writes to either."""
+"""Output on stdout and stderr; no other module writes to either."""
 
 from __future__ import annotations
 
@@ -48,18 +48,18 @@ def print_note(text: str) -> None:
 
 
 def print_error(message: str) -> None:
-    """Write an error that its user can act on to stderr; names in it come from a disk that nobody vouches for."""
+    """Write an error that the user can act on to stderr; names in it are untrusted."""
     print_note("\n".join(clean(line) for line in f"replica-audit: {message}".split("\n")))
 
 
 def print_fault() -> None:
-    """Write the traceback of the exception being handled to stderr: a fault of the program, not of its user."""
+    """Write the traceback of the current exception, a bug, to stderr."""
     print_note(traceback.format_exc().rstrip("\n"))
     print_note("replica-audit: internal error, please report the lines above")
 
 
 def stdout_colour() -> bool:
-    """Whether stdout is a terminal that may be coloured (https://no-color.org)."""
+    """True if stdout is a terminal that may be coloured (https://no-color.org)."""
     return sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 

@@ -140,7 +140,7 @@ _SETTLED = 2.0
 
 
 def render_pace(files: int, files_total: int, size_bytes: int, bytes_total: int, seconds: float) -> str:
-    """What is done in a second and how long the rest takes at that rate; "" where that is not known, or nothing is left."""
+    """Work done per second, and the time left at that rate; "" if unknown or nothing is left."""
     done, total = (size_bytes, bytes_total) if bytes_total else (files, files_total)
     if seconds < _SETTLED or not 0 < done < total:
         return ""

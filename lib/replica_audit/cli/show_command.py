@@ -1,4 +1,4 @@
-"""The command `show`: an audit in this process, without Spark. Nothing is written."""
+"""`show`: audits a snapshot in this process, without Spark. Nothing is written."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from replica_audit.runner.in_process import audit_all, audit_one
 
 
 def show(arguments: argparse.Namespace, settings: Settings) -> int:
-    """One partition and everything that is known of it, or the triage of all."""
+    """Print everything about one partition, or a triage of all."""
     keep_freed_memory()
     partition = None if arguments.topic_partition is None else parse_partition(arguments.topic_partition)
     check_snapshot(arguments.snapshot)

@@ -1,1 +1,1 @@
-"""What each choice of leader costs, which is best, and how it is carried out. Pure functions only."""
+"""The cost of each choice of leader, the best choice, and the plan that carries it out. Pure functions only."""

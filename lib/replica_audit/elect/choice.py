@@ -1,4 +1,4 @@
-"""Which replica had best lead, and why: whoever loses the fewest records that may have been acknowledged (H.1)."""
+"""The best leader of a partition, with the reason: the replica that loses the fewest records that may have been acknowledged (H.1)."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from replica_audit.elect.costs import CandidateCost
 from replica_audit.elect.loss_words import say_loss
 from replica_audit.text import brokers
 
-#: By what right each of these would lead, best first.
+#: The rights by which a replica may lead, best first.
 STANDINGS = ("leader", "isr", "elr", "last_known", "out_of_sync", "unknown", "unassigned")
 CLEAN = ("leader", "isr", "elr")
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """The best candidate of a partition, the worst where another one loses more, and why."""
+    """The best candidate of a partition, the worst if it loses more, and the reason."""
 
     best: CandidateCost
     worst: CandidateCost | None
@@ -27,7 +27,7 @@ class Choice:
 
 
 def standing(case: Case, broker_id: int) -> str:
-    """By what right a replica would lead: one of `STANDINGS`. Eligible ones count where nobody is in sync (KIP-966)."""
+    """The right by which a replica would lead, one of `STANDINGS`. Eligible replicas count if nobody is in sync (KIP-966)."""
     leadership = case.leadership
     if leadership is not None and leadership.replicas is not None and broker_id not in leadership.replicas:
         return "unassigned"
@@ -45,12 +45,12 @@ def standing(case: Case, broker_id: int) -> str:
 
 
 def is_clean(name: str) -> bool | None:
-    """Whether an election by that right is clean; None where it is not known who is in sync."""
+    """True if an election by that right is clean; None if the ISR is unknown."""
     return None if name == "unknown" else name in CLEAN
 
 
 def is_leader_gone(case: Case) -> bool:
-    """Whether the leader, as it is registered, is known to have gone down without having been stopped in order."""
+    """True if the registered leader is known to have gone down without a clean stop."""
     reference, leadership = case.reference, case.leadership
     if reference.leader_id != reference.facts.broker_id or reference.facts.directory.clean_shutdown:
         return False
@@ -102,12 +102,12 @@ def choose(case: Case, costs: Sequence[CandidateCost], damaged: Mapping[int, Seq
 
 
 def _loss(cost: CandidateCost) -> tuple[int, int, int]:
-    """What an election is worth: records that may have been acknowledged, proven ones, transactions that would hang."""
+    """The loss that an election may prevent: records possibly acknowledged, records proven committed, transactions left hanging."""
     return cost.lost_acknowledged, cost.lost_committed, cost.cut_transactions
 
 
 def _reason(case: Case, best: CandidateCost, others: Sequence[CandidateCost], standings: dict[int, str]) -> str:
-    """Why `best` is best, in a sentence or two."""
+    """The reason for the choice, in one or two sentences."""
     name = f"broker {best.broker_id}"
     if not others:
         return f"{name} has the only log that is known"
@@ -131,7 +131,7 @@ def _reason(case: Case, best: CandidateCost, others: Sequence[CandidateCost], st
 
 
 def _advantage(case: Case, best: CandidateCost, equals: Sequence[CandidateCost], standings: dict[int, str]) -> str:
-    """What decides between candidates that lose the same."""
+    """The advantage over candidates that lose the same."""
     own = standings[best.broker_id]
     if own == "leader":
         return "is the registered leader"

@@ -40,7 +40,7 @@ def newest_states(results: Results) -> dict[Place, PartitionStateRow]:
 
 
 def find_up(results: Results) -> dict[int, bool]:
-    """Whether each broker was up when it was copied; a broker of which nothing tells is left out (docs/semantics.md H.2).
+    """True for each broker that was up when it was copied, False for one that was down; unknown ones are left out (docs/semantics.md H.2).
 
     In order of trust: what the manifest says of its copy; the newest metadata log, which knows who is fenced; the
     clean-shutdown flag. A listing tells nothing: it may have been taken before the brokers went down. Nor does a metadata
@@ -65,7 +65,7 @@ def find_up(results: Results) -> dict[int, bool]:
 
 
 def _registered(results: Results) -> dict[int, bool]:
-    """Whether each broker that the newest metadata log knows is up by it: not fenced."""
+    """True for each broker that is not fenced in the newest metadata log, False for one that is."""
     up: dict[int, bool] = {}
     for row in results.rows("partition_states"):
         if row["fenced"] is not None:
@@ -82,7 +82,7 @@ def _cut_short(results: Results) -> set[int]:
 
 
 def find_clean(results: Results) -> dict[int, bool]:
-    """Whether each broker that is down was stopped cleanly, by the flag that it leaves in its log dir."""
+    """True for each broker that left a clean-shutdown flag in a log dir, False for one that did not."""
     clean: dict[int, bool] = {}
     for row in results.rows("replicas"):
         if row["clean_shutdown"] is not None:
@@ -100,7 +100,7 @@ class MetadataHolders(NamedTuple):
 
 @dataclass(frozen=True)
 class PresentState:
-    """What a plan starts from."""
+    """The state of the cluster that a plan starts from."""
 
     partitions: Mapping[Place, Registration]
     """Those of which it is known who is assigned and who is in sync."""
@@ -133,7 +133,7 @@ class PresentState:
 
     @cached_property
     def kinds(self) -> Mapping[Place, int]:
-        """Of each of `partitions` a number that those share which a controller treats alike, whatever their leader epochs."""
+        """A number for each of `partitions`, equal for those that a controller treats alike whatever their leader epochs."""
         numbers: dict[tuple, int] = {}
         return {
             place: numbers.setdefault((self.unclean_said[place], *_without_epoch(one)), len(numbers))
@@ -152,7 +152,7 @@ class PresentState:
         return "unknown" if broker_id in self.unknown | self.unheard else "down"
 
     def may_lead(self, place: Place, broker_id: int) -> bool:
-        """Whether the broker is the registered leader, and not known to be down, or is elected in its place by itself."""
+        """True if the broker is the registered leader and not known to be down, or is elected in its place without a request."""
         registration = self.partitions.get(place)
         if registration is None:
             return False
@@ -160,8 +160,8 @@ class PresentState:
         return is_registered or broker_id == self.elected_by_itself(place)
 
     def elected_by_itself(self, place: Place) -> int | None:
-        """Whom the controller elects in place of a registered leader that is known to be down; None where that is nobody, or
-        depends on a broker of which nothing tells whether it is up.
+        """The broker that the controller elects in place of a registered leader that is known to be down; None if there is none, or
+        if that depends on a broker that may be up or down.
         """
         registration = self.partitions.get(place)
         if registration is None or registration.leader_id not in self.down:

@@ -111,7 +111,7 @@ def _marked(part: OffsetRange, epoch: int, is_counted: bool) -> CommittedRange:
 
 @dataclass(frozen=True, slots=True)
 class FollowerCost:
-    """What one replica keeps and drops once a candidate leads; the candidate itself keeps [its log start, `kept_to`)."""
+    """The records that one replica keeps and drops under a candidate; the candidate itself keeps [its log start, `kept_to`)."""
 
     broker_id: int
     kept_to: int
@@ -134,7 +134,7 @@ class CopyBeside:
 
 @dataclass(frozen=True, slots=True)
 class CandidateCost:
-    """What follows when one replica leads and all others have followed it."""
+    """The outcome once one replica leads and all others have followed it."""
 
     facts: ReplicaFacts
     followers: tuple[FollowerCost, ...]
@@ -167,7 +167,7 @@ class CandidateCost:
 
 
 def candidate_costs(audit: PartitionAudit, batches: Mapping[CopyKey, np.ndarray]) -> tuple[CandidateCost, ...]:
-    """The costs of every replica as leader, by broker id, under the protocol of the audit; none without a case.
+    """The costs of every replica as leader, by broker id, under the audit's protocol; none without a case.
 
     `batches` (`BATCH_DTYPE`) are those that the plan asked for.
     """
@@ -192,7 +192,7 @@ def candidate_costs(audit: PartitionAudit, batches: Mapping[CopyKey, np.ndarray]
 
 
 def _or_recovered(cost: CandidateCost, recovered: CandidateCost) -> CandidateCost:
-    """The cost of a candidate whose next start may cut its log, and may not: what only that loses is possible."""
+    """The cost of a candidate whose next start may cut its log: records lost only by that cut are possibly lost."""
     if (recovered.lost_records, recovered.cut_transactions) <= (cost.lost_records, cost.cut_transactions):
         return cost
     return replace(
@@ -205,20 +205,20 @@ def _or_recovered(cost: CandidateCost, recovered: CandidateCost) -> CandidateCos
 
 
 def replicas_of(case: Case) -> list[ReplicaFacts]:
-    """The replicas that may be candidates, by broker id."""
+    """The candidates, by broker id."""
     replicas = (case.reference.facts, *(item.follower for item in case.comparisons))
     return sorted(replicas, key=lambda facts: facts.broker_id)
 
 
 def copies_beside(case: Case) -> list[ReplicaFacts]:
-    """Copies that Kafka does not serve from: no candidates, but what only they hold is lost with them."""
+    """Copies that Kafka does not serve from: not candidates, but records that only they hold are lost with them."""
     return [item.follower for item in case.beside]
 
 
 def holdings_of(
     case: Case, batches: Mapping[CopyKey, np.ndarray], cuts: CandidateCuts
 ) -> dict[CopyKey, ReplicaRecords]:
-    """What each replica and each copy beside them holds, by copy; `cuts` are those of the candidates."""
+    """Records of each replica and of each copy beside them, by copy; `cuts` are those of the candidates."""
     copies = (*replicas_of(case), *copies_beside(case))
     wanted = chunks_of_candidates(case.reference, copies, lambda: cuts)
     found = {}
@@ -240,8 +240,8 @@ def committed_ranges(case: Case, batches: Mapping[CopyKey, np.ndarray]) -> dict[
 
 
 def may_have_lost_tail(case: Case) -> bool:
-    """Whether that the reference was copied earlier is not what explains an end that is too short: it had been killed, or its
-    own checkpoints lie past the end.
+    """True if a log end that is too short is not explained by an earlier copy of the reference: its broker had been killed, or
+    its own checkpoints lie past the end.
     """
     facts = case.reference.facts
     if facts.killed:
@@ -345,7 +345,7 @@ def _cost(
 def _beside(
     case: Case, candidate: ReplicaFacts, item: Comparison, holding: ReplicaRecords, stays: bool, is_doubtful: bool
 ) -> Iterator[CommittedRange]:
-    """What a copy that neither leads nor follows holds above the candidate's log start.
+    """Records above the candidate's log start in a copy that neither leads nor follows.
 
     Where the candidate `stays` the leader, it may have what the copy has past its end: the copy was made later. That
     counts where it was in the leader's log before, and where the leader's own checkpoints lie past its end (`is_doubtful`)
@@ -386,7 +386,7 @@ def _cut_producers(
 
 
 def _is_cut(case: Case, part: TransactionPart, may_be_newer: bool) -> bool:
-    """Whether a transaction that is open on a candidate is cut: its next part is dropped elsewhere, and nobody writes it again.
+    """True if a transaction that is open on a candidate is cut: its next part is dropped elsewhere and not written again.
 
     `may_be_newer`: the candidate leads, and may have what lies past its end: it was copied earlier.
     """
@@ -415,7 +415,7 @@ def _count(items: Iterable[CommittedRange], held: Iterable[CommittedRange] = ())
 
 
 def _was_cleaned(facts: ReplicaFacts, item: CommittedRange) -> bool:
-    """Whether a compacted log had the records too, by its lineage: its cleaner removed them, no election."""
+    """True if a compacted log had the records too, by its lineage: its cleaner removed them, not an election."""
     piece, epoch = item.piece, item.leader_epoch
     if epoch is None or piece.end_offset > facts.log_end_offset:
         return False

@@ -15,7 +15,7 @@ from replica_audit.elect.cluster_state import UNCLEAN
 from replica_audit.elect.costs import candidate_costs
 from replica_audit.model import TopicPartition
 
-#: Verdicts of partitions in which there is nothing to decide.
+#: Verdicts of partitions that need no decision.
 CALM = ("CONSISTENT", "LAGGING")
 
 
@@ -37,9 +37,9 @@ def decided_rows(
 
 
 def is_led_by_whoever_starts(audit: PartitionAudit) -> bool:
-    """Whether the next starts decide who leads: nobody does, or the leader went down unasked while others were behind it.
+    """True if the order of the next starts decides who leads: nobody does, or the leader crashed while others were behind it.
 
-    Where every broker was stopped in order and one of them alone may lead, there is nothing to decide.
+    If every broker was stopped cleanly and only one of them may lead, there is nothing to decide.
     """
     case = audit.case
     if case is None:
@@ -53,7 +53,7 @@ def is_led_by_whoever_starts(audit: PartitionAudit) -> bool:
 
 
 def election_rows(audit: PartitionAudit, batches: Mapping[CopyKey, np.ndarray]) -> list[dict]:
-    """A row for each candidate and each replica, itself too; what is of the candidate stands in each of its rows."""
+    """A row for each candidate and each replica, the candidate included; the candidate's own values are in all of its rows."""
     case = audit.case
     if case is None:
         return []

@@ -231,7 +231,7 @@ class _Attempt:
         self._stopped: set[int] = set()
 
     def _treatment(self, place: Place) -> Hashable:
-        """What is to become of a partition; those of equal registration and treatment fare alike."""
+        """All that the steps for a partition depend on, besides its registration."""
         decision, is_forbidden = self.decisions.get(place), place[0] in self._forbidden
         if decision is None:
             return is_forbidden
@@ -348,7 +348,7 @@ class _Attempt:
         return found
 
     def _how_far(self, place: Place) -> str:
-        """What tells the chosen log from one that was cut and has grown again: its end, and the epoch before it."""
+        """A condition that the chosen log meets, and one that was cut and has grown again does not: its end, and its last epoch."""
         chosen = self.decisions[place].chosen
         far = f"up to offset {chosen.log_end_offset}"
         epochs = self._matrix.replicas[place][chosen.candidate_id].epochs
@@ -357,7 +357,7 @@ class _Attempt:
         return f"{far}, and the last entry of its leader-epoch-checkpoint below that offset is still {epochs[-1][0]} {epochs[-1][1]}"
 
     def _before_start(self, one: Round, taken: Sequence[Place]) -> list[str]:
-        """What must hold before a candidate is started, which leads `taken` meanwhile though others are chosen for these."""
+        """Conditions before the start of a candidate, which meanwhile may lead `taken`, for which others are chosen."""
         before = ["The controllers are up: where they are down, start them first"] if not self._now.up else []
         for place in taken[:_MOST_CONDITIONS]:
             before.append(
@@ -372,7 +372,7 @@ class _Attempt:
         return before
 
     def _is_simple(self, one: Round) -> bool:
-        """Whether the candidate has only to be started: it leads what it should, by right, and takes nothing else."""
+        """True if starting the candidate is enough: it becomes leader by right, and takes no other partition."""
         if one.candidate_id in self._now.perhaps_up:
             return False
         for way in self._now:
@@ -427,7 +427,7 @@ class _Attempt:
         self.list.stop(self._now, brokers, one, without, perhaps, before)
 
     def _is_outrun(self, place: Place, stopped: int) -> bool:
-        """Whether a leader was stopped that has more than a broker which is down and leads as soon as it is up."""
+        """True if the leader that was stopped has more records than a broker that is down and would lead as soon as it is up."""
         rows = self._matrix.replicas[place].items()
         ends = {broker: row.log_end_offset for broker, row in rows if row.log_end_offset is not None}
         if self._state.partitions[place].leader_id != stopped or stopped not in ends:
@@ -436,7 +436,7 @@ class _Attempt:
         return any(ends.get(broker, ends[stopped]) < ends[stopped] for broker in down)
 
     def _is_dragged(self, place: Place, stopped: int) -> bool:
-        """Whether a leader that is the best was stopped, and a worse one is in sync or eligible."""
+        """True if a leader that should stay was stopped while a worse one is in sync or eligible."""
         stays = self.procedures.get(place) in ("none", "confirm") and self._choice(place) == stopped
         worse = {leader for leader, _ in self._harmful.get(place, ())}
         return stays and not worse.isdisjoint(self._now.takers(place))
@@ -474,7 +474,7 @@ class _Attempt:
                 yield place
 
     def _is_wrong(self, change: LeaderChange) -> bool:
-        """Whether an election that nobody asked for gave a partition to somebody who may lack what was committed."""
+        """True if an election that was not requested made a leader of a replica that may lack committed records."""
         decision = self.decisions.get(change.place)
         if decision is not None and change.leader_id in (decision.candidate_id, *decision.equals):
             return False
@@ -490,7 +490,7 @@ class _Attempt:
                         yield place, leader, follower
 
     def _is_removed(self, way: Scenario, place: Place) -> bool:
-        """Whether a reassignment took the chosen replica away, once everything that it adds was in sync with it."""
+        """True if a reassignment removed the chosen replica, after the replicas that it adds were in sync with it."""
         return way.is_reassigned(place) and self._choice(place) not in way.partitions[place].replicas
 
     def _look(self) -> None:

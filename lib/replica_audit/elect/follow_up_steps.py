@@ -1,4 +1,4 @@
-"""What is left to do when records are safe and everything has a leader: hanging transactions, remedies of the catalogue."""
+"""Steps for when records are safe and every partition has a leader: end hanging transactions, apply the catalogue's remedies."""
 
 from __future__ import annotations
 
@@ -66,9 +66,9 @@ def _transactions(found: Sequence[Row], matrix: Matrix, moving: Collection[Place
 def _remedies(
     found: Sequence[Row], results: Results, decided: Collection[Place], moving: Collection[Place]
 ) -> Iterator[Step]:
-    """What the catalogue advises of findings that are loud, a step for each code, worst first.
+    """The catalogue's remedies for loud findings, a step for each code, worst first.
 
-    Nothing of partitions that get another leader: what it advises of a replica may be against the plan, and another audit
+    None for partitions that get another leader: a remedy for a replica may contradict the plan, and another audit
     follows.
     """
     verdicts = {(row["topic"], row["partition"]): row["verdict"] for row in results.rows("partitions")}
@@ -97,7 +97,7 @@ def _remedies(
 
 
 def _is_loud(row: Row, decided: Collection[Place]) -> bool:
-    """Whether a remedy is worth a step: not where the plan has one of its own for it."""
+    """True if a remedy needs a step: it is loud, and the plan has no step of its own for it."""
     is_own = row["code"] in codes_with("own_step") or (row["topic"] is None and row["code"] in codes_with("quorum"))
     is_saved = row["code"] in codes_with("saved_first") and (row["topic"], row["partition"]) in decided
     return _is_medium(row) and not is_own and not is_saved

@@ -1,8 +1,8 @@
-"""What each replica of a partition holds, as pieces that are counted once however many hold them, and what is committed.
+"""The records of each replica of a partition, as ranges that are counted once however many replicas hold them.
 
-A record is proven committed by what proves it in the audit: below the proven high watermark where a log is the
-reference's, else by its run (docs/semantics.md F.0). It is possibly committed where the bounds of the high watermark, or
-what acks=all promised, leave that open.
+A record is proven committed as in the audit: below the proven high watermark in a log that agrees with the reference, else
+by its divergent range (docs/semantics.md F.0). It is possibly committed if the bounds of the high watermark, or the promise of
+acks=all, leave that open.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ class CommittedRange:
 
     @property
     def is_plain(self) -> bool:
-        """Whether the piece is counted by its offsets alone, so that it may be joined with the next, or cut."""
+        """True if the range is counted by its offsets alone, so that it may be joined with the next or cut."""
         return self.piece.dense and self.piece.exact and self.leader_epoch is not None and self.place is None
 
     def follows(self, before: CommittedRange) -> bool:
-        """Whether this is the continuation of `before`."""
+        """True if this continues `before`."""
         marks = (self.possible_end, self.leader_epoch, self.is_ahead, self.piece.committed_end, self.piece.identity)
         other = before.piece
         return (
@@ -89,7 +89,7 @@ class TransactionPart:
 
 @dataclass(frozen=True, slots=True)
 class ReplicaRecords:
-    """One replica's records, as far as replicas may differ in them."""
+    """The records of one replica, as far as replicas may differ in them."""
 
     case: Case
     facts: ReplicaFacts
@@ -101,7 +101,7 @@ class ReplicaRecords:
     places: Places
 
     def dropped(self, truncate_to: int) -> Tally:
-        """What truncation drops: every batch that reaches past the cut."""
+        """The batches that truncation drops: all that reach past the cut."""
         return tally_from(self.facts, self._first_dropped(truncate_to), self.batches, self.loaded)
 
     def parted(self, truncate_to: int) -> tuple[list[CommittedRange], list[CommittedRange]]:
@@ -146,7 +146,7 @@ _PLACE = ("last_offset", "position")
 
 @dataclass(frozen=True, slots=True)
 class Places:
-    """What a comparison says of each batch of a replica: parallel to them."""
+    """The result of a comparison for each batch of a replica; arrays are parallel to the batches."""
 
     runs: Sequence[DivergentRange]
     run: np.ndarray
@@ -176,7 +176,7 @@ class Places:
         return cls(runs, run, several, again, ahead)
 
     def runs_at(self, at: int) -> Sequence[DivergentRange]:
-        """Those that a batch is part of, in order."""
+        """The divergent ranges that a batch is part of, in order."""
         number = self.run[at]
         if number == -2:
             return self.several[at]
@@ -189,7 +189,7 @@ def _are_among(place: Sequence[np.ndarray], batches: Batches) -> np.ndarray:
 
 
 def holding(case: Case, facts: ReplicaFacts, batches: Batches, loaded: frozenset[int]) -> ReplicaRecords:
-    """The holding of one of a case's replicas, given its batches of the chunks `loaded`."""
+    """The records of one of a case's replicas, given its batches of the chunks `loaded`."""
     item = case.comparison_of(facts)
     places, twins = Places.of(item, batches), {} if item is None else _twins(item)
     marked = list(_pieces(case, facts, batches, places, twins))
@@ -251,7 +251,7 @@ def _twins(item: Comparison) -> dict[tuple[int, int, int], Batch]:
 
 
 def _as_written_again(batches: Batches, places: Places) -> Batches:
-    """The batches with the offsets and epochs of the reference where it has them, too: one record, whoever leads."""
+    """The batches, with the reference's epoch where it has the same records in its own epoch: each is one record, whoever leads."""
     again = places.again >= 0
     if not again.any():
         return batches
@@ -329,7 +329,7 @@ def _shared(case: Case, facts: ReplicaFacts, start: int) -> tuple[int, int]:
 
 
 def _of_ahead(case: Case, facts: ReplicaFacts, batch: Batch) -> tuple[int, int]:
-    """How far a batch past the reference's end is committed: proven, and at most."""
+    """`_shared` for records past the reference's end."""
     committed = committed_ahead(case.reference.facts, facts)
     item = case.comparison_of(facts)
     tail = None if item is None else item.never_committed
@@ -337,7 +337,7 @@ def _of_ahead(case: Case, facts: ReplicaFacts, batch: Batch) -> tuple[int, int]:
 
 
 def _of_chunk(case: Case, facts: ReplicaFacts, chunk: ChunkDigest) -> CommittedRange:
-    """A chunk that every replica which has it holds alike."""
+    """A chunk that is equal in every replica that has it."""
     committed, possible = _shared(case, case.reference.facts, chunk.base_offset)
     piece = RecordRange(
         facts.key,
@@ -353,5 +353,5 @@ def _of_chunk(case: Case, facts: ReplicaFacts, chunk: ChunkDigest) -> CommittedR
 
 
 def as_possible(items: Sequence[CommittedRange]) -> list[RecordRange]:
-    """The pieces with what may have been committed in the place of what is proven."""
+    """The ranges with possibly committed records counted as proven."""
     return [item.piece.committed_to(item.possible_end) for item in items]

@@ -21,9 +21,9 @@ from replica_audit.snapshot.log_dir_names import META_PROPERTIES, METADATA_PARTI
 #: kafka-leader-election.sh does not exist in earlier versions.
 FIRST_VERSION = (2, 4)
 _FIRST_KRAFT = (3, 0)
-#: So many names a command has; more are in a file that it reads, since a command line is not endless.
+#: Most names in a command; more are in a file that it reads, since command lines are limited.
 MOST_NAMES = 100
-#: Stands for what nobody said.
+#: Placeholders for addresses that were not given.
 BOOTSTRAP, ZOOKEEPER = "HOST:PORT", "ZOOKEEPER:2181"
 
 #: Ways to change a topic's setting.
@@ -42,16 +42,16 @@ class Tools:
     """kraft or zookeeper; None where nothing tells."""
 
     def has_elections(self) -> bool:
-        """Whether the version has a tool for elections at all."""
+        """True if the version has a tool for elections."""
         return self.kafka_version is None or self.kafka_version[:2] >= FIRST_VERSION
 
     def finds_hanging(self) -> bool:
-        """Whether the version, if it is known, has brokers that tell of hanging transactions."""
+        """True unless the version is known and its brokers do not report hanging transactions."""
         return self._since((3, 0))
 
     def describe(self, topics: Iterable[str], *, is_any_version: bool = False) -> list[str]:
-        """What shows leaders and ISR of each topic, of many topics those of all; `is_any_version`: also of versions without a
-        tool for elections.
+        """Commands that show leaders and ISR of each topic, or of all if they are many; `is_any_version`: also of versions without
+        a tool for elections.
         """
         names = sorted(set(topics))
         asked: list[tuple[str, ...]] = [("--describe", "--topic", topic) for topic in names]
@@ -84,7 +84,7 @@ class Tools:
         return CONTROLLER if self.mode == "kraft" and self._since((3, 7)) else None
 
     def restore_unclean(self, topic: str, value: bool | None) -> list[str]:
-        """The topic's setting as it was; None: it had none of its own."""
+        """Commands that restore the topic's setting; None if it had none of its own."""
         if value is None:
             return self._configure(topic, "--delete-config", UNCLEAN)
         return self._configure(topic, "--add-config", f"{UNCLEAN}={str(value).lower()}")
@@ -112,9 +112,9 @@ class Tools:
         )
 
     def end_transaction(self, place: Place, start_offset: int) -> list[str]:
-        """What finds a hanging transaction, and what aborts it.
+        """Commands that find a hanging transaction and abort it.
 
-        Brokers before 3.0 know nothing of their producers: only a later tool ends one there, given the producer.
+        Brokers before 3.0 do not report producers: only a later tool can end a transaction there, given the producer.
         A topic may begin with a dash.
         """
         partition = (f"--topic={place[0]}", "--partition", str(place[1]))
@@ -191,7 +191,7 @@ def in_order(*groups: Sequence[str]) -> list[str]:
 
 
 class Copies:
-    """Commands that copy directories on their broker's host, each into an archive of its own."""
+    """Commands that copy directories on a broker's host, each into an archive of its own."""
 
     def __init__(self, of: str = "") -> None:
         """`of` tells the archives from those of others."""
@@ -228,12 +228,12 @@ class Copies:
 
 
 def election_file(places: Iterable[Place]) -> str:
-    """What kafka-leader-election.sh reads: the partitions, one a line."""
+    """Input of kafka-leader-election.sh: the partitions, one a line."""
     return _file({}, [{"topic": topic, "partition": number} for topic, number in places])
 
 
 def reassignment_file(assignments: Iterable[tuple[Place, tuple[int, ...]]]) -> str:
-    """What kafka-reassign-partitions.sh reads: replicas in their order, a partition a line."""
+    """Input of kafka-reassign-partitions.sh: the replicas in order, a partition a line."""
     partitions = [
         {"topic": topic, "partition": number, "replicas": list(replicas)} for (topic, number), replicas in assignments
     ]

@@ -1,4 +1,4 @@
-"""What an election loses, in words."""
+"""The loss of an election, in words."""
 
 from __future__ import annotations
 

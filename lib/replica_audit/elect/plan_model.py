@@ -45,7 +45,7 @@ class SalvageSource:
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """What one replica as leader costs; as the `elections` table has it."""
+    """The cost of one replica as leader, as in the table `elections`."""
 
     candidate_id: int
     standing: str
@@ -70,7 +70,7 @@ class Candidate:
 
     @property
     def loss_told(self) -> str:
-        """What it loses, as the object of a sentence."""
+        """Its loss, as the object of a sentence."""
         return say_loss(
             self.lost_records,
             self.lost_committed,
@@ -83,7 +83,7 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """Whom to let lead one partition, and why."""
+    """The choice of leader for one partition, and the reason."""
 
     topic: str
     partition: int
@@ -93,16 +93,16 @@ class Decision:
     """The candidate was given, not chosen."""
     present_leader_id: int | None
     kafka_choice_id: int | None
-    """Whom the controller would elect as things are; None: nobody."""
+    """The broker that the controller would elect in the present state; None for nobody."""
     kafka_choice_right: str | None
     """stays, isr, elr, last_known or unclean."""
     procedure: str
     """none; confirm where it may lead already; start, elect, reorder; unplanned where no step brings it about (`conflicts`)."""
     candidates: tuple[Candidate, ...]
     salvage: tuple[SalvageSource, ...]
-    """Where the records that are lost can be taken from before."""
+    """Logs that the lost records can be salvaged from."""
     depends_on: tuple[int, ...]
-    """Brokers that were not captured and may hold what changes the costs."""
+    """Brokers that were not captured and may hold records that change the costs."""
 
     @property
     def chosen(self) -> Candidate:
@@ -110,7 +110,7 @@ class Decision:
 
     @property
     def loses_acknowledged(self) -> bool:
-        """Whether the choice loses records that are or may be committed."""
+        """True if the choice loses records that are or may be committed."""
         return self.chosen.loss[0] > 0
 
     @property
@@ -125,7 +125,7 @@ class Decision:
 
     @property
     def open_question(self) -> str:
-        """What has to be known before anything is decided, as a clause."""
+        """The information that is needed before a decision, as a clause."""
         who = name_brokers(self.depends_on)
         if len(self.depends_on) == 1:
             return (
@@ -164,7 +164,7 @@ class Prediction:
     dropped_records: int
     """In the batches above the cut."""
     log_end_offset: int
-    """Where it ends when it has followed, if nothing was written meanwhile."""
+    """Its log end after it has followed, if nothing is written meanwhile."""
 
 
 #: (topic, partition, leader id)
@@ -189,30 +189,30 @@ class Step:
     files: Mapping[str, str] = field(default_factory=dict)
     """Files that the commands read, by name: their content."""
     before: tuple[str, ...] = ()
-    """What must hold before it."""
+    """Conditions that must hold before it."""
     after: tuple[Prediction, ...] = ()
     leaders: tuple[LedBy, ...] = ()
     """(topic, partition, leader) of the plan's partitions after it."""
     irreversible: str | None = None
-    """What is not possible any more after it."""
+    """What can no longer be undone after it."""
     snapshot: tuple[str, ...] = ()
-    """Directories of the snapshot that have what it copies."""
+    """Directories of the snapshot with the records that it copies."""
 
 
 @dataclass(frozen=True, slots=True)
 class KeepStopped:
-    """A broker that must not be started before a step."""
+    """A broker that must stay down until a step."""
 
     broker_id: int
     until_step: int
     is_down: bool
-    """It is down already; else the plan stops it."""
+    """It is down already; otherwise the plan stops it."""
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
 class Conflict:
-    """A partition whose choice no step brings about, and why."""
+    """A partition whose choice no step brings about, and the reason."""
 
     topic: str
     partition: int
@@ -240,7 +240,7 @@ class PlannedReplica:
 
 @dataclass(frozen=True, slots=True)
 class PlannedPartition:
-    """What the plan rests on: `elect --check` compares it with a later snapshot."""
+    """A premise of the plan: `elect --check` compares it with a later snapshot."""
 
     topic: str
     partition: int
@@ -278,12 +278,12 @@ class Plan:
 
     @property
     def is_at_rest(self) -> bool:
-        """Whether every leader leads now, is the best choice, and loses nothing that may have been acknowledged."""
+        """True if every leader leads now, is the best choice, and loses nothing that may have been acknowledged."""
         return self.is_quiet and not self.leaderless
 
     @property
     def is_quiet(self) -> bool:
-        """Whether no decision asks for anything, and no step keeps or moves anything."""
+        """True if no decision asks for anything, and no step keeps or moves anything."""
         moves = any(
             one.procedure != "none" or one.loses_acknowledged or one.chosen.cut_transactions for one in self.decisions
         )

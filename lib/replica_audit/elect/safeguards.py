@@ -1,4 +1,4 @@
-"""What comes before anything else of a plan: copies of what may be lost, and brokers that stay as they are meanwhile.
+"""The first steps of a plan: copies of logs that may be lost, and brokers that must stay as they are meanwhile.
 
 Nothing here starts, stops or elects anything; each step only keeps a later one possible.
 """
@@ -23,7 +23,7 @@ from replica_audit.text import count
 
 _WHEN = {"down": "before the broker is started", "up": "now", "unknown": "now, or before the broker is started"}
 
-#: What becomes of a directory that Kafka does not serve from (docs/semantics.md H8, H15).
+#: The fate of a directory that Kafka does not serve from (docs/semantics.md H8, H15).
 _FATE = {
     "future": "Kafka cuts it to the current log as the broker starts",
     "delete": "Kafka deletes it",
@@ -157,7 +157,7 @@ def _copy(
     copies: Copies,
     about: Container[Place],
 ) -> Iterator[Step]:
-    """What is gone as soon as a broker follows, then what else exists only once or is lost by the choice."""
+    """Copies of records that are gone as soon as a broker follows, then of others that exist only once or that the choice loses."""
     holdings = _find_holdings(matrix, about)
     groups: dict[tuple, list[int]] = defaultdict(list)
     for broker, held in holdings.items():
@@ -192,8 +192,8 @@ def _copy(
 def _find_other(
     matrix: Matrix, state: PresentState, decisions: Sequence[Decision], copied: Collection[tuple[int, Place]]
 ) -> dict[int, list[Place]]:
-    """By broker what else exists only once, or is lost by the choice; nothing where the leader stays and lacks only what was
-    never committed.
+    """Partitions, by broker, with other records that exist only once or that the choice loses; none if the leader stays and lacks
+    only records that were never committed.
     """
     wanted: dict[int, list[Place]] = defaultdict(list)
     for decision in decisions:
@@ -307,7 +307,7 @@ def _keep_up(results: Results, state: PresentState, about: Container[Place]) -> 
 
 
 def _hold(brokers: Sequence[int], state: PresentState) -> str:
-    """What to do with brokers of one liveness until the log directory (of one of them) is copied."""
+    """Instruction for equally live brokers until the log directory of one of them is copied."""
     several = len(brokers) > 1
     whose = "the log directory of one of them" if several else "its log directory"
     name = f"broker {' or '.join(map(str, sorted(brokers)))}"
@@ -320,7 +320,7 @@ def _hold(brokers: Sequence[int], state: PresentState) -> str:
 
 
 def _hold_each(brokers: Sequence[int], state: PresentState) -> str:
-    """What to do with brokers of one liveness until the log directory of each is copied."""
+    """Instruction for equally live brokers until the log directory of each is copied."""
     names, liveness = name_brokers(brokers), state.liveness(min(brokers))
     if liveness == "down":
         return f"Do not start {names} before their log directories are copied"

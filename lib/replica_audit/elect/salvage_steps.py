@@ -57,7 +57,7 @@ def restore_steps(decisions: Sequence[Decision], bootstrap: str, client_config: 
 
 
 def _has_records(results: Results, decisions: Sequence[Decision], places: Sequence[Place]) -> Iterator[str]:
-    """What is missing from the snapshot where a text or a table tells of a log that salvage has to read."""
+    """A condition if the snapshot has a text or table in place of a log that salvage has to read."""
     needed = {
         (*place, broker)
         for one in decisions

@@ -1,4 +1,4 @@
-"""Which records of a copy the reference does not have, decided record by record where batches differ."""
+"""Finds the records of a copy that the reference lacks, record by record where batches differ."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from replica_audit.snapshot.inventory import SegmentFile
 from replica_audit.snapshot.record_reader import RecordReader, RecordRequest
 from replica_audit.snapshot.storage import Snapshot
 
-#: Why the reference does not have a record.
+#: Reasons why the reference lacks a record.
 REASONS = ("other_record", "other_epoch", "past_end", "hole", "unreadable_there")
 
 #: Records that are left where they are, and not for what a transaction came to.
@@ -56,7 +56,7 @@ class UnexpandedBatch:
 
 @dataclass(slots=True)
 class MissingRecords:
-    """What one copy holds and the reference does not. `rows`, `batch` and `reason` are parallel."""
+    """Records that one copy holds and the reference lacks. `rows`, `batch` and `reason` are parallel."""
 
     rows: np.ndarray
     """`RECORD_DTYPE`, control records among them."""
@@ -77,9 +77,9 @@ class MissingRecords:
 def find_lacking(
     snapshot: Snapshot, reader: RecordReader, reference: ReferenceLog, copy: Copy, ahead_too: bool
 ) -> MissingRecords:
-    """What `copy` holds and the reference does not.
+    """Find the records that `copy` holds and the reference lacks.
 
-    `ahead_too`: records past the reference's end count, too, where no epoch tells that they conflict.
+    `ahead_too`: include records past the reference's end even if no epoch shows that they conflict.
     """
     chunks = reference.differing_chunks(copy.facts)
     found = MissingRecords(*_nothing(), [], np.empty(0, RECORD_DTYPE))

@@ -1,4 +1,4 @@
-"""One partition: what its copies hold that the reference's lineage has not."""
+"""Salvages one partition: records that its copies hold and the reference's lineage lacks."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from replica_audit.snapshot.storage import Snapshot
 
 @dataclass(frozen=True, slots=True)
 class Choices:
-    """What a user may ask for besides."""
+    """What to salvage, as the user chose."""
 
     payloads: bool = False
     include_aborted: bool = False
@@ -39,7 +39,7 @@ class Choices:
 
 @dataclass(frozen=True, slots=True)
 class Finds:
-    """The records to be salvaged, and what is known of each besides."""
+    """The records to salvage, with what is known of each."""
 
     selection: SelectedRecords
     proven: np.ndarray
@@ -50,7 +50,7 @@ class Finds:
 
 @dataclass(frozen=True, slots=True)
 class PartitionSalvage:
-    """What came of one partition."""
+    """The result for one partition."""
 
     audit: PartitionAudit
     reference: Reference | None = None

@@ -22,11 +22,11 @@ _encode = json.JSONEncoder(separators=(",", ":"), allow_nan=False, check_circula
 
 
 def json_line(row: Mapping[str, Any]) -> bytes:
-    """The line of `row`, its end included."""
+    """`row` as a line of JSON, with a line end."""
     return _encode(row).encode("ascii") + b"\n"
 
 
-#: What a user may choose from.
+#: Formats that a user may choose.
 FORMS = ("jsonl", "parquet", "segments")
 _GROUP_BYTES = 8 << 20
 #: Kafka's default, segment.bytes.
@@ -190,7 +190,7 @@ def _epoch_name(leader_epoch: int) -> str:
 
 
 def metadata_of(record: Payload) -> dict[str, Any]:
-    """What a record is, without what it says; absent is null."""
+    """Offset, epoch and timestamp of a record, without its content; None for absent values."""
     kind = "LogAppendTime" if record.appended else "CreateTime"
     return {
         "offset": record.offset,

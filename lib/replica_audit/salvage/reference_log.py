@@ -1,4 +1,4 @@
-"""The log that the copies of a partition are laid beside: the leader's as it is, or that of the leader which a plan chose."""
+"""The log that the copies of a partition are compared with: that of the present leader, or of the leader that a plan chose."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from replica_audit.snapshot.storage import Snapshot
 
 
 class ReferenceLog:
-    """The reference's log as the copies of its partition are laid beside it."""
+    """The reference's log, loaded as far as copies are compared with it."""
 
     def __init__(
         self,
@@ -55,12 +55,12 @@ class ReferenceLog:
         self.unread: list[Unread] = []
 
     def differing_chunks(self, copy: ReplicaFacts) -> set[int]:
-        """Chunks in which `copy` may hold what is not here."""
+        """Chunks in which `copy` may hold records that the reference lacks."""
         past_end = {number for number, chunk in copy.chunks.items() if chunk.last_offset >= self.facts.log_end_offset}
         return differing_chunks(self.facts, copy) | past_end
 
     def load(self, chunks: set[int]) -> None:
-        """Have the batches of `chunks`, and of those beside them, ready."""
+        """Load the batches of `chunks` and of their neighbours."""
         wanted = {near for chunk in chunks for near in (chunk - 1, chunk, chunk + 1)} & set(self.facts.chunks)
         if wanted <= self._chunks:
             return
@@ -76,15 +76,15 @@ class ReferenceLog:
         self._ends = np.maximum.accumulate(self._batches["last_offset"]) if len(rows) else self._ends[:0]
 
     def batches_from(self, offset: int) -> np.ndarray:
-        """Those of its batches (`BATCH_DTYPE`) that are ready and begin at `offset` or after it."""
+        """Loaded batches (`BATCH_DTYPE`) that begin at `offset` or later."""
         return self._batches[self._batches["base_offset"] >= offset]
 
     def holds(self, batches: np.ndarray) -> np.ndarray:
-        """Mask of the `batches` that are here, too, by offsets, epoch, checksum and size."""
+        """Mask of the `batches` that the reference has too, by offsets, epoch, checksum and size."""
         return np.array([key in self._known for key in _keys(batches)], bool)
 
     def keeps(self, batch: np.void) -> bool:
-        """Whether the reference can read what it has at the offsets of `batch`, and that is of the batch's epoch."""
+        """True if the reference has readable records of the batch's epoch at the offsets of `batch`."""
         start, end, epoch = int(batch["base_offset"]), int(batch["last_offset"]) + 1, int(batch["leader_epoch"])
         if end <= self.facts.log_start_offset:
             return True
@@ -93,7 +93,7 @@ class ReferenceLog:
         return same and end <= self.facts.log_end_offset and not self.is_damaged(start, end)
 
     def is_damaged(self, start_offset: int, end_offset: int) -> bool:
-        """Whether bytes that cannot be read touch [start, end)."""
+        """True if unreadable bytes overlap [start, end)."""
         return any(part.start_offset < end_offset and start_offset < part.end_offset for part in self.facts.unreadable)
 
     def records(self, start_offset: int, end_offset: int) -> tuple[np.ndarray, list[tuple[int, int]]]:
@@ -133,7 +133,7 @@ class ReferenceLog:
 
 
 def request_of(path: str, batch: np.void) -> RecordRequest:
-    """How the records of a batch (`BATCH_DTYPE`) in the file `path` are asked for."""
+    """The request for the records of a batch (`BATCH_DTYPE`) in the file `path`."""
     first = batch["base_offset"] if batch["magic"] >= 2 else batch["last_offset"]
     return RecordRequest(path, int(batch["position"]), int(batch["size"]), int(first), int(batch["crc"]))
 
@@ -185,7 +185,7 @@ class ComparedLog:
     """All that any copy holds past its end is lacking: nobody else led in between, and it leads from now on."""
 
     def lacks_tail(self, copy: CopyKey) -> bool:
-        """Whether it lacks what a copy has past its end, whatever the epoch."""
+        """True if it lacks the records that a copy has past its end, whatever their epoch."""
         return self.everyone or copy in self.past_end
 
 

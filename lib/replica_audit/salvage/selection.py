@@ -1,4 +1,4 @@
-"""Of the records that several copies hold each once: which copy it is taken from, and in which order they were written."""
+"""Selects each record once, however many copies hold it: the copy that it is taken from, and the order of writing."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from replica_audit.salvage.missing_records import CONTROL_RECORD, MissingRecords
 from replica_audit.salvage.transaction_outcomes import ABORTED, OPEN, Outcomes
 from replica_audit.segments.records import RECORD_DTYPE
 
-#: Left out for what became of their transactions.
+#: Left out because of the outcome of their transactions.
 LEFT_OPEN, LEFT_ABORTED = "open_transaction", "aborted_transaction"
 REPEATED = "repeated"
 

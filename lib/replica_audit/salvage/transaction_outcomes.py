@@ -1,4 +1,4 @@
-"""What became of the transactions that lacking records belong to."""
+"""Outcomes of the transactions that lacking records belong to."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Outcomes:
 
 
 def decide(rows: np.ndarray, own: np.ndarray, theirs: np.ndarray) -> Outcomes:
-    """How the transactions of `rows` (`RECORD_DTYPE`) ended.
+    """Outcomes of the transactions of `rows` (`RECORD_DTYPE`).
 
     By the first marker of the producer after the record in the log that holds it (`own`: control records of that copy).
     Without one by the first of `theirs`, those of the reference from where the two logs part to the producer's next data:

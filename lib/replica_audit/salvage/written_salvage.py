@@ -79,7 +79,7 @@ def record_entry(place: TopicPartition, finds: Finds, index: int, digest: str | 
 
 
 def partition_entry(found: PartitionSalvage, expected: int, written: int | None) -> ManifestPartition:
-    """What was found of one partition. `written` is None without payloads."""
+    """The entry of one partition. `written` is None without payloads."""
     place, case, planned, log = found.audit.evidence.topic_partition, found.audit.case, found.planned, None
     if case is not None and found.reference is not None:
         facts = found.reference.facts
@@ -127,7 +127,7 @@ def _finds_entry(found: PartitionSalvage, finds: Finds) -> ManifestFinds:
 
 
 def unread_entry(one: Unread, place: TopicPartition | None = None) -> ManifestUnread:
-    """Input that may hold records and could not be read."""
+    """The entry of input that may hold records and could not be read."""
     return ManifestUnread(
         topic=None if place is None else place.topic,
         partition=None if place is None else place.partition,
@@ -142,7 +142,7 @@ def unread_entry(one: Unread, place: TopicPartition | None = None) -> ManifestUn
 
 
 def unexpanded_entry(place: TopicPartition, one: UnexpandedBatch, copied_to: str | None) -> ManifestUnexpanded:
-    """A batch that is lacking and not expanded; `copied_to` is None if it was not copied."""
+    """The entry of a lacking batch that is not expanded; `copied_to` is None if it was not copied."""
     return ManifestUnexpanded(
         topic=place.topic,
         partition=place.partition,

@@ -1,4 +1,4 @@
-"""What was committed before, and what of it no log holds now."""
+"""Committed records of the earlier snapshot that no log holds in the later one."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _COMMITTED: tuple[Committed, ...] = get_args(Committed)
 
 @dataclass(frozen=True, slots=True)
 class MissingBatch:
-    """A batch that a replica held before and that the present leader does not have, above every log start that explains it."""
+    """A batch that a replica held before and the present leader lacks, above every log start that would explain it."""
 
     broker_id: int
     batch: Batch
@@ -41,11 +41,11 @@ class MissingBatch:
         return self._between(self.start_offset, self.end_offset, start_offset)
 
     def committed_records(self, start_offset: int) -> int:
-        """Those of them that were proven committed."""
+        """Those that were proven committed."""
         return self._between(self.start_offset, self.committed, start_offset)
 
     def possible_records(self, start_offset: int) -> int:
-        """Those of them that may have been committed, and are not proven to have been."""
+        """Those that may have been committed, without proof."""
         return self._between(self.committed, self.possible, start_offset)
 
     def _between(self, start: int, end: int, floor: int) -> int:
@@ -92,7 +92,7 @@ def possible_ranges(case: Case, facts: ReplicaFacts) -> list[OffsetRange]:
 
 
 def _shared(case: Case, facts: ReplicaFacts, end: int) -> list[tuple[int, int]]:
-    """What a replica has of the reference's log below `end`."""
+    """Offsets of a replica that agree with the reference's log, below `end`."""
     if facts.key == case.reference.facts.key:
         return [(facts.log_start_offset, min(end, facts.log_end_offset))]
     item = _comparison(case, facts)

@@ -1,4 +1,4 @@
-"""One partition at two moments: its copies of both laid side by side, whatever the snapshots call their files."""
+"""Compares the replicas of one partition in two snapshots, whatever the snapshots call their files."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from replica_audit.auditing.replicas.reference import Reference, log_epoch_as_le
 from replica_audit.auditing.replicas.replica_facts import CopyKey, ReplicaFacts
 from replica_audit.segments.record_batch import BATCH_DTYPE
 
-#: What the paths of each moment's files begin with, so that one reader of records serves both.
+#: Prefixes of the paths of each snapshot's files, so that one reader of records serves both.
 BEFORE, AFTER = "before", "after"
 
 _NONE = np.empty(0, BATCH_DTYPE)
@@ -49,11 +49,11 @@ class Pairing:
         return self.after.reference
 
     def with_leader(self, old: ReplicaFacts) -> Comparison:
-        """What a replica held before, laid beside the present leader's log."""
+        """Compare what a replica held before with the present leader's log."""
         return self._compare(self.leader, old)
 
     def with_itself(self, old: ReplicaFacts, new: ReplicaFacts) -> Comparison:
-        """What a replica held before, laid beside what it holds now."""
+        """Compare what a replica held before with what it holds now."""
         return self._compare(as_reference(new), old)
 
     def batches_after(self, new: ReplicaFacts) -> np.ndarray:
@@ -100,7 +100,7 @@ def wanted_chunks(before: Case, after: Case) -> Wanted:
 
 
 def as_reference(facts: ReplicaFacts) -> Reference:
-    """A copy as what another one is compared with, whoever leads."""
+    """A replica as the reference of a comparison, whoever leads."""
     return Reference(
         facts,
         leader_id=None,

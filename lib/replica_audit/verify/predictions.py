@@ -1,4 +1,4 @@
-"""What a plan of `elect` predicted, compared with what happened: leaders, cuts and log ends, offset for offset."""
+"""Compares the predictions of a plan with what happened: leaders, cuts and log ends, offset for offset."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Two snapshots of one cluster read and laid side by side, partition by partition, in this process."""
+"""Reads two snapshots of one cluster and verifies them partition by partition, in this process."""
 
 from __future__ import annotations
 
@@ -33,11 +33,10 @@ def verify_snapshots(
     progress: Progress | None = None,
     plan: Plan | None = None,
 ) -> Verification:
-    """What every replica of the snapshot `before` kept until `after`, for the topics that `settings` choose.
+    """Verify what every replica in the snapshot `before` kept until `after`, for the topics in `settings`.
 
-    `plan` is one that was carried out in between.
-    `settings.leadership` is of the later snapshot. Raises UsageError and InputError as `open_snapshot` does, and
-    InputError where the two are of different clusters or have no partition in common.
+    `plan` was carried out in between; `settings.leadership` belongs to the later snapshot. Raises UsageError and InputError
+    like `open_snapshot`, and InputError if the two are of different clusters or have no partition in common.
     """
     progress = progress or Unseen()
     earlier = _open(before, replace(settings, leadership=None))
@@ -100,7 +99,7 @@ def _unjudged(partition: TopicPartition, result: PartitionVerification) -> Itera
 
 
 def _missing(partitions: Iterable[TopicPartition], *, has_metadata: bool) -> Iterator[NotVerifiedRow]:
-    """Rows of partitions that only the earlier snapshot has."""
+    """A row for each partition that only the earlier snapshot has."""
     deleted = "its topic was deleted: the later metadata log does not have it"
     reason = deleted if has_metadata else "the later snapshot does not have it"
     for partition in partitions:
@@ -140,7 +139,7 @@ def _unverified(partition: TopicPartition, reason: str, *, expected: bool = Fals
 
 
 class _Both:
-    """The files of both snapshots, each below the name of its moment."""
+    """The files of both snapshots, below `BEFORE` and `AFTER`."""
 
     def __init__(self, snapshots: Mapping[str, Snapshot]) -> None:
         self._snapshots = snapshots

@@ -1,4 +1,4 @@
-"""What a comparison of two snapshots says, and the exit status that it comes to."""
+"""The result of comparing two snapshots, and its exit status."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ class Verification:
     leaders: Mapping[Place, tuple[int | None, int | None]] = field(default_factory=dict)
     """(leader id, leader epoch) of each partition, by the later snapshot."""
     surprises: Sequence[SurpriseRow] = ()
-    """What came otherwise than a plan predicted."""
+    """Differences from a plan's predictions."""
     planned: bool = False
     """A plan was given (`predictions.with_plan`)."""
 
     @property
     def failed(self) -> Sequence[VerificationRow]:
-        """Replicas that did not keep exactly what they should have, or that it cost committed records no plan predicted."""
+        """Replicas that did not keep exactly what they should have, or lost committed records that no plan predicted."""
         return [row for row in self.verifications if row.verdict != "correct" and not self._was_asked_for(row)]
 
     @property
     def lost(self) -> Sequence[GoneRecordsRow]:
-        """Ranges that no replica holds any more and that were, or may have been, committed, except what a plan
+        """Ranges that no replica holds any more and that were, or may have been, committed, except those that a plan
         predicted."""
         cut = {(row.topic, row.partition, row.broker_id) for row in self.verifications if self._was_asked_for(row)}
         return [
@@ -44,12 +44,12 @@ class Verification:
 
     @property
     def lost_records(self) -> int:
-        """Records in the ranges that are lost."""
+        """Number of lost records."""
         return sum(row.record_count for row in self.lost)
 
     @property
     def lost_proven(self) -> int:
-        """Those of them that were proven committed."""
+        """Lost records that were proven committed."""
         return sum(row.record_count for row in self.lost if row.committed == "proven")
 
     @property
@@ -65,7 +65,7 @@ class Verification:
         return 3 if self.open else 0
 
     def _was_asked_for(self, row: VerificationRow) -> bool:
-        """Whether a replica's loss is the cut that the plan predicted."""
+        """True if the plan predicted the cut by which a replica lost records."""
         predicted = row.predicted
         return row.verdict == "lost_committed" and predicted is not None and row.kept_to == predicted
 

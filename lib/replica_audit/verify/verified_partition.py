@@ -43,7 +43,7 @@ class Kept:
 
     @property
     def expected(self) -> int:
-        """What it should have kept to: a protocol that cuts at the high watermark lets it fetch the same records again."""
+        """Offset up to which it should have kept its log: after a cut at the high watermark it fetches the same records again."""
         return min(max(self.kept_to, self.least), self.most)
 
 
@@ -74,7 +74,7 @@ def measure_kept(
 
 
 def _holds_any(old: ReplicaFacts, with_itself: Comparison, start: int, end: int) -> bool:
-    """Whether the replica still has a batch of its earlier log that lies in [start, end), or a part of one."""
+    """True if the replica still has a batch of its earlier log, or part of one, in [start, end)."""
     own, now = with_itself.alignment.own, with_itself.alignment.reference
     seen = {int(number) for side in (own, now) for number in np.unique(side.starts // CHUNK_OFFSETS)}
     if any(
@@ -88,7 +88,7 @@ def _holds_any(old: ReplicaFacts, with_itself: Comparison, start: int, end: int)
 
 
 def has_followed(old: ReplicaFacts, new: ReplicaFacts, after: Case) -> bool:
-    """Whether the replica has fetched from the present leader since: it is one that ought to have been cut."""
+    """True if the replica has fetched from the present leader since, so that it should have been cut."""
     leader = after.reference
     if new.broker_id == leader.facts.broker_id:
         return True
@@ -143,7 +143,7 @@ def _own_end(old: ReplicaFacts, new: ReplicaFacts, with_itself: Comparison) -> i
     return end
 
 
-#: What a replica is said to have done, best first.
+#: Verdicts on a replica, best first.
 VERDICTS = get_args(FollowerVerdict)
 
 
@@ -161,7 +161,7 @@ class PartitionVerification:
 
 
 def verify_partition(pairing: Pairing) -> PartitionVerification:
-    """What every replica that was there before should have kept, what it kept, and what no replica holds now."""
+    """Verify one partition: what every earlier replica should have kept and did keep, and what no replica holds now."""
     before, after = pairing.before, pairing.after
     partition = after.topic_partition
     rows, lacking, unjudged = [], [], []
@@ -200,7 +200,7 @@ def verify_partition(pairing: Pairing) -> PartitionVerification:
 
 
 def is_another_topic(before: PartitionAudit, after: PartitionAudit) -> bool:
-    """Whether the topic was deleted and created again: two ids, and what the first one held was not lost."""
+    """True if the topic was deleted and created again: it has two ids, and the records of the first were not lost."""
     ids = {audit.case.reference.facts.directory.topic_id for audit in (before, after) if audit.case is not None}
     return len(ids - {None}) == 2
 
