@@ -33,7 +33,7 @@ STEPS = {
     "runner": 5,
     "install": 5,
     "restore": 6,
-    "spark": 6,
+    "spark": 7,
     "report": 7,
     "api": 8,
     "cli": 9,

@@ -7,11 +7,10 @@ DataFrames of what a snapshot has. See docs/reference.md, Python.
 from __future__ import annotations
 
 from importlib import import_module
-from typing import Any
 
 __version__ = "0.1.0"
 
-#: Where the public names are; they are loaded when they are used first, so that importing the package costs nothing.
+#: Modules of the public names. They are imported on first use, so that importing the package costs nothing.
 _PLACES = {
     "Answers": "replica_audit.api",
     "Audit": "replica_audit.api",
@@ -29,7 +28,7 @@ _PLACES = {
 __all__ = ["__version__", *_PLACES]  # noqa: PLE0604
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     if name not in _PLACES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(_PLACES[name]), name)

@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from replica_audit.auditing.known_findings import Baseline, Earlier, read_baseline
 from replica_audit.config import Settings, resolve_settings
@@ -64,7 +64,7 @@ class Answers:
         """Exit status of the command line: 0, 1 (findings at or above `fail_on`) or 3 (the snapshot cannot be judged whole)."""
         return self.verdict_json["exit_status"]
 
-    def rows(self, table: str) -> Sequence[Mapping[str, Any]]:
+    def rows(self, table: str) -> Sequence[Mapping[str, object]]:
         """Rows of a table as in audit.json. Raises KeyError for an unknown table."""
         return self.results.rows(table)
 

@@ -157,7 +157,7 @@ def test_records_come_back_as_they_were(encoding: str, tmp_path: Path) -> None:
     (row,) = records.partitions()
     from replica_audit.model import TopicPartition
 
-    found = list(records.of_partition(TopicPartition(row["topic"], row["partition"])))
+    found = list(records.of_partition(TopicPartition(row.topic, row.partition)))
     assert [(one.key, one.value, one.headers) for one in found] == [(one.key, one.value, one.headers) for one in odd]
 
 

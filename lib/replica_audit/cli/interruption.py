@@ -15,7 +15,8 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NoReturn
+from types import FrameType
+from typing import NoReturn
 
 from replica_audit.scratch import (
     finish_result,
@@ -39,12 +40,15 @@ _PARKING_SECONDS = 0.5
 _LAST_SECONDS = 4.5
 
 
+_Handler = Callable[[int, FrameType | None], object] | signal.Handlers
+
+
 class Interruption:
     """Ends the process on a signal. `tell` is called with exit status and reason first."""
 
     def __init__(self) -> None:
         self.tell: Callable[[int, str], object] | None = None
-        self._handlers: dict[signal.Signals, Any] = {}
+        self._handlers: dict[signal.Signals, _Handler] = {}
         self._parked = threading.Event()
 
     def install(self) -> None:

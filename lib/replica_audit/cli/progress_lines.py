@@ -5,10 +5,13 @@ from __future__ import annotations
 import sys
 import threading
 import time
-from typing import TextIO
+from typing import TYPE_CHECKING, TextIO
 
 from replica_audit.redaction import redact
 from replica_audit.report.layout import render_count, render_size
+
+if TYPE_CHECKING:
+    from replica_audit.runner.scanning import ReadBytes
 
 #: Seconds between the lines of a stage where stderr is not a terminal.
 LOG_SECONDS = 10.0
@@ -35,7 +38,7 @@ class ProgressLine:
         self._width = 0
         self._ended = threading.Event()
         self._logger: threading.Thread | None = None
-        self.reading = None
+        self.reading: ReadBytes | None = None
 
     def begin(self, stage: str, files: int = 0, size_bytes: int = 0) -> None:
         """Start the stage `stage` with the totals that are known."""
@@ -67,7 +70,7 @@ class ProgressLine:
             self._stream.flush()
         self._width = 0
 
-    def tell_reading(self, reading) -> None:
+    def tell_reading(self, reading: ReadBytes) -> None:
         """Say how many bytes an ingest read, and took over from earlier ones (`runner.scanning.ReadBytes`)."""
         self.reading = reading
         if not self._quiet:

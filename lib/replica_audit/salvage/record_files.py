@@ -7,7 +7,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, BinaryIO, Protocol
+from typing import BinaryIO, Protocol
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -21,7 +21,7 @@ from replica_audit.segments.scan import scan_segment
 _encode = json.JSONEncoder(separators=(",", ":"), allow_nan=False, check_circular=False).encode
 
 
-def json_line(row: Mapping[str, Any]) -> bytes:
+def json_line(row: Mapping[str, object]) -> bytes:
     """`row` as a line of JSON, with a line end."""
     return _encode(row).encode("ascii") + b"\n"
 
@@ -84,7 +84,7 @@ class JsonLines:
         with self._path.open("rb") as stream:
             return sum(1 for line in stream if line.endswith(b"\n"))
 
-    def _line(self, record: Payload) -> dict[str, Any]:
+    def _line(self, record: Payload) -> dict[str, object]:
         parts = [record.key, record.value, *(value for _, value in record.headers)]
         texts, encoding = [_base64(part) for part in parts], "base64"
         if self._encoding == "text":
@@ -110,7 +110,7 @@ class ParquetRows:
         self._file = new_file(path)
         self._writer = pq.ParquetWriter(self._file, _SCHEMA)
         self._place = place
-        self._rows: list[dict[str, Any]] = []
+        self._rows: list[dict[str, object]] = []
         self._size = 0
 
     def add(self, records: Sequence[Payload], entry: bytes | None, variant: int) -> None:
@@ -189,7 +189,7 @@ def _epoch_name(leader_epoch: int) -> str:
     return "no-epoch" if leader_epoch < 0 else f"epoch-{leader_epoch}"
 
 
-def metadata_of(record: Payload) -> dict[str, Any]:
+def metadata_of(record: Payload) -> dict[str, object]:
     """Offset, epoch and timestamp of a record, without its content; None for absent values."""
     kind = "LogAppendTime" if record.appended else "CreateTime"
     return {

@@ -9,7 +9,7 @@ import hashlib
 import json
 import struct
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import takewhile
 from pathlib import Path
 from typing import Annotated, TypeVar
@@ -284,7 +284,7 @@ class ManifestHead:
     """Partitions of the plan whose choice it does not carry out, which were skipped."""
     unread: tuple[ManifestUnread, ...] = ()
     unexpanded: tuple[ManifestUnexpanded, ...] = ()
-    files: tuple[ManifestFile, ...] = field(default=())
+    files: tuple[ManifestFile, ...]
 
 
 def write_manifest(path: Path, head: ManifestHead, lines: Iterable[bytes]) -> None:

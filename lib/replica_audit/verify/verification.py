@@ -4,18 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TypedDict
 
 from replica_audit.model import Place
 from replica_audit.schema import GoneRecordsRow, NotVerifiedRow, SurpriseRow, VerificationRow
+
+
+class VerifiedInputs(TypedDict):
+    """The two snapshots that were compared, as the JSON answer has them."""
+
+    before: str
+    after: str
+    cluster_id: str | None
+    protocol: str
+    partitions: int
+    """In both."""
 
 
 @dataclass(frozen=True, slots=True)
 class Verification:
     """Rows of the tables of `verify`."""
 
-    inputs: Mapping[str, Any]
-    """Names of the two snapshots, cluster_id, protocol, and how many partitions both have."""
+    inputs: VerifiedInputs
     verifications: Sequence[VerificationRow]
     gone_records: Sequence[GoneRecordsRow]
     not_verified: Sequence[NotVerifiedRow] = ()
