@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import inspect
 import json
 import subprocess
 import sys
@@ -14,6 +15,7 @@ from tests.support.samples import SAMPLES
 
 import replica_audit
 from replica_audit.cli.main import main
+from replica_audit.config import SETTINGS, Settings
 from replica_audit.errors import UsageError
 from replica_audit.report.answer_html import render_answer_html
 
@@ -91,3 +93,13 @@ def test_a_notebook_shows_the_answer_of_the_page_and_escapes_names():
     }
     shown = render_answer_html(type(answers.results)(answers.results.audit, tables, evil), answers.verdict_json)
     assert evil not in shown and "&lt;img" in shown
+
+
+@pytest.mark.parametrize("function", [replica_audit.audit, replica_audit.show])
+def test_arguments_that_are_settings_have_the_names_and_defaults_of_the_settings(function):
+    for name, parameter in inspect.signature(function).parameters.items():
+        if name in SETTINGS and name != "spark":
+            # None is the default where the setting's own is a place that the caller should not have to know.
+            assert parameter.default in (getattr(Settings(), name), None) or name == "quality", name
+    taken = set(inspect.signature(function).parameters) - {"spark", "path", "partition", "config", "progress"}
+    assert taken <= set(SETTINGS)

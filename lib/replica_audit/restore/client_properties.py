@@ -32,7 +32,7 @@ _INSTEAD = {
 }
 _JAAS = "sasl.jaas.config"
 _JAAS_VALUE = re.compile(r"""\b(username|password)\s*=\s*("(?:[^"\\]|\\.)*"|'[^']*'|[^\s;]+)""")
-#: Settings whose values are no secrets.
+#: Settings whose values are not secret.
 _HARMLESS = re.compile(r"(security\.protocol|sasl\.mechanisms?|client\.id|.*\.location)$")
 _SHORTEST_SECRET = 4
 
