@@ -70,11 +70,14 @@ class ProgressLine:
             self._stream.flush()
         self._width = 0
 
-    def tell_reading(self, reading: ReadBytes) -> None:
-        """Say how many bytes an ingest read, and took over from earlier ones (`runner.scanning.ReadBytes`)."""
-        self.reading = reading
-        if not self._quiet:
-            self.warn(render_reading(*reading))
+    def tell_reading(self, reading: object) -> None:
+        """Report how many bytes an ingest read, and how many it knew from earlier ones (`runner.scanning.ReadBytes`)."""
+        from replica_audit.runner.scanning import ReadBytes  # loaded by whoever calls this
+
+        if isinstance(reading, ReadBytes):
+            self.reading = reading
+            if not self._quiet:
+                self.warn(render_reading(*reading))
 
     def warn(self, text: str) -> None:
         """Say something that is to be read, however quiet it is."""

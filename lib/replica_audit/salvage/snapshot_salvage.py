@@ -25,7 +25,6 @@ from replica_audit.auditing.snapshot_id import (
 from replica_audit.config import Settings
 from replica_audit.elect.plan_model import Decision
 from replica_audit.model import ReplicaDir, TopicPartition, TransactionState
-from replica_audit.results import OptionsObject
 from replica_audit.salvage.partition_logs import Unread, unread_directories
 from replica_audit.salvage.partition_salvage import Choices, PartitionSalvage, salvage_partition
 from replica_audit.salvage.planned_leaders import PlannedLeaders

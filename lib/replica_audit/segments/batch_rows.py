@@ -165,7 +165,9 @@ class Batches(Sequence[Batch]):
         low, high = self.overlaps(start, end)
         return [batch for batch in self[low:high] if batch.end_offset > start]
 
-    def stretches(self, chosen: NDArray[np.bool_], *columns: NDArray[np.int64] | NDArray[np.bool_]) -> Iterator[tuple[int, int]]:
+    def stretches(
+        self, chosen: NDArray[np.bool_], *columns: NDArray[np.int64] | NDArray[np.bool_]
+    ) -> Iterator[tuple[int, int]]:
         """Indexes (first, last) of the `chosen` ones, those together that follow each other without a gap, with the same values
         of `columns`."""
         goes_on = chosen[1:] & chosen[:-1] & (self.starts[1:] == self.ends[:-1])
