@@ -11,9 +11,13 @@ from pathlib import Path
 import pytest
 from tests.support.fixtures import FIXTURES
 from tests.support.samples import SAMPLES
+from tests.support.some import some
 
 from replica_audit.cli.main import main
+from replica_audit.config import Settings
+from replica_audit.runner.in_process import audit_all
 
+LISTING = "Topic: orders\tPartition: 0\tLeader: 2\tReplicas: {}\tIsr: {}\n"
 UNCLEAN, HEALED = str(FIXTURES / "diverged-unclean"), str(FIXTURES / "diverged-healed")
 
 
@@ -120,6 +124,78 @@ def test_a_calm_partition_that_is_asked_for_has_its_costs(capsys: pytest.Capture
     (decision,) = json.loads(capsys.readouterr().out)["decisions"]
     assert decision["procedure"] == "none"
     assert any(one["lost_records"] for one in decision["candidates"])
+
+
+def _leaders(snapshot: Path) -> dict[str, int]:
+    """The leader of each partition."""
+    rows = audit_all(str(snapshot), Settings()).rows("partitions")
+    return {f"{row['topic']}-{row['partition']}": row["leader_id"] for row in rows}
+
+
+def _decided(capsys: pytest.CaptureFixture[str], *words: str) -> dict[str, dict]:
+    main(["elect", *words, "--format", "json"])
+    found = json.loads(capsys.readouterr().out)["decisions"]
+    return {f"{one['topic']}-{one['partition']}": one for one in found}
+
+
+@pytest.mark.parametrize("capture", ["lagging", "healthy-running"])
+def test_a_leader_that_is_said_to_be_down_leaves_a_decision_however_calm_the_logs_are(
+    capture: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    snapshot = FIXTURES / capture
+    leaders = _leaders(snapshot)
+    brokers = {int(path.name.partition("-")[2]) for path in snapshot.glob("broker-*")}
+    before = _decided(capsys, str(snapshot))
+    assert _decided(capsys, str(snapshot), "--up", ",".join(map(str, sorted(brokers)))).keys() == before.keys()
+    for down in some(sorted(set(leaders.values()) & brokers)):
+        up = sorted(brokers - {down})
+        if not up:
+            continue
+        decided = _decided(capsys, str(snapshot), "--up", ",".join(map(str, up)))
+        assert decided.keys() - before.keys() == {
+            place for place, leader in leaders.items() if leader == down and place not in before
+        }
+
+
+def test_the_tail_that_only_a_leader_that_is_said_to_be_down_has_is_counted(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    snapshot = FIXTURES / "lagging"
+    leaders = {place: leader for place, leader in _leaders(snapshot).items() if not place.startswith("__")}
+    brokers = {int(path.name.partition("-")[2]) for path in snapshot.glob("broker-*")}
+    behind = []
+    for down in some(sorted(set(leaders.values()))):
+        decided = _decided(capsys, str(snapshot), "--up", ",".join(map(str, sorted(brokers - {down}))))
+        for place in some([place for place, leader in leaders.items() if leader == down]):
+            lost = {one["candidate_id"]: one["lost_records"] for one in decided[place]["candidates"]}
+            assert lost[down] == 0
+            behind += [number for broker, number in lost.items() if broker != down]
+    assert any(behind)
+
+
+@pytest.mark.parametrize("up", [[], ["--up", "1"], ["--up", "2"], ["--up", "1,2"]], ids=" ".join)
+@pytest.mark.parametrize(
+    ("name", "said", "is_assigned"),
+    [
+        ("leadership.json", "[]", False),
+        ("leadership.json", '[{"topic": "orders", "partition": 0, "leader": 2}]', False),
+        ("leadership.json", '[{"topic": "orders", "partition": 0, "leader": 2, "isr": [1, 2]}]', False),
+        ("kafka-topics-describe.txt", LISTING.format("1,2", "2"), True),
+        ("kafka-topics-describe.txt", LISTING.format("2,1", "1,2"), True),
+    ],
+    ids=["nothing", "the leader", "leader and ISR", "assignment", "another order"],
+)
+def test_where_nothing_says_who_is_assigned_nobody_loses_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str, said: str, is_assigned: bool, up: list[str]
+) -> None:
+    for broker in ("broker-1", "broker-2"):
+        directory = SAMPLES / "last-replica-standing" / broker
+        shutil.copytree(directory, tmp_path / broker, ignore=shutil.ignore_patterns("__cluster_metadata-0"))
+    (tmp_path / name).write_text(said, encoding="utf-8")
+    main(["elect", str(tmp_path), "orders-0", *up])
+    text = " ".join(capsys.readouterr().out.split())
+    assert re.search(r"loses? nothing", text)
+    assert bool(re.search(r"loses? nothing(?! that the copies here have)", text)) == is_assigned, text
 
 
 def test_the_whole_text_is_as_it_was_read(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -35,7 +35,7 @@ def elect(arguments: argparse.Namespace, settings: Settings) -> int:
     asked = [parse_partition(text) for text in arguments.topic_partitions]
     if before is not None:
         asked = [TopicPartition(one.topic, one.partition) for one in before.rests_on]
-    results = audit_all(arguments.snapshot, settings, ProgressLine(settings.quiet), asked)
+    results = audit_all(arguments.snapshot, settings, ProgressLine(settings.quiet), asked, arguments.up)
     known = {(row["topic"], row["partition"]) for row in results.rows("partitions")}
     places = [(one.topic, one.partition) for one in asked]
     missing = [one for one, place in zip(asked, places) if place not in known]

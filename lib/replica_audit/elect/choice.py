@@ -94,7 +94,7 @@ def choose(case: Case, costs: Sequence[CandidateCost], damaged: Mapping[int, Seq
 
     ranked = sorted(electable, key=rank)
     best, last = ranked[0], max(ranked, key=lambda cost: (*_loss(cost), cost.lost_records))
-    worst = None if _say_loss(last) == _say_loss(best) else last
+    worst = None if _say_loss(case, last) == _say_loss(case, best) else last
     reason = _reason(case, best, ranked[1:], standings)
     if codes := damaged.get(best.broker_id):
         reason = f"{reason}. Its own files are damaged ({', '.join(codes)}): copy them before it is started"
@@ -111,22 +111,23 @@ def _reason(case: Case, best: CandidateCost, others: Sequence[CandidateCost], st
     name = f"broker {best.broker_id}"
     if not others:
         return f"{name} has the only log that is known"
-    equals = [cost for cost in others if _say_loss(cost) == _say_loss(best)]
-    rest = [cost for cost in others if _say_loss(cost) != _say_loss(best)]
-    reason = f"{name} loses {_say_loss(best)}"
+    equals = [cost for cost in others if _say_loss(case, cost) == _say_loss(case, best)]
+    rest = [cost for cost in others if _say_loss(case, cost) != _say_loss(case, best)]
+    reason = f"{name} loses {_say_loss(case, best)}"
     if rest:
         least = min(rest, key=lambda cost: (*_loss(cost), cost.lost_records))
         next_best = ", the next best," if len(rest) > 1 else ""
-        reason = f"{reason}; broker {least.broker_id}{next_best} would lose {_say_loss(least)}"
+        reason = f"{reason}; broker {least.broker_id}{next_best} would lose {_say_loss(case, least)}"
     if equals:
         same = brokers(sorted(cost.broker_id for cost in equals))
-        too = f"neither would {same}" if _say_loss(best) == "nothing" else f"so would {same}"
+        loses = best.lost_records or best.cut_transactions
+        too = f"so would {same}" if loses else f"neither would {same}"
         if best.hidden_records:
             too = f"it is the same with {same}"
         advantage = _advantage(case, best, equals, standings)
-        reason = f"{name} loses {_say_loss(best)}; {too}. Broker {best.broker_id} {advantage}"
+        reason = f"{name} loses {_say_loss(case, best)}; {too}. Broker {best.broker_id} {advantage}"
         if rest:
-            reason = f"{reason}; broker {least.broker_id} would lose {_say_loss(least)}"
+            reason = f"{reason}; broker {least.broker_id} would lose {_say_loss(case, least)}"
     return reason
 
 
@@ -147,7 +148,7 @@ def _advantage(case: Case, best: CandidateCost, equals: Sequence[CandidateCost],
     return "comes first in the assignment" if case.leadership and case.leadership.replicas else "has the lowest id"
 
 
-def _say_loss(cost: CandidateCost) -> str:
+def _say_loss(case: Case, cost: CandidateCost) -> str:
     return say_loss(
         cost.lost_records,
         cost.lost_committed,
@@ -155,4 +156,5 @@ def _say_loss(cost: CandidateCost) -> str:
         cost.at_most,
         cost.cut_transactions,
         cost.hidden_records,
+        case.leadership is not None and case.leadership.replicas is not None,
     )

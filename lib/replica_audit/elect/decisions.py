@@ -61,11 +61,13 @@ def decide(
 def _concentrated(matrix: Matrix, decisions: Sequence[Decision], state: PresentState) -> list[Decision]:
     """Among equal candidates prefer the one that leads most partitions: with fewer leaders, fewer are stopped for others.
 
-    Present leaders stay.
+    Present leaders stay. Where nothing says who is assigned there is no plan, and nobody is stopped.
     """
     leading: Counter[int] = Counter()
     free = []
     for decision in decisions:
+        if (decision.topic, decision.partition) not in state.partitions:
+            continue
         stays = state.may_lead((decision.topic, decision.partition), decision.candidate_id)
         if decision.asked or stays or not decision.equals:
             leading[decision.candidate_id] += 1

@@ -20,20 +20,30 @@ CALM = ("CONSISTENT", "LAGGING")
 
 
 def decided_rows(
-    audit: PartitionAudit, batches: Mapping[CopyKey, np.ndarray], asked: Collection[TopicPartition] = ()
+    audit: PartitionAudit,
+    batches: Mapping[CopyKey, np.ndarray],
+    asked: Collection[TopicPartition] = (),
+    up: Collection[int] | None = None,
 ) -> dict[str, list[dict]]:
     """`report_rows` with `elections` filled: of a partition that is neither consistent nor lagging, that lost records, of which
-    the order of starting decides who leads, or that is `asked` for. Of a topic that was deleted there is nothing to decide.
+    the order of starting decides who leads, whose leader is none of the brokers that are said to be `up`, or that is `asked`
+    for. Of a topic that was deleted there is nothing to decide.
     """
     rows = report_rows(audit)
     leadership = audit.evidence.leadership
     if leadership is not None and leadership.is_deleted:
         return rows
     has_lost = any(row["lost_records"] for row in rows["partitions"])
-    is_open = audit.verdict not in CALM or has_lost or is_led_by_whoever_starts(audit)
+    is_open = audit.verdict not in CALM or has_lost or is_led_by_whoever_starts(audit) or is_leader_down(audit, up)
     if is_open or audit.evidence.topic_partition in asked:
         rows["elections"] += election_rows(audit, batches)
     return rows
+
+
+def is_leader_down(audit: PartitionAudit, up: Collection[int] | None) -> bool:
+    """Whether there is a leader, and it is none of the brokers that are said to be `up`; False where nothing is said."""
+    leader = None if audit.case is None else audit.case.reference.leader_id
+    return up is not None and leader is not None and leader not in up
 
 
 def is_led_by_whoever_starts(audit: PartitionAudit) -> bool:

@@ -12,22 +12,25 @@ def say_loss(
     at_most: bool,
     cut_transactions: int = 0,
     hidden_records: int = 0,
+    is_assignment_known: bool = True,
 ) -> str:
     """A loss as the object of a sentence: `43 committed records`, `3 records, 1 of them committed`, `nothing`.
 
     `cut_transactions`: those that will be left without an end; `hidden_records`: what another replica keeps and it lacks.
+    Where nothing says who is assigned, a replica that nobody names may have more than the copies here.
     """
     loss = _say_loss(lost_records, lost_committed, lost_possible, at_most, cut_transactions)
+    of_these = "" if is_assignment_known else " that the copies here have"
     if not hidden_records:
-        return loss
-    more = "nothing more, but" if loss == "nothing" else f"{loss}, and"
+        return loss or f"nothing{of_these}"
+    more = f"{loss}, and" if loss else f"nothing more{of_these}, but"
     return f"{more} lacks {count(hidden_records, 'record')} that another replica has where no truncation finds them"
 
 
 def _say_loss(lost_records: int, lost_committed: int, lost_possible: int, at_most: bool, cut_transactions: int) -> str:
     parts = [_say_records(lost_records, lost_committed, lost_possible, at_most)] if lost_records else []
     parts += [f"the end of {count(cut_transactions, 'transaction')}"] if cut_transactions else []
-    return " and ".join(parts) or "nothing"
+    return " and ".join(parts)
 
 
 def _say_records(lost_records: int, lost_committed: int, lost_possible: int, at_most: bool) -> str:

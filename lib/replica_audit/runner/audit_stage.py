@@ -114,13 +114,17 @@ def audit(
     sink: Sink,
     progress: Progress,
     asked: Collection[TopicPartition] = (),
+    up: Collection[int] | None = None,
 ) -> Results:
-    """Audit every partition of `source`; costs of elections are given for those that are `asked` for too."""
+    """Audit every partition of `source`; costs of elections are given for those, too, that are `asked` for or whose leader is
+    not among the brokers that are said to be `up`.
+    """
     try:
         tasks = source.tasks(executor)
         files, size_bytes = _to_read(tasks)
         progress.begin(*(("auditing", files, size_bytes) if files else ("auditing partitions", len(tasks))))
-        answers = _answer(executor, source, tasks, sink.outlet(tasks), progress, asked)
+        work = PartitionWork(source.reader, sink.outlet(tasks), asked, up)
+        answers = _answer(executor, source, tasks, work, progress)
         check_answered(tasks, answers.count("partitions"))
         answers.rows["captures"] += voter_rows(source.voters)
         answers.rows["findings"] += answers.log_dirs.findings(source.unplaced(), source.cluster_id)
@@ -137,14 +141,11 @@ def _answer(
     executor: Executor,
     source: Source,
     tasks: Sequence[PartitionTask],
-    outlet: Outlet,
+    work: PartitionWork,
     progress: Progress,
-    asked: Collection[TopicPartition],
 ) -> AuditAnswers:
     """What all partitions have in the report tables. The coordinator is asked once for those that wait, once for lost writers."""
     answers = AuditAnswers()
-    work = PartitionWork(source.reader, outlet, asked)
-
     reads_files = any(_to_read(tasks))
 
     def ended(of_task: list[PartitionTask]) -> None:

@@ -31,11 +31,16 @@ def audit_one(uri: str, topic_partition: TopicPartition, settings: Settings) -> 
 
 
 def audit_all(
-    uri: str, settings: Settings, progress: Progress | None = None, asked: Collection[TopicPartition] = ()
+    uri: str,
+    settings: Settings,
+    progress: Progress | None = None,
+    asked: Collection[TopicPartition] = (),
+    up: Collection[int] | None = None,
 ) -> Results:
     """Audit every partition of the snapshot at `uri` that `settings.topics` match: the answers of a run.
 
-    The costs of elections are given for those that are `asked` for too, where there is nothing to decide.
+    The costs of elections are given for those, too, that are `asked` for, or whose leader is not among the brokers that are
+    said to be `up`, where there is nothing else to decide.
 
     Raises UsageError and InputError as `open_snapshot` does.
     """
@@ -43,4 +48,4 @@ def audit_all(
     snapshot, inventory = open_snapshot(uri, settings.topics, settings.leadership, settings.leadership_source)
     options = audit_options(inventory, settings)
     source = SnapshotSource(OpenedSnapshot.read(snapshot, inventory, options, settings.topics))
-    return audit(InProcess(), source, InMemory(source, settings, started), progress or Unseen(), frozenset(asked))
+    return audit(InProcess(), source, InMemory(source, settings, started), progress or Unseen(), frozenset(asked), up)

@@ -65,6 +65,8 @@ class PartitionWork:
     outlet: Outlet
     asked: Collection[TopicPartition] = ()
     """Partitions whose costs of elections are given though there may be nothing to decide."""
+    up: Collection[int] | None = None
+    """Brokers that are up by `--up`: where the leader is none of them there is something to decide. None: not said."""
     transactions: Mapping[int, TransactionState] | None = None
     """The coordinator's states; None before they were read."""
 
@@ -112,7 +114,7 @@ def _audit(task: PartitionTask, work: PartitionWork, log_dirs: LogDirTally) -> t
     try:
         batches = reader.read_batches(examined)
         audit = conclude(examined.plan, batches, reader.read_records(), work.transactions or {})
-        rows = decided_rows(audit, batches, work.asked)
+        rows = decided_rows(audit, batches, work.asked, work.up)
     except Exception as error:
         rows = failure_rows(task.partition, error, reader.options.cluster_id, examined.plan.evidence)
     log_dirs.add(examined.rows["replica_dirs"], examined.rows["segments"])
