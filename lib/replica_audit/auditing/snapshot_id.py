@@ -23,7 +23,7 @@ import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from replica_audit.auditing.bronze_rows import bronze_rows
 from replica_audit.schema import RawRow
