@@ -297,9 +297,10 @@ def test_run_checks_keeps_and_reports_quality_and_one_flag_leaves_it_out(
 
     audit_id = content["audit"]["audit_id"]
     # Built-in suites need no Java.
-    monkeypatch.setattr("replica_audit.cli.warehouse_commands.spark_session", None)
     again = ["quality", *place, "--audit-id", audit_id, "--format", "json"]
-    assert main([*again, "--fail-on", "never"]) == 0
+    with monkeypatch.context() as without_java:
+        without_java.setattr("replica_audit.cli.warehouse_commands.spark_session", None)
+        assert main([*again, "--fail-on", "never"]) == 0
     answer = json.loads(capsys.readouterr().out)
     assert answer["status"] == "WARNING" and answer["audit_id"] == audit_id
     assert sorted(answer["expectations"], key=lambda row: (row["suite"], row["name"])) == content["quality"]
