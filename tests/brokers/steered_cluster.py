@@ -74,8 +74,15 @@ _START = """#!/bin/bash
 node=$(sed -n 's/^\\(node\\|broker\\)\\.id=//p' "$2")
 log={out}/node-$node.$$.log
 : > "$log"
-nohup {java} kafka.Kafka "$2" > "$log" 2>&1 < /dev/null &
-printf '%s\\n' $! "$log" > {out}/started-$node
+rm -f {out}/started-$node
+# A shell that stays waits for it, so that it is no zombie to whoever looks whether it has ended.
+(
+  nohup {java} kafka.Kafka "$2" > "$log" 2>&1 < /dev/null &
+  printf '%s\\n' $! "$log" > {out}/starting-$node
+  mv {out}/starting-$node {out}/started-$node
+  wait
+) > /dev/null 2>&1 < /dev/null &
+until [ -e {out}/started-$node ]; do sleep 0.1; done
 """
 _STOP = """#!/bin/bash
 case "$1" in --node-id=*) ;; *) exit 64 ;; esac

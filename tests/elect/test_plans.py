@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from tests.elect.clusters import Part, plan_of, results_of
 from tests.support.fixtures import FIXTURES
+from tests.support.some import some
 
 from replica_audit.config import Settings
 from replica_audit.elect.cluster_state import PresentState, present_state
@@ -99,6 +100,26 @@ def test_a_version_without_a_tool_for_it_has_no_plan_but_the_costs() -> None:
     # What broker 1 leads, it goes on leading, and what that loses is put back; nothing is started or stopped.
     assert [one.action for one in plan.steps] == ["copy", "copy", "salvage", "restore"]
     assert all(one.candidates for one in plan.decisions)
+
+
+@pytest.mark.parametrize("version", [None, "4.3.1", "2.8.2"])
+def test_a_broker_is_stopped_only_when_the_one_before_it_has_ended(version: str | None) -> None:
+    """Whoever leaves the ISR last may lead, and the commands come back before a broker has ended."""
+    stops = [
+        step
+        for capture in ("diverged-unclean", "diverged-multi", "quorum3-1-unclean")
+        for step in plan_elections(audited(capture, version)).steps
+        if step.action == "stop" and len(step.brokers) > 1
+    ]
+    for step in some(stops):
+        forms = [""] if version else ["kafka-server-stop.sh", "kill -TERM"]
+        lines = [one for one in step.commands if not one.startswith("#")]
+        assert len(lines) == len(forms) * (2 * len(step.brokers) - 1)
+        for form in range(len(forms)):
+            of_form = lines[form * (2 * len(step.brokers) - 1) :][: 2 * len(step.brokers) - 1]
+            for broker, stop, wait in zip(step.brokers, of_form[::2], of_form[1::2], strict=False):
+                assert stop.endswith((f"--node-id={broker}", f"PID_OF_{broker}"))
+                assert wait == f"tail --pid=PID_OF_{broker} -f /dev/null"
 
 
 def test_an_eligible_replica_that_stopped_cleanly_is_only_started() -> None:

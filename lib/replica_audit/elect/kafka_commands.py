@@ -103,13 +103,17 @@ class Tools:
         before = shlex.join(["kafka-reassign-partitions.sh", "--zookeeper", ZOOKEEPER, *arguments])
         return self._by_version((2, 6), [self._call("kafka-reassign-partitions.sh", *arguments)], [before])
 
-    def stop(self, broker_id: int) -> list[str]:
-        """A clean stop, on the broker's host. Before 3.7 the script stops every broker of the host."""
-        return self._by_version(
-            (3, 7),
-            [f"kafka-server-stop.sh --node-id={broker_id}"],
-            [f"kill -TERM PID_OF_{broker_id}"],
+    def stop(self, broker_ids: Sequence[int]) -> list[str]:
+        """Clean stops one after the other, each on the broker's host. Before 3.7 the script stops every broker of the host.
+
+        Both commands return before the broker has ended: the next one is stopped only then, since the order in which
+        brokers leave the ISR decides who may lead (KIP-966).
+        """
+        since, before = (
+            _one_after_the_other(broker_ids, command)
+            for command in ("kafka-server-stop.sh --node-id={}", "kill -TERM PID_OF_{}")
         )
+        return self._by_version((3, 7), since, before)
 
     def end_transaction(self, place: Place, start_offset: int) -> list[str]:
         """Commands that find a hanging transaction and abort it.
@@ -244,3 +248,11 @@ def _file(head: dict[str, int], partitions: Iterable[dict]) -> str:
     begin = "".join(f"{json.dumps(name)}: {value}, " for name, value in head.items())
     lines = ",\n".join(f"  {json.dumps(one)}" for one in partitions)
     return f'{{{begin}"partitions": [\n{lines}\n]}}\n'
+
+
+def _one_after_the_other(broker_ids: Sequence[int], command: str) -> list[str]:
+    lines = []
+    for broker_id in broker_ids:
+        lines += [command.format(broker_id), f"tail --pid=PID_OF_{broker_id} -f /dev/null"]
+    # Nothing follows the last one.
+    return lines[:-1]

@@ -97,7 +97,7 @@ class StepList:
             f"Stop {name_brokers(brokers)}{unless}{order}{',' if unless or order else ''} with SIGTERM{costs}",
             brokers=brokers,
             partitions=one.places,
-            commands=[command for broker in brokers for command in self._tools.stop(broker)],
+            commands=self._tools.stop(brokers),
             before=[*before, *(() if self._state.mode == "zookeeper" else [_MAJORITY])],
         )
 
