@@ -23,6 +23,7 @@ from replica_audit.warehouse.answer_tables import REPORTED_TABLES, load_results
 from replica_audit.warehouse.attempts import check_large, committed_counts, record_attempt
 from replica_audit.warehouse.delta_tables import Warehouse
 from replica_audit.warehouse.past_audits import earlier_rows, load_earlier, load_history, verified_rows
+from replica_audit.warehouse.retention import unfinished_audits
 
 INGESTED = ("quarantine", "partition_states")
 #: No consumer group committed offsets in this capture.
@@ -124,6 +125,29 @@ def test_quality_that_is_checked_again_may_have_other_rows(tmp_path, checked, mo
 def only_running(warehouse, stage, state, **more):
     if state == "running":
         record_attempt(warehouse, stage, state, **more)
+
+
+def test_an_audit_whose_end_is_lost_is_named_before_the_one_before_it(tmp_path, unclean, capsys, monkeypatch):
+    """Delta reads on without the last commit of `audits`, and the audit before it looks like the latest."""
+    monkeypatch.chdir(tmp_path)
+    place = tmp_path / "warehouse"
+    warehouse = Warehouse(str(place))
+    write(warehouse, unclean, counted=True)
+    asked = ["--warehouse", str(place), "--report", str(tmp_path / "report")]
+    assert main(["report", *asked]) == 1
+    assert capsys.readouterr().err == f"report: {tmp_path}/report\n"
+    of_audit = {"cluster_id": "c", "snapshot_id": "s", "audit_id": "later"}
+    for table in REPORTED_TABLES:
+        warehouse.append(table, unclean.rows(table), of_audit)
+    counts = {table: len(unclean.rows(table)) for table in REPORTED_TABLES}
+    record_attempt(warehouse, "audit", "finished", started="2026-01-03", ingest_id="i", row_counts=counts, **of_audit)
+    assert unfinished_audits(Warehouse(str(place))) == []
+    lose_last_commit(place, "audits")
+    for command in ("report", "history"):
+        assert main([command, *asked[: 4 if command == "report" else 2]]) == (1 if command == "report" else 0)
+        assert "audit later in" in capsys.readouterr().err, command
+    assert main(["report", *asked, "--audit-id", "a"]) == 1
+    assert "later" not in capsys.readouterr().err
 
 
 def test_past_audits_are_checked_too(tmp_path, unclean):

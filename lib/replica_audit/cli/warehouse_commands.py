@@ -97,6 +97,7 @@ def quality(arguments: argparse.Namespace, settings: Settings) -> int:
         spark = opened.enter_context(session("replica-audit quality", settings))
         from replica_audit.spark.pipeline import load_results
 
+        _warn_of_unfinished(spark, arguments.audit_id, settings)
         results = baseline.compare(load_results(spark, arguments.audit_id, settings))
         results = baseline.compare(stage.check(spark, results, again=True))
     answer = build_quality(results, settings.fail_on)
@@ -116,6 +117,7 @@ def report(arguments: argparse.Namespace, settings: Settings) -> int:
     with catalog_session("replica-audit report", settings) as spark:
         from replica_audit.spark.pipeline import load_earlier, load_results
 
+        _warn_of_unfinished(spark, arguments.audit_id, settings)
         found = load_results(spark, arguments.audit_id, settings)
         earlier = baseline.earlier or load_earlier(spark, found, settings)
     print_unused(baseline, found, settings)
@@ -135,12 +137,25 @@ def history(arguments: argparse.Namespace, settings: Settings) -> int:
             if swept and not settings.quiet:
                 print_note(f"removed from the warehouse: {render_count(swept, 'row')} of runs that did not finish")
             _print_removed(*prune(spark, settings, vacuum=True), settings)
+        _warn_of_unfinished(spark, None, settings)
         past = load_past(spark, settings, arguments.limit)
     if settings.format == "json":
         print_result(render_object({"schema_version": 1, **asdict(past)}))
     else:
         print_result(render_history(past))
     return 0
+
+
+def _warn_of_unfinished(spark: SparkSession | None, audit_id: str | None, settings: Settings) -> None:
+    """Say on stderr that the latest finished audit is not the latest that there was, unless one was asked for by its id."""
+    from replica_audit.spark.pipeline import unfinished_audits
+
+    if audit_id is None and (found := unfinished_audits(spark, settings)):
+        names = f"audit {found[0]}" + (f" and {len(found) - 1} more" if len(found) > 1 else "")
+        print_error(
+            f"{names} in {settings.warehouse} began after the latest finished one and has no end: it was interrupted or "
+            "still runs, or the last commit of the table audits is lost; what follows is of the finished one"
+        )
 
 
 def _print_removed(audits: list[str], snapshots: list[str], settings: Settings) -> None:

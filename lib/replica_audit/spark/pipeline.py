@@ -74,6 +74,11 @@ def load_past(spark: SparkSession | None, settings: Settings, limit: int | None 
     return past_audits.load_history(open_warehouse(spark, settings), settings.topics, limit)
 
 
+def unfinished_audits(spark: SparkSession | None, settings: Settings) -> list[str]:
+    """Audits later than the latest finished one. See `retention.unfinished_audits`."""
+    return retention.unfinished_audits(open_warehouse(spark, settings))
+
+
 def prune(spark: SparkSession | None, settings: Settings, *, vacuum: bool = False) -> tuple[list[str], list[str]]:
     """Remove the audits that the settings do not keep. See `retention.apply_retention`."""
     warehouse = open_warehouse(spark, settings)

@@ -9,7 +9,7 @@ from typing import Any
 from replica_audit.bronze_tables import BRONZE_TABLES
 from replica_audit.schema import REPORT_TABLES
 from replica_audit.warehouse.attempts import attempts, finished_attempts
-from replica_audit.warehouse.delta_tables import Warehouse
+from replica_audit.warehouse.delta_tables import StoredTables, Warehouse
 
 #: Tables that belong to audits; there is one `quarantine`, that of the snapshot.
 AUDIT_TABLES = tuple(table for table in REPORT_TABLES if table not in BRONZE_TABLES)
@@ -70,6 +70,22 @@ def apply_retention(
         for table in ("audits", *BRONZE_TABLES, *AUDIT_TABLES):
             warehouse.vacuum(table)
     return going, snapshots
+
+
+def unfinished_audits(warehouse: StoredTables) -> list[str]:
+    """Audits that committed answers after the latest finished one, and of which `audits` has no row.
+
+    They were interrupted, or still run, or the last commit of `audits` is lost: the latest finished audit is not the
+    latest that there was.
+    """
+    finished = finished_attempts(warehouse, "audit")
+    if not finished:
+        return []
+    until = datetime.fromisoformat(finished[-1]["finished"].replace("Z", "+00:00"))
+    committed = {owner for owner, _ in warehouse.owners("partitions", "audit_id", datetime.now(timezone.utc))}
+    earlier = {owner for owner, _ in warehouse.owners("partitions", "audit_id", until)}
+    known = {run["audit_id"] for run in attempts(warehouse, "audit")}
+    return sorted(owner for owner in committed - earlier - known if owner is not None)
 
 
 #: A stage commits its tables within minutes of each other, so rows older than this belong to no run that goes on.
