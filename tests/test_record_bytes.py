@@ -18,6 +18,7 @@ from tests.support.in_process import run_in_process
 from tests.support.marked_records import BINARY, CLUSTER_ID, MARKS, forms_of, shown_in, write_marked_snapshot
 
 from replica_audit.cli import failure
+from replica_audit.cli.commands import COMMANDS
 from replica_audit.cli.main import main
 from replica_audit.cli.parser import build_parser, parsers_of
 
@@ -53,6 +54,7 @@ CASES: dict[str, list[str]] = {
     ],
     "capture-plan": ["1=/data 2@b=/data --describe {snapshot}/kafka-topics-describe.txt"],
     "explain": ["", "HWM-LOSS", "{finding} {stores}"],
+    "setup": ["--check"],
     "completion": ["bash"],
     "help": ["run"],
 }
@@ -140,7 +142,7 @@ def test_no_command_shows_or_stores_record_bytes(
             if "{finding}" in case:
                 names["finding"] = _finding(places)
             arguments = [command, *case.format(**names).split()]
-            if command not in ("completion", "help"):
+            if COMMANDS[command].common:
                 arguments += ["--format", form]
             status = main(arguments)
             said = capsys.readouterr()

@@ -21,7 +21,7 @@ def docs(tmp_path_factory):
 
     found = audit_one(str(SAMPLES / "last-replica-standing"), TopicPartition("orders", 0), Settings())
     plan, directory = load_plan(), tmp_path_factory.mktemp("docs") / "data_docs"
-    frames = quality_frames(None, None, found, [], plan.suites)
+    frames = quality_frames(None, None, found, {}, plan.suites)
     run_checkpoint(plan, frames, str(directory), "sample", datetime(2026, 1, 2, tzinfo=timezone.utc))
     return directory
 

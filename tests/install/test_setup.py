@@ -65,3 +65,10 @@ def test_a_package_outside_a_clone_uses_the_users_cache(tmp_path, monkeypatch):
     )
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     assert installation.share_directory().parent == tmp_path / "cache" / "replica-audit"
+
+
+@pytest.mark.parametrize("option", ["--offline", "--ivy-settings"])
+def test_a_source_that_is_not_there_is_an_error_of_usage(option, place, tmp_path, capsys):
+    assert main(["setup", option, str(tmp_path / "none")]) == 2
+    assert f"{option} {tmp_path}/none: no such" in capsys.readouterr().err
+    assert not place.exists()

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from replica_audit.cli.output import print_note, print_result
 from replica_audit.config import Settings
-from replica_audit.errors import EngineError
+from replica_audit.errors import EngineError, UsageError
 from replica_audit.install.setup import remove, requirements, set_up
 
 
@@ -17,10 +17,15 @@ def setup(arguments: argparse.Namespace, settings: Settings) -> int:
         removed = remove()
         print_result(f"removed {removed}" if removed else "nothing to remove")
         return 0
+    ivy_settings, offline = _path(arguments.ivy_settings), _path(arguments.offline)
+    if ivy_settings is not None and not ivy_settings.is_file():
+        raise UsageError(f"--ivy-settings {arguments.ivy_settings}: no such file")
+    if offline is not None and not offline.is_dir():
+        raise UsageError(f"--offline {arguments.offline}: no such directory")
     if not arguments.check:
         if not settings.quiet:
             print_note("replica-audit: setting up, which takes some 20 seconds and brings 30 MB where JARs are missing")
-        set_up(_path(arguments.ivy_settings), _path(arguments.offline))
+        set_up(ivy_settings, offline)
     found = requirements()
     for one in found:
         print_result(f"{'ok' if one.there else 'missing' if one.needed else 'no':8}{one.name}: {one.state}")
