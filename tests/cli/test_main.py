@@ -52,6 +52,9 @@ class Engine:
         self.calls.append(("audit", snapshot_id))
         return self.results
 
+    def unfinished_audits(self, spark: Any, settings: Any) -> list[str]:
+        return []
+
     def load_results(self, spark: Any, audit_id: str | None, settings: Any) -> Results:
         self.calls.append(("load", audit_id))
         return self.results
@@ -76,7 +79,10 @@ def engine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Engine:
     for name, functions in (
         ("replica_audit.spark.session", ("start_session",)),
         ("replica_audit.spark.jvm_stderr", ("logged_errors",)),
-        ("replica_audit.spark.pipeline", ("run_ingest", "run_audit", "load_results", "load_earlier")),
+        (
+            "replica_audit.spark.pipeline",
+            ("run_ingest", "run_audit", "load_results", "load_earlier", "unfinished_audits"),
+        ),
     ):
         module = ModuleType(name)
         for function in functions:
