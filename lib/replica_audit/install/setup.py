@@ -6,13 +6,13 @@ It lies in one directory (`installation.share_directory`), which `remove` delete
 from __future__ import annotations
 
 import shutil
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from replica_audit.errors import EngineError
 from replica_audit.install import class_archive, session_settings
-from replica_audit.install.environment import check_packages, find_java
+from replica_audit.install.environment import check_jars, check_packages, find_java
 from replica_audit.install.installation import (
     LockedJar,
     conf_file,
@@ -38,24 +38,13 @@ class Requirement:
 
 def requirements() -> list[Requirement]:
     """Java, Spark, the JARs, the class archive and the settings of spark-submit, as they are found; nothing is changed."""
-    found = [_java(), Requirement("Spark", check_packages(), True)]
-    problems = [problem for jar in locked_jars() if (problem := jar_problem(jar_directory(), jar))]
-    state = "; ".join(problems) or f"{len(locked_jars())} in {jar_directory()}, as locked"
-    found.append(Requirement("JARs of Delta", state, not problems))
-    if problems or not found[0].there:
-        return [
-            *found,
-            Requirement("class archive", "not made before Java and the JARs are there", False, needed=False),
-        ]
-    archive = session_settings.archive_path(find_java(), [jar_directory() / jar.file_name for jar in locked_jars()])
-    there = archive.is_file()
-    found.append(Requirement("class archive", str(archive) if there else f"{archive} is missing", there, needed=False))
-    settings = class_archive.submit_settings()
-    there = settings.is_file()
-    found.append(
-        Requirement("settings of spark-submit", str(settings) if there else f"{settings} is missing", there, False)
-    )
-    return found
+    java, jars = _found("Java", _say_java), _found("JARs of Delta", _say_jars)
+    found = [java, _found("Spark", check_packages), jars]
+    if not (java.there and jars.there):
+        state = "not made before Java and the JARs are there"
+        return [*found, Requirement("class archive", state, False, needed=False)]
+    archive = session_settings.archive_path(find_java(), check_jars())
+    return [*found, _file("class archive", archive), _file("settings of spark-submit", class_archive.submit_settings())]
 
 
 def set_up(ivy_settings: Path | None, offline: Path | None) -> None:
@@ -98,9 +87,22 @@ def remove() -> Path | None:
     return place
 
 
-def _java() -> Requirement:
+def _found(name: str, check: Callable[[], str]) -> Requirement:
     try:
-        java = find_java()
+        return Requirement(name, check(), True)
     except EngineError as error:
-        return Requirement("Java", str(error), False)
-    return Requirement("Java", f"{java.version} in {java.home}", True)
+        return Requirement(name, str(error), False)
+
+
+def _say_java() -> str:
+    java = find_java()
+    return f"{java.version} in {java.home}"
+
+
+def _say_jars() -> str:
+    return f"{len(check_jars())} in {jar_directory()}, as locked"
+
+
+def _file(name: str, path: Path) -> Requirement:
+    there = path.is_file()
+    return Requirement(name, str(path) if there else f"{path} is missing", there, needed=False)

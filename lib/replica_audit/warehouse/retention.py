@@ -78,14 +78,16 @@ def unfinished_audits(warehouse: StoredTables) -> list[str]:
     They were interrupted, or still run, or the last commit of `audits` is lost: the latest finished audit is not the
     latest that there was.
     """
-    finished = finished_attempts(warehouse, "audit")
+    runs = attempts(warehouse, "audit")
+    finished = [run["finished"] for run in runs if run["state"] == "finished"]
     if not finished:
         return []
-    until = datetime.fromisoformat(finished[-1]["finished"].replace("Z", "+00:00"))
-    committed = {owner for owner, _ in warehouse.owners("partitions", "audit_id", datetime.now(timezone.utc))}
-    earlier = {owner for owner, _ in warehouse.owners("partitions", "audit_id", until)}
-    known = {run["audit_id"] for run in attempts(warehouse, "audit")}
-    return sorted(owner for owner in committed - earlier - known if owner is not None)
+    committed = warehouse.owners("partitions", "audit_id", datetime.now(timezone.utc))
+    unknown = {owner for owner, _ in committed if owner is not None} - {run["audit_id"] for run in runs}
+    if not unknown:
+        return []
+    until = datetime.fromisoformat(finished[-1].replace("Z", "+00:00"))
+    return sorted(unknown - {owner for owner, _ in warehouse.owners("partitions", "audit_id", until)})
 
 
 #: A stage commits its tables within minutes of each other, so rows older than this belong to no run that goes on.
