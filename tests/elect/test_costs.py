@@ -18,7 +18,7 @@ from tests.property.capture import to_model
 from tests.property.cluster import Cluster
 from tests.segments.scanned import batches_of, scan_file
 from tests.snapshot.test_transaction_log import _log_value
-from tests.support.encoder import encode_batch, encode_marker
+from tests.support.encoder import Record, encode_batch, encode_marker
 from tests.support.some import some
 
 from replica_audit.auditing.compare.aligned_pair import batches_in
@@ -205,7 +205,7 @@ def test_a_transaction_that_is_partly_lost_is_counted(tmp_path: Path) -> None:
     assert (rows[1]["cut_transactions"], rows[2]["cut_transactions"]) == (1, 0)
 
 
-def _begun(base: int, epoch: int = 0, producer: int = 7, leader_epoch: int = 1) -> bytes:
+def _begun(base: int, epoch: int = 0, producer: int = 7, leader_epoch: int = 1, mark: str = "") -> bytes:
     return encode_batch(
         base,
         3,
@@ -214,12 +214,22 @@ def _begun(base: int, epoch: int = 0, producer: int = 7, leader_epoch: int = 1) 
         producer_epoch=epoch,
         base_sequence=0,
         transactional=True,
-        mark=f"{base} ",
+        mark=f"{mark}{base} ",
     )
 
 
 def _ended(base: int, outcome: str = "COMMIT", epoch: int = 0, producer: int = 7, leader_epoch: int = 1) -> bytes:
     return encode_marker(base, outcome, leader_epoch, producer_id=producer, producer_epoch=epoch)
+
+
+def _aborted(base: int, outcome: str = "ABORT", producer: int = 7, leader_epoch: int = 1) -> list[bytes]:
+    """A transaction of one batch, and its marker."""
+    data = _begun(base, 1, producer, leader_epoch, f"{leader_epoch} ")
+    return [data, _ended(base + 3, outcome, 1, producer, leader_epoch)]
+
+
+#: A marker whose record says neither.
+_UNREADABLE = encode_batch(33, [Record(b"", b"")], 2, producer_id=7, producer_epoch=0, transactional=True, control=True)
 
 
 @pytest.mark.parametrize(
@@ -241,6 +251,51 @@ def test_a_transaction_without_its_end_is_a_cost(tmp_path: Path, tail: list[byte
     old = Broker([*written(0, 30, 1), _begun(30), *tail])
     rows = own_rows(audit(tmp_path, {1: leader, 2: old}, isr=(1,)))
     assert (rows[1]["cut_transactions"], rows[2]["cut_transactions"]) == (cut, 0)
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs", "cut"),
+    [
+        ([_ended(33, "ABORT", leader_epoch=2)], [_ended(33)], (1, 0)),
+        ([_ended(33, "ABORT", epoch=1, leader_epoch=2)], [_ended(33)], (1, 0)),
+        ([_ended(33, "ABORT", leader_epoch=2)], [_begun(33), _ended(36)], (1, 0)),
+        ([_ended(33, "ABORT", leader_epoch=2)], [_begun(33)], (0, 1)),
+        ([_ended(33, "ABORT", leader_epoch=2)], [_ended(33, "ABORT")], (0, 0)),
+        ([_ended(33, "COMMIT", leader_epoch=2)], [_ended(33, "COMMIT")], (0, 0)),
+        ([_ended(33, "COMMIT", leader_epoch=2)], [_ended(33, "ABORT")], (0, 1)),
+        (
+            [_ended(33, "COMMIT", leader_epoch=2), *_aborted(34, leader_epoch=2)],
+            [_ended(33, "COMMIT"), _begun(34, mark="old "), _ended(37)],
+            (0, 0),
+        ),
+        (
+            [_ended(33, leader_epoch=2), *_aborted(34, leader_epoch=2, producer=8)],
+            [_ended(33), *_aborted(34, "COMMIT", producer=8)],
+            (0, 0),
+        ),
+        ([_UNREADABLE], [_ended(33)], (1, 0)),
+    ],
+    ids=[
+        "marker",
+        "aborted by the coordinator",
+        "data and marker",
+        "no end",
+        "both abort",
+        "both commit",
+        "the other way",
+        "next one",
+        "another's",
+        "unreadable",
+    ],
+)
+def test_a_transaction_that_one_log_aborts_and_another_commits_is_a_cost(
+    tmp_path: Path, ours: list[bytes], theirs: list[bytes], cut: tuple[int, int]
+) -> None:
+    """Readers do not see the records that both logs have, once the log leads that aborted them."""
+    begun = [*written(0, 30, 1), _begun(30)]
+    leader, old = Broker([*begun, *ours], high_watermark=30), Broker([*begun, *theirs], high_watermark=30)
+    rows = own_rows(audit(tmp_path, {1: leader, 2: old}, isr=(1,)))
+    assert (rows[1]["cut_transactions"], rows[2]["cut_transactions"]) == cut
 
 
 @pytest.mark.parametrize(

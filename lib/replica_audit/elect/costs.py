@@ -17,19 +17,19 @@ from replica_audit.auditing.compare.aligned_pair import batches_in
 from replica_audit.auditing.compare.comparison import Comparison
 from replica_audit.auditing.compare.epoch_corruption import restore_epochs
 from replica_audit.auditing.compare.loss import Count, RecordRange, count_beyond
+from replica_audit.auditing.compare.record_comparison import RecordSource
 from replica_audit.auditing.compare.remote_storage import REMOTE, epoch_parts, stretches
 from replica_audit.auditing.compare.replays import CandidateCuts, answering_lineage, cuts_of_candidates, replay_lineage
 from replica_audit.auditing.compare.tallies import Tally
 from replica_audit.auditing.compare.wanted_chunks import chunks_of_candidates
 from replica_audit.auditing.conclude import PartitionAudit
 from replica_audit.auditing.findings.rep import brokers_past_leader
-from replica_audit.auditing.findings.txn import is_ended, is_marker_due
 from replica_audit.auditing.replicas.lost_tails import is_tail_lost
 from replica_audit.auditing.replicas.offset_ranges import without
 from replica_audit.auditing.replicas.replica_facts import CopyKey, ReplicaFacts
-from replica_audit.elect.held_records import CommittedRange, ReplicaRecords, TransactionPart, as_possible, holding
-from replica_audit.model import OffsetRange, OpenTransaction
-from replica_audit.segments.open_transactions import TransactionFinder, open_at_end
+from replica_audit.elect.cut_transactions import CandidateTransactions, MarkerReader
+from replica_audit.elect.held_records import CommittedRange, ReplicaRecords, as_possible, holding
+from replica_audit.model import OffsetRange
 from replica_audit.segments.record_batch import BATCH_DTYPE
 from replica_audit.snapshot.remote_log_metadata import COPY_FINISHED
 
@@ -148,7 +148,8 @@ class CandidateCost:
     at_most: bool
     """The numbers are upper bounds: of some of it only offsets tell how many records there are."""
     cut_transactions: int
-    """Transactions of which the candidate has a part, and a part that may have been committed is lost: data or the marker."""
+    """Transactions of which the candidate has a part, and a part that may have been committed is lost: data or the marker, also
+    where the candidate's own marker aborts what another log commits."""
     only_here: int
     """Records that no other replica holds."""
     hidden_records: int = 0
@@ -166,10 +167,12 @@ class CandidateCost:
         return self.lost_committed + self.lost_possible
 
 
-def candidate_costs(audit: PartitionAudit, batches: Mapping[CopyKey, np.ndarray]) -> tuple[CandidateCost, ...]:
+def candidate_costs(
+    audit: PartitionAudit, batches: Mapping[CopyKey, np.ndarray], read: RecordSource | None = None
+) -> tuple[CandidateCost, ...]:
     """The costs of every replica as leader, by broker id, under the audit's protocol; none without a case.
 
-    `batches` (`BATCH_DTYPE`) are those that the plan asked for.
+    `batches` (`BATCH_DTYPE`) are those that the plan asked for. Without `read` the markers of transactions are not compared.
     """
     case = audit.case
     if case is None:
@@ -181,12 +184,13 @@ def candidate_costs(audit: PartitionAudit, batches: Mapping[CopyKey, np.ndarray]
     found = holdings_of(case, batches, cuts)
     holdings = {facts.broker_id: found[facts.key] for facts in replicas}
     aside = [found[facts.key] for facts in beside]
-    costs = []
+    costs, markers = [], MarkerReader(read)
     for facts in replicas:
-        cost = _cost(case, facts, holdings, aside, cuts.as_found[facts.key], shorter, is_doubtful)
+        cost = _cost(case, facts, holdings, aside, cuts.as_found[facts.key], shorter, is_doubtful, markers)
         if facts.may_recover:
             recovered = cuts.recovered[facts.key]
-            cost = _or_recovered(cost, _cost(case, facts.recovering, holdings, aside, recovered, shorter, is_doubtful))
+            after = _cost(case, facts.recovering, holdings, aside, recovered, shorter, is_doubtful, markers)
+            cost = _or_recovered(cost, after)
         costs.append(cost)
     return tuple(costs)
 
@@ -259,12 +263,13 @@ def _cost(
     cuts_of: Mapping[CopyKey, int],
     shorter: Collection[int],
     is_doubtful: bool,
+    markers: MarkerReader,
 ) -> CandidateCost:
     own, cuts = holdings[candidate.broker_id], _cuts(case, candidate, holdings, cuts_of)
     stays = candidate.key == case.reference.facts.key and case.reference.leader_id == candidate.broker_id
     mine = own.parted(cuts[candidate.broker_id])[0]
     held, dropped, cut_producers = list(mine), {}, set()
-    left_open = _left_open(candidate, own, cuts[candidate.broker_id])
+    transactions = CandidateTransactions.of(case, candidate, own, cuts[candidate.broker_id], markers)
     hidden: list[CommittedRange | None] = []
     committed: dict[int, int] = {}
     for broker, cut in cuts.items():
@@ -292,10 +297,10 @@ def _cost(
         above = filter(None, (item.above(candidate.log_start_offset) for item in gone))
         dropped[broker] = [item for item in above if not (compacted and _was_cleaned(candidate, item))]
         may_be_newer = stays and broker not in shorter and not is_doubtful
-        cut_producers |= set(_cut_producers(case, left_open, holdings[broker], cut, may_be_newer))
+        cut_producers |= set(transactions.cut_in(holdings[broker], cut, may_be_newer))
     for item, one in zip(case.beside, aside, strict=True):
         may_be_newer = stays and not is_doubtful and not case.is_lost_tail(item)
-        cut_producers |= set(_cut_producers(case, left_open, one, cuts_of[one.facts.key], may_be_newer))
+        cut_producers |= set(transactions.cut_in(one, cuts_of[one.facts.key], may_be_newer))
     beside = {
         one.facts.key: list(_beside(case, candidate, item, one, stays, is_doubtful))
         for item, one in zip(case.beside, aside, strict=True)
@@ -361,38 +366,6 @@ def _beside(
             part = part.unproven()
         if not (holding.facts.compacted or candidate.compacted) or not _was_cleaned(candidate, part):
             yield part
-
-
-def _left_open(candidate: ReplicaFacts, own: ReplicaRecords, end: int) -> Collection[OpenTransaction]:
-    """The transactions that the candidate's log leaves open, which ends at `end` once its own start has cut it."""
-    found = open_at_end(candidate.segments)
-    if end < candidate.log_end_offset:
-        rest = TransactionFinder()
-        rest.watch(own.batches.rows[own.batches.rows["last_offset"] < end])
-        found = {one.producer_id: one for one in found.values() if one.first_offset < end}
-        found |= {one.producer_id: one for one in rest.open_transactions() if one.producer_id not in found}
-    return found.values()
-
-
-def _cut_producers(
-    case: Case, left_open: Iterable[OpenTransaction], holding: ReplicaRecords, cut: int, may_be_newer: bool
-) -> Iterator[int]:
-    """Producers whose transaction, one of those `left_open` on the candidate, a copy that is cut goes on with."""
-    for transaction in left_open:
-        part = holding.cut_part(transaction, cut)
-        # A marker alone may be that of another transaction: the coordinator knows.
-        if part is not None and (part.was_open or is_ended(case, transaction)) and _is_cut(case, part, may_be_newer):
-            yield transaction.producer_id
-
-
-def _is_cut(case: Case, part: TransactionPart, may_be_newer: bool) -> bool:
-    """True if a transaction that is open on a candidate is cut: its next part is dropped elsewhere and not written again.
-
-    `may_be_newer`: the candidate leads, and may have what lies past its end: it was copied earlier.
-    """
-    if not part.is_possible or (part.is_ahead and may_be_newer):
-        return False
-    return not (part.batch.is_control and is_marker_due(case, part.batch.producer_id))
 
 
 def _cuts(

@@ -8,6 +8,7 @@ import numpy as np
 
 from replica_audit.auditing.answer_rows import report_rows
 from replica_audit.auditing.catalogue import at_or_above, codes_with
+from replica_audit.auditing.compare.record_comparison import RecordSource
 from replica_audit.auditing.conclude import PartitionAudit
 from replica_audit.auditing.replicas.replica_facts import CopyKey, ReplicaFacts
 from replica_audit.elect.choice import choose, is_clean, is_leader_gone, standing
@@ -24,6 +25,7 @@ def decided_rows(
     batches: Mapping[CopyKey, np.ndarray],
     asked: Collection[TopicPartition] = (),
     up: Collection[int] | None = None,
+    read: RecordSource | None = None,
 ) -> dict[str, list[dict]]:
     """`report_rows` with `elections` filled: of a partition that is neither consistent nor lagging, that lost records, of which
     the order of starting decides who leads, whose leader is none of the brokers that are said to be `up`, or that is `asked`
@@ -36,7 +38,7 @@ def decided_rows(
     has_lost = any(row["lost_records"] for row in rows["partitions"])
     is_open = audit.verdict not in CALM or has_lost or is_led_by_whoever_starts(audit) or is_leader_down(audit, up)
     if is_open or audit.evidence.topic_partition in asked:
-        rows["elections"] += election_rows(audit, batches)
+        rows["elections"] += election_rows(audit, batches, read)
     return rows
 
 
@@ -62,12 +64,14 @@ def is_led_by_whoever_starts(audit: PartitionAudit) -> bool:
     return not case.stopped or (differ and (len(entitled) > 1 or case.config(UNCLEAN) == "true"))
 
 
-def election_rows(audit: PartitionAudit, batches: Mapping[CopyKey, np.ndarray]) -> list[dict]:
+def election_rows(
+    audit: PartitionAudit, batches: Mapping[CopyKey, np.ndarray], read: RecordSource | None = None
+) -> list[dict]:
     """A row for each candidate and each replica, the candidate included; the candidate's own values are in all of its rows."""
     case = audit.case
     if case is None:
         return []
-    costs = candidate_costs(audit, batches)
+    costs = candidate_costs(audit, batches, read)
     damaged = damage_by_broker(audit)
     choice = choose(case, costs, damaged)
     best, worst, reason = (choice.best, choice.worst, choice.reason) if choice is not None else (None, None, None)

@@ -112,9 +112,9 @@ def _audit(task: PartitionTask, work: PartitionWork, log_dirs: LogDirTally) -> t
     if work.transactions is None and producers:
         return {}, producers
     try:
-        batches = reader.read_batches(examined)
-        audit = conclude(examined.plan, batches, reader.read_records(), work.transactions or {})
-        rows = decided_rows(audit, batches, work.asked, work.up)
+        batches, read = reader.read_batches(examined), reader.read_records()
+        audit = conclude(examined.plan, batches, read, work.transactions or {})
+        rows = decided_rows(audit, batches, work.asked, work.up, read)
     except Exception as error:
         rows = failure_rows(task.partition, error, reader.options.cluster_id, examined.plan.evidence)
     log_dirs.add(examined.rows["replica_dirs"], examined.rows["segments"])

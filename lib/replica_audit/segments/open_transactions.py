@@ -5,7 +5,7 @@ Kafka: `ProducerStateManager`, `ProducerStateEntry.currentTxnFirstOffset`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 
 
 class TransactionFinder:
-    """Follows the transactional batches of one file in their order."""
+    """Follows the transactional batches of one file in their order; `known` are those that the files before leave open."""
 
-    def __init__(self) -> None:
-        self._open: dict[int, OpenTransaction] = {}
+    def __init__(self, known: Mapping[int, OpenTransaction] | None = None) -> None:
+        self._open: dict[int, OpenTransaction] = dict(known or {})
         self._ended: dict[int, int] = {}
 
     def watch(self, batches: NDArray[np.void]) -> None:

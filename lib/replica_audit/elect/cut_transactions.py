@@ -1,0 +1,140 @@
+"""Transactions that an election leaves without their end: open on the candidate, or aborted there, and decided in what is cut.
+
+A marker ends the transaction of its producer in one partition (`TransactionStateManager`, KIP-98); headers do not tell COMMIT
+from ABORT, so the two markers of a transaction that ends on both sides of a fork are read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from replica_audit.auditing.case import Case
+from replica_audit.auditing.compare.record_comparison import RecordSource, record_requests
+from replica_audit.auditing.findings.txn import is_ended, is_marker_due
+from replica_audit.auditing.replicas.replica_facts import CopyKey, ReplicaFacts
+from replica_audit.batch_header import Batch
+from replica_audit.elect.held_records import ReplicaRecords, TransactionPart
+from replica_audit.model import OpenTransaction
+from replica_audit.segments.batch_rows import Batches
+from replica_audit.segments.open_transactions import TransactionFinder, marker_of, open_at_end
+from replica_audit.segments.records import ABORT, COMMIT
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+class MarkerReader:
+    """What markers say, each read once; a log known from text or a table says nothing."""
+
+    def __init__(self, read: RecordSource | None) -> None:
+        self._read = read
+        self._known: dict[tuple[CopyKey, Batch], int | None] = {}
+
+    def outcome(self, facts: ReplicaFacts, marker: Batch) -> int | None:
+        """`COMMIT` or `ABORT`; None if it cannot be read."""
+        key = facts.key, marker
+        if key not in self._known:
+            self._known[key] = self._decoded(facts, marker)
+        return self._known[key]
+
+    def can_read(self, *logs: ReplicaFacts) -> bool:
+        return self._read is not None and not any(facts.second_hand for facts in logs)
+
+    def _decoded(self, facts: ReplicaFacts, marker: Batch) -> int | None:
+        assert self._read is not None
+        rows = self._read(record_requests(facts, (marker,))).rows
+        return int(rows["marker"][0]) if len(rows) else None
+
+
+@dataclass(frozen=True, slots=True)
+class CandidateTransactions:
+    """The transactions of a candidate, whose log ends at `end` once its own start has cut it."""
+
+    case: Case
+    candidate: ReplicaFacts
+    own: ReplicaRecords
+    end: int
+    left_open: Mapping[int, OpenTransaction]
+    markers: MarkerReader
+
+    @classmethod
+    def of(
+        cls, case: Case, candidate: ReplicaFacts, own: ReplicaRecords, end: int, markers: MarkerReader
+    ) -> CandidateTransactions:
+        is_whole = end >= candidate.log_end_offset
+        left_open = open_at_end(candidate.segments) if is_whole else _open_below(candidate, own.batches, end)
+        return cls(case, candidate, own, end, left_open, markers)
+
+    def cut_in(self, holding: ReplicaRecords, cut: int, may_be_newer: bool) -> Iterator[int]:
+        """Producers whose transaction goes on or ends in what `holding` loses, cut at `cut`.
+
+        `may_be_newer`: the candidate leads, and may have what lies past its end: it was copied earlier.
+        """
+        for transaction in self.left_open.values():
+            part = holding.cut_part(transaction, cut)
+            # A marker alone may be that of another transaction: the coordinator knows.
+            if part is None or not (part.was_open or is_ended(self.case, transaction)):
+                continue
+            is_due = part.batch.is_control and is_marker_due(self.case, transaction.producer_id)
+            if _may_be_lost(part, may_be_newer) and not is_due:
+                yield transaction.producer_id
+        for transaction in self._aborted(holding, cut):
+            part = holding.cut_part(transaction, cut)
+            if part is not None and _may_be_lost(part, may_be_newer):
+                yield transaction.producer_id
+
+    def _aborted(self, holding: ReplicaRecords, cut: int) -> Iterator[OpenTransaction]:
+        """Transactions open at `cut`, where both logs are alike, that the candidate's log aborts and `holding` commits.
+
+        Where a marker cannot be read they may differ.
+        """
+        if not self.markers.can_read(self.candidate, holding.facts):
+            return
+        ours, theirs = self.own.batches, holding.batches
+        ours, theirs = ours.where((ours.starts >= cut) & (ours.ends <= self.end)), theirs.where(theirs.ends > cut)
+        both = np.intersect1d(_ended_producers(ours), _ended_producers(theirs))
+        if not len(both):
+            return
+        for producer, transaction in _open_below(self.candidate, self.own.batches, cut, both).items():
+            mine, other = (
+                marker_of(transaction, part.where(part.rows["producer_id"] == producer)) for part in (ours, theirs)
+            )
+            if mine is None or other is None:
+                continue
+            is_kept = self.markers.outcome(self.candidate, mine) == COMMIT
+            if not (is_kept or self.markers.outcome(holding.facts, other) == ABORT):
+                yield transaction
+
+
+def _may_be_lost(part: TransactionPart, may_be_newer: bool) -> bool:
+    return part.is_possible and not (part.is_ahead and may_be_newer)
+
+
+def _ended_producers(batches: Batches) -> NDArray[np.int64]:
+    return np.unique(batches.rows["producer_id"][batches.control])
+
+
+def _open_below(
+    facts: ReplicaFacts, batches: Batches, end: int, producers: NDArray[np.int64] | None = None
+) -> dict[int, OpenTransaction]:
+    """The transactions that a log would leave open if it ended at `end`, of `producers` only where they are given; of the
+    segment that `end` lies in as far as its `batches` were asked for.
+    """
+    bases = [segment.base_offset for segment in facts.segments]
+    whole = [
+        segment
+        for segment, following in zip(facts.segments, [*bases[1:], facts.log_end_offset], strict=False)
+        if following <= end
+    ]
+    start = bases[len(whole)] if len(whole) < len(bases) else end
+    rows = batches.rows[(batches.starts >= start) & (batches.ends <= end)]
+    rest = TransactionFinder(open_at_end(whole))
+    rest.watch(rows if producers is None else rows[np.isin(rows["producer_id"], producers)])
+    found = {one.producer_id: one for one in rest.open_transactions()}
+    # What the whole log leaves open was open at `end`, too, if it had begun.
+    found |= {key: one for key, one in open_at_end(facts.segments).items() if one.first_offset < end}
+    return found if producers is None else {key: one for key, one in found.items() if key in producers}
