@@ -395,6 +395,8 @@ class ElectionRow(NamedTuple):
     """records that no other replica has"""
     hidden_records: int
     """that it lacks and another replica keeps, unseen"""
+    remote_records: int
+    """of those that it loses, those that remote storage still has"""
     damage: Sequence[str]
     """codes of what is damaged in its files"""
     beside: Sequence[BesideRow]

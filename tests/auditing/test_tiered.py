@@ -17,7 +17,9 @@ from tests.support.logdirs import make_uuid
 from tests.support.some import some
 
 from replica_audit.config import Settings
+from replica_audit.elect.election_plan import plan_elections
 from replica_audit.model import TopicPartition
+from replica_audit.report.plan_text import tell_decisions
 from replica_audit.runner.in_process import audit_all
 
 TIERED = {"remote.storage.enable": "true"}
@@ -314,6 +316,23 @@ def test_a_leader_whose_log_ends_below_what_it_had_copied_has_lost_its_end(tmp_p
     assert answer.one("TIER-ORPHAN") == ("critical", "proven", end, 100), answer
     assert counted(answer) == ("COMMITTED_LOSS", 100 - end, 100 - end)
     assert costs(tmp_path) == {1: (100 - end, 100 - end, 0), 2: (100 - end, 100 - end, 0)}
+
+
+@pytest.mark.parametrize(
+    ("other", "told"),
+    [
+        (short(80), "Remote storage still has them: keep retention from deleting them there."),
+        (
+            Broker([*written(0, 60, 0), *written(60, 70, 0, "other ")], high_watermark=70),
+            "Remote storage still has 20 of them: keep retention from deleting them there.",
+        ),
+    ],
+    ids=["all", "some"],
+)
+def test_the_decision_says_what_remote_storage_still_has(tmp_path: Path, other: Broker, told: str) -> None:
+    with_remote(tmp_path, short(80), *WHOLE, other=other, quiesced=True)
+    (decided,) = tell_decisions(plan_elections(audit_all(str(tmp_path), Settings(topics=(TOPIC,)))))
+    assert decided.sentence.endswith(told), decided.sentence
 
 
 @pytest.mark.parametrize(("kind", "is_told"), [("killed", True), ("stopped", True), ("live", False), (None, False)])

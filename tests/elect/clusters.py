@@ -66,6 +66,7 @@ def results_of(parts: Sequence[Part], version: str | None, source: str) -> Resul
                     "cut_transactions": 0,
                     "only_here": 1,
                     "hidden_records": 0,
+                    "remote_records": 0,
                     "damage": [],
                 }
                 names = {"topic": part.topic, "candidate_id": candidate, "broker_id": broker}

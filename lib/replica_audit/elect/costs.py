@@ -154,6 +154,8 @@ class CandidateCost:
     """Records that no other replica holds."""
     hidden_records: int = 0
     """Records that the candidate lacks and another replica keeps, where nobody sees them: no truncation finds them."""
+    remote_records: int = 0
+    """Of the records lost, those that remote storage still has."""
     beside: tuple[CopyBeside, ...] = ()
     """Copies that neither lead nor follow and hold some of what is lost."""
 
@@ -306,7 +308,8 @@ def _cost(
         for item, one in zip(case.beside, aside, strict=True)
     }
     lost = [item for items in (*dropped.values(), *beside.values()) for item in items]
-    lost += unserved(case, candidate, stays=stays)
+    remote = unserved(case, candidate, stays=stays)
+    lost += remote
     count, at_most = _count(lost, held)
     possible, _ = count_beyond(as_possible(lost), as_possible(held))
     # What is about to be deleted elsewhere is as good as only here.
@@ -344,6 +347,7 @@ def _cost(
             if (held_there := _count(beside[one.facts.key], held)[0].records)
         ),
         hidden_records=_count(filter(None, hidden), mine)[0].records,
+        remote_records=_count(remote, held)[0].records,
     )
 
 

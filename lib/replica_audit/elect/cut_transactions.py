@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class MarkerReader:
-    """What markers say, each read once; a log known from text or a table says nothing."""
+    """The outcomes in markers, each read once. A log known from text or a table has none that can be read."""
 
     def __init__(self, read: RecordSource | None) -> None:
         self._read = read

@@ -148,6 +148,7 @@ def _candidate(
         lost_at_most=row.lost_at_most,
         cut_transactions=row.cut_transactions,
         hidden_records=row.hidden_records or 0,
+        remote_records=row.remote_records or 0,
         damage=tuple(row.damage or ()),
         groups_hit=None if hits is None else len(hits),
     )

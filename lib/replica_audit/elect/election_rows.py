@@ -98,6 +98,7 @@ def election_rows(
                 "cut_transactions": cost.cut_transactions,
                 "only_here": cost.only_here,
                 "hidden_records": cost.hidden_records,
+                "remote_records": cost.remote_records,
                 "damage": damaged.get(cost.broker_id, []),
                 "beside": [
                     {

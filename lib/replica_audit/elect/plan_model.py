@@ -62,6 +62,8 @@ class Candidate:
     """Consumer groups that have read records it loses; None where no group's offsets are known."""
     damage: tuple[str, ...]
     """Codes of what is damaged in its files."""
+    remote_records: int = 0
+    """Of the records that it loses, those that remote storage still has."""
 
     @property
     def loss(self) -> tuple[int, int, int, int]:

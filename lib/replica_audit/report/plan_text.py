@@ -87,9 +87,19 @@ def tell_decision(decision: Decision, conflict: Conflict | None = None) -> str:
         text = "nothing needs to be done" if decision.procedure == "none" and not chosen.damage else text
         if ranges:
             text += f"; salvage {join_some(ranges, 3, 'range')} if you want what was never committed"
+    if chosen.remote_records:
+        reason = f"{reason} {_tell_remote(chosen)}"
     if decision.depends_on:
         reason = f"{reason} {end_sentence(decision.open_question)}"
     return f"{capitalise(text)}. {reason}"
+
+
+def _tell_remote(chosen: Candidate) -> str:
+    """Records that are lost to readers, and that a copy of the segments in remote storage gives back."""
+    some = f"{chosen.remote_records} of " if chosen.remote_records < chosen.lost_records else ""
+    them = f"{some}{'it' if chosen.lost_records == 1 else 'them'}"
+    most = "at most " if some and chosen.lost_at_most else ""
+    return f"Remote storage still has {most}{them}: keep retention from deleting {'it' if chosen.remote_records == 1 else 'them'} there."
 
 
 def _tell_source(source: SalvageSource) -> str:
