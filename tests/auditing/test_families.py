@@ -1,4 +1,4 @@
-"""Families of findings: the text and the rules of a code lie in the one file that is named after its family."""
+"""Families of findings: the codes and their rules lie in the one file that is named after their family."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def _literals(tree: ast.Module) -> set[str]:
 
 
 @pytest.mark.parametrize("module", MODULES, ids=lambda module: module.__name__.rpartition(".")[2])
-def test_a_family_has_the_texts_and_the_rules_of_its_codes(module) -> None:
+def test_a_family_has_the_rules_of_its_codes(module) -> None:
     name = module.__name__.rpartition(".")[2]
     tree = ast.parse(Path(module.__file__).read_text(encoding="utf-8"))
     own = _names_of_codes(tree)
@@ -109,7 +109,7 @@ def test_every_trait_is_some_code_s_and_an_unknown_one_is_refused() -> None:
     with pytest.raises(KeyError):
         codes_with("loud")
     with pytest.raises(ValueError, match="unknown traits"):
-        Code("LOG-GAP", ("low",), (), "s", "m", "p", "r", "", traits=("loud",))
+        Code("LOG-GAP", ("low",), traits=("loud",))
 
 
 @pytest.mark.parametrize("module", MODULES, ids=lambda module: module.__name__.rpartition(".")[2])

@@ -31,14 +31,16 @@ PATTERNS = {
 
 
 def _texts(path: Path) -> Iterator[tuple[int, str]]:
-    """Line and text of every string, docstring and comment of a module, and every line of a page outside code blocks."""
+    """Line and text of every string, docstring and comment of a module, and every line of a page outside code blocks, with
+    the one after it where a sentence may go on there."""
     source = path.read_text(encoding="utf-8")
     if path.suffix != ".py":
         in_code = False
-        for number, line in enumerate(source.splitlines(), 1):
+        lines = source.splitlines()
+        for number, (line, after) in enumerate(zip(lines, [*lines[1:], ""]), 1):
             in_code ^= line.startswith("```")
             if not in_code:
-                yield number, line
+                yield number, f"{line} {after.strip()}" if after[:1].isalpha() or after.startswith("  ") else line
         return
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
@@ -59,7 +61,12 @@ def _found(path: Path) -> list[str]:
 
 def test_phrases_that_nobody_would_write_are_not_there():
     modules = [*(ROOT / "lib").rglob("*.py"), *(ROOT / "jobs").rglob("*.py")]
-    pages = [*(ROOT / "docs").glob("*.md"), *ROOT.glob("*.md"), *(ROOT / "conf").glob("*.yaml")]
+    pages = [
+        *(ROOT / "docs").glob("*.md"),
+        *(ROOT / "lib").rglob("*.md"),
+        *ROOT.glob("*.md"),
+        *(ROOT / "conf").glob("*.yaml"),
+    ]
     found = [line for path in sorted([*modules, *pages]) if path.name != "CHANGELOG.md" for line in _found(path)]
     assert not found, "\n".join(found)
 

@@ -86,7 +86,7 @@ def test_a_wheel_has_the_modules_and_their_files_and_nothing_beside_them(wheel):
     sources = [
         path
         for path in (ROOT / "lib" / "replica_audit").rglob("*")
-        if path.suffix in (".py", ".pyi", ".js", ".css", ".html")
+        if path.suffix in (".py", ".pyi", ".js", ".css", ".html", ".md")
     ]
     for path in some(sources):
         assert path.relative_to(ROOT / "lib").as_posix() in names

@@ -10,6 +10,7 @@ from tests.report.rows import finding, partition, results
 from tests.support.fixtures import FIXTURES
 
 from replica_audit.auditing.catalogue import CATALOGUE
+from replica_audit.auditing.code_texts import code_text
 from replica_audit.report.audit_summary import render_summary
 
 #: Codes of input that belongs to no partition.
@@ -43,6 +44,6 @@ def test_of_findings_with_and_without_a_place(code):
 
 
 def test_no_remedy_tells_to_delete_a_checkpoint():
-    for code in CATALOGUE.values():
-        assert "delete the file" not in code.remedy.lower()
-    assert "DeleteRecords" in CATALOGUE["CHK-MALFORMED"].remedy
+    for code in CATALOGUE:
+        assert "delete the file" not in code_text(code).remedy.lower()
+    assert "DeleteRecords" in code_text("CHK-MALFORMED").remedy

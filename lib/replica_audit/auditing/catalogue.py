@@ -31,21 +31,8 @@ __all__ = [
 #: Every code that a finding can have, by its name.
 CATALOGUE: dict[str, Code] = {code.code: code for module in MODULES for code in module.CODES}
 
-#: Subject of each family of codes, by prefix.
-FAMILIES = {
-    "LOG": "one replica's segments",
-    "EPO": "leader epochs and their file",
-    "DIV": "replicas that differ",
-    "HWM": "high watermark and loss",
-    "REP": "replication and ISR",
-    "TXN": "transactions",
-    "TIER": "segments in remote storage",
-    "CHK": "checkpoint files",
-    "TRN": "what a truncation does",
-    "GRP": "consumer groups",
-    "META": "leadership and identity",
-    "CAP": "the capture itself",
-}
+#: Prefixes of codes; what each family is about is in its file (`code_texts`).
+FAMILIES = tuple(dict.fromkeys(code.family for code in CATALOGUE.values()))
 
 #: Meaning of each verdict on a partition.
 VERDICT_MEANINGS = {

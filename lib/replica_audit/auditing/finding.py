@@ -38,20 +38,13 @@ TRAITS = {
 
 @dataclass(frozen=True, slots=True)
 class Code:
-    """A finding code: its meaning, proof and remedy."""
+    """A finding code: what rules compute with. Its prose is in the Markdown file of its family (`code_texts`)."""
 
     code: str
     severities: tuple[Severity, ...]
     """Every severity that the code can have, worst first."""
-    verdicts: tuple[Verdict, ...]
+    verdicts: tuple[Verdict, ...] = ()
     """Every verdict that it can bring on its partition, worst first; empty when it never moves the verdict."""
-    summary: str
-    """A line without a full stop."""
-    meaning: str
-    proof: str
-    remedy: str
-    traps: str
-    """Harmless explanations that were considered, or have to be; '' when there is none."""
     traits: tuple[str, ...] = ()
     """Names in `TRAITS`."""
 
@@ -62,6 +55,11 @@ class Code:
             VERDICTS.index(verdict)
         if unknown := set(self.traits) - TRAITS.keys():
             raise ValueError(f"{self.code} has unknown traits {sorted(unknown)}")
+
+    @property
+    def family(self) -> str:
+        """Prefix that it shares with the codes of its family: TXN."""
+        return self.code.partition("-")[0]
 
 
 def considered(text: str) -> Evidence:

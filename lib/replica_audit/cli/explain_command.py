@@ -8,7 +8,6 @@ import json
 import os
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 
 from replica_audit.auditing.catalogue import (
     CATALOGUE,
@@ -18,6 +17,8 @@ from replica_audit.auditing.catalogue import (
     codes_of_verdict,
     nearest_codes,
 )
+from replica_audit.auditing.code_texts import code_text
+from replica_audit.auditing.finding import Code
 from replica_audit.cli.output import print_result
 from replica_audit.config import Settings
 from replica_audit.errors import UsageError
@@ -47,10 +48,10 @@ def explain(arguments: argparse.Namespace, settings: Settings) -> int:
     if not asked:
         codes, text = list(CATALOGUE.values()), render_catalogue()
     elif found := CATALOGUE.get(asked):
-        return _print_object(asdict(found), render_explanation(found), settings)
+        return _print_object(_as_object(found), render_explanation(found), settings)
     elif verdict in VERDICT_MEANINGS:
         codes, text = codes_of_verdict(verdict), render_verdict(verdict)
-        meant = {"verdict": verdict, "meaning": VERDICT_MEANINGS[verdict], "codes": [asdict(one) for one in codes]}
+        meant = {"verdict": verdict, "meaning": VERDICT_MEANINGS[verdict], "codes": [_as_object(one) for one in codes]}
         return _print_object(meant, text, settings)
     elif codes := codes_beginning(asked):
         text = render_family(asked)
@@ -60,7 +61,22 @@ def explain(arguments: argparse.Namespace, settings: Settings) -> int:
         near = [dashed[name] for name in close] or nearest_codes(asked)
         hint = f"did you mean {' or '.join(near)}?" if near else "replica-audit explain lists all codes"
         raise UsageError(f"explain: {arguments.code} is not a finding code, family or verdict; {hint}")
-    return _print_object({"codes": [asdict(one) for one in codes]}, text, settings)
+    return _print_object({"codes": [_as_object(one) for one in codes]}, text, settings)
+
+
+def _as_object(code: Code) -> _Object:
+    text = code_text(code.code)
+    return {
+        "code": code.code,
+        "severities": code.severities,
+        "verdicts": code.verdicts,
+        "summary": text.summary,
+        "meaning": text.meaning,
+        "proof": text.proof,
+        "remedy": text.remedy,
+        "traps": text.traps,
+        "traits": code.traits,
+    }
 
 
 def _print_object(content: _Object, text: str, settings: Settings) -> int:
@@ -76,7 +92,7 @@ def _explain_finding(finding_id: str, settings: Settings) -> int:
         raise UsageError(f"explain: no finding {finding_id} in {places}: name the report that has it with --report")
     row, audit, source, steps = found
     code = CATALOGUE.get(str(row["code"]))
-    content = {"finding": dict(row), "audit": dict(audit), "code": code and asdict(code)}
+    content = {"finding": dict(row), "audit": dict(audit), "code": code and _as_object(code)}
     return _print_object(content, render_finding(row, audit, source, steps), settings)
 
 

@@ -7,6 +7,7 @@ from collections import defaultdict
 from collections.abc import Collection, Container, Iterable, Iterator, Sequence
 
 from replica_audit.auditing.catalogue import CATALOGUE, SEVERITIES, at_or_above, codes_with
+from replica_audit.auditing.code_texts import code_text
 from replica_audit.auditing.findings.txn import TXN_HANGING, TXN_MARKER_LOST
 from replica_audit.elect.cluster_state import Row
 from replica_audit.elect.decisions import Matrix
@@ -85,12 +86,14 @@ def _remedies(
         return min(SEVERITIES.index(row["severity"]) for row in item[1]), -len(item[1])
 
     for code, rows in sorted(rows_of.items(), key=urgency):
-        known = CATALOGUE.get(code)
-        if known is None or (known.remedy.startswith("None") and not any(map(_is_medium, rows))):
+        if code not in CATALOGUE:
+            continue
+        remedy = code_text(code).remedy
+        if remedy.startswith("None") and not any(map(_is_medium, rows)):
             continue
         yield Step(
             action="mend",
-            text=f"{_where(rows)}: {name_remedy(known.remedy, [row['broker_id'] for row in rows]).rstrip('.')} ({code})",
+            text=f"{_where(rows)}: {name_remedy(remedy, [row['broker_id'] for row in rows]).rstrip('.')} ({code})",
             brokers=tuple(sorted({row["broker_id"] for row in rows if row["broker_id"] is not None})),
             partitions=tuple(sorted({(row["topic"], row["partition"]) for row in rows if row["topic"] is not None})),
         )

@@ -13,6 +13,7 @@ from replica_audit.auditing.catalogue import (
     codes_beginning,
     codes_of_verdict,
 )
+from replica_audit.auditing.code_texts import code_text, family_text
 from replica_audit.report.finding_text import render_evidence, render_headline
 from replica_audit.report.layout import paint, wrap
 from replica_audit.schema import FindingRow, read_row
@@ -20,22 +21,23 @@ from replica_audit.schema import FindingRow, read_row
 
 def render_explanation(code: Code) -> str:
     """Meaning of a code, its proof, its remedy, and harmless look-alikes."""
-    first, *rest = wrap(f"{code.code}  {code.summary}", "", "  ")
+    text = code_text(code.code)
+    first, *rest = wrap(f"{code.code}  {text.summary}", "", "  ")
     lines = [first.replace(code.code, paint(code.code, "head"), 1), *rest, ""]
     lines.append("severity  " + ", ".join(paint(severity, severity) for severity in code.severities))
     lines.append("verdict   " + (", ".join(code.verdicts) if code.verdicts else "does not change it"))
-    sections = (("Meaning", code.meaning), ("Proof", code.proof), ("What to do", code.remedy), ("Not this", code.traps))
-    for title, text in sections:
-        if text:
-            lines += ["", paint(title, "head"), *wrap(text, "  ")]
+    sections = (("Meaning", text.meaning), ("Proof", text.proof), ("What to do", text.remedy), ("Not this", text.traps))
+    for title, said in sections:
+        if said:
+            lines += ["", paint(title, "head"), *wrap(said, "  ")]
     return "\n".join(lines) + "\n"
 
 
 def render_catalogue() -> str:
     """Every code with its worst severity and summary, by family, and every verdict."""
     lines = []
-    for family, about in FAMILIES.items():
-        lines += [paint(f"{family}: {about}", "head"), *_codes(codes_beginning(family)), ""]
+    for family in FAMILIES:
+        lines += [*render_family(family).splitlines(), ""]
     lines.append(paint("Verdicts, worst first", "head"))
     longest = max(len(name) for name in VERDICTS)
     for name in VERDICTS:
@@ -45,8 +47,7 @@ def render_catalogue() -> str:
 
 def render_family(prefix: str) -> str:
     """The codes that begin with `prefix`, which some do."""
-    family = prefix.partition("-")[0]
-    title = f"{prefix}: {FAMILIES[family]}"
+    title = f"{prefix}: {family_text(prefix.partition('-')[0]).subject}"
     return "\n".join([paint(title, "head"), *_codes(codes_beginning(prefix))]) + "\n"
 
 
@@ -65,7 +66,7 @@ def _codes(codes: Sequence[Code]) -> list[str]:
     for code in codes:
         severity = code.severities[0]
         head = f"  {code.code.ljust(longest)}  {severity.ljust(8)}  "
-        first, *rest = wrap(code.summary, " " * len(head))
+        first, *rest = wrap(code_text(code.code).summary, " " * len(head))
         lines += [f"  {code.code.ljust(longest)}  {paint(severity.ljust(8), severity)}  {first.strip()}", *rest]
     return lines
 

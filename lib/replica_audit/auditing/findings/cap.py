@@ -21,93 +21,13 @@ if TYPE_CHECKING:
     from replica_audit.auditing.replicas.replica_facts import ReplicaFacts
     from replica_audit.model import Leadership, OffsetRange
 
-CAP_MISSING_REPLICA = Code(
-    "CAP-MISSING-REPLICA",
-    severities=("medium", "info"),
-    verdicts=("INCONCLUSIVE",),
-    traits=("no_files",),
-    summary="An assigned replica has no readable files in the snapshot",
-    meaning="Nothing can be said about it. Medium when it is in the ISR, since it may lead next, and when it may hold "
-    "committed records that no captured replica has: it is eligible to lead; it is in the ISR and the leader is not "
-    "here, not live or elected uncleanly; it led or was in the ISR before an unclean election that it has not "
-    "followed since; or no history says how it left the ISR. Then the partition is inconclusive at least.",
-    proof="The assignment, its history, and the log directories found.",
-    remedy="Copy what its brokers have of it, before any of them that is down is started; add the copies to the snapshot "
-    "and audit again.",
-    traps="A replica that left the ISR cleanly and is down for maintenance changes no verdict.",
-)
-CAP_MISSING_SEGMENT = Code(
-    "CAP-MISSING-SEGMENT",
-    severities=("medium",),
-    verdicts=("INCONCLUSIVE",),
-    traits=("doubt", "no_files"),
-    summary="A segment that must have been there is not in the snapshot",
-    meaning="Index or snapshot files without their log, or other replicas, show that a segment is missing here; or a "
-    "partition's directory has no .log at all, which Kafka never leaves. What it held cannot be compared, and where "
-    "the log ends is not known.",
-    proof="The files left behind, or the range that the others hold.",
-    remedy="Copy the partition again. If the broker itself lacks the file, keep a copy of what it has, "
-    "and let it fetch the partition again from one that has the range; if it leads, move leadership first.",
-    traps="Retention that deleted a segment during the copy; the script of capture-plan puts it aside.",
-)
-CAP_UNREADABLE = Code(
-    "CAP-UNREADABLE",
-    severities=("high",),
-    verdicts=("INCONCLUSIVE",),
-    traits=("doubt", "no_files", "unreadable"),
-    summary="A directory, replica or file could not be read at all",
-    meaning="It is left out of the comparison, so part of the answer is missing.",
-    proof="The path and the reason.",
-    remedy="Fix what the reason names (permissions, a link that leads out of the snapshot, a missing meta.properties, a file "
-    "that differs from manifest.json), or copy it again, and run again.",
-    traps="",
-)
-CAP_NOT_AUDITED = Code(
-    "CAP-NOT-AUDITED",
-    severities=("high",),
-    verdicts=("INCONCLUSIVE",),
-    summary="This partition could not be audited",
-    meaning="The audit of this partition ended in an error, so nothing is known of it. All other partitions were audited.",
-    proof="The error, the file where it names one, and the place in the program.",
-    remedy="Where the error names a file, look at that file and copy it again. Otherwise it is a fault of replica-audit: "
-    "report it with the message and the traceback in the log, and look at the partition by hand meanwhile.",
-    traps="A snapshot that changed while it was read.",
-)
-CAP_SKEW = Code(
-    "CAP-SKEW",
-    severities=("medium", "info"),
-    verdicts=("INCONCLUSIVE",),
-    summary="Copies of different moments explain what was seen",
-    meaning="The brokers were running while they were copied one after the other, so ends and checkpoints do not "
-    "belong together. What they cannot decide is not reported as a fault. Medium where another replica, not in sync, has records "
-    "of a later leader: who leads is not known then, and neither is what is lost.",
-    proof="The values that disagree, and when each directory was copied, where the manifest says so.",
-    remedy="Copy again, followers first and the leader last, each with its checkpoints before its segments, and write a "
-    "manifest.json: replica-audit capture-plan prints a script for it. Copies of brokers that are all stopped have no skew.",
-    traps="",
-)
-CAP_SECOND_HAND = Code(
-    "CAP-SECOND-HAND",
-    severities=("medium", "info"),
-    verdicts=("INCONCLUSIVE",),
-    traits=("doubt",),
-    summary="A replica's log is known from a text or table only",
-    meaning="The snapshot has no segments of it, but text of kafka-dump-log or a table of batches or records. What "
-    "the files would have shown besides is not known. Medium where it leaves open what the log holds, or it cannot "
-    "be compared with the others: then nothing is concluded from it.",
-    proof="The text or table, and what it leaves unproven, point by point.",
-    remedy="Copy the replica's directory. If there is only text: give the listing without --deep-iteration too, "
-    "whole and of one moment, and all replicas in the same form.",
-    traps="Checksums in a text are the verdicts of the tool that printed it.",
-)
-CODES = (
-    CAP_MISSING_REPLICA,
-    CAP_MISSING_SEGMENT,
-    CAP_UNREADABLE,
-    CAP_NOT_AUDITED,
-    CAP_SKEW,
-    CAP_SECOND_HAND,
-)
+CAP_MISSING_REPLICA = Code("CAP-MISSING-REPLICA", ("medium", "info"), ("INCONCLUSIVE",), traits=("no_files",))
+CAP_MISSING_SEGMENT = Code("CAP-MISSING-SEGMENT", ("medium",), ("INCONCLUSIVE",), traits=("doubt", "no_files"))
+CAP_UNREADABLE = Code("CAP-UNREADABLE", ("high",), ("INCONCLUSIVE",), traits=("doubt", "no_files", "unreadable"))
+CAP_NOT_AUDITED = Code("CAP-NOT-AUDITED", ("high",), ("INCONCLUSIVE",))
+CAP_SKEW = Code("CAP-SKEW", ("medium", "info"), ("INCONCLUSIVE",))
+CAP_SECOND_HAND = Code("CAP-SECOND-HAND", ("medium", "info"), ("INCONCLUSIVE",), traits=("doubt",))
+CODES = (CAP_MISSING_REPLICA, CAP_MISSING_SEGMENT, CAP_UNREADABLE, CAP_NOT_AUDITED, CAP_SKEW, CAP_SECOND_HAND)
 
 
 _SOURCES = {

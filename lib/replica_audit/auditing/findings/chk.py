@@ -13,58 +13,11 @@ if TYPE_CHECKING:
     from replica_audit.auditing.case import Case
     from replica_audit.auditing.replicas.replica_facts import ReplicaFacts
 
-CHK_MISSING = Code(
-    "CHK-MISSING",
-    severities=("medium", "low", "info"),
-    verdicts=(),
-    summary="No high watermark checkpoint for a partition, or none for a whole log directory",
-    meaning="After a restart the high watermark of these logs begins at their log start. A replica without epochs "
-    "truncates to it: it drops all of its log.",
-    proof="The file, and the logs that have no entry in it.",
-    remedy="If the file is gone or empty, start this broker last, so that others lead its partitions before it is up.",
-    traps="A partition created less than 5 s ago; an empty log.",
-)
-CHK_MALFORMED = Code(
-    "CHK-MALFORMED",
-    severities=("high",),
-    verdicts=("INCONCLUSIVE",),
-    traits=("unreadable",),
-    summary="An offset checkpoint file cannot be parsed",
-    meaning="Wrong version, wrong count, a word or a negative number. A broker refuses to start on it, or marks "
-    "the whole log directory offline.",
-    proof="The file, the line, what was expected and what was found.",
-    remedy="Keep a copy of the file. With the broker stopped, repair the line by hand: every line is TOPIC PARTITION "
-    "OFFSET, below a version and the number of lines. Do not do without it: a broker that lacks log-start-offset-checkpoint "
-    "shows records again that DeleteRecords removed, and for one that lacks replication-offset-checkpoint see CHK-MISSING.",
-    traps="",
-)
-CHK_START_ABOVE_HW = Code(
-    "CHK-START-ABOVE-HW",
-    severities=("low",),
-    verdicts=(),
-    summary="The log start lies above the checkpointed high watermark",
-    meaning="The checkpoint is older than the last retention or DeleteRecords. Kafka raises the high watermark to "
-    "the log start when it loads the log.",
-    proof="The checkpoint and the log start.",
-    remedy="None.",
-    traps="",
-)
-CHK_ORPHAN_ENTRY = Code(
-    "CHK-ORPHAN-ENTRY",
-    severities=("info",),
-    verdicts=(),
-    summary="A checkpoint names a partition that is not in its log directory",
-    meaning="The partition was deleted or moved, or its directory was not copied.",
-    proof="The file and the entry.",
-    remedy="None; if the partition should be there, look for its directory.",
-    traps="A copy that begins in the middle of a deletion.",
-)
-CODES = (
-    CHK_MISSING,
-    CHK_MALFORMED,
-    CHK_START_ABOVE_HW,
-    CHK_ORPHAN_ENTRY,
-)
+CHK_MISSING = Code("CHK-MISSING", ("medium", "low", "info"))
+CHK_MALFORMED = Code("CHK-MALFORMED", ("high",), ("INCONCLUSIVE",), traits=("unreadable",))
+CHK_START_ABOVE_HW = Code("CHK-START-ABOVE-HW", ("low",))
+CHK_ORPHAN_ENTRY = Code("CHK-ORPHAN-ENTRY", ("info",))
+CODES = (CHK_MISSING, CHK_MALFORMED, CHK_START_ABOVE_HW, CHK_ORPHAN_ENTRY)
 
 
 def judge(case: Case) -> Iterator[Finding]:

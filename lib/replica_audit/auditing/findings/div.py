@@ -29,124 +29,24 @@ if TYPE_CHECKING:
 
 DIV_EPOCH = Code(
     "DIV-EPOCH",
-    severities=("high", "medium", "info"),
-    verdicts=("WILL_LOSE_ON_TRUNCATION", "INCONCLUSIVE", "UNCOMMITTED_DIVERGENCE"),
+    ("high", "medium", "info"),
+    ("WILL_LOSE_ON_TRUNCATION", "INCONCLUSIVE", "UNCOMMITTED_DIVERGENCE"),
     traits=("records", "difference", "retold", "saved_first"),
-    summary="A replica's tail was written by another leader and will be cut",
-    meaning="From some offset on the replica has records that are not on the leader's lineage. When it follows the "
-    "leader it cuts them. If they were acknowledged with acks=1 only, that is within what acks=1 promises; after "
-    "an unclean election acknowledged records go.",
-    proof="The range, the epochs on either side, and the replay that cuts at or before its start. Where the metadata log has "
-    "the elections since and leaves open whether the records were committed (the elected replica had been down, or shows that it "
-    "lost its end), the partition is inconclusive. Of records that are only in `.deleted` segments, which the broker cut already, "
-    "it is info without a verdict.",
-    remedy="If the records matter, copy this broker's log directory before the broker rejoins. For the election, "
-    "see META-UNCLEAN-ELECTION. Whether any were committed is said by HWM-LOSS, not by this code.",
-    traps="Being below the leader's high watermark proves nothing: the uncommitted tail of a leader long gone "
-    "normally is.",
 )
 DIV_TAIL_PENDING = Code(
-    "DIV-TAIL-PENDING",
-    severities=("info",),
-    verdicts=("UNCOMMITTED_DIVERGENCE",),
-    traits=("records", "difference", "retold"),
-    summary="An old leader's uncommitted tail, to be cut after a clean election",
-    meaning="The replica led before, its last records never reached the in-sync replicas, and the election after it "
-    "was clean. It cuts them as soon as it follows.",
-    proof="The range, the epochs on either side, and the election in the metadata log. Or, past the reference's end, that "
-    "fewer replicas than min.insync.replicas were in sync throughout the epoch, and under every later leader that had the "
-    "records; or that all elections since were clean, and a winner did not have them, or the reference is eligible to lead and "
-    "was stopped cleanly, so that it has all that was committed.",
-    remedy="None. Producers with acks=1 may miss these records.",
-    traps="",
+    "DIV-TAIL-PENDING", ("info",), ("UNCOMMITTED_DIVERGENCE",), traits=("records", "difference", "retold")
 )
 DIV_HIDDEN = Code(
-    "DIV-HIDDEN",
-    severities=("critical",),
-    verdicts=("COMMITTED_DIVERGENCE",),
-    traits=("records", "difference", "hole", "retold"),
-    summary="Replicas differ where Kafka will never look again",
-    meaning="The difference lies below the offset that the follower keeps. The tails agree, so the follower is in "
-    "sync by every number that Kafka shows, and consumers get other records after the next change of leader.",
-    proof="The range with the batches of both sides, and the replay that ends above it.",
-    remedy="Decide which side is right (which one consumers have read, which one producers were acknowledged for), "
-    "copy both, then rebuild the other replica. Do not move leadership meanwhile.",
-    traps="Compaction and retention are taken out beforehand; other batches of equal records are DIV-BATCHING.",
+    "DIV-HIDDEN", ("critical",), ("COMMITTED_DIVERGENCE",), traits=("records", "difference", "hole", "retold")
 )
-DIV_CONTENT = Code(
-    "DIV-CONTENT",
-    severities=("critical",),
-    verdicts=("COMMITTED_DIVERGENCE",),
-    traits=("records", "difference", "retold"),
-    summary="Same offset, same leader epoch, different record",
-    meaning="One leader wrote one record at an offset in its epoch; two replicas have two, both with a right "
-    "checksum. That must never happen: two brokers led in one epoch, or a leader lost its tail and wrote again.",
-    proof="The range with the batches of both sides, their epochs and checksums.",
-    remedy="Copy both replicas' directories, find out which one consumers have read, rebuild the other. Find out "
-    "whether there was a power loss, a disk snapshot rolled back or a volume restored.",
-    traps="Compaction rewrites batches: compacted logs are compared record by record.",
-)
-DIV_CORRUPT = Code(
-    "DIV-CORRUPT",
-    severities=("high",),
-    verdicts=("LATENT_CORRUPTION",),
-    traits=("records", "difference"),
-    summary="One replica's copy of a batch fails its checksum, another's is right",
-    meaning="The batch is damaged on one side only, so it can be repaired from the other.",
-    proof="The batch with position on both sides, which one fails, and the replica to repair from.",
-    remedy="If the damaged replica leads, move leadership to a sound one that is in sync. Then stop the broker with the damaged "
-    "copy, move its partition directory away, keep it, and start the broker. Check the disk.",
-    traps="",
-)
+DIV_CONTENT = Code("DIV-CONTENT", ("critical",), ("COMMITTED_DIVERGENCE",), traits=("records", "difference", "retold"))
+DIV_CORRUPT = Code("DIV-CORRUPT", ("high",), ("LATENT_CORRUPTION",), traits=("records", "difference"))
 DIV_PRESENCE = Code(
-    "DIV-PRESENCE",
-    severities=("high", "info"),
-    verdicts=("COMMITTED_DIVERGENCE",),
-    traits=("records", "difference", "hole", "retold"),
-    summary="An offset is on one replica only, well inside both logs",
-    meaning="One replica has a hole where another has records. In a compacted log that is normal (info).",
-    proof="The range, who has it and who does not, and the batches on both sides of the hole.",
-    remedy="Keep a copy of the replica with the hole, and rebuild it. If it leads, move leadership first.",
-    traps="Compaction, retention, tiered storage, DeleteRecords, transaction markers (which hold offsets of their "
-    "own).",
+    "DIV-PRESENCE", ("high", "info"), ("COMMITTED_DIVERGENCE",), traits=("records", "difference", "hole", "retold")
 )
-DIV_KEY_STATE = Code(
-    "DIV-KEY-STATE",
-    severities=("high",),
-    verdicts=("COMMITTED_DIVERGENCE",),
-    traits=("records", "difference"),
-    summary="Compacted replicas have different latest values for a key",
-    meaning="The latest record of a key differs from the leader's, for instance a deleted key that is alive on a "
-    "replica that was down while its tombstone came and went. Log ends, epochs and ISR all agree.",
-    proof="The number of keys, and the offsets of the records in question; never a key.",
-    remedy="Keep a copy of the replica that kept the old value, and rebuild it; if it leads, move leadership first. Use a longer "
-    "delete.retention.ms than the longest time for which a broker may be down.",
-    traps="Records of aborted transactions are left out of the comparison, as are keys with records past the shorter "
-    "log's end, and keys that the longer log may have deleted there.",
-)
-DIV_BATCHING = Code(
-    "DIV-BATCHING",
-    severities=("low",),
-    verdicts=(),
-    traits=("records", "retold"),
-    summary="Equal records in other batches",
-    meaning="The records agree, but how they were put into batches does not. Conversion of formats or a cleaner "
-    "does this.",
-    proof="The range and the batch bounds on both sides.",
-    remedy="None.",
-    traps="",
-)
-DIV_FORMAT = Code(
-    "DIV-FORMAT",
-    severities=("info",),
-    verdicts=(),
-    traits=("records", "retold"),
-    summary="Equal records in another message format",
-    meaning="The records agree, one side has them in an older message format: a follower fetched during an upgrade.",
-    proof="The range and the format version on both sides.",
-    remedy="None.",
-    traps="",
-)
+DIV_KEY_STATE = Code("DIV-KEY-STATE", ("high",), ("COMMITTED_DIVERGENCE",), traits=("records", "difference"))
+DIV_BATCHING = Code("DIV-BATCHING", ("low",), traits=("records", "retold"))
+DIV_FORMAT = Code("DIV-FORMAT", ("info",), traits=("records", "retold"))
 CODES = (
     DIV_EPOCH,
     DIV_TAIL_PENDING,

@@ -16,50 +16,9 @@ if TYPE_CHECKING:
 #: Groups that a sentence names; `group_offsets` has all.
 _NAMED = 5
 
-GRP_PAST_END = Code(
-    "GRP-PAST-END",
-    severities=("medium",),
-    verdicts=(),
-    traits=("retold",),
-    summary="Consumer groups stand past the end of the log",
-    meaning="The offset that the group committed last lies above the leader's log end: what it read last is gone. A Java "
-    "client that knows the epoch of its last record goes back to where the logs part, with auto.offset.reset=none it stops "
-    "with LogTruncationException; librdkafka and aiokafka read everything again (earliest) or skip to the end (latest), and "
-    "none raises an error. Records written from now on below that offset are read by nobody of the group once the log has "
-    "grown past it.",
-    proof="The committed offset from __consumer_offsets, the leader's log end, and the leader epoch of the last record that the "
-    "group read, which ends lower on this log; or a loss, or copies of one moment.",
-    remedy="Before the group is started again, set its offsets: kafka-consumer-groups --reset-offsets --to-offset with the "
-    "offset that the finding names, and let it read from there; its own side effects of the lost records have to be looked at.",
-    traps="Copies of different moments: a group that went on while the log was copied. That is not a finding unless epochs or a "
-    "loss tell.",
-)
-GRP_PAST_DIVERGENCE = Code(
-    "GRP-PAST-DIVERGENCE",
-    severities=("medium",),
-    verdicts=(),
-    traits=("retold",),
-    summary="Consumer groups stand past the point where the log they read and the leader's part",
-    meaning="The group has read records that the leader does not have, and its offset lies inside the leader's log, which has "
-    "other records below it. A Java client that knows the epoch of its last record goes back by itself; librdkafka and "
-    "aiokafka go on in silence, and the leader's records between the two offsets are read by nobody of the group.",
-    proof="The leader epoch of the last record that the group read ends on this log below the committed offset; without an epoch, "
-    "the group committed before the leader wrote there (then likely, not proven).",
-    remedy="Set the group's offsets back to where the logs part (kafka-consumer-groups --reset-offsets --to-offset) before it "
-    "goes on, and look at what it did with the lost records.",
-    traps="A group whose client gave no epoch and that committed after the leader's records were written may have read those.",
-)
-GRP_READ_LOST = Code(
-    "GRP-READ-LOST",
-    severities=("info",),
-    verdicts=(),
-    traits=("retold",),
-    summary="Consumer groups have gone past records that are lost",
-    meaning="Other systems may have acted on records that the leader no longer has: these groups committed offsets above them.",
-    proof="The committed offsets, and the first lost record below them.",
-    remedy="Ask the owners of these groups what was done with the records; if the records are produced again they are read again.",
-    traps="A group that came there after the loss has read the records that stand there now.",
-)
+GRP_PAST_END = Code("GRP-PAST-END", ("medium",), traits=("retold",))
+GRP_PAST_DIVERGENCE = Code("GRP-PAST-DIVERGENCE", ("medium",), traits=("retold",))
+GRP_READ_LOST = Code("GRP-READ-LOST", ("info",), traits=("retold",))
 CODES = (GRP_PAST_END, GRP_PAST_DIVERGENCE, GRP_READ_LOST)
 
 

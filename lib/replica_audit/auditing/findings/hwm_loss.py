@@ -25,64 +25,10 @@ if TYPE_CHECKING:
     from replica_audit.auditing.leadership.checkpoint_proofs import OrphanedMark
     from replica_audit.auditing.replicas.replica_facts import ReplicaFacts
 
-HWM_LOSS = Code(
-    "HWM-LOSS",
-    severities=("critical",),
-    verdicts=("COMMITTED_LOSS",),
-    traits=("records", "held", "retold", "saved_first"),
-    summary="Committed records are not in the leader's log",
-    meaning="A replica has records that the leader does not have and that were committed: consumers may have read them, "
-    "and they are gone from the partition unless they are taken from that replica before it truncates.",
-    proof="The high watermark checkpoint of a replica lies inside a stretch that conflicts with the leader, at or below that "
-    "replica's own log end; every replica with the same records is named. A checkpoint above the stretch proves nothing, as it "
-    "may come from the present leader. Or it lies past that replica's own log end, and no truncation explains it: then what "
-    "its epoch file gives for those offsets was committed, wherever it is held. "
-    "Or the metadata log shows that the records' leader was alone in the ISR to the end of "
-    "its epoch and knew it, with min.insync.replicas 1 and every other assigned replica fenced: then all that it had was "
-    "committed. Where part of this is known from times only, it is likely, and said without this finding.",
-    remedy="Keep the broker that holds them from rejoining (stop it, or copy its log directory now). Then decide: "
-    "elect that broker, or take the records out and produce them again. Once it follows, they are deleted; "
-    ".deleted files live on for file.delete.delay.ms (60 s).",
-    traps="Before the fix of KAFKA-14704 (3.5) a follower could raise its high watermark over records it was about "
-    "to cut: there the confidence is suspect.",
-)
-HWM_GONE = Code(
-    "HWM-GONE",
-    severities=("high",),
-    verdicts=("COMMITTED_LOSS",),
-    traits=("earlier",),
-    summary="Records that an earlier audit saw are on no replica any more",
-    meaning="An earlier audit of this cluster in the warehouse found records that one replica held and the leader did not: "
-    "committed, or left behind by an election known to be unclean. That replica has followed the leader since, and they are "
-    "gone from the partition. All replicas agree now, which is not to say that nothing was lost.",
-    proof="The earlier audit with its date, and what it saw: offsets, leader epoch, brokers. What each replica has there now: "
-    "nothing, or another epoch. It is reported once: a later audit knows it, and it no longer asks for a verdict.",
-    remedy="Look for a copy: the earlier snapshot, salvaged records, a backup, a `.deleted` file (file.delete.delay.ms, 60 s), "
-    "a consumer that had read them. Produce them again from there, or note the loss; then accept the finding.",
-    traps="Retention that has passed the range, a topic created again, compaction and tiered storage are left out; so are "
-    "partitions where the log of an assigned replica, or of the one that held the records, is not in the snapshot.",
-)
-HWM_UNSEEN = Code(
-    "HWM-UNSEEN",
-    severities=("medium",),
-    verdicts=("INCONCLUSIVE",),
-    traits=("earlier",),
-    summary="Records that an earlier audit saw are on no replica in the snapshot, and not all replicas are in it",
-    meaning="An earlier audit of this cluster in the warehouse found records that one replica held and the leader did not. "
-    "No log in this snapshot has them; the log of the broker that held them, or of another assigned one, is missing. They "
-    "may be there, or gone.",
-    proof="The earlier audit with its date, and what it saw: offsets, leader epoch, brokers. What each replica in the snapshot "
-    "has there now, and whose log is missing.",
-    remedy="Add the missing log directories to the snapshot and audit again. Until then keep the broker that held the records "
-    "from following: it deletes them when it does.",
-    traps="As for HWM-GONE, retention, a topic created again, compaction and tiered storage are left out. It is reported once; "
-    "a later audit knows it.",
-)
-CODES = (
-    HWM_LOSS,
-    HWM_GONE,
-    HWM_UNSEEN,
-)
+HWM_LOSS = Code("HWM-LOSS", ("critical",), ("COMMITTED_LOSS",), traits=("records", "held", "retold", "saved_first"))
+HWM_GONE = Code("HWM-GONE", ("high",), ("COMMITTED_LOSS",), traits=("earlier",))
+HWM_UNSEEN = Code("HWM-UNSEEN", ("medium",), ("INCONCLUSIVE",), traits=("earlier",))
+CODES = (HWM_LOSS, HWM_GONE, HWM_UNSEEN)
 
 
 def judge(case: Case) -> Iterator[Finding]:

@@ -16,63 +16,14 @@ if TYPE_CHECKING:
 
 HWM_CP_ABOVE_LEO = Code(
     "HWM-CP-ABOVE-LEO",
-    severities=("critical", "high"),
+    ("critical", "high"),
+    ("COMMITTED_LOSS", "LATENT_CORRUPTION"),
     traits=("gone", "lost_tail", "saved_first"),
-    verdicts=("COMMITTED_LOSS", "LATENT_CORRUPTION"),
-    summary="A replica's checkpointed high watermark lies past its log end",
-    meaning="The replica once had records up to its checkpoint, committed ones, and has lost its tail: an "
-    "unflushed file after a power loss, a deleted segment, a recovery that cut at damage. On the leader, with "
-    "no replica holding the range, the records are gone for good.",
-    proof="The checkpoint, the log end, and a recovery point that no truncation explains.",
-    remedy="See which replica still has the range, and copy its log before it follows a leader that lacks it. A follower that "
-    "lost its tail fetches it again. Check the disk and why the tail was lost.",
-    traps="A truncation less than 5 s ago (then the recovery point equals the log end); a live copy whose checkpoint "
-    "files were copied after the segments; a topic that was created anew less than 5 s ago.",
 )
-HWM_RP_ABOVE_LEO = Code(
-    "HWM-RP-ABOVE-LEO",
-    severities=("high",),
-    verdicts=("LATENT_CORRUPTION",),
-    traits=("lost_tail",),
-    summary="The recovery point lies past the log end: flushed records are missing",
-    meaning="Records up to the recovery point had been forced to disk, and they are not in the log. A truncation "
-    "writes a smaller recovery point at once, so it does not explain this.",
-    proof="The recovery point and the log end.",
-    remedy="Suspect the disk, a restored volume or a deleted file. Do not let this replica lead before it has fetched "
-    "the range from one that holds it.",
-    traps="Files copied at different moments; a log that the loader itself cut less than 60 s ago.",
-)
-HWM_ABOVE_ISR_PREFIX = Code(
-    "HWM-ABOVE-ISR-PREFIX",
-    severities=("critical",),
-    verdicts=("COMMITTED_DIVERGENCE",),
-    summary="An in-sync replica does not have what is committed",
-    meaning="A member of the ISR, which may lead next, has a conflicting or unreadable end below the proven high "
-    "watermark. Electing it loses committed records although the election is clean.",
-    proof="The start of the member's conflicting or unreadable end, the lower bound of the high watermark and what "
-    "proves it.",
-    remedy="Take that broker out of service before the leader goes down, keep a copy of its replica, "
-    "and rebuild it from the leader.",
-    traps="Copies of different moments.",
-)
-HWM_UNDER_MIN_ISR = Code(
-    "HWM-UNDER-MIN-ISR",
-    severities=("medium",),
-    traits=("saved_first",),
-    verdicts=(),
-    summary="Fewer in-sync replicas than min.insync.replicas",
-    meaning="Producers with acks=all are refused. From 3.7 the high watermark stands still; before, it goes on "
-    "over records that one broker alone may hold.",
-    proof="The ISR and the topic's min.insync.replicas.",
-    remedy="Start each missing replica once it is known to hold nothing that the leader lacks.",
-    traps="",
-)
-CODES = (
-    HWM_CP_ABOVE_LEO,
-    HWM_RP_ABOVE_LEO,
-    HWM_ABOVE_ISR_PREFIX,
-    HWM_UNDER_MIN_ISR,
-)
+HWM_RP_ABOVE_LEO = Code("HWM-RP-ABOVE-LEO", ("high",), ("LATENT_CORRUPTION",), traits=("lost_tail",))
+HWM_ABOVE_ISR_PREFIX = Code("HWM-ABOVE-ISR-PREFIX", ("critical",), ("COMMITTED_DIVERGENCE",))
+HWM_UNDER_MIN_ISR = Code("HWM-UNDER-MIN-ISR", ("medium",), traits=("saved_first",))
+CODES = (HWM_CP_ABOVE_LEO, HWM_RP_ABOVE_LEO, HWM_ABOVE_ISR_PREFIX, HWM_UNDER_MIN_ISR)
 
 
 def judge(case: Case) -> Iterator[Finding]:

@@ -15,47 +15,10 @@ if TYPE_CHECKING:
     from replica_audit.auditing.leadership.timeline_deviations import TimelineSummary
     from replica_audit.protocol.timeline import DeviationRun
 
-HWM_STUCK = Code(
-    "HWM-STUCK",
-    severities=("medium",),
-    verdicts=(),
-    summary="The high watermark did not move though nothing held it",
-    meaning="By the rule (the least log end of the in-sync replicas) the high watermark should have advanced, and "
-    "the observed one did not from one observation to the next; or one replica held it for longer than half as long "
-    "again as replica.lag.time.max.ms, after which it has to leave the ISR. Consumers do not see the records above it.",
-    proof="The timeline of observations with the recomputed and the observed high watermark.",
-    remedy="Look at the followers' fetches from this leader and at the ISR changes of that time. A follower that has stopped "
-    "fetching is set going by a restart of its broker; moving leadership to an in-sync replica helps as well.",
-    traps="The high watermark moves one fetch after the log end does; below min.insync.replicas it stands still since 3.7.",
-)
-HWM_AHEAD = Code(
-    "HWM-AHEAD",
-    severities=("critical",),
-    verdicts=("INCONCLUSIVE",),
-    summary="An observed high watermark was above what the rule allows",
-    meaning="Consumers may have read records that not every in-sync replica had (the class of KAFKA-13141). A "
-    "change of leader then loses them.",
-    proof="The observation, the log ends of the in-sync replicas known at that moment, and the recomputed value. "
-    "Confidence suspect: the observations may lack a fetch.",
-    remedy="Compare the in-sync replicas up to that offset; upgrade brokers that are older than 3.1.",
-    traps="Observations of different moments: read the high watermark first, then the log ends.",
-)
-HWM_REGRESSED = Code(
-    "HWM-REGRESSED",
-    severities=("medium",),
-    verdicts=(),
-    summary="The high watermark went back within one leadership",
-    meaning="A leader's high watermark never goes back. The leader restarted without a change of epoch, or its "
-    "checkpoint is old.",
-    proof="The two observations under one leader and epoch.",
-    remedy="Look for a restart or a lost checkpoint file at that time.",
-    traps="A follower's may go back under a new leader.",
-)
-CODES = (
-    HWM_STUCK,
-    HWM_AHEAD,
-    HWM_REGRESSED,
-)
+HWM_STUCK = Code("HWM-STUCK", ("medium",))
+HWM_AHEAD = Code("HWM-AHEAD", ("critical",), ("INCONCLUSIVE",))
+HWM_REGRESSED = Code("HWM-REGRESSED", ("medium",))
+CODES = (HWM_STUCK, HWM_AHEAD, HWM_REGRESSED)
 
 
 def judge(case: Case) -> Iterator[Finding]:

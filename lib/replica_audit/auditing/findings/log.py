@@ -18,176 +18,18 @@ if TYPE_CHECKING:
     from replica_audit.auditing.replicas.written_epochs import CorruptEpoch
     from replica_audit.model import Damage, Irregularity, OffsetRange, SegmentSummary
 
-LOG_CORRUPT_MID = Code(
-    "LOG-CORRUPT-MID",
-    severities=("high",),
-    verdicts=("LATENT_CORRUPTION",),
-    traits=("doubt", "damage"),
-    summary="Damaged bytes with sound records after them",
-    meaning="A batch fails its checksum or its structure makes no sense, and sound batches follow in the same file "
-    "or in later segments. A broker that recovers this log cuts it at the damage and deletes everything after it. "
-    "After a clean stop, or below the recovery point, Kafka checks nothing, so the damage waits until a fetch "
-    "hits it.",
-    proof="The byte position, the length, what was expected there and what was found; the number of sound records "
-    "after it that a recovery would destroy; whether the next start would notice.",
-    remedy="Do not restart this broker before another in-sync replica is known to hold the range. Then stop it, move the "
-    "partition directory away, keep it, and let the broker fetch the partition again. Check the disk.",
-    traps="A tail that is cut short, and zeros at the end of the last segment, have codes of their own.",
-)
-LOG_TAIL_PARTIAL = Code(
-    "LOG-TAIL-PARTIAL",
-    severities=("medium", "low"),
-    verdicts=(),
-    traits=("doubt", "damage"),
-    summary="The last batch of the log is incomplete",
-    meaning="The file ends inside a batch: it was copied, or the broker died, while the batch was written. "
-    "Recovery cuts the fragment off. With the clean-shutdown flag it should not be there, and Kafka will not look "
-    "for it.",
-    proof="The position where the last sound batch ends and the number of bytes after it.",
-    remedy="None after a crash or on a live copy. With the clean-shutdown flag, find out what wrote to the file after the "
-    "stop, keep a copy of the replica, and let this broker fetch the partition again from one that reaches at least as far. "
-    "Do not remove .kafka_cleanshutdown to have the fragment cut off: the broker then recovers every log of that disk, and "
-    "with eligible leader replicas loses its place in ISR and ELR.",
-    traps="A live copy cuts files anywhere, often at a multiple of 4096 bytes.",
-)
-LOG_TAIL_ZERO = Code(
-    "LOG-TAIL-ZERO",
-    severities=("medium", "info"),
-    verdicts=(),
-    traits=("doubt", "damage", "padding"),
-    summary="The log ends in zero bytes",
-    meaning="The bytes after the last sound batch are all zero: a file that was allocated in advance "
-    "(log.preallocate), or a file system that lost unwritten pages at a power loss.",
-    proof="The position of the first zero byte and the number of bytes up to the end of the file.",
-    remedy="None with log.preallocate or after a crash: recovery cuts the zeros. With the clean-shutdown flag Kafka does not "
-    "look for them: keep a copy of the replica, and let this broker fetch the partition again from one that reaches at least "
-    "as far. Do not remove .kafka_cleanshutdown to have them cut off: the broker then recovers every log of that disk, and "
-    "with eligible leader replicas loses its place in ISR and ELR.",
-    traps="Preallocation trims the file at a clean stop only.",
-)
-LOG_TAIL_GARBAGE = Code(
-    "LOG-TAIL-GARBAGE",
-    severities=("medium",),
-    verdicts=("LATENT_CORRUPTION",),
-    traits=("doubt", "damage"),
-    summary="Bytes at the end of the log that are not a batch",
-    meaning="After the last sound batch there are bytes that are neither the beginning of a batch nor zeros. "
-    "Records may have been there.",
-    proof="The position, the length, and what a batch header would have had there.",
-    remedy="Keep a copy of the file before the broker starts, since recovery cuts the bytes off. If other replicas reach "
-    "beyond the end of this replica, let this broker fetch the partition again.",
-    traps="",
-)
-LOG_OFFSET_REGRESSION = Code(
-    "LOG-OFFSET-REGRESSION",
-    severities=("high",),
-    verdicts=("LATENT_CORRUPTION",),
-    traits=("doubt", "damage"),
-    summary="Offsets go back: a batch begins at or below the last offset of the one before",
-    meaning="Two batches of one log claim some of the same offsets. Readers get records twice or in the wrong "
-    "order, "
-    "and recovery may empty the whole segment (the class of KAFKA-3919).",
-    proof="Both batches with their positions and offset ranges.",
-    remedy="Keep a copy of this replica, and rebuild it from one whose offsets are in order. If it leads, move leadership "
-    "first.",
-    traps="A compressed batch of format 0 or 1 carries its last offset; a .swap file beside the live segments.",
-)
-LOG_OFFSET_DUPLICATE = Code(
-    "LOG-OFFSET-DUPLICATE",
-    severities=("high",),
-    verdicts=("LATENT_CORRUPTION",),
-    traits=("doubt", "damage"),
-    summary="A batch lies wholly within offsets that the log already has",
-    meaning="The same offsets are there twice: a batch was written a second time, or a file was copied into the "
-    "directory. Consumers read the range twice.",
-    proof="The batch's position and range and the last offset before it.",
-    remedy="Keep a copy of this replica, and rebuild it from one that has the range once. If it leads, move leadership "
-    "first.",
-    traps="A .swap file beside the segments that it replaces.",
-)
-LOG_EPOCH_REGRESSION = Code(
-    "LOG-EPOCH-REGRESSION",
-    severities=("high",),
-    verdicts=("LATENT_CORRUPTION",),
-    traits=("doubt", "damage"),
-    summary="Leader epochs go back: a batch has a smaller epoch than the batch before it",
-    meaning="Within a log leader epochs never decrease. The epoch field is outside the checksum, so a flipped bit "
-    "there passes every check of Kafka and then misleads truncation.",
-    proof="Both batches with position, offset and epoch; what the other replicas have at that offset.",
-    remedy="Keep a copy of the replica whose epochs are out of order, and rebuild it before it can become leader.",
-    traps="Batches without an epoch (-1), as a cleaner writes them when it converts old formats, are left out.",
-)
-LOG_GAP = Code(
-    "LOG-GAP",
-    severities=("medium", "info"),
-    verdicts=(),
-    traits=("doubt", "damage"),
-    summary="Offsets are missing between two batches",
-    meaning="The log goes on at a greater offset than the one that should follow. In a compacted log that is "
-    "normal "
-    "(info); elsewhere records were lost from this replica, for instance when an old follower cut inside a batch "
-    "and fetched on from the middle of it.",
-    proof="The last offset before and the first offset after the gap, and whether other replicas hold the range.",
-    remedy="If an in-sync replica holds the range, let that one lead. Then keep a copy of this replica, and rebuild it. Do not "
-    "let this replica become leader.",
-    traps="Compaction, DeleteRecords, tiered storage. A topic that was compacted once keeps its gaps when its policy "
-    "changes, and a follower that fetches from a cleaned leader gets that leader's gaps. A segment that the copy does "
-    "not have is CAP-MISSING-SEGMENT.",
-)
-LOG_SEGMENT_NAME = Code(
-    "LOG-SEGMENT-NAME",
-    severities=("medium",),
-    verdicts=(),
-    traits=("doubt", "damage"),
-    summary="A segment's name does not fit the offsets in it",
-    meaning="The first batch lies below the offset that the file is named after, or the file spans more than "
-    "2^31-1 offsets. Kafka finds records by these names and by 4-byte relative offsets in the index.",
-    proof="The file's name and the offsets of its first and last batch.",
-    remedy="Find out whether the file was renamed or copied by hand; if so, keep a copy of the replica and rebuild it.",
-    traps="Segments written by very old brokers.",
-)
-LOG_FIELD = Code(
-    "LOG-FIELD",
-    severities=("medium",),
-    verdicts=(),
-    traits=("doubt", "damage"),
-    summary="A header field has a value that cannot be",
-    meaning="A batch can be framed, but a count, a delta, an attribute bit, the codec or the format version is "
-    "outside what Kafka writes.",
-    proof="The position, the field, its value and what would be right.",
-    remedy="Compare with the other replicas. If only this one has it, keep a copy of it and rebuild it; if all have it, look at the "
-    "producer or at a broker of a newer version.",
-    traps="A newer Kafka may give a meaning to bits that are unused today.",
-)
-LOG_CRC_BLIND = Code(
-    "LOG-CRC-BLIND",
-    severities=("high",),
-    verdicts=("LATENT_CORRUPTION",),
-    traits=("doubt", "damage"),
-    summary="A field that no checksum covers contradicts its neighbours or the other replicas",
-    meaning="Base offset, length, leader epoch and format version lie outside a batch's checksum. One of them is "
-    "wrong although the checksum is right, so neither the broker nor kafka-dump-log will ever complain.",
-    proof="The field and its value here, the value that the batches around it or the other replicas ask for. For a "
-    "leader epoch: the same bytes in another epoch on another replica, and who knows which of the two epochs.",
-    remedy="Keep a copy of this replica, and rebuild it from one that agrees with its neighbours, before it can become leader.",
-    traps="A producer's retry to a new leader leaves equal bytes in two epochs too; an election began the later one, so "
-    "the epoch files or the metadata log know it. Recovery after an unclean stop writes a changed epoch into the "
-    "replica's own file: without a metadata log that is a suspicion only.",
-)
-LOG_PRODUCER_DUPLICATE = Code(
-    "LOG-PRODUCER-DUPLICATE",
-    severities=("medium",),
-    verdicts=(),
-    traits=("doubt", "damage"),
-    summary="One producer sequence at two offsets",
-    meaning="The same producer id, producer epoch and sequence number were appended twice. An idempotent "
-    "producer's "
-    "broker should have refused the second one: it had lost its producer state, or the batch was copied.",
-    proof="Both batches with offset, producer id, producer epoch and sequence.",
-    remedy="Expect consumers to have read these records twice. Look for a loss of producer snapshots at that time.",
-    traps="Sequences wrap at 2^31-1; unbroken sequences prove nothing in turn. Up to 2.4 a producer whose records had all "
-    "been deleted began with sequence 0 again under the same id and epoch (UNKNOWN_PRODUCER_ID): that is harmless.",
-)
+LOG_CORRUPT_MID = Code("LOG-CORRUPT-MID", ("high",), ("LATENT_CORRUPTION",), traits=("doubt", "damage"))
+LOG_TAIL_PARTIAL = Code("LOG-TAIL-PARTIAL", ("medium", "low"), traits=("doubt", "damage"))
+LOG_TAIL_ZERO = Code("LOG-TAIL-ZERO", ("medium", "info"), traits=("doubt", "damage", "padding"))
+LOG_TAIL_GARBAGE = Code("LOG-TAIL-GARBAGE", ("medium",), ("LATENT_CORRUPTION",), traits=("doubt", "damage"))
+LOG_OFFSET_REGRESSION = Code("LOG-OFFSET-REGRESSION", ("high",), ("LATENT_CORRUPTION",), traits=("doubt", "damage"))
+LOG_OFFSET_DUPLICATE = Code("LOG-OFFSET-DUPLICATE", ("high",), ("LATENT_CORRUPTION",), traits=("doubt", "damage"))
+LOG_EPOCH_REGRESSION = Code("LOG-EPOCH-REGRESSION", ("high",), ("LATENT_CORRUPTION",), traits=("doubt", "damage"))
+LOG_GAP = Code("LOG-GAP", ("medium", "info"), traits=("doubt", "damage"))
+LOG_SEGMENT_NAME = Code("LOG-SEGMENT-NAME", ("medium",), traits=("doubt", "damage"))
+LOG_FIELD = Code("LOG-FIELD", ("medium",), traits=("doubt", "damage"))
+LOG_CRC_BLIND = Code("LOG-CRC-BLIND", ("high",), ("LATENT_CORRUPTION",), traits=("doubt", "damage"))
+LOG_PRODUCER_DUPLICATE = Code("LOG-PRODUCER-DUPLICATE", ("medium",), traits=("doubt", "damage"))
 CODES = (
     LOG_CORRUPT_MID,
     LOG_TAIL_PARTIAL,

@@ -15,54 +15,9 @@ if TYPE_CHECKING:
     from replica_audit.auditing.case import Case
     from replica_audit.model import Leadership, PartitionState
 
-META_FORK = Code(
-    "META-FORK",
-    severities=("critical",),
-    verdicts=("COMMITTED_DIVERGENCE",),
-    traits=("quorum",),
-    summary="Copies of the metadata log contradict each other",
-    meaning="The quorum has two histories, or one copy is spliced from two: topics, leaders and ISRs depend on which node is "
-    "asked. Which log is right is judged by rules, since a majority proves nothing. R1: candidates are the copies of all "
-    "controllers and all brokers; the greatest (last epoch, end) only orders those that R2, R3 and R5 leave, and not even that "
-    "where one epoch begins at two offsets. R2: what a broker has applied was committed; a log that does not know the topic id "
-    "of a partition's directory (a -stray one apart), or a leader epoch in a log or epoch file, lacks it. R3: a log that ends or "
-    "parts below what is proven committed, such as what another's .checkpoint was taken of, lacks it. R4: the next election "
-    "must be in an epoch above every one in any quorum-state or log: where the right log ends below it, leaderEpoch is set in the "
-    "quorum-state of the voters that start with it. An election in an epoch that another log had reached before shows voters that "
-    "lost their quorum-state; such a log comes last. R5: voters whose logs are equal may have been "
-    "seeded from one disk; their agreement is not a vote. Nor is a directory whose directory.id is not the one that the last "
-    "VotersRecord names (KIP-853): such a voter never votes until that id is in its meta.properties again. R6: the best copy is "
-    "kept before its controller starts, which may cut it without a warning. R7: "
-    "brokers are stopped before a shorter log is put in, or it is not put in at all.",
-    proof="The offsets at which records differ, the epochs on either side, the nodes that hold each, where a spliced log goes on "
-    "with another history, what each history lacks of what brokers applied, elections in epochs that were reached before, and the "
-    "directory ids of voters.",
-    remedy="Copy __cluster_metadata-0 and meta.properties of every controller and broker before any controller starts or is started "
-    "again, and change no metadata. Then choose the log by the rules of replica-audit explain META-FORK, however many nodes hold it. "
-    "Where every log lacks something, none is right.",
-    traps="An uncommitted tail on a single controller is normal.",
-)
-META_STALE = Code(
-    "META-STALE",
-    severities=("high",),
-    verdicts=("WILL_LOSE_ON_TRUNCATION", "INCONCLUSIVE"),
-    traits=("quorum",),
-    summary="What says who leads is older than the logs",
-    meaning="Controllers lack metadata that brokers have applied, as after a restore from a backup, or a state or listing "
-    "names a leader of an earlier epoch than the logs have. A cluster that starts with such controllers elects by the old "
-    "state: brokers cut committed records to what the old leader has, and topics created since become -stray directories.",
-    proof="Leader epochs in logs and epoch files, topic ids of directories, and records of the metadata log that the "
-    "stale copy lacks; the snapshot is of one moment, or the stale copy was made after these records were written.",
-    remedy="Start no controller and no broker yet. Copy __cluster_metadata-0 of every controller and broker first. The copy "
-    "that lacks nothing is to be put in place of the stale ones; explain META-FORK has the rules. A stale listing needs only "
-    "to be made again.",
-    traps="An election between two copies of a running cluster, and one controller that lags behind a majority, are normal "
-    "(CAP-SKEW).",
-)
-CODES = (
-    META_FORK,
-    META_STALE,
-)
+META_FORK = Code("META-FORK", ("critical",), ("COMMITTED_DIVERGENCE",), traits=("quorum",))
+META_STALE = Code("META-STALE", ("high",), ("WILL_LOSE_ON_TRUNCATION", "INCONCLUSIVE"), traits=("quorum",))
+CODES = (META_FORK, META_STALE)
 
 #: Sources that a cluster elects by when it starts.
 _ELECTS_BY = ("metadata_log", "zookeeper")

@@ -22,19 +22,7 @@ if TYPE_CHECKING:
     from replica_audit.protocol.election import Election
 
 META_UNCLEAN_ELECTION = Code(
-    "META-UNCLEAN-ELECTION",
-    severities=("high", "info"),
-    verdicts=("WILL_LOSE_ON_TRUNCATION",),
-    traits=("retold", "saved_first"),
-    summary="A replica outside the ISR was elected",
-    meaning="Its log may end below what was committed. High while a replica still holds records that conflict with "
-    "the new lineage, since these can be saved; afterwards a note of what happened.",
-    proof="The election in the metadata history: the leader was in neither the ISR nor the eligible leader "
-    "replicas "
-    "before. The bound of loss is the old leader's log end less the new epoch's start.",
-    remedy="Keep the old leader from rejoining and copy its log directory, if the records matter.",
-    traps="A last known leader that is elected again counts as unclean, and with ELR the setting "
-    "unclean.leader.election.enable may be false; a clean election can lose records as well (HWM-LOSS).",
+    "META-UNCLEAN-ELECTION", ("high", "info"), ("WILL_LOSE_ON_TRUNCATION",), traits=("retold", "saved_first")
 )
 CODES = (META_UNCLEAN_ELECTION,)
 

@@ -14,74 +14,12 @@ if TYPE_CHECKING:
     from replica_audit.auditing.case import Case
     from replica_audit.model import Leadership
 
-META_NO_LEADER = Code(
-    "META-NO-LEADER",
-    severities=("medium", "info"),
-    verdicts=(),
-    traits=("retold", "own_step"),
-    summary="The newest state of the partition has no leader",
-    meaning="Nobody leads. After a clean stop of the whole cluster that is normal (info). The replicas are then "
-    "compared with the one that would most likely be elected; the answers are for that case. Of a topic that was deleted "
-    "(info) only directories are left, and nobody will lead it again.",
-    proof="The state and its source, and the reference that was chosen instead.",
-    remedy="See what each choice of leader costs (replica-audit elect) before a broker is started or an unclean election is "
-    "held. A broker of the ISR, or an eligible leader replica, leads as soon as it is back.",
-    traps="",
-)
-META_ISR_UNKNOWN = Code(
-    "META-ISR-UNKNOWN",
-    severities=("info",),
-    verdicts=(),
-    summary="The in-sync replicas are not known",
-    meaning="Without the ISR only the leader's log end bounds the high watermark from above.",
-    proof="The sources of leadership that were looked for.",
-    remedy="Add the metadata log, the output of kafka-topics --describe as kafka-topics-describe.txt, or a "
-    "leadership.json to the snapshot.",
-    traps="",
-)
-META_TOPICID_MISMATCH = Code(
-    "META-TOPICID-MISMATCH",
-    severities=("medium", "info"),
-    verdicts=("INCONCLUSIVE",),
-    traits=("doubt",),
-    summary="Directories of one name belong to different topics",
-    meaning="The topic was deleted and created again while a broker was away, or a directory was restored. Logs of "
-    "different topic ids are never compared.",
-    proof="The topic ids and their files; or, without ids, no batch in common at all (suspect). Where the leader's log then "
-    "begins in a later leader epoch than the other ever had, an empty replica was elected or the topic was created anew: that "
-    "is judged as loss, likely and never proven, unless a broker's log dates the creation after the other's last record.",
-    remedy="Copy the older directory before its broker returns, if anything in it may be wanted: with topic ids the broker sets "
-    "it aside as -stray, without them it is cut to the leader's log. Remove it only once nothing in it is wanted.",
-    traps="",
-)
-META_DUP_DIR = Code(
-    "META-DUP-DIR",
-    severities=("medium",),
-    verdicts=(),
-    summary="One broker has two current copies of a partition",
-    meaning="Two log directories of a broker both hold the partition under its plain name. A broker with both "
-    "refuses to start or takes either.",
-    proof="Both directories, which one was used and why (the metadata names it, or it is longer).",
-    remedy="Find out which one is current. Then, while the broker is stopped, move the other away, and keep it.",
-    traps="Two copies of one disk in the snapshot.",
-)
-META_FOREIGN_DIR = Code(
-    "META-FOREIGN-DIR",
-    severities=("medium",),
-    verdicts=(),
-    summary="A log directory belongs to another cluster or node",
-    meaning="The meta.properties of the directory names another cluster id or node id than the rest.",
-    proof="The file and both values.",
-    remedy="Take the directory out of the snapshot, or find out why it is mounted there.",
-    traps="",
-)
-CODES = (
-    META_NO_LEADER,
-    META_ISR_UNKNOWN,
-    META_TOPICID_MISMATCH,
-    META_DUP_DIR,
-    META_FOREIGN_DIR,
-)
+META_NO_LEADER = Code("META-NO-LEADER", ("medium", "info"), traits=("retold", "own_step"))
+META_ISR_UNKNOWN = Code("META-ISR-UNKNOWN", ("info",))
+META_TOPICID_MISMATCH = Code("META-TOPICID-MISMATCH", ("medium", "info"), ("INCONCLUSIVE",), traits=("doubt",))
+META_DUP_DIR = Code("META-DUP-DIR", ("medium",))
+META_FOREIGN_DIR = Code("META-FOREIGN-DIR", ("medium",))
+CODES = (META_NO_LEADER, META_ISR_UNKNOWN, META_TOPICID_MISMATCH, META_DUP_DIR, META_FOREIGN_DIR)
 
 
 def judge(case: Case) -> Iterator[Finding]:

@@ -17,67 +17,15 @@ if TYPE_CHECKING:
     from replica_audit.auditing.case import Case
     from replica_audit.auditing.compare.comparison import Comparison
 
-REP_UNDER_REPLICATED = Code(
-    "REP-UNDER-REPLICATED",
-    severities=("low",),
-    verdicts=("LAGGING",),
-    traits=("retold",),
-    summary="The ISR is smaller than the assignment",
-    meaning="A replica is down or behind; the partition has less redundancy than it was given.",
-    proof="The ISR and the assignment.",
-    remedy="Find out why the other replicas are not in sync: their brokers are down, or do not keep up.",
-    traps="A reassignment in progress.",
-)
-REP_LAG = Code(
-    "REP-LAG",
-    severities=("info",),
-    verdicts=("LAGGING",),
-    traits=("retold",),
-    summary="A replica is equal to the leader but shorter",
-    meaning="Everything that the replica has is what the leader has; it only lacks the newest records.",
-    proof="Both log ends; records and bytes behind.",
-    remedy="None unless it lasts.",
-    traps="",
-)
+REP_UNDER_REPLICATED = Code("REP-UNDER-REPLICATED", ("low",), ("LAGGING",), traits=("retold",))
+REP_LAG = Code("REP-LAG", ("info",), ("LAGGING",), traits=("retold",))
 REP_ISR_SHORT = Code(
-    "REP-ISR-SHORT",
-    severities=("high", "medium"),
-    verdicts=("WILL_LOSE_ON_TRUNCATION", "INCONCLUSIVE"),
-    traits=("own_step",),
-    summary="An in-sync replica ends below the proven high watermark",
-    meaning="The member lacks committed records and has no others in their place. It may be elected, cleanly, and then every "
-    "replica loses them.",
-    proof="The member's log end, the proven lower bound of the high watermark and what proves it; and that the copies "
-    "are of one moment (the manifest says quiesced, or all brokers were stopped cleanly and the metadata log knows every "
-    "leader epoch), or that the member has no epochs and ends at its own checkpoint.",
-    remedy="Keep the leader up until the member has caught up; do not restart the leader or move leadership. If "
-    "the leader must stop, stop the short member first.",
-    traps="Copies of different moments look the same, and so do brokers that were stopped one after the other: then it "
-    "is CAP-SKEW and no finding of this code.",
+    "REP-ISR-SHORT", ("high", "medium"), ("WILL_LOSE_ON_TRUNCATION", "INCONCLUSIVE"), traits=("own_step",)
 )
 REP_LEADER_SHORTER = Code(
-    "REP-LEADER-SHORTER",
-    severities=("high",),
-    verdicts=("COMMITTED_LOSS", "WILL_LOSE_ON_TRUNCATION"),
-    traits=("held", "saved_first"),
-    summary="A replica goes on past the leader's log end though nothing was written while they were copied",
-    meaning="The leader lost its tail, or another broker leads by now. Followers will cut these records to match it.",
-    proof="The records past the leader's end with their epoch; and that the copies are of one moment (the manifest says "
-    "quiesced, or all brokers were stopped cleanly and the metadata log knows every leader epoch), or that the leader "
-    "wrote them before its own copy was begun, or that its broker was down when it was copied and nobody has led since. "
-    "Where the ISR had shrunk below min.insync.replicas by the end of their epoch, nothing tells whether they were appended "
-    "before; where another replica led since, and nothing shows that it had them, it may have led without them: then it is "
-    "suspect, and they are possibly lost.",
-    remedy="Copy the longer replica's directory before it follows the leader. Consider electing it.",
-    traps="Copies of different moments: the leader was copied earlier, or stopped earlier, or the listing is older than "
-    "the logs. Then it is CAP-SKEW.",
+    "REP-LEADER-SHORTER", ("high",), ("COMMITTED_LOSS", "WILL_LOSE_ON_TRUNCATION"), traits=("held", "saved_first")
 )
-CODES = (
-    REP_UNDER_REPLICATED,
-    REP_LAG,
-    REP_ISR_SHORT,
-    REP_LEADER_SHORTER,
-)
+CODES = (REP_UNDER_REPLICATED, REP_LAG, REP_ISR_SHORT, REP_LEADER_SHORTER)
 
 
 def brokers_past_leader(findings: Iterable[Finding]) -> set[int]:

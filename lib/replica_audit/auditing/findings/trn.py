@@ -25,115 +25,15 @@ if TYPE_CHECKING:
     from replica_audit.auditing.compare.comparison import Comparison
     from replica_audit.auditing.leadership.broker_log_evidence import LoggedCut, LoggedElection
 
-TRN_BELOW_HW = Code(
-    "TRN-BELOW-HW",
-    severities=("critical",),
-    verdicts=("COMMITTED_LOSS",),
-    traits=("records", "retold", "saved_first"),
-    summary="A follower would truncate below its own high watermark",
-    meaning="When this broker follows the leader it deletes records that it had seen committed, because the leader "
-    "has others there. It is what a 4.x broker logs as 'Truncating ... below high watermark'; where a broker's own log says "
-    "that it did so, the records are gone from that replica already.",
-    proof="The replayed offset, the follower's checkpoint and log end, and the conflicting records between; or the line of the "
-    "log, and the reference's epoch that begins at that offset.",
-    remedy="As for HWM-LOSS: keep the broker from rejoining, copy its log directory, then decide.",
-    traps="A tail that is merely ahead of an earlier copied leader does not conflict and is not reported.",
-)
-TRN_LOGGED = Code(
-    "TRN-LOGGED",
-    severities=("medium", "info"),
-    verdicts=(),
-    traits=("records",),
-    summary="A broker's log tells of a truncation",
-    meaning="The broker cut this replica's log at that time. Medium where it went below the replica's own high watermark, "
-    "or where the replica then led without having been in sync again: committed records may be gone and no file shows it.",
-    proof="The line of the broker's log: offset, time, and what it was cut to.",
-    remedy="Compare with the acknowledgements that producers logged at that time; records lost this way are in backups only.",
-    traps="A follower before 0.11 cuts to its high watermark at every start, and fetches the rest again.",
-)
-TRN_REPLAY_GAP = Code(
-    "TRN-REPLAY-GAP",
-    severities=("critical",),
-    verdicts=("COMMITTED_DIVERGENCE",),
-    traits=("records", "retold"),
-    summary="Truncation would stop above the first difference",
-    meaning="The protocol keeps more than the common prefix: a difference survives and is never repaired. Normal "
-    "for "
-    "truncation to the high watermark and for the first generation of leader epochs (KIP-101) after fast "
-    "failovers; with KIP-279 and later it takes a broker that was not fenced.",
-    proof="The replayed offset with its steps, and the end of the common prefix.",
-    remedy="See the divergence finding for the range; copy the follower, then rebuild it. Upgrade brokers that are older than 2.0.1.",
-    traps="",
-)
-TRN_HW_FALLBACK = Code(
-    "TRN-HW-FALLBACK",
-    severities=("medium",),
-    verdicts=(),
-    traits=("records", "retold"),
-    summary="Leader epochs could not be used: truncation falls back to the high watermark",
-    meaning="The follower, or the leader's answer, had no epochs, so the rule of before 0.11 applies: cut at the "
-    "follower's own high watermark. That may drop committed records or keep wrong ones.",
-    proof="The lineages of both sides and the step at which the answer was undefined.",
-    remedy="Find out why the epochs are missing (an old message format, a lost leader-epoch-checkpoint).",
-    traps="A log of message format 0 or 1 has no epochs at all.",
-)
-TRN_MID_BATCH = Code(
-    "TRN-MID-BATCH",
-    severities=("medium",),
-    verdicts=(),
-    traits=("records", "retold"),
-    summary="The truncation offset lies inside a batch",
-    meaning="Kafka cuts whole batches but sets the log end to the offset asked for, and fetches on from there. "
-    "The records of the batch below that offset are missing afterwards: a hole.",
-    proof="The offset and the bounds of the batch that it lies in.",
-    remedy="Copy the follower, and rebuild it instead of letting it truncate. Seen on 1.1 and before; elsewhere the lineage is "
-    "damaged.",
-    traps="",
-)
-TRN_OVER_TRUNCATE = Code(
-    "TRN-OVER-TRUNCATE",
-    severities=("low",),
-    verdicts=(),
-    traits=("records", "retold"),
-    summary="Truncation would drop records that agree with the leader",
-    meaning="The follower cuts below the common prefix and fetches the same records again. That costs time.",
-    proof="The replayed offset and the end of the common prefix.",
-    remedy="None while the leader is up and has the range. Keep it up until the follower has caught up.",
-    traps="",
-)
-TRN_FULL = Code(
-    "TRN-FULL",
-    severities=("low",),
-    verdicts=(),
-    traits=("records", "retold"),
-    summary="The follower would empty its log and begin at the leader's start",
-    meaning="The follower ends below the leader's log start, so nothing that it has can be continued.",
-    proof="The follower's log end and the leader's log start.",
-    remedy="None; expect the whole partition to be fetched.",
-    traps="",
-)
-TRN_OUT_OF_RANGE = Code(
-    "TRN-OUT-OF-RANGE",
-    severities=("info",),
-    verdicts=(),
-    traits=("records", "retold"),
-    summary="The follower's log would be cut to the leader's log end",
-    meaning="What is left after the epochs agreed still ends past the leader's log, and is cut there.",
-    proof="Both log ends and the records between.",
-    remedy="See the findings for that range, if any.",
-    traps="Copies of different moments.",
-)
-TRN_CACHE_DISAGREES = Code(
-    "TRN-CACHE-DISAGREES",
-    severities=("medium",),
-    verdicts=(),
-    traits=("records", "retold"),
-    summary="leader-epoch-checkpoint and the batches lead to different truncations",
-    meaning="By the file, which Kafka uses, the follower would keep something else than by the epochs in its batches.",
-    proof="Both replays with their steps, and the entries that differ.",
-    remedy="Repair the file first (see EPO-CACHE-MISSING), or keep a copy of the replica and rebuild it.",
-    traps="",
-)
+TRN_BELOW_HW = Code("TRN-BELOW-HW", ("critical",), ("COMMITTED_LOSS",), traits=("records", "retold", "saved_first"))
+TRN_LOGGED = Code("TRN-LOGGED", ("medium", "info"), traits=("records",))
+TRN_REPLAY_GAP = Code("TRN-REPLAY-GAP", ("critical",), ("COMMITTED_DIVERGENCE",), traits=("records", "retold"))
+TRN_HW_FALLBACK = Code("TRN-HW-FALLBACK", ("medium",), traits=("records", "retold"))
+TRN_MID_BATCH = Code("TRN-MID-BATCH", ("medium",), traits=("records", "retold"))
+TRN_OVER_TRUNCATE = Code("TRN-OVER-TRUNCATE", ("low",), traits=("records", "retold"))
+TRN_FULL = Code("TRN-FULL", ("low",), traits=("records", "retold"))
+TRN_OUT_OF_RANGE = Code("TRN-OUT-OF-RANGE", ("info",), traits=("records", "retold"))
+TRN_CACHE_DISAGREES = Code("TRN-CACHE-DISAGREES", ("medium",), traits=("records", "retold"))
 CODES = (
     TRN_BELOW_HW,
     TRN_LOGGED,

@@ -19,37 +19,9 @@ if TYPE_CHECKING:
     from replica_audit.batch_header import Batch
     from replica_audit.model import OpenTransaction, TransactionState
 
-TXN_HANGING = Code(
-    "TXN-HANGING",
-    severities=("medium",),
-    verdicts=(),
-    traits=("own_step",),
-    summary="A transaction has records but will get no marker",
-    meaning="The last stable offset stands still at its first record, so read_committed consumers see nothing "
-    "after it, and the cleaner stops there as well.",
-    proof="The producer id, producer epoch and first offset; no control record after them; the coordinator's log, or a "
-    "later epoch of the producer, that says the transaction is over.",
-    remedy="Where no other log has its marker (TXN-MARKER-LOST) and no other replica is to be elected: kafka-transactions.sh "
-    "find-hanging, then abort, for this partition. Where the coordinator says that it was committed, copy its records first and "
-    "produce them again: abort hides them from read_committed consumers for good.",
-    traps="A transaction that is simply in progress; a log that was copied before the marker was written.",
-)
-TXN_MARKER_LOST = Code(
-    "TXN-MARKER-LOST",
-    severities=("medium",),
-    verdicts=(),
-    summary="A transaction is open on the leader and decided on a replica's conflicting tail",
-    meaning="The marker was lost with the tail that the leader never had. The coordinator holds the transaction "
-    "for finished and will not write another.",
-    proof="The marker on the replica, the transaction's records on the leader.",
-    remedy="Find out what the marker on the replica says. Where it committed the transaction, that replica's log, or what is "
-    "salvaged of it, has the outcome: abort on the leader only what was aborted.",
-    traps="",
-)
-CODES = (
-    TXN_HANGING,
-    TXN_MARKER_LOST,
-)
+TXN_HANGING = Code("TXN-HANGING", ("medium",), traits=("own_step",))
+TXN_MARKER_LOST = Code("TXN-MARKER-LOST", ("medium",))
+CODES = (TXN_HANGING, TXN_MARKER_LOST)
 
 
 #: States in which the coordinator is still going to write markers.

@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TypedDict
 
 from replica_audit.auditing.catalogue import CATALOGUE, SEVERITIES, VERDICTS
+from replica_audit.auditing.code_texts import code_text
 from replica_audit.auditing.known_findings import Earlier
 from replica_audit.elect.election_plan import advise
 from replica_audit.elect.follow_up_steps import name_remedy
@@ -125,9 +126,9 @@ def build_codes(results: Results) -> dict[str, dict[str, str]]:
         *(row.code for row in results.divergences),
         *(row.code for row in results.quarantine),
     }
-    known = [CATALOGUE[name] for name in sorted(names) if name in CATALOGUE]
-    texts = ("summary", "meaning", "proof", "remedy", "traps")
-    return {code.code: {name: getattr(code, name) for name in texts} for code in known}
+    told = ("summary", "meaning", "proof", "remedy", "traps")
+    texts = {name: code_text(name)._asdict() for name in sorted(names) if name in CATALOGUE}
+    return {name: {word: text[word] for word in told} for name, text in texts.items()}
 
 
 def _overview_row(
@@ -167,10 +168,9 @@ def _advice(worst: FindingRow | None, found: Sequence[FindingRow], decision: str
     """Decision on a partition, or else the remedy of its worst finding; None for a code of another version."""
     if worst is None or decision is not None:
         return decision
-    known = CATALOGUE.get(worst.code)
-    return (
-        None if known is None else name_remedy(known.remedy, [row.broker_id for row in found if row.code == worst.code])
-    )
+    if worst.code not in CATALOGUE:
+        return None
+    return name_remedy(code_text(worst.code).remedy, [row.broker_id for row in found if row.code == worst.code])
 
 
 def _piece(items: Sequence[tuple[PartitionRow, PartitionRows]], protocol: str, hits: Hits) -> dict[str, object]:

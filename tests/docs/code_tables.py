@@ -1,0 +1,62 @@
+"""The tables of finding codes in docs/semantics.md F.2 to F.7 and in docs/reference.md, made of the catalogue.
+
+`python -m tests.docs.code_tables` writes them anew; a test holds that this changes nothing.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from replica_audit.auditing.catalogue import FAMILIES, Code, codes_beginning
+from replica_audit.auditing.code_texts import code_text, family_text
+
+DOCS = Path(__file__).parents[2] / "docs"
+PAGES = (DOCS / "semantics.md", DOCS / "reference.md")
+
+#: A table of codes: its head with the rule below it, and its rows.
+_RULES = re.compile(r"^(\| code \|.*\n\|[-|]+\|\n)((?:\|.*\n)+)", re.M)
+_FAMILIES = re.compile(r"^(\| family \|.*\n\|[-|]+\|\n)((?:\|.*\n)+)", re.M)
+
+
+def with_code_tables(text: str) -> str:
+    """A page with its tables made anew; each table of rules has the families that it had."""
+    text = _RULES.sub(lambda at: at[1] + "".join(_rows(at[1], at[2])), text)
+    return _FAMILIES.sub(lambda at: at[1] + "".join(map(_family, FAMILIES)), text)
+
+
+def _rows(head: str, rows: str) -> Iterator[str]:
+    columns = [cell.strip() for cell in head.splitlines()[0].strip("| ").split("|")]
+    for family in dict.fromkeys(re.findall(r"^\| ([A-Z]+)-", rows, re.M)):
+        for code in codes_beginning(family):
+            cells = _cells(code)
+            yield f"| {' | '.join(cells[column] for column in columns)} |\n"
+
+
+def _cells(code: Code) -> dict[str, str]:
+    text = code_text(code.code)
+
+    def told(names: Sequence[str]) -> str:
+        cells = [f"{name} {text.conditions.get(name, '')}".rstrip() for name in names]
+        if len(cells) > 1 and cells[-1] == names[-1]:
+            cells[-1] = f"else {names[-1]}"
+        return "; ".join(cells) or "–"
+
+    return {
+        "code": code.code,
+        "severity": told(code.severities),
+        "verdict": told(code.verdicts),
+        "when": text.when,
+        "harmless explanations": text.traps or "–",
+    }
+
+
+def _family(family: str) -> str:
+    codes = ", ".join(code.code for code in codes_beginning(family))
+    return f"| {family} | {family_text(family).subject} | {codes} |\n"
+
+
+if __name__ == "__main__":
+    for page in PAGES:
+        page.write_text(with_code_tables(page.read_text(encoding="utf-8")), encoding="utf-8")
