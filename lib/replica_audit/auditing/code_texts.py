@@ -54,7 +54,7 @@ def code_text(code: str) -> CodeText:
 def family_text(family: str) -> FamilyText:
     """The prose of a family, by its prefix."""
     # The loader reads from a directory and from a zip alike, and needs no import.
-    loader = cast("ResourceLoader", findings.__loader__)
+    loader: ResourceLoader = cast("ResourceLoader", findings.__loader__)
     text = loader.get_data(f"{findings.__path__[0]}/{family.lower()}.md").decode()
     return parse_family(text, family, codes_beginning(family))
 
