@@ -36,7 +36,7 @@ def elect(arguments: argparse.Namespace, settings: Settings) -> int:
     if before is not None:
         asked = [TopicPartition(one.topic, one.partition) for one in before.rests_on]
     results = audit_all(arguments.snapshot, settings, ProgressLine(settings.quiet), asked, arguments.up)
-    known = {(row["topic"], row["partition"]) for row in results.rows("partitions")}
+    known = {(row.topic, row.partition) for row in results.partitions}
     places = [(one.topic, one.partition) for one in asked]
     missing = [one for one, place in zip(asked, places) if place not in known]
     if missing and before is None:

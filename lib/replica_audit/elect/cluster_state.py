@@ -6,16 +6,15 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from replica_audit.auditing.catalogue import codes_with
 from replica_audit.model import Place
 from replica_audit.protocol.controller import Registration, next_leader
 from replica_audit.results import Results, by_place
-from replica_audit.schema import PartitionStateRow
+from replica_audit.schema import FindingRow, PartitionStateRow
 from replica_audit.snapshot.log_dir_names import METADATA_PARTITION
 
-Row = Mapping[str, Any]
 UNCLEAN = "unclean.leader.election.enable"
 _MIN_ISR = "min.insync.replicas"
 
@@ -48,7 +47,7 @@ def find_up(results: Results) -> dict[int, bool]:
     """
     up = {one: is_up for one, is_up in _registered(results).items() if not is_up or one not in _cut_short(results)}
     at_rest = (results.audit.get("options") or {}).get("quiesced")
-    for broker_id in {row["broker_id"] for row in results.rows("replicas") if row["clean_shutdown"]}:
+    for broker_id in {row.broker_id for row in results.replicas if row.clean_shutdown}:
         if up.get(broker_id) and not at_rest:
             # Flag and metadata log are of different moments, and nothing tells which is the later one.
             del up[broker_id]
@@ -67,26 +66,29 @@ def find_up(results: Results) -> dict[int, bool]:
 def _registered(results: Results) -> dict[int, bool]:
     """True for each broker that is not fenced in the newest metadata log, False for one that is."""
     up: dict[int, bool] = {}
-    for row in results.rows("partition_states"):
-        if row["fenced"] is not None:
-            up.update({broker_id: broker_id not in row["fenced"] for broker_id in row["replicas"] or ()})
+    for row in results.partition_states:
+        if row.fenced is not None:
+            up.update({broker_id: broker_id not in row.fenced for broker_id in row.replicas or ()})
     return up
 
 
-def _cut_short(results: Results) -> set[int]:
+def _found(results: Results, trait: str) -> list[FindingRow]:
+    """Present findings whose codes have a trait."""
+    codes = codes_with(trait)
+    return [row for row in results.findings if row.code in codes and row.status != "resolved"]
+
+
+def _cut_short(results: Results) -> set[int | None]:
     """Brokers with a log that ends below its own checkpoints."""
-    codes = codes_with("lost_tail")
-    return {
-        row["broker_id"] for row in results.rows("findings") if row["code"] in codes and row["status"] != "resolved"
-    }
+    return {row.broker_id for row in _found(results, "lost_tail")}
 
 
 def find_clean(results: Results) -> dict[int, bool]:
     """True for each broker that left a clean-shutdown flag in a log dir, False for one that did not."""
     clean: dict[int, bool] = {}
-    for row in results.rows("replicas"):
-        if row["clean_shutdown"] is not None:
-            clean[row["broker_id"]] = clean.get(row["broker_id"], False) or row["clean_shutdown"]
+    for row in results.replicas:
+        if row.clean_shutdown is not None:
+            clean[row.broker_id] = clean.get(row.broker_id, False) or row.clean_shutdown
     return clean
 
 
@@ -134,7 +136,7 @@ class PresentState:
     @cached_property
     def kinds(self) -> Mapping[Place, int]:
         """A number for each of `partitions`, equal for those that a controller treats alike whatever their leader epochs."""
-        numbers: dict[tuple, int] = {}
+        numbers: dict[tuple[object, ...], int] = {}
         return {
             place: numbers.setdefault((self.unclean_said[place], *_without_epoch(one)), len(numbers))
             for place, one in self.partitions.items()
@@ -198,15 +200,13 @@ def present_state(
     has_elr = _has_elr(results, mode, kafka_version)
     found_up, found_clean = find_up(results), find_clean(results)
     partitions, said = {}, {}
-    doubted = [
-        row for row in results.rows("findings") if row["code"] in codes_with("quorum") and row["status"] != "resolved"
-    ]
-    overtaken = {(row["topic"], row["partition"]) for row in doubted if row["topic"] is not None}
+    doubted = _found(results, "quorum")
+    overtaken = {(row.topic, row.partition) for row in doubted if row.topic is not None and row.partition is not None}
     # Who is in sync by a source that the audit does not believe, since the logs are newer.
     overtaken |= {
         place for place, state in newest.items() if state.isr is not None and leaders.get(place, state).isr is None
     }
-    nodes = [row["broker_id"] for row in doubted if row["topic"] is None]
+    nodes = [row.broker_id for row in doubted if row.topic is None]
     for place, state in newest.items():
         if state.isr is None or not state.replicas or (place in overtaken and not nodes):
             continue
@@ -234,7 +234,7 @@ def present_state(
     brokers |= {
         row.leader_id for place, row in leaders.items() if place not in partitions and row.leader_id is not None
     }
-    others = {row["broker_id"] for row in results.rows("replicas")} - brokers
+    others = {row.broker_id for row in results.replicas} - brokers
     is_up = {broker for broker in brokers | others if found_up.get(broker)} if up is None else set(up)
     clean = (
         {broker for broker in brokers if found_clean.get(broker)} if stopped_cleanly is None else set(stopped_cleanly)
@@ -257,15 +257,14 @@ def present_state(
     )
 
 
-def _without_epoch(one: Registration) -> tuple:
+def _without_epoch(one: Registration) -> tuple[object, ...]:
     return tuple(getattr(one, name) for name in Registration.__slots__ if name != "leader_epoch")
 
 
 def _metadata_holders(results: Results, registered: Set[int], accused: Set[int]) -> MetadataHolders:
     """All voters, and all brokers that anything names; an `accused` node of neither is a controller too."""
-    rows = results.rows("captures")
-    voters = {row["broker_id"] for row in rows if row["topic"] == METADATA_PARTITION.topic}
-    brokers = registered | {row["broker_id"] for row in rows if row["topic"] != METADATA_PARTITION.topic}
+    voters = {row.broker_id for row in results.captures if row.topic == METADATA_PARTITION.topic}
+    brokers = registered | {row.broker_id for row in results.captures if row.topic != METADATA_PARTITION.topic}
     return MetadataHolders(tuple(sorted(brokers)), tuple(sorted((voters | accused) - brokers)))
 
 
@@ -278,7 +277,7 @@ def _mode(sources: Set[str], kafka_version: tuple[int, ...] | None) -> str | Non
 
 
 def _has_elr(results: Results, mode: str | None, kafka_version: tuple[int, ...] | None) -> bool | None:
-    if any(row["elr"] or row["last_known_elr"] for row in results.rows("partition_states")):
+    if any(row.elr or row.last_known_elr for row in results.partition_states):
         return True
     if mode == "zookeeper" or (kafka_version is not None and kafka_version < _ELR_POSSIBLE):
         return False

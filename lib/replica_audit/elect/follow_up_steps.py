@@ -9,13 +9,13 @@ from collections.abc import Collection, Container, Iterable, Iterator, Sequence
 from replica_audit.auditing.catalogue import CATALOGUE, SEVERITIES, at_or_above, codes_with
 from replica_audit.auditing.code_texts import code_text
 from replica_audit.auditing.findings.txn import TXN_HANGING, TXN_MARKER_LOST
-from replica_audit.elect.cluster_state import Row
 from replica_audit.elect.decisions import Matrix
 from replica_audit.elect.kafka_commands import Tools
 from replica_audit.elect.plan_model import Decision, Step
 from replica_audit.elect.step_list import list_names
 from replica_audit.model import Place
-from replica_audit.results import Results
+from replica_audit.results import FindingPlace, Results
+from replica_audit.schema import FindingRow
 
 
 def mending_steps(
@@ -26,64 +26,62 @@ def mending_steps(
     about: Container[Place],
 ) -> Iterator[Step]:
     """Steps without numbers, most urgent first, for the partitions that the plan is `about`."""
-    found = [
-        row
-        for row in results.rows("findings")
-        if row["status"] != "resolved" and (row["topic"], row["partition"]) in about
-    ]
+    found = [row for row in results.findings if row.status != "resolved" and (row.topic, row.partition) in about]
     moving = {(one.topic, one.partition) for one in decisions if one.procedure != "none"}
     yield from _transactions(found, matrix, moving, tools)
     captured = [
-        row
-        for row in found
-        if not (row["code"] in codes_with("no_files") and (row["topic"], row["partition"]) in matrix.needed)
+        row for row in found if not (row.code in codes_with("no_files") and (row.topic, row.partition) in matrix.needed)
     ]
     yield from _remedies(captured, results, {(one.topic, one.partition) for one in decisions}, moving)
 
 
-def _transactions(found: Sequence[Row], matrix: Matrix, moving: Collection[Place], tools: Tools) -> Iterator[Step]:
+def _transactions(
+    found: Sequence[FindingRow], matrix: Matrix, moving: Collection[Place], tools: Tools
+) -> Iterator[Step]:
     """Hanging transactions that may be ended: not where another log has the marker, or another leader is to be elected."""
-    decided = {(row["topic"], row["partition"]) for row in found if row["code"] == TXN_MARKER_LOST.code}
+    decided = {(row.topic, row.partition) for row in found if row.code == TXN_MARKER_LOST.code}
     for row in found:
-        place = (row["topic"], row["partition"])
-        if row["code"] != TXN_HANGING.code or place in moving or place in decided:
+        if row.code != TXN_HANGING.code or row.topic is None or row.partition is None or row.start_offset is None:
+            continue
+        place = (row.topic, row.partition)
+        if place in moving or place in decided:
             continue
         reference = matrix.reference(place)
         if reference is not None and matrix.cuts_transactions(place, reference):
             continue
-        states = {item["value"] for item in row["evidence"] or () if item["kind"] == "transaction"}
+        states = {item.value for item in row.evidence or () if item.kind == "transaction"}
         promise = "; its coordinator says that it was committed, so what abort hides has to be produced again"
         sure = " once find-hanging has confirmed it" if tools.finds_hanging() else ""
         name = f"{place[0]}-{place[1]}"
         yield Step(
             action="end_transaction",
-            text=f"End the transaction of {name}: it stops read_committed consumers at offset {row['start_offset']}, and "
+            text=f"End the transaction of {name}: it stops read_committed consumers at offset {row.start_offset}, and "
             f"nobody will end it; abort it{sure}{promise if 'CompleteCommit' in states else ''}",
             partitions=(place,),
-            commands=tuple(tools.end_transaction(place, row["start_offset"])),
+            commands=tuple(tools.end_transaction(place, row.start_offset)),
         )
 
 
 def _remedies(
-    found: Sequence[Row], results: Results, decided: Collection[Place], moving: Collection[Place]
+    found: Sequence[FindingRow], results: Results, decided: Collection[Place], moving: Collection[Place]
 ) -> Iterator[Step]:
     """The catalogue's remedies for loud findings, a step for each code, worst first.
 
     None for partitions that get another leader: a remedy for a replica may contradict the plan, and another audit
     follows.
     """
-    verdicts = {(row["topic"], row["partition"]): row["verdict"] for row in results.rows("partitions")}
-    loud = [row for row in found if _is_loud(row, decided) and (row["topic"], row["partition"]) not in moving]
+    lagging = {(row.topic, row.partition) for row in results.partitions if row.verdict == "LAGGING"}
+    loud = [row for row in found if _is_loud(row, decided) and (row.topic, row.partition) not in moving]
     if not loud and not decided:
         # Nothing is loud: what keeps the followers behind is worth a line all the same.
-        behind = [row for row in found if verdicts.get((row["topic"], row["partition"])) == "LAGGING"]
+        behind = [row for row in found if (row.topic, row.partition) in lagging]
         loud = _worst_of_each(behind)
-    rows_of: dict[str, list[Row]] = defaultdict(list)
+    rows_of: dict[str, list[FindingRow]] = defaultdict(list)
     for row in loud:
-        rows_of[row["code"]].append(row)
+        rows_of[row.code].append(row)
 
-    def urgency(item: tuple[str, list[Row]]) -> tuple[int, int]:
-        return min(SEVERITIES.index(row["severity"]) for row in item[1]), -len(item[1])
+    def urgency(item: tuple[str, list[FindingRow]]) -> tuple[int, int]:
+        return min(SEVERITIES.index(row.severity) for row in item[1]), -len(item[1])
 
     for code, rows in sorted(rows_of.items(), key=urgency):
         if code not in CATALOGUE:
@@ -93,38 +91,42 @@ def _remedies(
             continue
         yield Step(
             action="mend",
-            text=f"{_where(rows)}: {name_remedy(remedy, [row['broker_id'] for row in rows]).rstrip('.')} ({code})",
-            brokers=tuple(sorted({row["broker_id"] for row in rows if row["broker_id"] is not None})),
-            partitions=tuple(sorted({(row["topic"], row["partition"]) for row in rows if row["topic"] is not None})),
+            text=f"{_where(rows)}: {name_remedy(remedy, [row.broker_id for row in rows]).rstrip('.')} ({code})",
+            brokers=tuple(sorted({row.broker_id for row in rows if row.broker_id is not None})),
+            partitions=tuple(sorted(_places(rows))),
         )
 
 
-def _is_loud(row: Row, decided: Collection[Place]) -> bool:
+def _places(rows: Sequence[FindingRow]) -> set[Place]:
+    return {(row.topic, row.partition) for row in rows if row.topic is not None and row.partition is not None}
+
+
+def _is_loud(row: FindingRow, decided: Collection[Place]) -> bool:
     """True if a remedy needs a step: it is loud, and the plan has no step of its own for it."""
-    is_own = row["code"] in codes_with("own_step") or (row["topic"] is None and row["code"] in codes_with("quorum"))
-    is_saved = row["code"] in codes_with("saved_first") and (row["topic"], row["partition"]) in decided
+    is_own = row.code in codes_with("own_step") or (row.topic is None and row.code in codes_with("quorum"))
+    is_saved = row.code in codes_with("saved_first") and (row.topic, row.partition) in decided
     return _is_medium(row) and not is_own and not is_saved
 
 
-def _is_medium(row: Row) -> bool:
-    return at_or_above(row["severity"], "medium")
+def _is_medium(row: FindingRow) -> bool:
+    return at_or_above(row.severity, "medium")
 
 
-def _worst_of_each(found: Sequence[Row]) -> list[Row]:
+def _worst_of_each(found: Sequence[FindingRow]) -> list[FindingRow]:
     """The worst finding of each partition."""
-    worst: dict[Place, Row] = {}
-    for row in sorted(found, key=lambda row: (SEVERITIES.index(row["severity"]), row["code"])):
-        worst.setdefault((row["topic"], row["partition"]), row)
+    worst: dict[FindingPlace, FindingRow] = {}
+    for row in sorted(found, key=lambda row: (SEVERITIES.index(row.severity), row.code)):
+        worst.setdefault((row.topic, row.partition), row)
     return list(worst.values())
 
 
-def _where(rows: Sequence[Row]) -> str:
+def _where(rows: Sequence[FindingRow]) -> str:
     """Places of findings, brokers of one partition together: orders-0 on brokers 1 and 2."""
     brokers: dict[str, list[int]] = defaultdict(list)
     for row in rows:
-        of_place = brokers["" if row["topic"] is None else f"{row['topic']}-{row['partition']}"]
-        if row["broker_id"] is not None and row["broker_id"] not in of_place:
-            of_place.append(row["broker_id"])
+        of_place = brokers["" if row.topic is None else f"{row.topic}-{row.partition}"]
+        if row.broker_id is not None and row.broker_id not in of_place:
+            of_place.append(row.broker_id)
     named = [_name_place(name, sorted(ids)) for name, ids in brokers.items()]
     return list_names(named, 4)
 
