@@ -577,6 +577,11 @@ class AttemptRow(NamedTuple):
     options: str | None
     """JSON"""
 
+    @property
+    def ended(self) -> str:
+        """When it finished or failed; of one that runs or was cut off, when it started."""
+        return self.finished or self.started
+
 
 class ReplicaFactsRow(NamedTuple):
     """What quality suites look at, a replica: every number 0 in a sound log, null where the question does not arise."""

@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 
 import pytest
-from tests.report.rows import finding, partition, results
+from tests.report.rows import attempt, finding, objects, partition, results
 from tests.support.fixtures import FIXTURES
 
 from replica_audit.auditing import conclude as conclusions
 from replica_audit.auditing import opened_snapshot
-from replica_audit.auditing.catalogue import audit_verdict
+from replica_audit.auditing.catalogue import audit_verdict, unplaced_codes
 from replica_audit.auditing.evidence import EVIDENCE_TABLES, AuditOptions
-from replica_audit.auditing.history import build_history
+from replica_audit.auditing.history import JudgedPartition, SeenFinding, build_history
 from replica_audit.config import Settings
 from replica_audit.errors import FormatError
 from replica_audit.model import TopicPartition
@@ -120,17 +120,18 @@ UNPLACED = [
 @pytest.mark.parametrize(("code", "severity", "verdict"), UNPLACED)
 def test_one_verdict_of_a_whole_audit_for_every_reader(code, severity, verdict):
     row = finding(code, severity, topic=None, number=None)
-    assert audit_verdict(["CONSISTENT"], [row]) == verdict
+    assert audit_verdict(["CONSISTENT"], [code]) == verdict
     assert build_verdict(results([partition()], [row]), "never")["verdict"] == verdict
-    audits = [{"audit_id": "a", "cluster_id": "c", "snapshot_id": "s", "started": "1", "finished": "2"}]
-    rows = [{"cluster_id": "c", "topic": "orders", "partition": 0, "verdicts": [(0, "CONSISTENT")]}]
-    history = build_history(audits, rows, [{**row, "cluster_id": "c", "finding_id": "f", "present": [(0, severity)]}])
-    assert history.audits[0]["verdict"] == verdict
+    run = attempt(audit_id="a", cluster_id="c", snapshot_id="s", started="1", finished="2")
+    seen = SeenFinding("c", "f", code, severity, None, None, None, None, "What is wrong.", [(0, severity)])
+    history = build_history([run], [JudgedPartition("c", "orders", 0, [(0, "CONSISTENT")])], [seen])
+    assert history.audits[0].verdict == verdict
 
 
 def test_what_is_resolved_or_of_a_partition_adds_nothing_and_no_partition_is_inconclusive():
-    fork = finding("META-FORK", "critical", topic=None, number=None, status="resolved")
-    assert audit_verdict(["LAGGING"], [fork, finding("HWM-LOSS", "critical")]) == "LAGGING"
-    assert audit_verdict([], []) == audit_verdict([], [fork]) == "INCONCLUSIVE"
-    worse = finding("META-FORK", "critical", topic=None, number=None)
-    assert audit_verdict(["COMMITTED_LOSS"], [worse]) == "COMMITTED_LOSS"
+    resolved = finding("META-FORK", "critical", topic=None, number=None, status="resolved")
+    fork = finding("META-FORK", "critical", topic=None, number=None)
+    assert unplaced_codes(objects("findings", [resolved, finding("HWM-LOSS", "critical")])) == set()
+    assert unplaced_codes(objects("findings", [resolved, fork])) == {"META-FORK"}
+    assert audit_verdict([], []) == audit_verdict([], ["META-FORK"]) == "INCONCLUSIVE"
+    assert audit_verdict(["COMMITTED_LOSS"], ["META-FORK"]) == "COMMITTED_LOSS"

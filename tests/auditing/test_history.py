@@ -5,44 +5,48 @@ from __future__ import annotations
 import contextvars
 
 import pytest
+from tests.report.rows import attempt
 from tests.support.in_colour import in_colour
 
 from replica_audit.auditing.catalogue import VERDICTS, audit_verdict
-from replica_audit.auditing.history import build_history
+from replica_audit.auditing.history import JudgedPartition, SeenFinding, build_history
 from replica_audit.report.audit_history import render_history
 from replica_audit.report.layout import WIDTH, set_text_width
 
 
 def audits(*clusters):
     return [
-        {"audit_id": f"{number}" * 32, "snapshot_id": f"s{number}", "cluster_id": cluster, "started": None,
-         "finished": f"2026-01-0{number + 1}T00:00:00.000Z", "tool_version": "1", "table_versions": {"b": 2, "a": 1}}
+        attempt(
+            audit_id=f"{number}" * 32,
+            snapshot_id=f"s{number}",
+            cluster_id=cluster,
+            finished=f"2026-01-0{number + 1}T00:00:00.000Z",
+            table_versions={"b": 2, "a": 1},
+        )
         for number, cluster in enumerate(clusters)
-    ]  # fmt: skip
+    ]
 
 
 def partition(*verdicts, topic="orders", cluster="c"):
-    return {"cluster_id": cluster, "topic": topic, "partition": 0, "verdicts": list(verdicts)}
+    return JudgedPartition(cluster, topic, 0, list(verdicts))
 
 
 def found(*present, topic="orders", code="LOG-GAP", severity="medium", cluster="c"):
-    return {
-        "cluster_id": cluster, "finding_id": f"{code}{topic}", "code": code, "severity": severity, "topic": topic,
-        "partition": None if topic is None else 0, "broker_id": 1, "start_offset": 5, "message": "What is wrong.",
-        "present": [one if isinstance(one, tuple) else (one, severity) for one in present],
-    }  # fmt: skip
+    then = [one if isinstance(one, tuple) else (one, severity) for one in present]
+    number = None if topic is None else 0
+    return SeenFinding(cluster, f"{code}{topic}", code, severity, topic, number, 1, 5, "What is wrong.", then)
 
 
 def test_a_finding_has_its_first_audit_and_is_gone_when_a_later_audit_looked():
     partitions = [partition((0, "CONSISTENT"), (1, "LATENT_CORRUPTION"), (2, "CONSISTENT"))]
     history = build_history(audits("c", "c", "c"), partitions, [found(1)])
     (row,) = history.findings
-    assert (row["first_audit_id"], row["first_seen"]) == ("1" * 32, "2026-01-02T00:00:00.000Z")
-    assert row["gone_since"] == "2026-01-03T00:00:00.000Z" and row["audits"] == 1
-    assert [audit["new"] for audit in history.audits] == [0, 1, 0]
-    assert [audit["gone"] for audit in history.audits] == [0, 0, 1]
-    assert [audit["findings"]["medium"] for audit in history.audits] == [0, 1, 0]
-    assert list(history.audits[0]["table_versions"]) == ["a", "b"]
+    assert (row.first_audit_id, row.first_seen) == ("1" * 32, "2026-01-02T00:00:00.000Z")
+    assert row.gone_since == "2026-01-03T00:00:00.000Z" and row.audits == 1
+    assert [audit.new for audit in history.audits] == [0, 1, 0]
+    assert [audit.gone for audit in history.audits] == [0, 0, 1]
+    assert [audit.findings["medium"] for audit in history.audits] == [0, 1, 0]
+    assert list(history.audits[0].table_versions) == ["a", "b"]
 
 
 def test_an_audit_of_other_topics_or_clusters_takes_no_finding_away():
@@ -52,14 +56,14 @@ def test_an_audit_of_other_topics_or_clusters_takes_no_finding_away():
         partition((2, "LAGGING"), cluster="d"),
     ]
     history = build_history(audits("c", "c", "d"), partitions, [found(0), found(0, topic=None, code="CAP-UNREADABLE")])
-    gone = {row["code"]: row["gone_since"] for row in history.findings}
+    gone = {row.code: row.gone_since for row in history.findings}
     assert gone == {"LOG-GAP": None, "CAP-UNREADABLE": "2026-01-02T00:00:00.000Z"}
 
 
 def test_a_finding_that_came_back_keeps_its_first_audit():
     partitions = [partition((0, "LAGGING"), (1, "LAGGING"), (2, "LAGGING"))]
     (row,) = build_history(audits("c", "c", "c"), partitions, [found(0, 2)]).findings
-    assert (row["first_audit_id"], row["gone_since"], row["audits"]) == ("0" * 32, None, 2)
+    assert (row.first_audit_id, row.gone_since, row.audits) == ("0" * 32, None, 2)
 
 
 def test_only_changes_of_a_verdict_are_told():
@@ -68,8 +72,8 @@ def test_only_changes_of_a_verdict_are_told():
         partition((0, "LAGGING"), (1, "LAGGING"), topic="same"),
     ]
     (change,) = build_history(audits("c", "c", "c"), partitions, []).changes
-    assert [step["verdict"] for step in change["verdicts"]] == ["CONSISTENT", "LAGGING", "CONSISTENT"]
-    assert change["topic"] == "orders"
+    assert [step.verdict for step in change.verdicts] == ["CONSISTENT", "LAGGING", "CONSISTENT"]
+    assert change.topic == "orders"
 
 
 def test_the_terminal_shows_all_of_it_in_its_width():
@@ -117,9 +121,9 @@ def test_an_audit_is_told_as_it_was_then():
     grown = found((0, "low"), (1, "critical"), severity="critical")
     fork = found((0, "critical"), topic=None, code="META-FORK", severity="critical")
     first, second = build_history(audits("c", "c"), partitions, [grown, fork]).audits
-    assert (first["findings"]["low"], first["findings"]["critical"]) == (1, 1) and second["findings"]["critical"] == 1
-    assert first["verdict"] == audit_verdict(["CONSISTENT", "LAGGING"], [{"topic": None, "code": "META-FORK"}])
-    assert VERDICTS.index(first["verdict"]) < VERDICTS.index("LAGGING") and second["verdict"] == "LATENT_CORRUPTION"
+    assert (first.findings["low"], first.findings["critical"]) == (1, 1) and second.findings["critical"] == 1
+    assert first.verdict == audit_verdict(["CONSISTENT", "LAGGING"], ["META-FORK"])
+    assert VERDICTS.index(first.verdict) < VERDICTS.index("LAGGING") and second.verdict == "LATENT_CORRUPTION"
 
 
 def test_of_some_topics_and_of_the_latest_audits_the_lines_of_audits_are_still_whole():
@@ -130,18 +134,18 @@ def test_of_some_topics_and_of_the_latest_audits_the_lines_of_audits_are_still_w
     rows = [found(0, 1), found(1, topic="other", code="LOG-CRC")]
     whole = build_history(audits("c", "c"), partitions, rows)
     some = build_history(audits("c", "c"), partitions, rows, selects=lambda topic: topic == "orders")
-    assert some.audits == whole.audits and whole.audits[1]["verdict"] == "LATENT_CORRUPTION"
-    assert [row["topic"] for row in (*some.changes, *some.findings)] == ["orders", "orders"]
+    assert some.audits == whole.audits and whole.audits[1].verdict == "LATENT_CORRUPTION"
+    assert [row.topic for row in (*some.changes, *some.findings)] == ["orders", "orders"]
     (latest,) = build_history(audits("c", "c"), partitions, rows, limit=1).audits
-    assert latest == whole.audits[1] and latest["new"] == 1, "what was there before is not new for not being told"
+    assert latest == whole.audits[1] and latest.new == 1, "what was there before is not new for not being told"
 
 
 def test_what_is_gone_before_the_latest_audits_is_not_told():
     partitions = [partition((0, "LAGGING"), (1, "CONSISTENT"), (2, "CONSISTENT"))]
     rows = [found(0), found(2, code="LOG-CRC")]
     history = build_history(audits("c", "c", "c"), partitions, rows, limit=1)
-    assert [row["code"] for row in history.findings] == ["LOG-CRC"] and not history.changes
-    assert {row["code"] for row in build_history(audits("c", "c", "c"), partitions, rows, limit=2).findings} == {
+    assert [row.code for row in history.findings] == ["LOG-CRC"] and not history.changes
+    assert {row.code for row in build_history(audits("c", "c", "c"), partitions, rows, limit=2).findings} == {
         "LOG-CRC",
         "LOG-GAP",
     }
@@ -158,8 +162,8 @@ def test_findings_and_changes_come_worst_first():
         found(1, severity="high"),
     ]
     history = build_history(audits("c", "c", "c"), partitions, rows)
-    assert [row["topic"] for row in history.changes] == ["a", "b"]
-    assert [row["severity"] for row in history.findings if row["gone_since"] is None] == ["critical", "high", "info"]
+    assert [row.topic for row in history.changes] == ["a", "b"]
+    assert [row.severity for row in history.findings if row.gone_since is None] == ["critical", "high", "info"]
 
 
 def test_clusters_are_told_one_after_the_other_the_worst_first():

@@ -72,7 +72,7 @@ def _check(snapshot: str, place: Path, undisturbed: dict[str, list[dict[str, Any
     warehouse = Warehouse(str(place))
     sweep(warehouse, before=datetime.now(timezone.utc) + timedelta(minutes=1))
     assert _answers(place) == undisturbed
-    owners = {row["ingest_id"] for row in finished_attempts(warehouse, "ingest")}
+    owners = {row.ingest_id for row in finished_attempts(warehouse, "ingest")}
     for table in BRONZE_TABLES:
         if warehouse.exists(table):
             assert {row["ingest_id"] for row in warehouse.read(table, ("ingest_id",))} <= owners, table

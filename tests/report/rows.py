@@ -6,7 +6,7 @@ from typing import Any
 
 from replica_audit.auditing.catalogue import SEVERITIES
 from replica_audit.results import Results
-from replica_audit.schema import REPORT_ROWS, REPORT_TABLES, read_row
+from replica_audit.schema import REPORT_ROWS, REPORT_TABLES, AttemptRow, read_row
 
 #: What a report is written as.
 REPORT_FILES = ("audit.json", "index.html", "junit.xml", "metrics.prom", "summary.md", "verdict.json")
@@ -44,6 +44,17 @@ def finding(
 ) -> dict[str, Any]:
     defaults = {"confidence": "proven", "message": f"What {code} says.", "evidence": [], "status": "new"}
     return row("findings", code=code, severity=severity, topic=topic, partition=number, **{**defaults, **values})
+
+
+def attempt(**values: Any) -> AttemptRow:
+    """A row of `audits`, of a finished audit unless `values` say otherwise."""
+    known = dict.fromkeys(AttemptRow._fields) | {
+        "stage": "audit",
+        "state": "finished",
+        "started": "",
+        "tool_version": "1",
+    }
+    return AttemptRow(**{**known, **values})
 
 
 def objects(table: str, rows: list[dict[str, Any]]) -> list[Any]:

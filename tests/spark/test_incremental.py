@@ -63,7 +63,7 @@ def test_the_next_day_costs_what_is_new_and_outlives_the_first(spark, run_stages
     assert before in removed and snapshots == [first.snapshot_id]
     (attempt,) = attempts(Warehouse(warehouse), "ingest", snapshot_id=snapshot_id)
     told = {"full": False, "read_bytes": progress.reading.read_bytes, "known_bytes": progress.reading.known_bytes}
-    assert json.loads(attempt["options"]).items() >= told.items()
+    assert json.loads(attempt.options).items() >= told.items()
     batches = Warehouse(warehouse).read("batches", **own_rows(attempt))
     assert len(batches) == sum(row["batch_count"] for row in results.rows("replicas"))
     assert without_run(run_audit(spark, snapshot_id, own, SILENT)) == without_run(results)

@@ -71,9 +71,9 @@ def test_what_a_failed_ingest_left_counts_for_nobody(
     with pytest.raises(OSError, match="no space left"):
         run_ingest(spark, str(path), settings, SILENT)
     monkeypatch.undo()
-    assert [run["state"] for run in attempts(warehouse, "ingest")][-1] == "failed"
+    assert [run.state for run in attempts(warehouse, "ingest")][-1] == "failed"
     left = {row["snapshot_id"] for row in warehouse.read("batches", ("snapshot_id",))}
-    known = {run["snapshot_id"] for run in finished_attempts(warehouse, "ingest")}
+    known = {run.snapshot_id for run in finished_attempts(warehouse, "ingest")}
     (orphan,) = left - known
     with pytest.raises(UsageError, match="no finished ingest"):
         run_audit(spark, orphan, settings, SILENT)

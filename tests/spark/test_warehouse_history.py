@@ -8,6 +8,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 
 import pytest
+from tests.report.rows import attempt
 from tests.spark.conftest import SILENT
 from tests.support.fixtures import FIXTURES
 
@@ -39,13 +40,13 @@ def test_every_audit_is_kept_and_told(spark, past):
 
     settings, _, ids = past
     history = load_past(spark, settings)
-    assert [audit["audit_id"] for audit in history.audits] == ids
-    assert [audit["verdict"] for audit in history.audits] == ["COMMITTED_LOSS", "COMMITTED_LOSS", "LAGGING"]
-    assert [audit["new"] for audit in history.audits][:2] == [4, 0]
-    loss = [row for row in history.findings if row["code"] == "HWM-LOSS"]
-    assert [(row["first_audit_id"], row["last_audit_id"], row["audits"]) for row in loss] == [(ids[0], ids[1], 2)]
+    assert [audit.audit_id for audit in history.audits] == ids
+    assert [audit.verdict for audit in history.audits] == ["COMMITTED_LOSS", "COMMITTED_LOSS", "LAGGING"]
+    assert [audit.new for audit in history.audits][:2] == [4, 0]
+    loss = [row for row in history.findings if row.code == "HWM-LOSS"]
+    assert [(row.first_audit_id, row.last_audit_id, row.audits) for row in loss] == [(ids[0], ids[1], 2)]
     latest = load_past(spark, settings, 1)
-    assert [audit["audit_id"] for audit in latest.audits] == ids[-1:]
+    assert [audit.audit_id for audit in latest.audits] == ids[-1:]
     assert not load_past(spark, replace(settings, topics=("none*",))).findings
 
 
@@ -66,7 +67,7 @@ def test_an_audit_is_compared_with_the_one_before_of_its_cluster(spark, past):
 
 def test_commits_and_versions_tie_rows_to_their_run(spark, past):
     settings, warehouse, ids = past
-    runs = {run["audit_id"]: run for run in attempts(warehouse, "audit")}
+    runs = {run.audit_id: run for run in attempts(warehouse, "audit")}
     path = f"{settings.warehouse}/findings"
     commits = [json.loads(row["userMetadata"]) for row in spark.sql(f"DESCRIBE HISTORY delta.`{path}`").collect()]
     # The first run has a commit more: that which made the table.
@@ -76,7 +77,7 @@ def test_commits_and_versions_tie_rows_to_their_run(spark, past):
         commit["tool"].startswith("replica-audit ") for commit in commits
     )
     for audit_id in ids:
-        version = runs[audit_id]["table_versions"]["findings"]
+        version = runs[audit_id].table_versions["findings"]
         then = spark.read.format("delta").option("versionAsOf", version).load(path)
         known = {row[0] for row in then.select("audit_id").distinct().collect()}
         assert known == set(ids[: ids.index(audit_id) + 1])
@@ -96,7 +97,7 @@ def test_the_period_of_time_travel_is_that_of_the_settings(spark, past):
 
 def runs(*clusters):
     return [
-        {"audit_id": str(number), "cluster_id": cluster, "state": "finished", "finished": DAY.format(number + 1)}
+        attempt(audit_id=str(number), cluster_id=cluster, finished=DAY.format(number + 1))
         for number, cluster in enumerate(clusters)
     ]
 
@@ -116,11 +117,11 @@ def test_what_expires(days, count, expired):
     """Cluster c on days 1, 2, 5 and 10, cluster d on day 3: the latest of each always stays."""
     from replica_audit.warehouse.retention import expired_audits
 
-    rows = [run for run in runs("c", "c", "d", "-", "c", "-", "-", "-", "-", "c") if run["cluster_id"] != "-"]
+    rows = [run for run in runs("c", "c", "d", "-", "c", "-", "-", "-", "-", "c") if run.cluster_id != "-"]
     today = datetime(2026, 1, 10, 12, tzinfo=timezone.utc)
     found = expired_audits(rows, days, count, today)
     assert found == expired
-    rows[0]["state"] = "failed"
+    rows[0] = rows[0]._replace(state="failed")
     assert "0" not in expired_audits(rows, days, count, today)
 
 
@@ -134,16 +135,16 @@ def test_retention_removes_audits_whole_and_snapshots_that_no_audit_needs(spark,
     settings, _, ids = past
     own = replace(settings, warehouse=str(shutil.copytree(settings.warehouse, tmp_path / "warehouse")), keep_audits=1)
     warehouse = Warehouse(own.warehouse)
-    before = {run["snapshot_id"] for run in attempts(warehouse, "audit")}
-    clusters = {run["cluster_id"] for run in attempts(warehouse, "audit")}
+    before = {run.snapshot_id for run in attempts(warehouse, "audit")}
+    clusters = {run.cluster_id for run in attempts(warehouse, "audit")}
     removed, snapshots = prune(spark, own)
     assert removed == ([ids[0]] if len(clusters) == 2 else ids[:2][::-1])
     left = [audit_id for audit_id in ids if audit_id not in removed]
-    assert [audit["audit_id"] for audit in load_past(spark, own).audits] == left
+    assert [audit.audit_id for audit in load_past(spark, own).audits] == left
     for table in ("findings", "partitions", "replicas", "truncations"):
         assert not {row["audit_id"] for row in warehouse.read(table, ("audit_id",))} & set(removed)
     assert {row["snapshot_id"] for row in warehouse.read("batches", ("snapshot_id",))} == before - set(snapshots)
-    assert {run["state"] for run in attempts(warehouse, "audit")} == {"finished"}
+    assert {run.state for run in attempts(warehouse, "audit")} == {"finished"}
     with pytest.raises(UsageError, match="no finished audit"):
         load_results(spark, removed[0], own)
     assert load_results(spark, left[-1], own).rows("partitions")
@@ -182,7 +183,7 @@ def test_a_removal_that_was_interrupted_is_finished_by_the_next(spark, past, tmp
         patch.setattr(Warehouse, "delete", lambda *arguments: (_ for _ in ()).throw(OSError("no space left")))
         with pytest.raises(OSError, match="no space"):
             prune(spark, own)
-    assert ids[0] not in {audit["audit_id"] for audit in load_past(spark, own).audits}
+    assert ids[0] not in {audit.audit_id for audit in load_past(spark, own).audits}
     assert ids[0] in prune(spark, replace(own, keep_audits=None))[0]
     assert Warehouse(own.warehouse).read("findings", audit_id=ids[0]) == []
 

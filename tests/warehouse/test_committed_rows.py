@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from tests.report.rows import attempt
 from tests.support.fixtures import FIXTURES
 from tests.support.some import some
 
@@ -180,10 +181,10 @@ def test_large_tables_are_counted_by_their_commits(tmp_path, unclean):
     write(warehouse, unclean, counted=True)
     number = len(unclean.rows("findings"))
     assert warehouse.count_rows("findings", "a") == number > 0 == warehouse.count_rows("findings", "b")
-    run = {"stage": "audit", "audit_id": "a", "ingest_id": "i", "row_counts": {"findings": number + 1}}
+    run = attempt(audit_id="a", ingest_id="i", row_counts={"findings": number + 1})
     with pytest.raises(EngineError, match="is damaged"):
         check_large(warehouse, run, ["findings"], "a")
-    check_large(warehouse, {**run, "row_counts": {"findings": number}}, ["findings"], "a")
+    check_large(warehouse, run._replace(row_counts={"findings": number}), ["findings"], "a")
 
 
 def test_rows_of_an_earlier_version_are_read_as_before(tmp_path, unclean):
@@ -196,9 +197,9 @@ def test_rows_of_an_earlier_version_are_read_as_before(tmp_path, unclean):
 
 def test_a_table_without_the_column_of_counts_gets_it(tmp_path, unclean):
     """`audits` as a version wrote it that kept the counts of an ingest in its options."""
-    assert committed_counts({"options": json.dumps({"rows": {"segments": 2}})}) == {"segments": 2}
-    assert committed_counts({"options": None, "row_counts": None}) == {}
-    assert committed_counts({"row_counts": [("segments", 3)], "options": "{}"}) == {"segments": 3}
+    assert committed_counts(attempt(options=json.dumps({"rows": {"segments": 2}}))) == {"segments": 2}
+    assert committed_counts(attempt()) == {}
+    assert committed_counts(attempt(row_counts={"segments": 3}, options="{}")) == {"segments": 3}
 
 
 def test_committed_loss_without_a_finding_is_a_fault_of_the_program(tmp_path, unclean):

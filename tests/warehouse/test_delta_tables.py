@@ -160,14 +160,14 @@ def test_the_first_finished_ingest_of_a_snapshot_counts_and_every_finished_audit
     attempt(warehouse, "finished", "i1")
     attempt(warehouse, "finished", "i2")
     attempt(warehouse, "finished", "i3", snapshot_id="s2")
-    assert [row["ingest_id"] for row in finished_attempts(warehouse, "ingest")] == ["i1", "i3"]
-    assert latest_attempt(warehouse, "ingest", snapshot_id="s1")["ingest_id"] == "i1"
+    assert [row.ingest_id for row in finished_attempts(warehouse, "ingest")] == ["i1", "i3"]
+    assert latest_attempt(warehouse, "ingest", snapshot_id="s1").ingest_id == "i1"
     for audit_id in ("a1", "a2"):
         attempt(warehouse, "finished", "i1", stage="audit", audit_id=audit_id)
-    assert latest_attempt(warehouse, "audit")["audit_id"] == "a2"
+    assert latest_attempt(warehouse, "audit").audit_id == "a2"
     warehouse.mark_removed(audit_id=["a2"], snapshot_id=["s2"])
-    assert [row["audit_id"] for row in finished_attempts(warehouse, "audit")] == ["a1"]
-    assert [row["ingest_id"] for row in finished_attempts(warehouse, "ingest")] == ["i1"]
+    assert [row.audit_id for row in finished_attempts(warehouse, "audit")] == ["a1"]
+    assert [row.ingest_id for row in finished_attempts(warehouse, "ingest")] == ["i1"]
     warehouse.delete("audits", "state", ["removed"])
     assert {row["state"] for row in warehouse.read("audits", ("state",))} == {"failed", "finished"}
     assert list(AttemptRow._fields) == list(warehouse.read("audits")[0])

@@ -8,20 +8,20 @@ from typing import cast
 from replica_audit.auditing.catalogue import at_or_above, audit_verdict, codes_with
 from replica_audit.errors import EngineError
 from replica_audit.results import AuditObject, Results
-from replica_audit.schema import REPORT_TABLES, RawRow, sort_rows
+from replica_audit.schema import REPORT_TABLES, AttemptRow, RawRow, sort_rows
 
 _RUN = ("audit_id", "snapshot_id", "cluster_id", "tool_version", "started", "finished")
 
 
 def audit_results(
-    run: RawRow,
+    run: AttemptRow,
     inputs: Mapping[str, object],
     options: Mapping[str, object] | None,
     tables: Mapping[str, Sequence[RawRow]],
     observations: int,
     location: str | None,
 ) -> Results:
-    """`run` is the finished row of `audits`, `inputs` what was read (snapshot, log_dirs, replicas, segments, size_bytes, files,
+    """`run` is the finished attempt, `inputs` what was read (snapshot, log_dirs, replicas, segments, size_bytes, files,
     brokers), `options` as from `options_row`, `observations` how many the timeline has in all.
 
     Rows may have more columns than their tables. Raises EngineError where a loss has no finding.
@@ -32,8 +32,11 @@ def audit_results(
     }
     check_losses(rows["partitions"], rows["findings"])
     audit = {
-        **{name: run[name] for name in _RUN},
-        "verdict": audit_verdict([row["verdict"] for row in rows["partitions"]], rows["findings"]),
+        **{name: getattr(run, name) for name in _RUN},
+        "verdict": audit_verdict(
+            [row["verdict"] for row in rows["partitions"]],
+            {row["code"] for row in rows["findings"] if row["topic"] is None},
+        ),
         "inputs": {
             **inputs,
             **account_for_input(rows["quarantine"]),

@@ -9,7 +9,7 @@ from functools import cache
 from replica_audit.auditing.finding import TRAITS, Code
 from replica_audit.auditing.findings import MODULES
 from replica_audit.literals import SEVERITIES, VERDICTS, Verdict
-from replica_audit.schema import RawRow
+from replica_audit.schema import FindingRow
 
 __all__ = [
     "CATALOGUE",
@@ -55,15 +55,19 @@ def worst_verdict(verdicts: Iterable[str]) -> Verdict:
     return VERDICTS[min((VERDICTS.index(verdict) for verdict in verdicts), default=len(VERDICTS) - 1)]
 
 
-def audit_verdict(partition_verdicts: Iterable[str], findings: Iterable[RawRow]) -> Verdict:
-    """The verdict of a whole audit: the worst of its partitions', and of what findings that belong to no partition ask for.
+def unplaced_codes(findings: Iterable[FindingRow]) -> set[str]:
+    """Codes of present findings that belong to no partition."""
+    return {row.code for row in findings if row.topic is None and row.status != "resolved"}
 
-    `findings` are rows of that table, of any partition. An audit of no partition is INCONCLUSIVE.
+
+def audit_verdict(partition_verdicts: Iterable[str], unplaced: Iterable[str]) -> Verdict:
+    """The verdict of a whole audit: the worst of its partitions', and of what the `unplaced_codes` ask for.
+
+    An audit of no partition is INCONCLUSIVE.
     """
     verdicts = list(partition_verdicts)
     if not verdicts:
         return "INCONCLUSIVE"
-    unplaced = {row["code"] for row in findings if row["topic"] is None and row.get("status") != "resolved"}
     # A warehouse may have codes of another version.
     asked = (CATALOGUE[code].verdicts[:1] for code in unplaced if code in CATALOGUE)
     return worst_verdict([*verdicts, *(verdict for of_code in asked for verdict in of_code)])

@@ -5,151 +5,226 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from replica_audit.auditing.catalogue import SEVERITIES, VERDICTS, audit_verdict
+from replica_audit.schema import AttemptRow
 
-Row = Mapping[str, Any]
 
-#: A partition, and its verdicts in order: the number of the audit, and what it found.
-_Judged = tuple[Row, Sequence[tuple[int, str]]]
+class JudgedPartition(NamedTuple):
+    """A partition of a cluster, and its verdicts: the number of the audit, and what it found."""
+
+    cluster_id: str | None
+    topic: str
+    partition: int
+    verdicts: Sequence[tuple[int, str]]
+
+
+class SeenFinding(NamedTuple):
+    """A finding in the words of the last audit that has it, and the severity that it had in each: the audit's number, severity."""
+
+    cluster_id: str | None
+    finding_id: str
+    code: str
+    severity: str
+    topic: str | None
+    partition: int | None
+    broker_id: int | None
+    start_offset: int | None
+    message: str
+    present: Sequence[tuple[int, str]]
+
+
+@dataclass(frozen=True, slots=True)
+class PastAudit:
+    """An audit as it was then: its verdict, what it counted, and how many findings came and went with it."""
+
+    audit_id: str | None
+    cluster_id: str | None
+    snapshot_id: str | None
+    started: str
+    finished: str | None
+    tool_version: str
+    table_versions: Mapping[str, int] | None
+    verdict: str
+    partitions: Mapping[str, int]
+    findings: Mapping[str, int]
+    new: int
+    gone: int
+
+
+@dataclass(frozen=True, slots=True)
+class PastVerdict:
+    """A partition's verdict in an audit."""
+
+    audit_id: str | None
+    finished: str | None
+    verdict: str
+
+
+@dataclass(frozen=True, slots=True)
+class VerdictChange:
+    """A partition whose verdict was not always the same: the first verdict, and each that differs from the one before it."""
+
+    cluster_id: str | None
+    topic: str
+    partition: int
+    verdicts: Sequence[PastVerdict]
+
+
+@dataclass(frozen=True, slots=True)
+class PastFinding:
+    """A finding with its first and last audit, how many have it, and since when it is no longer found."""
+
+    finding_id: str
+    code: str
+    severity: str
+    cluster_id: str | None
+    topic: str | None
+    partition: int | None
+    broker_id: int | None
+    start_offset: int | None
+    message: str
+    first_audit_id: str | None
+    first_seen: str | None
+    last_audit_id: str | None
+    last_seen: str | None
+    audits: int
+    gone_since: str | None
 
 
 @dataclass(frozen=True, slots=True)
 class AuditHistory:
-    """`audits`, oldest first, each as it was then; `changes`, partitions whose verdict was not always the same, and
-    `findings`, both worst first, then newest first.
-    """
+    """`audits` oldest first, `changes` and `findings` worst first, then newest first."""
 
-    audits: Sequence[dict[str, Any]]
-    changes: Sequence[dict[str, Any]]
-    findings: Sequence[dict[str, Any]]
+    audits: Sequence[PastAudit]
+    changes: Sequence[VerdictChange]
+    findings: Sequence[PastFinding]
 
 
 def build_history(
-    audits: Sequence[Row],
-    partitions: Iterable[Row],
-    findings: Iterable[Row],
+    audits: Sequence[AttemptRow],
+    partitions: Iterable[JudgedPartition],
+    findings: Iterable[SeenFinding],
     limit: int | None = None,
     selects: Callable[[str | None], bool] = lambda topic: True,
 ) -> AuditHistory:
-    """The history of `audits`: finished ones, oldest first, with audit_id, cluster_id, snapshot_id and times.
+    """The history of `audits`: finished ones, oldest first, by whose places in it `partitions` and `findings` number them.
 
-    `partitions` has cluster_id, topic, partition and `verdicts`, [(number, verdict)…]; `findings` cluster_id,
-    finding_id, code, severity, topic, partition, broker_id, start_offset, message and `present`, [(number, severity)…]
-    with the severity that it had then; a number is that of the audit in `audits`. A finding is gone when a later audit
-    looked at its partition (or, where it belongs to none, at its cluster) and did not find it.
-
-    The latest `limit` audits are shown, and what happened in them; what was before still says what is new in them.
+    A finding is gone when a later audit looked at its partition (or, where it belongs to none, at its cluster) and did not
+    find it. The latest `limit` audits are shown, and what happened in them; what was before still says what is new in them.
     `selects` says of which topics changes and findings are shown; an audit's own verdict and counts are of all it had.
     """
     first = max(0, len(audits) - limit) if limit else 0
-    judged = [(row, sorted(row["verdicts"])) for row in partitions]
-    looked = {tuple(_place(row).values()): [number for number, _ in steps] for row, steps in judged}
+    judged = [one._replace(verdicts=sorted(one.verdicts)) for one in partitions]
+    looked = {(one.cluster_id, one.topic, one.partition): [number for number, _ in one.verdicts] for one in judged}
     of_cluster: dict[str | None, list[int]] = defaultdict(list)
     for number, audit in enumerate(audits):
-        of_cluster[audit["cluster_id"]].append(number)
-    traced = [_trace(row, looked, of_cluster, audits) for row in findings]
-    traced.sort(key=lambda item: (item.gone is not None, *item.key))
+        of_cluster[audit.cluster_id].append(number)
+    traced = [_trace(one, looked, of_cluster) for one in findings]
+    traced.sort(key=lambda one: (one.gone is not None, *_rank(one.found)))
     return AuditHistory(
-        list(_audit_rows(audits, judged, traced))[first:],
-        _changes(audits, [(row, steps) for row, steps in judged if selects(row["topic"])], first),
-        [item.row for item in traced if max(item.present[-1], item.gone or 0) >= first and selects(item.row["topic"])],
+        list(_past_audits(audits, judged, traced))[first:],
+        _changes(audits, [one for one in judged if selects(one.topic)], first),
+        [
+            _past_finding(one, audits)
+            for one in traced
+            if max(one.numbers[-1], one.gone or 0) >= first and selects(one.found.topic)
+        ],
     )
 
 
-def _changes(audits: Sequence[Row], judged: Iterable[_Judged], first: int) -> list[dict[str, Any]]:
+def _changes(audits: Sequence[AttemptRow], judged: Iterable[JudgedPartition], first: int) -> list[VerdictChange]:
     """Partitions whose verdict changed in the audit `first` or later, worst first."""
-    rows = []
-    for row, steps in judged:
+    changes = []
+    for one in judged:
+        steps = one.verdicts
         changed = [step for place, step in enumerate(steps) if place == 0 or step[1] != steps[place - 1][1]]
-        if len(changed) > 1 and changed[-1][0] >= first:
-            rows.append((changed[-1], {**_place(row), "verdicts": [_step(audits, *step) for step in changed]}))
-    rows.sort(key=lambda item: (VERDICTS.index(item[0][1]), -item[0][0], item[1]["topic"], item[1]["partition"]))
-    return [row for _, row in rows]
+        number, verdict = changed[-1]
+        if len(changed) > 1 and number >= first:
+            verdicts = [PastVerdict(audits[at].audit_id, audits[at].finished, then) for at, then in changed]
+            change = VerdictChange(one.cluster_id, one.topic, one.partition, verdicts)
+            changes.append(((VERDICTS.index(verdict), -number, one.topic, one.partition), change))
+    return [change for _, change in sorted(changes, key=lambda item: item[0])]
 
 
-def _audit_rows(
-    audits: Sequence[Row], judged: Iterable[_Judged], traced: Sequence[_Traced]
-) -> Iterator[dict[str, Any]]:
-    """Each audit as it was: its verdict, its counts, and which findings came and went."""
-    verdicts: dict[int, Counter] = defaultdict(Counter)
-    for _, steps in judged:
-        for number, verdict in steps:
+def _past_audits(
+    audits: Sequence[AttemptRow], judged: Iterable[JudgedPartition], traced: Sequence[_Traced]
+) -> Iterator[PastAudit]:
+    verdicts: dict[int, Counter[str]] = defaultdict(Counter)
+    for one in judged:
+        for number, verdict in one.verdicts:
             verdicts[number][verdict] += 1
-    severities: dict[int, Counter] = defaultdict(Counter)
-    unplaced: dict[int, list[Row]] = defaultdict(list)
+    severities: dict[int, Counter[str]] = defaultdict(Counter)
+    unplaced: dict[int, set[str]] = defaultdict(set)
     for item in traced:
-        for number, severity in item.severities:
+        for number, severity in item.found.present:
             severities[number][severity] += 1
-            if item.row["topic"] is None:
-                unplaced[number].append(item.row)
-    new = Counter(item.present[0] for item in traced)
+            if item.found.topic is None:
+                unplaced[number].add(item.found.code)
+    new = Counter(item.numbers[0] for item in traced)
     gone = Counter(item.gone for item in traced if item.gone is not None)
     for number, audit in enumerate(audits):
-        yield {
-            **_named(audit),
-            "verdict": audit_verdict(verdicts[number], unplaced[number]),
-            "partitions": {verdict: verdicts[number][verdict] for verdict in VERDICTS},
-            "findings": {severity: severities[number][severity] for severity in SEVERITIES},
-            "new": new[number],
-            "gone": gone[number],
-        }
-
-
-def _named(audit: Row) -> dict[str, Any]:
-    names = ("audit_id", "cluster_id", "snapshot_id", "started", "finished", "tool_version")
-    versions = dict(sorted((audit.get("table_versions") or {}).items()))
-    return {**{name: audit.get(name) for name in names}, "table_versions": versions or None}
+        yield PastAudit(
+            audit_id=audit.audit_id,
+            cluster_id=audit.cluster_id,
+            snapshot_id=audit.snapshot_id,
+            started=audit.started,
+            finished=audit.finished,
+            tool_version=audit.tool_version,
+            table_versions=dict(sorted((audit.table_versions or {}).items())) or None,
+            verdict=audit_verdict(verdicts[number], unplaced[number]),
+            partitions={verdict: verdicts[number][verdict] for verdict in VERDICTS},
+            findings={severity: severities[number][severity] for severity in SEVERITIES},
+            new=new[number],
+            gone=gone[number],
+        )
 
 
 class _Traced(NamedTuple):
-    """A finding through the audits: the number of the audit in which it was gone, and those in which it was present, with severities."""
+    """A finding, the numbers of the audits that have it, and that of the audit that no longer found it."""
 
+    found: SeenFinding
+    numbers: list[int]
     gone: int | None
-    key: tuple
-    present: list[int]
-    severities: list[tuple[int, str]]
-    row: dict[str, Any]
 
 
 def _trace(
-    row: Row, looked: Mapping[tuple, list[int]], of_cluster: Mapping[str | None, list[int]], audits: Sequence[Row]
+    found: SeenFinding,
+    looked: Mapping[tuple[str | None, str, int], list[int]],
+    of_cluster: Mapping[str | None, list[int]],
 ) -> _Traced:
-    then = sorted(row["present"])
-    present = [number for number, _ in then]
-    if row["topic"] is None:
-        numbers = of_cluster[row["cluster_id"]]
+    found = found._replace(present=sorted(found.present))
+    present = [number for number, _ in found.present]
+    if found.topic is None or found.partition is None:
+        numbers = of_cluster[found.cluster_id]
     else:
-        numbers = looked.get((row["cluster_id"], row["topic"], row["partition"]), present)
-    gone = next((number for number in numbers if number > present[-1]), None)
-    first = audits[present[0]]
-    last = audits[present[-1]]
-    traced = {
-        **{name: row[name] for name in ("finding_id", "code", "severity")},
-        **_place(row),
-        **{name: row[name] for name in ("broker_id", "start_offset", "message")},
-        "first_audit_id": first["audit_id"],
-        "first_seen": first["finished"],
-        "last_audit_id": last["audit_id"],
-        "last_seen": last["finished"],
-        "audits": len(present),
-        "gone_since": None if gone is None else audits[gone]["finished"],
-    }
-    key = (
-        SEVERITIES.index(row["severity"]),
-        -present[0],
-        row["topic"] or "",
-        row["partition"] or 0,
-        row["code"],
-        row["finding_id"],
+        numbers = looked.get((found.cluster_id, found.topic, found.partition), present)
+    return _Traced(found, present, next((number for number in numbers if number > present[-1]), None))
+
+
+def _rank(found: SeenFinding) -> tuple[int, int, str, int, str, str]:
+    """Worst first, then newest first."""
+    severity, newest = SEVERITIES.index(found.severity), -found.present[0][0]
+    return severity, newest, found.topic or "", found.partition or 0, found.code, found.finding_id
+
+
+def _past_finding(one: _Traced, audits: Sequence[AttemptRow]) -> PastFinding:
+    found, first, last = one.found, audits[one.numbers[0]], audits[one.numbers[-1]]
+    return PastFinding(
+        finding_id=found.finding_id,
+        code=found.code,
+        severity=found.severity,
+        cluster_id=found.cluster_id,
+        topic=found.topic,
+        partition=found.partition,
+        broker_id=found.broker_id,
+        start_offset=found.start_offset,
+        message=found.message,
+        first_audit_id=first.audit_id,
+        first_seen=first.finished,
+        last_audit_id=last.audit_id,
+        last_seen=last.finished,
+        audits=len(one.numbers),
+        gone_since=None if one.gone is None else audits[one.gone].finished,
     )
-    return _Traced(gone, key, present, then, traced)
-
-
-def _place(row: Row) -> dict[str, Any]:
-    return {name: row[name] for name in ("cluster_id", "topic", "partition")}
-
-
-def _step(audits: Sequence[Row], number: int, verdict: str) -> dict[str, Any]:
-    return {"audit_id": audits[number]["audit_id"], "finished": audits[number]["finished"], "verdict": verdict}

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from replica_audit.auditing.catalogue import SEVERITIES, VERDICTS
-from replica_audit.auditing.history import AuditHistory
+from replica_audit.auditing.history import AuditHistory, PastAudit, PastFinding, VerdictChange
 from replica_audit.report.layout import align_columns, clean, drop_columns, paint, render_count, wrap
 
 #: Changes and findings that a terminal shows; --format json has them all.
 CHANGE_LIMIT = 20
 FINDING_LIMIT = 30
-
-Row = Mapping[str, Any]
 
 #: Columns that a narrow screen does without, first one first.
 _GIVE_WAY = ("INFO", "LOW", "NEW", "RESOLVED", "MED", "PART", "HIGH", "CRIT")
@@ -24,16 +21,16 @@ def render_history(history: AuditHistory) -> str:
 
     No line is longer than the text's width.
     """
-    clusters: dict[str | None, list[Row]] = {}
+    clusters: dict[str | None, list[PastAudit]] = {}
     for audit in history.audits:
-        clusters.setdefault(audit["cluster_id"], []).append(audit)
-    order = sorted(clusters, key=lambda name: (VERDICTS.index(clusters[name][-1]["verdict"]), name is None, name or ""))
+        clusters.setdefault(audit.cluster_id, []).append(audit)
+    order = sorted(clusters, key=lambda name: (VERDICTS.index(clusters[name][-1].verdict), name is None, name or ""))
     blocks = []
     for name in order:
-        changes = [row for row in history.changes if row["cluster_id"] == name]
-        findings = [row for row in history.findings if row["cluster_id"] == name]
-        present = [row for row in findings if row["gone_since"] is None]
-        gone = [row for row in findings if row["gone_since"] is not None]
+        changes = [row for row in history.changes if row.cluster_id == name]
+        findings = [row for row in history.findings if row.cluster_id == name]
+        present = [row for row in findings if row.gone_since is None]
+        gone = [row for row in findings if row.gone_since is not None]
         title = "Cluster not known: its snapshots have no cluster id" if name is None else f"Cluster {clean(name)}"
         lines = [paint(line, "head") for line in wrap(title)]
         lines += ["", *_audits(clusters[name]), *_changes(changes)]
@@ -43,50 +40,52 @@ def render_history(history: AuditHistory) -> str:
     return "\n\n".join(blocks) + "\n"
 
 
-def _audits(audits: Sequence[Row]) -> list[str]:
-    rows = [("AUDIT", "FINISHED", "VERDICT", "PART", "CRIT", "HIGH", "MED", "LOW", "INFO", "NEW", "RESOLVED")]
+def _audits(audits: Sequence[PastAudit]) -> list[str]:
+    rows: list[tuple[str, ...]] = [
+        ("AUDIT", "FINISHED", "VERDICT", "PART", "CRIT", "HIGH", "MED", "LOW", "INFO", "NEW", "RESOLVED")
+    ]
     for audit in audits:
-        counts = (audit["findings"][severity] for severity in SEVERITIES)
-        numbers = (sum(audit["partitions"].values()), *counts, audit["new"], audit["gone"])
-        rows.append((audit["audit_id"][:8], _time(audit["finished"]), audit["verdict"], *map(str, numbers)))
+        counts = (audit.findings[severity] for severity in SEVERITIES)
+        numbers = (sum(audit.partitions.values()), *counts, audit.new, audit.gone)
+        rows.append(((audit.audit_id or "-")[:8], _time(audit.finished), audit.verdict, *map(str, numbers)))
     table = drop_columns(rows, _GIVE_WAY)
     lines = align_columns(table, right=range(table[0].index("VERDICT") + 1, len(table[0])))
     return [paint(lines[0], "head"), *lines[1:]]
 
 
-def _changes(changes: Sequence[Row]) -> list[str]:
+def _changes(changes: Sequence[VerdictChange]) -> list[str]:
     if not changes:
         return []
     lines = ["", paint("Verdicts that changed, worst first", "head")]
     for row in changes[:CHANGE_LIMIT]:
-        steps = [f"{step['verdict']} ({_time(step['finished'])})" for step in row["verdicts"]]
+        steps = [f"{step.verdict} ({_time(step.finished)})" for step in row.verdicts]
         shown = steps if len(steps) <= 4 else [steps[0], "...", *steps[-3:]]
-        lines += wrap(f"{clean(row['topic'])}-{row['partition']}  {' -> '.join(shown)}", "", "    ")
+        lines += wrap(f"{clean(row.topic)}-{row.partition}  {' -> '.join(shown)}", "", "    ")
     return lines + _rest(changes, CHANGE_LIMIT)
 
 
-def _findings(title: str, findings: Sequence[Row]) -> list[str]:
+def _findings(title: str, findings: Sequence[PastFinding]) -> list[str]:
     if not findings:
         return []
     lines = ["", paint(title, "head")]
     for row in findings[:FINDING_LIMIT]:
-        place = "" if row["topic"] is None else f" {clean(row['topic'])}-{row['partition']}"
-        broker = "" if row["broker_id"] is None else f" broker {row['broker_id']}"
-        head = f"{row['severity']:<8}  {row['code']}{place}{broker}"
-        told = f"first seen {_time(row['first_seen'])}, audit {row['first_audit_id'][:8]}; in {render_count(row['audits'], 'audit')}"
-        if row["gone_since"] is not None:
-            told += f"; no longer found {_time(row['gone_since'])}"
+        place = "" if row.topic is None else f" {clean(row.topic)}-{row.partition}"
+        broker = "" if row.broker_id is None else f" broker {row.broker_id}"
+        head = f"{row.severity:<8}  {row.code}{place}{broker}"
+        told = f"first seen {_time(row.first_seen)}, audit {(row.first_audit_id or '-')[:8]}; in {render_count(row.audits, 'audit')}"
+        if row.gone_since is not None:
+            told += f"; no longer found {_time(row.gone_since)}"
         first, *rest = wrap(head, "", "          ")
         lines += [
-            paint(first, row["severity"]),
+            paint(first, row.severity),
             *rest,
             *wrap(told, "          "),
-            *wrap(row["message"], "          "),
+            *wrap(row.message, "          "),
         ]
     return lines + _rest(findings, FINDING_LIMIT)
 
 
-def _rest(rows: Sequence[Row], limit: int) -> list[str]:
+def _rest(rows: Sequence[object], limit: int) -> list[str]:
     return [f"and {len(rows) - limit} more (--format json has them all)"] if len(rows) > limit else []
 
 

@@ -47,7 +47,7 @@ class Executor(Protocol):
     def follow_timelines(
         self,
         warehouse: Warehouse,
-        attempt: Mapping[str, str],
+        attempt: Mapping[str, str | None],
         assigned: pa.Table,
         rule: Rule,
         write: TimelineWriter,
@@ -84,7 +84,7 @@ class InProcess:
     def follow_timelines(
         self,
         warehouse: Warehouse,
-        attempt: Mapping[str, str],
+        attempt: Mapping[str, str | None],
         assigned: pa.Table,
         rule: Rule,
         write: TimelineWriter,

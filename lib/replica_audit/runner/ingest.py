@@ -33,6 +33,7 @@ from replica_audit.runner.executor import Executor, map_each
 from replica_audit.runner.observation_files import LOG_EVENTS, PROGRESS, scan_broker_logs, scan_progress
 from replica_audit.runner.scanning import SCANNED_TABLES, ReadBytes, scan_files
 from replica_audit.runner.task_planning import SegmentWork
+from replica_audit.schema import AttemptRow
 from replica_audit.snapshot.consumer_offsets import GROUP_OFFSETS
 from replica_audit.snapshot.inventory import Inventory
 from replica_audit.snapshot.remote_log_metadata import REMOTE_SEGMENTS
@@ -84,7 +85,7 @@ def ingest(executor: Executor, warehouse: Warehouse, uri: str, settings: Setting
         warehouse.describe_commits(stage="ingest", snapshot_id=snapshot_id, ingest_id=ingest_id)
         if before := finished_here(warehouse, snapshot_id):
             warehouse.discard_files(files)
-            warehouse.put("snapshots", [row], {**ids, "ingest_id": before[0]["ingest_id"]}, again=True)
+            warehouse.put("snapshots", [row], {**ids, "ingest_id": before[0].ingest_id}, again=True)
             progress.tell_reading(read)
             return snapshot_id
         for table in (*files, *(table for table in rows if table not in files)):
@@ -102,10 +103,10 @@ def ingest(executor: Executor, warehouse: Warehouse, uri: str, settings: Setting
     return snapshot_id
 
 
-def finished_here(warehouse: Warehouse, snapshot_id: str) -> list[dict[str, Any]]:
+def finished_here(warehouse: Warehouse, snapshot_id: str) -> list[AttemptRow]:
     """The attempt that counts of a snapshot that is there, as `finished_attempts`, if this version made it."""
     found = finished_attempts(warehouse, "ingest", snapshot_id=snapshot_id)
-    return [row for row in found if row["tool_version"] == __version__]
+    return [row for row in found if row.tool_version == __version__]
 
 
 def hash_changes(snapshot: Snapshot, inventory: Inventory, lines: Iterable[str]) -> str | None:
@@ -132,9 +133,9 @@ def ingested_before(warehouse: Warehouse, changes: str | None) -> str | None:
         return None
     rows = warehouse.read("snapshots", ("snapshot_id", "ingest_id"), last_changes=changes)
     finished = {
-        (row["snapshot_id"], row["ingest_id"])
+        (row.snapshot_id, row.ingest_id)
         for row in (attempts(warehouse, "ingest") if rows else ())
-        if row["state"] == "finished" and row["tool_version"] == __version__
+        if row.state == "finished" and row.tool_version == __version__
     }
     return min((row["snapshot_id"] for row in rows if tuple(row.values()) in finished), default=None)
 

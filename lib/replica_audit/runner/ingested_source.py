@@ -35,6 +35,7 @@ from replica_audit.runner.executor import Executor, map_each
 from replica_audit.runner.observation_files import PROGRESS, TIMELINE_TABLE, write_timeline
 from replica_audit.runner.partition_tasks import PartitionTask
 from replica_audit.runner.task_rows import Outlet, Rows
+from replica_audit.schema import AttemptRow
 from replica_audit.snapshot.consumer_offsets import GROUP_OFFSETS
 from replica_audit.snapshot.internal_topics import Each, InternalTopic
 from replica_audit.snapshot.record_reader import RecordReader
@@ -84,13 +85,14 @@ def audit(
     ingested = latest_attempt(warehouse, "ingest", **({"snapshot_id": snapshot_id} if snapshot_id else {}))
     of_snapshot = snapshot_answers(warehouse, ingested)
     (snapshot,) = of_snapshot["snapshots"]
-    options = _options(snapshot, ingested["cluster_id"], settings)
+    options = _options(snapshot, ingested.cluster_id, settings)
     location = snapshot["location"] if snapshot_uri is None else Snapshot.open(snapshot_uri).location
-    ids = {"cluster_id": ingested["cluster_id"], "snapshot_id": ingested["snapshot_id"], "audit_id": uuid.uuid4().hex}
+    audit_id = uuid.uuid4().hex
+    ids = {"cluster_id": ingested.cluster_id, "snapshot_id": ingested.snapshot_id, "audit_id": audit_id}
     verified = verified_rows(warehouse, settings.since, ids["cluster_id"]) if settings.since else {}
-    warehouse.describe_commits(stage="audit", snapshot_id=ids["snapshot_id"], audit_id=ids["audit_id"])
-    source = IngestedSource(warehouse, ingested, snapshot, options, location, ids["audit_id"], verified)
-    stage = {"started": started, "ingest_id": ingested["ingest_id"], **ids}
+    warehouse.describe_commits(stage="audit", snapshot_id=ids["snapshot_id"], audit_id=audit_id)
+    source = IngestedSource(warehouse, ingested, snapshot, options, location, audit_id, verified)
+    stage = {"started": started, "ingest_id": ingested.ingest_id, **ids}
     stage["options"] = json.dumps(options_row(options, settings))
     return audit_stage.audit(executor, source, InTables(warehouse, stage, of_snapshot, settings.driver_rows), progress)
 
@@ -142,7 +144,7 @@ class IngestedSource:
     def __init__(
         self,
         warehouse: Warehouse,
-        ingested: Mapping[str, Any],
+        ingested: AttemptRow,
         snapshot: Mapping[str, Any],
         options: AuditOptions,
         location: str,
@@ -155,7 +157,7 @@ class IngestedSource:
         self.reader = TableReader(
             options, location, warehouse.directory("batches"), EvidenceRows.of(warehouse, own_rows(ingested))
         )
-        self.cluster_id: str | None = ingested["cluster_id"]
+        self.cluster_id: str | None = ingested.cluster_id
         # Rows of earlier versions lack the column.
         self.voters: Iterable[Mapping[str, Any]] = snapshot.get("voters") or ()
 
@@ -172,7 +174,7 @@ class IngestedSource:
         timelines = write_timeline(executor, warehouse, attempt, ids, rule)
         index = self.reader.evidence.index()
         check_committed(warehouse, self._ingested, index.counts)
-        check_large(warehouse, self._ingested, ("batches", PROGRESS, LOG_EVENTS), self._ingested["snapshot_id"])
+        check_large(warehouse, self._ingested, ("batches", PROGRESS, LOG_EVENTS), self._ingested.snapshot_id)
         check_batch_files(self.reader.batches, index.batch_files)
         self._log_dirs = index.log_dirs
         known = {one.place: one for one in index.partitions}
@@ -241,7 +243,7 @@ class InTables:
         """`stage` is its entry as `record_attempt` takes it."""
         self._warehouse, self._stage, self._of_snapshot, self._driver_rows = warehouse, stage, of_snapshot, driver_rows
         self._ids = {name: stage[name] for name in ("cluster_id", "snapshot_id", "audit_id")}
-        self._finished: dict[str, Any] = {}
+        self._finished: AttemptRow | None = None
 
     def outlet(self, tasks: Sequence[PartitionTask]) -> Outlet:
         """Each partition has some rows, and each batch may differ: those of few come to the driver."""
@@ -265,6 +267,7 @@ class InTables:
 
     def results(self, answers: AuditAnswers) -> Results:
         warehouse, finished = self._warehouse, self._finished
+        assert finished is not None, "results are of answers that were kept"
         rows = reported_rows(warehouse, finished) if any(answers.files.values()) else answers.rows
         return assemble_results(finished, rows, self._of_snapshot, timeline_answers(warehouse, finished))
 

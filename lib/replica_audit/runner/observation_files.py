@@ -94,7 +94,11 @@ def _run(executor: Executor, parts: list, read, problems: list[dict]) -> tuple[l
 
 
 def write_timeline(
-    executor: Executor, warehouse: Warehouse, attempt: Mapping[str, str], ids: Mapping[str, str | None], rule: Rule
+    executor: Executor,
+    warehouse: Warehouse,
+    attempt: Mapping[str, str | None],
+    ids: Mapping[str, str | None],
+    rule: Rule,
 ) -> dict[tuple[str, int], dict[str, Any]]:
     """Recompute the timeline of every observed partition of a snapshot into its table.
 
@@ -131,7 +135,7 @@ def write_timeline(
     return {(row["topic"], row["partition"]): json.loads(row["payload"]) for row in rows if row["topic"] is not None}
 
 
-def _assigned_replicas(warehouse: Warehouse, attempt: Mapping[str, str]) -> pa.Table:
+def _assigned_replicas(warehouse: Warehouse, attempt: Mapping[str, str | None]) -> pa.Table:
     """(topic, partition, broker_id) of every replica that states or directories name: `auditing.leadership.timeline_deviations.assigned_replicas`."""
     import pyarrow as pa
 

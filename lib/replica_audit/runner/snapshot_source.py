@@ -16,6 +16,7 @@ from replica_audit.runner.audit_stage import AuditAnswers
 from replica_audit.runner.executor import Executor
 from replica_audit.runner.partition_tasks import PartitionTask
 from replica_audit.runner.task_rows import Outlet, Rows
+from replica_audit.schema import AttemptRow
 from replica_audit.snapshot.record_reader import RecordReader
 from replica_audit.text import now
 
@@ -124,14 +125,20 @@ class InMemory:
             "files": dict(opened.inventory.counts),
             "brokers": opened.options.times.kinds(),
         }
-        run = {
-            "audit_id": None,
-            "snapshot_id": None,
-            "cluster_id": opened.inventory.cluster_id,
-            "tool_version": __version__,
-            "started": self._started,
-            "finished": now(),
-        }
+        run = AttemptRow(
+            cluster_id=opened.inventory.cluster_id,
+            snapshot_id=None,
+            audit_id=None,
+            ingest_id=None,
+            stage="audit",
+            state="finished",
+            started=self._started,
+            finished=now(),
+            tool_version=__version__,
+            table_versions=None,
+            row_counts=None,
+            options=None,
+        )
         tables = {**answers.rows, "quarantine": [*opened.unplaced, *answers.rows["quarantine"], *answers.unread]}
         options = options_row(opened.options, self._settings)
         observations = len(tables.get("high_watermark_timeline", ()))

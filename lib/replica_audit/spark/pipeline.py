@@ -133,8 +133,8 @@ def audit_frame(spark: SparkSession, table: str, audit: Mapping[str, Any], setti
         raise KeyError(table)
     finished = latest_attempt(warehouse, "audit", audit_id=audit["audit_id"])
     if table not in BRONZE_TABLES:
-        check_large(warehouse, finished, [table], finished["audit_id"])
-        return table_frame(spark, warehouse, table, {"audit_id": finished["audit_id"]})
+        check_large(warehouse, finished, [table], finished.audit_id)
+        return table_frame(spark, warehouse, table, {"audit_id": finished.audit_id})
     ingested = latest_attempt(warehouse, "ingest", **own_rows(finished))
-    check_large(warehouse, ingested, [table], finished["snapshot_id"])
+    check_large(warehouse, ingested, [table], finished.snapshot_id)
     return table_frame(spark, warehouse, table, own_rows(finished))

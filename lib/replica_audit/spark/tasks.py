@@ -70,7 +70,7 @@ class SparkExecutor:
     def follow_timelines(
         self,
         warehouse: Warehouse,
-        attempt: Mapping[str, str],
+        attempt: Mapping[str, str | None],
         assigned: pa.Table,
         rule: Rule,
         write: TimelineWriter,

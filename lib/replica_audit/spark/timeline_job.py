@@ -35,14 +35,16 @@ _COLUMNS = REPORT_TABLES["high_watermark_timeline"]
 _ANSWERS = 10_000
 
 
-def read_observations(spark: SparkSession, warehouse: Warehouse, attempt: Mapping[str, str]) -> DataFrame:
+def read_observations(spark: SparkSession, warehouse: Warehouse, attempt: Mapping[str, str | None]) -> DataFrame:
     """Rows of `replica_progress` of an ingest: its `snapshot_id` and `ingest_id`."""
+    from pyspark.sql import functions as F
+
     source = warehouse.directory(_PROGRESS)
     columns = [column for column in columns_of(_PROGRESS) if column.name != "snapshot_id"]
     # The files themselves: Delta's reader would replay the table's log in jobs of its own.
     files = (f"{spark_location(source)}/{path}" for path in warehouse.files(_PROGRESS, attempt["snapshot_id"]))
     progress = spark.read.schema(ddl(columns)).parquet(*files)
-    return progress.where(progress["ingest_id"] == attempt["ingest_id"])
+    return progress.where(progress["ingest_id"] == F.lit(attempt["ingest_id"]))
 
 
 def recompute(progress: DataFrame, rule: Rule, assigned: DataFrame | None = None) -> DataFrame:

@@ -5,12 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 from replica_audit.auditing.audit_results import audit_results
 from replica_audit.auditing.leadership.capture_times import times_of_manifest
 from replica_audit.results import Results
-from replica_audit.schema import REPORT_TABLES
+from replica_audit.schema import REPORT_TABLES, AttemptRow
 from replica_audit.warehouse.attempts import attempts, check_committed, latest_attempt, own_rows
 from replica_audit.warehouse.delta_tables import StoredTables
 
@@ -49,21 +48,21 @@ def load_results(warehouse: StoredTables, audit_id: str | None, fail_on: str) ->
     return replace(results, audit={**results.audit, "options": options and {**options, "fail_on": fail_on}})
 
 
-def reported_rows(warehouse: StoredTables, finished: Mapping[str, Any]) -> dict[str, list[dict]]:
+def reported_rows(warehouse: StoredTables, finished: AttemptRow) -> dict[str, list[dict]]:
     """Rows of a finished audit by report table, those of `quality` among them; a table that is not there is left out.
 
     Raises EngineError where the audit committed others.
     """
     tables = [table for table in (*REPORTED_TABLES, "quality") if warehouse.exists(table)]
-    found = {table: warehouse.read(table, _names(table), audit_id=finished["audit_id"]) for table in tables}
+    found = {table: warehouse.read(table, _names(table), audit_id=finished.audit_id) for table in tables}
     check_committed(warehouse, finished, {table: len(found.get(table, ())) for table in REPORTED_TABLES})
-    for checked in attempts(warehouse, "quality", audit_id=finished["audit_id"])[-1:]:
-        if checked["state"] == "finished":
+    for checked in attempts(warehouse, "quality", audit_id=finished.audit_id)[-1:]:
+        if checked.state == "finished":
             check_committed(warehouse, checked, {"quality": len(found.get("quality", ()))})
     return found
 
 
-def snapshot_answers(warehouse: StoredTables, ingested: Mapping[str, Any]) -> dict[str, list[dict]]:
+def snapshot_answers(warehouse: StoredTables, ingested: AttemptRow) -> dict[str, list[dict]]:
     """Rows of the snapshot itself: `quarantine`, `partition_states`, and its row of `snapshots`.
 
     Raises EngineError where the finished ingest committed others.
@@ -75,7 +74,7 @@ def snapshot_answers(warehouse: StoredTables, ingested: Mapping[str, Any]) -> di
     return found
 
 
-def timeline_answers(warehouse: StoredTables, finished: Mapping[str, Any]) -> tuple[list[dict], int]:
+def timeline_answers(warehouse: StoredTables, finished: AttemptRow) -> tuple[list[dict], int]:
     """Rows of `high_watermark_timeline` for audit.json, at most `REPORTED_TIMELINE_ROWS`, and how many there are in all.
 
     Raises EngineError where the audit committed others.
@@ -91,7 +90,7 @@ def timeline_answers(warehouse: StoredTables, finished: Mapping[str, Any]) -> tu
         return [], 0
     keys = ("quiet", "topic", "partition", "time_ms", "sequence")
     kept, count = None, 0
-    for part in warehouse.read_parts(table, _names(table), audit_id=finished["audit_id"]):
+    for part in warehouse.read_parts(table, _names(table), audit_id=finished.audit_id):
         count += part.num_rows
         kept = part if kept is None else pa.concat_tables([kept, part])
         if kept.num_rows > REPORTED_TIMELINE_ROWS:
@@ -103,7 +102,7 @@ def timeline_answers(warehouse: StoredTables, finished: Mapping[str, Any]) -> tu
 
 
 def assemble_results(
-    finished: Mapping[str, Any],
+    finished: AttemptRow,
     answers: Mapping[str, Sequence[dict]],
     of_snapshot: Mapping[str, Sequence[dict]],
     timeline: tuple[list[dict], int],
@@ -121,12 +120,10 @@ def assemble_results(
         "files": snapshot.get("inventory"),
         "brokers": times_of_manifest(manifest.get("brokers") or ()).kinds(),
     }
-    options = json.loads(finished["options"]) if finished.get("options") else None
+    options = json.loads(finished.options) if finished.options else None
     tables = {**answers, **of_snapshot, "high_watermark_timeline": rows}
     results = audit_results(finished, inputs, options, tables, observations, snapshot.get("location"))
-    return replace(
-        results, audit={**results.audit, "table_versions": dict(finished.get("table_versions") or {}) or None}
-    )
+    return replace(results, audit={**results.audit, "table_versions": dict(finished.table_versions or {}) or None})
 
 
 def _names(table: str) -> list[str]:

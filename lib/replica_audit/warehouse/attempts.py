@@ -10,10 +10,10 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from typing import Any
 
 from replica_audit import __version__
 from replica_audit.errors import EngineError, UsageError
+from replica_audit.schema import AttemptRow, RawRow, read_row, to_dict
 from replica_audit.text import count, now
 from replica_audit.warehouse.delta_tables import StoredTables, Warehouse
 from replica_audit.warehouse.table_reads import damage_sentence
@@ -32,51 +32,51 @@ def record_attempt(
     tables: Iterable[str] = (),
     row_counts: Mapping[str, int] | None = None,
     options: str | None = None,
-) -> dict[str, Any]:
+) -> AttemptRow:
     """Append a row to `audits` and return it: the last thing a stage does when it has finished or failed.
 
     `tables` are those that the stage wrote: their versions go into `table_versions`. `row_counts`: rows that
     it committed to each table (`check_committed`). `options` is JSON.
     """
-    row = {
-        "cluster_id": cluster_id,
-        "snapshot_id": snapshot_id,
-        "audit_id": audit_id,
-        "ingest_id": ingest_id,
-        "stage": stage,
-        "state": state,
-        "started": started,
-        "finished": None if state == "running" else now(),
-        "tool_version": __version__,
-        "table_versions": warehouse.versions(tables) or None,
-        "row_counts": row_counts,
-        "options": options,
-    }
+    row = AttemptRow(
+        cluster_id=cluster_id,
+        snapshot_id=snapshot_id,
+        audit_id=audit_id,
+        ingest_id=ingest_id,
+        stage=stage,
+        state=state,
+        started=started,
+        finished=None if state == "running" else now(),
+        tool_version=__version__,
+        table_versions=warehouse.versions(tables) or None,
+        row_counts=row_counts,
+        options=options,
+    )
     warehouse.describe_commits(stage=stage, snapshot_id=snapshot_id, audit_id=audit_id)
-    warehouse.append("audits", [row], {})
+    warehouse.append("audits", [to_dict(row)], {})
     return row
 
 
-def attempts(warehouse: StoredTables, stage: str, **equals: str | None) -> list[dict[str, Any]]:
+def attempts(warehouse: StoredTables, stage: str, **equals: str | None) -> list[AttemptRow]:
     """Rows of `stage` in `audits`, oldest first, in whatever state."""
     if not warehouse.exists("audits"):
         return []
-    rows = warehouse.read("audits", stage=stage, **equals)
-    return sorted(rows, key=lambda row: (row["finished"] or row["started"], row["ingest_id"] or ""))
+    rows = (read_row(AttemptRow, row) for row in warehouse.read("audits", stage=stage, **equals))
+    return sorted(rows, key=lambda row: (row.ended, row.ingest_id or ""))
 
 
-def finished_attempts(warehouse: StoredTables, stage: str, **equals: str | None) -> list[dict[str, Any]]:
+def finished_attempts(warehouse: StoredTables, stage: str, **equals: str | None) -> list[AttemptRow]:
     """The attempts that count, oldest first: of an ingest the first that finished, of audits all that did."""
-    rows = [row for row in attempts(warehouse, stage, **equals) if row["state"] == "finished"]
+    rows = [row for row in attempts(warehouse, stage, **equals) if row.state == "finished"]
     if stage != "ingest":
         return rows
-    first: dict[str, dict[str, Any]] = {}
+    first: dict[str | None, AttemptRow] = {}
     for row in rows:
-        first.setdefault(row["snapshot_id"], row)
+        first.setdefault(row.snapshot_id, row)
     return list(first.values())
 
 
-def latest_attempt(warehouse: StoredTables, stage: str, **equals: str) -> dict[str, Any]:
+def latest_attempt(warehouse: StoredTables, stage: str, **equals: str | None) -> AttemptRow:
     """The last finished attempt of `stage`; raises UsageError when there is none, or none with that id."""
     rows = finished_attempts(warehouse, stage, **equals)
     if not rows:
@@ -85,37 +85,34 @@ def latest_attempt(warehouse: StoredTables, stage: str, **equals: str) -> dict[s
     return rows[-1]
 
 
-def own_rows(attempt: Mapping[str, Any]) -> dict[str, Any]:
+def own_rows(attempt: AttemptRow) -> dict[str, str | None]:
     """`snapshot_id` and `ingest_id` of an attempt, which select its bronze rows."""
-    return {name: attempt[name] for name in ("snapshot_id", "ingest_id")}
+    return {"snapshot_id": attempt.snapshot_id, "ingest_id": attempt.ingest_id}
 
 
-def committed_counts(finished: Mapping[str, Any]) -> dict[str, int]:
+def committed_counts(finished: AttemptRow) -> dict[str, int]:
     """Rows by table as a `finished` row of `audits` says; of a stage of an earlier version only what that kept."""
-    counts = finished.get("row_counts")
-    return dict(counts or json.loads(finished.get("options") or "{}").get("rows") or {})
+    return dict(finished.row_counts or json.loads(finished.options or "{}").get("rows") or {})
 
 
-def check_committed(warehouse: StoredTables, finished: Mapping[str, Any], found: Mapping[str, int]) -> None:
+def check_committed(warehouse: StoredTables, finished: AttemptRow, found: Mapping[str, int]) -> None:
     """Raise EngineError unless each table of `found` has as many rows of this stage as it committed, if it says how many."""
     committed = committed_counts(finished)
     for table, number in found.items():
         if committed.get(table, number) != number:
-            whose = f"this {finished['stage']} ({finished['audit_id'] or finished['ingest_id']})"
+            whose = f"this {finished.stage} ({finished.audit_id or finished.ingest_id})"
             what = f"{warehouse.name}/{table} has {count(number, 'row')} of {whose}, expected {committed[table]}"
             raise EngineError(damage_sentence(what))
 
 
-def check_audits(
-    warehouse: StoredTables, audits: Iterable[Mapping[str, Any]], table: str, rows: Iterable[Mapping[str, Any]]
-) -> None:
+def check_audits(warehouse: StoredTables, audits: Iterable[AttemptRow], table: str, rows: Iterable[RawRow]) -> None:
     """`check_committed` for one table of several audits; `rows` are theirs, with their audit_id."""
     numbers = Counter(row["audit_id"] for row in rows)
     for finished in audits:
-        check_committed(warehouse, finished, {table: numbers[finished["audit_id"]]})
+        check_committed(warehouse, finished, {table: numbers[finished.audit_id]})
 
 
-def check_large(warehouse: StoredTables, finished: Mapping[str, Any], tables: Iterable[str], key: str) -> None:
+def check_large(warehouse: StoredTables, finished: AttemptRow, tables: Iterable[str], key: str | None) -> None:
     """`check_committed` for tables that are too large to be read for it: their files must have at least as many rows of `key`.
 
     A file has the rows of one ingest, and a table may have several ingests of a snapshot.

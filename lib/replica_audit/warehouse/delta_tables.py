@@ -100,7 +100,7 @@ class StoredTables:
         return self._open(table) is not None
 
     def read_arrow(
-        self, table: str, columns: Sequence[str] | None = None, **equals: str | Sequence[str] | None
+        self, table: str, columns: Sequence[str] | None = None, **equals: str | Sequence[str | None] | None
     ) -> pa.Table:
         """Rows of a table whose string columns equal the value given, or one of the values given.
 
@@ -109,7 +109,7 @@ class StoredTables:
         return pa.concat_tables(self.read_parts(table, columns, **equals))
 
     def read_parts(
-        self, table: str, columns: Sequence[str] | None = None, **equals: str | Sequence[str] | None
+        self, table: str, columns: Sequence[str] | None = None, **equals: str | Sequence[str | None] | None
     ) -> Iterator[pa.Table]:
         """`read_arrow` file by file, an empty table first, for rows that are too many to be held at once."""
         handle = self._open(table)
@@ -128,7 +128,7 @@ class StoredTables:
                 yield read_file(filesystem, f"{root}/{path}", schema, {key: value}, wanted)
 
     def read(
-        self, table: str, columns: Sequence[str] | None = None, **equals: str | Sequence[str] | None
+        self, table: str, columns: Sequence[str] | None = None, **equals: str | Sequence[str | None] | None
     ) -> list[dict[str, Any]]:
         """`read_arrow` as dicts."""
         return arrow_to_rows(self.read_arrow(table, columns, **equals))
@@ -339,7 +339,7 @@ class Warehouse(StoredTables):
         return CommitProperties(custom_metadata={"userMetadata": json.dumps(run, sort_keys=True)})
 
 
-def _listed(value: str | Sequence[str] | None) -> list[str | None]:
+def _listed(value: str | Sequence[str | None] | None) -> list[str | None]:
     return [value] if value is None or isinstance(value, str) else list(value)
 
 

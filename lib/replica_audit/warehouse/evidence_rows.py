@@ -51,11 +51,11 @@ class EvidenceRows:
     directories: Mapping[str, str]
     files: Mapping[str, tuple[str, ...]]
     """Those of the snapshot, relative to each table."""
-    attempt: Mapping[str, str]
+    attempt: Mapping[str, str | None]
     """snapshot_id and ingest_id."""
 
     @classmethod
-    def of(cls, warehouse: Warehouse, attempt: Mapping[str, str]) -> EvidenceRows:
+    def of(cls, warehouse: Warehouse, attempt: Mapping[str, str | None]) -> EvidenceRows:
         """The rows of an attempt in a warehouse."""
         directories = {table: warehouse.directory(table) for table in EVIDENCE_TABLES}
         files = {table: tuple(warehouse.files(table, attempt["snapshot_id"])) for table in EVIDENCE_TABLES}

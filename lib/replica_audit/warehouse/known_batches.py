@@ -55,16 +55,14 @@ def known_segments(
     wanted = {(file.broker_id, file.path) for file in files if file.source == "segment"}
     found: dict[tuple[int, str], KnownSegment] = {}
     attempts = [
-        row
-        for row in finished_attempts(warehouse, "ingest", cluster_id=cluster_id)
-        if row["tool_version"] == __version__
+        row for row in finished_attempts(warehouse, "ingest", cluster_id=cluster_id) if row.tool_version == __version__
     ]
     for attempt in attempts[: -_LOOK_BACK - 1 : -1]:
         rows = placed_segments(warehouse, **own_rows(attempt)) if wanted - found.keys() else []
         rows = [row for row in rows if (row["broker_id"], row["path"]) in wanted - found.keys()]
         if not rows:
             continue
-        snapshots = warehouse.read("snapshots", ("location",), snapshot_id=attempt["snapshot_id"])
+        snapshots = warehouse.read("snapshots", ("location",), snapshot_id=attempt.snapshot_id)
         location = next((row["location"] for row in snapshots), None)
         for row in rows:
             has_place = not row["batch_count"] or row["batch_file"] is not None

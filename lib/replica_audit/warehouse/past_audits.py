@@ -5,16 +5,17 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from fnmatch import fnmatchcase
 from typing import Any
 
 from replica_audit.auditing.catalogue import codes_with
-from replica_audit.auditing.history import AuditHistory, build_history
+from replica_audit.auditing.history import AuditHistory, JudgedPartition, SeenFinding, build_history
 from replica_audit.auditing.known_findings import Earlier, build_earlier
 from replica_audit.errors import UsageError
 from replica_audit.literals import VERDICTS
-from replica_audit.schema import REPORT_TABLES
+from replica_audit.results import AuditObject
+from replica_audit.schema import REPORT_TABLES, RawRow, to_dict
 from replica_audit.warehouse.attempts import check_audits, check_committed, finished_attempts, latest_attempt, own_rows
 from replica_audit.warehouse.delta_tables import Warehouse
 from replica_audit.warehouse.segment_index import placed_segments
@@ -38,7 +39,7 @@ def earlier_rows(
     None of a cluster without a name: it may be another one. Audits in which nothing was lost are not looked into.
     """
     runs = [] if cluster_id is None else finished_attempts(warehouse, "audit", cluster_id=cluster_id)
-    finished = {run["audit_id"]: run["finished"] for run in runs}
+    finished = {run.audit_id: run.finished for run in runs}
     if not finished:
         return {}
     names = ("audit_id", "topic", "partition", "verdict", "topic_id", "leader_epoch")
@@ -55,7 +56,7 @@ def earlier_rows(
     found: dict[tuple[str, int], list[dict[str, Any]]] = defaultdict(list)
     unclean = set()
     told = codes_with("earlier")
-    looked_into = [run for run in runs if run["audit_id"] in audits]
+    looked_into = [run for run in runs if run.audit_id in audits]
     findings = warehouse.read("findings", _FINDING, audit_id=audits)
     check_audits(warehouse, looked_into, "findings", findings)
     for row in findings:
@@ -91,9 +92,9 @@ def verified_rows(
     Raises UsageError when there is no such finished audit, or it is of another cluster.
     """
     audit = latest_attempt(warehouse, "audit", audit_id=audit_id)
-    if audit["cluster_id"] != cluster_id:
+    if audit.cluster_id != cluster_id:
         raise UsageError(
-            f"--since {audit_id}: that audit is of cluster {audit['cluster_id'] or 'without a name'}, "
+            f"--since {audit_id}: that audit is of cluster {audit.cluster_id or 'without a name'}, "
             f"the snapshot of {cluster_id or 'one without a name'}"
         )
     names = ("topic", "partition", "verdict")
@@ -128,31 +129,34 @@ def load_history(warehouse: Warehouse, topics: Sequence[str] = (), limit: int | 
     latest_attempt(warehouse, "audit")
     # All of them, whatever is shown: what was before says what is new in an audit.
     audits = finished_attempts(warehouse, "audit")
-    numbers = {run["audit_id"]: number for number, run in enumerate(audits)}
-    clusters = {run["audit_id"]: run["cluster_id"] for run in audits}
-    partitions: dict[tuple, dict[str, Any]] = {}
-    findings: dict[tuple, dict[str, Any]] = {}
+    numbers = {run.audit_id: number for number, run in enumerate(audits)}
+    clusters = {run.audit_id: run.cluster_id for run in audits}
+    judged: dict[tuple[str | None, str, int], list[tuple[int, str]]] = defaultdict(list)
+    present: dict[tuple[str | None, str], dict[int, str]] = defaultdict(dict)
+    words: dict[tuple[str | None, str], RawRow] = {}
     verdicts = warehouse.read("partitions", ("audit_id", "topic", "partition", "verdict"), audit_id=list(numbers))
     check_audits(warehouse, audits, "partitions", verdicts)
     for row in verdicts:
-        place = {"cluster_id": clusters[row["audit_id"]], "topic": row["topic"], "partition": row["partition"]}
-        seen = partitions.setdefault(tuple(place.values()), {**place, "verdicts": []})
-        seen["verdicts"].append((numbers[row["audit_id"]], row["verdict"]))
+        audit_id = row["audit_id"]
+        judged[clusters[audit_id], row["topic"], row["partition"]].append((numbers[audit_id], row["verdict"]))
     found = warehouse.read("findings", ("audit_id", "finding_id", *_SHOWN), audit_id=list(numbers))
     check_audits(warehouse, audits, "findings", found)
     for row in found:
-        audit_id = row.pop("audit_id")
+        audit_id = row["audit_id"]
         number, key = numbers[audit_id], (clusters[audit_id], row["finding_id"])
-        known = findings.setdefault(key, {"present": {}, "number": -1})
-        known["present"][number] = row["severity"]
-        if number > known["number"]:
+        if number > max(present[key], default=-1):
             # The words are those of the last audit that has it.
-            known.update(row, cluster_id=key[0], number=number)
-    kept = [{**row, "present": list(row["present"].items())} for row in findings.values()]
-    return build_history(audits, list(partitions.values()), kept, limit, lambda topic: _matches(topic, topics))
+            words[key] = row
+        present[key][number] = row["severity"]
+    partitions = [JudgedPartition(*place, verdicts=steps) for place, steps in judged.items()]
+    findings = [
+        SeenFinding(*key, **{name: row[name] for name in _SHOWN}, present=list(present[key].items()))
+        for key, row in words.items()
+    ]
+    return build_history(audits, partitions, findings, limit, lambda topic: _matches(topic, topics))
 
 
-def load_earlier(warehouse: Warehouse, audit: Mapping[str, Any]) -> Earlier | None:
+def load_earlier(warehouse: Warehouse, audit: AuditObject) -> Earlier | None:
     """The finished audit of the same cluster before `audit` (that of Results).
 
     None where there is no such audit, and where the cluster has no name: it may be another one.
@@ -160,13 +164,13 @@ def load_earlier(warehouse: Warehouse, audit: Mapping[str, Any]) -> Earlier | No
     if audit["cluster_id"] is None:
         return None
     runs = finished_attempts(warehouse, "audit", cluster_id=audit["cluster_id"])
-    before = [run for run in runs if run["finished"] < audit["finished"]]
+    before = [run for run in runs if run.ended < audit["finished"]]
     if not before:
         return None
     names = {table: [column.name for column in REPORT_TABLES[table]] for table in ("partitions", "findings")}
-    rows = {table: warehouse.read(table, names[table], audit_id=before[-1]["audit_id"]) for table in names}
+    rows = {table: warehouse.read(table, names[table], audit_id=before[-1].audit_id) for table in names}
     check_committed(warehouse, before[-1], {table: len(rows[table]) for table in names})
-    return build_earlier({"audit": before[-1], **rows})
+    return build_earlier({"audit": to_dict(before[-1]), **rows})
 
 
 def _matches(topic: str | None, patterns: Sequence[str]) -> bool:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta, timezone
-from typing import Any
 
 from replica_audit.bronze_tables import BRONZE_TABLES
-from replica_audit.schema import REPORT_TABLES
+from replica_audit.schema import REPORT_TABLES, AttemptRow
 from replica_audit.warehouse.attempts import attempts, finished_attempts
 from replica_audit.warehouse.delta_tables import StoredTables, Warehouse
 
@@ -16,24 +15,24 @@ AUDIT_TABLES = tuple(table for table in REPORT_TABLES if table not in BRONZE_TAB
 
 
 def expired_audits(
-    runs: Sequence[dict[str, Any]], keep_days: int | None, keep_audits: int | None, today: datetime
+    runs: Sequence[AttemptRow], keep_days: int | None, keep_audits: int | None, today: datetime
 ) -> list[str]:
     """Ids of the finished audits that neither setting keeps; the latest of every cluster is always kept.
 
     `runs` are the rows of `audits` of that stage, oldest first. An audit goes when it is older than `keep_days`, or
     when its cluster has `keep_audits` newer ones; None sets no limit.
     """
-    finished = [run for run in runs if run["state"] == "finished"]
+    finished = [run for run in runs if run.state == "finished"]
     oldest = None if keep_days is None else (today - timedelta(days=keep_days)).isoformat(timespec="milliseconds")
     newer: dict[str | None, int] = {}
     expired = []
     for run in reversed(finished):
-        count = newer.get(run["cluster_id"], 0)
-        newer[run["cluster_id"]] = count + 1
-        too_old = oldest is not None and run["finished"].replace("Z", "+00:00") < oldest
+        count = newer.get(run.cluster_id, 0)
+        newer[run.cluster_id] = count + 1
+        too_old = oldest is not None and run.ended.replace("Z", "+00:00") < oldest
         too_many = keep_audits is not None and count >= keep_audits
-        if count and (too_old or too_many):
-            expired.append(run["audit_id"])
+        if run.audit_id is not None and count and (too_old or too_many):
+            expired.append(run.audit_id)
     return expired
 
 
@@ -47,16 +46,14 @@ def apply_retention(
     needs are deleted, and the period of `Warehouse` is set on tables that were made with another.
     """
     runs = attempts(warehouse, "audit")
-    going = sorted({run["audit_id"] for run in runs if run["state"] == "removed"})
+    going = sorted(_ids(run.audit_id for run in runs if run.state == "removed"))
     going += expired_audits(runs, keep_days, keep_audits, datetime.now(timezone.utc))
-    staying = {run["snapshot_id"] for run in runs if run["state"] == "finished" and run["audit_id"] not in going}
-    snapshots = sorted({run["snapshot_id"] for run in runs if run["audit_id"] in going} - staying)
+    staying = {run.snapshot_id for run in runs if run.state == "finished" and run.audit_id not in going}
+    snapshots = sorted(_ids(run.snapshot_id for run in runs if run.audit_id in going) - staying)
     # An ingest of the snapshot that is newer than its audits waits for one of its own.
-    last_audit = {run["snapshot_id"]: run["finished"] or run["started"] for run in runs}
+    last_audit = {run.snapshot_id: run.ended for run in runs}
     waiting = {
-        run["snapshot_id"]
-        for run in attempts(warehouse, "ingest")
-        if run["started"] > last_audit.get(run["snapshot_id"], "")
+        run.snapshot_id for run in attempts(warehouse, "ingest") if run.started > last_audit.get(run.snapshot_id, "")
     }
     snapshots = [snapshot_id for snapshot_id in snapshots if snapshot_id not in waiting]
     if going:
@@ -79,11 +76,11 @@ def unfinished_audits(warehouse: StoredTables) -> list[str]:
     latest that there was.
     """
     runs = attempts(warehouse, "audit")
-    finished = [run["finished"] for run in runs if run["state"] == "finished"]
+    finished = [run.ended for run in runs if run.state == "finished"]
     if not finished:
         return []
     committed = warehouse.owners("partitions", "audit_id", datetime.now(timezone.utc))
-    unknown = {owner for owner, _ in committed if owner is not None} - {run["audit_id"] for run in runs}
+    unknown = {owner for owner, _ in committed if owner is not None} - {run.audit_id for run in runs}
     if not unknown:
         return []
     until = datetime.fromisoformat(finished[-1].replace("Z", "+00:00"))
@@ -103,12 +100,16 @@ def sweep(warehouse: Warehouse, *, before: datetime | None = None) -> int:
     """
     before = before or datetime.now(timezone.utc) - LONGEST_RUN
     warehouse.describe_commits(stage="sweep")
-    ingests = {row["ingest_id"] for row in finished_attempts(warehouse, "ingest")}
-    audits = {row["audit_id"] for row in finished_attempts(warehouse, "audit")}
+    ingests = _ids(row.ingest_id for row in finished_attempts(warehouse, "ingest"))
+    audits = _ids(row.audit_id for row in finished_attempts(warehouse, "audit"))
     answers = (table for table in REPORT_TABLES if table not in BRONZE_TABLES)
     return _sweep(warehouse, BRONZE_TABLES, "ingest_id", ingests, before) + _sweep(
         warehouse, answers, "audit_id", audits, before
     )
+
+
+def _ids(found: Iterable[str | None]) -> set[str]:
+    return {one for one in found if one is not None}
 
 
 def _sweep(warehouse: Warehouse, tables: Iterable[str], column: str, owners: set[str], before: datetime) -> int:

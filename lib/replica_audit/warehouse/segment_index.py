@@ -26,7 +26,7 @@ _lock = threading.Lock()
 _ORDER = ("topic", "partition", "broker_id", "path")
 
 
-def placed_segments(warehouse: Warehouse, *, snapshot_id: str, ingest_id: str | None) -> list[dict[str, Any]]:
+def placed_segments(warehouse: Warehouse, *, snapshot_id: str | None, ingest_id: str | None) -> list[dict[str, Any]]:
     """Rows of `segments` of an attempt, in order of partition, broker and path.
 
     In place of `summary` they have `summary_file`, relative to the table, and `summary_row`, its number in that file.

@@ -5,7 +5,15 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 
-from replica_audit.auditing.catalogue import SEVERITIES, VERDICTS, at_or_above, audit_verdict, codes_with, worst_verdict
+from replica_audit.auditing.catalogue import (
+    SEVERITIES,
+    VERDICTS,
+    at_or_above,
+    audit_verdict,
+    codes_with,
+    unplaced_codes,
+    worst_verdict,
+)
 from replica_audit.quality.quality_facts import FINDINGS_SUITE
 from replica_audit.report.facts.by_partition import present
 from replica_audit.report.verdict_object import SCHEMA_VERSION, QualityAnswer, QualityObject, RunStatus, VerdictObject
@@ -29,7 +37,7 @@ def build_verdict(results: Results, fail_on: str) -> VerdictObject:
     return {
         "schema_version": SCHEMA_VERSION,
         "audit_id": results.audit.get("audit_id"),
-        "verdict": worst_verdict([audit_verdict(partitions, results.rows("findings")), *judged]),
+        "verdict": worst_verdict([audit_verdict(partitions, unplaced_codes(findings)), *judged]),
         "status": status,
         "exit_status": exit_status,
         "fail_on": fail_on,
