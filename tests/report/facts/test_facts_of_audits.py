@@ -9,12 +9,13 @@ from tests.report.rows import finding, objects, partition, results, row
 
 from replica_audit.report.facts.by_partition import present, rows_by_partition
 from replica_audit.report.facts.losses import loss_at
-from replica_audit.report.facts.notable_findings import is_failing, new_findings, not_retold
+from replica_audit.report.facts.notable_findings import is_failing, new_findings
 from replica_audit.report.facts.outcome import Outcome, find_outcome
 from replica_audit.report.story.agreement import find_agreement
 from replica_audit.report.story.differing_runs import find_runs
 from replica_audit.report.story.follower_cuts import find_truncations
 from replica_audit.report.story.leaders import find_changes, find_leading
+from replica_audit.report.story.partition_story import find_untold
 from replica_audit.results import PartitionRows
 
 
@@ -204,5 +205,51 @@ def test_which_findings_are_shown() -> None:
     new, known, resolved, quiet = objects("findings", [*made, finding("LOG-CRC", "low")])
     assert present([new, known, resolved]) == [new, known]
     assert new_findings([quiet, known, new]) == [new, quiet]
-    assert not_retold([quiet, new]) == [new]
     assert [is_failing(one, "high") for one in (new, known, quiet)] == [True, False, False]
+
+
+def evidence(kind: str, value: str | None = None) -> dict[str, Any]:
+    return {"kind": kind, "text": "", "broker_id": None, "path": None, "position": None, "value": value}
+
+
+UNCLEAN = [state(0, 2, [2]), state(1, 1, [1])]
+RUN = row(
+    "divergences",
+    topic="orders",
+    partition=0,
+    broker_id=2,
+    start_offset=4,
+    end_offset=8,
+    code="DIV-EPOCH",
+    committed=True,
+)
+
+
+@pytest.mark.parametrize(
+    ("code", "values", "told"),
+    [
+        ("DIV-EPOCH", {"broker_id": 2, "start_offset": 4}, True),
+        ("HWM-LOSS", {"broker_id": 2, "start_offset": 4}, True),
+        # On a copy beside the replicas, whose records are no row of `divergences`.
+        ("DIV-EPOCH", {"broker_id": 3, "start_offset": 4}, False),
+        ("HWM-LOSS", {"broker_id": 2, "start_offset": 8}, False),
+        # Another fact about the same records.
+        ("DIV-CORRUPT", {"broker_id": 2, "start_offset": 4}, False),
+        ("TRN-MID-BATCH", {"evidence": [evidence("replay", "fetch")]}, True),
+        ("TRN-BELOW-HW", {"evidence": [evidence("log")]}, False),
+        ("GRP-PAST-END", {"evidence": [evidence("group")]}, True),
+        ("META-NO-LEADER", {}, True),
+        ("META-UNCLEAN-ELECTION", {"evidence": [evidence("leadership", "1")]}, True),
+        ("META-UNCLEAN-ELECTION", {"evidence": [evidence("leadership", "0")]}, False),
+        ("META-UNCLEAN-ELECTION", {"evidence": [evidence("log")]}, False),
+    ],
+)
+def test_a_finding_is_in_the_story_unless_a_sentence_reports_it(code: str, values: dict[str, Any], told: bool) -> None:
+    rows = rows_of(findings=[finding(code, "high", **values)], divergences=[RUN], partition_states=UNCLEAN)
+    assert find_untold(rows) is not told
+
+
+def test_low_findings_are_in_the_story_where_files_are_missing() -> None:
+    gone = finding("LOG-GAP", "high", status="resolved")
+    rows = rows_of(findings=[finding("LOG-GAP", "low"), finding("CAP-MISSING-REPLICA", "info"), gone])
+    assert [row.code for row in find_untold(rows)] == ["CAP-MISSING-REPLICA"]

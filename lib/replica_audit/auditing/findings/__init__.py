@@ -1,4 +1,4 @@
-"""The families of findings: each module holds its codes and the rules that find them, the Markdown file beside it their prose (docs/semantics.md F.2 to F.7)."""
+"""The families of findings: modules with the codes and their rules, the prose in Markdown beside them (docs/semantics.md F.2 to F.7)."""
 
 from __future__ import annotations
 

@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 #: Groups that a sentence names; `group_offsets` has all.
 _NAMED = 5
 
-GRP_PAST_END = Code("GRP-PAST-END", ("medium",), traits=("retold",))
-GRP_PAST_DIVERGENCE = Code("GRP-PAST-DIVERGENCE", ("medium",), traits=("retold",))
-GRP_READ_LOST = Code("GRP-READ-LOST", ("info",), traits=("retold",))
+GRP_PAST_END = Code("GRP-PAST-END", ("medium",))
+GRP_PAST_DIVERGENCE = Code("GRP-PAST-DIVERGENCE", ("medium",))
+GRP_READ_LOST = Code("GRP-READ-LOST", ("info",))
 CODES = (GRP_PAST_END, GRP_PAST_DIVERGENCE, GRP_READ_LOST)
 
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from replica_audit.protocol.election import Election
 
 META_UNCLEAN_ELECTION = Code(
-    "META-UNCLEAN-ELECTION", ("high", "info"), ("WILL_LOSE_ON_TRUNCATION",), traits=("retold", "saved_first")
+    "META-UNCLEAN-ELECTION", ("high", "info"), ("WILL_LOSE_ON_TRUNCATION",), traits=("saved_first",)
 )
 CODES = (META_UNCLEAN_ELECTION,)
 

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from replica_audit.auditing.case import Case
     from replica_audit.auditing.compare.comparison import Comparison
 
-REP_UNDER_REPLICATED = Code("REP-UNDER-REPLICATED", ("low",), ("LAGGING",), traits=("retold",))
-REP_LAG = Code("REP-LAG", ("info",), ("LAGGING",), traits=("retold",))
+REP_UNDER_REPLICATED = Code("REP-UNDER-REPLICATED", ("low",), ("LAGGING",))
+REP_LAG = Code("REP-LAG", ("info",), ("LAGGING",))
 REP_ISR_SHORT = Code(
     "REP-ISR-SHORT", ("high", "medium"), ("WILL_LOSE_ON_TRUNCATION", "INCONCLUSIVE"), traits=("own_step",)
 )

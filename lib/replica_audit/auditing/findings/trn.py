@@ -25,15 +25,15 @@ if TYPE_CHECKING:
     from replica_audit.auditing.compare.comparison import Comparison
     from replica_audit.auditing.leadership.broker_log_evidence import LoggedCut, LoggedElection
 
-TRN_BELOW_HW = Code("TRN-BELOW-HW", ("critical",), ("COMMITTED_LOSS",), traits=("records", "retold", "saved_first"))
+TRN_BELOW_HW = Code("TRN-BELOW-HW", ("critical",), ("COMMITTED_LOSS",), traits=("records", "saved_first"))
 TRN_LOGGED = Code("TRN-LOGGED", ("medium", "info"), traits=("records",))
-TRN_REPLAY_GAP = Code("TRN-REPLAY-GAP", ("critical",), ("COMMITTED_DIVERGENCE",), traits=("records", "retold"))
-TRN_HW_FALLBACK = Code("TRN-HW-FALLBACK", ("medium",), traits=("records", "retold"))
-TRN_MID_BATCH = Code("TRN-MID-BATCH", ("medium",), traits=("records", "retold"))
-TRN_OVER_TRUNCATE = Code("TRN-OVER-TRUNCATE", ("low",), traits=("records", "retold"))
-TRN_FULL = Code("TRN-FULL", ("low",), traits=("records", "retold"))
-TRN_OUT_OF_RANGE = Code("TRN-OUT-OF-RANGE", ("info",), traits=("records", "retold"))
-TRN_CACHE_DISAGREES = Code("TRN-CACHE-DISAGREES", ("medium",), traits=("records", "retold"))
+TRN_REPLAY_GAP = Code("TRN-REPLAY-GAP", ("critical",), ("COMMITTED_DIVERGENCE",), traits=("records",))
+TRN_HW_FALLBACK = Code("TRN-HW-FALLBACK", ("medium",), traits=("records",))
+TRN_MID_BATCH = Code("TRN-MID-BATCH", ("medium",), traits=("records",))
+TRN_OVER_TRUNCATE = Code("TRN-OVER-TRUNCATE", ("low",), traits=("records",))
+TRN_FULL = Code("TRN-FULL", ("low",), traits=("records",))
+TRN_OUT_OF_RANGE = Code("TRN-OUT-OF-RANGE", ("info",), traits=("records",))
+TRN_CACHE_DISAGREES = Code("TRN-CACHE-DISAGREES", ("medium",), traits=("records",))
 CODES = (
     TRN_BELOW_HW,
     TRN_LOGGED,

@@ -2,22 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
-from replica_audit.auditing.catalogue import at_or_above, codes_with
+from replica_audit.auditing.catalogue import at_or_above
 from replica_audit.report.facts.by_partition import present, worst_first
 from replica_audit.schema import FindingRow, QualityRow
-
-
-def not_retold(findings: Sequence[FindingRow]) -> list[FindingRow]:
-    """Findings of one partition that its story does not say otherwise, worst first: what is of medium severity or more,
-    and files that are missing."""
-    return [
-        row
-        for row in worst_first(present(findings))
-        if row.code not in codes_with("retold")
-        and (at_or_above(row.severity, "medium") or row.code in codes_with("no_files"))
-    ]
 
 
 def new_findings(findings: Iterable[FindingRow]) -> list[FindingRow]:

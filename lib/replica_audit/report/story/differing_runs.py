@@ -11,7 +11,7 @@ from replica_audit.report.facts.by_partition import reference_row
 from replica_audit.report.layout import render_count
 from replica_audit.report.sentences import Sentence, Template, name_offsets, verb
 from replica_audit.results import PartitionRows
-from replica_audit.schema import DivergenceRow
+from replica_audit.schema import DivergenceRow, FindingRow
 from replica_audit.text import render_time
 
 
@@ -62,6 +62,16 @@ def _run(row: DivergenceRow, end: int | None) -> DifferingRun:
 
 def _known(epoch: int | None) -> int | None:
     return epoch if epoch is not None and epoch >= 0 else None
+
+
+def is_differing_run(finding: FindingRow, rows: PartitionRows) -> bool:
+    """True for a finding of one of the runs: that it differs, or that it was committed."""
+    return any(
+        row.broker_id == finding.broker_id
+        and row.start_offset == finding.start_offset
+        and (row.code == finding.code or (row.committed and finding.code in codes_with("held")))
+        for row in rows.divergences
+    )
 
 
 #: Runs of one replica in the story; the tables below it have them all.

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from replica_audit.report.facts.by_partition import compared_rows
 from replica_audit.report.sentences import Sentence, Template, join_words, name_offsets, verb
 from replica_audit.results import PartitionRows
-from replica_audit.schema import TruncationRow
+from replica_audit.schema import FindingRow, TruncationRow
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +72,11 @@ def _stays_different(row: TruncationRow) -> tuple[int, int] | None:
     """Offsets that a truncation keeps though they differ; None where there are none."""
     prefix, cut = row.common_prefix_end, row.truncate_to
     return (prefix, cut) if prefix is not None and cut > prefix else None
+
+
+def is_replayed_cut(finding: FindingRow) -> bool:
+    """True for a finding of a replayed truncation."""
+    return any(item.kind == "replay" for item in finding.evidence or ())
 
 
 CUT = Template("When broker {broker} follows, {how}it cuts its log at {cut}: *{range} {go} with it*{committed}.")

@@ -11,7 +11,7 @@ from replica_audit.report.facts.conditions import may_have_lost
 from replica_audit.report.layout import render_count
 from replica_audit.report.sentences import SOURCES, Sentence, Template, join_words, name_brokers, verb
 from replica_audit.results import PartitionRows
-from replica_audit.schema import PartitionRow, PartitionStateRow
+from replica_audit.schema import FindingRow, PartitionRow, PartitionStateRow
 from replica_audit.text import render_time
 
 
@@ -93,6 +93,15 @@ def find_leading(partition: PartitionRow, rows: PartitionRows) -> Leading:
     has_files = any(row.broker_id == leader for row in served_rows(rows.replicas))
     instead = None if reference == leader else "later_epoch" if has_files else "no_files"
     return Leading("leads", source, instead=instead)
+
+
+def is_of_leadership(finding: FindingRow, rows: PartitionRows) -> bool:
+    """True for a finding that nobody leads, and for an unclean election that the history has or whose loss is not known."""
+    if finding.code != "META-UNCLEAN-ELECTION":
+        return finding.code == "META-NO-LEADER"
+    shown = {change.later.leader_epoch for change in find_changes(rows.partition_states)[-LIMIT:]}
+    epochs = {item.value for item in finding.evidence or () if item.kind == "leadership"}
+    return may_have_lost(finding) or bool(epochs & set(map(str, shown)))
 
 
 #: How many changes are shown, the newest.

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from replica_audit.report.facts.notable_findings import not_retold
+from replica_audit.auditing.catalogue import at_or_above, codes_with
+from replica_audit.report.facts.by_partition import present, worst_first
 from replica_audit.report.layout import clean
 from replica_audit.report.sentences import Sentence, Template, end_sentence
 from replica_audit.report.story.agreement import tell_agreement
-from replica_audit.report.story.differing_runs import tell_differences
-from replica_audit.report.story.follower_cuts import tell_truncations
-from replica_audit.report.story.leaders import tell_history, tell_leadership, tell_past_elections
+from replica_audit.report.story.differing_runs import is_differing_run, tell_differences
+from replica_audit.report.story.follower_cuts import is_replayed_cut, tell_truncations
+from replica_audit.report.story.leaders import is_of_leadership, tell_history, tell_leadership, tell_past_elections
 from replica_audit.results import PartitionRows
-from replica_audit.schema import PartitionRow
+from replica_audit.schema import FindingRow, PartitionRow
 
 #: How many findings the story has; the tables below it have them all.
 FINDING_LIMIT = 4
@@ -48,6 +49,20 @@ def _high_watermark(rows: PartitionRows) -> Iterator[Sentence]:
             yield HW_BETWEEN.say(lower=lower, upper=upper, proof=proof)
 
 
+def find_untold(rows: PartitionRows) -> list[FindingRow]:
+    """Findings that no sentence of the story reports, worst first: those of medium severity or more, and missing files.
+
+    Positions of consumer groups are in a table of their own.
+    """
+    return [
+        row
+        for row in worst_first(present(rows.findings))
+        if (at_or_above(row.severity, "medium") or row.code in codes_with("no_files"))
+        and not any(item.kind == "group" for item in row.evidence or ())
+        and not (is_of_leadership(row, rows) or is_differing_run(row, rows) or is_replayed_cut(row))
+    ]
+
+
 def _other_findings(rows: PartitionRows) -> Iterator[Sentence]:
-    for row in not_retold(rows.findings)[:FINDING_LIMIT]:
+    for row in find_untold(rows)[:FINDING_LIMIT]:
         yield (end_sentence(clean(row.message or row.code)),)
