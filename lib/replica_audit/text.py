@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta, timezone
 
 #: Who says who leads (`LeadershipSource`).
@@ -41,11 +41,26 @@ def count(number: int, noun: str, plural: str | None = None) -> str:
     return f"{number} {noun if number == 1 else plural or noun + 's'}"
 
 
-def brokers(ids: Sequence[int], last: str = "and") -> str:
-    """Brokers by their ids: broker 1; brokers 1, 2 and 3."""
-    if len(ids) == 1:
-        return f"broker {ids[0]}"
-    return f"brokers {', '.join(map(str, ids[:-1]))} {last} {ids[-1]}" if ids else "no broker"
+def listed(words: Iterable[object], last: str = "and") -> str:
+    """Words as a list in prose: 1; 1 and 2; 1, 2 and 3; '' of none."""
+    *first, end = [*map(str, words)] or [""]
+    return f"{', '.join(first)} {last} {end}" if first else end
+
+
+def name_nodes(noun: str, ids: Sequence[int], last: str = "and") -> str:
+    """Nodes of a kind by their ids: controller 1; controllers 1, 2 and 3; controller 1 or 2; no controller."""
+    return f"{noun}{'' if len(ids) == 1 or last == 'or' else 's'} {listed(ids, last)}" if ids else f"no {noun}"
+
+
+def name_brokers(ids: Sequence[int], last: str = "and") -> str:
+    """Brokers by their ids, as `name_nodes`."""
+    return name_nodes("broker", ids, last)
+
+
+def name_offsets(start_offset: int, end_offset: int) -> str:
+    """Half-open range in prose: offset 12; offsets 12 to 16."""
+    last = end_offset - 1
+    return f"offset {start_offset}" if last <= start_offset else f"offsets {start_offset} to {last}"
 
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)

@@ -23,7 +23,6 @@ from tests.auditing.made_cases import (
 
 from replica_audit.auditing.catalogue import CATALOGUE
 from replica_audit.auditing.compare.record_comparison import RecordProblem
-from replica_audit.auditing.finding import offsets
 from replica_audit.auditing.findings import cap, chk
 from replica_audit.literals import FileState
 from replica_audit.schema import QuarantineRow
@@ -198,7 +197,9 @@ def test_indexes_that_outlived_their_log_show_where_it_was():
             f"base offset {base}" for base in index_bases if told
         ]
         for item in items:
-            where = f"offsets from {item.start_offset} on" if item.end_offset is None else offsets(*place(item)[1:])
+            where = (
+                f"offsets from {item.start_offset} on" if item.end_offset is None else name_offsets(*place(item)[1:])
+            )
             told_of = f"files of segment {item.start_offset} are there without its .log; {where} cannot be compared"
             assert item.message == f"broker 1: {told_of}"
 

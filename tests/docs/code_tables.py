@@ -1,4 +1,4 @@
-"""The tables of finding codes in docs/semantics.md F.2 to F.7 and in docs/reference.md, made of the catalogue.
+"""The tables of codes and verdicts in docs/semantics.md F.2 to F.7 and in docs/reference.md, made of the catalogue.
 
 `python -m tests.docs.code_tables` writes them anew; a test holds that this changes nothing.
 """
@@ -9,21 +9,24 @@ import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from replica_audit.auditing.catalogue import FAMILIES, Code, codes_beginning
+from replica_audit.auditing.catalogue import FAMILIES, VERDICT_MEANINGS, Code, codes_beginning
 from replica_audit.auditing.code_texts import code_text, family_text
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGES = (DOCS / "semantics.md", DOCS / "reference.md")
 
-#: A table of codes: its head with the rule below it, and its rows.
-_RULES = re.compile(r"^(\| code \|.*\n\|[-|]+\|\n)((?:\|.*\n)+)", re.M)
-_FAMILIES = re.compile(r"^(\| family \|.*\n\|[-|]+\|\n)((?:\|.*\n)+)", re.M)
+#: A table: its head with the rule below it, and its rows.
+_RULES, _FAMILIES, _VERDICTS = (
+    re.compile(rf"^({re.escape(head)}.*\n\|[-|]+\|\n)((?:\|.*\n)+)", re.M)
+    for head in ("| code |", "| family |", "| verdict | means |")
+)
 
 
 def with_code_tables(text: str) -> str:
     """A page with its tables made anew; each table of rules has the families that it had."""
     text = _RULES.sub(lambda at: at[1] + "".join(_rows(at[1], at[2])), text)
-    return _FAMILIES.sub(lambda at: at[1] + "".join(map(_family, FAMILIES)), text)
+    text = _FAMILIES.sub(lambda at: at[1] + "".join(map(_family, FAMILIES)), text)
+    return _VERDICTS.sub(lambda at: at[1] + "".join(map(_verdict, VERDICT_MEANINGS.items())), text)
 
 
 def _rows(head: str, rows: str) -> Iterator[str]:
@@ -55,6 +58,11 @@ def _cells(code: Code) -> dict[str, str]:
 def _family(family: str) -> str:
     codes = ", ".join(code.code for code in codes_beginning(family))
     return f"| {family} | {family_text(family).subject} | {codes} |\n"
+
+
+def _verdict(item: tuple[str, str]) -> str:
+    name, meaning = item
+    return f"| {name} | {meaning[0].lower()}{meaning[1:].removesuffix('.')} |\n"
 
 
 if __name__ == "__main__":

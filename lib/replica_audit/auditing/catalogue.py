@@ -40,10 +40,11 @@ VERDICT_MEANINGS = {
     "COMMITTED_DIVERGENCE": "Replicas differ, and no protocol will repair it.",
     "LATENT_CORRUPTION": "A replica's own files are damaged or contradict each other.",
     "WILL_LOSE_ON_TRUNCATION": "The next truncation or election may lose committed or acknowledged records.",
-    "INCONCLUSIVE": "Something that had to be read could not be, or what was read has two explanations.",
+    "INCONCLUSIVE": "Something that had to be read could not be, what was read has two explanations, or a replica that the "
+    "answer depends on was not captured.",
     "UNCOMMITTED_DIVERGENCE": "Replicas differ in records that were not proven committed; the next truncation settles it.",
     "LAGGING": "Replicas are equal as far as they go, but some are shorter or not in sync.",
-    "CONSISTENT": "There is nothing to say.",
+    "CONSISTENT": "The captured replicas agree; how many were compared is said where not all were.",
 }
 
 

@@ -167,12 +167,6 @@ def finding_id(item: Finding, partition: TopicPartition | None, place: str | Non
     return hashlib.sha256("\x00".join(str(part) for part in parts).encode()).hexdigest()[:16]
 
 
-def offsets(start_offset: int, end_offset: int) -> str:
-    """Half-open range in words: `offset 12` or `offsets 12 to 16`."""
-    last = end_offset - 1
-    return f"offset {start_offset}" if last <= start_offset else f"offsets {start_offset} to {last}"
-
-
 def finding_row(
     item: Finding, partition: TopicPartition | None, place: str | None, cluster_id: str | None
 ) -> FindingRow:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from replica_audit.auditing.finding import Finding, considered, finding, offsets
+from replica_audit.auditing.finding import Finding, considered, finding
 from replica_audit.auditing.leadership.election_causes import describe
 from replica_audit.schema import Evidence, QuarantineRow
-from replica_audit.text import count, name_cut, render_time
+from replica_audit.text import count, name_cut, name_offsets, render_time
 
 if TYPE_CHECKING:
     from replica_audit.auditing.case import Case
@@ -52,7 +52,7 @@ def damaged_pair(code: Code, pair: CorruptPair) -> Finding:
     """Finding on a batch that both replicas have, damaged on one side."""
     return finding(
         code,
-        f"broker {pair.bad_broker_id}: {offsets(pair.start_offset, pair.end_offset)} are damaged and sound on broker "
+        f"broker {pair.bad_broker_id}: {name_offsets(pair.start_offset, pair.end_offset)} are damaged and sound on broker "
         f"{pair.good_broker_id}, which they can be repaired from: {pair.detail}",
         broker_id=pair.bad_broker_id,
         start_offset=pair.start_offset,

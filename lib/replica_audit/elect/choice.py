@@ -9,7 +9,7 @@ from replica_audit.auditing.case import Case
 from replica_audit.auditing.replicas.reference import log_epoch
 from replica_audit.elect.costs import CandidateCost
 from replica_audit.elect.loss_words import say_loss
-from replica_audit.text import brokers
+from replica_audit.text import name_brokers
 
 #: The rights by which a replica may lead, best first.
 STANDINGS = ("leader", "isr", "elr", "last_known", "out_of_sync", "unknown", "unassigned")
@@ -119,7 +119,7 @@ def _reason(case: Case, best: CandidateCost, others: Sequence[CandidateCost], st
         next_best = ", the next best," if len(rest) > 1 else ""
         reason = f"{reason}; broker {least.broker_id}{next_best} would lose {_say_loss(case, least)}"
     if equals:
-        same = brokers(sorted(cost.broker_id for cost in equals))
+        same = name_brokers(sorted(cost.broker_id for cost in equals))
         loses = best.lost_records or best.cut_transactions
         too = f"so would {same}" if loses else f"neither would {same}"
         if best.hidden_records:

@@ -18,7 +18,7 @@ from replica_audit.elect.plan_model import Alternative, Conflict, Decision, Keep
 from replica_audit.elect.simulation import LeaderChange, Round, Scenario, Scenarios, order_rounds
 from replica_audit.elect.step_list import StepList, list_places
 from replica_audit.model import Place
-from replica_audit.text import brokers as name_brokers
+from replica_audit.text import name_brokers
 
 _NO_TOOL = "kafka-leader-election.sh exists since Kafka 2.4: no tool of this version elects a given replica"
 _NO_ISR = "nothing says who is assigned and in sync: add a listing of kafka-topics.sh --describe, or leadership.json"

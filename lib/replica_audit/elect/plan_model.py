@@ -14,7 +14,7 @@ from replica_audit.errors import FormatError, UsageError
 from replica_audit.model import Place
 from replica_audit.parsing import parse_json
 from replica_audit.snapshot.log_dir_names import directory_of_deleted
-from replica_audit.text import brokers as name_brokers
+from replica_audit.text import name_brokers
 from replica_audit.typed_json import Names, PlaceObject, ShapeError, from_object, to_object
 
 SCHEMA_VERSION = 1

@@ -18,8 +18,7 @@ from replica_audit.elect.step_list import list_names, list_places
 from replica_audit.model import Place
 from replica_audit.results import Results
 from replica_audit.snapshot.log_dir_names import directory_of_deleted, parse_directory_name
-from replica_audit.text import brokers as name_brokers
-from replica_audit.text import count
+from replica_audit.text import count, name_brokers
 
 _WHEN = {"down": "before the broker is started", "up": "now", "unknown": "now, or before the broker is started"}
 

@@ -10,8 +10,7 @@ from replica_audit.elect.plan_model import Decision, Step
 from replica_audit.elect.step_list import list_places
 from replica_audit.model import Place
 from replica_audit.results import Results
-from replica_audit.text import brokers as name_brokers
-from replica_audit.text import count
+from replica_audit.text import count, name_brokers
 
 #: Names in the commands of a plan.
 PLAN_FILE, SALVAGED = "plan.json", "salvaged"

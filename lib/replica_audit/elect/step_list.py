@@ -11,7 +11,7 @@ from replica_audit.elect.kafka_commands import MOST_NAMES, Tools, election_file,
 from replica_audit.elect.plan_model import Decision, Prediction, Step
 from replica_audit.elect.simulation import Round, Scenarios
 from replica_audit.model import Place
-from replica_audit.text import brokers as name_brokers
+from replica_audit.text import listed, name_brokers
 
 _MAJORITY = (
     "A majority of the controllers stays up, also where brokers are controllers too: without it nobody is elected"
@@ -286,7 +286,7 @@ def list_names(names: Iterable[str], limit: int = 5) -> str:
     names = list(names)
     if len(names) > limit:
         names = [*names[: limit - 1], f"{len(names) - limit + 1} more"]
-    return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
+    return listed(names)
 
 
 def list_places(places: Iterable[Place]) -> str:

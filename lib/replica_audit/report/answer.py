@@ -19,7 +19,6 @@ from replica_audit.report.sentences import (
     end_sentence,
     join_some,
     join_words,
-    name_brokers,
     name_partitions,
     plain_text,
     verb,
@@ -27,7 +26,7 @@ from replica_audit.report.sentences import (
 from replica_audit.report.verdict_object import VerdictObject
 from replica_audit.results import Results
 from replica_audit.schema import PartitionRow
-from replica_audit.text import render_time
+from replica_audit.text import name_brokers, render_time
 
 NO_PARTITION = Template("No partition was found: there is nothing to say.")
 LOST = Template("{records} {are} missing from the leader in {where}; {brokers} still {have} {them}.")

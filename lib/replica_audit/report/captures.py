@@ -12,9 +12,10 @@ from replica_audit.literals import CaptureState, Need
 from replica_audit.model import Place
 from replica_audit.report.facts.coverage import STATES, is_incomplete, is_of_voter
 from replica_audit.report.layout import clean, render_count
-from replica_audit.report.sentences import Sentence, Template, capitalise, join_some, name_nodes, name_partitions
+from replica_audit.report.sentences import Sentence, Template, capitalise, join_some, name_partitions
 from replica_audit.results import Results
 from replica_audit.schema import CaptureRow
+from replica_audit.text import name_nodes
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,9 +6,10 @@ from collections.abc import Iterator, Sequence
 
 from replica_audit.report.facts.finding_groups import Fact, brokers_of, group_facts, ranges_of
 from replica_audit.report.layout import clean, elide, paint, render_range, wrap
-from replica_audit.report.sentences import join_some, join_words, name_brokers
+from replica_audit.report.sentences import join_some, join_words
 from replica_audit.results import FindingPlace
 from replica_audit.schema import FindingRow
+from replica_audit.text import name_brokers
 
 
 def render_headline(row: FindingRow) -> str:

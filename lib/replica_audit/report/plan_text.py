@@ -21,16 +21,8 @@ from replica_audit.elect.plan_model import (
 from replica_audit.elect.premises import ChangedPremise
 from replica_audit.model import Place
 from replica_audit.report.layout import align_columns, clean, paint, render_range, text_width, wrap
-from replica_audit.report.sentences import (
-    capitalise,
-    end_sentence,
-    join_some,
-    join_words,
-    name_brokers,
-    name_partitions,
-    verb,
-)
-from replica_audit.text import count
+from replica_audit.report.sentences import capitalise, end_sentence, join_some, join_words, name_partitions, verb
+from replica_audit.text import count, name_brokers
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,10 +11,9 @@ from typing import NamedTuple
 
 from replica_audit.model import Place
 from replica_audit.report.layout import render_range
-from replica_audit.report.sentences import name_brokers
 from replica_audit.results import Results
 from replica_audit.schema import GroupOffsetRow, LostProducerRow
-from replica_audit.text import count, render_time
+from replica_audit.text import count, name_brokers, render_time
 
 #: Place of a partition, and by candidate the groups that its election hits.
 Hits = Mapping[Place, Mapping[int, Collection[str]]]

@@ -16,7 +16,7 @@ from replica_audit.salvage.salvage_manifest import (
     ManifestUnexpanded,
     ManifestUnread,
 )
-from replica_audit.text import brokers, count, render_time
+from replica_audit.text import count, name_brokers, render_time
 
 _HEAD = ("TOPIC", "PART", "RECORDS", "COMMITTED", "OFFSETS", "EPOCH", "FIRST TIME", "LAST TIME", "HELD BY")
 _RIGHT = (1, 2, 3, 5)
@@ -99,7 +99,7 @@ def _cells(row: ManifestPartition, finds: ManifestFinds, epoch: ManifestEpoch) -
         "-" if epoch.leader_epoch is None else str(epoch.leader_epoch),
         render_time(finds.first_timestamp_ms, "seconds") if is_first else "",
         render_time(finds.last_timestamp_ms, "seconds") if is_first else "",
-        brokers(epoch.brokers),
+        name_brokers(epoch.brokers),
     ]
 
 

@@ -10,17 +10,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from replica_audit.report.layout import clean
+from replica_audit.text import listed
 
 Sentence = tuple[str, ...]
-
-#: What tells who leads, by `leadership_source`.
-SOURCES = {
-    "metadata_log": "the cluster's metadata log says so",
-    "zookeeper": "the partition's state in ZooKeeper says so",
-    "topics_describe": "the listing of the topics says so",
-    "user": "the leadership file says so",
-    "inferred": "nothing says so: it has the newest leader epoch, then the longest log",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,10 +34,9 @@ def plain_text(sentence: Sequence[str]) -> str:
     return "".join(sentence)
 
 
-def join_words(words: Sequence[object], last: str = "and") -> str:
-    """Words as a list in prose: 1; 1 and 2; 1, 2 and 3."""
-    texts = [clean(word) for word in words]
-    return texts[0] if len(texts) == 1 else f"{', '.join(texts[:-1])} {last} {texts[-1]}" if texts else "none"
+def join_words(words: Sequence[object]) -> str:
+    """Words as a list in prose: 1; 1 and 2; 1, 2 and 3; none."""
+    return listed(map(clean, words)) or "none"
 
 
 def join_some(words: Sequence[object], limit: int, noun: str) -> str:
@@ -59,21 +50,6 @@ def join_some(words: Sequence[object], limit: int, noun: str) -> str:
 def name_partitions(places: Sequence[tuple[str, int]], limit: int = 4) -> str:
     """orders-0; orders-0, orders-1 and 7 more partitions."""
     return join_some([f"{topic}-{partition}" for topic, partition in places], limit, "partition")
-
-
-def name_brokers(ids: Sequence[int | None], last: str = "and") -> str:
-    """Broker 1; brokers 1 and 2; broker 1 or 2."""
-    return name_nodes("broker", ids, last)
-
-
-def name_nodes(noun: str, ids: Sequence[int | None], last: str = "and") -> str:
-    """Controller 1; controllers 1 and 2: as `name_brokers`, for any kind of node."""
-    return f"{noun}{'' if len(ids) == 1 or last == 'or' else 's'} {join_words(ids, last)}"
-
-
-def name_offsets(start: int, end: int) -> str:
-    """A half-open range in prose: offset 5; offsets 5 to 9."""
-    return f"offset {start}" if end - start == 1 else f"offsets {start} to {end - 1}"
 
 
 def verb(count: int, one: str, many: str) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from replica_audit.report.audit_json import render_tables
 from replica_audit.report.layout import align_columns, clean, paint, render_count, render_range, wrap
 from replica_audit.schema import VERIFICATION_TABLES, GoneRecordsRow, SurpriseRow, VerificationRow
-from replica_audit.text import brokers, count
+from replica_audit.text import count, name_brokers
 from replica_audit.verify.verification import Verification
 
 #: Rows of each kind that a terminal shows; --format json has them all.
@@ -112,9 +112,9 @@ def _gone(row: GoneRecordsRow) -> str:
     where = f"{clean(row.topic)}-{row.partition} {render_range(row.start_offset, row.end_offset)}"
     records = count(row.record_count, f"{_COMMITTED[row.committed]}record")
     epoch = f" of epoch {row.leader_epoch}" if row.leader_epoch is not None else ""
-    text = f"{where}: {records}{epoch}, held by {brokers(row.broker_ids)}"
+    text = f"{where}: {records}{epoch}, held by {name_brokers(row.broker_ids)}"
     if row.may_hold:
-        text += f"; {brokers(row.may_hold)} may still have them: the log is not in the later snapshot"
+        text += f"; {name_brokers(row.may_hold)} may still have them: the log is not in the later snapshot"
     return text
 
 

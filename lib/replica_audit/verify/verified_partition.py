@@ -12,14 +12,13 @@ import numpy as np
 from replica_audit.auditing.case import Case
 from replica_audit.auditing.compare.comparison import Comparison
 from replica_audit.auditing.conclude import PartitionAudit
-from replica_audit.auditing.finding import offsets
 from replica_audit.auditing.replicas.offset_ranges import shared_start
 from replica_audit.auditing.replicas.replica_facts import ReplicaFacts
 from replica_audit.literals import FollowerVerdict
 from replica_audit.model import CHUNK_OFFSETS, PartitionState, TopicPartition
 from replica_audit.schema import GoneRecordsRow, VerificationRow
 from replica_audit.segments.batch_rows import find_rows
-from replica_audit.text import count
+from replica_audit.text import count, name_offsets
 from replica_audit.verify.committed import Gone, MissingBatch, gone_ranges, lacking_batches
 from replica_audit.verify.pairing import Pairing
 
@@ -245,7 +244,7 @@ def _judge(
             f"{other} has its records up to {kept.expected}, and it kept them up to {kept.kept_to} only",
         )
     if kept.kept_to > kept.expected:
-        holds = f"it holds {offsets(kept.expected, kept.kept_to)}, which {other} does not have"
+        holds = f"it holds {name_offsets(kept.expected, kept.kept_to)}, which {other} does not have"
         if has_followed(old, new, after):
             return "under_truncated", f"{holds}, and it has followed {other} since"
         return "not_yet", f"{holds}, and it has not followed {other} since"

@@ -7,14 +7,14 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from replica_audit.auditing.compare.comparable import open_question, why_not_comparable
-from replica_audit.auditing.finding import Code, Finding, considered, finding, offsets
+from replica_audit.auditing.finding import Code, Finding, considered, finding
 from replica_audit.auditing.finding_evidence import unread_records, unusable_input
 from replica_audit.auditing.findings.meta_copies import explained_by_skew, overtaken_text
 from replica_audit.auditing.leadership.needed_replicas import WHY_NEEDED
 from replica_audit.auditing.replicas.offset_ranges import traces_of_segment
 from replica_audit.schema import Evidence, QuarantineRow
 from replica_audit.snapshot.provenance import UNPROVEN
-from replica_audit.text import name_source
+from replica_audit.text import name_offsets, name_source
 
 if TYPE_CHECKING:
     from replica_audit.auditing.case import Case
@@ -165,7 +165,7 @@ def _missing_file(case: Case, facts: ReplicaFacts, stretch: OffsetRange) -> Iter
     if shown and not facts.is_cleaned(start, end):
         yield finding(
             CAP_MISSING_SEGMENT,
-            f"broker {facts.broker_id}: a segment file with {offsets(start, end)} is missing; copy the replica again; if its broker "
+            f"broker {facts.broker_id}: a segment file with {name_offsets(start, end)} is missing; copy the replica again; if its broker "
             "lacks the file too, it is gone there",
             confidence="likely",
             broker_id=facts.broker_id,
@@ -188,7 +188,7 @@ def _indexes_without_log(facts: ReplicaFacts) -> Iterator[Finding]:
 
 
 def _without_log(facts: ReplicaFacts, bases: list[int], end: int | None) -> Finding:
-    where = f"{offsets(min(bases), end)}" if end is not None else f"offsets from {min(bases)} on"
+    where = f"{name_offsets(min(bases), end)}" if end is not None else f"offsets from {min(bases)} on"
     return finding(
         CAP_MISSING_SEGMENT,
         f"broker {facts.broker_id}: files of segment {min(bases)} are there without its .log; {where} cannot be compared",

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from replica_audit.auditing.compare.loss import has_data, is_lost
-from replica_audit.auditing.finding import Code, Finding, considered, doubted, finding, offsets
+from replica_audit.auditing.finding import Code, Finding, considered, doubted, finding
 from replica_audit.auditing.finding_evidence import (
     damaged_pair,
     fate_of_copy,
@@ -18,7 +18,7 @@ from replica_audit.auditing.finding_evidence import (
 from replica_audit.auditing.replicas.offset_ranges import shared_end, shared_start
 from replica_audit.literals import Severity, Verdict
 from replica_audit.schema import Evidence
-from replica_audit.text import count, name_cut
+from replica_audit.text import count, name_cut, name_offsets
 
 if TYPE_CHECKING:
     from replica_audit.auditing.case import Case
@@ -118,7 +118,7 @@ def _beside(case: Case, item: Comparison, run: DivergentRange) -> Finding:
     return finding(
         DIV_EPOCH,
         f"{name_copy(facts)} has {count(run.data_records, 'record')}{_epoch(run.replica_epoch)} at "
-        f"{offsets(run.start_offset, run.end_offset)}; {there}{left_by(run)}; {fate_of_copy(facts)}",
+        f"{name_offsets(run.start_offset, run.end_offset)}; {there}{left_by(run)}; {fate_of_copy(facts)}",
         severity=severity,
         verdict=verdict,
         broker_id=facts.broker_id,
@@ -139,7 +139,7 @@ def _never_committed(case: Case, item: Comparison) -> Iterator[Finding]:
     end = item.alignment.ahead[-1].end_offset
     yield finding(
         DIV_TAIL_PENDING,
-        f"broker {follower.broker_id} has {offsets(tail.start_offset, end)}, past the end of broker {leader.broker_id} at "
+        f"broker {follower.broker_id} has {name_offsets(tail.start_offset, end)}, past the end of broker {leader.broker_id} at "
         f"{leader.log_end_offset}, which were never committed: {tail.why}",
         broker_id=follower.broker_id,
         start_offset=tail.start_offset,
@@ -156,7 +156,7 @@ def _run(case: Case, item: Comparison, run: DivergentRange) -> Finding:
     follower = item.follower
     replay = item.replays[case.protocol]
     here = f"broker {follower.broker_id}"
-    where = offsets(run.start_offset, run.end_offset)
+    where = name_offsets(run.start_offset, run.end_offset)
     own = f"records{_epoch(run.replica_epoch)}"
     theirs = f"records{_epoch(run.leader_epoch)}"
     if run.kind == "hole_here":
@@ -323,7 +323,7 @@ def _formats(item: Comparison) -> Iterator[Finding]:
             continue
         start = found[0].start_offset
         end = max(part.end_offset for part in found)
-        where = f"{count(len(found), 'batch', 'batches')} within {offsets(start, end)}"
+        where = f"{count(len(found), 'batch', 'batches')} within {name_offsets(start, end)}"
         if not compared:
             message = (
                 f"broker {broker} has {where} in another message format; the records could not be read, so it is not "

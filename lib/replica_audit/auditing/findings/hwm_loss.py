@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from replica_audit.auditing.earlier_losses import EARLIER
-from replica_audit.auditing.finding import Code, Finding, considered, doubted, finding, finding_id, offsets
+from replica_audit.auditing.finding import Code, Finding, considered, doubted, finding, finding_id
 from replica_audit.auditing.finding_evidence import fate_of_copy, name_copy, place_of_copy
 from replica_audit.auditing.leadership.broker_log_evidence import losing_cuts
 from replica_audit.auditing.leadership.election_causes import describe
@@ -15,7 +15,7 @@ from replica_audit.auditing.replicas.offset_ranges import offsets_of_epoch, with
 from replica_audit.model import OffsetRange
 from replica_audit.protocol.versions import may_mark_over_tail
 from replica_audit.schema import Evidence
-from replica_audit.text import brokers, count
+from replica_audit.text import count, name_brokers, name_offsets
 
 if TYPE_CHECKING:
     from replica_audit.auditing.case import Case
@@ -54,7 +54,7 @@ def _orphaned(case: Case, mark: OrphanedMark) -> Finding:
     end = mark.end_offset
     return finding(
         HWM_LOSS,
-        f"{offsets(start, end)} had been committed on broker {mark.broker_id}, and broker {case.reference.facts.broker_id} has "
+        f"{name_offsets(start, end)} had been committed on broker {mark.broker_id}, and broker {case.reference.facts.broker_id} has "
         f"epoch {mark.leader_epoch} from {start} on: the high watermark in a checkpoint file of broker {mark.broker_id} reached "
         f"{end}; its directory of the partition is not in the snapshot",
         confidence="suspect" if may_mark_over_tail(case.kafka_version) else "proven",
@@ -88,7 +88,7 @@ def _beside(
     facts = item.follower
     return finding(
         HWM_LOSS,
-        f"{count(records, 'committed record')} at {offsets(*where)} {'is' if records == 1 else 'are'} not on broker "
+        f"{count(records, 'committed record')} at {name_offsets(*where)} {'is' if records == 1 else 'are'} not on broker "
         f"{case.reference.facts.broker_id}; {name_copy(facts)} still has {'it' if records == 1 else 'them'}: {why}; "
         f"{fate_of_copy(facts)}",
         broker_id=facts.broker_id,
@@ -113,7 +113,7 @@ def _loss(case: Case, item: Comparison, run: DivergentRange, end: int, proof: Co
     doubt = "" if item.doubt is None else "; unless the topic was deleted and created again"
     return finding(
         HWM_LOSS,
-        f"{count(number, *what)} at {offsets(run.start_offset, end)} {are} not on broker {leader.broker_id}; "
+        f"{count(number, *what)} at {name_offsets(run.start_offset, end)} {are} not on broker {leader.broker_id}; "
         f"broker {follower.broker_id} still has {them}: {proof.text}{doubt}",
         confidence="suspect" if suspect else "proven",
         broker_id=follower.broker_id,
@@ -215,9 +215,9 @@ def _is_told_by_log(case: Case, run: EarlierRun) -> bool:
 
 def _finding(case: Case, run: EarlierRun, left: Sequence[OffsetRange], unseen: Sequence[int]) -> Finding:
     """HWM-GONE, or HWM-UNSEEN if the logs of the brokers `unseen` are absent or incomplete."""
-    where = ", ".join(offsets(part.start_offset, part.end_offset) for part in left)
+    where = ", ".join(name_offsets(part.start_offset, part.end_offset) for part in left)
     date = run.finished[:10]
-    holders = brokers(run.broker_ids)
+    holders = name_brokers(run.broker_ids)
     holder = run.broker_ids[0] if len(run.broker_ids) == 1 else None
     reference = case.reference.facts
     whole = sum(part.end_offset - part.start_offset for part in left)
@@ -229,7 +229,7 @@ def _finding(case: Case, run: EarlierRun, left: Sequence[OffsetRange], unseen: S
     if unseen:
         logs, are = ("log", "is") if len(unseen) == 1 else ("logs", "are")
         message = (
-            f"{said} on no replica in the snapshot ({where} of epoch {run.replica_epoch}), and the {logs} of {brokers(unseen)} "
+            f"{said} on no replica in the snapshot ({where} of epoch {run.replica_epoch}), and the {logs} of {name_brokers(unseen)} "
             f"{are} not in it, or not whole"
         )
     else:
@@ -244,7 +244,7 @@ def _finding(case: Case, run: EarlierRun, left: Sequence[OffsetRange], unseen: S
         evidence=[
             Evidence(
                 EARLIER,
-                text=f"audit {run.audit_id}, finished {run.finished}: {holders} held {offsets(run.start_offset, run.end_offset)} of "
+                text=f"audit {run.audit_id}, finished {run.finished}: {holders} held {name_offsets(run.start_offset, run.end_offset)} of "
                 f"epoch {run.replica_epoch}, "
                 + ("committed" if run.committed else "left behind by an unclean election"),
                 broker_id=holder,
@@ -256,7 +256,7 @@ def _finding(case: Case, run: EarlierRun, left: Sequence[OffsetRange], unseen: S
             considered("the topic was created again: no, its id is the same"),
             considered("compaction and tiered storage: no, the topic has neither"),
             considered(
-                f"a replica that was not copied: yes, that of {brokers(unseen)}"
+                f"a replica that was not copied: yes, that of {name_brokers(unseen)}"
                 if unseen
                 else "a replica that was not copied: no, the log of every assigned replica is here"
             ),

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from replica_audit.auditing.finding import Code, Finding, considered, finding, offsets
+from replica_audit.auditing.finding import Code, Finding, considered, finding
 from replica_audit.protocol.timeline import AHEAD, REGRESSED
 from replica_audit.schema import Evidence
-from replica_audit.text import count, render_time
+from replica_audit.text import count, name_offsets, render_time
 
 if TYPE_CHECKING:
     from replica_audit.auditing.case import Case
@@ -50,7 +50,7 @@ def _ahead(run: DeviationRun, left_out: list[Evidence]) -> Finding:
     return finding(
         HWM_AHEAD,
         f"{_when(run)} the high watermark of {_leader(run)} was up to {run.greatest_observed}, where the rule allows "
-        f"{run.greatest_recomputed}: {offsets(run.least_recomputed, run.greatest_observed)} could be read before "
+        f"{run.greatest_recomputed}: {name_offsets(run.least_recomputed, run.greatest_observed)} could be read before "
         f"every replica that "
         f"has to hold them was known to{_by(run)}",
         confidence="suspect",

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from replica_audit.auditing.finding import Code, Finding, considered, finding, offsets
+from replica_audit.auditing.finding import Code, Finding, considered, finding
 from replica_audit.auditing.finding_evidence import damaged_pair, unread_records
 from replica_audit.auditing.replicas.offset_ranges import traces_of_segment
 from replica_audit.literals import Severity
 from replica_audit.schema import Evidence
-from replica_audit.text import brokers, count
+from replica_audit.text import count, name_brokers, name_offsets
 
 if TYPE_CHECKING:
     from replica_audit.auditing.case import Case
@@ -156,7 +156,8 @@ def _how_stopped(clean: bool | None) -> str:
 
 def _checksum(case: Case, facts: ReplicaFacts, segment: SegmentSummary, item: Irregularity) -> Finding:
     place = Evidence("batch", text=item.detail, broker_id=facts.broker_id, path=segment.path, position=item.position)
-    what = f"broker {facts.broker_id}, {segment.path} at byte {item.position}: checksum of {offsets(item.base_offset, item.last_offset + 1)} fails"
+    where = name_offsets(item.base_offset, item.last_offset + 1)
+    what = f"broker {facts.broker_id}, {segment.path} at byte {item.position}: checksum of {where} fails"
     if item.base_offset >= facts.log_end_offset and segment is facts.segments[-1]:
         return finding(
             LOG_TAIL_GARBAGE,
@@ -188,7 +189,7 @@ def _corrupt_middle(case: Case, facts: ReplicaFacts, start: int, end: int, place
             "the next start does not look there (clean stop, or below the recovery point); it shows when it is fetched, "
             f"and a full recovery would destroy {lost} after it"
         )
-    repair = f"readable on {brokers(holders)}" if holders else "no other replica here has this range readable"
+    repair = f"readable on {name_brokers(holders)}" if holders else "no other replica here has this range readable"
     return finding(
         LOG_CORRUPT_MID,
         f"{what}; {notice}; {repair}",
@@ -226,7 +227,7 @@ def _gap(facts: ReplicaFacts, segment: SegmentSummary, item: Irregularity, start
     by_cleaner = facts.is_cleaned(start, end)
     return finding(
         LOG_GAP,
-        f"broker {facts.broker_id} has nothing at {offsets(start, end)}",
+        f"broker {facts.broker_id} has nothing at {name_offsets(start, end)}",
         severity="info" if by_cleaner else "medium",
         broker_id=facts.broker_id,
         start_offset=start,
@@ -266,7 +267,7 @@ def _irregular(facts: ReplicaFacts, segment: SegmentSummary, item: Irregularity)
     epoch = f"leader epoch {item.leader_epoch}" if item.leader_epoch >= 0 else "without a leader epoch"
     return finding(
         _CODES[item.kind],
-        f"broker {facts.broker_id}, {segment.path} at byte {item.position}: {offsets(item.base_offset, item.last_offset + 1)}, "
+        f"broker {facts.broker_id}, {segment.path} at byte {item.position}: {name_offsets(item.base_offset, item.last_offset + 1)}, "
         f"{epoch}: {item.detail}",
         broker_id=facts.broker_id,
         start_offset=item.base_offset,
@@ -276,7 +277,7 @@ def _irregular(facts: ReplicaFacts, segment: SegmentSummary, item: Irregularity)
 
 
 def _changed_epoch(facts: ReplicaFacts, one: CorruptEpoch) -> Finding:
-    where = offsets(one.start_offset, one.end_offset)
+    where = name_offsets(one.start_offset, one.end_offset)
     good = one.good_key[0]
     known = (
         "its own epoch file has that epoch, as recovery writes it after an unclean stop, and nothing else knows it"
@@ -326,7 +327,7 @@ def _border_gap(case: Case, facts: ReplicaFacts, stretch: OffsetRange) -> Iterat
         why = considered("compaction: the last batches of a cleaned range may vanish (KAFKA-17076)")
         yield finding(
             LOG_GAP,
-            f"broker {facts.broker_id} has nothing at {offsets(start, end)}, at the border of two segments",
+            f"broker {facts.broker_id} has nothing at {name_offsets(start, end)}, at the border of two segments",
             severity="info" if by_cleaner else "medium",
             broker_id=facts.broker_id,
             start_offset=start,

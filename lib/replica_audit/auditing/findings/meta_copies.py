@@ -9,7 +9,7 @@ from replica_audit.auditing.finding import Code, Finding, considered, finding
 from replica_audit.auditing.finding_evidence import unusable_input
 from replica_audit.auditing.replicas.reference import log_epoch
 from replica_audit.schema import Evidence, QuarantineRow
-from replica_audit.text import brokers, name_source
+from replica_audit.text import name_brokers, name_source
 
 if TYPE_CHECKING:
     from replica_audit.auditing.case import Case
@@ -115,5 +115,5 @@ def _elects(state: PartitionState) -> tuple:
 
 def _state_text(state: PartitionState) -> str:
     leader = "nobody leads" if state.leader_id is None else f"broker {state.leader_id} leads"
-    in_sync = f"with {brokers(state.isr)} in sync" if state.isr else "with nobody in sync"
+    in_sync = f"with {name_brokers(state.isr)} in sync" if state.isr else "with nobody in sync"
     return f"{leader} in leader epoch {state.leader_epoch}, {in_sync}"

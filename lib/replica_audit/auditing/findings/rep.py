@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from replica_audit.auditing.finding import Code, Finding, considered, finding, offsets
+from replica_audit.auditing.finding import Code, Finding, considered, finding
 from replica_audit.auditing.finding_evidence import fate_of_copy, name_copy, place_of_copy
 from replica_audit.auditing.findings.cap import skew
 from replica_audit.auditing.leadership.capture_times import is_whole_though_down, lacks_tail
 from replica_audit.auditing.replicas.lost_tails import is_tail_lost
 from replica_audit.schema import Evidence
-from replica_audit.text import brokers, count, name_source
+from replica_audit.text import count, name_brokers, name_offsets, name_source
 
 if TYPE_CHECKING:
     from replica_audit.auditing.case import Case
@@ -59,7 +59,7 @@ def _lost_tail(case: Case, item: Comparison) -> Iterator[Finding]:
         log = f"the current log on broker {leader.broker_id}, which it was copied from,"
     yield finding(
         REP_LEADER_SHORTER,
-        f"{name_copy(facts)} has {offsets(start, facts.log_end_offset)}; {log} ends at {leader.log_end_offset} and lost its tail; "
+        f"{name_copy(facts)} has {name_offsets(start, facts.log_end_offset)}; {log} ends at {leader.log_end_offset} and lost its tail; "
         f"{fate_of_copy(facts)}",
         confidence="proven" if is_copied else "likely",
         verdict="COMMITTED_LOSS" if is_copied else "WILL_LOSE_ON_TRUNCATION",
@@ -79,7 +79,7 @@ def _ahead(case: Case, item: Comparison) -> Iterator[Finding]:
     end = ahead[-1].end_offset
     leader = reference.facts
     follower = item.follower
-    text = f"broker {follower.broker_id} has {offsets(start, end)}, past the end of broker {leader.broker_id} at {leader.log_end_offset}"
+    text = f"broker {follower.broker_id} has {name_offsets(start, end)}, past the end of broker {leader.broker_id} at {leader.log_end_offset}"
     newest = max((batch.epoch for batch in ahead if batch.epoch is not None), default=-1)
     # No epoch is later than that of an empty log whose epoch is unknown.
     unknown = reference.leader_epoch is None and leader.empty
@@ -203,7 +203,7 @@ def _lag(case: Case, item: Comparison) -> Iterator[Finding]:
         return
     text = f"broker {follower.broker_id} is {count(behind, 'offset')} and {count(item.lag.size_bytes, 'byte')} behind broker {leader.broker_id}"
     if leader.log_start_offset > follower.log_end_offset:
-        gone = offsets(follower.log_end_offset, leader.log_start_offset)
+        gone = name_offsets(follower.log_end_offset, leader.log_start_offset)
         text += f", which begins at {leader.log_start_offset}, so that broker {follower.broker_id} never gets {gone}"
     yield finding(
         REP_LAG,
@@ -221,7 +221,7 @@ def _replication(case: Case) -> Iterator[Finding]:
         return
     assigned = leadership.replicas
     if assigned is not None and len(isr) < len(assigned):
-        members = f": {brokers(sorted(isr))}" if isr else ""
+        members = f": {name_brokers(sorted(isr))}" if isr else ""
         are = "are" if len(isr) > 1 else "is"
         yield finding(
             REP_UNDER_REPLICATED,

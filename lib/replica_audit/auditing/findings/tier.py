@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from replica_audit.auditing.finding import Code, Finding, considered, finding, offsets
+from replica_audit.auditing.finding import Code, Finding, considered, finding
 from replica_audit.schema import Evidence
-from replica_audit.text import count
+from replica_audit.text import count, name_offsets
 
 if TYPE_CHECKING:
     from replica_audit.auditing.case import Case
@@ -26,7 +26,7 @@ def judge(case: Case) -> Iterator[Finding]:
         segments = count(len(orphan.segment_ids), "segment")
         yield finding(
             TIER_ORPHAN,
-            f"remote storage has {segments} with {offsets(orphan.start_offset, orphan.end_offset)} of epoch "
+            f"remote storage has {segments} with {name_offsets(orphan.start_offset, orphan.end_offset)} of epoch "
             f"{orphan.leader_epoch}, up to {count(number, 'committed record')} that the log of broker {facts.broker_id} does "
             "not have",
             start_offset=orphan.start_offset,
@@ -42,7 +42,7 @@ def judge(case: Case) -> Iterator[Finding]:
     for gap in case.remote_holes.gaps:
         yield finding(
             TIER_GAP,
-            f"{offsets(gap.start_offset, gap.end_offset)} are {local}; a later segment is there",
+            f"{name_offsets(gap.start_offset, gap.end_offset)} are {local}; a later segment is there",
             broker_id=facts.broker_id,
             start_offset=gap.start_offset,
             end_offset=gap.end_offset,
@@ -51,7 +51,7 @@ def judge(case: Case) -> Iterator[Finding]:
     if last := case.remote_holes.uncopied:
         yield finding(
             TIER_NOT_COPIED,
-            f"{offsets(last.start_offset, last.end_offset)} are {local}; local segments are deleted only once they were copied "
+            f"{name_offsets(last.start_offset, last.end_offset)} are {local}; local segments are deleted only once they were copied "
             "(KAFKA-20732 deleted both)",
             confidence="likely",
             broker_id=facts.broker_id,

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from replica_audit.auditing.finding import Code, Finding, considered, doubted, finding, offsets
+from replica_audit.auditing.finding import Code, Finding, considered, doubted, finding
 from replica_audit.auditing.finding_evidence import log_line, replay_evidence
 from replica_audit.auditing.leadership.broker_log_evidence import (
     led_after,
@@ -18,7 +18,7 @@ from replica_audit.auditing.leadership.broker_log_evidence import (
 )
 from replica_audit.protocol.versions import may_mark_over_tail
 from replica_audit.schema import Evidence
-from replica_audit.text import count
+from replica_audit.text import count, name_offsets
 
 if TYPE_CHECKING:
     from replica_audit.auditing.case import Case
@@ -122,7 +122,7 @@ def _lost(case: Case, cut: LoggedCut, mark: int) -> Finding:
     suspect = bool(may_mark_over_tail(case.kafka_version))
     return finding(
         TRN_BELOW_HW,
-        f"{who} cut its log at {start}, below its own high watermark {mark}: {offsets(start, mark)} "
+        f"{who} cut its log at {start}, below its own high watermark {mark}: {name_offsets(start, mark)} "
         f"had been committed, and broker "
         f"{case.reference.facts.broker_id} has records of epoch {max(later)} from there on; by {place(cut.event)}",
         confidence="suspect" if suspect else "proven",

@@ -6,11 +6,12 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from replica_audit.auditing.finding import Code, Finding, considered, finding, offsets
+from replica_audit.auditing.finding import Code, Finding, considered, finding
 from replica_audit.auditing.finding_evidence import name_copy
 from replica_audit.literals import Confidence
 from replica_audit.schema import Evidence
 from replica_audit.segments.open_transactions import marker_of, open_at_end
+from replica_audit.text import name_offsets
 
 if TYPE_CHECKING:
     from replica_audit.auditing.case import Case
@@ -141,7 +142,7 @@ def _marker_lost(
     follower = item.follower.broker_id
     leader = case.reference.facts.broker_id
     holder = name_copy(item.follower) if item in case.beside else f"broker {follower}"
-    where = offsets(transaction.first_offset, transaction.last_offset + 1)
+    where = name_offsets(transaction.first_offset, transaction.last_offset + 1)
     yield finding(
         TXN_MARKER_LOST,
         f"the transaction of {_owner(transaction, state)} with {where} is open on broker {leader} and ended on "

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from replica_audit.auditing.compare.divergence_cause import Cause
 from replica_audit.protocol.election import Election, elections, first_known_epoch
 from replica_audit.protocol.lineage import Lineage
-from replica_audit.text import brokers, render_time
+from replica_audit.text import name_brokers, render_time
 
 if TYPE_CHECKING:
     from replica_audit.auditing.compare.comparison import Comparison
@@ -219,4 +219,4 @@ def were_in_sync(isr: Sequence[int]) -> str:
 
 
 def _only(ids: Sequence[int]) -> str:
-    return f"{brokers(ids)} were" if len(ids) > 1 else f"only {brokers(ids)} was"
+    return f"{name_brokers(ids)} were" if len(ids) > 1 else f"only {name_brokers(ids)} was"

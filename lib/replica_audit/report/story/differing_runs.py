@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from replica_audit.auditing.catalogue import codes_with
 from replica_audit.report.facts.by_partition import reference_row
 from replica_audit.report.layout import render_count
-from replica_audit.report.sentences import Sentence, Template, name_offsets, verb
+from replica_audit.report.sentences import Sentence, Template, verb
 from replica_audit.results import PartitionRows
 from replica_audit.schema import DivergenceRow, FindingRow
-from replica_audit.text import render_time
+from replica_audit.text import name_offsets, render_time
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,9 +7,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from replica_audit.report.facts.by_partition import compared_rows
-from replica_audit.report.sentences import Sentence, Template, join_words, name_offsets, verb
+from replica_audit.report.sentences import Sentence, Template, join_words, verb
 from replica_audit.results import PartitionRows
 from replica_audit.schema import FindingRow, TruncationRow
+from replica_audit.text import name_offsets
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,10 +9,10 @@ from replica_audit.elect.cluster_state import states_of_source
 from replica_audit.report.facts.by_partition import present, served_rows
 from replica_audit.report.facts.conditions import may_have_lost
 from replica_audit.report.layout import render_count
-from replica_audit.report.sentences import SOURCES, Sentence, Template, join_words, name_brokers, verb
+from replica_audit.report.sentences import Sentence, Template, join_words, verb
 from replica_audit.results import PartitionRows
 from replica_audit.schema import FindingRow, PartitionRow, PartitionStateRow
-from replica_audit.text import render_time
+from replica_audit.text import name_brokers, name_source, render_time
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,7 +197,7 @@ def tell_leadership(partition: PartitionRow, rows: PartitionRows) -> Iterator[Se
         "epoch": "" if partition.leader_epoch is None else f" in leader epoch {partition.leader_epoch}",
         "isr": "which replicas are in sync is not known" if isr is None else f"in sync: {join_words(isr)}",
         "eligible": f"; eligible: {join_words(leading.eligible)}" if leading.eligible else "",
-        "source": "nothing more is known" if leading.source is None else SOURCES.get(leading.source, ""),
+        "source": "nothing more is known" if leading.source is None else f"{name_source(leading.source)} says so",
     }
     yield _LEADING[leading.kind].say(**values)
     if leading.instead is not None:

@@ -10,6 +10,7 @@ import numpy as np
 
 from replica_audit.snapshot.metadata.kraft_records import Voters
 from replica_audit.snapshot.metadata.log_copies import MetadataCopy, StateSnapshot
+from replica_audit.text import listed
 
 #: Clocks of nodes may differ by this.
 CLOCKS_DIFFER_MS = 2_000
@@ -20,8 +21,7 @@ def name_nodes(ids: Iterable[int | None]) -> str:
     known = sorted({one for one in ids if one is not None})
     if not known:
         return "a node without an id"
-    listed = ", ".join(map(str, known[:-1]))
-    return f"nodes {listed} and {known[-1]}" if listed else f"node {known[0]}"
+    return f"node{'s' if len(known) > 1 else ''} {listed(known)}"
 
 
 @dataclass(frozen=True, slots=True)
