@@ -26,9 +26,8 @@ def check_outputs(snapshot: str | None, settings: Settings, *, warehouse: bool =
     if report:
         outputs.append(("report", settings.report))
     for name, place in outputs:
-        if snapshot is not None and lies_inside(place, snapshot):
-            inside = f"{name} {place} lies inside the snapshot {snapshot}, which is only read"
-            raise UsageError(f"{inside}: choose another --{name}")
+        if snapshot is not None:
+            check_outside(f"--{name}", place, snapshot)
         _check_directory(name, place)
     # The report is written to a local directory: executors do not see it, scripts and people do.
     if report and local_path(settings.report) is None:
@@ -45,6 +44,13 @@ def check_files(settings: Settings) -> None:
     for path in suites:
         if not os.path.isfile(path):
             raise UsageError(f"--suites {path}: no such local file")
+
+
+def check_outside(option: str, place: str, snapshot: str) -> None:
+    """Raise UsageError where the `place` that an option names is `snapshot` or below it."""
+    if lies_inside(place, snapshot):
+        inside = f"{option} {place} lies inside the snapshot {snapshot}, which is only read"
+        raise UsageError(f"{inside}: choose another {option}")
 
 
 def lies_inside(place: str, snapshot: str) -> bool:

@@ -26,6 +26,7 @@ from replica_audit.auditing.compare.record_comparison import RecordProblem
 from replica_audit.auditing.findings import cap, chk
 from replica_audit.literals import FileState
 from replica_audit.schema import QuarantineRow
+from replica_audit.text import name_offsets
 
 STATES = get_args(FileState)
 CHECKPOINTS = [name for name in FILES if name != "epoch_file"]

@@ -171,7 +171,7 @@ TABLE: tuple[tuple[Template, str, str, Callable[[Truth], bool]], ...] = (
     (answer.UNTRUSTED, "kip101-isr-2-truncated", "Not all of this can be trusted: 1 partition inconclusive.",
      lambda t: list(t["leader_isr"]) == ["kip101-0"]),
     (leaders.LEADS, "diverged-unclean",
-     "Broker 1 leads in leader epoch 1 (the cluster's metadata log says so); in sync: 1 and 2.",
+     "Broker 1 leads in leader epoch 1 (the metadata log says so); in sync: 1 and 2.",
      lambda t: leads(t, "ledger-0", 1, [1, 2])),
     (leaders.TAKEN_FOR_LEADER, "live-torn",
      "Broker 2 is taken for the leader in leader epoch 0: nothing says who leads, and it has the newest leader epoch, "

@@ -17,7 +17,7 @@ from replica_audit.elect.premises import moved_since
 from replica_audit.errors import UsageError
 from replica_audit.model import TopicPartition
 from replica_audit.parsing import parse_partition
-from replica_audit.paths import check_files, lies_inside
+from replica_audit.paths import check_files, check_outside
 from replica_audit.redaction import redact
 from replica_audit.report.json_object import render_object
 from replica_audit.report.plan_text import render_moved, render_plan, tell_long_file
@@ -29,8 +29,8 @@ def elect(arguments: argparse.Namespace, settings: Settings) -> int:
     """Print costs and plan; 1 if a partition that was asked for has no plan or, with `--check`, if anything has moved."""
     check_snapshot(arguments.snapshot)
     check_files(settings)
-    if arguments.plan is not None and lies_inside(arguments.plan, arguments.snapshot):
-        raise UsageError(f"--plan {arguments.plan} lies inside the snapshot {arguments.snapshot}, which is only read")
+    if arguments.plan is not None:
+        check_outside("--plan", arguments.plan, arguments.snapshot)
     before = None if arguments.check is None else read_plan(arguments.check, "--check")
     asked = [parse_partition(text) for text in arguments.topic_partitions]
     if before is not None:

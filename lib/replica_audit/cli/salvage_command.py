@@ -11,7 +11,7 @@ from replica_audit.cli.progress_lines import ProgressLine
 from replica_audit.config import Settings
 from replica_audit.elect.plan_model import read_plan
 from replica_audit.errors import InputError, UsageError
-from replica_audit.paths import check_files, lies_inside, local_path
+from replica_audit.paths import check_files, check_outside, local_path
 from replica_audit.report.json_object import render_object
 from replica_audit.report.salvage_text import render_salvage
 from replica_audit.salvage.partition_salvage import Choices
@@ -66,6 +66,5 @@ def _target(arguments: argparse.Namespace) -> Path:
     place = local_path(arguments.to)
     if place is None:
         raise UsageError(f"--to {arguments.to}: the result is written to a local directory")
-    if lies_inside(place, arguments.snapshot):
-        raise UsageError(f"--to {arguments.to} lies inside the snapshot {arguments.snapshot}, which is only read")
+    check_outside("--to", place, arguments.snapshot)
     return Path(place)

@@ -25,6 +25,8 @@ REP_ISR_SHORT = Code(
 REP_LEADER_SHORTER = Code(
     "REP-LEADER-SHORTER", ("high",), ("COMMITTED_LOSS", "WILL_LOSE_ON_TRUNCATION"), traits=("held", "saved_first")
 )
+#: Why skew of the copies does not explain an end.
+_AT_REST = considered("capture skew: no, the cluster was at rest")
 CODES = (REP_UNDER_REPLICATED, REP_LAG, REP_ISR_SHORT, REP_LEADER_SHORTER)
 
 
@@ -96,7 +98,7 @@ def _ahead(case: Case, item: Comparison) -> Iterator[Finding]:
     if lacks_tail(reference, item, case.leadership, case.times, case.one_moment):
         if case.one_moment:
             why = "all copies were made while the cluster was at rest, so the reference lost its tail or is not the leader"
-            evidence = [considered("capture skew: no, the cluster was at rest")]
+            evidence = [_AT_REST]
         elif is_whole_though_down(reference, item, case.leadership, case.times):
             why = (
                 f"broker {leader.broker_id} was down when it was copied, and nobody has led since, so it lost its tail"
@@ -152,7 +154,7 @@ def _short(case: Case, item: Comparison) -> Iterator[Finding]:
             severity="high",
             verdict="WILL_LOSE_ON_TRUNCATION",
             confidence="likely",
-            evidence=[proof, considered("capture skew: no, the cluster was at rest")],
+            evidence=[proof, _AT_REST],
             **shared,
         )
     elif not follower.has_epochs and checkpoint == start and not follower.empty:
@@ -188,7 +190,7 @@ def _short_stand_in(case: Case) -> Iterator[Finding]:
             broker_id=facts.broker_id,
             start_offset=end,
             end_offset=mark.reached,
-            evidence=[Evidence("checkpoint", text=mark.proof), considered("capture skew: no, the cluster was at rest")],
+            evidence=[Evidence("checkpoint", text=mark.proof), _AT_REST],
         )
 
 
