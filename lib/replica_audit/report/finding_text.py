@@ -14,19 +14,7 @@ from replica_audit.text import name_brokers
 
 def render_headline(row: FindingRow) -> str:
     """One line: severity, code, place, range, confidence, and the status when it is not new."""
-    parts = [row.code]
-    if row.topic is not None:
-        name = clean(row.topic) if row.partition is None else f"{clean(row.topic)}-{row.partition}"
-        parts.append(elide(name, 30))
-    if row.broker_id is not None:
-        parts.append(f"broker {row.broker_id}")
-    if row.start_offset is not None:
-        parts.append(render_range(row.start_offset, row.end_offset))
-    if row.confidence is not None and row.confidence != "proven":
-        parts.append(clean(row.confidence))
-    if row.status != "new":
-        parts.append(f"({clean(row.status)})")
-    return f"{row.severity:<8}  {' '.join(parts)}"
+    return _head([row], [(row.topic, row.partition)])
 
 
 def render_evidence(row: FindingRow, indent: str) -> list[str]:
@@ -112,6 +100,13 @@ def _by_code(facts: Sequence[Fact]) -> Iterator[Sequence[FindingRow]]:
 
 
 def _headline(rows: Sequence[FindingRow], places: Sequence[FindingPlace] = (), indent: str = "") -> list[str]:
+    """`_head` in lines, with the severity in its colour."""
+    severity = rows[0].severity
+    first, *rest = wrap(_head(rows, places), indent, indent + " " * 10)
+    return [first.replace(severity, paint(severity, severity), 1), *rest]
+
+
+def _head(rows: Sequence[FindingRow], places: Sequence[FindingPlace]) -> str:
     """Severity, code, places, brokers, ranges, confidence, and the status when it is not new, of findings with one code."""
     head = rows[0]
     parts = [head.code]
@@ -130,9 +125,7 @@ def _headline(rows: Sequence[FindingRow], places: Sequence[FindingPlace] = (), i
         parts.append(clean(head.confidence))
     if head.status != "new":
         parts.append(f"({clean(head.status)})")
-    severity = head.severity
-    first, *rest = wrap(f"{severity:<8}  {' '.join(parts)}", indent, indent + " " * 10)
-    return [first.replace(severity, paint(severity, severity), 1), *rest]
+    return f"{head.severity:<8}  {' '.join(parts)}"
 
 
 def _others(fact: Fact) -> str:

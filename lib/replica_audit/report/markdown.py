@@ -7,8 +7,12 @@ from collections.abc import Sequence
 
 from replica_audit.report.answer import Answer, build_answer
 from replica_audit.report.captures import HEADS, tell_captures
-from replica_audit.report.facts.by_partition import inconsistent_partitions, rows_by_partition
-from replica_audit.report.facts.notable_findings import new_findings, worst_of_each
+from replica_audit.report.facts.by_partition import (
+    inconsistent_partitions,
+    new_findings,
+    rows_by_partition,
+    worst_of_each,
+)
 from replica_audit.report.first_steps import WhatToDo
 from replica_audit.report.layout import clean, render_count, render_interval, render_lost, render_range
 from replica_audit.report.readers_and_writers import find_hits, hit_groups_of, tell_group, tell_writer, writers_of

@@ -7,9 +7,8 @@ from typing import Any
 import pytest
 from tests.report.rows import finding, objects, partition, results, row
 
-from replica_audit.report.facts.by_partition import present, rows_by_partition
+from replica_audit.report.facts.by_partition import is_failing, new_findings, present, rows_by_partition
 from replica_audit.report.facts.losses import loss_at
-from replica_audit.report.facts.notable_findings import is_failing, new_findings
 from replica_audit.report.facts.outcome import Outcome, find_outcome
 from replica_audit.report.story.agreement import find_agreement
 from replica_audit.report.story.differing_runs import find_runs

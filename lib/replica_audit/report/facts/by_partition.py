@@ -1,14 +1,14 @@
-"""Rows of the report tables by partition, worst partition first."""
+"""Rows of the report tables that a reader sees, worst first."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import get_args
 
-from replica_audit.auditing.catalogue import SEVERITIES, VERDICTS, codes_with
+from replica_audit.auditing.catalogue import SEVERITIES, VERDICTS, at_or_above, codes_with
 from replica_audit.literals import PUT_ASIDE, Confidence
 from replica_audit.results import PartitionRows, Results
-from replica_audit.schema import FindingRow, PartitionRow, ReplicaRow
+from replica_audit.schema import FindingRow, PartitionRow, QualityRow, ReplicaRow
 
 _CONFIDENCES = get_args(Confidence)
 
@@ -59,6 +59,24 @@ def told_protocol(results: Results) -> str:
 def present(findings: Iterable[FindingRow]) -> list[FindingRow]:
     """Findings that this audit made, without those of a baseline that are resolved."""
     return [row for row in findings if row.status != "resolved"]
+
+
+def new_findings(findings: Iterable[FindingRow]) -> list[FindingRow]:
+    """Findings of low severity or more that no baseline knows, worst first."""
+    return [row for row in worst_first(findings) if row.status == "new" and row.severity != "info"]
+
+
+def is_failing(row: FindingRow | QualityRow, fail_on: str) -> bool:
+    """True for a new finding or failed expectation at or above `fail_on`, which makes the exit status 1."""
+    return row.status == "new" and at_or_above(row.severity, fail_on)
+
+
+def worst_of_each(findings: Iterable[FindingRow]) -> dict[tuple[str | None, int | None], FindingRow]:
+    """Worst present finding of each partition."""
+    worst: dict[tuple[str | None, int | None], FindingRow] = {}
+    for row in worst_first(present(findings)):
+        worst.setdefault((row.topic, row.partition), row)
+    return worst
 
 
 def reference_row(replicas: Sequence[ReplicaRow]) -> ReplicaRow | None:
