@@ -57,7 +57,7 @@ def _texts_below_fields(row: type) -> dict[str, str]:
         if isinstance(node, ast.AnnAssign):
             name = node.target.id
             found[name] = ""
-        elif name:
+        elif name and isinstance(node, ast.Expr):
             found[name] = " ".join(node.value.value.split()).removesuffix(".")
     return found
 
