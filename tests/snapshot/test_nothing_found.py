@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import tarfile
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -14,9 +15,10 @@ from replica_audit.auditing.opening import open_snapshot
 from replica_audit.errors import ReplicaAuditError
 
 
-def write(path: Path, broker: int = 1) -> Path:
+def write(path: Path, broker: int = 1, partitions: Sequence[int] = (7,), cluster_id: str | None = None) -> Path:
     batches = (encode_batch(0, 5, 0),)
-    write_log_dir(path, broker, (PartitionFiles("orders-eu", 7, batches, ((0, 0),), 5, 5),))
+    files = [PartitionFiles("orders-eu", number, batches, ((0, 0),), 5, 5) for number in partitions]
+    write_log_dir(path, broker, files, cluster_id=cluster_id)
     return path
 
 
@@ -76,3 +78,41 @@ def test_links_that_lead_out_and_nothing_at_all(tmp_path):
     assert "broker-1: a link that leads out of the snapshot" in text and "copy what it leads to" in text
     (tmp_path / "empty").mkdir()
     assert "no log directory found" in told(tmp_path / "empty")
+
+
+@pytest.mark.parametrize("clusters", [("one", "one"), ("one", "another")], ids=["before and after", "two clusters"])
+def test_a_directory_above_several_snapshots(tmp_path: Path, clusters: tuple[str, str]) -> None:
+    for name, cluster in zip(("my 1st", "2nd"), clusters, strict=True):
+        for broker in (1, 2):
+            write(tmp_path / name / f"broker-{broker}", broker, cluster_id=cluster)
+    assert told(tmp_path) == (
+        f"{tmp_path} is the directory above 2 snapshots; audit one: replica-audit show {tmp_path}/2nd, replica-audit show "
+        f"'{tmp_path}/my 1st'"
+    )
+    (tmp_path / "leadership.json").write_text('[{"topic": "orders-eu", "partition": 7, "leader": 1}]')
+    open_snapshot(str(tmp_path), (), None)
+
+
+def test_disks_and_racks_are_no_snapshots_of_their_own(tmp_path: Path) -> None:
+    for disk in (1, 2):
+        for broker in (1, 2):
+            # One was moved to another disk, and is in the first one still.
+            partitions = (1, 2) if (disk, broker) == (1, 1) else (disk,)
+            write(tmp_path / "disks" / f"disk-{disk}" / f"broker-{broker}", broker, partitions)
+            write(tmp_path / "racks" / f"rack-{disk}" / f"broker-{10 * disk + broker}", 10 * disk + broker)
+            write(tmp_path / "brokers" / f"host-{broker}" / f"disk-{disk}", broker, (disk,))
+    for layout in ("disks", "racks", "brokers"):
+        _, inventory = open_snapshot(str(tmp_path / layout), (), None)
+        assert len(inventory.log_dirs) == 4
+
+
+def test_a_log_dir_of_another_cluster_is_left_out(tmp_path: Path) -> None:
+    for broker in (1, 2):
+        write(tmp_path / f"broker-{broker}", broker, cluster_id="one")
+    write(tmp_path / "found" / "broker-3", 3, cluster_id="another")
+    _, inventory = open_snapshot(str(tmp_path), (), None)
+    assert [row.code for row in inventory.quarantine] == ["META-FOREIGN-DIR"]
+
+
+def test_hdfs_without_hadoop_is_one_line() -> None:
+    assert told("hdfs://nowhere/copies").startswith("hdfs://nowhere/copies: ")

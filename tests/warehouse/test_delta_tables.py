@@ -153,7 +153,8 @@ def attempt(warehouse, state, ingest_id, snapshot_id="s1", stage="ingest", audit
 def test_the_first_finished_ingest_of_a_snapshot_counts_and_every_finished_audit(warehouse):
     assert attempts(warehouse, "ingest") == []
     with pytest.raises(
-        UsageError, match=r"no finished ingest with snapshot_id s1 in .*warehouse: run that stage first"
+        UsageError,
+        match=r"no finished ingest with snapshot_id s1 in .*warehouse: replica-audit ingest SNAPSHOT --warehouse ",
     ):
         latest_attempt(warehouse, "ingest", snapshot_id="s1")
     attempt(warehouse, "failed", "i0")

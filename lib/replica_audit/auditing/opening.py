@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import shlex
+from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Protocol
 
@@ -11,6 +13,7 @@ from replica_audit.auditing.evidence import AuditOptions, has_metadata_log, reso
 from replica_audit.auditing.leadership.capture_times import CaptureTimes
 from replica_audit.config import Settings
 from replica_audit.errors import FormatError, InputError, UsageError
+from replica_audit.model import TopicPartition
 from replica_audit.snapshot.discovery import discover
 from replica_audit.snapshot.inventory import Inventory, Manifest
 from replica_audit.snapshot.leadership_sources import parse_leadership
@@ -18,6 +21,8 @@ from replica_audit.snapshot.log_dir_names import parse_directory_name, parse_fil
 from replica_audit.snapshot.storage import Snapshot
 
 _SHOWN = 3
+#: Snapshots for which the command is given.
+_COMMANDS = 12
 _WANTED = "expected directories such as broker-1/orders-0 below it, with meta.properties beside them"
 
 
@@ -57,6 +62,37 @@ def _one_partition(uri: str, snapshot: Snapshot) -> str:
     return f"{uri} is the directory of one partition: {advice}"
 
 
+def snapshots_below(inventory: Inventory) -> list[str]:
+    """Names of the snapshots in a directory that holds several: captures of one cluster at different times, or of several
+    clusters. None where the directory is a snapshot itself, such as one with a directory for each disk or each rack.
+    """
+    if inventory.manifest is not None or inventory.leadership_files:
+        return []
+    brokers: dict[str, set[int]] = defaultdict(set)
+    clusters: dict[str, set[str]] = defaultdict(set)
+    for log_dir in inventory.log_dirs:
+        if log_dir.broker_id is not None and log_dir.kind == "broker":
+            above, _, _ = log_dir.path.partition("/")
+            brokers[above].add(log_dir.broker_id)
+            clusters[above].update(() if log_dir.cluster_id is None else (log_dir.cluster_id,))
+    several = sorted(above for above, ids in brokers.items() if len(ids) > 1)
+    copies: dict[tuple[int, TopicPartition], set[str]] = defaultdict(set)
+    for replica in inventory.replicas:
+        copies[replica.broker_id, replica.topic_partition].add(replica.path.partition("/")[0])
+    twice = sum(len(found.intersection(several)) > 1 for found in copies.values())
+    # A disk may have an outdated copy of a partition; most of them are captured again only in another snapshot.
+    is_again = twice * 2 > len(copies)
+    are_foreign = len(set().union(*(clusters[above] for above in several))) > 1
+    return several if len(several) > 1 and (is_again or are_foreign) else []
+
+
+def _one_of_several(uri: str, names: Sequence[str]) -> str:
+    above = uri.rstrip("/")
+    commands = [f"replica-audit show {shlex.quote(f'{above}/{name}')}" for name in names]
+    more = f", and {len(names) - _COMMANDS} more" if len(names) > _COMMANDS else ""
+    return f"{uri} is the directory above {len(names)} snapshots; audit one: {', '.join(commands[:_COMMANDS])}{more}"
+
+
 class Progress(Protocol):
     """Is told how far an audit is."""
 
@@ -92,7 +128,7 @@ def open_snapshot(
 
     With `source`, one of LEADERSHIP_SOURCES, what others say of who leads is left out.
 
-    Raises UsageError when there is no such snapshot, `topics` match nothing, the leadership file is wrong, or `source`
+    Raises UsageError when there is no such snapshot or `uri` is above several, `topics` match nothing, the leadership file is wrong, or `source`
     names no leader; InputError when no log dir or partition is found.
     """
     snapshot, inventory = _open_with_leadership(uri, topics, leadership)
@@ -117,6 +153,8 @@ def _open_with_leadership(uri: str, topics: tuple[str, ...], leadership: str | N
         raise UsageError(f"{' '.join(topics)} matches no topic of {uri}; topics there: {known}")
     if not named:
         raise InputError(explain_nothing_found(uri, snapshot, inventory))
+    if several := snapshots_below(inventory):
+        raise UsageError(_one_of_several(uri, several))
     if leadership is None:
         return snapshot, inventory
     try:

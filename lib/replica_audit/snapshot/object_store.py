@@ -54,4 +54,13 @@ def open_store(uri: str) -> tuple[ObjectStore | None, str]:
         filesystem, path = fs.FileSystem.from_uri(target)
     except (pyarrow.ArrowInvalid, pyarrow.ArrowNotImplementedError) as error:
         raise ValueError(redact(f"{uri}: expected a path, file://, s3://, s3a:// or hdfs://, found {error}")) from None
+    except OSError as error:
+        # Of Hadoop's libraries pyarrow names every place where it has looked, a line for each.
+        reason, *places = str(error).splitlines()
+        advice = (
+            "; hdfs:// needs Java and Hadoop's native libraries: set JAVA_HOME, HADOOP_HOME and CLASSPATH"
+            if places
+            else ""
+        )
+        raise OSError(redact(f"{uri}: {reason}{advice}")) from None
     return None if isinstance(filesystem, fs.LocalFileSystem) else ObjectStore(filesystem), path

@@ -8,6 +8,7 @@ of the finished attempts of a snapshot the first is used, so that two runs at on
 from __future__ import annotations
 
 import json
+import shlex
 from collections import Counter
 from collections.abc import Iterable, Mapping
 
@@ -81,7 +82,8 @@ def latest_attempt(warehouse: StoredTables, stage: str, **equals: str | None) ->
     rows = finished_attempts(warehouse, stage, **equals)
     if not rows:
         wanted = "".join(f" with {name} {value}" for name, value in equals.items())
-        raise UsageError(f"no finished {stage}{wanted} in {warehouse.name}: run that stage first")
+        command = f"replica-audit {'run' if stage == 'audit' else 'ingest'} SNAPSHOT --warehouse {shlex.quote(warehouse.name)}"
+        raise UsageError(f"no finished {stage}{wanted} in {warehouse.name}: {command} makes one")
     return rows[-1]
 
 
