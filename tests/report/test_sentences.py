@@ -233,20 +233,25 @@ TABLE: tuple[tuple[Template, str, str, Callable[[Truth], bool]], ...] = (
      lambda t: {"topic_id_differs": "orders", "odd": 2, "brokers": [0, 1]} in t["claims"]),
     (agreement.DUPLICATE, "corrupted-same-broker-id", "Broker 0 has a second copy in broker-2, which was not compared.",
      lambda t: "one log dir copied twice by mistake" in t["damage"]),
-    (differing_runs.OTHER_EPOCH, "diverged-clean",
-     "At offsets 38 to 50 broker 0 has 13 records of epoch 0, written at 2026-11-21T09:21:13.489Z, where broker 1 has "
-     "those of epoch 1; nothing proves that they were committed.",
+    (differing_runs.RUN, "diverged-clean",
+     "Broker 0 has records of epoch 0 at offsets 38 to 50, where broker 1 has other records of epoch 1; the fetch protocol "
+     "cuts the log at 38; left behind by the clean election of broker 1 at 2026-11-21T09:21:19.474Z. There are 13 records, "
+     "written at 2026-11-21T09:21:13.489Z; nothing proves that they were committed.",
      lambda t: not is_up(t, 0) and "above its high watermark" in t["about"]),
-    (differing_runs.PAST_END, "diverged-multi",
-     "At offsets 22 to 28 broker 1 has 7 records of epoch 4, written at 2026-11-21T09:04:56.936Z; the log of broker 2 ends "
-     "at 19; nothing proves that they were committed.",
+    (differing_runs.RUN, "diverged-multi",
+     "Broker 1 has records of epoch 4 at offsets 22 to 28; the log of broker 2 ends at 19; the fetch protocol cuts the log "
+     "at 11; broker 1 was alone in the ISR in leader epoch 4 from 2026-11-21T09:04:56.743Z on, which makes it likely that "
+     "they were committed; left behind by the unclean election of broker 2 at 2026-11-21T09:04:59.757Z. There are 7 records, "
+     "written at 2026-11-21T09:04:56.936Z; nothing proves that they were committed.",
      lambda t: seen(t, "journal-2") == 19),
-    (differing_runs.WITHOUT_EPOCH, "kip101-isr-3-lost",
-     "At offsets 19 to 22 broker 0 has 4 records, written 2026-11-21 from 09:19:25.423 to 09:19:25.428 UTC, and broker 1 "
-     "has others; their format has no leader epochs; they were committed: its own high watermark reached 23.",
+    (differing_runs.RUN, "kip101-isr-3-lost",
+     "Broker 0 has records without an epoch at offsets 19 to 22, where broker 1 has other records without an epoch; the "
+     "fetch protocol keeps everything below 23, so this stays. There are 4 records, written 2026-11-21 from "
+     "09:19:25.423 to 09:19:25.428 UTC; they were committed: its own high watermark reached 23.",
      lambda t: "took other records at the same offsets" in t["about"] and t["kafka_versions_in_order"][0].startswith("0.10")),
     (differing_runs.HOLE, "corrupted-batch-missing",
-     "At offsets 80 to 83 broker 2 has no records, where broker 0 has some of epoch 0.",
+     "Broker 2 has nothing at offsets 80 to 83, where broker 0 has records of epoch 0; the fetch protocol keeps everything "
+     "below 114, so this stays.",
      lambda t: t["missing_offsets"] == [80, 83] and t["damaged_broker"] == 2 and t["good_broker"] == 0),
     (follower_cuts.CUT, "diverged-clean",
      "When broker 0 follows, broker 1 answers that epoch 0 ends at 38, and it cuts its log at 38: offsets 38 to 50 go with "
@@ -543,12 +548,14 @@ MADE: tuple[tuple[Template, Callable[[Path], Results], str], ...] = (
     (answer.LOST_HERE_TOGETHER, _two_parts,
      "15 committed records at offsets 10 to 19 are not on the leader, broker 1; brokers 2 and 3 still have them, each a "
      "part of them."),
-    (differing_runs.SAME_EPOCH, _same_epoch,
-     "At offsets 10 to 19 broker 2 has 10 records of epoch 0, written at 2023-11-14T22:13:20.000Z, and "
-     "broker 1 has others of the same epoch; they were committed: its own high watermark reached 20."),
-    (differing_runs.NOT_THERE, _hole,
-     "At offsets 10 to 14 broker 2 has 5 records of epoch 0, written at 2023-11-14T22:13:20.000Z, and "
-     "broker 1 has none; nothing proves that they were committed."),
+    (differing_runs.RUN, _same_epoch,
+     "Broker 2 has records of epoch 0 at offsets 10 to 19, where broker 1 has other records of epoch 0; the fetch protocol "
+     "keeps everything below 20, so this stays. There are 10 records, written at 2023-11-14T22:13:20.000Z; they were "
+     "committed: its own high watermark reached 20."),
+    (differing_runs.RUN, _hole,
+     "Broker 2 has records of epoch 0 at offsets 10 to 14, where broker 1 has nothing; the fetch protocol keeps everything "
+     "below 30, so this stays. There are 5 records, written at 2023-11-14T22:13:20.000Z; nothing proves that they were "
+     "committed."),
     (differing_runs.MORE_RUNS, _four_places, "Broker 2 differs in 1 place more, listed below."),
 )  # fmt: skip
 

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 TRAITS = {
     "records": "is about records of one replica that differ, are dropped or were committed; of the same ones it tells one fact",
     "difference": "says that replicas hold other records, however the differences are put",
-    "hole": "may be of a stretch at which one side has nothing",
     "gone": "is about committed records that no replica has any more",
     "lost_tail": "says that a replica's log ends below its own checkpoints",
     "held": "is about records that a replica holds and the leader does not have",

@@ -74,20 +74,12 @@ def run(start: int, end: int, epochs: tuple[int | None, int | None], code: str =
                leader_epoch=leader_epoch, record_count=count)  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("difference", "kind"),
-    [
-        (run(2, 5, (3, 4)), "other_epoch"),
-        (run(2, 5, (3, 3)), "same_epoch"),
-        (run(2, 5, (-1, 4)), "without_epoch"),
-        (run(2, 5, (None, 4), count=0), "hole"),
-        (run(10, 12, (3, None)), "past_end"),
-        (run(2, 5, (3, None), "DIV-PRESENCE"), "not_there"),
-    ],
-)
-def test_kinds_of_differing_runs(difference: dict, kind: str) -> None:
-    rows = rows_of(replicas=[LEADER, replica(2)], divergences=[difference])
-    assert [one.kind for one in find_runs(rows)[2]] == [kind]
+def test_a_run_has_the_finding_of_its_code_and_place() -> None:
+    place = {"broker_id": 2, "start_offset": 2}
+    own, loss, other = (finding(code, "high", **place) for code in ("DIV-EPOCH", "HWM-LOSS", "DIV-HIDDEN"))
+    elsewhere = [finding("DIV-EPOCH", "high", **{**place, name: 3}) for name in place]
+    rows = rows_of(findings=[*elsewhere, loss, other, own], divergences=[run(2, 5, (3, 4)), run(7, 9, (3, 4))])
+    assert [(one.row.end_offset, one.finding) for one in find_runs(rows)[2]] == [(5, *objects("findings", [own]))]
 
 
 def test_a_truncation_keeps_what_differs_above_the_common_prefix() -> None:
