@@ -258,9 +258,6 @@ TABLE: tuple[tuple[Template, str, str, Callable[[Truth], bool]], ...] = (
      "it.",
      lambda t: any("to offset 38" in line for line in map(str, truth("diverged-clean-healed")["truncation_log_lines"]))
      or "offset=38" in json.dumps(truth("diverged-clean-healed")["truncation_log_lines"])),
-    (follower_cuts.KEPT, "kip101-isr-3-lost",
-     "Broker 0 keeps everything up to 23 although it differs from 19 on: no truncation will ever repair that.",
-     lambda t: "Truncating log kip101-0 to offset 23" in json.dumps(truth("kip101-isr-4-healed")["truncation_log_lines"])),
     (follower_cuts.OTHER_PROTOCOL, "kip279-1-before",
      "Under kip-101 broker 0 would keep everything up to 17, and offsets 12 to 16 would stay different, unseen by Kafka.",
      lambda t: "to offset 17" in json.dumps(truth("kip279-2-healed")["truncation_log_lines"])),

@@ -92,7 +92,7 @@ def test_a_truncation_keeps_what_differs_above_the_common_prefix() -> None:
         ],
     )
     (one,) = find_truncations(rows, "fetch")
-    assert (one.cuts, one.keeps_difference, one.log_end) == (True, True, 10)
+    assert (one.cuts, one.log_end) == (True, 10)
     assert [(other.truncate_to, other.protocols, other.unseen) for other in one.elsewhere] == [
         (3, ("high-watermark",), None)
     ]
@@ -203,6 +203,7 @@ def evidence(kind: str, value: str | None = None) -> dict[str, Any]:
     return {"kind": kind, "text": "", "broker_id": None, "path": None, "position": None, "value": value}
 
 
+REPLAYED = [evidence("replay", "fetch")]
 UNCLEAN = [state(0, 2, [2]), state(1, 1, [1])]
 RUN = row(
     "divergences",
@@ -219,15 +220,19 @@ RUN = row(
 @pytest.mark.parametrize(
     ("code", "values", "told"),
     [
-        ("DIV-EPOCH", {"broker_id": 2, "start_offset": 4}, True),
-        ("HWM-LOSS", {"broker_id": 2, "start_offset": 4}, True),
+        ("DIV-EPOCH", {"broker_id": 2, "start_offset": 4, "end_offset": 8, "evidence": REPLAYED}, True),
+        ("HWM-LOSS", {"broker_id": 2, "start_offset": 4, "end_offset": 6}, True),
         # On a copy beside the replicas, whose records are no row of `divergences`.
-        ("DIV-EPOCH", {"broker_id": 3, "start_offset": 4}, False),
-        ("HWM-LOSS", {"broker_id": 2, "start_offset": 8}, False),
+        ("DIV-EPOCH", {"broker_id": 3, "start_offset": 4, "end_offset": 8}, False),
+        ("HWM-LOSS", {"broker_id": 2, "start_offset": 8, "end_offset": 9}, False),
         # Another fact about the same records.
-        ("DIV-CORRUPT", {"broker_id": 2, "start_offset": 4}, False),
-        ("TRN-MID-BATCH", {"evidence": [evidence("replay", "fetch")]}, True),
-        ("TRN-BELOW-HW", {"evidence": [evidence("log")]}, False),
+        ("DIV-CORRUPT", {"broker_id": 2, "start_offset": 4, "end_offset": 8}, False),
+        ("TRN-BELOW-HW", {"broker_id": 2, "start_offset": 2, "end_offset": 6, "evidence": REPLAYED}, True),
+        ("TRN-REPLAY-GAP", {"broker_id": 2, "start_offset": 2, "end_offset": 4, "evidence": REPLAYED}, False),
+        ("TRN-REPLAY-GAP", {"broker_id": 3, "start_offset": 4, "end_offset": 8, "evidence": REPLAYED}, False),
+        # What becomes of the log is said by nothing else.
+        ("TRN-MID-BATCH", {"broker_id": 2, "start_offset": 4, "evidence": REPLAYED}, False),
+        ("TRN-BELOW-HW", {"broker_id": 2, "start_offset": 2, "end_offset": 6, "evidence": [evidence("log")]}, False),
         ("GRP-PAST-END", {"evidence": [evidence("group")]}, True),
         ("META-NO-LEADER", {}, True),
         ("META-UNCLEAN-ELECTION", {"evidence": [evidence("leadership", "1")]}, True),

@@ -37,12 +37,15 @@ def find_runs(rows: PartitionRows) -> Mapping[int, Sequence[DifferingRun]]:
 
 
 def is_differing_run(finding: FindingRow, rows: PartitionRows) -> bool:
-    """True for a finding of one of the runs: that it differs, or that it was committed."""
+    """True for a finding of one of the runs: that it differs, was committed, or is kept or dropped by a replayed truncation."""
+    if finding.start_offset is None or finding.end_offset is None:
+        return False
+    runs = [row for row in rows.divergences if row.broker_id == finding.broker_id]
+    if any(item.kind == "replay" for item in finding.evidence or ()):
+        return any(row.start_offset < finding.end_offset and finding.start_offset < row.end_offset for row in runs)
     return any(
-        row.broker_id == finding.broker_id
-        and row.start_offset == finding.start_offset
-        and (row.code == finding.code or (row.committed and finding.code in codes_with("held")))
-        for row in rows.divergences
+        row.start_offset == finding.start_offset and row.committed and finding.code in codes_with("held")
+        for row in runs
     )
 
 

@@ -1,4 +1,4 @@
-"""Where each follower cuts its log when it follows the leader, and what stays different."""
+"""Where each follower cuts its log when it follows the leader."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from replica_audit.report.facts.by_partition import compared_rows
 from replica_audit.report.sentences import Sentence, Template, join_words, verb
 from replica_audit.results import PartitionRows
-from replica_audit.schema import FindingRow, TruncationRow
+from replica_audit.schema import TruncationRow
 from replica_audit.text import name_offsets
 
 
@@ -24,8 +24,6 @@ class Truncation:
     """The follower's."""
     cuts: bool
     """Records go with it."""
-    keeps_difference: bool
-    """The follower keeps records that differ from the reference's."""
     elsewhere: tuple[OtherCut, ...]
 
 
@@ -55,7 +53,6 @@ def find_truncations(rows: PartitionRows, protocol: str) -> Iterator[Truncation]
             chosen,
             end,
             cuts=bool(chosen.dropped_records),
-            keeps_difference=_stays_different(chosen) is not None,
             elsewhere=tuple(_elsewhere(by_protocol, cut)),
         )
 
@@ -75,34 +72,22 @@ def _stays_different(row: TruncationRow) -> tuple[int, int] | None:
     return (prefix, cut) if prefix is not None and cut > prefix else None
 
 
-def is_replayed_cut(finding: FindingRow) -> bool:
-    """True for a finding of a replayed truncation."""
-    return any(item.kind == "replay" for item in finding.evidence or ())
-
-
 CUT = Template("When broker {broker} follows, {how}it cuts its log at {cut}: *{range} {go} with it*{committed}.")
 CUT_NOTHING = Template("When broker {broker} follows, {how}it cuts its log at {cut}, which removes no record.")
-KEPT = Template(
-    "Broker {broker} keeps everything up to {cut} although it differs from {prefix} on: *no truncation will ever repair "
-    "that*."
-)
 OTHER_PROTOCOL = Template("Under {protocols} broker {broker} would keep everything up to {cut}{unseen}.")
 
 
 def tell_truncations(rows: PartitionRows, protocol: str) -> Iterator[Sentence]:
     """A sentence for each follower that `protocol` truncates, and for protocols that would cut it elsewhere."""
     for one in find_truncations(rows, protocol):
-        broker, cut = one.broker_id, one.row.truncate_to
         if one.cuts:
             yield _cut(one)
-        if one.keeps_difference:
-            yield KEPT.say(broker=broker, cut=cut, prefix=one.row.common_prefix_end)
         for other in one.elsewhere:
             unseen = (
                 f", and {name_offsets(*other.unseen)} would stay different, unseen by Kafka" if other.unseen else ""
             )
             protocols = join_words(other.protocols)
-            yield OTHER_PROTOCOL.say(protocols=protocols, broker=broker, cut=other.truncate_to, unseen=unseen)
+            yield OTHER_PROTOCOL.say(protocols=protocols, broker=one.broker_id, cut=other.truncate_to, unseen=unseen)
 
 
 def _cut(one: Truncation) -> Sentence:

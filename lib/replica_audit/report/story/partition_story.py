@@ -10,7 +10,7 @@ from replica_audit.report.layout import clean
 from replica_audit.report.sentences import Sentence, Template, end_sentence
 from replica_audit.report.story.agreement import tell_agreement
 from replica_audit.report.story.differing_runs import is_differing_run, tell_differences
-from replica_audit.report.story.follower_cuts import is_replayed_cut, tell_truncations
+from replica_audit.report.story.follower_cuts import tell_truncations
 from replica_audit.report.story.leaders import is_of_leadership, tell_history, tell_leadership, tell_past_elections
 from replica_audit.results import PartitionRows
 from replica_audit.schema import FindingRow, PartitionRow
@@ -59,7 +59,7 @@ def find_untold(rows: PartitionRows) -> list[FindingRow]:
         for row in worst_first(present(rows.findings))
         if (at_or_above(row.severity, "medium") or row.code in codes_with("no_files"))
         and not any(item.kind == "group" for item in row.evidence or ())
-        and not (is_of_leadership(row, rows) or is_differing_run(row, rows) or is_replayed_cut(row))
+        and not (is_of_leadership(row, rows) or is_differing_run(row, rows))
     ]
 
 
