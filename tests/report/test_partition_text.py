@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from tests.report.rows import objects, partition, results, row
+from tests.support.fixtures import FIXTURES
 from tests.support.samples import SAMPLES
 from tests.support.some import some
 
@@ -64,6 +65,28 @@ def test_the_protocol_of_the_audit_is_the_one_that_is_told() -> None:
     told = of_sample("kip279-1-before", "kip279-0", protocol="kip-101")
     assert any("ends at 17, and it cuts its log at 17" in sentence for sentence in told)
     assert any("the kip-101 protocol keeps everything below 17, so this stays" in sentence for sentence in told)
+
+
+@pytest.mark.parametrize(
+    ("capture", "place", "said"),
+    [
+        (
+            "diverged-healed",
+            "ledger-0",
+            "At 2026-11-21T09:01:14.307Z broker 1 took over from broker 0 uncleanly, in leader epoch 1 (only broker 0 was in "
+            "sync); it leads from offset 34; it may have lost records, and these files cannot tell: no replica here still "
+            "holds any that it left behind.",
+        ),
+        (
+            "corrupted-batch-missing",
+            "codecs-1",
+            "Broker 2 has nothing at offsets 80 to 83, where broker 0 has records of epoch 0; the fetch protocol keeps "
+            "everything below 114, so this stays.",
+        ),
+    ],
+)
+def test_what_a_finding_says_is_said_in_its_words(capture: str, place: str, said: str) -> None:
+    assert said in story(audit_one(str(FIXTURES / capture), TopicPartition.parse(place), Settings()))
 
 
 def test_a_difference_that_nothing_proves_committed_says_so() -> None:

@@ -200,9 +200,6 @@ TABLE: tuple[tuple[Template, str, str, Callable[[Truth], bool]], ...] = (
      "The high watermark is between 19 and 23: log end 19 of broker 1, which is in sync or eligible to lead and "
      "checkpointed high watermark 23 of broker 0.",
      lambda t: leads(t, "kip101-0", 2, [2, 1]) and "1 truncated to its high watermark" in t["about"]),
-    (leaders.MAY_HAVE_LOST, "diverged-healed",
-     "What broker 1 did not have when it was elected uncleanly in epoch 1 may be lost; these files cannot tell.",
-     lambda t: acknowledged(t, "A only", "ledger-0") == 45),
     (agreement.ALONE, "live-torn", "Only broker 2 has files here; it holds offsets 0 to 1.",
      lambda t: [path.name for path in (FIXTURES / "live-torn").glob("broker-*")] == ["broker-2"]),
     (agreement.SAME, "retention-skewed",
@@ -249,10 +246,6 @@ TABLE: tuple[tuple[Template, str, str, Callable[[Truth], bool]], ...] = (
      "fetch protocol keeps everything below 23, so this stays. There are 4 records, written 2026-11-21 from "
      "09:19:25.423 to 09:19:25.428 UTC; they were committed: its own high watermark reached 23.",
      lambda t: "took other records at the same offsets" in t["about"] and t["kafka_versions_in_order"][0].startswith("0.10")),
-    (differing_runs.HOLE, "corrupted-batch-missing",
-     "Broker 2 has nothing at offsets 80 to 83, where broker 0 has records of epoch 0; the fetch protocol keeps everything "
-     "below 114, so this stays.",
-     lambda t: t["missing_offsets"] == [80, 83] and t["damaged_broker"] == 2 and t["good_broker"] == 0),
     (follower_cuts.CUT, "diverged-clean",
      "When broker 0 follows, broker 1 answers that epoch 0 ends at 38, and it cuts its log at 38: offsets 38 to 50 go with "
      "it.",

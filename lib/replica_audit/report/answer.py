@@ -16,11 +16,11 @@ from replica_audit.report.sentences import (
     Template,
     capitalise,
     decapitalise,
-    end_sentence,
     join_some,
     join_words,
     name_partitions,
     plain_text,
+    tell_finding,
     verb,
 )
 from replica_audit.report.verdict_object import VerdictObject
@@ -381,7 +381,7 @@ def build_answer(results: Results, verdict: VerdictObject) -> Answer:
         cases=tuple(map(_case, outcome.cases[:CASE_LIMIT])),
         more=(
             *(doubts if outcome.is_loss else ()),
-            *((end_sentence(clean(row.message or row.code)),) for row in outcome.unplaced[:CASE_LIMIT]),
+            *map(tell_finding, outcome.unplaced[:CASE_LIMIT]),
             *_sums(outcome),
             *_others(outcome),
             *_untrusted(verdict),
@@ -407,7 +407,7 @@ def _case(case: WorstCase) -> WorstPartition:
     if case.loss is not None:
         text = plain_text(_loss(row, case.loss))
     elif case.finding is not None:
-        text = end_sentence(clean(case.finding.message or case.finding.code))
+        text = plain_text(tell_finding(case.finding))
     else:
         text = capitalise(VERDICT_WORDS[row.verdict])
     return WorstPartition(row.topic, row.partition, text)

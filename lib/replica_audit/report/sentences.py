@@ -8,9 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from replica_audit.report.layout import clean
 from replica_audit.text import listed
+
+if TYPE_CHECKING:
+    from replica_audit.schema import FindingRow
 
 Sentence = tuple[str, ...]
 
@@ -32,6 +36,11 @@ class Template:
 def plain_text(sentence: Sequence[str]) -> str:
     """The sentence without stress."""
     return "".join(sentence)
+
+
+def tell_finding(row: FindingRow) -> Sentence:
+    """The message of a finding as a sentence."""
+    return (end_sentence(clean(row.message or row.code)),)
 
 
 def join_words(words: Sequence[object]) -> str:

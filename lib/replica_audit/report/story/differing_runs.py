@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from replica_audit.auditing.catalogue import codes_with
-from replica_audit.report.layout import clean, render_count
-from replica_audit.report.sentences import Sentence, Template, capitalise, verb
+from replica_audit.report.layout import render_count
+from replica_audit.report.sentences import Sentence, Template, plain_text, tell_finding, verb
 from replica_audit.results import PartitionRows
 from replica_audit.schema import DivergenceRow, FindingRow
 from replica_audit.text import render_time
@@ -51,8 +51,7 @@ def is_differing_run(finding: FindingRow, rows: PartitionRows) -> bool:
 
 #: Runs of one replica in the story; the tables below it have them all.
 RUN_LIMIT = 3
-RUN = Template("{finding}. There {are} {records}{written}{fate}.")
-HOLE = Template("{finding}.")
+RUN = Template("{finding} There {are} {records}{written}{fate}.")
 MORE_RUNS = Template("Broker {broker} differs in {places} more, listed below.")
 
 
@@ -66,15 +65,19 @@ def tell_differences(rows: PartitionRows) -> Iterator[Sentence]:
 
 def _tell_run(run: DifferingRun) -> Sentence:
     row = run.row
-    finding = capitalise(clean(run.finding.message))
+    said = tell_finding(run.finding)
     if not row.record_count:
-        return HOLE.say(finding=finding)
+        return said
     written = ""
     if row.first_timestamp_ms is not None:
         written = f", written {_span(row.first_timestamp_ms, row.last_timestamp_ms)}"
     are = verb(row.record_count, "is", "are")
     return RUN.say(
-        finding=finding, are=are, records=render_count(row.record_count, "record"), written=written, fate=_fate(run)
+        finding=plain_text(said),
+        are=are,
+        records=render_count(row.record_count, "record"),
+        written=written,
+        fate=_fate(run),
     )
 
 

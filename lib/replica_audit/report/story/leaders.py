@@ -9,7 +9,7 @@ from replica_audit.elect.cluster_state import states_of_source
 from replica_audit.report.facts.by_partition import present, served_rows
 from replica_audit.report.facts.conditions import may_have_lost
 from replica_audit.report.layout import render_count
-from replica_audit.report.sentences import Sentence, Template, join_words, verb
+from replica_audit.report.sentences import Sentence, Template, join_words, tell_finding, verb
 from replica_audit.results import PartitionRows
 from replica_audit.schema import FindingRow, PartitionRow, PartitionStateRow
 from replica_audit.text import name_brokers, name_source, render_time
@@ -158,10 +158,6 @@ ALL_STOPPED = Template("*Nobody leads*, since all brokers here were stopped clea
 DELETED = Template("*The topic was deleted*: nobody leads it, and brokers remove what is left of it.")
 STANDS_IN = Template("The other replicas are compared with broker {reference}{why}.")
 NOTHING_COMPARED = Template("The snapshot has no replica of this partition that could be read.")
-MAY_HAVE_LOST = Template(
-    "What broker {leader} did not have when it was elected uncleanly in epoch {epoch} may be lost; these files cannot "
-    "tell."
-)
 #: By `Leading.kind`.
 _LEADING = {
     "leads": LEADS,
@@ -175,9 +171,7 @@ _LEADING = {
 
 def tell_past_elections(rows: PartitionRows) -> Iterator[Sentence]:
     """Unclean elections that left nothing behind on any captured replica; those that did are among the differences."""
-    for row in filter(may_have_lost, present(rows.findings)):
-        epoch = next((item.value for item in row.evidence or () if item.kind == "leadership"), "-")
-        yield MAY_HAVE_LOST.say(leader=row.broker_id, epoch=epoch)
+    yield from map(tell_finding, filter(may_have_lost, present(rows.findings)))
 
 
 #: Why the others are compared with a replica that does not lead, by `Leading.instead`.

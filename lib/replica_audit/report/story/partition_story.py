@@ -6,8 +6,7 @@ from collections.abc import Iterator
 
 from replica_audit.auditing.catalogue import at_or_above, codes_with
 from replica_audit.report.facts.by_partition import present, worst_first
-from replica_audit.report.layout import clean
-from replica_audit.report.sentences import Sentence, Template, end_sentence
+from replica_audit.report.sentences import Sentence, Template, tell_finding
 from replica_audit.report.story.agreement import tell_agreement
 from replica_audit.report.story.differing_runs import is_differing_run, tell_differences
 from replica_audit.report.story.follower_cuts import tell_truncations
@@ -64,5 +63,4 @@ def find_untold(rows: PartitionRows) -> list[FindingRow]:
 
 
 def _other_findings(rows: PartitionRows) -> Iterator[Sentence]:
-    for row in find_untold(rows)[:FINDING_LIMIT]:
-        yield (end_sentence(clean(row.message or row.code)),)
+    yield from map(tell_finding, find_untold(rows)[:FINDING_LIMIT])
