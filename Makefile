@@ -15,6 +15,7 @@
 #   make test-s3   build/s3 with a locked S3 server, and snapshots and warehouses in it
 #   make dist      wheel and sdist in dist/, checked as a registry does
 #   make test-dist the wheel in empty environments, the core with every Python here, all extras with one
+#   make wheelhouse   build/wheelhouse: the wheel with every package that it needs, for a machine without a network; EXTRAS=[all]
 #   make zip       build/replica_audit.zip for spark-submit --py-files
 #   make environment   build/environment.tar.gz for spark-submit --archives: what executors import
 #   make sbom      build/sbom.json: packages and JARs that an installation has (CycloneDX); fails for a licence not yet looked at
@@ -26,7 +27,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DELETE_ON_ERROR:
-.PHONY: install audit lint mutation fuzz test-fast test test-exhaustive test-spark sbom advisories test-airflow test-s3 test-brokers test-brokers-quick install-restore zip environment lock clean
+.PHONY: install audit lint mutation fuzz test-fast test test-exhaustive test-spark dist test-dist wheelhouse sbom advisories test-airflow test-s3 test-brokers test-brokers-quick install-restore zip environment lock clean
 MAKEFLAGS += --no-builtin-rules
 # Without bytecode every Python process compiles the project anew, and pytest all tests: a third of what make test costs. Some
 # environments have it switched off for pip's sake.
@@ -272,6 +273,12 @@ $(DIST)/.stamp: $(STAMPS)/venv .locks/build.txt .locks/dist.txt
 WHEELS ?=
 test-dist: dist
 	@.ci/wheels $(WHEELS)
+
+# What pip needs of an index, for the Python that runs this: the core, or EXTRAS=[spark] and so on.
+EXTRAS ?=
+wheelhouse: dist
+	@rm -rf build/wheelhouse; $(DIST)/bin/python -m pip wheel --quiet --disable-pip-version-check --wheel-dir build/wheelhouse "$$(ls dist/*.whl)$(EXTRAS)"; \
+	ls -l build/wheelhouse
 
 zip: build/replica_audit.zip
 
