@@ -17,12 +17,13 @@ from replica_audit.paths import check_files, check_outputs
 from replica_audit.redaction import redact
 from replica_audit.report.answer_html import render_answer_html
 from replica_audit.report.audit_summary import render_summary
+from replica_audit.report.facts.large_audit import told_rows
 from replica_audit.report.facts.verdict import build_verdict
 from replica_audit.report.partition_page import render_partition
 from replica_audit.report.report_files import write_report
 from replica_audit.report.verdict_object import VerdictObject
 from replica_audit.results import Results
-from replica_audit.schema import REPORT_TABLES
+from replica_audit.schema import REPORT_TABLES, to_dict
 from replica_audit.spark.quality_stage import QualityStage, QualityUnavailable, discard_data_docs, quality_stage
 
 if TYPE_CHECKING:
@@ -65,8 +66,9 @@ class Answers:
         return self.verdict_json["exit_status"]
 
     def rows(self, table: str) -> Sequence[Mapping[str, object]]:
-        """Rows of a table as in audit.json. Raises KeyError for an unknown table."""
-        return self.results.rows(table)
+        """Rows of a table as in audit.json, of more than 10,000 partitions those of the worst. Raises KeyError for an unknown table."""
+        rows = self.results.rows(table)
+        return rows if self.results.stored is None else list(map(to_dict, told_rows(self.results, table)))
 
     def arrow(self, table: str) -> pa.Table:
         """Rows of a table, as an Arrow table. Raises KeyError for an unknown table."""
@@ -83,7 +85,7 @@ class Answers:
         return render_summary(self.results) if self._partition is None else render_partition(self.results)
 
     def __repr__(self) -> str:
-        return f"<{type(self).__name__} {self.verdict}, {len(self.rows('partitions'))} partitions>"
+        return f"<{type(self).__name__} {self.verdict}, {len(self.results.partitions)} partitions>"
 
     def _repr_html_(self) -> str:
         return render_answer_html(self.results, self.verdict_json)

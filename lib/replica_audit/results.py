@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple, Protocol, TypedDict, TypeVar, overload
@@ -114,6 +114,10 @@ class PartitionRows(NamedTuple):
     findings: Sequence[FindingRow] = ()
 
 
+#: Gives all rows of the audited partitions in the tables named, by table, some partitions at a time and in their order.
+StoredRows = Callable[[Collection[str]], Iterator[Mapping[str, Sequence[Any]]]]
+
+
 @dataclass(frozen=True)
 class Results:
     """One finished audit. Its report tables are properties, whose rows are those of `schema`; of a table that was not
@@ -122,11 +126,15 @@ class Results:
     `tables` has the rows as they came: as objects, or as the dicts of Delta and audit.json. `location` is the snapshot's
     place as the user gave it, for the commands that a report prints; audit.json does not have it. Raises ValueError for a
     table that is not among `REPORT_TABLES`.
+
+    Of an audit of many partitions `tables` has those rows only that its report tells (`warehouse.told_rows`), and `stored` gives
+    all rows of the partitions, some at a time.
     """
 
     audit: AuditObject
     tables: Mapping[str, Sequence[Any]]
     location: str | None = None
+    stored: StoredRows | None = None
 
     def __post_init__(self) -> None:
         unknown = sorted(set(self.tables) - set(REPORT_TABLES))
@@ -193,6 +201,21 @@ class Results:
     def quality(self) -> Sequence[QualityRow]:
         return self._objects("quality", QualityRow)
 
+    def parts(self, tables: Collection[str] = tuple(REPORT_TABLES)) -> Iterator[Results]:
+        """All rows of `tables`, some partitions at a time and in their order; those that belong to no partition that was audited come
+        first.
+        """
+        if self.stored is None:
+            yield self
+            return
+        audited = {(row.topic, row.partition) for row in self.partitions}
+        unplaced = {
+            table: [row for row in self.tables.get(table, ()) if place_of(row) not in audited] for table in tables
+        }
+        yield Results(self.audit, unplaced, self.location)
+        for rows in self.stored(tables):
+            yield Results(self.audit, rows, self.location)
+
     def at(self, place: FindingPlace) -> PartitionRows:
         """The rows of one partition."""
         return PartitionRows(*(grouped.get(place, ()) for grouped in self._placed))
@@ -228,6 +251,13 @@ class Results:
 
     def _objects(self, table: str, kind: type[_Row]) -> Sequence[_Row]:
         return [row if isinstance(row, kind) else read_row(kind, row) for row in self.tables.get(table, ())]
+
+
+def place_of(row: Any) -> tuple[Any, Any]:
+    """The partition of a row, as an object or a dict; (None, None) of a table that has none."""
+    if isinstance(row, Mapping):
+        return row.get("topic"), row.get("partition")
+    return getattr(row, "topic", None), getattr(row, "partition", None)
 
 
 @overload

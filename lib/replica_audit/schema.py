@@ -37,6 +37,8 @@ Int = Annotated[int, "int"]
 
 #: A row as Delta, Parquet and JSON give it; `read_row` makes it typed.
 RawRow = Mapping[str, Any]
+#: A row of any report table, as an object of its class or, where it came so, as the dict of Delta and audit.json.
+ReportRow = Any
 
 _Row = TypeVar("_Row")
 

@@ -13,6 +13,7 @@ from replica_audit.auditing.opening import open_snapshot
 from replica_audit.config import Settings
 from replica_audit.errors import EngineError
 from replica_audit.runner.in_process import audit_all
+from replica_audit.schema import InputRow
 
 
 @pytest.mark.parametrize("capture", CAPTURES)
@@ -47,12 +48,9 @@ def test_there_is_something_to_account_for() -> None:
 
 
 def test_only_stretches_of_segments_count() -> None:
-    rows = [
-        {"code": "LOG-TAIL-ZERO", "length": 5},
-        {"code": "LOG-CORRUPT-MID", "length": 7},
-        {"code": "INPUT-IGNORED", "length": 11},
-        {"code": "CAP-UNREADABLE", "length": None},
-    ]
+    found = (("LOG-TAIL-ZERO", 5), ("LOG-CORRUPT-MID", 7), ("INPUT-IGNORED", 11), ("CAP-UNREADABLE", None))
+    blank = InputRow._make([None] * len(InputRow._fields))
+    rows = [blank._replace(code=code, length=length) for code, length in found]
     assert account_for_input(rows) == {"quarantined_bytes": 7, "padding_bytes": 5}
 
 

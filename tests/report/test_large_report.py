@@ -12,11 +12,11 @@ import pytest
 from tests.report.page.test_page_content import page_of
 from tests.report.rows import REPORT_FILES, finding, objects, partition, results, row
 
+from replica_audit.auditing import detailed_partitions
 from replica_audit.auditing.known_findings import read_baseline
 from replica_audit.config import Settings
 from replica_audit.errors import UsageError
 from replica_audit.report.audit_json import render_audit_json
-from replica_audit.report.facts import large_audit
 from replica_audit.report.facts.large_audit import partition_ranges
 from replica_audit.report.page import content
 from replica_audit.report.report_files import LINES, write_report
@@ -25,8 +25,8 @@ from replica_audit.results import Results
 
 @pytest.fixture(autouse=True)
 def _small(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(large_audit, "WHOLE", 5)
-    monkeypatch.setattr(large_audit, "DETAILED", 3)
+    monkeypatch.setattr(detailed_partitions, "WHOLE", 5)
+    monkeypatch.setattr(detailed_partitions, "DETAILED", 3)
 
 
 def audited(count: int) -> Results:

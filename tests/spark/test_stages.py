@@ -179,7 +179,9 @@ def test_a_second_audit_has_its_own_id_gives_the_same_answers_and_leaves_the_fir
 def test_an_unknown_audit_is_told(spark, sample):
     from replica_audit.spark.pipeline import load_results
 
-    with pytest.raises(UsageError, match="no finished audit with audit_id none-such in .*: replica-audit run SNAPSHOT --warehouse "):
+    with pytest.raises(
+        UsageError, match="no finished audit with audit_id none-such in .*: replica-audit run SNAPSHOT --warehouse "
+    ):
         load_results(spark, "none-such", sample.settings)
 
 

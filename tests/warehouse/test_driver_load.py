@@ -61,7 +61,7 @@ def write(path, step, partitions=1):
 
 
 def tables(results):
-    return {table: json.loads(json.dumps(rows)) for table, rows in results.tables.items()}
+    return {table: json.loads(json.dumps(results.rows(table))) for table in results.tables}
 
 
 def days(path, step):

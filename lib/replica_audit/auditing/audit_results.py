@@ -8,7 +8,15 @@ from typing import cast
 from replica_audit.auditing.catalogue import at_or_above, audit_verdict, codes_with
 from replica_audit.errors import EngineError
 from replica_audit.results import AuditObject, Results
-from replica_audit.schema import REPORT_TABLES, AttemptRow, RawRow, sort_rows
+from replica_audit.schema import (
+    REPORT_TABLES,
+    AttemptRow,
+    FindingRow,
+    InputRow,
+    PartitionRow,
+    ReportRow,
+    sort_rows,
+)
 
 _RUN = ("audit_id", "snapshot_id", "cluster_id", "tool_version", "started", "finished")
 
@@ -17,37 +25,35 @@ def audit_results(
     run: AttemptRow,
     inputs: Mapping[str, object],
     options: Mapping[str, object] | None,
-    tables: Mapping[str, Sequence[RawRow]],
+    tables: Mapping[str, Sequence[ReportRow]],
     observations: int,
     location: str | None,
 ) -> Results:
     """`run` is the finished attempt, `inputs` what was read (snapshot, log_dirs, replicas, segments, size_bytes, files,
     brokers), `options` as from `options_row`, `observations` how many the timeline has in all.
 
-    Rows may have more columns than their tables. Raises EngineError where a loss has no finding.
+    Rows of `tables` are objects, or dicts, which may have more columns. Raises EngineError where a loss has no finding.
     """
     rows = {
-        table: _of_columns([column.name for column in columns], tables.get(table, ()))
+        table: sort_rows(_of_columns([column.name for column in columns], tables.get(table, ())))
         for table, columns in REPORT_TABLES.items()
     }
-    check_losses(rows["partitions"], rows["findings"])
-    audit = {
+    audit: dict[str, object] = {
         **{name: getattr(run, name) for name in _RUN},
-        "verdict": audit_verdict(
-            [row["verdict"] for row in rows["partitions"]],
-            {row["code"] for row in rows["findings"] if row["topic"] is None},
-        ),
-        "inputs": {
-            **inputs,
-            **account_for_input(rows["quarantine"]),
-            **({"observations": observations} if observations else {}),
-        },
+        "verdict": None,
+        "inputs": None,
         "options": options,
     }
-    return Results(cast(AuditObject, audit), {table: sort_rows(of_table) for table, of_table in rows.items()}, location)
+    results = Results(cast(AuditObject, audit), rows, location)
+    check_losses(results.partitions, results.findings)
+    unplaced = {row.code for row in results.findings if row.topic is None}
+    audit["verdict"] = audit_verdict([row.verdict for row in results.partitions], unplaced)
+    observed = {"observations": observations} if observations else {}
+    audit["inputs"] = {**inputs, **account_for_input(results.quarantine), **observed}
+    return results
 
 
-def _of_columns(names: Sequence[str], rows: Sequence[RawRow]) -> list[RawRow]:
+def _of_columns(names: Sequence[str], rows: Sequence[ReportRow]) -> list[ReportRow]:
     return [row if len(row) == len(names) else {name: row[name] for name in names} for row in rows]
 
 
@@ -55,7 +61,7 @@ def _of_columns(names: Sequence[str], rows: Sequence[RawRow]) -> list[RawRow]:
 _DAMAGE = "LOG-"
 
 
-def account_for_input(quarantine: Iterable[RawRow]) -> dict[str, int]:
+def account_for_input(quarantine: Iterable[InputRow]) -> dict[str, int]:
     """`quarantined_bytes`, in no batch, and `padding_bytes`, zeros after the last one; all other bytes of a segment are in batches.
 
     A scan takes each byte of a file once or quarantines the file (`segments.scan.account_for_bytes`).
@@ -63,8 +69,8 @@ def account_for_input(quarantine: Iterable[RawRow]) -> dict[str, int]:
     found = {"quarantined_bytes": 0, "padding_bytes": 0}
     padding = codes_with("padding")
     for row in quarantine:
-        if row["code"].startswith(_DAMAGE):
-            found["padding_bytes" if row["code"] in padding else "quarantined_bytes"] += row["length"] or 0
+        if row.code.startswith(_DAMAGE):
+            found["padding_bytes" if row.code in padding else "quarantined_bytes"] += row.length or 0
     return found
 
 
@@ -77,14 +83,14 @@ def check_answered(discovered: Collection[object], answered: int) -> None:
         )
 
 
-def check_losses(partitions: Iterable[RawRow], findings: Iterable[RawRow]) -> None:
+def check_losses(partitions: Iterable[PartitionRow], findings: Iterable[FindingRow]) -> None:
     """Raise EngineError where a partition lost committed records and no grave finding of it is there: the status, which
     follows from the findings, would be OK.
     """
-    told = {(row["topic"], row["partition"]) for row in findings if at_or_above(row["severity"], "high")}
+    told = {(row.topic, row.partition) for row in findings if at_or_above(row.severity, "high")}
     for row in partitions:
-        if row["verdict"] == "COMMITTED_LOSS" and (row["topic"], row["partition"]) not in told:
+        if row.verdict == "COMMITTED_LOSS" and (row.topic, row.partition) not in told:
             raise EngineError(
-                f"internal error: {row['topic']}-{row['partition']} is COMMITTED_LOSS and no finding says so: the answers "
+                f"internal error: {row.topic}-{row.partition} is COMMITTED_LOSS and no finding says so: the answers "
                 "are incomplete; run again, and report how the snapshot was made if it happens again"
             )

@@ -7,9 +7,10 @@ import json
 import re
 import zlib
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime
+from functools import partial
 from typing import Any
 
 from replica_audit.config import Settings
@@ -18,8 +19,8 @@ from replica_audit.literals import SEVERITIES, VERDICTS
 from replica_audit.model import Place
 from replica_audit.parsing import INT64, is_whole, parse_json
 from replica_audit.paths import local_path
-from replica_audit.results import Results
-from replica_audit.schema import REPORT_TABLES, Evidence, FindingRow, to_dict
+from replica_audit.results import Results, StoredRows, by_place
+from replica_audit.schema import REPORT_TABLES, Evidence, FindingRow, read_row, to_dict
 from replica_audit.text import now
 
 
@@ -274,23 +275,39 @@ class Baseline:
 
     def compare(self, results: Results) -> Results:
         """`results` with the status of findings and of failed expectations: new, known or resolved."""
-        compared = self._compare(results)
-        if not self.accepted:
-            return compared
-        findings = with_acceptances(compared.rows("findings"), self.accepted)
-        return replace(compared, tables={**compared.tables, "findings": findings})
+        if self.findings is None and not self.accepted:
+            return results
+        tables = {**results.tables, "findings": self._compared(results, self.findings or ())}
+        if self.findings is not None:
+            tables["quality"] = compare_quality(results.rows("quality"), self.quality)
+        stored = None if results.stored is None else partial(self._compared_parts, results.stored)
+        return replace(results, tables=tables, stored=stored)
+
+    def _compared(self, results: Results, baseline: Sequence[FindingRow]) -> list[FindingRow]:
+        audited = {(row.topic, row.partition) for row in results.partitions}
+        findings = results.rows("findings")
+        if self.findings is not None:
+            findings = compare_findings(findings, baseline, audited)
+        if self.accepted:
+            findings = with_acceptances(findings, self.accepted)
+        return [read_row(FindingRow, row) for row in findings]
+
+    def _compared_parts(self, stored: StoredRows, tables: Collection[str]) -> Iterator[Mapping[str, Sequence[Any]]]:
+        of_place = by_place(self.findings or ())
+        more = {"partitions"} if "findings" in tables else set()
+        for rows in stored({*tables, *more}):
+            compared = dict(rows)
+            if "findings" in tables:
+                part = Results({}, rows)
+                places = ((row.topic, row.partition) for row in part.partitions)
+                compared["findings"] = self._compared(
+                    part, [one for place in places for one in of_place.get(place, ())]
+                )
+            yield {table: compared[table] for table in compared if table in tables}
 
     def unused(self, results: Results) -> list[str]:
         """Ids of accepted findings that are not there: they are gone, and their entries can be."""
         return [one.finding_id for one in unmatched(results.rows("findings"), self.accepted)]
-
-    def _compare(self, results: Results) -> Results:
-        if self.findings is None:
-            return results
-        audited = {(row["topic"], row["partition"]) for row in results.rows("partitions")}
-        findings = compare_findings(results.rows("findings"), self.findings, audited)
-        quality = compare_quality(results.rows("quality"), self.quality)
-        return replace(results, tables={**results.tables, "findings": findings, "quality": quality})
 
 
 def read_baseline(settings: Settings) -> Baseline:

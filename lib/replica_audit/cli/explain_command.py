@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import argparse
 import difflib
+import gzip
 import json
 import os
 import re
-from collections.abc import Mapping, Sequence
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
 
 from replica_audit.auditing.catalogue import (
     CATALOGUE,
@@ -30,7 +33,8 @@ from replica_audit.report.explanation import (
     render_finding,
     render_verdict,
 )
-from replica_audit.report.json_object import render_object
+from replica_audit.report.json_object import LINES, render_object
+from replica_audit.schema import RawRow, to_dict
 
 _FINDING_ID = re.compile(r"[0-9a-fA-F]{16}")
 
@@ -101,18 +105,37 @@ _Found = tuple[_Object, _Object, str, Sequence[_Object]]
 
 
 def _from_report(finding_id: str, settings: Settings) -> _Found | None:
-    path = os.path.join(local_path(settings.report) or settings.report, "audit.json")
-    if not os.path.isfile(path):
-        return None
+    directory = local_path(settings.report) or settings.report
+    for path in (os.path.join(directory, name) for name in ("audit.json", LINES)):
+        if os.path.isfile(path) and (found := _from_file(finding_id, path)) is not None:
+            return found
+    return None
+
+
+def _from_file(finding_id: str, path: str) -> _Found | None:
+    """From an audit.json, or from lines of which the first has the audit and the steps."""
     try:
-        with open(path, encoding="utf-8") as stream:
-            content = json.load(stream)
-        rows, audit = content["findings"], content["audit"]
-        row = next((row for row in rows if row["finding_id"] == finding_id), None)
-        # Reports of earlier versions have no steps.
-        return None if row is None else (row, audit, path, _steps_of(row, content.get("steps", ())))
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        contents = _read_lines(path) if path.endswith(LINES) else _read_whole(path)
+        first = next(contents)
+        for content in chain([first], contents):
+            for row in content.get("findings", ()):
+                if row["finding_id"] == finding_id:
+                    # Reports of earlier versions have no steps.
+                    return row, first["audit"], path, _steps_of(row, first.get("steps", ()))
+        return None
+    except (OSError, EOFError, zlib.error, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise UsageError(f"explain: {path}: expected the audit.json of a run ({error})") from error
+
+
+def _read_whole(path: str) -> Iterator[RawRow]:
+    with open(path, encoding="utf-8") as stream:
+        content = json.load(stream)
+    yield {**content, "findings": content["findings"], "audit": content["audit"]}
+
+
+def _read_lines(path: str) -> Iterator[RawRow]:
+    with gzip.open(path, "rt", encoding="utf-8") as stream:
+        yield from map(json.loads, stream)
 
 
 def _from_warehouse(finding_id: str, settings: Settings) -> _Found | None:
@@ -127,9 +150,11 @@ def _from_warehouse(finding_id: str, settings: Settings) -> _Found | None:
         results = load_results(Warehouse(settings.warehouse), None, settings.fail_on)
     except UsageError:
         return None
-    row = next((row for row in results.rows("findings") if row["finding_id"] == finding_id), None)
-    if row is None:
+    found = (row for part in results.parts(("findings",)) for row in part.findings if row.finding_id == finding_id)
+    finding = next(found, None)
+    if finding is None:
         return None
+    row = to_dict(finding)
     from replica_audit.elect.election_plan import advise
     from replica_audit.typed_json import to_object
 

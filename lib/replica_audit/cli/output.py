@@ -6,6 +6,7 @@ import os
 import shutil
 import sys
 import traceback
+from collections.abc import Iterable
 
 from replica_audit.redaction import redact
 from replica_audit.report.layout import clean
@@ -16,11 +17,16 @@ def print_result(text: str) -> None:
 
     A reader that went away (`| head`) does not change the exit status: the rest is written to nowhere.
     """
+    print_pieces([text if text.endswith("\n") else text + "\n"])
+
+
+def print_pieces(pieces: Iterable[str]) -> None:
+    """Write a text that may be too long to be held, as `print_result` does; nothing that is redacted is in two of its pieces."""
     # A terminal that cannot show a character gets its number instead of an error.
     encoding = sys.stdout.encoding or "utf-8"
-    text = redact(text).encode(encoding, "backslashreplace").decode(encoding)
     try:
-        sys.stdout.write(text if text.endswith("\n") else text + "\n")
+        for text in pieces:
+            sys.stdout.write(redact(text).encode(encoding, "backslashreplace").decode(encoding))
         sys.stdout.flush()
     except BrokenPipeError:
         nowhere = os.open(os.devnull, os.O_WRONLY)

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from replica_audit.elect.election_plan import advise
-from replica_audit.report.facts.conditions import Conditions, election_times, place_of, places_of
+from replica_audit.report.facts.conditions import Conditions, place_of, places_of
 from replica_audit.report.facts.losses import PlaceLoss, Total
 from replica_audit.report.facts.outcome import Outcome, WorstCase, find_outcome
 from replica_audit.report.first_steps import FirstStep, tell_first_steps
@@ -248,12 +248,12 @@ def tell_compared(conditions: Conditions, kind: str) -> Iterator[Sentence]:
         )
 
 
-def tell_doubts(conditions: Conditions, results: Results) -> Iterator[Sentence]:
+def tell_doubts(conditions: Conditions) -> Iterator[Sentence]:
     """A sentence for what may be lost, or is, though the captured replicas agree."""
     if conditions.gone:
         yield GONE.say(places=name_partitions(places_of(conditions.gone)))
     if conditions.past:
-        times = election_times(conditions.past, results)
+        times = conditions.past_times
         day = render_time(max(times))[:10] if times else "a day that is not known"
         template = PAST_ELECTION if len(conditions.past) == 1 else PAST_ELECTIONS
         yield template.say(day=day, places=name_partitions(places_of(conditions.past)))
@@ -362,7 +362,7 @@ def build_answer(results: Results, verdict: VerdictObject) -> Answer:
     outcome = find_outcome(results, verdict["untrusted"], verdict["verdict"])
     if outcome is None:
         return Answer("unknown", plain_text(NO_PARTITION.say()), (), tuple(_untrusted(verdict)), ())
-    urgent, doubts = tell_urgent(outcome.conditions), list(tell_doubts(outcome.conditions, results))
+    urgent, doubts = tell_urgent(outcome.conditions), list(tell_doubts(outcome.conditions))
     needed = tell_needed(outcome.conditions)
     compared = tell_compared(outcome.conditions, outcome.kind) if outcome.is_calm else ()
     # After a proven loss, possible further losses go below the headline.

@@ -5,17 +5,19 @@ ASCII only, so that a file name in another encoding than UTF-8 still makes a val
 
 from __future__ import annotations
 
+import heapq
 import json
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from itertools import groupby
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from itertools import chain, groupby
 from operator import itemgetter
 from typing import Any
 
 from replica_audit.elect.election_plan import advise
-from replica_audit.model import Place
-from replica_audit.report.facts.large_audit import detailed_places
-from replica_audit.results import Results
+from replica_audit.report.facts.large_audit import detailed_places, told_rows
+from replica_audit.report.facts.whole_audit import seen_parts
+from replica_audit.results import Results, place_of
 from replica_audit.schema import REPORT_TABLES, Column, row_order, to_dict
 from replica_audit.typed_json import to_object
 
@@ -35,20 +37,26 @@ def render_audit_json(results: Results, verdict: Mapping[str, Any] | None = None
 def render_audit_json_parts(results: Results, verdict: Mapping[str, Any] | None = None) -> Iterator[str]:
     """audit.json in pieces of at most one row."""
     head = {"audit": _told_audit(results), **({} if verdict is None else {"verdict": verdict})}
-    tables = {table: results.rows(table) for table in REPORT_TABLES}
-    return _render_parts(head, REPORT_TABLES, tables, lambda: _advice(results))
+    return _render_parts(head, REPORT_TABLES, partial(_all_in_order, results), lambda: _advice(results))
 
 
 def render_worst_parts(results: Results, file: str) -> Iterator[str]:
     """audit.json of an audit of many partitions: without the rows of those that are not told in detail, of which
     `partitions_elsewhere` says how many there are and the `file` that has them.
     """
-    left_out = frozenset(results.rows_of("partitions")) - detailed_places(results)
-    head = {"audit": _told_audit(results), "partitions_elsewhere": {"count": len(left_out), "file": file}}
-    tables = {table: [row for row in results.rows(table) if _place_of(row) not in left_out] for table in REPORT_TABLES}
+    told = detailed_places(results)
+    head = {
+        "audit": _told_audit(results),
+        "partitions_elsewhere": {"count": len(results.partitions) - len(told), "file": file},
+    }
     advice = _advice(results)
-    decisions = [one for one in advice["decisions"] if _place_of(one) not in left_out]
-    return _render_parts(head, REPORT_TABLES, tables, lambda: {**advice, "decisions": decisions})
+    decisions = [one for one in advice["decisions"] if place_of(one) in told]
+    return _render_parts(
+        head,
+        REPORT_TABLES,
+        lambda table, columns: _in_order(table, columns, told_rows(results, table)),
+        lambda: {**advice, "decisions": decisions},
+    )
 
 
 def render_lines(results: Results) -> Iterator[str]:
@@ -56,28 +64,33 @@ def render_lines(results: Results) -> Iterator[str]:
     other tables and its decisions where it has any.
     """
     advice = _advice(results)
-    lists = {table: results.rows(table) for table in REPORT_TABLES if table != "partitions"}
-    lists["decisions"] = advice["decisions"]
-    grouped = {name: _by_place(rows, results.rows_of("partitions")) for name, rows in lists.items()}
-    unplaced = {name: _in_one(name, rows[None]) for name, rows in grouped.items() if None in rows}
+    decisions = _by_place(advice["decisions"])
     head = {"schema_version": SCHEMA_VERSION, "audit": _told_audit(results)}
     members = [f'"{name}": {_render(value, name)}' for name, value in head.items()]
-    members += [f'"{name}": {text}' for name, text in unplaced.items()]
-    yield "{" + ", ".join([*members, f'"steps": {_render(advice["steps"], "steps")}']) + "}\n"
-    partitions = results.rows("partitions")
-    for row in sorted(partitions, key=row_order(partitions)):
-        place = _place_of(row)
-        members = [f'"partitions": {_in_one("partitions", [row])}']
-        members += (f'"{name}": {_in_one(name, rows[place])}' for name, rows in grouped.items() if place in rows)
-        yield "{" + ", ".join(members) + "}\n"
+    steps = f'"steps": {_render(advice["steps"], "steps")}'
+    for number, part in enumerate(seen_parts(results)):
+        grouped = {table: _by_place(part.tables.get(table, ())) for table in REPORT_TABLES}
+        grouped["decisions"] = decisions
+        audited = grouped.pop("partitions")
+        if not number:
+            unplaced = {
+                name: [row for place, rows in of_table.items() if place not in audited for row in rows]
+                for name, of_table in grouped.items()
+                if name != "decisions"
+            }
+            members += (f'"{name}": {_in_one(name, rows)}' for name, rows in unplaced.items() if rows)
+            yield "{" + ", ".join([*members, steps]) + "}\n"
+        for place in sorted(audited):
+            found = {"partitions": audited[place]}
+            found.update((name, rows[place]) for name, rows in grouped.items() if place in rows)
+            yield "{" + ", ".join(f'"{name}": {_in_one(name, rows)}' for name, rows in found.items()) + "}\n"
 
 
-def _by_place(rows: Iterable[Any], places: Collection[Place]) -> dict[Place | None, list[Any]]:
-    """Rows by partition; those of none, or of one that was not audited, under None."""
-    found: dict[Place | None, list[Any]] = defaultdict(list)
+def _by_place(rows: Iterable[Any]) -> dict[tuple[Any, Any], list[Any]]:
+    """Rows by partition."""
+    found: dict[tuple[Any, Any], list[Any]] = defaultdict(list)
     for row in rows:
-        place = _place_of(row)
-        found[place if place in places else None].append(row)
+        found[place_of(row)].append(row)
     return found
 
 
@@ -85,10 +98,6 @@ def _in_one(name: str, rows: Sequence[Any]) -> str:
     columns = REPORT_TABLES.get(name)
     texts = (_render(row, name) for row in rows) if columns is None else _in_order(name, columns, rows)
     return f"[{', '.join(texts)}]"
-
-
-def _place_of(row: Mapping[str, Any]) -> tuple[Any, Any]:
-    return row.get("topic"), row.get("partition")
 
 
 def _told_audit(results: Results) -> dict[str, Any]:
@@ -111,23 +120,23 @@ def render_tables(
 
     Raises ValueError as `render_audit_json` does.
     """
-    return "".join(_render_parts(head, columns, tables, dict))
+    return "".join(_render_parts(head, columns, lambda table, names: _in_order(table, names, tables[table]), dict))
 
 
 def _render_parts(
     head: Mapping[str, Any],
     columns: Mapping[str, tuple[Column, ...]],
-    tables: Mapping[str, Sequence[Any]],
+    texts_of: Callable[[str, tuple[Column, ...]], Iterable[str]],
     lists: Callable[[], Mapping[str, Sequence[Any]]],
 ) -> Iterator[str]:
-    """The members of `head`, the tables, and what `lists` gives when these are written, an item a line."""
+    """The members of `head`, the tables, whose rows `texts_of` gives, and what `lists` gives when these are written, an item a line."""
     yield f'{{\n"schema_version": {SCHEMA_VERSION}'
     for name, value in head.items():
         yield f',\n"{name}": {_render(value, name)}'
     for table, names in columns.items():
         yield f',\n"{table}": ['
         first = True
-        for row in _in_order(table, names, tables[table]):
+        for row in texts_of(table, names):
             yield "\n" if first else ",\n"
             yield row
             first = False
@@ -148,21 +157,33 @@ def _ordered(audit: Mapping[str, Any]) -> dict[str, Any]:
     return {key: sort(value) for key, value in audit.items()}
 
 
+def _all_in_order(results: Results, table: str, columns: tuple[Column, ...]) -> Iterator[str]:
+    """All rows of a table as text, of which those of some partitions are held at once."""
+    parts = (_keyed(table, columns, part.tables.get(table, ())) for part in results.parts((table,)))
+    # The first part has rows of other partitions than the audited ones, which lie between these.
+    first = next(parts)
+    return (text for _, text in heapq.merge(first, chain.from_iterable(parts)))
+
+
 def _in_order(table: str, columns: tuple[Column, ...], rows: Sequence[Any]) -> Iterator[str]:
     """The rows as text. Those that the sort keys do not tell apart are in the order of their text, so that every run agrees."""
-    rows = [to_dict(row) if hasattr(row, "_fields") else row for row in rows]
+    return (text for _, text in _keyed(table, columns, rows))
+
+
+def _keyed(table: str, columns: tuple[Column, ...], rows: Sequence[Any]) -> Iterator[tuple[list[Any], str]]:
     names = [column.name for column in columns]
     known = set(names)
     key = row_order(rows)
     keyed = sorted(((key(row), row) for row in rows), key=itemgetter(0))
-    for _, same in groupby(keyed, key=itemgetter(0)):
+    for order, same in groupby(keyed, key=itemgetter(0)):
         texts = []
-        for _, row in same:
+        for _, of_table in same:
+            row = to_dict(of_table) if hasattr(of_table, "_fields") else of_table
             if row.keys() != known:
                 lacking, unknown = sorted(known - set(row)), sorted(set(row) - known)
                 raise ValueError(f"table {table}: row lacks {lacking} and has unknown {unknown}")
             texts.append(_render({name: row[name] for name in names}, table))
-        yield from sorted(texts)
+        yield from ((order, text) for text in sorted(texts))
 
 
 def _render(content: Any, place: str) -> str:

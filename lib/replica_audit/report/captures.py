@@ -11,6 +11,7 @@ from replica_audit.auditing.leadership.needed_replicas import WHY_NEEDED
 from replica_audit.literals import CaptureState, Need
 from replica_audit.model import Place
 from replica_audit.report.facts.coverage import STATES, is_incomplete, is_of_voter
+from replica_audit.report.facts.whole_audit import whole_audit
 from replica_audit.report.layout import clean, render_count
 from replica_audit.report.sentences import Sentence, Template, capitalise, join_some, name_partitions
 from replica_audit.results import Results
@@ -59,9 +60,9 @@ def find_matrix(results: Results) -> CaptureMatrix | None:
     if not is_incomplete(rows):
         return CaptureMatrix((), (), controllers) if controllers else None
     counts: dict[int, Counter[str]] = defaultdict(Counter)
-    for row in rows:
-        counts[row.broker_id][row.state] += 1
-        counts[row.broker_id]["needed"] += row.needed is not None
+    for (broker_id, state, is_needed), number in whole_audit(results).captures.items():
+        counts[broker_id][state] += number
+        counts[broker_id]["needed"] += number * is_needed
     alike: dict[tuple[int, ...], list[int]] = defaultdict(list)
     for broker_id, count in sorted(counts.items()):
         alike[tuple(count[name] for name in (*STATES, "needed"))].append(broker_id)

@@ -46,9 +46,10 @@ from replica_audit.text import now
 from replica_audit.warehouse.answer_tables import (
     REPORTED_TABLES,
     assemble_results,
-    reported_rows,
-    snapshot_answers,
+    snapshot_row,
+    snapshot_rows,
     timeline_answers,
+    told_results,
 )
 from replica_audit.warehouse.attempts import check_committed, check_large, latest_attempt, own_rows, record_attempt
 from replica_audit.warehouse.batch_files import check_batch_files, read_batches
@@ -83,8 +84,7 @@ def audit(
     """
     started = now()
     ingested = latest_attempt(warehouse, "ingest", **({"snapshot_id": snapshot_id} if snapshot_id else {}))
-    of_snapshot = snapshot_answers(warehouse, ingested)
-    (snapshot,) = of_snapshot["snapshots"]
+    snapshot = snapshot_row(warehouse, ingested)
     options = _options(snapshot, ingested.cluster_id, settings)
     location = snapshot["location"] if snapshot_uri is None else Snapshot.open(snapshot_uri).location
     audit_id = uuid.uuid4().hex
@@ -94,7 +94,7 @@ def audit(
     source = IngestedSource(warehouse, ingested, snapshot, options, location, audit_id, verified)
     stage = {"started": started, "ingest_id": ingested.ingest_id, **ids}
     stage["options"] = json.dumps(options_row(options, settings))
-    return audit_stage.audit(executor, source, InTables(warehouse, stage, of_snapshot, settings.driver_rows), progress)
+    return audit_stage.audit(executor, source, InTables(warehouse, stage, snapshot, settings.driver_rows), progress)
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,10 +238,10 @@ class InTables:
     """Answers in the report tables, which count once the audit's `finished` row is there (`runner.audit_stage.Sink`)."""
 
     def __init__(
-        self, warehouse: Warehouse, stage: dict[str, Any], of_snapshot: Mapping[str, Sequence[dict]], driver_rows: int
+        self, warehouse: Warehouse, stage: dict[str, Any], snapshot: Mapping[str, Any], driver_rows: int
     ) -> None:
-        """`stage` is its entry as `record_attempt` takes it."""
-        self._warehouse, self._stage, self._of_snapshot, self._driver_rows = warehouse, stage, of_snapshot, driver_rows
+        """`stage` is its entry as `record_attempt` takes it, `snapshot` the row of `snapshots`."""
+        self._warehouse, self._stage, self._snapshot, self._driver_rows = warehouse, stage, snapshot, driver_rows
         self._ids = {name: stage[name] for name in ("cluster_id", "snapshot_id", "audit_id")}
         self._finished: AttemptRow | None = None
 
@@ -268,8 +268,10 @@ class InTables:
     def results(self, answers: AuditAnswers) -> Results:
         warehouse, finished = self._warehouse, self._finished
         assert finished is not None, "results are of answers that were kept"
-        rows = reported_rows(warehouse, finished) if any(answers.files.values()) else answers.rows
-        return assemble_results(finished, rows, self._of_snapshot, timeline_answers(warehouse, finished))
+        if any(answers.files.values()):
+            return told_results(warehouse, finished, self._snapshot)
+        rows = {**answers.rows, **snapshot_rows(warehouse, finished)}
+        return assemble_results(finished, rows, self._snapshot, timeline_answers(warehouse, finished))
 
 
 def _options(snapshot: Mapping, cluster_id: str | None, settings: Settings) -> AuditOptions:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from html import escape
 from typing import TYPE_CHECKING, Any
 
@@ -31,19 +32,15 @@ def quality_frames(
     """What each of `suites` looks at, by its name, with the column `place` first: an Arrow table for a built-in suite, a
     DataFrame for one of the user's own; `spark` may be None where there is none of these.
 
-    Facts and answers come from rows in memory, and are constants of the query plan: looking at them reads nothing.
+    Facts and answers are in memory, as columns, and are constants of the query plan: looking at them reads nothing.
     Bronze tables are read from the warehouse.
     """
-    facts = find_facts(results, counts)
     frames: dict[str, Any] = {}
+    suites = list(suites)
+    tables = local_tables(results, counts, {suite.table for suite in suites})
     for suite in suites:
         table = suite.table
-        if table in FACT_TABLES:
-            local = _placed(FACT_TABLES[table], [to_dict(row) for row in getattr(facts, table)])
-        elif table in REPORT_TABLES:
-            local = _placed((Column("place", "string"), *REPORT_TABLES[table]), results.rows(table))
-        else:
-            local = None
+        local = tables.get(table)
         if local is not None and not suite.own:
             frames[suite.name] = local
         elif spark is None:
@@ -54,6 +51,28 @@ def quality_frames(
             frames[suite.name] = _bronze_frame(spark, warehouse, table, str(results.audit["snapshot_id"]))
     return frames
 
+
+def local_tables(results: Results, counts: CountsByReplica, wanted: Collection[str]) -> dict[str, pa.Table]:
+    """Those of `wanted` that are facts or answers, of which the rows of some partitions are held at once."""
+    import pyarrow as pa
+
+    found: dict[str, list[pa.Table]] = defaultdict(list)
+    needed = {*_OF_FACTS, *(table for table in wanted if table in REPORT_TABLES)}
+    for part in results.parts(needed):
+        facts = find_facts(part, counts)
+        for table in wanted:
+            if table in FACT_TABLES:
+                rows = [to_dict(row) for row in getattr(facts, table)]
+                found[table].append(_placed(FACT_TABLES[table], rows))
+            elif table in REPORT_TABLES:
+                columns = (Column("place", "string"), *REPORT_TABLES[table])
+                found[table].append(_placed(columns, part.rows(table)))
+    # What belongs to no partition comes last.
+    return {table: pa.concat_tables([*tables[1:], tables[0]]) for table, tables in found.items()}
+
+
+#: What facts are made of.
+_OF_FACTS = ("partitions", "replicas", "high_watermarks", "findings")
 
 #: Columns that a row's place is named by.
 _PLACE = ("topic", "partition", "broker_id", "path")

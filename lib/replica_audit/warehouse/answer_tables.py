@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from replica_audit.auditing.audit_results import audit_results
 from replica_audit.auditing.leadership.capture_times import times_of_manifest
 from replica_audit.results import Results
-from replica_audit.schema import REPORT_TABLES, AttemptRow
+from replica_audit.schema import REPORT_TABLES, AttemptRow, RawRow, ReportRow
+from replica_audit.warehouse.answer_parts import AnswerParts, audit_files
 from replica_audit.warehouse.attempts import attempts, check_committed, latest_attempt, own_rows
 from replica_audit.warehouse.delta_tables import StoredTables
+from replica_audit.warehouse.told_rows import ToldRows, to_objects
 
 #: Tables that the audit stage computes; `quarantine` is the snapshot's, the others belong to other commands.
 REPORTED_TABLES = (
@@ -37,53 +42,85 @@ def load_results(warehouse: StoredTables, audit_id: str | None, fail_on: str) ->
     What the answers were computed with stays; from which severity on they fail is asked anew.
     """
     finished = latest_attempt(warehouse, "audit", **({"audit_id": audit_id} if audit_id else {}))
-    ingested = attempts(warehouse, "ingest", state="finished", **own_rows(finished))
-    results = assemble_results(
-        finished,
-        reported_rows(warehouse, finished),
-        snapshot_answers(warehouse, next(iter(ingested), finished)),
-        timeline_answers(warehouse, finished),
-    )
+    ingested = next(iter(attempts(warehouse, "ingest", state="finished", **own_rows(finished))), finished)
+    results = told_results(warehouse, finished, snapshot_row(warehouse, ingested))
     options = results.audit["options"]
     return replace(results, audit={**results.audit, "options": options and {**options, "fail_on": fail_on}})
 
 
-def reported_rows(warehouse: StoredTables, finished: AttemptRow) -> dict[str, list[dict]]:
-    """Rows of a finished audit by report table, those of `quality` among them; a table that is not there is left out.
-
-    Raises EngineError where the audit committed others.
-    """
-    tables = [table for table in (*REPORTED_TABLES, "quality") if warehouse.exists(table)]
-    found = {table: warehouse.read(table, _names(table), audit_id=finished.audit_id) for table in tables}
-    check_committed(warehouse, finished, {table: len(found.get(table, ())) for table in REPORTED_TABLES})
-    for checked in attempts(warehouse, "quality", audit_id=finished.audit_id)[-1:]:
-        if checked.state == "finished":
-            check_committed(warehouse, checked, {"quality": len(found.get("quality", ()))})
-    return found
-
-
-def snapshot_answers(warehouse: StoredTables, ingested: AttemptRow) -> dict[str, list[dict]]:
-    """Rows of the snapshot itself: `quarantine`, `partition_states`, and its row of `snapshots`.
-
-    Raises EngineError where the finished ingest committed others.
+def snapshot_row(warehouse: StoredTables, ingested: AttemptRow) -> RawRow:
+    """The row of `snapshots` of a finished ingest; empty where there is none. Raises EngineError where it committed other rows than
+    are there.
     """
     attempt = own_rows(ingested)
-    found = {table: warehouse.read(table, _names(table), **attempt) for table in ("quarantine", "partition_states")}
-    found["snapshots"] = warehouse.read("snapshots", **attempt)
-    check_committed(warehouse, ingested, {table: len(rows) for table, rows in found.items()})
-    return found
+    found = warehouse.read("snapshots", **attempt)
+    counts = {table: _count(warehouse, table, attempt) for table in _OF_SNAPSHOT}
+    check_committed(warehouse, ingested, {"snapshots": len(found), **counts})
+    return next(iter(found), {})
 
 
-def timeline_answers(warehouse: StoredTables, finished: AttemptRow) -> tuple[list[dict], int]:
+#: Report tables that the ingest writes.
+_OF_SNAPSHOT = ("quarantine", "partition_states")
+
+
+def _count(warehouse: StoredTables, table: str, attempt: Mapping[str, str | None]) -> int:
+    return sum(rows.num_rows for rows in warehouse.read_parts(table, ("ingest_id",), **attempt))
+
+
+def told_results(warehouse: StoredTables, finished: AttemptRow, snapshot: RawRow) -> Results:
+    """The results of a finished audit: of many partitions those rows that are told, and where the others are.
+
+    Raises EngineError where the audit committed other rows than are there.
+    """
+    tables = [table for table in (*REPORTED_TABLES, "quality") if warehouse.exists(table)]
+    found: dict[str, list[ReportRow]] = {}
+    counts = dict.fromkeys(REPORTED_TABLES, 0)
+    told = ToldRows([])
+
+    def files(table: str) -> Iterator[pa.Table]:
+        owner = own_rows(finished) if table in _OF_SNAPSHOT else {"audit_id": finished.audit_id}
+        for rows in warehouse.read_parts(table, _names(table), **owner):
+            counts[table] = counts.get(table, 0) + rows.num_rows
+            yield rows
+
+    if "partitions" in tables:
+        found["partitions"] = [row for rows in files("partitions") for row in to_objects("partitions", rows)]
+        told = ToldRows(found["partitions"])
+    # What there is to decide says what else is told.
+    for table in sorted((*tables, *_OF_SNAPSHOT), key=lambda table: table != "elections"):
+        if table not in found:
+            found[table] = list(told.select(table, files(table)))
+    check_committed(warehouse, finished, {table: counts[table] for table in REPORTED_TABLES})
+    for checked in attempts(warehouse, "quality", audit_id=finished.audit_id)[-1:]:
+        if checked.state == "finished":
+            check_committed(warehouse, checked, {"quality": counts.get("quality", 0)})
+    timeline = timeline_answers(warehouse, finished)
+    results = assemble_results(finished, found, snapshot, timeline)
+    if told.is_all:
+        return results
+    places = [(row.topic, row.partition) for row in results.partitions]
+    of_audit = audit_files(warehouse, [table for table in tables if table in REPORTED_TABLES], finished)
+    held = {"high_watermark_timeline": results.high_watermark_timeline}
+    return replace(results, stored=AnswerParts(places, of_audit, held))
+
+
+def snapshot_rows(warehouse: StoredTables, ingested: AttemptRow) -> dict[str, list[ReportRow]]:
+    """Rows of the report tables that the ingest wrote."""
+    return {
+        table: [
+            row
+            for rows in warehouse.read_parts(table, _names(table), **own_rows(ingested))
+            for row in to_objects(table, rows)
+        ]
+        for table in _OF_SNAPSHOT
+    }
+
+
+def timeline_answers(warehouse: StoredTables, finished: AttemptRow) -> tuple[list[ReportRow], int]:
     """Rows of `high_watermark_timeline` for audit.json, at most `REPORTED_TIMELINE_ROWS`, and how many there are in all.
 
     Raises EngineError where the audit committed others.
     """
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    from replica_audit.arrow_rows import arrow_to_rows
-
     table = "high_watermark_timeline"
     if not warehouse.exists(table):
         check_committed(warehouse, finished, {table: 0})
@@ -98,17 +135,16 @@ def timeline_answers(warehouse: StoredTables, finished: AttemptRow) -> tuple[lis
             ranked = pc.sort_indices(marked, [(key, "ascending") for key in keys])
             kept = kept.take(ranked[:REPORTED_TIMELINE_ROWS])
     check_committed(warehouse, finished, {table: count})
-    return arrow_to_rows(kept), count
+    return list(to_objects(table, kept)), count
 
 
 def assemble_results(
     finished: AttemptRow,
-    answers: Mapping[str, Sequence[dict]],
-    of_snapshot: Mapping[str, Sequence[dict]],
-    timeline: tuple[list[dict], int],
+    answers: Mapping[str, Sequence[ReportRow]],
+    snapshot: RawRow,
+    timeline: tuple[Sequence[ReportRow], int],
 ) -> Results:
-    """Results from a `finished` row of `audits`, rows by table, the snapshot's own rows, and how much was observed."""
-    snapshot = next(iter(of_snapshot.get("snapshots", ())), {})
+    """Results from a `finished` row of `audits`, rows by table, the row of `snapshots`, and how much was observed."""
     manifest = json.loads(snapshot.get("manifest") or "{}")
     rows, observations = timeline
     inputs = {
@@ -121,7 +157,7 @@ def assemble_results(
         "brokers": times_of_manifest(manifest.get("brokers") or ()).kinds(),
     }
     options = json.loads(finished.options) if finished.options else None
-    tables = {**answers, **of_snapshot, "high_watermark_timeline": rows}
+    tables = {**answers, "high_watermark_timeline": rows}
     results = audit_results(finished, inputs, options, tables, observations, snapshot.get("location"))
     return replace(results, audit={**results.audit, "table_versions": dict(finished.table_versions or {}) or None})
 

@@ -30,7 +30,7 @@ from replica_audit.warehouse.table_layout import (
     open_directory,
     partition_of,
 )
-from replica_audit.warehouse.table_reads import count_rows, list_files, read_file
+from replica_audit.warehouse.table_reads import PlacedFiles, count_rows, file_bounds, list_files, read_file
 
 if TYPE_CHECKING:
     from deltalake import CommitProperties, DeltaTable
@@ -139,6 +139,19 @@ class StoredTables:
         if handle is None:
             return []
         return [path for path, value in list_files(handle, key_of(table)) if value == key]
+
+    def placed_files(self, table: str, key: str | None, **equals: str | None) -> PlacedFiles:
+        """The files with the rows of a snapshot or an audit, of which those of some partitions are read; none of a table that is not
+        there.
+        """
+        handle = self._open(table)
+        schema, column = arrow_schema(columns_of(table)), key_of(table)
+        if handle is None:
+            return PlacedFiles.none(schema)
+        filesystem, root = open_directory(handle.table_uri)
+        paths = [f"{root}/{path}" for path, value in list_files(handle, column) if value == key]
+        bounds = {path: file_bounds(filesystem, path) for path in paths}
+        return PlacedFiles(filesystem, bounds, schema, {column: key}, {name: [value] for name, value in equals.items()})
 
     def count_rows(self, table: str, key: str | None) -> int:
         """Rows of a snapshot or an audit as the commits say, no file being read; 0 where there is no such table."""

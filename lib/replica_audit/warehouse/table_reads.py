@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import datetime, timezone
 from itertools import accumulate, chain
 from typing import TYPE_CHECKING, Generic, TypeVar
@@ -61,6 +63,11 @@ def _milliseconds(time: int | datetime) -> float:
 ROW_NUMBER = "summary_row"
 
 
+def place_keys(rows: pa.Table) -> pa.ChunkedArray:
+    """The partition of each row as one text, 0/orders; null for a row of none."""
+    return pc.binary_join_element_wise(rows["partition"].cast(pa.string()), rows["topic"], "/")
+
+
 class WantedPlaces:
     """Partitions whose rows are read; of a file that is sorted by partition only row groups that may have such rows."""
 
@@ -70,23 +77,54 @@ class WantedPlaces:
 
     def groups(self, file: pq.ParquetFile) -> list[int]:
         """Numbers of the row groups that may have rows of these partitions."""
-        names = [file.metadata.schema.column(number).path for number in range(file.metadata.num_columns)]
-        columns = [names.index("topic"), names.index("partition")]
-        return [
-            number for number in range(file.num_row_groups) if self._overlap(file.metadata.row_group(number), columns)
-        ]
+        return [number for number, bounds in enumerate(group_bounds(file)) if self.overlap(bounds)]
 
     def filter(self, rows: pa.Table) -> pa.Table:
         """`rows` of these partitions only."""
-        keys = pc.binary_join_element_wise(rows["partition"].cast(pa.string()), rows["topic"], "/")
-        return rows.filter(pc.is_in(keys, self._keys))
+        return rows.filter(pc.is_in(place_keys(rows), self._keys))
 
-    def _overlap(self, group: pq.RowGroupMetaData, columns: Sequence[int]) -> bool:
-        topics, partitions = (group.column(number).statistics for number in columns)
-        if topics is None or partitions is None or not (topics.has_min_max and partitions.has_min_max):
+    def overlap(self, bounds: Bounds) -> bool:
+        """True if a partition of these may be within `bounds`."""
+        if bounds is None:
             return True
-        first = bisect_left(self._places, (topics.min, partitions.min))
-        return first < bisect_right(self._places, (topics.max, partitions.max))
+        return bisect_left(self._places, bounds[0]) < bisect_right(self._places, bounds[1])
+
+
+#: The least and the greatest partition of some rows, by topic and by number; None where nothing tells.
+Bounds = tuple[Place, Place] | None
+
+
+def group_bounds(file: pq.ParquetFile) -> Iterator[Bounds]:
+    """Those of each row group of a file."""
+    names = [file.metadata.schema.column(number).path for number in range(file.metadata.num_columns)]
+    columns = [names.index(name) for name in _PLACE]
+    for number in range(file.num_row_groups):
+        group = file.metadata.row_group(number)
+        topics, partitions = (group.column(column).statistics for column in columns)
+        if topics is None or partitions is None or not (topics.has_min_max and partitions.has_min_max):
+            yield None
+        else:
+            yield (topics.min, partitions.min), (topics.max, partitions.max)
+
+
+def file_bounds(filesystem: fs.FileSystem, path: str) -> Bounds:
+    """Those of all rows of a file. Raises EngineError for one that is gone or broken."""
+    with _opened(filesystem, path) as file:
+        bounds = list(group_bounds(file))
+    known = [one for one in bounds if one is not None]
+    if not known or len(known) < len(bounds):
+        return None
+    return min(first for first, _ in known), max(last for _, last in known)
+
+
+@contextmanager
+def _opened(filesystem: fs.FileSystem, path: str) -> Iterator[pq.ParquetFile]:
+    try:
+        with filesystem.open_input_file(path) as stream:
+            yield pq.ParquetFile(stream)
+    except (FileNotFoundError, pa.ArrowInvalid) as error:
+        what = "is missing" if isinstance(error, FileNotFoundError) else "is not a whole Parquet file"
+        raise EngineError(damage_sentence(f"{path} {what}")) from error
 
 
 def read_file(
@@ -105,17 +143,12 @@ def read_file(
     """
     # One column at least: a table without any has no count of rows.
     needed = {*schema.names, *wanted, "cluster_id", *(() if places is None else _PLACE)} - set(partition)
-    try:
-        with filesystem.open_input_file(path) as stream:
-            file = pq.ParquetFile(stream)
-            names = [name for name in file.schema_arrow.names if name in needed]
-            groups = range(file.num_row_groups) if places is None else places.groups(file)
-            found = file.read_row_groups(list(groups), columns=names)
-            if ROW_NUMBER in schema.names:
-                found = found.append_column(ROW_NUMBER, _numbers(file, groups))
-    except (FileNotFoundError, pa.ArrowInvalid) as error:
-        what = "is missing" if isinstance(error, FileNotFoundError) else "is not a whole Parquet file"
-        raise EngineError(damage_sentence(f"{path} {what}")) from error
+    with _opened(filesystem, path) as file:
+        names = [name for name in file.schema_arrow.names if name in needed]
+        groups = range(file.num_row_groups) if places is None else places.groups(file)
+        found = file.read_row_groups(list(groups), columns=names)
+        if ROW_NUMBER in schema.names:
+            found = found.append_column(ROW_NUMBER, _numbers(file, groups))
     if places is not None:
         found = places.filter(found)
     # An update by deltalake writes string views, which few functions take.
@@ -136,6 +169,29 @@ def read_file(
 
 
 _PLACE = ("topic", "partition")
+
+
+@dataclass(frozen=True, slots=True)
+class PlacedFiles:
+    """Files of a table, each with the partitions that it may have rows of."""
+
+    filesystem: fs.FileSystem
+    bounds: Mapping[str, Bounds]
+    """By path."""
+    schema: pa.Schema
+    partition: Mapping[str | None, str | None]
+    wanted: Mapping[str, Sequence[str | None]]
+
+    @classmethod
+    def none(cls, schema: pa.Schema) -> PlacedFiles:
+        return cls(fs.LocalFileSystem(), {}, schema, {}, {})
+
+    def read(self, names: Sequence[str], places: WantedPlaces) -> Iterator[pa.Table]:
+        """Rows of `places`, file by file, in the columns `names`."""
+        schema = pa.schema([self.schema.field(name) for name in names])
+        for path, bounds in self.bounds.items():
+            if places.overlap(bounds):
+                yield read_file(self.filesystem, path, schema, self.partition, self.wanted, places)
 
 
 def _numbers(file: pq.ParquetFile, groups: Iterable[int]) -> pa.Array:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import get_args
 
-from replica_audit.auditing.catalogue import SEVERITIES, VERDICTS, at_or_above, codes_with
+from replica_audit.auditing import detailed_partitions
+from replica_audit.auditing.catalogue import SEVERITIES, at_or_above, codes_with
 from replica_audit.literals import PUT_ASIDE, Confidence
 from replica_audit.results import PartitionRows, Results
 from replica_audit.schema import FindingRow, PartitionRow, QualityRow, ReplicaRow
@@ -15,12 +16,7 @@ _CONFIDENCES = get_args(Confidence)
 
 def worst_partitions(results: Results) -> list[PartitionRow]:
     """Rows of `partitions`: worst verdict first, then most committed records lost, then most lost, then by name."""
-
-    def key(row: PartitionRow) -> tuple[object, ...]:
-        lost = -(row.lost_committed or 0), -(row.lost_records or 0)
-        return VERDICTS.index(row.verdict), lost, row.topic, row.partition
-
-    return sorted(results.partitions, key=key)
+    return detailed_partitions.worst_first(results.partitions)
 
 
 def inconsistent_partitions(results: Results) -> list[PartitionRow]:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import overload
+from itertools import chain
+from typing import TypeVar, overload
 
 from replica_audit.auditing.catalogue import at_or_above, codes_with
 from replica_audit.model import Place
 from replica_audit.protocol.election import elections
 from replica_audit.report.facts.by_partition import present, told_protocol
-from replica_audit.report.facts.coverage import Compared, NeededBrokers, find_compared, find_needed, is_incomplete
+from replica_audit.report.facts.coverage import Compared, NeededBrokers, find_compared, is_incomplete, join_compared
 from replica_audit.report.facts.losses import AboutToGo, find_about_to_go
 from replica_audit.results import FindingPlace, Placed, Results
 from replica_audit.schema import FindingRow, TruncationRow
@@ -35,6 +36,8 @@ class Conditions:
     leaderless: tuple[FindingRow, ...]
     hanging: tuple[FindingRow, ...]
     past: tuple[FindingRow, ...]
+    past_times: tuple[int, ...]
+    """When their elections took place (ms), as far as the history tells."""
     gone: tuple[FindingRow, ...]
     no_files: tuple[FindingRow, ...]
     loud: bool
@@ -77,21 +80,24 @@ class Conditions:
 
 
 def find_conditions(results: Results) -> Conditions:
-    """The conditions of all partitions; what a baseline resolved is over, what it knows is not."""
+    """The conditions of the partitions of `results`, which may be some of an audit, but for `needed`; what a baseline resolved is
+    over, what it knows is not.
+    """
     found = present(results.findings)
     gone = {place_of(row) for row in found if row.code == "HWM-GONE"}
     captures = results.captures
     needed = {(*place_of(row), row.broker_id) for row in captures if row.needed is not None}
+    # Severity info: no replica holds any more what it left behind; what is certainly gone has a sentence of its own.
+    past = [row for row in found if may_have_lost(row) and place_of(row) not in gone]
     return Conditions(
         # Severity info: nobody leads because all brokers were stopped in order.
-        leaderless=tuple(row for row in found if row.code == "META-NO-LEADER" and row.severity != "info"),
-        hanging=tuple(row for row in found if row.code == "TXN-HANGING"),
-        # Severity info: no replica holds any more what it left behind; what is certainly gone has a sentence of its
-        # own.
-        past=tuple(row for row in found if may_have_lost(row) and place_of(row) not in gone),
-        gone=tuple(row for row in found if row.code == "HWM-GONE"),
+        leaderless=_slim(row for row in found if row.code == "META-NO-LEADER" and row.severity != "info"),
+        hanging=_slim(row for row in found if row.code == "TXN-HANGING"),
+        past=_slim(past),
+        past_times=tuple(election_times(past, results)),
+        gone=_slim(row for row in found if row.code == "HWM-GONE"),
         # Of a needed replica another sentence says more, and of one that no broker is named of.
-        no_files=tuple(
+        no_files=_slim(
             row
             for row in found
             if row.code in codes_with("no_files")
@@ -100,16 +106,49 @@ def find_conditions(results: Results) -> Conditions:
             and (*place_of(row), row.broker_id) not in needed
         ),
         loud=any(at_or_above(row.severity, "medium") for row in found),
-        needed=find_needed(results),
-        cuts=tuple(row for row in found if row.code == "TRN-LOGGED" and at_or_above(row.severity, "medium")),
+        cuts=_slim(row for row in found if row.code == "TRN-LOGGED" and at_or_above(row.severity, "medium")),
         compared=find_compared(results),
-        restart_cuts=tuple(_restart_cuts(results)),
+        restart_cuts=tuple(row._replace(steps=()) for row in _restart_cuts(results)),
         incomplete=is_incomplete(captures),
-        quorum=tuple(row for row in found if row.topic is None and row.code in codes_with("quorum")),
+        quorum=_slim(row for row in found if row.topic is None and row.code in codes_with("quorum")),
         returns=tuple(_returns(results)),
         about_to_go=tuple(find_about_to_go(results)),
         past_the_end=_is_past_the_end(results),
     )
+
+
+def _slim(findings: Iterable[FindingRow]) -> tuple[FindingRow, ...]:
+    """Findings without what their own page shows only: there may be as many as partitions."""
+    return tuple(row._replace(message="", evidence=()) for row in findings)
+
+
+def join_conditions(parts: Sequence[Conditions]) -> Conditions:
+    """The conditions of several parts of an audit, in their order."""
+    return Conditions(
+        leaderless=_joined(one.leaderless for one in parts),
+        hanging=_joined(one.hanging for one in parts),
+        past=_joined(one.past for one in parts),
+        past_times=_joined(one.past_times for one in parts),
+        gone=_joined(one.gone for one in parts),
+        no_files=_joined(one.no_files for one in parts),
+        loud=any(one.loud for one in parts),
+        needed=_joined(one.needed for one in parts),
+        cuts=_joined(one.cuts for one in parts),
+        compared=join_compared([one.compared for one in parts]),
+        restart_cuts=_joined(one.restart_cuts for one in parts),
+        incomplete=any(one.incomplete for one in parts),
+        quorum=_joined(one.quorum for one in parts),
+        returns=_joined(one.returns for one in parts),
+        about_to_go=_joined(one.about_to_go for one in parts),
+        past_the_end=any(one.past_the_end for one in parts),
+    )
+
+
+_Item = TypeVar("_Item")
+
+
+def _joined(parts: Iterable[tuple[_Item, ...]]) -> tuple[_Item, ...]:
+    return tuple(chain.from_iterable(parts))
 
 
 def _returns(results: Results) -> Iterator[Return]:

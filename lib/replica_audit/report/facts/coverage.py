@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 from replica_audit.elect.cluster_state import find_up, newest_states
 from replica_audit.model import Place
@@ -80,6 +81,16 @@ def find_compared(results: Results) -> Compared:
             unassigned.append((place, count))
     second = [((row.topic, row.partition), row.broker_id) for row in results.replicas if row.role == "duplicate"]
     return Compared(tuple(alone), tuple(single), tuple(unassigned), tuple(second))
+
+
+def join_compared(parts: Sequence[Compared]) -> Compared:
+    """What was compared in several parts of an audit, in their order."""
+    return Compared(
+        alone=tuple(chain.from_iterable(one.alone for one in parts)),
+        single=tuple(chain.from_iterable(one.single for one in parts)),
+        unassigned=tuple(chain.from_iterable(one.unassigned for one in parts)),
+        second_copies=tuple(chain.from_iterable(one.second_copies for one in parts)),
+    )
 
 
 def is_incomplete(captures: Sequence[CaptureRow]) -> bool:

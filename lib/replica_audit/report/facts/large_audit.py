@@ -6,38 +6,24 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+from replica_audit.auditing import detailed_partitions as detail
 from replica_audit.auditing.catalogue import VERDICTS
 from replica_audit.model import Place
-from replica_audit.report.facts.by_partition import worst_partitions
-from replica_audit.results import Results
-from replica_audit.schema import PartitionRow
-
-#: Partitions up to which every file of the report has everything.
-WHOLE = 10_000
-#: Partitions in detail where there are more.
-DETAILED = 2_000
+from replica_audit.results import Results, place_of
+from replica_audit.schema import PartitionRow, ReportRow
 
 
 def detailed_partitions(results: Results) -> list[PartitionRow]:
     """Rows of `partitions` that are shown in detail, in the order of `worst_partitions`. Worked out once."""
     found = results.remembered.get("detailed")
     if not isinstance(found, list):
-        found = results.remembered["detailed"] = _detailed(results)
+        found = results.remembered["detailed"] = detail.detailed(results.partitions)
     return found
 
 
 def is_large(results: Results) -> bool:
     """True where there are more partitions than are shown in detail."""
-    return len(results.partitions) > WHOLE
-
-
-def _detailed(results: Results) -> list[PartitionRow]:
-    ranked = worst_partitions(results)
-    if not is_large(results):
-        return ranked
-    # Of equal verdicts and losses those with graver findings; the sort keeps the order of equal ones.
-    worst = sorted(range(len(ranked)), key=lambda index: _rank(ranked[index]))
-    return [ranked[index] for index in sorted(worst[:DETAILED])]
+    return len(results.partitions) > detail.WHOLE
 
 
 def other_partitions(results: Results) -> list[PartitionRow]:
@@ -50,6 +36,13 @@ def other_partitions(results: Results) -> list[PartitionRow]:
 def detailed_places(results: Results) -> frozenset[Place]:
     """The partitions that are shown in detail."""
     return frozenset((row.topic, row.partition) for row in detailed_partitions(results))
+
+
+def told_rows(results: Results, table: str) -> list[ReportRow]:
+    """Rows of a table without those of partitions that are not shown in detail, as they are in `results`."""
+    told = detailed_places(results)
+    left_out = frozenset(place for row in results.partitions if (place := (row.topic, row.partition)) not in told)
+    return [row for row in results.tables.get(table, ()) if place_of(row) not in left_out]
 
 
 class PartitionRanges(NamedTuple):
@@ -69,11 +62,6 @@ def partition_ranges(partitions: Iterable[PartitionRow]) -> list[PartitionRanges
         numbers[row.verdict, row.topic].append(row.partition)
     found = [PartitionRanges(*key, _ranges(of_key), len(of_key)) for key, of_key in numbers.items()]
     return sorted(found, key=lambda one: VERDICTS.index(one.verdict))
-
-
-def _rank(row: PartitionRow) -> tuple[object, ...]:
-    lost = -(row.lost_committed or 0), -(row.lost_records or 0)
-    return VERDICTS.index(row.verdict), lost, [-count for count in row.findings]
 
 
 def _ranges(numbers: Sequence[int]) -> str:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from operator import add
 from typing import NamedTuple
 
 from replica_audit.model import Place
@@ -85,8 +86,23 @@ def find_holders(results: Results) -> dict[int, Holder]:
         )
         for broker_id, held in found.items()
     ]
-    holders.sort(key=lambda one: (-one.committed, -one.records, one.broker_id))
-    return {one.broker_id: one for one in holders}
+    return _most_first(holders)
+
+
+def join_holders(parts: Iterable[Mapping[int, Holder]]) -> dict[int, Holder]:
+    """What each broker holds in several parts of an audit."""
+    found: dict[int, Holder] = {}
+    for part in parts:
+        for one in part.values():
+            so_far = found.get(one.broker_id)
+            sums = one[1:] if so_far is None else map(add, so_far[1:], one[1:])
+            found[one.broker_id] = Holder(one.broker_id, *sums)
+    return _most_first(found.values())
+
+
+def _most_first(holders: Iterable[Holder]) -> dict[int, Holder]:
+    ranked = sorted(holders, key=lambda one: (-one.committed, -one.records, one.broker_id))
+    return {one.broker_id: one for one in ranked}
 
 
 def holders_at(row: PartitionRow, replicas: Sequence[ReplicaRow]) -> Sequence[LostHolder]:

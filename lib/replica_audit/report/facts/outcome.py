@@ -10,9 +10,10 @@ from replica_audit.auditing.catalogue import CATALOGUE, VERDICTS, at_or_above, c
 from replica_audit.literals import Verdict
 from replica_audit.model import Place
 from replica_audit.report.facts.by_partition import present, worst_first, worst_partitions
-from replica_audit.report.facts.conditions import Conditions, find_conditions, place_of
+from replica_audit.report.facts.conditions import Conditions, place_of
 from replica_audit.report.facts.coverage import Compared
-from replica_audit.report.facts.losses import Holder, PlaceLoss, Total, find_holders, loss_at, total_loss
+from replica_audit.report.facts.losses import Holder, PlaceLoss, Total, loss_at, total_loss
+from replica_audit.report.facts.whole_audit import whole_audit
 from replica_audit.results import FindingPlace, Results
 from replica_audit.schema import DivergenceRow, FindingRow, PartitionRow
 
@@ -94,12 +95,11 @@ def find_outcome(results: Results, untrusted: str | None, verdict: Verdict) -> O
     findings: dict[FindingPlace, list[FindingRow]] = defaultdict(list)
     for row in worst_first(present(results.findings)):
         findings[place_of(row)].append(row)
-    total, conditions = total_loss(partitions), find_conditions(results)
+    whole = whole_audit(results)
+    total, conditions = total_loss(partitions), whole.conditions
     codes = {place: frozenset(row.code for row in rows) for place, rows in findings.items()}
-    runs = [row for row in results.divergences if row.code == "DIV-EPOCH"]
-    untimed = {place_of(row) for row in runs if row.first_timestamp_ms is None}
     uncompared, is_peace = conditions.compared, conditions.is_peace and not untrusted
-    kind, affected = headline_kind(worst, partitions, codes, total, is_peace, uncompared, untimed)
+    kind, affected = headline_kind(worst, partitions, codes, total, is_peace, uncompared, whole.untimed)
     counts = Counter(row.verdict for row in partitions)
     damaged = list(_damaged(partitions, findings))
     references = {row.reference_id for row, _ in damaged}
@@ -111,7 +111,7 @@ def find_outcome(results: Results, untrusted: str | None, verdict: Verdict) -> O
         affected=affected,
         partitions=tuple(partitions),
         total=total,
-        holders=find_holders(results),
+        holders=whole.holders,
         conditions=conditions,
         findings=findings,
         tone=_tone(worst, conditions, untrusted, verdict),

@@ -15,6 +15,7 @@ from replica_audit.report.facts.by_partition import present, rows_by_partition, 
 from replica_audit.report.facts.changes import compare_partition
 from replica_audit.report.facts.finding_groups import group_facts
 from replica_audit.report.facts.large_audit import detailed_partitions, other_partitions, partition_ranges
+from replica_audit.report.facts.whole_audit import whole_audit
 from replica_audit.report.layout import name_bound
 from replica_audit.report.page.columns import encode_column
 from replica_audit.report.plan_text import tell_decisions
@@ -123,7 +124,7 @@ def build_codes(results: Results) -> dict[str, dict[str, str]]:
     """Texts of the codes that occur, so that the page can explain them by itself."""
     names = {
         *(row.code for row in results.findings),
-        *(row.code for row in results.divergences),
+        *whole_audit(results).divergence_codes,
         *(row.code for row in results.quarantine),
     }
     told = ("summary", "meaning", "proof", "remedy", "traps")

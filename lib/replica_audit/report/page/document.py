@@ -17,7 +17,7 @@ from replica_audit.report.captures import HEADS, tell_captures
 from replica_audit.report.facts.by_partition import rows_by_partition, told_protocol, worst_partitions
 from replica_audit.report.facts.changes import compare_partition, count_moves, has_baseline, is_compared
 from replica_audit.report.facts.large_audit import detailed_partitions
-from replica_audit.report.facts.losses import find_holders
+from replica_audit.report.facts.whole_audit import whole_audit
 from replica_audit.report.first_steps import WhatToDo
 from replica_audit.report.layout import clean, render_count, render_interval, render_lost, render_size
 from replica_audit.report.page.columns import encode_column, pack, portable
@@ -138,7 +138,7 @@ def _frame(results: Results, verdict: VerdictObject, answer: Answer, earlier: Ea
         "protocol": told_protocol(results),
         "command": portable(render_command(results, "show")),
         "compared": is_compared(results, earlier),
-        "holders": sorted(find_holders(results).values()),
+        "holders": sorted(whole_audit(results).holders.values()),
         "codes": build_codes(results),
         "severity_of": _severity_of(results),
         "overview": build_overview(results, earlier),

@@ -1,0 +1,156 @@
+"""An audit of more partitions than are told in detail, read from its tables: every file is that of all rows, and few rows are held."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+from tests.support.cloned_capture import clone_capture
+from tests.support.fixtures import FIXTURES
+from tests.support.in_process import Ran, run_stages
+from tests.warehouse.test_driver_load import write
+
+from replica_audit.auditing import detailed_partitions
+from replica_audit.auditing.known_findings import read_baseline
+from replica_audit.cli.main import main
+from replica_audit.config import Settings
+from replica_audit.elect.election_plan import advise
+from replica_audit.elect.plan_model import plan_object
+from replica_audit.report import audit_summary
+from replica_audit.report.audit_json import render_audit_json
+from replica_audit.report.json_object import LINES
+from replica_audit.report.report_files import write_report
+from replica_audit.results import Results
+from replica_audit.schema import FACT_TABLES, to_dict
+from replica_audit.spark.quality_run import local_tables
+from replica_audit.warehouse import answer_parts
+from replica_audit.warehouse.answer_tables import load_results
+
+
+@pytest.fixture(autouse=True)
+def _small(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(detailed_partitions, "DETAILED", 2)
+    monkeypatch.setattr(detailed_partitions, "NAMED", 3)
+    monkeypatch.setattr(audit_summary, "PARTITION_LIMIT", 2)
+    monkeypatch.setattr(answer_parts, "STRETCH", 3)
+
+
+def whole_and_told(ran: Ran, monkeypatch: pytest.MonkeyPatch) -> tuple[Results, Results]:
+    """The latest audit with all of its rows, and with those that are told; from then on its report is bounded."""
+    whole = load_results(ran.warehouse, None, "high")
+    assert whole.stored is None
+    monkeypatch.setattr(detailed_partitions, "WHOLE", 2)
+    return whole, load_results(ran.warehouse, None, "high")
+
+
+def everything(results: Results, directory: Path) -> Mapping[str, object]:
+    """Whatever is told of an audit, by name."""
+    write_report(results, str(directory), "high")
+    files = {path.name: path.read_bytes() for path in directory.iterdir()}
+    files[LINES] = gzip.decompress(files[LINES])
+    plan = json.dumps(plan_object(advise(results)))
+    return {
+        **files,
+        "terminal": audit_summary.render_summary(results),
+        "plan": plan,
+        "json": render_audit_json(results),
+    }
+
+
+def check_alike(whole: Results, told: Results, place: Path) -> None:
+    assert told.stored is not None
+    expected, found = everything(whole, place / "whole"), everything(told, place / "told")
+    assert found.keys() == expected.keys()
+    for name in expected:
+        assert found[name] == expected[name], name
+
+
+#: Of many partitions, in every situation that a report tells of all of them together.
+CAPTURES = [
+    "compacted-skewed-1",
+    "corrupted-middle-zeros",
+    "diverged-multi2",
+    "healthy",
+    "jbod-moving",
+    "last-replica-elr-2-cut",
+    "live-copy",
+    "quorum3-3-uncommitted",
+    "retention-passed-1-down",
+    "tiered-3-last-tiered",
+    "txn-failover-1-unclean",
+]
+
+
+@pytest.mark.parametrize("capture", CAPTURES)
+def test_every_number_is_that_of_all_rows(capture: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    check_alike(*whole_and_told(run_stages(FIXTURES / capture, tmp_path / "warehouse"), monkeypatch), tmp_path)
+
+
+def test_partitions_without_a_leader_are_counted_whichever_are_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clone_capture(FIXTURES / "elr-leaderless", tmp_path / "clone", 4)
+    check_alike(*whole_and_told(run_stages(tmp_path / "clone", tmp_path / "warehouse"), monkeypatch), tmp_path)
+
+
+@pytest.fixture(scope="module")
+def ran(tmp_path_factory: pytest.TempPathFactory) -> Ran:
+    """An audit of many partitions, whose tables the tasks wrote."""
+    place = tmp_path_factory.mktemp("told")
+    return run_stages(FIXTURES / "diverged-multi", place / "warehouse", driver_rows=1)
+
+
+def test_a_baseline_is_compared_with_all_rows(ran: Ran, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole, told = whole_and_told(ran, monkeypatch)
+    write_report(whole, str(tmp_path / "before"), "high")
+    text = gzip.decompress((tmp_path / "before" / LINES).read_bytes()).decode()
+    ids = sorted({row.finding_id for row in whole.findings})
+    for number, finding_id in enumerate(ids[::3]):
+        # It was another finding, which is resolved now.
+        text = text.replace(finding_id, f"{number:016x}")
+    (tmp_path / LINES).write_bytes(gzip.compress(text.encode()))
+    known = read_baseline(Settings(baseline=str(tmp_path / LINES)))
+    compared = known.compare(told)
+    assert {row.status for row in compared.findings} == {"new", "known", "resolved"}
+    check_alike(known.compare(whole), compared, tmp_path)
+
+
+def test_quality_is_checked_over_all_rows(ran: Ran, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole, told = whole_and_told(ran, monkeypatch)
+    tables = {*FACT_TABLES, "findings", "quarantine", "partitions", "replicas"}
+    expected, found = local_tables(whole, {}, tables), local_tables(told, {}, tables)
+    assert told.stored is not None and expected["replica_facts"].num_rows > 4
+    for table in tables:
+        rows, others = (one[table].to_pylist() for one in (expected, found))
+        assert sorted(map(str, others)) == sorted(map(str, rows)), table
+
+
+def test_any_finding_is_explained(
+    ran: Ran, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    whole, told = whole_and_told(ran, monkeypatch)
+    write_report(told, str(tmp_path / "report"), "high")
+    worst = json.loads((tmp_path / "report" / "audit.json").read_text())["findings"]
+    elsewhere = {row.finding_id for row in whole.findings} - {row["finding_id"] for row in worst}
+    row = next(row for row in whole.findings if row.finding_id in elsewhere and row.evidence)
+    for place in (["--report", tmp_path / "report"], ["--report", tmp_path, "--warehouse", ran.warehouse.name]):
+        assert main([*map(str, ["explain", row.finding_id, *place, "--format", "json"])]) == 0
+        assert json.loads(capsys.readouterr().out)["finding"] == json.loads(json.dumps(to_dict(row)))
+
+
+def test_twice_the_calm_partitions_are_no_more_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a partition without details only its row of `partitions`, its last state and its findings are held."""
+    held = []
+    for partitions in (9, 18):
+        write(tmp_path / str(partitions), 1, partitions)
+        ran = run_stages(tmp_path / str(partitions), tmp_path / f"w{partitions}", driver_rows=1)
+        monkeypatch.setattr(detailed_partitions, "WHOLE", 2)
+        told = load_results(ran.warehouse, None, "high")
+        assert len(told.partitions) == partitions
+        assert max(len(part.replicas) for part in told.parts()) == 2 * answer_parts.STRETCH
+        more = ("partitions", "partition_states", "findings")
+        held.append({table: len(rows) for table, rows in told.tables.items() if table not in more})
+    assert held[0] == held[1] and held[0]["replicas"] > 0
