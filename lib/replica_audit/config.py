@@ -35,6 +35,8 @@ class Setting:
     commands: tuple[str, ...] | None = None
     """Commands that the option has an effect on, None for all. The others accept it, and their help leaves it out."""
     metavar: str | None = None
+    letter: str | None = None
+    """The option's other name, of one letter: -q."""
     default: str | None = None
     """The default in words, where the value does not say it."""
 
@@ -188,6 +190,7 @@ _GREATEST_DAYS = 365_000
 #: Levels of `--fail-on`, worst first.
 FAIL_LEVELS = ("critical", "high", "medium", "low", "info", "never")
 FORMATS = ("text", "json")
+COLORS = ("auto", "always", "never")
 #: Variables with the prefix that name no setting: CONFIG is the configuration file.
 OTHER_VARIABLES = ("CONFIG",)
 
@@ -376,10 +379,15 @@ class Settings:
             metavar="N",
         ),
     ] = 365
+    color: Annotated[
+        str,
+        Text(help="colour in text: auto is a terminal without NO_COLOR", choices=COLORS, metavar="WHEN"),
+    ] = "auto"
     quiet: Annotated[
         bool,
         Flag(
             help="no progress on stderr",
+            letter="-q",
             commands=(*_INGESTING, "audit", "report", "history", "show", "verify", "salvage", "restore"),
         ),
     ] = False

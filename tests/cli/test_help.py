@@ -93,7 +93,7 @@ def test_help_needs_no_valid_settings(capsys: Any, monkeypatch: pytest.MonkeyPat
 @pytest.mark.parametrize("command", TAKEN)
 def test_help_shows_what_the_command_takes_and_no_more(command: str, capsys: Any) -> None:
     text = _said(capsys, "help", command)
-    shown = set(re.findall(r"^  (--[a-z-]+)", text, re.M))
+    shown = set(re.findall(r"^  (?:-[a-z], )?(--[a-z-]+)", text, re.M))
     everywhere = {flag for flag, commands in OPTIONS.items() if commands is None}
     assert shown & set(OPTIONS) == TAKEN[command] | everywhere and {"--config", "--print-config"} <= shown
     headings = re.findall(r"^([a-z ]+):$", text, re.M)

@@ -328,8 +328,9 @@ def test_print_config_runs_nothing(engine: Engine, capsys: Any) -> None:
     assert engine.calls == [] and "fail_on: high  # default" in capsys.readouterr().out
 
 
-def test_quiet_says_nothing_on_stderr(engine: Engine, capsys: Any) -> None:
-    assert main(["run", "snapshot", "--quiet"]) == 0
+@pytest.mark.parametrize("quiet", ["-q", "--quiet"])
+def test_quiet_says_nothing_on_stderr(quiet: str, engine: Engine, capsys: Any) -> None:
+    assert main(["run", "snapshot", quiet]) == 0
     assert capsys.readouterr().err == ""
 
 

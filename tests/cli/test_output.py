@@ -43,11 +43,37 @@ def test_a_stdout_that_lacks_a_character_gets_its_number(encoding: str) -> None:
     assert done.stdout == ("caf\u00e9\n" if encoding == "utf-8" else "caf\\xe9\n").encode(encoding)
 
 
-def test_output_to_a_pipe_has_no_colour() -> None:
+@pytest.mark.parametrize(
+    ("options", "environment", "is_coloured"),
+    [
+        ([], {}, False),
+        (["--color", "always"], {"NO_COLOR": "1", "TERM": "dumb"}, True),
+        (["--color=never"], {}, False),
+        ([], {"REPLICA_AUDIT_COLOR": "always"}, True),
+        (["--color=auto"], {"REPLICA_AUDIT_COLOR": "always"}, False),
+    ],
+)
+def test_output_to_a_pipe_has_colour_where_it_is_asked_for(
+    options: list[str], environment: dict[str, str], is_coloured: bool
+) -> None:
     done = subprocess.run(
-        [sys.executable, "-c", MAIN, "explain", "HWM-LOSS"], capture_output=True, env=_environment(), check=True
+        [sys.executable, "-c", MAIN, "explain", "HWM-LOSS", *options],
+        capture_output=True,
+        env=_environment(**environment),
+        check=True,
     )
-    assert b"\x1b" not in done.stdout
+    assert (b"\x1b" in done.stdout) == is_coloured
+
+
+@pytest.mark.parametrize("columns", [60, 80, 110])
+def test_output_to_a_pipe_is_as_wide_as_columns_says(columns: int) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", MAIN, "explain", "HWM-LOSS"],
+        capture_output=True,
+        env=_environment(COLUMNS=str(columns)),
+        check=True,
+    )
+    assert columns - 15 < max(map(len, done.stdout.decode().splitlines())) <= columns
 
 
 @pytest.mark.parametrize("program", [MAIN, MAIN.replace("main", "entry_point").replace("cli.entry_point", "cli.main")])

@@ -45,6 +45,7 @@ OTHER_VALUES: dict[str, tuple[Any, str, Any, Any]] = {
     "keep_days": (30, "60", 30, 60),
     "keep_audits": (7, "8", 7, 8),
     "time_travel_days": (90, "30", 90, 30),
+    "color": ("never", "always", "never", "always"),
     "quiet": (True, "yes", True, True),
 }
 
@@ -69,7 +70,8 @@ FLAGS: dict[str, tuple[list[str], Any]] = {
     "keep_days": (["--keep-days", "90"], 90),
     "keep_audits": (["--keep-audits", "9"], 9),
     "time_travel_days": (["--time-travel-days", "7"], 7),
-    "quiet": (["--quiet"], True),
+    "color": (["--color", "always"], "always"),
+    "quiet": (["-q"], True),
 }
 
 

@@ -51,7 +51,6 @@ def _run_command(argv: Sequence[str] | None) -> int:
     settings: Settings | None = None
     open_closed_streams()
     set_text_width(stdout_columns())
-    set_colour(stdout_colour())
     gc.set_threshold(_NEW_OBJECTS)
     try:
         arguments = parse_arguments(list(sys.argv[1:] if argv is None else argv))
@@ -60,6 +59,7 @@ def _run_command(argv: Sequence[str] | None) -> int:
             return _load(arguments.command)(arguments, Settings())
         resolved = resolve_settings(given_flags(arguments), config_file=arguments.config)
         settings = resolved.settings
+        set_colour(stdout_colour(settings.color))
         if arguments.print_config:
             return _print_config(resolved)
         return _load(arguments.command)(arguments, settings)

@@ -64,11 +64,13 @@ def print_fault() -> None:
     print_note("replica-audit: internal error, please report the lines above")
 
 
-def stdout_colour() -> bool:
-    """True if stdout is a terminal that may be coloured (https://no-color.org)."""
+def stdout_colour(when: str) -> bool:
+    """True if text on stdout is coloured; `when` is one of `config.COLORS`, auto: on a terminal (https://no-color.org)."""
+    if when != "auto":
+        return when == "always"
     return sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
 def stdout_columns() -> int | None:
-    """Columns of the terminal on stdout; None for a file or a pipe."""
-    return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+    """Columns of the terminal on stdout, or as COLUMNS says; None for a file or a pipe without it."""
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() or os.environ.get("COLUMNS") else None

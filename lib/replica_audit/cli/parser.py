@@ -159,7 +159,9 @@ def _add_setting(target: argparse._ActionsContainer, name: str, setting: Setting
     text = _help_of(name, setting) if seen else argparse.SUPPRESS
     unset = argparse.SUPPRESS
     if isinstance(setting, Flag):
-        target.add_argument(flag, dest=name, action="store_false" if is_on else "store_true", default=unset, help=text)
+        names = (flag,) if setting.letter is None else (setting.letter, flag)
+        action = "store_false" if is_on else "store_true"
+        target.add_argument(*names, dest=name, action=action, default=unset, help=text)
     elif isinstance(setting, Texts):
         target.add_argument(flag, dest=name, action="append", metavar=setting.metavar, default=unset, help=text)
     elif isinstance(setting, TextRule) and setting.choices:
