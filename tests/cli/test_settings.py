@@ -71,7 +71,7 @@ FLAGS: dict[str, tuple[list[str], Any]] = {
     "keep_audits": (["--keep-audits", "9"], 9),
     "time_travel_days": (["--time-travel-days", "7"], 7),
     "color": (["--color", "always"], "always"),
-    "quiet": (["-q"], True),
+    "quiet": (["--quiet"], True),
 }
 
 
