@@ -40,7 +40,7 @@ def test_a_family_is_read():
         ("- Remedy: None.", "- Cure: None.", "LOG-LONG: not a text of it"),
         ("- low: where", "- critical: where", "LOG-LONG: not a text of it"),
         ("A long\nlog\n", "", "LOG-LONG: not a text of it"),
-        ("- When: it is\n", "", "LOG-LONG: not a text of it"),
+        ("- Meaning: It is\n  long: very.\n", "", "LOG-LONG: not a text of it"),
     ],
 )
 def test_a_family_that_says_too_little_or_too_much_is_refused(old, new, problem):

@@ -50,7 +50,7 @@ def _cells(code: Code) -> dict[str, str]:
         "code": code.code,
         "severity": told(code.severities),
         "verdict": told(code.verdicts),
-        "when": text.when,
+        "when": text.when or f"{text.summary[0].lower()}{text.summary[1:]}",
         "harmless explanations": text.traps or "–",
     }
 

@@ -28,7 +28,7 @@ class CodeText(NamedTuple):
     summary: str
     """A line without a full stop."""
     when: str
-    """The rule, in the terms of docs/semantics.md F.0."""
+    """The rule, in the terms of docs/semantics.md F.0; '' where the summary says all of it."""
     meaning: str
     proof: str
     remedy: str
@@ -83,6 +83,9 @@ def _parse_code(section: str, code: Code) -> CodeText:
         traps=said.pop("Traps", ""),
         conditions=said,
     )
-    if not all(text[:5]) or not said.keys() <= {*code.severities, *code.verdicts}:
+    if not all((text.summary, text.meaning, text.proof, text.remedy)) or not said.keys() <= {
+        *code.severities,
+        *code.verdicts,
+    }:
         raise ValueError(f"{code.code}: not a text of it: {text}")
     return text
