@@ -26,6 +26,7 @@ _NO_METADATA = (
     "the metadata logs are stale or contradict each other, so that nothing tells what a controller will do: put the right one "
     "in place first (replica-audit explain META-FORK)"
 )
+_CONTROLLERS_UP = "The controllers are up: where they are down, start them first"
 _OVERTAKEN = "what says who leads and who is in sync is older than the logs: make it again and audit again"
 
 
@@ -310,7 +311,7 @@ class _Attempt:
         taken = self._kinds.where(later, lambda place: candidate in self._now.takers(place))
         if self._is_simple(one):
             text = f"Start broker {candidate} and nothing else: it is elected by itself"
-            self._start(candidate, text, ["The controllers are up: where they are down, start them first"])
+            self._start(candidate, text, [_CONTROLLERS_UP])
             self.procedures.update(dict.fromkeys(one.places, "start"))
         else:
             uncut = self._still_uncut(candidate, one.places)
@@ -358,7 +359,7 @@ class _Attempt:
 
     def _before_start(self, one: Round, taken: Sequence[Place]) -> list[str]:
         """Conditions before the start of a candidate, which meanwhile may lead `taken`, for which others are chosen."""
-        before = ["The controllers are up: where they are down, start them first"] if not self._now.up else []
+        before = [_CONTROLLERS_UP] if not self._now.up else []
         for place in taken[:_MOST_CONDITIONS]:
             before.append(
                 f"No producer writes to {list_places([place])} until broker {self._choice(place)} is elected for it: broker "
