@@ -46,8 +46,8 @@ def test_runs_of_finished_audits_of_the_cluster_are_found(tmp_path, unclean):
 def test_audits_without_a_loss_are_not_looked_into(tmp_path, monkeypatch):
     warehouse = Warehouse(str(tmp_path))
     write(warehouse, "a", audit_all(str(FIXTURES / "diverged-healed"), Settings(topics=("ledger",))), "c")
-    read, tables = warehouse.read, []
+    read, tables = warehouse.read_parts, []
     monkeypatch.setattr(
-        warehouse, "read", lambda table, *rest, **equals: tables.append(table) or read(table, *rest, **equals)
+        warehouse, "read_parts", lambda table, *rest, **equals: tables.append(table) or read(table, *rest, **equals)
     )
     assert earlier_rows(warehouse, "c", PLACES) == {} and set(tables) == {"audits", "partitions"}

@@ -338,8 +338,10 @@ def _join_lines(lines: Iterable[str]) -> str:
             raise ValueError(f"line {number} is not one of an audit.jsonl")
         if number == 1:
             whole.update({name: content[name] for name in ("schema_version", "audit") if name in content})
-        for name in ("partitions", "findings", "quality"):
+        for name in ("findings", "quality"):
             whole[name] += content.get(name, ())
+        judged = (row for row in content.get("partitions", ()) if isinstance(row, dict))
+        whole["partitions"] += ({name: row.get(name) for name in ("topic", "partition", "verdict")} for row in judged)
     return json.dumps(whole)
 
 

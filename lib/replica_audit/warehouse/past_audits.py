@@ -4,18 +4,22 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Collection, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterator, Sequence
 from fnmatch import fnmatchcase
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from replica_audit.arrow_rows import arrow_to_rows, values_to_arrow
 from replica_audit.auditing.catalogue import codes_with
 from replica_audit.auditing.history import AuditHistory, JudgedPartition, SeenFinding, build_history
 from replica_audit.auditing.known_findings import Earlier, build_earlier
 from replica_audit.errors import UsageError
 from replica_audit.literals import VERDICTS
 from replica_audit.results import AuditObject
-from replica_audit.schema import REPORT_TABLES, RawRow, to_dict
+from replica_audit.schema import AttemptRow, RawRow, to_dict
 from replica_audit.warehouse.attempts import check_audits, check_committed, finished_attempts, latest_attempt, own_rows
 from replica_audit.warehouse.delta_tables import Warehouse
 from replica_audit.warehouse.segment_index import placed_segments
@@ -43,12 +47,11 @@ def earlier_rows(
     if not finished:
         return {}
     names = ("audit_id", "topic", "partition", "verdict", "topic_id", "leader_epoch")
-    judged = warehouse.read("partitions", names, audit_id=list(finished))
-    check_audits(warehouse, runs, "partitions", judged)
+    telling = _is_one_of("verdict", _TELLING) & pc.field("topic_id").is_valid()
     partitions = {
         (row["audit_id"], row["topic"], row["partition"]): row
-        for row in judged
-        if row["verdict"] in _TELLING and row["topic_id"] is not None and (row["topic"], row["partition"]) in known
+        for row in _selected(warehouse, runs, "partitions", names, telling)
+        if (row["topic"], row["partition"]) in known
     }
     audits = sorted({audit_id for audit_id, _, _ in partitions})
     if not audits:
@@ -57,26 +60,43 @@ def earlier_rows(
     unclean = set()
     told = codes_with("earlier")
     looked_into = [run for run in runs if run.audit_id in audits]
-    findings = warehouse.read("findings", _FINDING, audit_id=audits)
-    check_audits(warehouse, looked_into, "findings", findings)
-    for row in findings:
+    parted = _is_one_of("code", ["DIV-EPOCH"]) & _is_one_of("severity", ["high"])
+    for row in _selected(warehouse, looked_into, "findings", _FINDING, _is_one_of("code", sorted(told)) | parted):
         place = (row["topic"], row["partition"])
         if row["code"] in told and place in known:
             found[place].append({"finding_id": row["finding_id"], "evidence": row["evidence"]})
         elif row["code"] == "DIV-EPOCH" and row["severity"] == "high":
             unclean.add((row["audit_id"], *place, row["broker_id"], row["start_offset"]))
-    divergences = warehouse.read("divergences", _RUN, audit_id=audits)
-    check_audits(warehouse, looked_into, "divergences", divergences)
-    for row in divergences:
+    for row in _selected(warehouse, looked_into, "divergences", _RUN, pc.field("replica_epoch").is_valid()):
         place = (row["topic"], row["partition"])
         partition = partitions.get((row["audit_id"], *place))
-        if partition is None or row["replica_epoch"] is None:
+        if partition is None:
             continue
         if row["committed"] or (row["audit_id"], *place, row["broker_id"], row["start_offset"]) in unclean:
             records = row["record_count"] if row["lost_records"] is None else row["lost_records"]
             more = {"finished": finished[row["audit_id"]], "records": records}
             found[place].append({**row, **more, **{name: partition[name] for name in ("topic_id", "leader_epoch")}})
     return dict(found)
+
+
+def _selected(
+    warehouse: Warehouse, audits: Sequence[AttemptRow], table: str, names: Sequence[str], which: pc.Expression
+) -> Iterator[RawRow]:
+    """Rows of the audits that an expression selects, of which those of one file are held at once.
+
+    `names` begin with audit_id. Raises EngineError after the last where an audit committed others.
+    """
+    numbers: Counter[str] = Counter()
+    for rows in warehouse.read_parts(table, names, audit_id=[run.audit_id for run in audits]):
+        for one in rows["audit_id"].value_counts().to_pylist():
+            numbers[one["values"]] += one["counts"]
+        yield from arrow_to_rows(rows.filter(which))
+    for finished in audits:
+        check_committed(warehouse, finished, {table: numbers[str(finished.audit_id)]})
+
+
+def _is_one_of(name: str, texts: Sequence[str]) -> pc.Expression:
+    return pc.field(name).isin(values_to_arrow(texts, pa.string()))
 
 
 #: With any other verdict something is left to look at again.
@@ -97,17 +117,17 @@ def verified_rows(
             f"--since {audit_id}: that audit is of cluster {audit.cluster_id or 'without a name'}, "
             f"the snapshot of {cluster_id or 'one without a name'}"
         )
-    names = ("topic", "partition", "verdict")
-    judged = warehouse.read("partitions", names, audit_id=audit_id)
-    well = {(row["topic"], row["partition"]) for row in judged if row["verdict"] in _WELL}
+    names = ("audit_id", "topic", "partition", "verdict")
+    judged = _selected(warehouse, [audit], "partitions", names, _is_one_of("verdict", _WELL))
+    well = {(row["topic"], row["partition"]) for row in judged}
     columns = ("topic", "partition", "broker_id", "log_dir")
     summary = ("summary_file", "summary_row")
-    replicas = warehouse.read("replicas", (*columns, "common_prefix_end"), audit_id=audit_id)
-    check_committed(warehouse, audit, {"partitions": len(judged), "replicas": len(replicas)})
+    compared = pc.field("common_prefix_end").is_valid()
+    replicas = _selected(warehouse, [audit], "replicas", ("audit_id", *columns, "common_prefix_end"), compared)
     ends = {
         tuple(row[name] for name in columns): row["common_prefix_end"]
         for row in replicas
-        if (row["topic"], row["partition"]) in well and row["common_prefix_end"] is not None
+        if (row["topic"], row["partition"]) in well
     }
     found: dict[tuple[str, int], list[dict[str, Any]]] = defaultdict(list)
     for row in placed_segments(warehouse, **own_rows(audit)):
@@ -167,7 +187,10 @@ def load_earlier(warehouse: Warehouse, audit: AuditObject) -> Earlier | None:
     before = [run for run in runs if run.ended < audit["finished"]]
     if not before:
         return None
-    names = {table: [column.name for column in REPORT_TABLES[table]] for table in ("partitions", "findings")}
+    names = {
+        "partitions": ("topic", "partition", "verdict"),
+        "findings": ("topic", "partition", "finding_id", "status"),
+    }
     rows = {table: warehouse.read(table, names[table], audit_id=before[-1].audit_id) for table in names}
     check_committed(warehouse, before[-1], {table: len(rows[table]) for table in names})
     return build_earlier({"audit": to_dict(before[-1]), **rows})
