@@ -29,14 +29,13 @@ from pathlib import Path
 from tests.support.cloned_capture import clone_capture
 from tests.support.encoder import encode_batch
 from tests.support.fixtures import FIXTURES
-from tests.support.logdirs import PartitionFiles, make_uuid, write_log_dir
+from tests.support.snapshots import Replica, make_uuid, write_snapshot
 kind, place, size = sys.argv[1], Path(sys.argv[2]), int(sys.argv[3])
 if kind == "epochs":
-    batches = tuple(encode_batch(offset, 1, offset) for offset in range(10))
-    for broker in (1, 2, 3):
-        epochs = tuple((epoch, epoch) for epoch in range(size if broker == 1 else 10))
-        files = PartitionFiles("orders", 0, batches, epochs, 10, 10, topic_id=make_uuid("orders"))
-        write_log_dir(place / f"broker-{broker}", broker, (files,), cluster_id=make_uuid("benchmark"))
+    batches = [encode_batch(offset, 1, offset) for offset in range(10)]
+    many = Replica(batches, [(epoch, epoch) for epoch in range(size)])
+    replicas = {1: many, 2: Replica(batches), 3: Replica(batches)}
+    write_snapshot(place, replicas, cluster_id=make_uuid("benchmark"))
 else:
     clone_capture(FIXTURES / "last-replica-elr-2-cut", place, size - 1)
 """

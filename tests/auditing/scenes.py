@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.auditing.scenario import TOPIC, TOPIC_ID, Answer, Broker, audit, written
+from tests.auditing.scenario import Answer, audit, written
 from tests.support import metadata_log as write
+from tests.support.snapshots import TOPIC, TOPIC_ID, Replica
 
 
 def change(**fields) -> bytes:
@@ -21,25 +22,16 @@ TWO = {"min.insync.replicas": "2"}
 
 
 def scene(
-    path: Path, brokers: dict[int, Broker], *changes: bytes, replicas=(1, 2, 3), configs=None, **options
+    path: Path, brokers: dict[int, Replica], *changes: bytes, replicas=(1, 2, 3), configs=None, **options
 ) -> Answer:
     """A cluster of three, led by broker 1 in epoch 0, whose controller then wrote `changes`, a second apart."""
-
-    def controller() -> None:
-        begin = [write.topic(TOPIC, TOPIC_ID), write.partition(TOPIC_ID, replicas, 1)]
-        begin += [
-            write.config(2, TOPIC, name, value) for name, value in (configs or {"min.insync.replicas": "1"}).items()
-        ]
-        begin += [write.register_broker(broker) for broker in replicas]
-        log = write.leader_change(0, 100, (100,)) + write.batch(1, begin)
-        for number, one in enumerate(changes):
-            log += write.batch(1 + len(begin) + number, [one], time_ms=write.TIME_MS + 1000 * (number + 1))
-        write.write_metadata_log(path, "controller-100", 100, {0: log})
-
-    return audit(path, brokers, source="inferred", before_audit=controller, **options)
+    begin = [write.topic(TOPIC, TOPIC_ID), write.partition(TOPIC_ID, replicas, 1)]
+    begin += [write.config(2, TOPIC, name, value) for name, value in (configs or {"min.insync.replicas": "1"}).items()]
+    begin += [write.register_broker(broker) for broker in replicas]
+    return audit(path, brokers, metadata={100: write.history(begin, *changes)}, **options)
 
 
-def log(end: int, high_watermark: int, epochs: tuple[tuple[int, int], ...] = ((0, 0),), **options) -> Broker:
+def log(end: int, high_watermark: int, epochs: tuple[tuple[int, int], ...] = ((0, 0),), **options) -> Replica:
     """One record a batch; an epoch begins where `epochs` say so, in the file as well."""
     starts = [*(start for _, start in epochs), end]
     parts = [
@@ -48,4 +40,4 @@ def log(end: int, high_watermark: int, epochs: tuple[tuple[int, int], ...] = ((0
         if start < min(until, end)
     ]
     batches = [batch for part in parts for batch in part]
-    return Broker(batches, high_watermark=high_watermark, epochs=epochs, **options)
+    return Replica(batches, high_watermark=high_watermark, epochs=epochs, **options)

@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.auditing.scenario import Answer, Broker
+from tests.auditing.scenario import Answer
 from tests.auditing.scenes import FENCE, TWO, change, log, scene
+from tests.support.snapshots import Replica
 
 #: Broker 3 leads epoch 1 alone, from 50 on, while broker 1 is eligible; then it was killed, and dropped as it came back.
 ALONE = (change(isr=(1, 3)), FENCE[1], change(leader=3, isr=(3,), elr=(1,)))
@@ -24,7 +25,7 @@ def costs(answer: Answer, candidate: int) -> tuple[int, int, int]:
     return row["lost_records"], row["lost_committed"], row["lost_possible"]
 
 
-def three(high_watermark: int = 50, end: int = 55, second: Broker | None = None) -> dict[int, Broker]:
+def three(high_watermark: int = 50, end: int = 55, second: Replica | None = None) -> dict[int, Replica]:
     return {1: log(50, 50), 2: second or log(50, 48), 3: log(end, high_watermark, LATER)}
 
 
@@ -63,7 +64,7 @@ def test_an_isr_that_met_the_minimum_for_a_while_may_have_committed_them(tmp_pat
 
 @pytest.mark.parametrize(("second", "told"), [(log(55, 48, LATER), True), (log(50, 48), True), (None, True)])
 def test_a_later_leader_that_had_them_and_enough_in_sync_may_have_committed_them(
-    tmp_path: Path, second: Broker | None, told: bool
+    tmp_path: Path, second: Replica | None, told: bool
 ) -> None:
     """Broker 2 joined the ISR in the same epoch."""
     moves = (*ALONE, change(isr=(2, 3), elr=()), change(isr=(3,), elr=(1, 2)))
@@ -83,7 +84,7 @@ def test_a_later_epoch_of_the_same_lineage_decides(tmp_path: Path, met: bool) ->
 
 
 @pytest.mark.parametrize("second", [log(55, 53, LATER), log(53, 53, LATER)])
-def test_a_checkpoint_that_proves_them_wins(tmp_path: Path, second: Broker) -> None:
+def test_a_checkpoint_that_proves_them_wins(tmp_path: Path, second: Replica) -> None:
     """Of the leader itself or of a replica that has the same records."""
     shared = {"configs": TWO, "quiesced": True, "kafka_version": "4.1.0"}
     own = scene(tmp_path / "own", three(high_watermark=53), *ALONE, *DROPPED, **shared)
@@ -137,7 +138,7 @@ def test_where_it_did_not_the_loss_is_likely(tmp_path: Path, moves: tuple, confi
 
 @pytest.mark.parametrize("second", [log(55, 55, LATER), log(52, 52, LATER)])
 @pytest.mark.parametrize("own", [50, 53])
-def test_a_mark_that_proves_a_part_makes_it_a_loss(tmp_path: Path, second: Broker, own: int) -> None:
+def test_a_mark_that_proves_a_part_makes_it_a_loss(tmp_path: Path, second: Replica, own: int) -> None:
     brokers = three(high_watermark=own, second=second)
     answer = scene(tmp_path, brokers, *SHRUNK, *DROPPED, configs=TWO, quiesced=True, kafka_version="4.1.0")
     assert answer.one("REP-LEADER-SHORTER", 3)[:2] == ("high", "likely") and answer.verdict == "COMMITTED_LOSS"

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from tests.auditing.scenario import Answer, audit
 from tests.auditing.scenes import FENCE, TWO, change, log, scene
-from tests.support.logdirs import manifest_text
+from tests.support.snapshots import manifest_text
 
 # --- eligible and in-sync members that are down
 

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 from tests.auditing.captures import CAPTURES, FIXTURES, audit_capture, told, truth
-from tests.auditing.scenario import Broker, audit, written
+from tests.auditing.scenario import audit, written
+from tests.support.snapshots import Replica
 from tests.support.some import some
 
 from replica_audit.auditing.opening import open_snapshot
@@ -105,7 +106,7 @@ LED += (
 
 def scene(tmp_path, lines, **named):
     """Two replicas to 40, epoch 2 from 30 on; checkpoints of long ago."""
-    from tests.auditing.scenario import TOPIC_ID
+    from tests.support.snapshots import TOPIC_ID
 
     batches = [*written(0, 30, 1), *written(30, 40, 2)]
 
@@ -114,7 +115,7 @@ def scene(tmp_path, lines, **named):
         log.parent.mkdir()
         log.write_text("\n".join(line.replace("{id}", TOPIC_ID) for line in lines))
 
-    brokers = {1: Broker(batches, high_watermark=20), 2: Broker(batches, high_watermark=15)}
+    brokers = {1: Replica(batches, high_watermark=20), 2: Replica(batches, high_watermark=15)}
     return audit(tmp_path, brokers, before_audit=write, **named)
 
 

@@ -6,9 +6,10 @@ import json
 from pathlib import Path
 
 import pytest
-from tests.auditing.scenario import Answer, Broker, audit, written
+from tests.auditing.scenario import Answer, audit, written
 from tests.auditing.scenes import FENCE, change, log
 from tests.auditing.scenes import scene as history
+from tests.support.snapshots import Replica
 
 SHARED = written(0, 30, 1)
 
@@ -29,7 +30,7 @@ def scene(tmp_path, leader_copied, follower_copied, *, ahead=None, epoch=1, **na
     more = written(30, 40, epoch) if ahead is None else ahead
     return audit(
         tmp_path,
-        {1: Broker(SHARED), 2: Broker([*SHARED, *more], high_watermark=30)},
+        {1: Replica(SHARED), 2: Replica([*SHARED, *more], high_watermark=30)},
         source="user",
         leader_epoch=1,
         **named,

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from tests.auditing.scenario import TOPIC, Broker, audit
+from tests.auditing.scenario import audit
 from tests.support.encoder import encode_batch
+from tests.support.snapshots import TOPIC, Replica
 
 from replica_audit.auditing import opened_snapshot
 from replica_audit.config import Settings
@@ -16,7 +17,7 @@ def test_of_a_log_only_the_files_with_chunks_that_are_asked_for_are_read_again(t
     end = 4 * CHUNK_OFFSETS
     log = [encode_batch(base, 1, 0, mark=f"{base} ") for base in range(0, end, 16_384)]
     log.append(encode_batch(end - 1, 1, 0))
-    brokers = {broker: Broker(log, high_watermark=end - 3, per_segment=4) for broker in (1, 2)}
+    brokers = {broker: Replica(log, high_watermark=end - 3, per_segment=4) for broker in (1, 2)}
     audit(tmp_path, brokers, configs={"cleanup.policy": "compact"})
     again = []
     real = opened_snapshot.open_source

@@ -5,13 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.auditing.scenario import Broker, audit, written, written_legacy
+from tests.auditing.scenario import audit, written, written_legacy
+from tests.support.snapshots import Replica
 
-LEADER = Broker([*written(0, 30, 1), *written(30, 34, 3)])
+LEADER = Replica([*written(0, 30, 1), *written(30, 34, 3)])
 
 
-def tail(end: int, high_watermark: int, epoch: int = 1, mark: str = "") -> Broker:
-    return Broker([*written(0, 30, 1), *written(30, end, epoch, mark)], high_watermark=high_watermark)
+def tail(end: int, high_watermark: int, epoch: int = 1, mark: str = "") -> Replica:
+    return Replica([*written(0, 30, 1), *written(30, end, epoch, mark)], high_watermark=high_watermark)
 
 
 @pytest.mark.parametrize(
@@ -29,9 +30,9 @@ def tail(end: int, high_watermark: int, epoch: int = 1, mark: str = "") -> Broke
 def test_the_same_records_are_committed_everywhere(
     tmp_path: Path, proof: int, end: int, committed: int, epochs: tuple[int, ...]
 ) -> None:
-    def broker(end: int, high_watermark: int) -> Broker:
+    def broker(end: int, high_watermark: int) -> Replica:
         batches = [*written(0, 30, 1), *written(30, 35, 1), *written(35, end, epochs[-1])]
-        return Broker(batches, high_watermark=high_watermark)
+        return Replica(batches, high_watermark=high_watermark)
 
     answer = audit(tmp_path, {1: LEADER, 2: broker(50, proof), 3: broker(end, 10)}, isr=(1,))
     for one, count in ((2, proof - 30), (3, committed - 30)):
@@ -44,7 +45,7 @@ def test_the_same_records_are_committed_everywhere(
 
 
 def test_other_records_at_the_same_offsets_are_not(tmp_path: Path) -> None:
-    other_epoch = Broker([*written(0, 25, 1), *written(25, 50, 2)], high_watermark=10)
+    other_epoch = Replica([*written(0, 25, 1), *written(25, 50, 2)], high_watermark=10)
     other_content = tail(50, 10, mark="x")
     brokers = {1: LEADER, 2: tail(50, 45), 3: other_epoch, 4: other_content}
     answer = audit(tmp_path, brokers, isr=(1,))
@@ -58,8 +59,8 @@ def test_a_replica_that_shares_the_beginning_only_is_committed_that_far(tmp_path
         tmp_path,
         {
             1: LEADER,
-            2: Broker([*shared, *written(35, 50, 1)], high_watermark=50),
-            3: Broker([*shared, *written(35, 50, 2)], high_watermark=10),
+            2: Replica([*shared, *written(35, 50, 1)], high_watermark=50),
+            3: Replica([*shared, *written(35, 50, 2)], high_watermark=10),
         },
         isr=(1,),
     )
@@ -73,10 +74,10 @@ def test_a_replica_that_shares_the_beginning_only_is_committed_that_far(tmp_path
 def test_what_is_below_a_committed_record_of_its_own_log_is_committed(tmp_path: Path) -> None:
     """The checkpoint lies in the second of two stretches between which a cleaner left nothing; and broker 3, whose cleaner
     left less, has records of the same epoch."""
-    leader = Broker([*written(0, 30, 1), *written(30, 35, 3, "new "), *written(40, 60, 3, "new ")])
+    leader = Replica([*written(0, 30, 1), *written(30, 35, 3, "new "), *written(40, 60, 3, "new ")])
     cleaned = [*written(0, 30, 1), *written(30, 35, 1), *written(40, 55, 1)]
     less = [*written(0, 30, 1), *written(45, 55, 1)]
-    brokers = {1: leader, 2: Broker(cleaned, high_watermark=50), 3: Broker(less, high_watermark=10)}
+    brokers = {1: leader, 2: Replica(cleaned, high_watermark=50), 3: Replica(less, high_watermark=10)}
     answer = audit(tmp_path, brokers, isr=(1,), configs={"cleanup.policy": "compact"})
     rows = answer.tables["divergences"]
     told = [(row["broker_id"], row["start_offset"], row["committed_records"], row["lost_committed"]) for row in rows]
@@ -89,8 +90,10 @@ def test_what_is_below_a_committed_record_of_its_own_log_is_committed(tmp_path: 
 
 def test_a_stretch_that_the_reference_shares_parts_two_histories(tmp_path: Path) -> None:
     """Between the two stretches both have the same records: the first one may never have been on that leader's log."""
-    leader = Broker([*written(0, 30, 1), *written(30, 35, 2, "new "), *written(35, 40, 3), *written(40, 50, 4, "new ")])
-    silent = Broker(
+    leader = Replica(
+        [*written(0, 30, 1), *written(30, 35, 2, "new "), *written(35, 40, 3), *written(40, 50, 4, "new ")]
+    )
+    silent = Replica(
         [*written(0, 30, 1), *written(30, 35, 1), *written(35, 40, 3), *written(40, 55, 3)], high_watermark=50
     )
     answer = audit(tmp_path, {1: leader, 2: silent}, isr=(1,))
@@ -101,7 +104,7 @@ def test_a_stretch_that_the_reference_shares_parts_two_histories(tmp_path: Path)
 @pytest.mark.parametrize("log_start", [0, 31, 33, 35, 38])
 def test_records_below_the_log_start_of_their_holder_count_nowhere(tmp_path: Path, log_start: int) -> None:
     batches = [*written(0, 30, 1), *written(30, 50, 1)]
-    holder = Broker(batches, high_watermark=45, log_start=log_start)
+    holder = Replica(batches, high_watermark=45, log_start=log_start)
     answer = audit(tmp_path, {1: LEADER, 2: holder}, isr=(1,))
     lost = 50 - max(30, log_start)
     rows = answer.tables["divergences"]
@@ -120,9 +123,9 @@ def test_a_checkpoint_past_the_log_end_proves_nothing_elsewhere(tmp_path: Path) 
 
 
 def test_records_without_epochs_are_known_by_their_bytes(tmp_path: Path) -> None:
-    def broker(mark: str, high_watermark: int) -> Broker:
+    def broker(mark: str, high_watermark: int) -> Replica:
         batches = [*written_legacy(0, 10), *written_legacy(10, 15, mark)]
-        return Broker(batches, epochs=None, high_watermark=high_watermark)
+        return Replica(batches, epochs=None, high_watermark=high_watermark)
 
     brokers = {1: broker("l", 15), 2: broker("x", 13), 3: broker("x", 4), 4: broker("y", 4)}
     answer = audit(tmp_path, brokers, isr=(1,))

@@ -7,8 +7,9 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import pytest
 from tests.auditing.captures import FIXTURES, audit_capture, told
-from tests.auditing.scenario import Answer, Broker, audit
+from tests.auditing.scenario import Answer, audit
 from tests.support.encoder import Record, encode_batch, encode_legacy, encode_marker
+from tests.support.snapshots import Replica
 
 from replica_audit.auditing.compare.record_comparison import RecordComparison
 
@@ -50,8 +51,8 @@ def _batches(log: Log, end: int, horizon: int | None = None, gone: Iterable[int]
 def _audit(path, one: Log, two: Log, end: int | Sequence[int], **options) -> Answer:
     ends = (end, end) if isinstance(end, int) else end
     brokers = {
-        1: Broker(_batches(one, ends[0]), first_base_offset=0),
-        2: Broker(_batches(two, ends[1], horizon=1_700_000_123_456), first_base_offset=0),
+        1: Replica(_batches(one, ends[0]), first_base_offset=0),
+        2: Replica(_batches(two, ends[1], horizon=1_700_000_123_456), first_base_offset=0),
     }
     return audit(path, brokers, configs=COMPACT, **options)
 
@@ -146,8 +147,8 @@ def test_a_cleaner_that_was_not_there_yet_cannot_have_deleted_it_past_the_shorte
     shorter = _log("a=1", "b=1", "c=1", "d=1", "e=1")
     longer = {**_log("a=1", ".", "c=1", "d=1", "e=1"), 5: ("f", "1"), 9: ("g", "1")}
     brokers = {
-        1: Broker(_batches(longer, 10), first_base_offset=0, cleaned_to=5, clean_shutdown=True),
-        2: Broker(_batches(shorter, 5), first_base_offset=0, clean_shutdown=True),
+        1: Replica(_batches(longer, 10), first_base_offset=0, cleaned_to=5, clean_shutdown=True),
+        2: Replica(_batches(shorter, 5), first_base_offset=0, clean_shutdown=True),
     }
     answer = audit(tmp_path, brokers, configs=COMPACT, isr=(1,))
     assert answer.one("DIV-KEY-STATE", 2)[:2] == ("high", "proven")
@@ -155,7 +156,7 @@ def test_a_cleaner_that_was_not_there_yet_cannot_have_deleted_it_past_the_shorte
 
 def test_what_lies_below_a_log_start_counts_on_neither_side(tmp_path):
     follower = _batches(FULL, 12)[1:]
-    brokers = {1: Broker(_batches(FULL, 12), first_base_offset=0), 2: Broker(follower, first_base_offset=5)}
+    brokers = {1: Replica(_batches(FULL, 12), first_base_offset=0), 2: Replica(follower, first_base_offset=5)}
     answer = audit(tmp_path, brokers, configs={"cleanup.policy": "compact,delete"})
     assert not answer.found("DIV-KEY-STATE"), answer
 
@@ -171,7 +172,7 @@ def test_an_unreadable_batch_that_may_hold_the_tombstone_is_no_proof(tmp_path):
     cleaned = _log(".", ".", ".", ".", ".", "d=1", "a=3", "e=1", "c=2", "f=1", "g=1", "h=1")
     batches = _batches({**cleaned, 1: ("b", "1")}, 12)
     batches[1] = batches[1][:-1] + bytes([batches[1][-1] ^ 1])
-    brokers = {1: Broker(_batches(cleaned, 12), first_base_offset=0), 2: Broker(batches, first_base_offset=0)}
+    brokers = {1: Replica(_batches(cleaned, 12), first_base_offset=0), 2: Replica(batches, first_base_offset=0)}
     answer = audit(tmp_path, brokers, configs=COMPACT)
     assert not answer.found("DIV-KEY-STATE"), answer
     assert answer.found("DIV-CORRUPT", 2)
@@ -184,7 +185,7 @@ def test_batches_that_both_have_and_nobody_can_decode_leave_their_keys_open(tmp_
     cleaned = {offset: one for offset, one in FULL.items() if offset >= 5}
     longer = [*_batches(FULL, 10), strange]
     shorter = [*_batches(cleaned, 10), *([strange] if place == "below the end" else [])]
-    brokers = {1: Broker(longer), 2: Broker(shorter, first_base_offset=0)}
+    brokers = {1: Replica(longer), 2: Replica(shorter, first_base_offset=0)}
     answer = audit(tmp_path, brokers, configs=COMPACT, isr=(1,))
     assert not answer.found("DIV-KEY-STATE"), answer
     assert answer.found("LOG-FIELD")
@@ -192,7 +193,7 @@ def test_batches_that_both_have_and_nobody_can_decode_leave_their_keys_open(tmp_
 
 def test_a_batch_with_other_bounds_but_equal_records_is_only_batching(tmp_path):
     wide = encode_batch(0, [_record(offset, *FULL[offset], 0) for offset in range(10)], 0)
-    brokers = {1: Broker(_batches(FULL, 12), first_base_offset=0), 2: Broker([wide, *_batches(FULL, 12)[2:]])}
+    brokers = {1: Replica(_batches(FULL, 12), first_base_offset=0), 2: Replica([wide, *_batches(FULL, 12)[2:]])}
     answer = audit(tmp_path, brokers, configs=COMPACT)
     assert answer.one("DIV-BATCHING", 2)[:2] == ("low", "proven")
     assert answer.runs(2) == []
@@ -209,12 +210,12 @@ def test_old_messages_that_the_cleaner_of_4_0_made_new(tmp_path):
         encode_batch(4, [_record(offset, *survivors[offset], 4) for offset in range(4, 8)], -1),
         encode_batch(8, [_record(offset, *survivors[offset], 8) for offset in range(8, 12)], -1),
     ]
-    brokers = {1: Broker(old, epochs=None), 2: Broker(new, epochs=None, first_base_offset=0, cleaned_to=12)}
+    brokers = {1: Replica(old, epochs=None), 2: Replica(new, epochs=None, first_base_offset=0, cleaned_to=12)}
     answer = audit(tmp_path, brokers, configs=COMPACT)
     assert answer.runs(2) == [], answer
     assert not answer.found("DIV-KEY-STATE"), answer
     other = [*new[:1], encode_batch(8, [_record(offset, "c", "9", 8) for offset in range(8, 12)], -1)]
-    brokers[2] = Broker(other, epochs=None, first_base_offset=0, cleaned_to=12)
+    brokers[2] = Replica(other, epochs=None, first_base_offset=0, cleaned_to=12)
     again = audit(tmp_path / "other", brokers, configs=COMPACT)
     assert again.verdict in ("COMMITTED_DIVERGENCE", "COMMITTED_LOSS"), again
 
@@ -244,7 +245,7 @@ def test_records_of_aborted_transactions_have_no_part_in_it(tmp_path):
     end = [encode_batch(5, 5, 0)]
     dirty, clean = [*plain, *aborted, *committed, *end], [*plain, *committed, *end]
     for place, pair in (("one", (dirty, clean)), ("two", (clean, dirty))):
-        brokers = {number: Broker(batches, first_base_offset=0) for number, batches in zip((1, 2), pair, strict=True)}
+        brokers = {number: Replica(batches, first_base_offset=0) for number, batches in zip((1, 2), pair, strict=True)}
         answer = audit(tmp_path / place, brokers, configs=COMPACT)
         assert not answer.found("DIV-KEY-STATE"), answer
 
@@ -253,7 +254,7 @@ def test_records_of_committed_transactions_have(tmp_path):
     plain = [encode_batch(0, [Record(b"a", b"1")], 0)]
     end = [encode_batch(5, 5, 0)]
     whole = [*plain, *_transaction(1, "a", "2", "COMMIT"), *end]
-    brokers = {1: Broker(whole), 2: Broker([*plain, *end])}
+    brokers = {1: Replica(whole), 2: Replica([*plain, *end])}
     answer = audit(tmp_path, brokers, configs=COMPACT)
     assert answer.one("DIV-KEY-STATE", 2)[2:] == (0, 2)
 
@@ -264,8 +265,8 @@ def test_a_transaction_is_decided_by_the_other_sides_marker(tmp_path):
     begun = _transaction(1, "a", "never", None)
     marker = encode_marker(2, "ABORT", 0, producer_id=7, producer_epoch=0)
     brokers = {
-        1: Broker([*plain, encode_batch(1, [], 0), marker, encode_batch(3, 5, 0)]),
-        2: Broker([*plain, *begun], high_watermark=1),
+        1: Replica([*plain, encode_batch(1, [], 0), marker, encode_batch(3, 5, 0)]),
+        2: Replica([*plain, *begun], high_watermark=1),
     }
     answer = audit(tmp_path, brokers, configs=COMPACT, isr=(1,))
     assert not answer.found("DIV-KEY-STATE"), answer
@@ -276,10 +277,10 @@ def test_a_replica_that_missed_an_abort_has_the_records_come_back(tmp_path):
     plain, end = [encode_batch(0, [Record(b"a", b"1")], 0)], [encode_batch(5, 5, 0)]
     committed = _transaction(3, "b", "1", "COMMIT")
     missed = [*plain, *_transaction(1, "a", "never", None), *committed, *end]
-    answer = audit(tmp_path, {1: Broker([*plain, *committed, *end]), 2: Broker(missed)}, configs=COMPACT)
+    answer = audit(tmp_path, {1: Replica([*plain, *committed, *end]), 2: Replica(missed)}, configs=COMPACT)
     assert answer.one("DIV-KEY-STATE", 2)[2:] == (0, 2)
     seen = [*plain, *_transaction(1, "a", "never", "ABORT"), *committed, *end]
-    again = audit(tmp_path / "seen", {1: Broker(seen), 2: Broker(missed)}, configs=COMPACT)
+    again = audit(tmp_path / "seen", {1: Replica(seen), 2: Replica(missed)}, configs=COMPACT)
     assert not again.found("DIV-KEY-STATE"), "the reference still has the marker"
 
 
@@ -375,8 +376,8 @@ def _elected_beside(path, epochs: Sequence[tuple[int, int]]) -> Answer:
 
     common = keyed(0, 20, 0, "k")
     brokers = {
-        1: Broker([*common, *keyed(30, 35, 2, "new"), *keyed(45, 50, 2, "new")], cleaned_to=40, epochs=epochs),
-        2: Broker([*common, *keyed(20, 40, 0, "old")]),
+        1: Replica([*common, *keyed(30, 35, 2, "new"), *keyed(45, 50, 2, "new")], cleaned_to=40, epochs=epochs),
+        2: Replica([*common, *keyed(20, 40, 0, "old")]),
     }
     return audit(path, brokers, configs=COMPACT, isr=(1,))
 
@@ -409,8 +410,8 @@ def _led_before(path, epochs: Sequence[tuple[int, int]] | None, survivors: Seque
     later = [batch for start, end, epoch in survivors for batch in _keyed(start, end, epoch, "new")]
     remove = ("leader-epoch-checkpoint",) if epochs is None else ()
     brokers = {
-        1: Broker([*common, *later], cleaned_to=45, epochs=epochs or "batches", remove=remove),
-        2: Broker([*common, *_keyed(20, 30, 2, "old")]),
+        1: Replica([*common, *later], cleaned_to=45, epochs=epochs or "batches", remove=remove),
+        2: Replica([*common, *_keyed(20, 30, 2, "old")]),
     }
     return audit(path, brokers, configs=COMPACT, isr=(1,))
 
@@ -438,8 +439,8 @@ def test_a_cut_through_what_a_cleaner_removed_fetches_nothing_again(tmp_path):
     """Broker 2's cleaner left nothing from 20, where broker 1's epoch begins, to 30: it does not agree with it up to there."""
     common = _keyed(0, 20, 0, "k")
     brokers = {
-        1: Broker([*common, *_keyed(20, 50, 2, "new")]),
-        2: Broker([*common, *_keyed(30, 40, 0, "old")], cleaned_to=30, epochs=[(0, 0)]),
+        1: Replica([*common, *_keyed(20, 50, 2, "new")]),
+        2: Replica([*common, *_keyed(30, 40, 0, "old")], cleaned_to=30, epochs=[(0, 0)]),
     }
     answer = audit(tmp_path, brokers, configs=COMPACT, isr=(1,))
     assert answer.cut(2)["truncate_to"] == 20

@@ -7,16 +7,16 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from tests.auditing.scenario import TOPIC, TOPIC_ID, Answer, Broker, audit, written
+from tests.auditing.scenario import Answer, audit, written
 from tests.auditing.scenes import COMMON, UNCLEAN_TO_2, change, scene
 from tests.support.encoder import encode_batch, encode_marker
-from tests.support.logdirs import PartitionFiles, make_uuid, manifest_text, write_log_dir
+from tests.support.snapshots import TOPIC, TOPIC_ID, Replica, make_uuid, manifest_text, write_log_dir
 
 from replica_audit.elect.election_plan import plan_elections
 from replica_audit.results import Results
 
 UNIQUE = "5ce01f624f974a48b95f875be0c0e41b"
-NEW = Broker([*COMMON, *written(50, 60, 1, "new ")], high_watermark=50)
+NEW = Replica([*COMMON, *written(50, 60, 1, "new ")], high_watermark=50)
 OLD = [*COMMON, *written(50, 56, 0, "old ")]
 #: How a copy lies beside the replicas, and its role in the answers.
 PLACES = ("future", "stray", "delete", "duplicate")
@@ -28,13 +28,9 @@ def beside(
     """Writes a copy of broker `broker` beside its replica, or without one, on its second disk."""
 
     def write() -> None:
-        end = int.from_bytes(batches[-1][:8], "big") + int.from_bytes(batches[-1][23:27], "big") + 1
+        suffix = "" if place == "duplicate" else f".{UNIQUE}-{place}"
         disk = path / f"broker-{broker}" / "b"
-        files = PartitionFiles(TOPIC, 0, tuple(batches), ((0, 0),), end, end, topic_id=topic_id)
-        write_log_dir(disk, broker, (files,))
-        current = disk / files.name
-        if place in ("future", "stray", "delete"):
-            current.rename(disk / f"{files.name}.{UNIQUE}-{place}")
+        write_log_dir(disk, broker, [Replica(batches, ((0, 0),), topic_id=topic_id, suffix=suffix)])
         for one in disk.glob("*-checkpoint"):
             one.unlink()
 
@@ -46,7 +42,7 @@ def with_copy(path: Path, place: str, batches: list[bytes] = OLD, broker: int = 
     return both(path, {2: NEW, 3: NEW}, beside(path, broker, place, batches, **options))
 
 
-def both(path: Path, brokers: dict[int, Broker], write: Callable[[], None], moves=UNCLEAN_TO_2) -> Answer:
+def both(path: Path, brokers: dict[int, Replica], write: Callable[[], None], moves=UNCLEAN_TO_2) -> Answer:
     # `scene` writes its metadata log before the audit; the copy has to be there before.
     write()
     return scene(path, brokers, *moves)
@@ -87,7 +83,7 @@ def test_a_second_disk_is_held_too(tmp_path: Path) -> None:
 
 
 def test_what_a_replica_holds_as_well_is_counted_once(tmp_path: Path) -> None:
-    answer = both(tmp_path, {1: Broker(OLD, high_watermark=55), 2: NEW}, beside(tmp_path, 3, "stray", OLD))
+    answer = both(tmp_path, {1: Replica(OLD, high_watermark=55), 2: NEW}, beside(tmp_path, 3, "stray", OLD))
     (partition,) = answer.tables["partitions"]
     assert (partition["lost_records"], partition["lost_committed"]) == (6, 5)
     assert rows_beside(answer) == [(3, "stray", 6, 0)]
@@ -120,7 +116,7 @@ def test_a_copy_of_a_move_says_nothing_of_the_log_that_it_is_behind(tmp_path: Pa
     moving = tmp_path / "moving"
     moving.mkdir()
     both_logs = both(
-        moving, {1: Broker(COMMON, high_watermark=50), 2: NEW, 3: NEW}, beside(moving, 1, "future", batches)
+        moving, {1: Replica(COMMON, high_watermark=50), 2: NEW, 3: NEW}, beside(moving, 1, "future", batches)
     )
     assert not needed(both_logs) and both_logs.tables["partitions"][0]["lost_records"] == 0, both_logs
 
@@ -134,7 +130,7 @@ def test_a_copy_of_a_move_says_nothing_of_the_log_that_it_is_behind(tmp_path: Pa
 def test_whoever_leads_or_is_in_sync_has_another_log_than_what_was_put_aside(
     tmp_path: Path, place: str, isr: tuple[int, ...], leader: int | None, reason: str | None
 ) -> None:
-    old = Broker(COMMON, high_watermark=50)
+    old = Replica(COMMON, high_watermark=50)
     answer = both(tmp_path, {2: old, 3: old}, beside(tmp_path, 1, place, COMMON), [change(leader=leader, isr=isr)])
     assert needed(answer) == ({} if reason is None else {1: reason}), answer
     assert (answer.verdict == "INCONCLUSIVE") == (reason is not None)
@@ -154,7 +150,7 @@ def test_what_a_clean_election_left_behind_is_not_lost(tmp_path: Path) -> None:
 
 
 def test_records_below_the_leaders_log_start_are_not_lost(tmp_path: Path) -> None:
-    purged = Broker([*written(60, 70, 1, "new ")], high_watermark=60, log_start=60, first_base_offset=60)
+    purged = Replica([*written(60, 70, 1, "new ")], high_watermark=60, log_start=60, first_base_offset=60)
     answer = both(tmp_path, {2: purged, 3: purged}, beside(tmp_path, 1, "stray", OLD))
     assert answer.tables["partitions"][0]["lost_records"] == 0 and not answer.found("DIV-EPOCH"), answer
 
@@ -178,7 +174,7 @@ def test_a_future_copy_that_is_longer_than_its_log_shows_a_lost_tail(
     """As long as the two were copied at one moment, or while their broker was down: a move goes on in a running broker."""
     whole = [*COMMON, *written(50, 56, 0)]
     beside(tmp_path, 1, "future", whole)()
-    leader = Broker(COMMON, high_watermark=checkpoint, recovery_point=40)
+    leader = Replica(COMMON, high_watermark=checkpoint, recovery_point=40)
 
     def manifest() -> None:
         dirs = zip(("broker-1", "broker-1/b"), kinds)
@@ -187,7 +183,7 @@ def test_a_future_copy_that_is_longer_than_its_log_shows_a_lost_tail(
             said[0]["brokers"] = [one for each in said for one in each["brokers"]]
             (tmp_path / "manifest.json").write_text(json.dumps(said[0]))
 
-    answer = audit(tmp_path, {1: leader, 2: Broker(COMMON)}, quiesced=quiesced, isr=(1, 2), before_audit=manifest)
+    answer = audit(tmp_path, {1: leader, 2: Replica(COMMON)}, quiesced=quiesced, isr=(1, 2), before_audit=manifest)
     (partition,) = answer.tables["partitions"]
     assert partition["lost_records"] == lost, answer
     if lost:
@@ -208,14 +204,14 @@ def test_a_copy_that_goes_past_the_end_of_a_leader_that_was_down_shows_a_lost_ta
 ) -> None:
     """Nobody else has led since: the records were on its log. A leader that is up may have written them by now."""
     beside(tmp_path, 2, place, [*COMMON, *written(50, 56, 0)])()
-    leader = Broker(COMMON, high_watermark=checkpoint, recovery_point=40)
+    leader = Replica(COMMON, high_watermark=checkpoint, recovery_point=40)
 
     def manifest() -> None:
         said = manifest_text({1: "broker-1", 2: "broker-2"}, kind=kind)
         (tmp_path / "manifest.json").write_text(said)
 
     named = {"source": "user", "leader_epoch": 0, "isr": (1,), "before_audit": manifest}
-    answer = audit(tmp_path, {1: leader, 2: Broker(COMMON)}, **named)
+    answer = audit(tmp_path, {1: leader, 2: Replica(COMMON)}, **named)
     assert answer.tables["partitions"][0]["lost_records"] == lost, answer
     if lost:
         code = "HWM-LOSS" if checkpoint > 50 else "REP-LEADER-SHORTER"
@@ -238,7 +234,7 @@ def test_a_transaction_whose_marker_only_a_copy_has_is_not_aborted(
     begun = [*COMMON, data(50, 0, 0)]
     old = [*begun, encode_marker(55, outcome, 0, producer_id=7, producer_epoch=1)]
     # Where the producer goes on under the new leader, the first transaction hangs there.
-    new = Broker([*begun, data(55, 1, 1) if goes_on else encode_batch(55, 5, 1)], high_watermark=55)
+    new = Replica([*begun, data(55, 1, 1) if goes_on else encode_batch(55, 5, 1)], high_watermark=55)
     for batches, is_held in ((old, True), (begun, False)):
         path = tmp_path / str(is_held)
         path.mkdir()

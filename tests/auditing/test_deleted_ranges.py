@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.auditing.scenario import Broker, audit
+from tests.auditing.scenario import audit
 from tests.auditing.scenes import log
+from tests.support.snapshots import Replica
 
 
 @pytest.mark.parametrize(("leader", "other"), [(1, 2), (2, 1)])
@@ -47,7 +48,7 @@ def test_what_was_deleted_since_is_not_called_gone(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("mark", "told"), [(48, False), (50, False), (53, True)])
 def test_a_checkpoint_below_its_own_log_start_shows_no_lost_tail(tmp_path: Path, mark: int, told: bool) -> None:
     """The log lost its end, but nothing of that up to the log start had not been deleted already."""
-    brokers = {1: log(45, mark, log_start=50), 2: Broker([], first_base_offset=50, high_watermark=50)}
+    brokers = {1: log(45, mark, log_start=50), 2: Replica([], first_base_offset=50, high_watermark=50)}
     answer = audit(tmp_path, brokers, isr=(1,), quiesced=True)
     assert bool(answer.found("HWM-CP-ABOVE-LEO", 1)) is told, answer
     assert (answer.verdict == "COMMITTED_LOSS") is told

@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pytest
 from tests.auditing.captures import EXPECTED, FIXTURES
-from tests.auditing.scenario import TOPIC, Answer, Broker, written
+from tests.auditing.scenario import Answer, written
 from tests.auditing.scenes import UNCLEAN_TO_2, change, scene
 from tests.auditing.test_copies_beside import COMMON, NEW, OLD, beside
 from tests.support import metadata_log as write
+from tests.support.snapshots import TOPIC, Replica
 from tests.support.some import some
 
 from replica_audit.config import Settings
@@ -28,7 +29,7 @@ CUT = OLD[len(COMMON) :]
 HEALED = (*UNCLEAN_TO_2, change(isr=(1, 2, 3)))
 
 
-def with_deleted(broker: Broker, *segments: Sequence[bytes]) -> Broker:
+def with_deleted(broker: Replica, *segments: Sequence[bytes]) -> Replica:
     """The broker with `.deleted` segments in its directory of the partition."""
     files = {
         f"{TOPIC}-0/{int.from_bytes(batches[0][:8], 'big'):020d}.log.deleted": b"".join(batches) for batches in segments
@@ -36,7 +37,7 @@ def with_deleted(broker: Broker, *segments: Sequence[bytes]) -> Broker:
     return replace(broker, replace={**broker.replace, **files})
 
 
-def healed(path: Path, *segments: Sequence[bytes], moves=HEALED, new: Broker = NEW, others=(2, 3)) -> Answer:
+def healed(path: Path, *segments: Sequence[bytes], moves=HEALED, new: Replica = NEW, others=(2, 3)) -> Answer:
     """Broker 2 was elected after broker 1, which has followed it since."""
     return scene(path, {1: with_deleted(new, *segments), **dict.fromkeys(others, new)}, *moves)
 
@@ -95,7 +96,7 @@ def test_the_plan_copies_them_first_and_salvages_them(tmp_path: Path, fenced: in
 
 def test_a_replica_that_has_them_too_is_copied_as_if_nobody_else_had(tmp_path: Path) -> None:
     """The others go within a minute."""
-    answer = scene(tmp_path, {1: Broker(OLD, high_watermark=50), 2: NEW, 3: with_deleted(NEW, CUT)}, *UNCLEAN_TO_2)
+    answer = scene(tmp_path, {1: Replica(OLD, high_watermark=50), 2: NEW, 3: with_deleted(NEW, CUT)}, *UNCLEAN_TO_2)
     (own,) = [row for row in answer.tables["elections"] if row["candidate_id"] == row["broker_id"] == 1]
     assert own["only_here"] == 6
     assert any(step.action == "copy" and 1 in step.brokers for step in advise(judged(tmp_path)[0]).steps)
@@ -104,7 +105,7 @@ def test_a_replica_that_has_them_too_is_copied_as_if_nobody_else_had(tmp_path: P
 def test_committed_ones_are_a_loss(tmp_path: Path) -> None:
     """By a checkpoint of another copy that has the same records."""
     beside(tmp_path, 3, "stray", OLD[:-1])()
-    holder = Broker(OLD[:-1], high_watermark=55)
+    holder = Replica(OLD[:-1], high_watermark=55)
     brokers = {1: with_deleted(NEW, CUT), 2: NEW, 3: holder}
     answer = scene(tmp_path, brokers, *UNCLEAN_TO_2)
     assert answer.verdict == "COMMITTED_LOSS"
@@ -140,7 +141,7 @@ def test_what_a_clean_election_left_behind_was_cut_rightly(tmp_path: Path) -> No
 
 
 def test_segments_that_retention_removed_are_no_loss(tmp_path: Path) -> None:
-    purged = Broker([*written(60, 70, 1, "new ")], high_watermark=60, log_start=60, first_base_offset=60)
+    purged = Replica([*written(60, 70, 1, "new ")], high_watermark=60, log_start=60, first_base_offset=60)
     answer = healed(tmp_path, COMMON, CUT, new=purged)
     assert answer.tables["partitions"][0]["lost_records"] == 0 and not answer.found("DIV-EPOCH"), answer
 
@@ -209,7 +210,7 @@ def test_captures_with_deleted_segments(capture: str, lost: dict[str, int]) -> N
 def test_a_broker_with_two_copies_of_them_holds_each_once(tmp_path: Path, other: str, held: int) -> None:
     """In its replica and in a copy beside it; no other broker has any."""
     beside(tmp_path, 1, other, [*COMMON, *written(50, 50 + held, 0, "old ", step=1)])()
-    old = Broker([*COMMON, *written(50, 56, 0, "old ", step=1)], high_watermark=50)
+    old = Replica([*COMMON, *written(50, 56, 0, "old ", step=1)], high_watermark=50)
     answer = scene(tmp_path, {1: old, 2: NEW, 3: NEW}, *UNCLEAN_TO_2)
     (row,) = answer.tables["partitions"]
     assert row["lost_records"] == 6

@@ -2,41 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from pathlib import Path
-
 import pytest
-from tests.auditing.scenario import TOPIC, TOPIC_ID, Broker, audit, written
+from tests.auditing.scenario import audit, written
 from tests.support import metadata_log as write
-from tests.support.logdirs import make_uuid
+from tests.support.snapshots import TOPIC, TOPIC_ID, Replica, make_uuid
 
 from replica_audit.snapshot.discovery import discover
 from replica_audit.snapshot.storage import Snapshot
 
-ALIKE = {number: Broker(written(0, 20, 0)) for number in (1, 2)}
+ALIKE = {number: Replica(written(0, 20, 0)) for number in (1, 2)}
 ANOTHER_ID = make_uuid("another life")
 
 
-def controller(path: Path, *later: bytes, topic_id: str = TOPIC_ID) -> Callable[[], None]:
+def controller(*later: bytes) -> dict[int, bytes]:
     """The topic with two partitions, and what came later, ten seconds apart."""
-
-    def written_down() -> None:
-        begin = [write.topic(TOPIC, topic_id)]
-        begin += [write.partition(topic_id, (1, 2), 1, number=number) for number in (0, 1)]
-        log = write.leader_change(0, 100, (100,)) + write.batch(1, begin)
-        for number, one in enumerate(later):
-            log += write.batch(4 + number, [one], time_ms=write.TIME_MS + 10_000 * (number + 1))
-        write.write_metadata_log(path, "controller-100", 100, {0: log})
-
-    return written_down
+    begin = [write.topic(TOPIC, TOPIC_ID)]
+    begin += [write.partition(TOPIC_ID, (1, 2), 1, number=number) for number in (0, 1)]
+    return {100: write.history(begin, *later, apart_ms=10_000)}
 
 
 @pytest.mark.parametrize("stopped", [False, True])
 @pytest.mark.parametrize("quiesced", [None, True])
 def test_nobody_leads_a_topic_that_was_deleted(tmp_path, stopped, quiesced):
-    brokers = {one: Broker(written(0, 20, 0), clean_shutdown=stopped) for one in (1, 2)}
-    made = controller(tmp_path, write.remove_topic(TOPIC_ID))
-    answer = audit(tmp_path, brokers, source="inferred", quiesced=quiesced, before_audit=made)
+    brokers = {one: Replica(written(0, 20, 0), clean_shutdown=stopped) for one in (1, 2)}
+    answer = audit(tmp_path, brokers, quiesced=quiesced, metadata=controller(write.remove_topic(TOPIC_ID)))
     row = answer.tables["partitions"][0]
     assert (row["leader_id"], row["isr"], row["under_replicated"]) == (None, None, None)
     assert answer.one("META-NO-LEADER")[:2] == ("info", "proven")
@@ -51,27 +40,20 @@ def test_nobody_leads_a_topic_that_was_deleted(tmp_path, stopped, quiesced):
 def test_the_name_may_be_taken_again(tmp_path):
     """Then what is left is of another topic id than the present topic's."""
     again = [write.topic(TOPIC, ANOTHER_ID), write.partition(ANOTHER_ID, (1, 2), 2)]
-    made = controller(tmp_path, write.remove_topic(TOPIC_ID), *again)
-    answer = audit(
-        tmp_path, {**ALIKE, 3: Broker(written(0, 9, 0), topic_id=ANOTHER_ID)}, source="inferred", before_audit=made
-    )
+    brokers = {**ALIKE, 3: Replica(written(0, 9, 0), topic_id=ANOTHER_ID)}
+    answer = audit(tmp_path, brokers, metadata=controller(write.remove_topic(TOPIC_ID), *again))
     assert not answer.found("META-NO-LEADER") and answer.found("META-TOPICID-MISMATCH", 1), answer
 
 
 def test_a_deletion_that_no_majority_holds_did_not_happen(tmp_path):
-    def controllers() -> None:
-        begin = [write.topic(TOPIC, TOPIC_ID), write.partition(TOPIC_ID, (1, 2), 1)]
-        log = write.leader_change(0, 100, (100, 101, 102)) + write.batch(1, begin)
-        for node, more in ((100, write.batch(3, [write.remove_topic(TOPIC_ID)])), (101, b""), (102, b"")):
-            write.write_metadata_log(tmp_path, f"controller-{node}", node, {0: log + more})
-
-    answer = audit(tmp_path, ALIKE, source="inferred", before_audit=controllers)
+    voters = (100, 101, 102)
+    log = write.history([write.topic(TOPIC, TOPIC_ID), write.partition(TOPIC_ID, (1, 2), 1)], voters=voters)
+    deleted = log + write.batch(3, [write.remove_topic(TOPIC_ID)])
+    answer = audit(tmp_path, ALIKE, metadata={**dict.fromkeys(voters, log), 100: deleted})
     assert answer.tables["partitions"][0]["leader_id"] == 1 and not answer.found("META-NO-LEADER")
 
 
 def test_a_deleted_topic_of_which_nothing_is_left_is_not_told(tmp_path):
-    audit(
-        tmp_path, {1: Broker([], topic_id=ANOTHER_ID)}, source="inferred",
-        before_audit=controller(tmp_path, write.remove_topic(TOPIC_ID)),
-    )  # fmt: skip
+    left = {1: Replica([], topic_id=ANOTHER_ID)}
+    audit(tmp_path, left, metadata=controller(write.remove_topic(TOPIC_ID)))
     assert discover(Snapshot.open(str(tmp_path))).leaderships == ()

@@ -5,8 +5,9 @@ from __future__ import annotations
 import itertools
 
 import pytest
-from tests.auditing.scenario import TOPIC, TOPIC_ID, Broker, audit, written
+from tests.auditing.scenario import audit, written
 from tests.support import metadata_log as write
+from tests.support.snapshots import TOPIC, TOPIC_ID, Replica
 
 from replica_audit.literals import PROTOCOLS
 
@@ -29,7 +30,7 @@ def _changed(log: list[bytes], epoch: int, *offsets: int) -> list[bytes]:
     return [batch[:12] + field + batch[16:] if int.from_bytes(batch[:8], "big") in offsets else batch for batch in log]
 
 
-def _controller(path, *leaders: int | None, first: int = 0):
+def _controller(*leaders: int | None, first: int = 0) -> dict[int, bytes]:
     """A metadata log whose partition was led by each of `leaders` in turn, from leader epoch `first` on; all brokers run."""
     running = [write.register_broker(broker) for broker in (1, 2, 3)]
     start = [
@@ -37,17 +38,14 @@ def _controller(path, *leaders: int | None, first: int = 0):
         write.topic(TOPIC, TOPIC_ID),
         write.partition(TOPIC_ID, (1, 2, 3), leaders[0], leader_epoch=first),
     ]
-    log = write.leader_change(0, 100, (100,)) + write.batch(1, start)
-    for place, leader in enumerate(leaders[1:]):
-        one = write.change(TOPIC_ID, leader=-1 if leader is None else leader)
-        log += write.batch(1 + len(start) + place, [one], time_ms=write.TIME_MS + 1000 * (1 + place))
-    return lambda: write.write_metadata_log(path, "controller-100", 100, {0: log})
+    changes = (write.change(TOPIC_ID, leader=-1 if leader is None else leader) for leader in leaders[1:])
+    return {100: write.history(start, *changes)}
 
 
 def _audit(path, brokers, source, **options):
     if source != "metadata_log":
         return audit(path, brokers, source=source, **options)
-    return audit(path, brokers, source="inferred", before_audit=_controller(path, 2, 3, 2, 1), **options)
+    return audit(path, brokers, metadata=_controller(2, 3, 2, 1), **options)
 
 
 def _is_rot(answer, broker: int, protocol: str = "fetch") -> None:
@@ -79,7 +77,7 @@ def test_on_any_replica(tmp_path, source, place, epoch):
     for broker in (1, 2):
         logs = {1: TWO, 2: TWO, 3: TWO} if epoch == 7 else {1: TWO, 2: TWO}
         logs[broker] = _changed(TWO, epoch, *PLACES[place])
-        brokers = {one: Broker(log, epochs=EPOCHS) for one, log in logs.items()}
+        brokers = {one: Replica(log, epochs=EPOCHS) for one, log in logs.items()}
         answer = _audit(tmp_path / str(broker), brokers, source)
         _is_rot(answer, broker)
         assert {row["confidence"] for row in answer.found("LOG-CRC-BLIND")} == {"proven"}
@@ -93,7 +91,7 @@ def test_on_any_replica(tmp_path, source, place, epoch):
 def test_an_epoch_that_the_partition_had_elsewhere(tmp_path, protocol, epoch, offset):
     """The file says which epoch wrote the offset, and so does the other replica."""
     for source in ("metadata_log", "topics_describe", "inferred"):
-        brokers = {1: Broker(TWO, epochs=EPOCHS), 2: Broker(_changed(TWO, epoch, offset), epochs=EPOCHS)}
+        brokers = {1: Replica(TWO, epochs=EPOCHS), 2: Replica(_changed(TWO, epoch, offset), epochs=EPOCHS)}
         _is_rot(_audit(tmp_path / source, brokers, source, protocol=protocol), 2, protocol)
 
 
@@ -101,8 +99,8 @@ def test_an_epoch_that_the_metadata_log_knows_from_a_later_start(tmp_path):
     """Leader 1 was elected again in epoch 5, without a record since; epoch 4 had no leader."""
     for epoch in (4, 5):
         path = tmp_path / str(epoch)
-        brokers = {1: Broker(TWO, epochs=[*EPOCHS, (5, 40)]), 2: Broker(_changed(TWO, epoch, 35), epochs=EPOCHS)}
-        _is_rot(audit(path, brokers, source="inferred", before_audit=_controller(path, 2, 2, 2, 1, None, 1)), 2)
+        brokers = {1: Replica(TWO, epochs=[*EPOCHS, (5, 40)]), 2: Replica(_changed(TWO, epoch, 35), epochs=EPOCHS)}
+        _is_rot(audit(path, brokers, metadata=_controller(2, 2, 2, 1, None, 1)), 2)
 
 
 @pytest.mark.parametrize("broker", [1, 2])
@@ -110,8 +108,8 @@ def test_an_epoch_that_the_metadata_log_knows_from_a_later_start(tmp_path):
 def test_recovery_writes_the_epoch_into_the_file_which_is_no_witness_then(tmp_path, broker, offset):
     """After an unclean stop; later batches of a smaller epoch get no entry."""
     recovered = [(2, 0), *([(3, 20)] if offset > 20 else []), (7, offset)]
-    brokers = {1: Broker(TWO, epochs=EPOCHS), 2: Broker(TWO, epochs=EPOCHS)}
-    brokers[broker] = Broker(_changed(TWO, 7, offset), epochs=recovered)
+    brokers = {1: Replica(TWO, epochs=EPOCHS), 2: Replica(TWO, epochs=EPOCHS)}
+    brokers[broker] = Replica(_changed(TWO, 7, offset), epochs=recovered)
     answer = _audit(tmp_path / "log", brokers, "metadata_log")
     assert {row["confidence"] for row in answer.found("LOG-CRC-BLIND")} == {"proven"}
     for source in ("topics_describe", "inferred"):
@@ -124,8 +122,8 @@ def test_recovery_writes_the_epoch_into_the_file_which_is_no_witness_then(tmp_pa
 
 @pytest.mark.parametrize("broker", [1, 2])
 def test_recovery_of_the_first_batch_leaves_no_other_entry(tmp_path, broker):
-    brokers = {1: Broker(TWO, epochs=EPOCHS), 2: Broker(TWO, epochs=EPOCHS)}
-    brokers[broker] = Broker(_changed(TWO, 7, 0), epochs=[(7, 0)])
+    brokers = {1: Replica(TWO, epochs=EPOCHS), 2: Replica(TWO, epochs=EPOCHS)}
+    brokers[broker] = Replica(_changed(TWO, 7, 0), epochs=[(7, 0)])
     for source in ("metadata_log", "topics_describe", "inferred"):
         answer = _audit(tmp_path / source, brokers, source)
         assert {row["confidence"] for row in answer.found("LOG-CRC-BLIND", broker)} == {"proven"}, answer
@@ -135,14 +133,14 @@ def test_recovery_of_the_first_batch_leaves_no_other_entry(tmp_path, broker):
 @pytest.mark.parametrize("epochs", [None, "corrupt"])
 def test_without_an_epoch_file_of_its_own(tmp_path, epochs):
     file = {"orders-0/leader-epoch-checkpoint": b"nonsense"} if epochs else {}
-    odd = Broker(_changed(TWO, 7, 35), epochs=None, replace=file)
+    odd = Replica(_changed(TWO, 7, 35), epochs=None, replace=file)
     for source, confidence in (("metadata_log", "proven"), ("topics_describe", "suspect")):
-        answer = _audit(tmp_path / source, {1: Broker(TWO, epochs=EPOCHS), 2: odd}, source)
+        answer = _audit(tmp_path / source, {1: Replica(TWO, epochs=EPOCHS), 2: odd}, source)
         assert {row["confidence"] for row in answer.found("LOG-CRC-BLIND", 2)} == {confidence}, answer
         assert not answer.codes("critical") and answer.verdict == "LATENT_CORRUPTION", answer
 
 
-RETRY = {1: Broker([*TWO[:7], *_changed(TWO[7:], 4, 35)], epochs=[*EPOCHS, (4, 35)]), 2: Broker(TWO, epochs=EPOCHS)}
+RETRY = {1: Replica([*TWO[:7], *_changed(TWO[7:], 4, 35)], epochs=[*EPOCHS, (4, 35)]), 2: Replica(TWO, epochs=EPOCHS)}
 
 
 @pytest.mark.parametrize(
@@ -160,10 +158,10 @@ def test_a_producers_retry_to_a_new_leader_stays_a_divergence(tmp_path, case, on
     brokers = {}
     for broker, changes in ((1, one), (2, two)):
         fields = {"batches": RETRY[broker].batches, "epochs": RETRY[broker].epochs, **changes}
-        brokers[broker] = Broker(**fields)
+        brokers[broker] = Replica(**fields)
     path = tmp_path / case
     if source == "metadata_log":
-        answer = audit(path, brokers, source="inferred", before_audit=_controller(path, 2, 2, 2, 2, 1))
+        answer = audit(path, brokers, metadata=_controller(2, 2, 2, 2, 1))
     else:
         answer = audit(path, brokers, source=source, isr=(1,))
     assert not answer.found("LOG-CRC-BLIND"), answer
@@ -175,7 +173,7 @@ def test_a_producers_retry_to_a_new_leader_stays_a_divergence(tmp_path, case, on
 @pytest.mark.parametrize(("epoch", "length"), [(7, 40), (1, 40), (7, 35)])
 def test_a_changed_last_batch_crowns_nobody(tmp_path, epoch, length):
     """Nobody says who leads, and broker 2, which is longest, alone has the changed batch."""
-    brokers = {1: Broker(TWO[: length // 5], epochs=EPOCHS), 2: Broker(_changed(TWO, epoch, 35), epochs=EPOCHS)}
+    brokers = {1: Replica(TWO[: length // 5], epochs=EPOCHS), 2: Replica(_changed(TWO, epoch, 35), epochs=EPOCHS)}
     answer = audit(tmp_path, brokers, source="inferred")
     row = answer.tables["partitions"][0]
     assert (row["leader_epoch"], row["reference_id"]) == (3, 1 if length == 40 else 2), answer
@@ -188,8 +186,8 @@ def test_beside_a_real_divergence(tmp_path):
     new = [*written(0, 20, 2), *written(20, 35, 3), *written(35, 45, 5)]
     for offset in (0, 15, 20, 30):
         brokers = {
-            1: Broker(new, epochs=[*EPOCHS, (5, 35)]),
-            2: Broker(_changed(old, 9, offset), epochs=EPOCHS, high_watermark=35),
+            1: Replica(new, epochs=[*EPOCHS, (5, 35)]),
+            2: Replica(_changed(old, 9, offset), epochs=EPOCHS, high_watermark=35),
         }
         answer = audit(tmp_path / str(offset), brokers, isr=(1,))
         assert [row["broker_id"] for row in answer.found("LOG-CRC-BLIND")] == [2], answer
@@ -200,10 +198,10 @@ def test_beside_a_real_divergence(tmp_path):
 
 def test_another_replica_that_is_behind_and_one_that_retention_shortened(tmp_path):
     brokers = {
-        1: Broker(TWO, epochs=EPOCHS),
-        2: Broker(_changed(TWO, 7, 30), epochs=EPOCHS),
-        3: Broker(TWO[:5], epochs=EPOCHS, high_watermark=20),
-        4: Broker(TWO[5:], first_base_offset=25, epochs=[(3, 25)]),
+        1: Replica(TWO, epochs=EPOCHS),
+        2: Replica(_changed(TWO, 7, 30), epochs=EPOCHS),
+        3: Replica(TWO[:5], epochs=EPOCHS, high_watermark=20),
+        4: Replica(TWO[5:], first_base_offset=25, epochs=[(3, 25)]),
     }
     answer = audit(tmp_path, brokers, isr=(1, 2))
     assert {row["broker_id"] for row in answer.found("LOG-CRC-BLIND")} == {2}, answer
@@ -215,7 +213,7 @@ def test_a_batch_changed_to_the_epoch_that_follows_it_is_told_apart_from_what_fo
     """Broker 2 led in epoch 4 from 35 on, and its batch before that was changed from 3 to 4."""
     tail = written(35, 50, 4, "old ")
     broken = [*TWO[:6], *_changed(TWO[6:7], 4, 30), *tail]
-    brokers = {1: Broker([*TWO[:7], *written(35, 45, 5, "new ")]), 2: Broker(broken, epochs=[*EPOCHS, (4, 35)])}
+    brokers = {1: Replica([*TWO[:7], *written(35, 45, 5, "new ")]), 2: Replica(broken, epochs=[*EPOCHS, (4, 35)])}
     answer = audit(tmp_path, brokers, isr=(1,))
     assert [row["start_offset"] for row in answer.found("LOG-CRC-BLIND", 2)] == [30], answer
     assert answer.runs(2)[0][:3] == ("DIV-EPOCH", 35, 45), answer

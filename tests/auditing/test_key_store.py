@@ -6,8 +6,9 @@ import tempfile
 
 import numpy as np
 import pytest
-from tests.auditing.scenario import Broker, audit
+from tests.auditing.scenario import audit
 from tests.property.compaction import History
+from tests.support.snapshots import Replica
 
 from replica_audit.auditing.compare import key_state
 from replica_audit.auditing.compare.key_state import SHELVES, KeyRows, KeyState, KeyStore, shelf_of, shelves_of
@@ -63,7 +64,7 @@ def test_a_bound_that_everything_passes_changes_no_answer(tmp_path, monkeypatch)
     for seed in range(40):
         history = History(seed)
         brokers = {
-            number: Broker([batch.encode() for batch in one.batches], first_base_offset=0, high_watermark=0)
+            number: Replica([batch.encode() for batch in one.batches], first_base_offset=0, high_watermark=0)
             for number, one in history.replicas.items()
         }
         answers = []

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 
 import pytest
-from tests.auditing.scenario import Broker, audit, written
+from tests.auditing.scenario import audit, written
+from tests.support.snapshots import Replica
 
 from replica_audit.literals import PROTOCOLS
 
@@ -29,7 +30,7 @@ def _audit(path, brokers, kinds, **options):
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 @pytest.mark.parametrize("per_segment", [None, 4])
 def test_recovery_cuts_at_the_first_bad_batch_above_the_recovery_point(tmp_path, protocol, per_segment):
-    brokers = {1: Broker(LOG), 2: Broker(_rotten(50), recovery_point=40, per_segment=per_segment)}
+    brokers = {1: Replica(LOG), 2: Replica(_rotten(50), recovery_point=40, per_segment=per_segment)}
     answer = _audit(tmp_path, brokers, {1: "live", 2: "killed"}, isr=(1,), protocol=protocol)
     row = answer.cut(2, protocol)
     assert (row["truncate_to"], row["reason"], row["dropped_records"]) == (50, "recovery", 30), answer
@@ -51,16 +52,16 @@ def test_recovery_cuts_at_the_first_bad_batch_above_the_recovery_point(tmp_path,
 )
 def test_nothing_is_cut_where_no_recovery_looks(tmp_path, kind, broker):
     """A broker that runs, that was stopped cleanly, or whose bad batch lies in a segment below the recovery point."""
-    answer = _audit(tmp_path, {1: Broker(LOG), 2: Broker(_rotten(50), **broker)}, {1: "live", 2: kind})
+    answer = _audit(tmp_path, {1: Replica(LOG), 2: Replica(_rotten(50), **broker)}, {1: "live", 2: kind})
     assert (answer.cut(2)["truncate_to"], answer.cut(2)["reason"]) == (80, "none"), answer
 
 
 def test_a_torn_tail_goes_too_and_the_protocol_cuts_further_where_the_logs_part(tmp_path):
     old = [*written(0, 60, 0), *written(60, 80, 0, "old ")]
     brokers = {
-        1: Broker([*written(0, 60, 0), *written(60, 70, 2)]),
-        2: Broker(_rotten(75, old), recovery_point=0, high_watermark=60),
-        3: Broker(_rotten(55, old), recovery_point=0, high_watermark=55),
+        1: Replica([*written(0, 60, 0), *written(60, 70, 2)]),
+        2: Replica(_rotten(75, old), recovery_point=0, high_watermark=60),
+        3: Replica(_rotten(55, old), recovery_point=0, high_watermark=55),
     }
     answer = _audit(tmp_path, brokers, dict.fromkeys(brokers, "killed"), isr=(1,))
     assert (answer.cut(2)["truncate_to"], answer.cut(2)["reason"]) == (60, "epoch_match"), answer
@@ -69,6 +70,6 @@ def test_a_torn_tail_goes_too_and_the_protocol_cuts_further_where_the_logs_part(
 
 
 def test_the_reference_is_taken_as_found(tmp_path):
-    brokers = {1: Broker(_rotten(50), recovery_point=0), 2: Broker(LOG)}
+    brokers = {1: Replica(_rotten(50), recovery_point=0), 2: Replica(LOG)}
     answer = _audit(tmp_path, brokers, {1: "killed", 2: "killed"})
     assert answer.cut(2)["truncate_to"] == 80, answer

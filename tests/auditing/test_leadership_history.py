@@ -7,11 +7,11 @@ from dataclasses import replace
 
 import pytest
 from tests.auditing.captures import CAPTURES, EXPECTED, FIXTURES, audit_by_listing, audit_capture, told, truth
-from tests.auditing.scenario import TOPIC, TOPIC_ID, Answer, Broker, audit, written
+from tests.auditing.scenario import Answer, audit, written
 from tests.auditing.scenes import COMMON, UNCLEAN_TO_2, change, scene
 from tests.support import metadata_log as write
 from tests.support.encoder import encode_marker
-from tests.support.logdirs import PartitionFiles, make_uuid, write_log_dir
+from tests.support.snapshots import TOPIC, TOPIC_ID, Replica, make_uuid, write_log_dir
 from tests.support.some import some
 
 from replica_audit.auditing.catalogue import at_or_above
@@ -237,8 +237,8 @@ def test_a_source_that_says_nothing_is_an_error_and_not_another_source():
 
 
 def test_scene_unclean_election(tmp_path):
-    old = Broker([*COMMON, *written(50, 70, 0, "old ")], high_watermark=50)
-    new = Broker([*COMMON, *written(50, 60, 1, "new ")])
+    old = Replica([*COMMON, *written(50, 70, 0, "old ")], high_watermark=50)
+    new = Replica([*COMMON, *written(50, 60, 1, "new ")])
     answer = scene(
         tmp_path,
         {1: old, 2: new, 3: new},
@@ -255,7 +255,7 @@ def test_scene_unclean_election(tmp_path):
 
 def test_scene_an_unclean_election_that_left_only_the_end_of_a_transaction(tmp_path):
     marker = encode_marker(50, "COMMIT", 0, producer_id=7, producer_epoch=0)
-    old, new = Broker([*COMMON, marker]), Broker([*COMMON, *written(50, 60, 1, "new ")])
+    old, new = Replica([*COMMON, marker]), Replica([*COMMON, *written(50, 60, 1, "new ")])
     moves = [change(isr=(1,)), change(leader=2, isr=(2,), recovering=True), change(isr=(2, 3))]
     (told,) = scene(tmp_path, {1: old, 2: new, 3: new}, *moves).found("META-UNCLEAN-ELECTION")
     assert (
@@ -265,8 +265,8 @@ def test_scene_an_unclean_election_that_left_only_the_end_of_a_transaction(tmp_p
 
 
 def test_scene_clean_election(tmp_path):
-    old = Broker([*COMMON, *written(50, 70, 0, "old ")], high_watermark=50)
-    new = Broker([*COMMON, *written(50, 60, 1, "new ")])
+    old = Replica([*COMMON, *written(50, 70, 0, "old ")], high_watermark=50)
+    new = Replica([*COMMON, *written(50, 60, 1, "new ")])
     answer = scene(tmp_path, {1: old, 2: new, 3: new}, change(leader=2, isr=(2, 3)))
     assert {run[0] for run in answer.runs(1)} == {"DIV-TAIL-PENDING"}
     assert answer.verdict == "UNCOMMITTED_DIVERGENCE"
@@ -299,17 +299,17 @@ ALONE = (change(isr=(1,), leader=-1), change(leader=2, isr=(2,), recovering=True
 )
 def test_scene_one_that_crashed_may_have_had_what_it_led_without(tmp_path, moves, promised):
     """Of three, two are enough; 2 was in sync whenever two were, lacks the end of the log and was elected uncleanly."""
-    old = Broker([*COMMON, *written(50, 70, 0, "old ")], high_watermark=50)
-    new = Broker([*COMMON, *written(50, 60, 2, "new ")])
+    old = Replica([*COMMON, *written(50, 70, 0, "old ")], high_watermark=50)
+    new = Replica([*COMMON, *written(50, 60, 2, "new ")])
     answer = scene(tmp_path, {1: old, 2: new, 3: new}, *moves, configs={"min.insync.replicas": "2"})
     assert answer.tables["partitions"][0]["promised_dropped"] == promised
 
 
 def test_scene_a_clean_election_left_the_tail_before_an_unclean_one(tmp_path):
     """Broker 1's tail was abandoned cleanly by 2, which wrote on; then 3 was elected uncleanly and abandoned 2's."""
-    first = Broker([*COMMON, *written(50, 60, 0, "first ")], high_watermark=50)
-    second = Broker([*COMMON, *written(50, 65, 1, "second ")], high_watermark=65)
-    third = Broker([*COMMON, *written(50, 55, 1, "second "), *written(55, 58, 2, "third ")], high_watermark=50)
+    first = Replica([*COMMON, *written(50, 60, 0, "first ")], high_watermark=50)
+    second = Replica([*COMMON, *written(50, 65, 1, "second ")], high_watermark=65)
+    third = Replica([*COMMON, *written(50, 55, 1, "second "), *written(55, 58, 2, "third ")], high_watermark=50)
     answer = scene(
         tmp_path,
         {1: first, 2: second, 3: third},
@@ -327,8 +327,8 @@ def test_scene_a_clean_election_left_the_tail_before_an_unclean_one(tmp_path):
 
 def test_scene_of_several_elections_none_is_blamed_that_nothing_proves(tmp_path):
     """Broker 3 was elected uncleanly in epoch 1, and 2 in epoch 2: 3 follows 2 now, so nothing tells what it had."""
-    old = Broker([*COMMON, *written(50, 70, 0, "old ")], high_watermark=50)
-    new = Broker([*COMMON, *written(50, 60, 2, "new ")])
+    old = Replica([*COMMON, *written(50, 70, 0, "old ")], high_watermark=50)
+    new = Replica([*COMMON, *written(50, 60, 2, "new ")])
     moves = [
         change(isr=(1,)),
         change(leader=3, isr=(3,), recovering=True),
@@ -343,17 +343,14 @@ def test_scene_of_several_elections_none_is_blamed_that_nothing_proves(tmp_path)
 
 
 def test_scene_elections_before_the_history_begins_are_unknown(tmp_path):
-    old = Broker([*COMMON, *written(50, 70, 0, "old ")], high_watermark=50)
-    new = Broker([*COMMON, *written(50, 60, 4, "new ")])
-
-    def controller() -> None:
-        state = [
-            write.topic(TOPIC, TOPIC_ID),
-            write.partition(TOPIC_ID, (1, 2, 3), 2, isr=(2, 3), leader_epoch=4, partition_epoch=7),
-        ]
-        write.write_metadata_log(tmp_path, "controller-100", 100, {90: b""}, {(90, 1): write.snapshot(state)})
-
-    answer = audit(tmp_path, {1: old, 2: new, 3: new}, source="inferred", before_audit=controller)
+    old = Replica([*COMMON, *written(50, 70, 0, "old ")], high_watermark=50)
+    new = Replica([*COMMON, *written(50, 60, 4, "new ")])
+    state = [
+        write.topic(TOPIC, TOPIC_ID),
+        write.partition(TOPIC_ID, (1, 2, 3), 2, isr=(2, 3), leader_epoch=4, partition_epoch=7),
+    ]
+    metadata = write.MetadataLog({90: b""}, {(90, 1): write.snapshot(state)})
+    answer = audit(tmp_path, {1: old, 2: new, 3: new}, metadata={100: metadata})
     assert [run[0] for run in answer.runs(1)] == ["DIV-EPOCH", "DIV-EPOCH"]
     assert answer.verdict == "UNCOMMITTED_DIVERGENCE"
     assert {row["severity"] for row in answer.found("DIV-EPOCH")} == {"medium"}
@@ -364,8 +361,8 @@ def test_scene_elections_before_the_history_begins_are_unknown(tmp_path):
 
 
 def test_scene_a_leader_copied_before_it_led_proves_nothing(tmp_path):
-    old = Broker([*COMMON, *written(50, 70, 0)], high_watermark=65)
-    early = Broker(COMMON)
+    old = Replica([*COMMON, *written(50, 70, 0)], high_watermark=65)
+    early = Replica(COMMON)
     answer = scene(tmp_path, {1: old, 2: early, 3: early}, change(leader=2, isr=(2, 3)))
     assert not answer.runs(1)
     assert not answer.codes("low") - {"REP-UNDER-REPLICATED"}
@@ -374,8 +371,8 @@ def test_scene_a_leader_copied_before_it_led_proves_nothing(tmp_path):
 
 def test_scene_who_came_into_the_isr_after_the_copies_were_made_is_not_accused(tmp_path):
     """Broker 1 has followed broker 2 since, and is in sync by a metadata log that was copied later."""
-    old = Broker([*COMMON, *written(50, 70, 0, "old ")], high_watermark=50)
-    new = Broker([*COMMON, *written(50, 60, 1, "new ")])
+    old = Replica([*COMMON, *written(50, 70, 0, "old ")], high_watermark=50)
+    new = Replica([*COMMON, *written(50, 60, 1, "new ")])
     moves = [change(isr=(1,)), change(leader=2, isr=(2,), recovering=True), change(isr=(2, 1, 3))]
     early = scene(tmp_path / "early", {1: old, 2: new, 3: new}, *moves)
     assert early.found("HWM-ABOVE-ISR-PREFIX", 1), early
@@ -385,8 +382,8 @@ def test_scene_who_came_into_the_isr_after_the_copies_were_made_is_not_accused(t
 
 def test_scene_the_end_of_a_leader_that_was_copied_before_it_led_bounds_nothing(tmp_path):
     """Broker 1 led in epoch 1 and was copied then; the others were copied when it led again, in epoch 3."""
-    early = Broker(COMMON, epochs=[(0, 0), (1, 50)])
-    late = Broker([*COMMON, *written(50, 70, 1)], high_watermark=65)
+    early = Replica(COMMON, epochs=[(0, 0), (1, 50)])
+    late = Replica([*COMMON, *written(50, 70, 1)], high_watermark=65)
     moves = [change(leader=2), change(leader=1), change(leader=2), change(leader=1)]
     answer = scene(tmp_path, {1: early, 2: late, 3: late}, *moves[1:])
     assert answer.interval == (50, 70) and not answer.mark["exact"], answer
@@ -395,25 +392,25 @@ def test_scene_the_end_of_a_leader_that_was_copied_before_it_led_bounds_nothing(
 
 
 def test_scene_nor_does_an_in_sync_replica_that_ends_below_what_was_checkpointed_before_clean_elections(tmp_path):
-    early = Broker(COMMON, epochs=[(0, 0), (1, 50)])
-    late = Broker([*COMMON, *written(50, 70, 1)], high_watermark=65)
+    early = Replica(COMMON, epochs=[(0, 0), (1, 50)])
+    late = Replica([*COMMON, *written(50, 70, 1)], high_watermark=65)
     answer = scene(
-        tmp_path, {1: early, 2: late, 3: Broker(COMMON)}, change(leader=1), change(leader=2), change(leader=1)
+        tmp_path, {1: early, 2: late, 3: Replica(COMMON)}, change(leader=1), change(leader=2), change(leader=1)
     )
     assert answer.interval == (50, 70), answer
     assert "broker 3 ends at 50, and another replica shows that there was more" in answer.mark["upper_evidence"]
 
 
 def test_scene_a_leader_that_knows_its_epoch_has_no_more(tmp_path):
-    old = Broker([*COMMON, *written(50, 70, 0)], high_watermark=65)
-    elected = Broker(COMMON, epochs=[(0, 0), (1, 50)])
-    answer = scene(tmp_path, {1: old, 2: elected, 3: Broker(COMMON)}, change(leader=2, isr=(2, 3)))
+    old = Replica([*COMMON, *written(50, 70, 0)], high_watermark=65)
+    elected = Replica(COMMON, epochs=[(0, 0), (1, 50)])
+    answer = scene(tmp_path, {1: old, 2: elected, 3: Replica(COMMON)}, change(leader=2, isr=(2, 3)))
     assert answer.verdict == "COMMITTED_LOSS"
     assert answer.one("HWM-LOSS")[2:] == (50, 65)
 
 
 def test_scene_everybody_was_stopped_one_after_the_other(tmp_path):
-    brokers = {broker: Broker(COMMON, clean_shutdown=True, high_watermark=50 - broker) for broker in (1, 2, 3)}
+    brokers = {broker: Replica(COMMON, clean_shutdown=True, high_watermark=50 - broker) for broker in (1, 2, 3)}
     answer = scene(
         tmp_path,
         brokers,
@@ -436,19 +433,19 @@ def test_scene_everybody_was_stopped_one_after_the_other(tmp_path):
 
 def test_scene_the_last_leader_wrote_its_high_watermark_as_it_stopped(tmp_path):
     brokers = {
-        broker: Broker(COMMON[:9], clean_shutdown=True, high_watermark=mark) for broker, mark in ((1, 40), (2, 42))
+        broker: Replica(COMMON[:9], clean_shutdown=True, high_watermark=mark) for broker, mark in ((1, 40), (2, 42))
     }
     led = [*COMMON[:9], *written(45, 50, 1)]
-    brokers[3] = Broker(led, clean_shutdown=True, high_watermark=45)
+    brokers[3] = Replica(led, clean_shutdown=True, high_watermark=45)
     changes = (change(leader=3, isr=(3,)), change(leader=-1, isr=(), elr=(3,)))
     answer = scene(tmp_path, brokers, *changes)
     assert (answer.interval, answer.mark["method"]) == ((45, 45), "clean_shutdown")
-    brokers[3] = Broker(led, high_watermark=45)
+    brokers[3] = Replica(led, high_watermark=45)
     assert scene(tmp_path / "killed", brokers, *changes).interval == (45, 50)
 
 
 def test_scene_a_sole_leader_is_exact_only_when_nothing_may_hold_it_back(tmp_path):
-    brokers = {1: Broker(COMMON, high_watermark=30), 2: Broker(COMMON[:8]), 3: Broker(COMMON[:8])}
+    brokers = {1: Replica(COMMON, high_watermark=30), 2: Replica(COMMON[:8]), 3: Replica(COMMON[:8])}
     fenced = (write.registration_change(2, 1), write.registration_change(3, 1))
     alone = scene(tmp_path / "alone", brokers, change(isr=(1,)), *fenced)
     assert (alone.interval, alone.mark["method"]) == ((50, 50), "sole_isr")
@@ -460,45 +457,41 @@ def test_scene_a_sole_leader_is_exact_only_when_nothing_may_hold_it_back(tmp_pat
     # H3: whoever is eligible and was stopped cleanly has all that is committed; one that was killed may have lost it.
     moves = (change(isr=(1,), elr=(2,)), *fenced)
     assert scene(tmp_path / "killed", brokers, *moves, configs=two).interval == (40, 50)
-    brokers[2] = Broker(COMMON[:8], clean_shutdown=True)
+    brokers[2] = Replica(COMMON[:8], clean_shutdown=True)
     assert scene(tmp_path / "elr", brokers, *moves, configs=two).interval == (40, 40)
 
 
 def test_scene_epochs_that_the_metadata_log_does_not_know(tmp_path):
     """Where the epoch file has the epoch too, the metadata log is older; else the batch may have been changed."""
-    ahead = Broker([*COMMON, *written(50, 60, 7)])
+    ahead = Replica([*COMMON, *written(50, 60, 7)])
     for name, brokers, code in (
-        ("in the file", {1: ahead, 2: Broker(COMMON)}, "META-STALE"),
-        ("not in the file", {1: replace(ahead, epochs=[(0, 0)]), 2: Broker(COMMON)}, "EPO-AHEAD-OF-METADATA"),
+        ("in the file", {1: ahead, 2: Replica(COMMON)}, "META-STALE"),
+        ("not in the file", {1: replace(ahead, epochs=[(0, 0)]), 2: Replica(COMMON)}, "EPO-AHEAD-OF-METADATA"),
     ):
-        answer = scene(tmp_path / name, {**brokers, 3: Broker(COMMON)}, quiesced=True)
+        answer = scene(tmp_path / name, {**brokers, 3: Replica(COMMON)}, quiesced=True)
         assert answer.codes("info") & {"META-STALE", "EPO-AHEAD-OF-METADATA"} == {code}, answer
 
 
 def test_scene_of_two_copies_the_one_in_the_named_directory_counts(tmp_path):
     short, long = written(0, 20, 0), written(0, 50, 0)
     for disk, batches in (("a", short), ("b", long)):
-        files = PartitionFiles(TOPIC, 0, tuple(batches), ((0, 0),), 20, 20, topic_id=TOPIC_ID)
-        write_log_dir(tmp_path / "broker-1" / disk, 1, (files,), directory_id=make_uuid(disk))
+        replica = Replica(batches, high_watermark=20, recovery_point=20)
+        write_log_dir(tmp_path / "broker-1" / disk, 1, [replica], directory_id=make_uuid(disk))
     begin = [write.topic(TOPIC, TOPIC_ID), write.partition(TOPIC_ID, (1,), 1, directories=(make_uuid("a"),))]
-    write.write_metadata_log(
-        tmp_path, "controller-100", 100, {0: write.leader_change(0, 100, (100,)) + write.batch(1, begin)}
-    )
+    write.write_metadata_log(tmp_path, 100, write.history(begin))
     answer = Answer(audit_one(str(tmp_path), TopicPartition(TOPIC, 0), Settings()).tables)
     assert answer.tables["high_watermarks"][0]["leader_log_end_offset"] == 20
     assert "'broker-1/b" in answer.found("META-DUP-DIR")[0]["message"]
 
 
 def test_scene_a_fork_of_the_controllers_is_told(tmp_path):
-    def controllers() -> None:
-        begin = write.leader_change(0, 100, (100, 101, 102)) + write.batch(
-            1, [write.topic(TOPIC, TOPIC_ID), write.partition(TOPIC_ID, (1, 2), 1)]
-        )
-        for node, leader in ((100, 1), (101, 1), (102, 2)):
-            log = begin + write.batch(3, [change(leader=leader)])
-            write.write_metadata_log(tmp_path, f"controller-{node}", node, {0: log})
-
-    answer = audit(tmp_path, {1: Broker(COMMON), 2: Broker(COMMON)}, source="inferred", before_audit=controllers)
+    begin = [write.topic(TOPIC, TOPIC_ID), write.partition(TOPIC_ID, (1, 2), 1)]
+    leaders = {100: 1, 101: 1, 102: 2}
+    copies = {
+        node: write.history(begin, change(leader=one), apart_ms=0, voters=tuple(leaders))
+        for node, one in leaders.items()
+    }
+    answer = audit(tmp_path, {1: Replica(COMMON), 2: Replica(COMMON)}, metadata=copies)
     (fork,) = answer.found("META-FORK")
     assert (fork["severity"], fork["topic"], fork["broker_id"]) == ("critical", None, 102)
 
@@ -508,7 +501,7 @@ def test_nothing_above_low_for_a_running_cluster_with_a_history(tmp_path):
     batches = [*COMMON, *written(50, 60, 1), *written(60, 80, 2)]
     answer = scene(
         tmp_path,
-        {broker: Broker(batches) for broker in (1, 2, 3)},
+        {broker: Replica(batches) for broker in (1, 2, 3)},
         change(leader=2, isr=(2, 3)),
         change(isr=(1, 2, 3)),
         change(leader=1),
@@ -533,26 +526,26 @@ def may_have_lost(answer: Answer) -> bool:
 
 
 def test_an_unclean_election_may_have_lost_what_the_old_leader_has_cut_since(tmp_path):
-    healed = Broker([*COMMON, *written(50, 60, 1, "new ")])
+    healed = Replica([*COMMON, *written(50, 60, 1, "new ")])
     brokers = {1: healed, 2: healed, 3: healed}
     assert may_have_lost(scene(tmp_path / "healed", brokers, *UNCLEAN_TO_2, change(isr=(1, 2, 3))))
     # The new leader wrote nothing, so that no epoch of its own shows that the old one has followed it.
-    idle = dict.fromkeys((1, 2, 3), Broker(COMMON))
+    idle = dict.fromkeys((1, 2, 3), Replica(COMMON))
     back = write.registration_change(1, -1)
     assert may_have_lost(scene(tmp_path / "idle", idle, *UNCLEAN_TO_2, back, change(isr=(1, 2, 3))))
     assert may_have_lost(scene(tmp_path / "back", idle, *UNCLEAN_TO_2, back))
     down = (change(isr=(1, 2)), change(isr=(2,)), write.registration_change(1, 1))
     assert may_have_lost(scene(tmp_path / "down", idle, *UNCLEAN_TO_2, back, *down))
     # Purged since: what was lost lies below every log start.
-    purged = Broker(written(60, 70, 1, "new "), log_start=60, epochs=[(1, 60)])
+    purged = Replica(written(60, 70, 1, "new "), log_start=60, epochs=[(1, 60)])
     assert may_have_lost(scene(tmp_path / "purged", dict.fromkeys((1, 2, 3), purged), *UNCLEAN_TO_2))
     # Nobody knows what the old leader had.
     assert may_have_lost(scene(tmp_path / "gone", {2: healed, 3: healed}, *UNCLEAN_TO_2))
 
 
 def test_an_unclean_election_lost_nothing_when_the_old_leader_stayed_as_it_was_and_agrees(tmp_path):
-    new = Broker([*COMMON, *written(50, 60, 1, "new ")])
-    answer = scene(tmp_path, {1: Broker(COMMON), 2: new, 3: new}, *UNCLEAN_TO_2)
+    new = Replica([*COMMON, *written(50, 60, 1, "new ")])
+    answer = scene(tmp_path, {1: Replica(COMMON), 2: new, 3: new}, *UNCLEAN_TO_2)
     assert not may_have_lost(answer)
     assert (
         "broker 1, which led before, has followed nobody since" in answer.found("META-UNCLEAN-ELECTION")[0]["message"]
@@ -562,19 +555,19 @@ def test_an_unclean_election_lost_nothing_when_the_old_leader_stayed_as_it_was_a
 @pytest.mark.parametrize(
     "old",
     [
-        Broker(COMMON, epochs=[(0, 0), (1, 50)]),
-        Broker(COMMON, high_watermark=55),
-        Broker(COMMON, recovery_point=55),
-        Broker(COMMON, tail=b"\xff" * 100),
+        Replica(COMMON, epochs=[(0, 0), (1, 50)]),
+        Replica(COMMON, high_watermark=55),
+        Replica(COMMON, recovery_point=55),
+        Replica(COMMON, tail=b"\xff" * 100),
     ],
     ids=["followed", "high-watermark-above", "recovery-point-above", "damaged-end"],
 )
 def test_an_old_leader_that_was_cut_or_lost_its_own_tail_tells_nothing(tmp_path, old):
-    new = Broker([*COMMON, *written(50, 60, 1, "new ")])
+    new = Replica([*COMMON, *written(50, 60, 1, "new ")])
     assert may_have_lost(scene(tmp_path, {1: old, 2: new, 3: new}, *UNCLEAN_TO_2))
 
 
 def test_a_clean_failover_that_healed_has_no_such_finding(tmp_path):
-    healed = Broker([*COMMON, *written(50, 60, 1, "new ")])
+    healed = Replica([*COMMON, *written(50, 60, 1, "new ")])
     answer = scene(tmp_path, dict.fromkeys((1, 2, 3), healed), change(leader=2, isr=(2, 3)), change(isr=(1, 2, 3)))
     assert not answer.found("META-UNCLEAN-ELECTION") and answer.verdict == "CONSISTENT"

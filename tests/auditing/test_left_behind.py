@@ -5,12 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.auditing.scenario import Answer, Broker, audit
+from tests.auditing.scenario import Answer, audit
 from tests.auditing.scenes import FENCE, TWO, change, log, scene
 from tests.auditing.test_below_min_isr import costs
+from tests.support.snapshots import Replica
 
 
-def two(second: Broker, epoch: int, high_watermark: int = 50) -> dict[int, Broker]:
+def two(second: Replica, epoch: int, high_watermark: int = 50) -> dict[int, Replica]:
     """Broker 1 ends at 60 in epoch 0; the new leader began `epoch` at 50 and has come further than that."""
     new = log(70, 65, ((0, 0), (epoch, 50)))
     return {1: log(60, high_watermark), 2: new, 3: second}

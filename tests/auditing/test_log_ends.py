@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from tests.auditing.scenario import Broker, audit, written, written_legacy
+from tests.auditing.scenario import audit, written, written_legacy
 from tests.auditing.scenes import change, scene
+from tests.support.snapshots import Replica
 
 #: What a lost tail leaves behind: the replica ends at 40 and had more.
 LOST = {
@@ -19,12 +20,12 @@ LOST = {
 }
 
 
-def lost(kind: str, end: int = 40) -> Broker:
-    return Broker(written(0, end, 0, step=1), **{"high_watermark": 30, "recovery_point": 0, **LOST[kind]})
+def lost(kind: str, end: int = 40) -> Replica:
+    return Replica(written(0, end, 0, step=1), **{"high_watermark": 30, "recovery_point": 0, **LOST[kind]})
 
 
-def whole(end: int, high_watermark: int = 30, **named) -> Broker:
-    return Broker(written(0, end, 0, step=1), **{"high_watermark": high_watermark, "recovery_point": 0, **named})
+def whole(end: int, high_watermark: int = 30, **named) -> Replica:
+    return Replica(written(0, end, 0, step=1), **{"high_watermark": high_watermark, "recovery_point": 0, **named})
 
 
 @pytest.mark.parametrize("kind", LOST)
@@ -70,9 +71,9 @@ def test_the_last_leader_bounds_where_nobody_leads_and_a_replica_that_never_led_
 SEGMENT = 1 << 14
 
 
-def preallocated(end: int, length: int = SEGMENT, **named) -> Broker:
+def preallocated(end: int, length: int = SEGMENT, **named) -> Replica:
     batches = written(0, end, 0, step=1)
-    return Broker(batches, **{"high_watermark": 30, "tail": bytes(length - sum(map(len, batches))), **named})
+    return Replica(batches, **{"high_watermark": 30, "tail": bytes(length - sum(map(len, batches))), **named})
 
 
 @pytest.mark.parametrize(
@@ -135,8 +136,8 @@ def test_checkpoints_past_the_end_of_a_leader_that_lost_its_tail_prove_what_it_s
 def test_a_checkpoint_of_before_an_unclean_election_proves_nothing_of_what_was_written_since(tmp_path):
     """Its log was cut to 45 by that election and had fetched to 48 again when it was copied."""
     since = [*written(0, 45, 0), *written(45, 60, 2)]
-    cut = Broker([*written(0, 45, 0), *written(45, 48, 2)], high_watermark=51, recovery_point=45)
-    leader = Broker(since, high_watermark=20)
+    cut = Replica([*written(0, 45, 0), *written(45, 48, 2)], high_watermark=51, recovery_point=45)
+    leader = Replica(since, high_watermark=20)
     for name, answer in {
         "listing": audit(tmp_path / "listing", {1: leader, 2: cut}),
         "user": audit(tmp_path / "user", {1: leader, 2: cut}, source="user", leader_epoch=2),
@@ -151,8 +152,8 @@ def test_a_checkpoint_of_before_an_unclean_election_proves_nothing_of_what_was_w
 
 
 def test_a_log_without_epochs_proves_what_it_still_has(tmp_path):
-    def old(end: int, high_watermark: int) -> Broker:
-        return Broker(written_legacy(0, end), high_watermark=high_watermark, epochs=None, topic_id=None)
+    def old(end: int, high_watermark: int) -> Replica:
+        return Replica(written_legacy(0, end), high_watermark=high_watermark, epochs=None, topic_id=None)
 
     answer = audit(tmp_path, {1: old(60, 20), 2: old(45, 50)})
     assert answer.interval == (45, 60), answer
@@ -215,8 +216,8 @@ def test_clean_flags_count_beside_a_metadata_log_that_knows_every_epoch(tmp_path
 @pytest.mark.parametrize("source", ["topics_describe", "user"])
 def test_a_tail_ahead_of_the_leader_of_a_cluster_at_rest_is_its_loss(tmp_path, source, epoch):
     """Of the leader's own epoch, or of a later one that the given leadership does not know."""
-    brokers = {1: Broker(written(0, 19, 1), high_watermark=19)}
-    brokers[2] = Broker([*written(0, 19, 1), *written(19, 22, epoch)], high_watermark=22)
+    brokers = {1: Replica(written(0, 19, 1), high_watermark=19)}
+    brokers[2] = Replica([*written(0, 19, 1), *written(19, 22, epoch)], high_watermark=22)
     named = {"isr": (1,), "replicas": (1, 2), "source": source, "leader_epoch": 1, "protocol": "kip-101"}
     told = audit(tmp_path / "rest", brokers, quiesced=True, **named)
     assert told.one("REP-LEADER-SHORTER", 2) == ("high", "likely", 19, 22), told
@@ -245,8 +246,8 @@ def test_a_tail_past_a_replica_that_stands_in_for_the_leader_accuses_nobody(tmp_
 
 def test_a_checkpoint_of_before_a_truncation_is_no_loss(tmp_path):
     """Copied less than five seconds after an unclean election cut it: its recovery point is its log end."""
-    leader = Broker([*written(0, 20, 0), *written(20, 60, 3)], high_watermark=55)
-    cut = Broker(written(0, 20, 0), high_watermark=35, recovery_point=20)
+    leader = Replica([*written(0, 20, 0), *written(20, 60, 3)], high_watermark=55)
+    cut = Replica(written(0, 20, 0), high_watermark=35, recovery_point=20)
     for name, isr in (("outside", (1,)), ("inside", (1, 2))):
         answer = audit(tmp_path / name, {1: leader, 2: cut}, isr=isr)
         assert not answer.codes("medium"), answer
@@ -258,14 +259,14 @@ def test_a_checkpoint_of_before_a_truncation_is_no_loss(tmp_path):
 @pytest.mark.parametrize("quiesced", [None, True])
 def test_the_end_of_an_empty_leader_bounds_nothing_that_others_saw_committed(tmp_path, source, quiesced):
     """As after its disk was replaced: its files know no epoch, so that none of the others' is a later one."""
-    brokers = {1: Broker([]), 2: whole(50, 50), 3: whole(40, 40)}
+    brokers = {1: Replica([]), 2: whole(50, 50), 3: whole(40, 40)}
     answer = audit(tmp_path, brokers, isr=(1,), source=source, quiesced=quiesced)
     assert answer.interval == (0, None) and not answer.mark["exact"], answer
     assert answer.mark["proven_lower"] == 0
     code = "REP-LEADER-SHORTER" if quiesced else "CAP-SKEW"
     assert answer.one(code, 2)[2:] == (0, 50)
     assert not [row for row in answer.found(code) if "later than" in row["message"]]
-    new = audit(tmp_path / "new", {1: Broker([]), 2: Broker([])}, source=source, quiesced=quiesced)
+    new = audit(tmp_path / "new", {1: Replica([]), 2: Replica([])}, source=source, quiesced=quiesced)
     assert new.interval == (0, 0) and new.mark["exact"]
 
 

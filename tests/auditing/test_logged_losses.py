@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
-from tests.auditing.scenario import TOPIC, TOPIC_ID, Answer, Broker, audit, written
+from tests.auditing.scenario import Answer, audit, written
 from tests.support.encoder import encode_marker
+from tests.support.snapshots import TOPIC, TOPIC_ID, Replica
 
 from replica_audit.auditing.finding import finding, finding_id
 from replica_audit.auditing.findings.trn import TRN_BELOW_HW
@@ -15,9 +16,9 @@ from replica_audit.model import TopicPartition
 
 COMMON = written(0, 30, 0)
 #: Led in epoch 0, and went on with ten records of its own.
-OLD = Broker([*COMMON, *written(30, 40, 0, "old ")], high_watermark=30)
+OLD = Replica([*COMMON, *written(30, 40, 0, "old ")], high_watermark=30)
 #: Led in epoch 1, from 30 on.
-NEW = Broker([*COMMON, *written(30, 35, 1, "new ")], high_watermark=30)
+NEW = Replica([*COMMON, *written(30, 35, 1, "new ")], high_watermark=30)
 
 
 def leads(broker: int, epoch: int, offset: int, isr: Sequence[int]) -> str:
@@ -63,7 +64,7 @@ def by_epoch(offset: int, epoch: int) -> str:
 
 
 def scene(
-    path: Path, brokers: dict[int, Broker], logs: Mapping[int, Mapping[int, str]], leader: int = 2, **named
+    path: Path, brokers: dict[int, Replica], logs: Mapping[int, Mapping[int, str]], leader: int = 2, **named
 ) -> Answer:
     """`logs`: broker id → second → its line of that second. Only `leader` is in sync."""
 
@@ -91,9 +92,9 @@ BY_LEADERS = {1: {1: leads(1, 0, 0, (1, 2)), 2: isr(1, 1)}, 2: {4: leads(2, 1, 3
 HEALED = {1: NEW, 2: NEW}
 LEFT = {1: OLD, 2: NEW}
 #: The records of broker 1 were sent again to broker 2, which lacks nothing.
-SENT_AGAIN = {1: Broker([*COMMON, *written(30, 35, 0, "new ")], high_watermark=30), 2: NEW}
+SENT_AGAIN = {1: Replica([*COMMON, *written(30, 35, 0, "new ")], high_watermark=30), 2: NEW}
 #: Broker 2 has a hole, which no election explains.
-HOLE = {1: NEW, 2: Broker([*COMMON[:2], *NEW.batches[3:]], high_watermark=30)}
+HOLE = {1: NEW, 2: Replica([*COMMON[:2], *NEW.batches[3:]], high_watermark=30)}
 
 
 @pytest.mark.parametrize(
@@ -164,7 +165,7 @@ def test_what_is_told_of_an_unclean_election_of_the_logs(tmp_path, logs, epoch, 
 
 
 def test_an_epoch_that_left_no_record_begins_nowhere(tmp_path):
-    new = Broker([*COMMON, *written(30, 35, 2)])
+    new = Replica([*COMMON, *written(30, 35, 2)])
     answer = scene(tmp_path, {1: new, 2: new}, {2: BY_CONTROLLER})
     assert answer.one("META-UNCLEAN-ELECTION", 2) == ("info", "proven", None, None)
 
@@ -181,7 +182,7 @@ def test_who_led_before_an_election_may_be_nobody(tmp_path):
 
 
 def test_the_line_of_an_election_is_told_of_one_broker_alone(tmp_path):
-    answer = scene(tmp_path, {1: Broker(COMMON)}, {1: {1: unclean(2)}}, leader=1)
+    answer = scene(tmp_path, {1: Replica(COMMON)}, {1: {1: unclean(2)}}, leader=1)
     assert answer.one("META-UNCLEAN-ELECTION", 2) == ("info", "proven", None, None)
 
 
@@ -287,7 +288,7 @@ def test_a_cut_below_the_mark_is_a_loss_where_the_leader_goes_on_otherwise(tmp_p
 )
 def test_the_epoch_in_which_the_leader_goes_on_is_the_last_that_begins_where_it_was_cut(tmp_path, entries, epoch):
     batches = [*COMMON, *written(30, 33, epoch, "new "), *written(33, 35, 3, "new ")]
-    new = Broker(batches, epochs=entries, high_watermark=30)
+    new = Replica(batches, epochs=entries, high_watermark=30)
     answer = scene(tmp_path, {1: new}, {1: {1: leads(1, 0, 0, (1, 2)), 2: cut_below(30, 31)}}, leader=1)
     (row,) = answer.found("TRN-BELOW-HW")
     assert f": offset 30 had been committed, and broker 1 has records of epoch {epoch} from there on;" in row["message"]
@@ -326,7 +327,7 @@ MARKER = encode_marker(30, "COMMIT", 0, producer_id=7, producer_epoch=0)
     ],
 )
 def test_what_goes_with_a_cut_below_the_followers_own_high_watermark(tmp_path, tail, mark, gone):
-    brokers = {1: NEW, 2: Broker([*COMMON, *tail], high_watermark=mark)}
+    brokers = {1: NEW, 2: Replica([*COMMON, *tail], high_watermark=mark)}
     answer = audit(tmp_path, brokers, isr=(1,))
     assert [row["message"] for row in answer.found("TRN-BELOW-HW")] == (
         [
@@ -343,7 +344,7 @@ def test_a_tail_that_is_merely_ahead_is_no_conflict_whatever_differs_below_it(tm
     """The leader's copy ends at 30, the other's at 40; they differ at five offsets, which stay."""
     at = other // 5
     follower = [*COMMON[:at], *written(other, other + 5, 0, "other "), *COMMON[at + 1 :], *written(30, 40, 0)]
-    brokers = {1: Broker(COMMON, high_watermark=20), 2: Broker(follower, high_watermark=35)}
+    brokers = {1: Replica(COMMON, high_watermark=20), 2: Replica(follower, high_watermark=35)}
     answer = audit(tmp_path, brokers, protocol="kip-279")
     assert answer.cut(2, "kip-279")["truncate_to"] == 30
     assert [run[:3] for run in answer.runs(2)] == [("DIV-CONTENT", other, other + 5)]

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 from tests.auditing.captures import CAPTURES, audit_capture, truth
-from tests.auditing.scenario import Answer, Broker, audit, written, written_legacy
+from tests.auditing.scenario import Answer, audit, written, written_legacy
 from tests.support.encoder import encode_batch, encode_marker
+from tests.support.snapshots import Replica
 from tests.support.some import some
 
 from replica_audit.report.facts.verdict import build_verdict
@@ -17,11 +18,11 @@ from replica_audit.report.markdown import render_markdown
 from replica_audit.report.metrics import render_metrics
 
 #: Epoch 2 leads from 30 on; the same tails of epoch 1 lie beyond it on others.
-LEADER = Broker([*written(0, 30, 1), *written(30, 40, 2, "new ")])
+LEADER = Replica([*written(0, 30, 1), *written(30, 40, 2, "new ")])
 
 
-def old_leader(end: int, high_watermark: int = 30, mark: str = "") -> Broker:
-    return Broker([*written(0, 30, 1), *written(30, end, 1, mark)], high_watermark=high_watermark)
+def old_leader(end: int, high_watermark: int = 30, mark: str = "") -> Replica:
+    return Replica([*written(0, 30, 1), *written(30, end, 1, mark)], high_watermark=high_watermark)
 
 
 def lost(answer: Answer) -> tuple:
@@ -54,9 +55,9 @@ def test_what_only_one_of_them_holds_is_told(tmp_path: Path, ends: tuple[int, in
 
 
 def test_records_of_other_epochs_at_the_same_offsets_are_others(tmp_path: Path) -> None:
-    other = Broker([*written(0, 30, 1), *written(30, 38, 0 + 1, "x", step=8)])
-    third = Broker([*written(0, 25, 1), *written(25, 33, 3)], epochs=[(1, 0), (3, 25)])
-    leader = Broker([*written(0, 25, 1), *written(25, 40, 4, "new ")])
+    other = Replica([*written(0, 30, 1), *written(30, 38, 0 + 1, "x", step=8)])
+    third = Replica([*written(0, 25, 1), *written(25, 33, 3)], epochs=[(1, 0), (3, 25)])
+    leader = Replica([*written(0, 25, 1), *written(25, 40, 4, "new ")])
     answer = audit(tmp_path, {1: leader, 2: other, 3: third}, isr=(1,))
     assert lost(answer)[0] == 13 + 8
     assert [held(answer)[broker][2] for broker in (2, 3)] == [13, 8]
@@ -69,7 +70,7 @@ def test_control_batches_and_empty_batches_count_nothing(tmp_path: Path) -> None
         encode_marker(34, "ABORT", 1, **producer),
         encode_batch(35, 3, 1, mark="b"),
     ]
-    follower = Broker([*written(0, 30, 1), *tail], high_watermark=38)
+    follower = Replica([*written(0, 30, 1), *tail], high_watermark=38)
     answer = audit(tmp_path, {1: LEADER, 2: follower}, isr=(1,))
     # The marker is no record of anybody; those of the aborted transaction were acknowledged like others.
     assert lost(answer) == (7, 7, False)
@@ -78,8 +79,8 @@ def test_control_batches_and_empty_batches_count_nothing(tmp_path: Path) -> None
 
 
 def test_records_without_epochs_are_told_apart_by_themselves(tmp_path: Path) -> None:
-    def broker(mark: str) -> Broker:
-        return Broker([*written_legacy(0, 10), *written_legacy(10, 15, mark)], epochs=None)
+    def broker(mark: str) -> Replica:
+        return Replica([*written_legacy(0, 10), *written_legacy(10, 15, mark)], epochs=None)
 
     answer = audit(tmp_path, {1: broker("l"), 2: broker("x"), 3: broker("x"), 4: broker("y")}, isr=(1,))
     assert lost(answer)[0] == 10
@@ -87,8 +88,8 @@ def test_records_without_epochs_are_told_apart_by_themselves(tmp_path: Path) -> 
 
 
 def test_lag_and_retention_are_no_loss(tmp_path: Path) -> None:
-    purged = Broker(written(20, 40, 1), log_start=20)
-    answer = audit(tmp_path, {1: purged, 2: Broker(written(0, 40, 1)), 3: Broker(written(0, 30, 1))}, isr=(1, 2, 3))
+    purged = Replica(written(20, 40, 1), log_start=20)
+    answer = audit(tmp_path, {1: purged, 2: Replica(written(0, 40, 1)), 3: Replica(written(0, 30, 1))}, isr=(1, 2, 3))
     assert lost(answer) == (0, 0, False)
 
 
@@ -96,8 +97,8 @@ def test_lag_and_retention_are_no_loss(tmp_path: Path) -> None:
 def test_what_the_leader_lost_counts_where_the_copies_are_of_one_moment(
     tmp_path: Path, quiesced: bool | None, count: tuple[int, int]
 ) -> None:
-    short = Broker(written(0, 30, 1), high_watermark=30)
-    full = Broker(written(0, 40, 1), high_watermark=40)
+    short = Replica(written(0, 30, 1), high_watermark=30)
+    full = Replica(written(0, 40, 1), high_watermark=40)
     answer = audit(tmp_path, {1: short, 2: full, 3: full}, quiesced=quiesced, source="user", leader_epoch=1)
     assert lost(answer)[:2] == count, answer
     assert bool(answer.found("REP-LEADER-SHORTER")) == (count != (0, 0))
@@ -193,7 +194,7 @@ def test_markers_of_transactions_are_no_committed_records() -> None:
 def _sent_again(path, again: Sequence[bytes], **options) -> Answer:
     """Broker 1 was elected in epoch 2; broker 2 still has [20, 35) of epoch 0, of which broker 1 got `again` anew."""
     common = written(0, 20, 0)
-    brokers = {1: Broker([*common, *again]), 2: Broker([*common, *written(20, 35, 0, "x")])}
+    brokers = {1: Replica([*common, *again]), 2: Replica([*common, *written(20, 35, 0, "x")])}
     return audit(path, brokers, isr=(1,), **options)
 
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.auditing.scenario import Answer, Broker, audit
+from tests.auditing.scenario import Answer, audit
 from tests.auditing.scenes import FENCE, change, log, scene
 from tests.support import metadata_log as write
+from tests.support.snapshots import Replica
 
 UNFENCE = {broker: write.registration_change(broker, -1) for broker in (1, 2, 3)}
 AGAIN = {broker: write.register_broker(broker, fenced=True) for broker in (1, 2, 3)}
@@ -101,7 +102,7 @@ def test_where_nothing_is_known_of_an_epoch_it_may_have_cut_anywhere(tmp_path: P
 # --- what it proves
 
 
-def unclean(path: Path, brokers: dict[int, Broker], *, before: tuple = (), **options) -> Answer:
+def unclean(path: Path, brokers: dict[int, Replica], *, before: tuple = (), **options) -> Answer:
     """Broker 3 was elected uncleanly, after broker 1 had been alone; everybody else is down."""
     moves = (*before, change(isr=(1,)), change(leader=-1), change(leader=3, isr=(3,), recovering=True))
     return scene(path, brokers, *moves, quiesced=True, **options)

@@ -5,9 +5,10 @@ from __future__ import annotations
 import itertools
 
 import pytest
-from tests.auditing.scenario import TOPIC, TOPIC_ID, Broker, audit, written
+from tests.auditing.scenario import audit, written
 from tests.support import metadata_log as write
 from tests.support.encoder import encode_batch
+from tests.support.snapshots import TOPIC, TOPIC_ID, Replica
 
 DELETE, COMPACT = {"cleanup.policy": "delete"}, {"cleanup.policy": "compact"}
 FULL = written(0, 60, 2)
@@ -27,7 +28,7 @@ def _without(log: list[bytes], *starts: int) -> list[bytes]:
 @pytest.mark.parametrize("leader", [1, 2, 3])
 def test_replicas_of_a_topic_that_was_compacted_once(tmp_path, configs, log, leader):
     """1 was cleaned, 2 never, 3 fetched from 1; whoever leads."""
-    brokers = {1: Broker(log, cleaned_to=30), 2: Broker(FULL), 3: Broker(log)}
+    brokers = {1: Replica(log, cleaned_to=30), 2: Replica(FULL), 3: Replica(log)}
     answer = audit(tmp_path, brokers, leader=leader, configs=configs)
     assert answer.codes("medium") == set(), answer
     assert answer.verdict == "CONSISTENT"
@@ -41,31 +42,25 @@ def test_gaps_that_came_from_a_leader_that_had_cleaned(tmp_path, own, leader):
     """The leader has cleaned on since: the follower's gaps are among its own."""
     further = _without(GONE, 20, 25)
     for name, theirs, cleaned in (("same", GONE, 30), ("further", further, 50)):
-        brokers = {1: Broker(theirs, cleaned_to=cleaned), 2: Broker(GONE, cleaned_to=own)}
+        brokers = {1: Replica(theirs, cleaned_to=cleaned), 2: Replica(GONE, cleaned_to=own)}
         answer = audit(tmp_path / name, brokers, leader=leader, configs=COMPACT)
         assert answer.codes("low") == set(), answer
         assert {row["severity"] for row in answer.found("LOG-GAP", 2)} == {"info"}
 
 
-def _controller(path, *policies: str | None):
+def _controller(*policies: str | None) -> dict[int, bytes]:
     """A metadata log in which the topic's policy was each of `policies` in turn; None takes the config away."""
     start = [write.topic(TOPIC, TOPIC_ID), write.partition(TOPIC_ID, (1, 2), 1, isr=(1, 2), leader_epoch=2)]
-    changes = [write.config(2, TOPIC, "cleanup.policy", policy) for policy in policies]
-    log = write.leader_change(0, 100, (100,)) + write.batch(1, start)
-    for place, one in enumerate(changes):
-        log += write.batch(3 + place, [one], time_ms=write.TIME_MS + 1000 * (1 + place))
-    return lambda: write.write_metadata_log(path, "controller-100", 100, {0: log})
+    return {100: write.history(start, *(write.config(2, TOPIC, "cleanup.policy", policy) for policy in policies))}
 
 
 @pytest.mark.parametrize("policies", [("compact", "delete"), ("delete", "compact,delete", "delete"), ("compact", None)])
 def test_the_history_of_the_policy_counts(tmp_path, policies):
     """Nothing else shows it: the cleaner's checkpoints were lost, and no batch is thinned."""
-    brokers = {1: Broker(GONE), 2: Broker(FULL)}
-    before = _controller(tmp_path / "was", *policies)
-    answer = audit(tmp_path / "was", brokers, source="inferred", before_audit=before)
+    brokers = {1: Replica(GONE), 2: Replica(FULL)}
+    answer = audit(tmp_path / "was", brokers, metadata=_controller(*policies))
     assert answer.codes("medium") == set(), answer
-    never = _controller(tmp_path / "never", "delete")
-    answer = audit(tmp_path / "never", brokers, source="inferred", before_audit=never)
+    answer = audit(tmp_path / "never", brokers, metadata=_controller("delete"))
     assert answer.replica(1)["unexplained_gaps"] == 2
     assert answer.codes("critical") >= {"DIV-HIDDEN"}, answer
 
@@ -78,7 +73,7 @@ HOLES = [(40,), (45, 50), (30,)]
 def test_a_hole_above_every_cleaner_is_no_compaction(tmp_path, configs, holes, holed):
     logs = {1: CLEANED, 2: CLEANED}
     logs[holed] = _without(CLEANED, *holes)
-    brokers = {1: Broker(logs[1], cleaned_to=30), 2: Broker(logs[2], cleaned_to=12), 3: Broker(CLEANED)}
+    brokers = {1: Replica(logs[1], cleaned_to=30), 2: Replica(logs[2], cleaned_to=12), 3: Replica(CLEANED)}
     answer = audit(tmp_path, brokers, configs=configs)
     others = (2, 3) if holed == 1 else (2,)
     for broker in others:
@@ -92,7 +87,7 @@ def test_a_hole_above_every_cleaner_is_no_compaction(tmp_path, configs, holes, h
 
 def test_a_hole_that_another_cleaner_passed_but_nobody_shares(tmp_path):
     """Broker 2 has records at 25 that the leader's cleaner would have kept: broker 3 lost them, above its own cleaner."""
-    brokers = {1: Broker(GONE, cleaned_to=30), 2: Broker(GONE), 3: Broker(_without(GONE, 25))}
+    brokers = {1: Replica(GONE, cleaned_to=30), 2: Replica(GONE), 3: Replica(_without(GONE, 25))}
     answer = audit(tmp_path, brokers, configs=DELETE)
     assert answer.runs(3) == [("DIV-PRESENCE", 25, 30, 2, None, False)], answer
     assert not answer.runs(2)
@@ -104,8 +99,8 @@ def test_a_running_cleaner_may_have_gone_on_after_its_checkpoint_was_copied(tmp_
     """Not in the active segment, not where the log dir was at rest, and not where the policy is `delete` by now."""
     log = _without(GONE, 40)
     brokers = {
-        1: Broker(GONE, cleaned_to=30, per_segment=3, clean_shutdown=clean),
-        2: Broker(log, cleaned_to=30, per_segment=3, clean_shutdown=clean),
+        1: Replica(GONE, cleaned_to=30, per_segment=3, clean_shutdown=clean),
+        2: Replica(log, cleaned_to=30, per_segment=3, clean_shutdown=clean),
     }
     answer = audit(tmp_path / "compact", brokers, configs=COMPACT)
     assert bool(answer.runs(2)) is clean, answer
@@ -118,9 +113,9 @@ def test_many_gaps_of_one_segment_are_inherited_too(tmp_path):
     log = [encode_batch(offset, 1, 0, mark=f"{offset} ") for offset in (*range(0, 500, 2), *range(500, 520))]
     longer = [*log, encode_batch(520, 1, 0)]
     for name, theirs in (("same", log), ("longer", longer)):
-        brokers = {1: Broker(theirs, cleaned_to=500), 2: Broker(log, cleaned_to=100, high_watermark=500)}
+        brokers = {1: Replica(theirs, cleaned_to=500), 2: Replica(log, cleaned_to=100, high_watermark=500)}
         answer = audit(tmp_path / name, brokers, configs=DELETE)
         assert answer.codes("low") == set(), answer
     holed = [batch for batch in longer if int.from_bytes(batch[:8], "big") != 510]
-    answer = audit(tmp_path / "hole", {1: Broker(longer, cleaned_to=500), 2: Broker(holed)}, configs=DELETE)
+    answer = audit(tmp_path / "hole", {1: Replica(longer, cleaned_to=500), 2: Replica(holed)}, configs=DELETE)
     assert answer.runs(2) == [("DIV-PRESENCE", 510, 511, 0, None, False)], answer

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.auditing.scenario import TOPIC, TOPIC_ID, Answer, Broker, audit, written
+from tests.auditing.scenario import Answer, audit, written
 from tests.auditing.test_transactions import (
     AFTER,
     COMPLETE_COMMIT,
@@ -22,6 +22,7 @@ from tests.auditing.test_transactions import (
 from tests.snapshot.test_transaction_log import _log_value
 from tests.support import metadata_log as write
 from tests.support.encoder import TIMESTAMP_MS, encode_batch, encode_marker
+from tests.support.snapshots import TOPIC, TOPIC_ID, Replica
 
 OTHER = 8
 
@@ -38,7 +39,7 @@ def _audit(path: Path, log: list[bytes], *values: bytes, **named) -> Answer:
     """One broker alone, with the coordinator's log that holds `values`."""
     options = {"before_audit": _coordinator(path, *values)} if values else {}
     fields = {name: named.pop(name) for name in ("log_start", "first_base_offset", "tail") if name in named}
-    return audit(path, {1: Broker(log, **fields)}, **options, **named)
+    return audit(path, {1: Replica(log, **fields)}, **options, **named)
 
 
 def hanging(answer: Answer) -> list[tuple]:
@@ -148,17 +149,10 @@ def test_while_nothing_was_written_any_word_of_the_coordinator_counts(tmp_path):
 def test_an_election_that_the_log_knows_proves_that_it_went_on(tmp_path, epochs, updated, elected):
     """Elected in epochs 1, 2 and 3, each a second after the last; the records of all are of one moment."""
     log = [*written(0, 10, 0), _data(10), *written(15, 20, 1), *(written(20, 25, 2) if epochs > 1 else [])]
-
-    def metadata() -> None:
-        _coordinator(tmp_path, _ended(0, TIMESTAMP_MS + updated))()
-        begin = [write.topic(TOPIC, TOPIC_ID), write.partition(TOPIC_ID, (1,), 1)]
-        content = write.leader_change(0, 100, (100,)) + write.batch(1, begin)
-        for number in (1, 2, 3):
-            moved = write.change(TOPIC_ID, leader=1)
-            content += write.batch(2 + number, [moved], time_ms=TIMESTAMP_MS + 1000 * number)
-        write.write_metadata_log(tmp_path, "controller-100", 100, {0: content})
-
-    answer = audit(tmp_path, {1: Broker(log)}, source="inferred", before_audit=metadata)
+    begin = [write.topic(TOPIC, TOPIC_ID), write.partition(TOPIC_ID, (1,), 1)]
+    metadata = {100: write.history(begin, *[write.change(TOPIC_ID, leader=1)] * 3)}
+    ended = _coordinator(tmp_path, _ended(0, TIMESTAMP_MS + updated))
+    answer = audit(tmp_path, {1: Replica(log)}, metadata=metadata, before_audit=ended)
     if elected is None:
         assert hanging(answer) == [], answer
     else:
@@ -195,8 +189,8 @@ def _abort(base: int, producer: int) -> bytes:
 )
 def test_the_first_marker_of_its_producer_on_a_conflicting_tail(tmp_path, tail, marker):
     brokers = {
-        1: Broker([*SHARED_OPEN, *written(15, 25, 1, "new ")], high_watermark=15),
-        2: Broker([*SHARED_OPEN, *tail], high_watermark=15),
+        1: Replica([*SHARED_OPEN, *written(15, 25, 1, "new ")], high_watermark=15),
+        2: Replica([*SHARED_OPEN, *tail], high_watermark=15),
     }
     answer = audit(tmp_path, brokers, isr=(1,))
     assert [(row["start_offset"], row["end_offset"]) for row in answer.found("TXN-MARKER-LOST")] == (
@@ -214,8 +208,8 @@ def test_a_marker_below_the_transactions_last_record_is_of_an_earlier_one(tmp_pa
     """The leader's transaction is of a later epoch than all that the other has from 10 on."""
     tail = [*written(10, at, 0, "old "), _marker(at), *written(at + 1, 20, 0, "old ")]
     brokers = {
-        1: Broker([*written(0, 10, 0), _data(10, leader_epoch=1), *written(15, 25, 1)], high_watermark=10),
-        2: Broker([*written(0, 10, 0), *tail], high_watermark=10),
+        1: Replica([*written(0, 10, 0), _data(10, leader_epoch=1), *written(15, 25, 1)], high_watermark=10),
+        2: Replica([*written(0, 10, 0), *tail], high_watermark=10),
     }
     assert bool(audit(tmp_path, brokers, isr=(1,)).found("TXN-MARKER-LOST")) == lost
 
@@ -223,8 +217,8 @@ def test_a_marker_below_the_transactions_last_record_is_of_an_earlier_one(tmp_pa
 def test_a_hole_on_the_leader_before_the_conflict_hides_no_marker(tmp_path):
     """What the leader lacks at 5 to 9 does not conflict with what it has."""
     brokers = {
-        1: Broker([*written(0, 5, 0), _data(10), *written(15, 25, 1, "new ")], high_watermark=15),
-        2: Broker([*SHARED_OPEN, _marker(15)], high_watermark=15),
+        1: Replica([*written(0, 5, 0), _data(10), *written(15, 25, 1, "new ")], high_watermark=15),
+        2: Replica([*SHARED_OPEN, _marker(15)], high_watermark=15),
     }
     answer = audit(tmp_path, brokers, isr=(1,))
     assert [run[0] for run in answer.runs(2)] == ["DIV-HIDDEN", "DIV-EPOCH"], answer.runs(2)

@@ -6,7 +6,8 @@ import random
 from pathlib import Path
 
 import pytest
-from tests.auditing.scenario import Answer, Broker, audit, written
+from tests.auditing.scenario import Answer, audit, written
+from tests.support.snapshots import Replica
 
 LOG = [*written(0, 40, 0), *written(40, 70, 1), *written(70, 100, 3)]
 SEEDS = range(150)
@@ -35,7 +36,7 @@ def _edit(dice: random.Random, path: Path) -> str:
 def _audit(path: Path, seed: int) -> tuple[str, int, Answer]:
     dice = random.Random(seed)
     damaged, clean, source = dice.choice([2, 3]), dice.random() < 0.5, dice.choice(["topics_describe", "inferred"])
-    brokers = {number: Broker(LOG, per_segment=dice.choice([3, 7, 100]), clean_shutdown=clean) for number in (1, 2, 3)}
+    brokers = {number: Replica(LOG, per_segment=dice.choice([3, 7, 100]), clean_shutdown=clean) for number in (1, 2, 3)}
     done = []
     answer = audit(
         path,

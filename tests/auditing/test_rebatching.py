@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from tests.auditing.scenario import Answer, Broker, audit, written
+from tests.auditing.scenario import Answer, audit, written
 from tests.support.encoder import Record, encode_batch, encode_legacy, encode_wrapper
+from tests.support.snapshots import Replica
 
 from replica_audit.auditing.compare.record_comparison import RecordComparison
 
@@ -38,7 +39,7 @@ def _wrapped(start: int, end: int, codec: str = "gzip", magic: int = 1, odd: tup
 
 
 def _audit(path, leader, follower, **options) -> Answer:
-    brokers = {1: Broker(leader), 2: Broker(follower)}
+    brokers = {1: Replica(leader), 2: Replica(follower)}
     return audit(path, brokers, configs=options.pop("configs", DELETE), **options)
 
 
@@ -129,7 +130,7 @@ def test_what_belongs_to_a_record_besides_key_and_value(tmp_path, field):
 )
 @pytest.mark.parametrize("old_leads", [False, True])
 def test_equal_records_in_another_format(tmp_path, old, old_leads):
-    new, old = Broker(_new(0, 20, 5)), Broker(old, epochs=None, first_base_offset=0)
+    new, old = Replica(_new(0, 20, 5)), Replica(old, epochs=None, first_base_offset=0)
     answer = audit(tmp_path, {1: old, 2: new} if old_leads else {1: new, 2: old}, configs=DELETE)
     assert answer.one("DIV-FORMAT") == ("info", "proven", 0, 20)
     assert answer.tables["divergences"] == []
@@ -137,7 +138,7 @@ def test_equal_records_in_another_format(tmp_path, old, old_leads):
 
 
 def test_another_record_in_another_format_is_a_conflict(tmp_path):
-    brokers = {1: Broker(_new(0, 20, 5)), 2: Broker(_old(0, 20, odd=(6, 7)), epochs=None, high_watermark=20)}
+    brokers = {1: Replica(_new(0, 20, 5)), 2: Replica(_old(0, 20, odd=(6, 7)), epochs=None, high_watermark=20)}
     answer = audit(tmp_path, brokers, configs=DELETE)
     assert [run[:5] for run in answer.runs(2)] == [("DIV-HIDDEN", 6, 8, 0, None)]
     assert answer.verdict == "COMMITTED_DIVERGENCE"
@@ -146,7 +147,7 @@ def test_another_record_in_another_format_is_a_conflict(tmp_path):
 def test_a_log_after_an_upgrade_whose_old_part_was_stored_otherwise(tmp_path):
     leader = [*_old(0, 12), *_new(12, 20, 4, epoch=3)]
     follower = [_wrapped(0, 6), _wrapped(6, 12, "snappy"), *_new(12, 20, 4, epoch=3)]
-    brokers = {1: Broker(leader, epochs=[(3, 12)]), 2: Broker(follower, epochs=[(3, 12)], first_base_offset=0)}
+    brokers = {1: Replica(leader, epochs=[(3, 12)]), 2: Replica(follower, epochs=[(3, 12)], first_base_offset=0)}
     answer = audit(tmp_path, brokers, configs=DELETE)
     assert answer.one("DIV-BATCHING", 2)[2:] == (0, 12)
     assert answer.runs(2) == []
@@ -169,10 +170,10 @@ def test_a_topic_that_was_compacted_once_has_no_holes_where_a_cleaner_was(tmp_pa
 
 
 def test_a_log_start_inside_a_differing_batch(tmp_path):
-    leader = Broker(_new(0, 20, 10), log_start=7)
-    answer = audit(tmp_path, {1: leader, 2: Broker(_new(0, 20, 10, odd=(3,)), log_start=7)}, configs=DELETE)
+    leader = Replica(_new(0, 20, 10), log_start=7)
+    answer = audit(tmp_path, {1: leader, 2: Replica(_new(0, 20, 10, odd=(3,)), log_start=7)}, configs=DELETE)
     assert answer.runs(2) == [], answer
-    again = audit(tmp_path / "above", {1: leader, 2: Broker(_new(0, 20, 10, odd=(3, 8)), log_start=7)}, configs=DELETE)
+    again = audit(tmp_path / "above", {1: leader, 2: Replica(_new(0, 20, 10, odd=(3, 8)), log_start=7)}, configs=DELETE)
     assert [run[:3] for run in again.runs(2)] == [("DIV-CONTENT", 8, 9)]
 
 
@@ -204,8 +205,8 @@ def test_nothing_is_read_where_batches_agree_or_epochs_tell(tmp_path, monkeypatc
 
     monkeypatch.setattr(RecordComparison, "rows", refuse)
     shared = written(0, 20, 0)
-    old = Broker([*shared, *written(20, 30, 0, "old ")], high_watermark=20)
-    brokers = {1: Broker([*shared, *written(20, 40, 1)], high_watermark=20), 2: old, 3: Broker(shared[:3])}
+    old = Replica([*shared, *written(20, 30, 0, "old ")], high_watermark=20)
+    brokers = {1: Replica([*shared, *written(20, 40, 1)], high_watermark=20), 2: old, 3: Replica(shared[:3])}
     answer = audit(tmp_path, brokers, isr=(1,), configs=DELETE)
     assert [run[:3] for run in answer.runs(2)] == [("DIV-EPOCH", 20, 30)]
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.auditing.scenario import Answer, Broker, audit, written
+from tests.auditing.scenario import Answer, audit, written
 from tests.auditing.scenes import change, scene
+from tests.support.snapshots import Replica
 
 from replica_audit.auditing.replicas.reference import choose_reference
 
-LONG, SHORT = Broker(written(0, 60, 0)), Broker(written(0, 50, 0))
-LATER = Broker([*written(0, 40, 0), *written(40, 45, 2, "later ")])
+LONG, SHORT = Replica(written(0, 60, 0)), Replica(written(0, 50, 0))
+LATER = Replica([*written(0, 40, 0), *written(40, 45, 2, "later ")])
 #: By the line of the table: brokers, and what says who leads.
 LINES = {
     "its copies": ({1: SHORT, 2: LONG}, {"leader": 1}),

@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.auditing.scenario import Answer, Broker, audit, written
+from tests.auditing.scenario import Answer, audit, written
 from tests.support.encoder import encode_batch, encode_marker
+from tests.support.snapshots import Replica
 
 
 def _sent(base: int, epoch: int, mark: str = "sent ", **options) -> bytes:
@@ -17,8 +18,8 @@ def _sent(base: int, epoch: int, mark: str = "sent ", **options) -> bytes:
 def _both(path: Path, old: list[bytes], new: list[bytes]) -> Answer:
     common = written(0, 10, 0)
     brokers = {
-        1: Broker([*common, *written(10, 11, 1, "new "), *new], high_watermark=10),
-        2: Broker([*common, *old], high_watermark=13),
+        1: Replica([*common, *written(10, 11, 1, "new "), *new], high_watermark=10),
+        2: Replica([*common, *old], high_watermark=13),
     }
     return audit(path, brokers, isr=(1,))
 
@@ -69,8 +70,8 @@ _APPENDED = {"log_append_time": True}
 def test_of_the_brokers_own_times_none_counts(tmp_path: Path, at: int) -> None:
     new = _sent(at, 1, timestamp_ms=1_700_000_900_000, **_APPENDED)
     brokers = {
-        1: Broker([*written(0, 10, 0), *written(10, at, 1, "new "), new], high_watermark=10),
-        2: Broker([*written(0, 10, 0), _sent(10, 0, **_APPENDED)], high_watermark=13),
+        1: Replica([*written(0, 10, 0), *written(10, at, 1, "new "), new], high_watermark=10),
+        2: Replica([*written(0, 10, 0), _sent(10, 0, **_APPENDED)], high_watermark=13),
     }
     assert _lost(audit(tmp_path, brokers, isr=(1,))) == (0, 0, {1: 0, 2: at - 10})
 
@@ -147,7 +148,7 @@ def test_a_marker_that_the_coordinator_wrote_again_is_not_lost(
     common = [*written(0, 10, 0), _sent(10, 0, transactional=True)]
     old = [*common, *batches([(13, "COMMIT"), *tail], 0)]
     new = [*common, *written(13, 15, 1, "new "), *batches(there, 1)]
-    brokers = {1: Broker(new, high_watermark=13), 2: Broker(old, high_watermark=18 if tail else 14)}
+    brokers = {1: Replica(new, high_watermark=13), 2: Replica(old, high_watermark=18 if tail else 14)}
     answer = audit(tmp_path, brokers, isr=(1,))
     assert (answer.verdict == "COMMITTED_LOSS") == is_lost, answer
     assert bool(answer.found("HWM-LOSS")) == is_lost and bool(answer.found("TRN-BELOW-HW")) == is_lost

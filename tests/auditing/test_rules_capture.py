@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import shutil
-
 import pytest
-from tests.auditing.scenario import TOPIC_ID, Broker, audit, written
-from tests.support.logdirs import PartitionFiles, make_uuid, write_log_dir
+from tests.auditing.scenario import audit, written
+from tests.support.snapshots import Replica, make_uuid, write_log_dir
 
 LOG = written(0, 30, 2)
 
 
 @pytest.mark.parametrize(("clean", "severity"), [(True, "info"), (False, "medium")])
 def test_no_leader_is_normal_only_after_a_clean_stop(tmp_path, clean, severity):
-    brokers = {number: Broker(LOG, clean_shutdown=clean) for number in (1, 2)}
+    brokers = {number: Replica(LOG, clean_shutdown=clean) for number in (1, 2)}
     answer = audit(tmp_path, brokers, leader=None, isr=(1, 2))
     assert answer.one("META-NO-LEADER")[0] == severity
     row = answer.tables["partitions"][0]
@@ -21,7 +19,7 @@ def test_no_leader_is_normal_only_after_a_clean_stop(tmp_path, clean, severity):
 
 
 def test_without_a_leader_the_best_of_the_members_is_the_reference(tmp_path):
-    brokers = {1: Broker(LOG[:3]), 2: Broker(LOG), 3: Broker([*LOG, *written(30, 40, 3)])}
+    brokers = {1: Replica(LOG[:3]), 2: Replica(LOG), 3: Replica([*LOG, *written(30, 40, 3)])}
     answer = audit(tmp_path, brokers, leader=None, isr=(1,), elr=(2,))
     assert answer.tables["partitions"][0]["reference_id"] == 2
 
@@ -29,12 +27,12 @@ def test_without_a_leader_the_best_of_the_members_is_the_reference(tmp_path):
 @pytest.mark.parametrize(
     ("one", "two", "reference"),
     [
-        (Broker(written(0, 30, 1)), Broker(written(0, 10, 2)), 2),
-        (Broker(written(0, 10, 1)), Broker(written(0, 20, 1)), 2),
-        (Broker(written(0, 20, 1)), Broker(written(0, 20, 1)), 1),
-        (Broker(written(0, 20, 1)), Broker(written(0, 10, 1), epochs=[(1, 0), (2, 10)]), 2),
-        (Broker(written(0, 20, 1)), Broker(written(0, 10, 1), epochs=[(1, 0), (9, 33)]), 1),
-        (Broker(written(0, 20, 1)), Broker(written(0, 10, 1), epochs=[(3, 0), (2, 5), (9, 10)]), 1),
+        (Replica(written(0, 30, 1)), Replica(written(0, 10, 2)), 2),
+        (Replica(written(0, 10, 1)), Replica(written(0, 20, 1)), 2),
+        (Replica(written(0, 20, 1)), Replica(written(0, 20, 1)), 1),
+        (Replica(written(0, 20, 1)), Replica(written(0, 10, 1), epochs=[(1, 0), (2, 10)]), 2),
+        (Replica(written(0, 20, 1)), Replica(written(0, 10, 1), epochs=[(1, 0), (9, 33)]), 1),
+        (Replica(written(0, 20, 1)), Replica(written(0, 10, 1), epochs=[(3, 0), (2, 5), (9, 10)]), 1),
     ],
     ids=["epoch", "end", "lowest-id", "epoch-without-records", "past-the-end", "decreasing"],
 )
@@ -45,7 +43,7 @@ def test_the_inferred_reference_has_the_greatest_epoch_then_end_then_the_lowest_
 
 
 def test_an_epoch_without_records_makes_a_longer_follower_conflict(tmp_path):
-    brokers = {1: Broker(LOG[:4], epochs=[(2, 0), (4, 20)], high_watermark=20), 2: Broker(LOG, high_watermark=20)}
+    brokers = {1: Replica(LOG[:4], epochs=[(2, 0), (4, 20)], high_watermark=20), 2: Replica(LOG, high_watermark=20)}
     answer = audit(tmp_path, brokers, isr=(1,))
     assert answer.tables["partitions"][0]["leader_epoch"] == 4
     assert answer.runs(2) == [("DIV-EPOCH", 20, 30, None, 2, False)]
@@ -53,29 +51,29 @@ def test_an_epoch_without_records_makes_a_longer_follower_conflict(tmp_path):
 
 def test_an_epoch_without_records_counts_only_where_it_began_below_the_leaders_end(tmp_path):
     """As brokers are stopped leaders move, and nothing is written any more; records above it were written before it."""
-    moved = {1: Broker(LOG, high_watermark=20), 2: Broker(LOG, epochs=[(2, 0), (4, 30)], high_watermark=20)}
+    moved = {1: Replica(LOG, high_watermark=20), 2: Replica(LOG, epochs=[(2, 0), (4, 30)], high_watermark=20)}
     answer = audit(tmp_path / "moved", moved)
     assert (answer.tables["partitions"][0]["leader_id"], answer.tables["partitions"][0]["leader_epoch"]) == (1, 2)
     assert answer.verdict == "CONSISTENT"
-    elected = {1: Broker(LOG, high_watermark=20), 2: Broker(LOG[:4], epochs=[(2, 0), (4, 20)], high_watermark=20)}
+    elected = {1: Replica(LOG, high_watermark=20), 2: Replica(LOG[:4], epochs=[(2, 0), (4, 20)], high_watermark=20)}
     answer = audit(tmp_path / "elected", elected)
     assert (answer.tables["partitions"][0]["leader_id"], answer.tables["partitions"][0]["leader_epoch"]) == (2, 4)
     assert answer.runs(1) == [("DIV-EPOCH", 20, 30, None, 2, False)]
 
 
 def test_a_topic_of_another_life_is_set_aside(tmp_path):
-    other = Broker(written(0, 9, 7, "first life "), topic_id=make_uuid("first life"))
-    told = audit(tmp_path / "told", {1: Broker(LOG), 2: other})
+    other = Replica(written(0, 9, 7, "first life "), topic_id=make_uuid("first life"))
+    told = audit(tmp_path / "told", {1: Replica(LOG), 2: other})
     assert told.one("META-TOPICID-MISMATCH", 2)[0] == "info"
     assert told.verdict == "CONSISTENT"
-    untold = audit(tmp_path / "untold", {1: Broker(LOG), 2: other}, source="inferred")
+    untold = audit(tmp_path / "untold", {1: Replica(LOG), 2: other}, source="inferred")
     assert untold.one("META-TOPICID-MISMATCH")[0] == "medium"
     assert untold.verdict == "INCONCLUSIVE"
     assert told.runs(2) == untold.runs(2) == []
 
 
 def test_an_assigned_replica_without_files(tmp_path):
-    brokers = {1: Broker(LOG, high_watermark=20)}
+    brokers = {1: Replica(LOG, high_watermark=20)}
     member = audit(tmp_path / "in", brokers, isr=(1, 2), replicas=(1, 2))
     assert member.one("CAP-MISSING-REPLICA", 2)[0] == "medium"
     assert member.interval == (20, 30)
@@ -93,10 +91,10 @@ def test_an_assigned_replica_without_files(tmp_path):
 
 def test_two_copies_on_one_broker_use_the_longer(tmp_path):
     (tmp_path / "broker-2").mkdir(parents=True)
-    brokers = {1: Broker(LOG)}
+    brokers = {1: Replica(LOG)}
     for name, batches in (("disk-a", LOG[:2]), ("disk-b", LOG)):
-        files = PartitionFiles("orders", 0, tuple(batches), ((2, 0),), 10, 10, topic_id=TOPIC_ID)
-        write_log_dir(tmp_path / "broker-2" / name, 2, (files,), directory_id=make_uuid(name))
+        replica = Replica(batches, high_watermark=10, recovery_point=10)
+        write_log_dir(tmp_path / "broker-2" / name, 2, [replica], directory_id=make_uuid(name))
     answer = audit(tmp_path, brokers, isr=(1, 2), replicas=(1, 2))
     assert answer.one("META-DUP-DIR", 2)[0] == "medium"
     assert answer.cut(2)["truncate_to"] == 30
@@ -104,7 +102,7 @@ def test_two_copies_on_one_broker_use_the_longer(tmp_path):
 
 
 def test_an_epoch_ahead_on_an_outsider_is_skew_unless_the_cluster_was_at_rest(tmp_path):
-    brokers = {1: Broker(LOG, high_watermark=20), 2: Broker([*LOG, *written(30, 35, 3)], high_watermark=20)}
+    brokers = {1: Replica(LOG, high_watermark=20), 2: Replica([*LOG, *written(30, 35, 3)], high_watermark=20)}
     answer = audit(tmp_path / "running", brokers, isr=(1,))
     assert answer.one("CAP-SKEW", 2)[2:] == (30, 35)
     assert (answer.codes("medium"), answer.verdict) == ({"CAP-SKEW"}, "INCONCLUSIVE")
@@ -117,9 +115,9 @@ def test_an_epoch_ahead_on_an_outsider_is_skew_unless_the_cluster_was_at_rest(tm
 def test_a_fail_over_between_the_listing_and_the_copies_is_no_divergence_for_good(tmp_path, source, epoch):
     """Listed leader 1 was deposed by 2, cleanly: its last records were never committed, and 2 knows of later ones."""
     brokers = {
-        1: Broker([*LOG[:4], *written(20, 40, 2, "old ")], high_watermark=20),
-        2: Broker([*LOG[:4], *written(20, 60, 3)], high_watermark=55),
-        3: Broker([*LOG[:4], *written(20, 60, 3)], high_watermark=55),
+        1: Replica([*LOG[:4], *written(20, 40, 2, "old ")], high_watermark=20),
+        2: Replica([*LOG[:4], *written(20, 60, 3)], high_watermark=55),
+        3: Replica([*LOG[:4], *written(20, 60, 3)], high_watermark=55),
     }
     answer = audit(tmp_path, brokers, source=source, leader_epoch=epoch)
     assert answer.tables["partitions"][0]["reference_id"] == 2
@@ -131,9 +129,9 @@ def test_a_fail_over_between_the_listing_and_the_copies_is_no_divergence_for_goo
 
 def test_an_epoch_in_one_header_or_on_an_outsider_deposes_nobody(tmp_path):
     changed = LOG[-1][:12] + (9).to_bytes(4, "big") + LOG[-1][16:]
-    in_header = audit(tmp_path / "header", {1: Broker(LOG), 2: Broker([*LOG[:-1], changed], epochs=[(2, 0)])})
+    in_header = audit(tmp_path / "header", {1: Replica(LOG), 2: Replica([*LOG[:-1], changed], epochs=[(2, 0)])})
     assert in_header.tables["partitions"][0]["reference_id"] == 1
-    outsider = {1: Broker(LOG, high_watermark=25), 2: Broker([*LOG[:4], *written(20, 25, 3)], high_watermark=20)}
+    outsider = {1: Replica(LOG, high_watermark=25), 2: Replica([*LOG[:4], *written(20, 25, 3)], high_watermark=20)}
     answer = audit(tmp_path / "outsider", outsider, isr=(1,))
     assert answer.tables["partitions"][0]["reference_id"] == 1
 
@@ -141,8 +139,8 @@ def test_an_epoch_in_one_header_or_on_an_outsider_deposes_nobody(tmp_path):
 def test_the_listed_leader_may_know_the_later_epoch_by_its_file_only(tmp_path):
     """Elected again in epoch 4, without records yet: the listing is right, and the follower will be cut."""
     brokers = {
-        1: Broker(LOG[:4], high_watermark=20, epochs=[(2, 0), (4, 20)]),
-        2: Broker([*LOG[:4], *written(20, 30, 3)], high_watermark=20),
+        1: Replica(LOG[:4], high_watermark=20, epochs=[(2, 0), (4, 20)]),
+        2: Replica([*LOG[:4], *written(20, 30, 3)], high_watermark=20),
     }
     answer = audit(tmp_path, brokers)
     assert answer.tables["partitions"][0]["reference_id"] == 1
@@ -151,7 +149,7 @@ def test_the_listed_leader_may_know_the_later_epoch_by_its_file_only(tmp_path):
 
 @pytest.mark.parametrize("topic", ["a", "with.dots_and-dashes-7", "-1", "__consumer_offsets", "0", "a-0-0", "x" * 200])
 def test_topics_of_every_legal_name(tmp_path, topic):
-    brokers = {1: Broker(LOG), 2: Broker(LOG[:4])}
+    brokers = {1: Replica(LOG), 2: Replica(LOG[:4])}
     answer = audit(tmp_path, brokers, topic=topic)
     assert answer.tables["partitions"][0]["topic"] == topic
     assert answer.verdict == "LAGGING"
@@ -159,8 +157,8 @@ def test_topics_of_every_legal_name(tmp_path, topic):
 
 def test_ten_replicas_with_large_ids(tmp_path):
     first = 2_147_483_638
-    brokers = {first + number: Broker(LOG, high_watermark=15 + number) for number in range(10)}
-    brokers[first + 9] = Broker([*LOG[:5], *written(25, 30, 1, "other ")], high_watermark=25)
+    brokers = {first + number: Replica(LOG, high_watermark=15 + number) for number in range(10)}
+    brokers[first + 9] = Replica([*LOG[:5], *written(25, 30, 1, "other ")], high_watermark=25)
     isr = [first + number for number in range(9)]
     answer = audit(tmp_path, brokers, leader=first + 4, isr=isr)
     assert answer.interval == (25, 30)
@@ -169,21 +167,21 @@ def test_ten_replicas_with_large_ids(tmp_path):
 
 
 def test_one_replica_alone(tmp_path):
-    answer = audit(tmp_path, {5: Broker(LOG, high_watermark=20)}, leader=5)
+    answer = audit(tmp_path, {5: Replica(LOG, high_watermark=20)}, leader=5)
     assert answer.interval == (20, 30)
     assert answer.tables["findings"] == []
     assert answer.verdict == "CONSISTENT"
 
 
 def test_empty_logs_are_consistent(tmp_path):
-    brokers = {1: Broker([], epochs=[(0, 0)]), 2: Broker([], epochs=[]), 3: Broker([], epochs=[])}
+    brokers = {1: Replica([], epochs=[(0, 0)]), 2: Replica([], epochs=[]), 3: Replica([], epochs=[])}
     answer = audit(tmp_path, brokers)
     assert answer.tables["findings"] == []
     assert answer.interval == (0, 0)
 
 
 def test_a_log_whose_start_lies_past_the_leaders_end(tmp_path):
-    brokers = {1: Broker(LOG, high_watermark=20), 2: Broker(written(50, 60, 2), first_base_offset=50)}
+    brokers = {1: Replica(LOG, high_watermark=20), 2: Replica(written(50, 60, 2), first_base_offset=50)}
     answer = audit(tmp_path, brokers, isr=(1,))
     assert answer.replica(2)["common_prefix_end"] is None
     assert answer.runs(2) == []
@@ -191,13 +189,8 @@ def test_a_log_whose_start_lies_past_the_leaders_end(tmp_path):
 
 
 def test_a_partition_directory_without_a_segment(tmp_path):
-    (tmp_path / "spare").mkdir()
-    write_log_dir(tmp_path / "spare" / "x", 2, (PartitionFiles("orders", 0, (), (), 0, 0, topic_id=TOPIC_ID),))
-    bare = tmp_path / "audited"
-    shutil.copytree(tmp_path / "spare" / "x", bare / "broker-2")
-    for path in (bare / "broker-2" / "orders-0").glob("0*"):
-        path.unlink()
-    answer = audit(bare, {1: Broker(LOG)}, isr=(1,), replicas=(1, 2))
+    bare = Replica(remove=[f"{0:020d}{suffix}" for suffix in (".log", ".index", ".timeindex")])
+    answer = audit(tmp_path, {1: Replica(LOG), 2: bare}, isr=(1,))
     assert answer.verdict == "INCONCLUSIVE" and answer.codes("medium") == {"CAP-MISSING-SEGMENT"}, answer
     assert answer.tables["truncations"] == [] and answer.replica(2)["log_end_offset"] is None
     assert answer.tables["partitions"][0]["unread_replicas"] == [2]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.auditing.scenario import TOPIC_ID, Answer, Broker, audit, written
-from tests.support.logdirs import make_uuid
+from tests.auditing.scenario import Answer, audit, written
+from tests.support.snapshots import TOPIC_ID, Replica, make_uuid
 
 from replica_audit.auditing.findings import meta_copies, meta_identity
 from replica_audit.auditing.findings.meta_copies import META_FORK, META_STALE
@@ -26,7 +26,7 @@ def considered(answer: Answer, code: str) -> list[str]:
 
 
 def test_who_is_compared_with_where_nobody_leads(tmp_path: Path) -> None:
-    answer = audit(tmp_path, {1: Broker(LOG), 2: Broker(LOG)}, leader=None)
+    answer = audit(tmp_path, {1: Replica(LOG), 2: Replica(LOG)}, leader=None)
     assert told(answer, "META-NO-LEADER") == [
         "no leader; the others are compared with broker 1, and cuts are shown as if it were elected"
     ]
@@ -42,7 +42,7 @@ def test_who_is_compared_with_where_nobody_leads(tmp_path: Path) -> None:
     ids=["known end", "lost tail"],
 )
 def test_what_bounds_the_high_watermark_where_the_isr_is_not_known(tmp_path: Path, mark: int, bound: str) -> None:
-    answer = audit(tmp_path, {1: Broker(LOG, high_watermark=mark)}, source="inferred")
+    answer = audit(tmp_path, {1: Replica(LOG, high_watermark=mark)}, source="inferred")
     assert told(answer, "META-ISR-UNKNOWN") == [
         f"nothing says who is in sync (leadership: inferred from the logs); {bound}"
     ]
@@ -65,7 +65,7 @@ def test_what_bounds_the_high_watermark_where_the_isr_is_not_known(tmp_path: Pat
 def test_a_directory_of_another_topic_id_is_in_doubt_until_something_names_the_present_one(
     tmp_path: Path, source: str, severity: str, verdict: str, why: str
 ) -> None:
-    brokers = {1: Broker(LOG), 2: Broker(written(0, 9, 1, "first life "), topic_id=OLD_ID)}
+    brokers = {1: Replica(LOG), 2: Replica(written(0, 9, 1, "first life "), topic_id=OLD_ID)}
     answer = audit(tmp_path, brokers, source=source, isr=(1,), replicas=(1,))
     assert told(answer, "META-TOPICID-MISMATCH") == [
         f"broker 2: broker-2/orders-0 is of topic id {OLD_ID}, the others of {TOPIC_ID}; not compared"

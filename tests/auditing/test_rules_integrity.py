@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from tests.auditing.scenario import Broker, audit, written
+from tests.auditing.scenario import audit, written
 from tests.support.encoder import encode_batch
+from tests.support.snapshots import Replica
 
 WHOLE = written(0, 30, 0)
 
@@ -13,18 +14,18 @@ def _flipped(batch: bytes) -> bytes:
     return batch[:-1] + bytes([batch[-1] ^ 1])
 
 
-def _one(tmp_path, broker: Broker, **options):
-    return audit(tmp_path, {1: Broker(WHOLE), 2: broker}, **options)
+def _one(tmp_path, broker: Replica, **options):
+    return audit(tmp_path, {1: Replica(WHOLE), 2: broker}, **options)
 
 
 def test_intact_logs_have_no_finding_at_all(tmp_path):
-    answer = _one(tmp_path, Broker(WHOLE, per_segment=2))
+    answer = _one(tmp_path, Replica(WHOLE, per_segment=2))
     assert answer.tables["findings"] == []
     assert answer.verdict == "CONSISTENT"
 
 
 def test_a_flipped_byte_in_the_middle_names_what_a_restart_would_destroy(tmp_path):
-    broker = Broker([*WHOLE[:2], _flipped(WHOLE[2]), *WHOLE[3:]], recovery_point=0)
+    broker = Replica([*WHOLE[:2], _flipped(WHOLE[2]), *WHOLE[3:]], recovery_point=0)
     answer = _one(tmp_path, broker)
     assert answer.one("LOG-CORRUPT-MID", 2) == ("high", "proven", 10, 15)
     assert answer.one("DIV-CORRUPT", 2) == ("high", "proven", 10, 15)
@@ -40,7 +41,7 @@ def test_a_flipped_byte_in_the_middle_names_what_a_restart_would_destroy(tmp_pat
 @pytest.mark.parametrize("options", [{"clean_shutdown": True, "recovery_point": 0}, {"recovery_point": 20}])
 def test_after_a_clean_stop_or_below_the_recovery_point_a_start_does_not_notice(tmp_path, options):
     # Three segments, so that the damaged one lies wholly below the recovery point.
-    answer = _one(tmp_path, Broker([*WHOLE[:1], _flipped(WHOLE[1]), *WHOLE[2:]], per_segment=2, **options))
+    answer = _one(tmp_path, Replica([*WHOLE[:1], _flipped(WHOLE[1]), *WHOLE[2:]], per_segment=2, **options))
     (found,) = answer.found("LOG-CORRUPT-MID", 2)
     assert "the next start does not look there" in found["message"]
     assert answer.replica(2)["loaded_log_end_offset"] == 30
@@ -49,7 +50,7 @@ def test_after_a_clean_stop_or_below_the_recovery_point_a_start_does_not_notice(
 
 def test_both_sides_damaged_alike_have_nobody_to_repair_from(tmp_path):
     damaged = [*WHOLE[:2], _flipped(WHOLE[2]), *WHOLE[3:]]
-    answer = audit(tmp_path, {1: Broker(damaged), 2: Broker(damaged)})
+    answer = audit(tmp_path, {1: Replica(damaged), 2: Replica(damaged)})
     assert {row["broker_id"] for row in answer.found("LOG-CORRUPT-MID")} == {1, 2}
     assert not answer.found("DIV-CORRUPT")
     assert all(
@@ -58,7 +59,7 @@ def test_both_sides_damaged_alike_have_nobody_to_repair_from(tmp_path):
 
 
 def test_damage_at_the_end_of_a_segment_is_no_missing_segment(tmp_path):
-    answer = _one(tmp_path, Broker([*WHOLE[:2], _flipped(WHOLE[2]), *WHOLE[3:]], per_segment=3))
+    answer = _one(tmp_path, Replica([*WHOLE[:2], _flipped(WHOLE[2]), *WHOLE[3:]], per_segment=3))
     assert answer.one("LOG-CORRUPT-MID", 2)[2:] == (10, 15)
     assert answer.codes() == {"LOG-CORRUPT-MID", "DIV-CORRUPT"}, answer
 
@@ -76,22 +77,22 @@ def test_damage_at_the_end_of_a_segment_is_no_missing_segment(tmp_path):
 )
 @pytest.mark.parametrize("clean", [False, True])
 def test_bytes_after_the_last_batch(tmp_path, tail, code, severity, after_clean_stop, verdict, clean):
-    answer = _one(tmp_path, Broker(WHOLE, tail=tail, clean_shutdown=clean))
+    answer = _one(tmp_path, Replica(WHOLE, tail=tail, clean_shutdown=clean))
     assert answer.one(code, 2)[0] == (after_clean_stop if clean else severity)
     assert {row["code"] for row in answer.tables["findings"]} == {code}, answer
     assert answer.verdict == verdict
 
 
 def test_a_batch_twice_is_a_duplicate_and_one_that_reaches_back_a_regression(tmp_path):
-    twice = _one(tmp_path / "twice", Broker([*WHOLE[:3], WHOLE[2], *WHOLE[3:]]))
+    twice = _one(tmp_path / "twice", Replica([*WHOLE[:3], WHOLE[2], *WHOLE[3:]]))
     assert twice.one("LOG-OFFSET-DUPLICATE", 2) == ("high", "proven", 10, 15)
     assert twice.verdict == "LATENT_CORRUPTION"
-    back = _one(tmp_path / "back", Broker([*WHOLE[:3], *written(12, 17, 0), *WHOLE[4:]]))
+    back = _one(tmp_path / "back", Replica([*WHOLE[:3], *written(12, 17, 0), *WHOLE[4:]]))
     assert back.one("LOG-OFFSET-REGRESSION", 2)[2:] == (12, 17)
 
 
 def test_a_batch_four_times_is_one_finding_with_the_evidence_of_all(tmp_path):
-    answer = _one(tmp_path, Broker([*WHOLE[:3], WHOLE[2], WHOLE[2], WHOLE[2], *WHOLE[3:]]))
+    answer = _one(tmp_path, Replica([*WHOLE[:3], WHOLE[2], WHOLE[2], WHOLE[2], *WHOLE[3:]]))
     assert answer.codes() == {"LOG-OFFSET-DUPLICATE"}
     (found,) = answer.found("LOG-OFFSET-DUPLICATE", 2)
     positions = [383 + place * len(WHOLE[2]) for place in range(3)]
@@ -101,14 +102,14 @@ def test_a_batch_four_times_is_one_finding_with_the_evidence_of_all(tmp_path):
 
 def test_a_leader_epoch_below_the_one_before(tmp_path):
     batches = [*written(0, 10, 0), *written(10, 20, 3), *written(20, 30, 1)]
-    answer = audit(tmp_path, {1: Broker(batches), 2: Broker(batches)})
+    answer = audit(tmp_path, {1: Replica(batches), 2: Replica(batches)})
     assert {row["broker_id"] for row in answer.found("LOG-EPOCH-REGRESSION")} == {1, 2}
     assert answer.verdict == "LATENT_CORRUPTION"
 
 
 def test_a_gap_on_both_sides_is_a_gap_and_no_divergence(tmp_path):
     holed = [*WHOLE[:2], *WHOLE[3:]]
-    answer = audit(tmp_path, {1: Broker(holed), 2: Broker(holed)})
+    answer = audit(tmp_path, {1: Replica(holed), 2: Replica(holed)})
     assert answer.one("LOG-GAP", 2) == ("medium", "proven", 10, 15)
     assert answer.runs(2) == []
 
@@ -117,31 +118,31 @@ def test_a_gap_on_both_sides_is_a_gap_and_no_divergence(tmp_path):
 def test_a_gap_is_compaction_only_below_the_cleaner_checkpoint(tmp_path, cleaned_to, severity):
     holed = [*WHOLE[:2], *WHOLE[3:]]
     answer = audit(
-        tmp_path, {1: Broker(holed, cleaned_to=cleaned_to), 2: Broker(holed)}, configs={"cleanup.policy": "compact"}
+        tmp_path, {1: Replica(holed, cleaned_to=cleaned_to), 2: Replica(holed)}, configs={"cleanup.policy": "compact"}
     )
     assert answer.one("LOG-GAP", 1)[0] == severity
 
 
 def test_a_gap_alone_is_no_evidence_of_compaction(tmp_path):
-    answer = _one(tmp_path, Broker([*WHOLE[:2], *WHOLE[3:]]))
+    answer = _one(tmp_path, Replica([*WHOLE[:2], *WHOLE[3:]]))
     assert answer.replica(2)["compacted"] is False
     assert answer.one("LOG-GAP", 2)[0] == "medium"
     assert answer.one("DIV-HIDDEN", 2) == ("critical", "proven", 10, 15)
 
 
 def test_a_log_start_inside_a_batch_and_one_above_segments_are_no_gaps(tmp_path):
-    answer = audit(tmp_path, {1: Broker(WHOLE, log_start=13, per_segment=2), 2: Broker(WHOLE[2:], log_start=13)})
+    answer = audit(tmp_path, {1: Replica(WHOLE, log_start=13, per_segment=2), 2: Replica(WHOLE[2:], log_start=13)})
     assert answer.tables["findings"] == []
 
 
 def test_a_first_batch_below_the_name_of_its_file(tmp_path):
-    answer = _one(tmp_path, Broker(WHOLE, first_base_offset=4))
+    answer = _one(tmp_path, Replica(WHOLE, first_base_offset=4))
     assert answer.one("LOG-SEGMENT-NAME", 2)[0] == "medium"
 
 
 def test_counts_that_cannot_be(tmp_path):
     odd = encode_batch(10, 5, 0, mark="10 ", record_count=9)
-    answer = _one(tmp_path, Broker([*WHOLE[:2], odd, *WHOLE[3:]]))
+    answer = _one(tmp_path, Replica([*WHOLE[:2], odd, *WHOLE[3:]]))
     assert answer.one("LOG-FIELD", 2)[:3] == ("medium", "proven", 10)
 
 
@@ -151,10 +152,10 @@ def test_a_producers_sequence_twice_and_a_sequence_that_goes_on(tmp_path):
         first = encode_batch(0, 5, 0, base_sequence=0, mark="a", **shared)
         return [first, encode_batch(5, 5, 0, base_sequence=second, mark="b", **shared)]
 
-    twice = audit(tmp_path / "twice", {1: Broker(logged(0)), 2: Broker(logged(0))})
+    twice = audit(tmp_path / "twice", {1: Replica(logged(0)), 2: Replica(logged(0))})
     assert twice.one("LOG-PRODUCER-DUPLICATE", 2)[0] == "medium"
     assert twice.verdict == "CONSISTENT"
-    assert audit(tmp_path / "once", {1: Broker(logged(5)), 2: Broker(logged(5))}).tables["findings"] == []
+    assert audit(tmp_path / "once", {1: Replica(logged(5)), 2: Replica(logged(5))}).tables["findings"] == []
 
 
 @pytest.mark.parametrize(("deleted", "told"), [(10, set()), (12, set()), (9, {1, 2}), (5, {1, 2})])
@@ -169,11 +170,11 @@ def test_a_producer_that_began_anew_after_its_records_were_deleted(tmp_path, del
         ]
 
     log = logged(0, 5, 0, 5, 10)
-    leader = Broker(log[deleted // 5 :], log_start=deleted, epochs=[(0, deleted)])
-    answer = audit(tmp_path / "anew", {1: leader, 2: Broker(log)})
+    leader = Replica(log[deleted // 5 :], log_start=deleted, epochs=[(0, deleted)])
+    answer = audit(tmp_path / "anew", {1: leader, 2: Replica(log)})
     assert {row["broker_id"] for row in answer.found("LOG-PRODUCER-DUPLICATE")} == told, answer
     twice = logged(0, 5, 0, 5, 5)
-    answer = audit(tmp_path / "twice", {1: Broker(twice[2:], log_start=10), 2: Broker(twice)})
+    answer = audit(tmp_path / "twice", {1: Replica(twice[2:], log_start=10), 2: Replica(twice)})
     assert {row["broker_id"] for row in answer.found("LOG-PRODUCER-DUPLICATE")} == {1, 2}, (
         "a sequence inside the new count"
     )
@@ -182,7 +183,7 @@ def test_a_producer_that_began_anew_after_its_records_were_deleted(tmp_path, del
 @pytest.mark.parametrize("kept", [0, 2])
 def test_a_log_file_that_is_not_there_leaves_the_answer_open(tmp_path, kept):
     gone = f"{kept * 5:020d}.log"
-    answer = _one(tmp_path, Broker(WHOLE, per_segment=2, remove=[gone]))
+    answer = _one(tmp_path, Replica(WHOLE, per_segment=2, remove=[gone]))
     assert answer.one("CAP-MISSING-SEGMENT", 2)[2:] == (kept * 5, kept * 5 + 10)
     assert answer.verdict == "INCONCLUSIVE"
     assert answer.runs(2) == [], "what is missing from the copy is no divergence"
@@ -190,7 +191,7 @@ def test_a_log_file_that_is_not_there_leaves_the_answer_open(tmp_path, kept):
 
 def test_the_newest_log_file_alone_is_missing(tmp_path):
     answer = _one(
-        tmp_path, Broker(WHOLE, high_watermark=15, recovery_point=0, per_segment=2, remove=[f"{20:020d}.log"])
+        tmp_path, Replica(WHOLE, high_watermark=15, recovery_point=0, per_segment=2, remove=[f"{20:020d}.log"])
     )
     assert answer.one("CAP-MISSING-SEGMENT", 2)[2:] == (20, None)
     assert answer.verdict == "INCONCLUSIVE"
@@ -199,8 +200,8 @@ def test_the_newest_log_file_alone_is_missing(tmp_path):
 @pytest.mark.parametrize("broker", [1, 2])
 def test_a_magic_byte_that_only_one_side_has(tmp_path, broker):
     odd = WHOLE[2][:16] + b"\x09" + WHOLE[2][17:]
-    brokers = {1: Broker(WHOLE), 2: Broker(WHOLE)}
-    brokers[broker] = Broker([*WHOLE[:2], odd, *WHOLE[3:]])
+    brokers = {1: Replica(WHOLE), 2: Replica(WHOLE)}
+    brokers[broker] = Replica([*WHOLE[:2], odd, *WHOLE[3:]])
     answer = audit(tmp_path, brokers)
     assert answer.one("LOG-CRC-BLIND", broker)[:3] == ("high", "proven", 10)
     assert answer.runs(2) == []
@@ -209,13 +210,13 @@ def test_a_magic_byte_that_only_one_side_has(tmp_path, broker):
 
 def test_a_magic_byte_that_both_sides_have_is_of_a_later_version(tmp_path):
     later = [*WHOLE[:2], WHOLE[2][:16] + b"\x03" + WHOLE[2][17:], *WHOLE[3:]]
-    answer = audit(tmp_path, {1: Broker(later), 2: Broker(later)})
+    answer = audit(tmp_path, {1: Replica(later), 2: Replica(later)})
     assert answer.codes() == {"LOG-FIELD"}
 
 
 def test_a_header_field_outside_the_checksum_that_was_changed(tmp_path):
     changed = WHOLE[2][: 8 + 4] + (7).to_bytes(4, "big") + WHOLE[2][16:]
-    answer = _one(tmp_path, Broker([*WHOLE[:2], changed, *WHOLE[3:]]))
+    answer = _one(tmp_path, Replica([*WHOLE[:2], changed, *WHOLE[3:]]))
     assert answer.one("LOG-CRC-BLIND", 2)[:3] == ("high", "proven", 10)
     assert answer.runs(2) == []
 
@@ -224,7 +225,7 @@ def test_a_retry_with_equal_bytes_after_a_fail_over_is_a_divergence_and_not_a_ch
     retried = b"".join([WHOLE[3][:12], (1).to_bytes(4, "big"), WHOLE[3][16:]])
     answer = audit(
         tmp_path,
-        {1: Broker([*WHOLE[:3], retried], high_watermark=15), 2: Broker(WHOLE[:4], high_watermark=15)},
+        {1: Replica([*WHOLE[:3], retried], high_watermark=15), 2: Replica(WHOLE[:4], high_watermark=15)},
         isr=(1,),
     )
     assert not answer.found("LOG-CRC-BLIND"), answer

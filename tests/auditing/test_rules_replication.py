@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from tests.auditing.scenario import Answer, Broker, audit, written, written_legacy
+from tests.auditing.scenario import Answer, audit, written, written_legacy
+from tests.support.snapshots import Replica
 
 from replica_audit.auditing.finding import finding
 from replica_audit.auditing.findings.rep import REP_LAG, REP_LEADER_SHORTER, brokers_past_leader
@@ -44,7 +45,7 @@ MAY_BE_SKEW = SKEW.replace("explains it", "may explain it, unless records were l
     ids=["same epoch", "later epoch", "no epochs", "epochs gone", "epochs since"],
 )
 def test_a_tail_of_a_later_epoch_than_the_leaders_is_told_as_such(tmp_path, leader, follower, said):
-    brokers = {1: Broker(leader, high_watermark=20), 2: Broker(follower, high_watermark=20)}
+    brokers = {1: Replica(leader, high_watermark=20), 2: Replica(follower, high_watermark=20)}
     answer = audit(tmp_path, brokers, isr=(1,))
     assert told(answer, "CAP-SKEW") == {2: said}
     assert not answer.found("REP-LAG")
@@ -56,13 +57,13 @@ def test_a_tail_of_a_later_epoch_than_the_leaders_is_told_as_such(tmp_path, lead
     ids=["earlier", "same", "nobody says"],
 )
 def test_of_an_empty_log_only_an_epoch_that_is_said_can_be_earlier(tmp_path, epoch, later):
-    brokers = {1: Broker([], high_watermark=0), 2: Broker(written(0, 10, 3), high_watermark=0)}
+    brokers = {1: Replica([], high_watermark=0), 2: Replica(written(0, 10, 3), high_watermark=0)}
     answer = audit(tmp_path, brokers, isr=(1,), source="user", leader_epoch=epoch)
     assert told(answer, "CAP-SKEW") == {2: f"broker 2 has offsets 0 to 9, past the end of broker 1 at 0{later}"}
 
 
 def test_at_rest_a_later_epoch_says_that_the_leader_is_not_the_leader(tmp_path):
-    brokers = {1: Broker(LOG, high_watermark=20), 2: Broker([*LOG, *written(30, 35, 3)], high_watermark=20)}
+    brokers = {1: Replica(LOG, high_watermark=20), 2: Replica([*LOG, *written(30, 35, 3)], high_watermark=20)}
     assert told(audit(tmp_path, brokers, isr=(1,), quiesced=True), "REP-LEADER-SHORTER") == {
         2: "broker 2 has offsets 30 to 34, past the end of broker 1 at 30, of leader epoch 3, which is later than that of "
         "broker 1; all copies were made while the cluster was at rest, so the reference lost its tail or is not the leader"
@@ -79,7 +80,7 @@ def test_at_rest_a_later_epoch_says_that_the_leader_is_not_the_leader(tmp_path):
 )
 @pytest.mark.parametrize(("quiesced", "code"), [(True, "REP-ISR-SHORT"), (None, "CAP-SKEW")])
 def test_an_in_sync_replica_is_short_below_what_is_proven_and_only_there(tmp_path, mark, isr, short, quiesced, code):
-    brokers = {1: Broker(LOG, high_watermark=mark), 2: Broker(LOG[:4], high_watermark=15)}
+    brokers = {1: Replica(LOG, high_watermark=mark), 2: Replica(LOG[:4], high_watermark=15)}
     answer = audit(tmp_path, brokers, isr=isr, quiesced=quiesced)
     found = [row for row in answer.tables["findings"] if row["code"] in ("REP-ISR-SHORT", "CAP-SKEW")]
     assert [(row["code"], row["broker_id"], row["start_offset"], row["end_offset"]) for row in found] == (
@@ -89,22 +90,22 @@ def test_an_in_sync_replica_is_short_below_what_is_proven_and_only_there(tmp_pat
 
 def test_a_damaged_end_is_told_as_damage_and_those_beside_it_as_short(tmp_path):
     """Of brokers 1, 2 and 3, all in sync and too short, the end of 2 cannot be read."""
-    short = Broker(LOG[:5], high_watermark=15)
-    damaged = Broker(LOG[:4], high_watermark=15, tail=b"\xff" * 100)
-    answer = audit(tmp_path, {1: short, 2: damaged, 3: short, 4: Broker(LOG)}, leader=4, quiesced=True)
+    short = Replica(LOG[:5], high_watermark=15)
+    damaged = Replica(LOG[:4], high_watermark=15, tail=b"\xff" * 100)
+    answer = audit(tmp_path, {1: short, 2: damaged, 3: short, 4: Replica(LOG)}, leader=4, quiesced=True)
     assert set(told(answer, "REP-ISR-SHORT")) == {1, 3}
     assert answer.one("HWM-ABOVE-ISR-PREFIX")[2:] == (20, 30)
 
 
 @pytest.mark.parametrize(("mark", "found"), [(20, {"REP-ISR-SHORT"}), (25, {"HWM-CP-ABOVE-LEO"}), (15, {"CAP-SKEW"})])
 def test_a_log_without_epochs_that_ends_at_its_own_mark_was_cut_there(tmp_path, mark, found):
-    answer = audit(tmp_path, {1: Broker(OLD), 2: Broker(OLD[:20], high_watermark=mark)})
+    answer = audit(tmp_path, {1: Replica(OLD), 2: Replica(OLD[:20], high_watermark=mark)})
     assert answer.codes("info") & {"REP-ISR-SHORT", "HWM-CP-ABOVE-LEO", "CAP-SKEW"} == found
 
 
-AT_END = Broker(LOG[:4])
+AT_END = Replica(LOG[:4])
 #: Its tail is lost, but its checkpoint knows how far the high watermark had come.
-KNOWS_MORE = Broker(LOG[:4], high_watermark=30)
+KNOWS_MORE = Replica(LOG[:4], high_watermark=30)
 
 
 @pytest.mark.parametrize(
@@ -141,12 +142,15 @@ def test_the_replica_that_stands_in_for_an_absent_leader_may_be_too_short_as_wel
     ids=["assigned", "nobody says", "assigned no more"],
 )
 def test_a_replica_that_is_one_record_behind_is_behind(tmp_path, options, behind):
-    answer = audit(tmp_path, {1: Broker([*LOG, *written(30, 31, 2)]), 2: Broker(LOG)}, isr=(1,), **options)
+    answer = audit(tmp_path, {1: Replica([*LOG, *written(30, 31, 2)]), 2: Replica(LOG)}, isr=(1,), **options)
     assert told(answer, "REP-LAG") == ({2: "broker 2 is 1 offset and 75 bytes behind broker 1"} if behind else {})
 
 
 def test_a_replica_whose_end_conflicts_is_not_merely_behind(tmp_path):
-    brokers = {1: Broker(LOG, high_watermark=20), 2: Broker([*LOG[:4], *written(20, 25, 1, "old ")], high_watermark=20)}
+    brokers = {
+        1: Replica(LOG, high_watermark=20),
+        2: Replica([*LOG[:4], *written(20, 25, 1, "old ")], high_watermark=20),
+    }
     answer = audit(tmp_path, brokers, isr=(1,))
     assert answer.runs(2) and not answer.found("REP-LAG")
 
@@ -163,17 +167,17 @@ def test_a_replica_whose_end_conflicts_is_not_merely_behind(tmp_path):
     ],
 )
 def test_how_many_of_the_assigned_replicas_are_in_sync(tmp_path, isr, replicas, said):
-    brokers = {1: Broker(LOG), 2: Broker(LOG)}
+    brokers = {1: Replica(LOG), 2: Replica(LOG)}
     answer = audit(tmp_path, brokers, leader=1 if isr else None, isr=isr, replicas=replicas)
     assert told(answer, "REP-UNDER-REPLICATED") == ({None: said} if said else {})
 
 
 def test_who_is_in_sync_by_a_listing_that_is_older_than_the_logs_is_not_counted(tmp_path):
-    deposed, leader = Broker(LOG, high_watermark=20), Broker([*LOG, *written(30, 40, 3)], high_watermark=20)
+    deposed, leader = Replica(LOG, high_watermark=20), Replica([*LOG, *written(30, 40, 3)], high_watermark=20)
     answer = audit(tmp_path, {1: deposed, 2: leader}, isr=(1, 2), replicas=(1, 2, 3))
     assert answer.mark["isr"] is None and not answer.found("REP-UNDER-REPLICATED"), answer
 
 
 def test_of_a_cluster_that_was_stopped_nobody_has_to_be_in_sync(tmp_path):
-    brokers = {broker: Broker(LOG, clean_shutdown=True) for broker in (1, 2)}
+    brokers = {broker: Replica(LOG, clean_shutdown=True) for broker in (1, 2)}
     assert not audit(tmp_path, brokers, leader=None, isr=(1,)).found("REP-UNDER-REPLICATED")

@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 
 import pytest
-from tests.auditing.scenario import Answer, Broker, audit, written, written_legacy
+from tests.auditing.scenario import Answer, audit, written, written_legacy
 from tests.support.encoder import Record, encode_batch
+from tests.support.snapshots import Replica
 
 SHARED = written(0, 20, 0)
 LEADER = [*SHARED, *written(20, 40, 1, "new ")]
@@ -23,7 +24,7 @@ BY_MARK = {"protocol": "high-watermark"}
 
 
 def test_a_needless_cut_fetches_the_same_records_again(tmp_path):
-    answer = audit(tmp_path, {1: Broker(LEADER), 2: Broker(LEADER, high_watermark=10)}, **BY_MARK)
+    answer = audit(tmp_path, {1: Replica(LEADER), 2: Replica(LEADER, high_watermark=10)}, **BY_MARK)
     assert told(answer, "TRN-OVER-TRUNCATE") == [
         "broker 2 will cut its log at 10 under high-watermark, though it agrees up to 40; it fetches the same records again"
     ]
@@ -33,8 +34,8 @@ def test_a_needless_cut_fetches_the_same_records_again(tmp_path):
 def test_older_segments_in_remote_storage_make_a_needless_cut_no_worse(tmp_path):
     """Broker 1 has the records from 15 on; those below, which the topic still has, are in remote storage."""
     brokers = {
-        1: Broker(LEADER[3:], first_base_offset=15, log_start=0),
-        2: Broker(LEADER, high_watermark=10),
+        1: Replica(LEADER[3:], first_base_offset=15, log_start=0),
+        2: Replica(LEADER, high_watermark=10),
     }
     answer = audit(tmp_path, brokers, configs={"remote.storage.enable": "true"}, **BY_MARK)
     assert answer.one("TRN-OVER-TRUNCATE") == ("low", "proven", 10, 40)
@@ -63,8 +64,8 @@ def _keyed_but(start: int, end: int, stop: int = 40) -> list[bytes]:
 )
 def test_a_cut_through_what_a_cleaner_removed_is_no_needless_one(tmp_path, gap, leader_end, told_of):
     """Broker 2 is cut at 20 and agrees up to the leader's end; of that nothing may be there."""
-    follower = Broker([*_keyed_but(*gap), encode_batch(40, 5, 0)], high_watermark=20, cleaned_to=40)
-    brokers = {1: Broker(_keyed_but(0, 0, leader_end), high_watermark=20), 2: follower}
+    follower = Replica([*_keyed_but(*gap), encode_batch(40, 5, 0)], high_watermark=20, cleaned_to=40)
+    brokers = {1: Replica(_keyed_but(0, 0, leader_end), high_watermark=20), 2: follower}
     answer = audit(tmp_path, brokers, configs={"cleanup.policy": "compact"}, **BY_MARK)
     cut = answer.cut(2, "high-watermark")
     assert (cut["truncate_to"], cut["common_prefix_end"]) == (20, leader_end)
@@ -83,7 +84,7 @@ def test_what_recovery_cuts_is_said_with_the_place_in_the_file(tmp_path):
         listed = [{"broker_id": one, "log_dir": f"broker-{one}", "kind": "killed"} for one in (1, 2)]
         (tmp_path / "manifest.json").write_text(json.dumps({"schema_version": 1, "quiesced": True, "brokers": listed}))
 
-    brokers = {1: Broker(log), 2: Broker([*log[:5], bytes(bad), *log[6:]], recovery_point=0)}
+    brokers = {1: Replica(log), 2: Replica([*log[:5], bytes(bad), *log[6:]], recovery_point=0)}
     answer = audit(tmp_path, brokers, isr=(1,), before_audit=manifest)
     at = sum(map(len, log[:5]))
     assert told(answer, "TRN-OVER-TRUNCATE") == [
@@ -98,17 +99,17 @@ LEGACY = written_legacy(0, 20)
 @pytest.mark.parametrize(
     ("leader", "follower", "protocol", "cut"),
     [
-        (SHARED, Broker(LEGACY, epochs=None, high_watermark=12), "fetch", 12),
-        (SHARED, Broker(LEGACY, epochs=None, high_watermark=12), "kip-101", 12),
-        (SHARED, Broker(LEGACY, epochs=None, high_watermark=12), "high-watermark", None),
-        (SHARED, Broker([], epochs=[], high_watermark=0), "fetch", None),
-        (LEGACY, Broker(SHARED, high_watermark=20), "kip-279", 20),
-        (SHARED, Broker(SHARED, high_watermark=12), "fetch", None),
+        (SHARED, Replica(LEGACY, epochs=None, high_watermark=12), "fetch", 12),
+        (SHARED, Replica(LEGACY, epochs=None, high_watermark=12), "kip-101", 12),
+        (SHARED, Replica(LEGACY, epochs=None, high_watermark=12), "high-watermark", None),
+        (SHARED, Replica([], epochs=[], high_watermark=0), "fetch", None),
+        (LEGACY, Replica(SHARED, high_watermark=20), "kip-279", 20),
+        (SHARED, Replica(SHARED, high_watermark=12), "fetch", None),
     ],
     ids=["no epochs", "no epochs, 1.0", "before epochs", "new", "no epochs on the leader", "epochs on both"],
 )
 def test_falling_back_to_the_high_watermark_is_told_where_epochs_are_missed(tmp_path, leader, follower, protocol, cut):
-    answer = audit(tmp_path, {1: Broker(leader), 2: follower}, isr=(1,), protocol=protocol)
+    answer = audit(tmp_path, {1: Replica(leader), 2: follower}, isr=(1,), protocol=protocol)
     assert not answer.found("TRN-FULL")
     assert told(answer, "TRN-HW-FALLBACK") == (
         [
@@ -128,8 +129,8 @@ def test_a_cut_inside_a_batch_is_told_with_its_bounds(tmp_path, start, batch_end
     """KIP-101 asks once: the leader's epoch 1 ends at 17."""
     common = written(0, start, 0, step=4)
     brokers = {
-        1: Broker([*common, *written(start, 17, 1), *written(17, 25, 3)], high_watermark=12),
-        2: Broker([*common, encode_batch(start, batch_end - start, 2, mark="x")], high_watermark=12),
+        1: Replica([*common, *written(start, 17, 1), *written(17, 25, 3)], high_watermark=12),
+        2: Replica([*common, encode_batch(start, batch_end - start, 2, mark="x")], high_watermark=12),
     }
     answer = audit(tmp_path, brokers, isr=(1,), protocol="kip-101")
     assert answer.cut(2, "kip-101")["truncate_to"] == 17
@@ -144,14 +145,14 @@ def test_a_cut_inside_a_batch_is_told_with_its_bounds(tmp_path, start, batch_end
 
 
 def test_a_cut_where_a_batch_begins_is_inside_of_none(tmp_path):
-    brokers = {1: Broker(LEADER, high_watermark=20), 2: Broker(OLD, high_watermark=20)}
+    brokers = {1: Replica(LEADER, high_watermark=20), 2: Replica(OLD, high_watermark=20)}
     answer = audit(tmp_path, brokers, isr=(1,))
     assert answer.cut(2)["truncate_to"] == answer.cut(2)["common_prefix_end"] == 20
     assert not {code for code in answer.codes("info") if code.startswith("TRN")}, answer
 
 
 def test_a_follower_that_ends_below_the_leaders_start_empties_its_log(tmp_path):
-    brokers = {1: Broker(written(30, 50, 0), first_base_offset=30), 2: Broker(SHARED)}
+    brokers = {1: Replica(written(30, 50, 0), first_base_offset=30), 2: Replica(SHARED)}
     assert told(audit(tmp_path, brokers, isr=(1,)), "TRN-FULL") == [
         "broker 2 ends at 20, below the leader's start: it empties its log and begins at 30"
     ]
@@ -159,19 +160,19 @@ def test_a_follower_that_ends_below_the_leaders_start_empties_its_log(tmp_path):
 
 def test_a_follower_that_ends_below_its_own_start_begins_anew_there(tmp_path):
     """And is emptied again where the leader starts later still."""
-    leader = Broker(written(90, 100, 0), first_base_offset=90)
-    follower = Broker(written(0, 60, 0), log_start=80)
+    leader = Replica(written(90, 100, 0), first_base_offset=90)
+    follower = Replica(written(0, 60, 0), log_start=80)
     assert told(audit(tmp_path / "later", {1: leader, 2: follower}, isr=(1,)), "TRN-FULL") == [
         "broker 2 ends at 60, below its own start, and begins anew at 80, below the leader's start: it empties its log and begins at 90"
     ]
-    leader = Broker(written(70, 100, 0), first_base_offset=70)
+    leader = Replica(written(70, 100, 0), first_base_offset=70)
     assert not told(audit(tmp_path / "earlier", {1: leader, 2: follower}, isr=(1,)), "TRN-FULL")
 
 
 @pytest.mark.parametrize("end", [60, 80, 90])
 def test_a_leader_that_ends_below_its_own_start_begins_anew_there(tmp_path, end):
     """What a follower has below that start it keeps."""
-    brokers = {1: Broker(written(0, 60, 0), log_start=80), 2: Broker(written(0, end, 0))}
+    brokers = {1: Replica(written(0, 60, 0), log_start=80), 2: Replica(written(0, end, 0))}
     answer = audit(tmp_path, brokers, isr=(1,))
     assert answer.cut(2)["truncate_to"] == 80
     assert told(answer, "TRN-FULL") == (
@@ -181,8 +182,8 @@ def test_a_leader_that_ends_below_its_own_start_begins_anew_there(tmp_path, end)
 
 def test_a_cut_below_the_leaders_start_empties_a_log_that_ends_above_it(tmp_path):
     brokers = {
-        1: Broker([*written(50, 55, 0), *written(55, 100, 2)], first_base_offset=50, epochs=[(0, 50), (2, 55)]),
-        2: Broker([*written(0, 20, 0), *written(20, 60, 1)], high_watermark=20),
+        1: Replica([*written(50, 55, 0), *written(55, 100, 2)], first_base_offset=50, epochs=[(0, 50), (2, 55)]),
+        2: Replica([*written(0, 20, 0), *written(20, 60, 1)], high_watermark=20),
     }
     answer = audit(tmp_path, brokers, isr=(1,))
     assert told(answer, "TRN-FULL") == [
@@ -194,8 +195,8 @@ def test_a_cut_below_the_leaders_start_empties_a_log_that_ends_above_it(tmp_path
 def test_a_cut_to_the_leaders_end_is_told_where_the_logs_differ(tmp_path, parted):
     """The leader can answer for no epoch as late as 5."""
     brokers = {
-        1: Broker(SHARED, high_watermark=10),
-        2: Broker([*written(0, parted, 0), *written(parted, 40, 5)], high_watermark=10),
+        1: Replica(SHARED, high_watermark=10),
+        2: Replica([*written(0, parted, 0), *written(parted, 40, 5)], high_watermark=10),
     }
     answer = audit(tmp_path, brokers, isr=(1,))
     assert answer.cut(2)["reason"] == "out_of_range_tail"
@@ -215,7 +216,7 @@ def test_a_cut_to_the_leaders_end_is_told_where_the_logs_differ(tmp_path, parted
     ids=["too high", "too low", "where the logs part", "nowhere"],
 )
 def test_files_that_would_have_the_follower_cut_elsewhere_are_told_with_both_offsets(tmp_path, batches, epochs, cuts):
-    brokers = {1: Broker(LEADER), 2: Broker(batches, high_watermark=15, epochs=epochs)}
+    brokers = {1: Replica(LEADER), 2: Replica(batches, high_watermark=15, epochs=epochs)}
     assert told(audit(tmp_path, brokers, isr=(1,)), "TRN-CACHE-DISAGREES") == (
         [f"broker 2 would be cut at {cuts[0]} by the epoch files and should be at {cuts[1]} by the batches"]
         if cuts
@@ -229,8 +230,8 @@ def test_files_that_would_have_the_follower_cut_elsewhere_are_told_with_both_off
 )
 def test_a_difference_that_a_protocol_keeps_is_told_with_what_it_keeps(tmp_path, protocol, cut, reason):
     brokers = {
-        1: Broker([*written(0, 10, 0), *written(10, 15, 1), *written(15, 20, 3)], high_watermark=10),
-        2: Broker([*written(0, 10, 0), *written(10, 12, 2, "other ")], high_watermark=10),
+        1: Replica([*written(0, 10, 0), *written(10, 15, 1), *written(15, 20, 3)], high_watermark=10),
+        2: Replica([*written(0, 10, 0), *written(10, 12, 2, "other ")], high_watermark=10),
     }
     answer = audit(tmp_path, brokers, isr=(1,), protocol=protocol)
     assert told(answer, "TRN-REPLAY-GAP") == (

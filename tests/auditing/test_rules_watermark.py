@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from tests.auditing.scenario import Broker, audit, written
+from tests.auditing.scenario import audit, written
+from tests.support.snapshots import Replica
 
 
-def _shared(end: int, high_watermark: int | None, **options) -> Broker:
-    return Broker(written(0, end, 0, step=1), high_watermark=high_watermark, **options)
+def _shared(end: int, high_watermark: int | None, **options) -> Replica:
+    return Replica(written(0, end, 0, step=1), high_watermark=high_watermark, **options)
 
 
 def test_h1_the_shortest_member_bounds_from_above_and_the_best_checkpoint_from_below(tmp_path):
@@ -35,7 +36,7 @@ def test_h3_an_eligible_leader_replica_bounds_as_well(tmp_path):
 
 
 def test_h4_an_old_leaders_checkpoint_is_evidence_of_loss_and_no_bound(tmp_path):
-    leader = Broker([*written(0, 93, 0, step=1), *written(93, 100, 9, "new ", step=1)], high_watermark=90)
+    leader = Replica([*written(0, 93, 0, step=1), *written(93, 100, 9, "new ", step=1)], high_watermark=90)
     answer = audit(tmp_path, {1: _shared(100, 98), 2: leader}, leader=2, isr=(2,))
     assert answer.interval == (90, 100)
     assert answer.one("HWM-LOSS", 1) == ("critical", "proven", 93, 98)
@@ -83,8 +84,8 @@ def test_an_in_sync_replica_at_rest_below_what_is_committed_loses_it_at_the_next
 def test_a_member_without_epochs_that_ends_at_its_own_checkpoint_was_cut_there(tmp_path):
     from tests.auditing.scenario import written_legacy
 
-    def old(end: int, checkpoint: int) -> Broker:
-        return Broker(written_legacy(0, end), high_watermark=checkpoint, epochs=None, topic_id=None)
+    def old(end: int, checkpoint: int) -> Replica:
+        return Replica(written_legacy(0, end), high_watermark=checkpoint, epochs=None, topic_id=None)
 
     cut = audit(tmp_path / "cut", {1: old(30, 28), 2: old(20, 20)})
     assert cut.one("REP-ISR-SHORT", 2) == ("medium", "suspect", 20, 28)
@@ -96,8 +97,8 @@ def test_a_member_without_epochs_that_ends_at_its_own_checkpoint_was_cut_there(t
 
 
 def test_an_in_sync_replica_that_conflicts_below_what_is_committed(tmp_path):
-    leader = Broker([*written(0, 20, 0), *written(20, 40, 2)], high_watermark=35)
-    member = Broker([*written(0, 20, 0), *written(20, 30, 1)], high_watermark=20)
+    leader = Replica([*written(0, 20, 0), *written(20, 40, 2)], high_watermark=35)
+    member = Replica([*written(0, 20, 0), *written(20, 30, 1)], high_watermark=20)
     answer = audit(tmp_path / "in", {1: leader, 2: member})
     assert answer.one("HWM-ABOVE-ISR-PREFIX", 2) == ("critical", "proven", 20, 35)
     assert answer.interval == (35, 40)
@@ -124,8 +125,8 @@ def test_a_leader_at_rest_that_lost_what_nobody_else_has(tmp_path):
 
 
 def test_a_follower_that_was_cut_a_moment_ago_still_has_its_old_checkpoint(tmp_path):
-    leader = Broker([*written(0, 20, 0), *written(20, 60, 3)], high_watermark=55)
-    follower = Broker(written(0, 20, 0), high_watermark=35, recovery_point=20)
+    leader = Replica([*written(0, 20, 0), *written(20, 60, 3)], high_watermark=55)
+    follower = Replica(written(0, 20, 0), high_watermark=35, recovery_point=20)
     answer = audit(tmp_path, {1: leader, 2: follower}, isr=(1,))
     assert not answer.found("HWM-CP-ABOVE-LEO"), answer
     assert answer.verdict == "LAGGING"
@@ -162,7 +163,7 @@ def test_a_replica_that_is_not_assigned_neither_lags_nor_bounds(tmp_path):
 
 @pytest.mark.parametrize(("batches", "severity"), [([], "info"), (written(0, 5, 0), "low")])
 def test_a_partition_that_the_checkpoint_file_does_not_have(tmp_path, batches, severity):
-    brokers = {1: Broker(batches), 2: Broker(batches, high_watermark=None)}
+    brokers = {1: Replica(batches), 2: Replica(batches, high_watermark=None)}
     answer = audit(tmp_path, brokers)
     assert answer.one("CHK-MISSING", 2)[0] == severity
     assert answer.verdict == "CONSISTENT"
@@ -170,8 +171,8 @@ def test_a_partition_that_the_checkpoint_file_does_not_have(tmp_path, batches, s
 
 @pytest.mark.parametrize("content", [None, b""])
 def test_a_checkpoint_file_that_is_missing_or_empty_beside_records(tmp_path, content):
-    broker = Broker(written(0, 5, 0), replace={"replication-offset-checkpoint": content or b""})
-    answer = audit(tmp_path, {1: Broker(written(0, 5, 0)), 2: broker})
+    broker = Replica(written(0, 5, 0), replace={"replication-offset-checkpoint": content or b""})
+    answer = audit(tmp_path, {1: Replica(written(0, 5, 0)), 2: broker})
     assert answer.one("CHK-MISSING", 2)[0] == "medium"
 
 
@@ -180,15 +181,15 @@ def test_a_checkpoint_file_that_is_missing_or_empty_beside_records(tmp_path, con
 )
 @pytest.mark.parametrize("file", ["replication", "recovery-point", "log-start"])
 def test_a_checkpoint_file_on_which_a_broker_refuses_to_start(tmp_path, file, content):
-    broker = Broker(written(0, 5, 0), replace={f"{file}-offset-checkpoint": content})
-    answer = audit(tmp_path, {1: Broker(written(0, 5, 0)), 2: broker})
+    broker = Replica(written(0, 5, 0), replace={f"{file}-offset-checkpoint": content})
+    answer = audit(tmp_path, {1: Replica(written(0, 5, 0)), 2: broker})
     assert answer.one("CHK-MALFORMED", 2)[0] == "high"
     assert answer.verdict == "INCONCLUSIVE"
 
 
 def test_a_log_start_above_the_checkpoint(tmp_path):
-    broker = Broker(written(0, 30, 0), high_watermark=5, log_start=10)
-    answer = audit(tmp_path, {1: broker, 2: Broker(written(0, 30, 0), high_watermark=12)})
+    broker = Replica(written(0, 30, 0), high_watermark=5, log_start=10)
+    answer = audit(tmp_path, {1: broker, 2: Replica(written(0, 30, 0), high_watermark=12)})
     assert answer.one("CHK-START-ABOVE-HW", 1)[0] == "low"
     assert answer.interval[0] == 12
 
@@ -197,6 +198,6 @@ def test_an_entry_without_a_directory(tmp_path):
     extra = b"0\n2\nelsewhere 0 3\norders 0 3\n"
     answer = audit(
         tmp_path,
-        {1: Broker(written(0, 5, 0)), 2: Broker(written(0, 5, 0), replace={"replication-offset-checkpoint": extra})},
+        {1: Replica(written(0, 5, 0)), 2: Replica(written(0, 5, 0), replace={"replication-offset-checkpoint": extra})},
     )
     assert not answer.found("CHK-ORPHAN-ENTRY"), "orders-0 is there, and elsewhere-0 is not this partition"

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 from tests.auditing.captures import FIXTURES, audit_capture, truth
-from tests.auditing.scenario import TOPIC, TOPIC_ID, Answer, Broker, audit, written
+from tests.auditing.scenario import Answer, audit, written
 from tests.support import metadata_log as write
-from tests.support.logdirs import PartitionFiles, make_uuid, write_log_dir
+from tests.support.snapshots import TOPIC, TOPIC_ID, Replica, make_uuid, write_partition
 from tests.support.some import some
 
 from replica_audit.config import Settings
@@ -20,8 +20,8 @@ from replica_audit.runner.in_process import audit_one
 
 COMMON = written(0, 50, 0)
 #: It led epoch 0 alone; its checkpoint is from before.
-OLD = Broker([*COMMON, *written(50, 70, 0, "old ")], high_watermark=50)
-NEW = Broker([*COMMON, *written(50, 60, 1, "new ")])
+OLD = Replica([*COMMON, *written(50, 70, 0, "old ")], high_watermark=50)
+NEW = Replica([*COMMON, *written(50, 60, 1, "new ")])
 OTHER, OTHER_ID = "payments", make_uuid("payments topic")
 
 FENCE_2, FENCE_3 = (write.registration_change(broker, 1) for broker in (2, 3))
@@ -41,7 +41,7 @@ NOOP = write.config(2, OTHER, "segment.bytes", "1048576")
 def scene(
     path: Path,
     *batches: Sequence[bytes],
-    brokers: dict[int, Broker] | None = None,
+    brokers: dict[int, Replica] | None = None,
     configs: dict[str, str] | None = None,
     own_copy: int | None = 2,
     before: Sequence[bytes] = (),
@@ -58,25 +58,16 @@ def scene(
     begin += [write.topic(OTHER, OTHER_ID), write.partition(OTHER_ID, (1, 2, 3), 2)]
     begin += [write.config(2, TOPIC, name, value) for name, value in configs.items()]
     begin += [*(write.register_broker(broker) for broker in (1, 2, 3)), *before]
-    log = write.leader_change(0, 100, (100,)) + write.batch(1, begin)
-    offset = 1 + len(begin)
-    copies = [log]
-    for number, messages in enumerate(batches):
-        log += write.batch(offset, messages, time_ms=write.TIME_MS + 1000 * (number + 1))
-        offset += len(messages)
-        copies.append(log)
+    metadata = {100: write.history(begin, *batches)}
+    if own_copy is not None:
+        metadata[1] = write.history(begin, *batches[:own_copy])
 
-    def controller() -> None:
-        write.write_metadata_log(path, "controller-100", 100, {0: log})
-        if own_copy is not None:
-            write.write_metadata_log(path, "broker-1", 1, {0: copies[own_copy]})
+    def other() -> None:
         if other_epochs is not None:
-            files = PartitionFiles(OTHER, 0, tuple(written(0, 10, 0)), other_epochs, 10, 10, topic_id=OTHER_ID)
-            write_log_dir(path / "other", 1, (files,))
-            (path / "other" / files.name).rename(path / "broker-1" / files.name)
-            shutil.rmtree(path / "other")
+            replica = Replica(written(0, 10, 0), other_epochs, topic=OTHER, topic_id=OTHER_ID)
+            write_partition(path / "broker-1" / replica.name, replica)
 
-    return audit(path, brokers or {1: OLD, 2: NEW, 3: NEW}, source="inferred", before_audit=controller, **options)
+    return audit(path, brokers or {1: OLD, 2: NEW, 3: NEW}, metadata=metadata, before_audit=other, **options)
 
 
 def committed(answer: Answer) -> int:
@@ -111,7 +102,7 @@ def test_alone_with_everybody_else_fenced_is_proof(tmp_path: Path) -> None:
 
 
 def test_what_others_have_of_its_log_is_committed_too(tmp_path: Path) -> None:
-    part = Broker([*COMMON, *written(50, 65, 0, "old ")], high_watermark=10)
+    part = Replica([*COMMON, *written(50, 65, 0, "old ")], high_watermark=10)
     brokers = {1: OLD, 2: NEW, 3: part}
     answer = scene(tmp_path, ALONE, [NOOP], [UNFENCE_2], ELECTED, brokers=brokers)
     assert committed(answer) == 20
@@ -227,13 +218,13 @@ def test_an_epoch_of_another_partition_that_came_with_it_proves_that_it_knew(
 
 def test_an_epoch_that_began_alone_is_known_by_its_own_file(tmp_path: Path) -> None:
     """Broker 1 was elected alone in epoch 1; that its file has the epoch is enough, without any copy of the log."""
-    old = Broker([*COMMON, *written(50, 70, 1, "old ")], high_watermark=50)
-    new = Broker([*COMMON, *written(50, 60, 2, "new ")])
+    old = Replica([*COMMON, *written(50, 70, 1, "old ")], high_watermark=50)
+    new = Replica([*COMMON, *written(50, 60, 2, "new ")])
     begun = [change(isr=(1, 2)), FENCE_3, change(leader=1, isr=(1,)), FENCE_2]
     batches = (begun, [NOOP], ELECTED + [UNFENCE_2])
     assert committed(scene(tmp_path / "a", *batches, brokers={1: old, 2: new, 3: new}, own_copy=None)) == 20
     # Nothing of the epoch, neither records nor an entry: it never led in it.
-    unaware = Broker([*COMMON, *written(50, 70, 0, "old ")], high_watermark=50)
+    unaware = Replica([*COMMON, *written(50, 70, 0, "old ")], high_watermark=50)
     assert committed(scene(tmp_path / "b", *batches, brokers={1: unaware, 2: new, 3: new}, own_copy=None)) == 0
 
 

@@ -7,31 +7,25 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from tests.auditing.scenario import TOPIC, TOPIC_ID, Answer, Broker, audit, written
+from tests.auditing.scenario import Answer, audit, written
 from tests.support import metadata_log as write
-from tests.support.logdirs import PartitionFiles, PartitionListing, TopicListing, describe_text, write_log_dir
+from tests.support.snapshots import TOPIC, TOPIC_ID, Listed, Replica, write_snapshot
 
 from replica_audit.config import Settings
 from replica_audit.model import TopicPartition
 from replica_audit.runner.in_process import audit_one
 
 COMMON = written(0, 50, 0)
-OLD = Broker([*COMMON, *written(50, 72, 1, "old ")], high_watermark=72)
+OLD = Replica([*COMMON, *written(50, 72, 1, "old ")], high_watermark=72)
 #: Elected after `OLD` had led, and has written nothing since.
-ELECTED = Broker(COMMON, epochs=[(0, 0), (2, 50)], high_watermark=50)
-LAGGING = Broker(COMMON, high_watermark=50)
-AHEAD = Broker([*COMMON, *written(50, 70, 1)], high_watermark=70)
+ELECTED = Replica(COMMON, epochs=[(0, 0), (2, 50)], high_watermark=50)
+LAGGING = Replica(COMMON, high_watermark=50)
+AHEAD = Replica([*COMMON, *written(50, 70, 1)], high_watermark=70)
 
 
-def controller(path: Path) -> Callable[[], None]:
-    """Broker 0 leads in epoch 0, by a controller's copy that knows no more."""
-
-    def written_down() -> None:
-        begin = [write.topic(TOPIC, TOPIC_ID), write.partition(TOPIC_ID, (0, 1, 2), 0)]
-        log = write.leader_change(0, 100, (100,)) + write.batch(1, begin)
-        write.write_metadata_log(path, "controller-100", 100, {0: log})
-
-    return written_down
+#: Broker 0 leads in epoch 0, by a controller's copy that knows no more.
+BEGIN = [write.topic(TOPIC, TOPIC_ID), write.partition(TOPIC_ID, (0, 1, 2), 0)]
+CONTROLLER = {100: write.history(BEGIN)}
 
 
 def zookeeper(path: Path) -> Callable[[], object]:
@@ -42,14 +36,15 @@ def zookeeper(path: Path) -> Callable[[], object]:
     return lambda: (path / "zookeeper.json").write_text(json.dumps(znodes))
 
 
-def by(path: Path, source: str, brokers: dict[int, Broker], quiesced: bool | None) -> Answer:
+def by(path: Path, source: str, brokers: dict[int, Replica], quiesced: bool | None) -> Answer:
     """Audited with broker 0 as the leader of epoch 0, all in sync, by `source`."""
     path.mkdir(parents=True)
     options = {"leader": 0, "isr": (0, 1, 2), "quiesced": quiesced}
     if source in ("topics_describe", "user"):
         return audit(path, brokers, source=source, leader_epoch=0 if source == "user" else None, **options)
-    made = {"metadata_log": controller, "zookeeper": zookeeper}[source](path)
-    return audit(path, brokers, source="inferred", before_audit=made, **options)
+    if source == "metadata_log":
+        return audit(path, brokers, metadata=CONTROLLER, **options)
+    return audit(path, brokers, source="inferred", before_audit=zookeeper(path), **options)
 
 
 SOURCES = ("metadata_log", "zookeeper", "topics_describe", "user")
@@ -83,41 +78,33 @@ def test_who_was_elected_last_leads_though_it_wrote_nothing_whomever_a_listing_n
 @pytest.mark.parametrize("source", ["topics_describe", "user"])
 def test_leaders_move_as_brokers_are_stopped_after_a_listing(tmp_path, source):
     stopped = {
-        0: Broker(COMMON, clean_shutdown=True),
-        1: Broker([*COMMON, *written(50, 60, 1)], clean_shutdown=True),
-        2: Broker([*COMMON, *written(50, 60, 1)], clean_shutdown=True),
+        0: Replica(COMMON, clean_shutdown=True),
+        1: Replica([*COMMON, *written(50, 60, 1)], clean_shutdown=True),
+        2: Replica([*COMMON, *written(50, 60, 1)], clean_shutdown=True),
     }
     answer = by(tmp_path / "rest", source, stopped, True)
     assert answer.found("CAP-SKEW") and not answer.found("META-STALE"), answer
-    idle = {one: Broker(COMMON, epochs=[(0, 0), (1, 50)], clean_shutdown=True) for one in range(3)}
+    idle = {one: Replica(COMMON, epochs=[(0, 0), (1, 50)], clean_shutdown=True) for one in range(3)}
     assert not by(tmp_path / "idle", source, idle, True).codes("medium")
 
 
 def test_one_changed_header_deposes_nobody(tmp_path):
-    changed = Broker([*COMMON[:-1], *written(45, 50, 6)], epochs=[(0, 0)])
-    answer = audit(tmp_path, {0: Broker(COMMON), 1: changed, 2: Broker(COMMON)}, leader=0, quiesced=True)
+    changed = Replica([*COMMON[:-1], *written(45, 50, 6)], epochs=[(0, 0)])
+    answer = audit(tmp_path, {0: Replica(COMMON), 1: changed, 2: Replica(COMMON)}, leader=0, quiesced=True)
     assert answer.tables["partitions"][0]["leader_id"] == 0
     assert not answer.found("META-STALE")
 
 
-def two_copies(path: Path, *later: bytes) -> Callable[[], None]:
+def two_copies(*later: bytes) -> dict[int, bytes]:
     """A controller's copy, and broker 1's with what came `later`."""
-
-    def written_down() -> None:
-        begin = [write.topic(TOPIC, TOPIC_ID), write.partition(TOPIC_ID, (0, 1, 2), 0)]
-        log = write.leader_change(0, 100, (100,)) + write.batch(1, begin)
-        write.write_metadata_log(path, "controller-100", 100, {0: log})
-        more = b"".join(write.batch(3 + at, [one], time_ms=write.TIME_MS + 1) for at, one in enumerate(later))
-        write.write_metadata_log(path, "broker-1", 1, {0: log + more})
-
-    return written_down
+    return {**CONTROLLER, 1: write.history(BEGIN, *later, apart_ms=1)}
 
 
 def test_a_controller_that_lacks_an_election_is_told_of_each_partition_and_of_its_copy(tmp_path):
     """Broker 1 leads by its own copy; a cluster that started with the controller's would cut 20 committed records."""
     moves = write.change(TOPIC_ID, leader=1, isr=(1, 2))
     brokers = {0: LAGGING, 1: AHEAD, 2: AHEAD}
-    answer = audit(tmp_path, brokers, source="inferred", quiesced=True, before_audit=two_copies(tmp_path, moves))
+    answer = audit(tmp_path, brokers, quiesced=True, metadata=two_copies(moves))
     row = answer.tables["partitions"][0]
     assert (row["leader_id"], row["leader_epoch"], row["isr"]) == (1, 1, [1, 2]), answer
     assert answer.verdict == "WILL_LOSE_ON_TRUNCATION"
@@ -132,9 +119,7 @@ def test_a_controller_that_lacks_an_election_is_told_of_each_partition_and_of_it
 def test_a_config_that_a_controller_lacks_concerns_its_copy_only(tmp_path):
     moves = write.config(2, TOPIC, "min.insync.replicas", "2")
     brokers = {0: LAGGING, 1: LAGGING, 2: LAGGING}
-    answer = audit(
-        tmp_path, brokers, leader=0, source="inferred", quiesced=True, before_audit=two_copies(tmp_path, moves)
-    )
+    answer = audit(tmp_path, brokers, leader=0, quiesced=True, metadata=two_copies(moves))
     assert [row["topic"] for row in answer.found("META-STALE")] == [None], answer
 
 
@@ -157,16 +142,17 @@ def of_epochs(epochs: tuple[tuple[int, int], ...], end: int) -> list[bytes]:
 
 def two_partitions(path: Path, first: dict, second: dict, source: str, leaders: tuple[int, int] = (0, 1)) -> Answer:
     """All in sync and led by `leaders`, by a listing or states; the answer on partition 1."""
-    for broker in range(3):
-        files = [
-            PartitionFiles(TOPIC, number, tuple(of_epochs(*logs[broker])), logs[broker][0], logs[broker][1], 0)
+    brokers = (0, 1, 2)
+    replicas = {
+        broker: [
+            Replica(of_epochs(*logs[broker]), logs[broker][0], recovery_point=0, topic_id=None, partition=number)
             for number, logs in enumerate((first, second))
         ]
-        write_log_dir(path / f"broker-{broker}", broker, files)
-    if source == "topics_describe":
-        listed = [PartitionListing(number, leader, (0, 1, 2), (0, 1, 2)) for number, leader in enumerate(leaders)]
-        (path / "kafka-topics-describe.txt").write_text(describe_text([TopicListing(TOPIC, TOPIC_ID, tuple(listed))]))
-    else:
+        for broker in brokers
+    }
+    listed = [Listed(leader, brokers, brokers, partition=number) for number, leader in enumerate(leaders)]
+    write_snapshot(path, replicas, listed if source == "topics_describe" else ())
+    if source == "zookeeper":
         states = {
             f"/brokers/topics/{TOPIC}/partitions/{number}/state": {
                 "leader": leader,

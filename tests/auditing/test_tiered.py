@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 from tests.auditing.captures import FIXTURES, audit_capture
-from tests.auditing.scenario import TOPIC, TOPIC_ID, Answer, Broker, audit, written
+from tests.auditing.scenario import Answer, audit, written
 from tests.support.encoder import Record, encode_batch
-from tests.support.logdirs import make_uuid
+from tests.support.snapshots import TOPIC, TOPIC_ID, Replica, make_uuid
 from tests.support.some import some
 
 from replica_audit.config import Settings
@@ -26,13 +26,13 @@ TIERED = {"remote.storage.enable": "true"}
 STARTED, FINISHED, DELETING, DELETED = range(4)
 
 
-def leader(*epochs: tuple[int, int], start: int = 100, log_start: int = 0, end: int = 120) -> Broker:
+def leader(*epochs: tuple[int, int], start: int = 100, log_start: int = 0, end: int = 120) -> Replica:
     """Its files begin at `start`, the rest from `log_start` on is in remote storage; `epochs` are those of the file."""
     epoch = epochs[-1][0]
-    return Broker(written(start, end, epoch), epochs=epochs, log_start=log_start, first_base_offset=start)
+    return Replica(written(start, end, epoch), epochs=epochs, log_start=log_start, first_base_offset=start)
 
 
-def tiered(path: Path, brokers: dict[int, Broker], **options) -> Answer:
+def tiered(path: Path, brokers: dict[int, Replica], **options) -> Answer:
     return audit(path, brokers, configs=TIERED, isr=(1,), **options)
 
 
@@ -40,7 +40,7 @@ def tiered(path: Path, brokers: dict[int, Broker], **options) -> Answer:
 
 
 def test_records_below_the_leaders_local_start_are_compared_by_epochs(tmp_path: Path) -> None:
-    follower = Broker([*written(0, 55, 0), *written(55, 58, 1)], high_watermark=58)
+    follower = Replica([*written(0, 55, 0), *written(55, 58, 1)], high_watermark=58)
     answer = tiered(tmp_path, {1: leader((0, 0), (2, 50)), 2: follower})
     assert [run[1:5] for run in answer.runs(2)] == [(50, 55, 2, 0), (55, 58, 2, 1)]
     (partition,) = answer.tables["partitions"]
@@ -55,7 +55,7 @@ def test_records_below_the_leaders_local_start_are_compared_by_epochs(tmp_path: 
 
 @pytest.mark.parametrize("epoch_start", [51, 53, 54])
 def test_a_leader_epoch_that_begins_inside_a_batch_parts_them_there(tmp_path: Path, epoch_start: int) -> None:
-    follower = Broker(written(0, 55, 0), high_watermark=55)
+    follower = Replica(written(0, 55, 0), high_watermark=55)
     answer = tiered(tmp_path, {1: leader((0, 0), (2, epoch_start)), 2: follower})
     assert [run[1:3] for run in answer.runs(2)] == [(epoch_start, 55)]
     assert answer.tables["partitions"][0]["lost_records"] == 55 - epoch_start
@@ -64,14 +64,14 @@ def test_a_leader_epoch_that_begins_inside_a_batch_parts_them_there(tmp_path: Pa
 @pytest.mark.parametrize(
     ("follower", "epochs"),
     [
-        (Broker(written(0, 50, 0)), ((0, 0), (1, 60))),
-        (Broker([*written(0, 60, 0), *written(60, 70, 1)]), ((0, 0), (1, 60))),
-        (Broker([*written(0, 60, 0), *written(60, 110, 1)]), ((0, 0), (1, 60))),
-        (Broker(written(30, 50, 0), first_base_offset=30, log_start=0), ((0, 0), (1, 60))),
+        (Replica(written(0, 50, 0)), ((0, 0), (1, 60))),
+        (Replica([*written(0, 60, 0), *written(60, 70, 1)]), ((0, 0), (1, 60))),
+        (Replica([*written(0, 60, 0), *written(60, 110, 1)]), ((0, 0), (1, 60))),
+        (Replica(written(30, 50, 0), first_base_offset=30, log_start=0), ((0, 0), (1, 60))),
     ],
     ids=["behind", "at a later epoch", "in the local part", "tiered itself"],
 )
-def test_equal_epochs_below_the_local_start_are_nothing_to_tell(tmp_path: Path, follower: Broker, epochs) -> None:
+def test_equal_epochs_below_the_local_start_are_nothing_to_tell(tmp_path: Path, follower: Replica, epochs) -> None:
     answer = tiered(tmp_path, {1: leader(*epochs), 2: follower})
     assert answer.runs(2) == [] and answer.verdict == "LAGGING", answer
     assert answer.tables["partitions"][0]["lost_records"] == 0
@@ -79,14 +79,14 @@ def test_equal_epochs_below_the_local_start_are_nothing_to_tell(tmp_path: Path, 
 
 
 def test_records_below_the_leaders_log_start_are_deleted_and_not_lost(tmp_path: Path) -> None:
-    follower = Broker([*written(0, 55, 0), *written(55, 58, 1)], high_watermark=58)
+    follower = Replica([*written(0, 55, 0), *written(55, 58, 1)], high_watermark=58)
     answer = tiered(tmp_path, {1: leader((2, 70), log_start=70), 2: follower})
     assert answer.runs(2) == [] and answer.tables["partitions"][0]["lost_records"] == 0
 
 
 @pytest.mark.parametrize(("end", "cut", "reason"), [(50, 100, "tiered_restart"), (105, 105, "none")])
 def test_a_follower_behind_the_local_start_begins_there(tmp_path: Path, end: int, cut: int, reason: str) -> None:
-    follower = Broker([*written(0, min(end, 60), 0), *written(60, end, 1)], high_watermark=end)
+    follower = Replica([*written(0, min(end, 60), 0), *written(60, end, 1)], high_watermark=end)
     answer = tiered(tmp_path, {1: leader((0, 0), (1, 60)), 2: follower})
     row = answer.cut(2)
     assert (row["truncate_to"], row["reason"], row["committed_dropped"]) == (cut, reason, 0)
@@ -128,11 +128,11 @@ def copied(
 
 def with_remote(
     path: Path,
-    leads: Broker,
+    leads: Replica,
     *segments: list[bytes],
     first: int = 0,
     quiesced: bool | None = None,
-    other: Broker | None = None,
+    other: Replica | None = None,
     told_by: int = 1,
     begun: int | None = None,
     tail: bytes = b"",
@@ -291,7 +291,7 @@ def test_a_log_of_segments_that_cannot_all_be_read_proves_no_hole(tmp_path: Path
     ],
     ids=["whole", "being deleted", "not from its beginning", "no segment", "another topic only", "nothing remote"],
 )
-def test_a_log_whose_remote_part_is_whole_or_not_known(tmp_path: Path, leads: Broker, segments, first: int) -> None:
+def test_a_log_whose_remote_part_is_whole_or_not_known(tmp_path: Path, leads: Replica, segments, first: int) -> None:
     answer = with_remote(tmp_path, leads, *segments, first=first, quiesced=True)
     assert not answer.found("TIER-GAP") and not answer.found("TIER-NOT-COPIED"), answer
 
@@ -299,7 +299,7 @@ def test_a_log_whose_remote_part_is_whole_or_not_known(tmp_path: Path, leads: Br
 # --- past the leader's end, in its own epoch
 
 
-def short(end: int) -> Broker:
+def short(end: int) -> Replica:
     return leader((0, 0), (1, 60), start=60, end=end)
 
 
@@ -323,13 +323,13 @@ def test_a_leader_whose_log_ends_below_what_it_had_copied_has_lost_its_end(tmp_p
     [
         (short(80), "Remote storage still has them: keep retention from deleting them there."),
         (
-            Broker([*written(0, 60, 0), *written(60, 70, 0, "other ")], high_watermark=70),
+            Replica([*written(0, 60, 0), *written(60, 70, 0, "other ")], high_watermark=70),
             "Remote storage still has 20 of them: keep retention from deleting them there.",
         ),
     ],
     ids=["all", "some"],
 )
-def test_the_decision_says_what_remote_storage_still_has(tmp_path: Path, other: Broker, told: str) -> None:
+def test_the_decision_says_what_remote_storage_still_has(tmp_path: Path, other: Replica, told: str) -> None:
     with_remote(tmp_path, short(80), *WHOLE, other=other, quiesced=True)
     (decided,) = tell_decisions(plan_elections(audit_all(str(tmp_path), Settings(topics=(TOPIC,)))))
     assert decided.sentence.endswith(told), decided.sentence
@@ -350,7 +350,7 @@ def test_a_leader_that_was_down_had_written_all_that_it_had_copied(
 
 
 def test_what_a_follower_still_has_of_it_counts_once(tmp_path: Path) -> None:
-    follower = Broker([*written(0, 60, 0), *written(60, 100, 1)], high_watermark=100)
+    follower = Replica([*written(0, 60, 0), *written(60, 100, 1)], high_watermark=100)
     answer = with_remote(tmp_path, short(90), *WHOLE, other=follower, quiesced=True)
     assert counted(answer) == ("COMMITTED_LOSS", 10, 10), answer
     assert costs(tmp_path)[2] == (0, 0, 0)
@@ -395,22 +395,22 @@ def costs(path: Path, place: TopicPartition = _PLACE) -> dict[int, tuple[int, in
 @pytest.mark.parametrize(
     ("other", "lost"),
     [
-        (Broker(written(0, 50, 0), high_watermark=50), 70),
+        (Replica(written(0, 50, 0), high_watermark=50), 70),
         (
-            Broker(
+            Replica(
                 [*written(30, 60, 0), *written(60, 80, 1)], first_base_offset=30, log_start=0, epochs=((0, 0), (1, 60))
             ),
             40,
         ),
-        (Broker([*written(0, 60, 0), *written(60, 110, 1)]), 10),
-        (Broker([], epochs=(), log_start=0), 120),
+        (Replica([*written(0, 60, 0), *written(60, 110, 1)]), 10),
+        (Replica([], epochs=(), log_start=0), 120),
         (LEADS, 0),
         (leader((0, 0), (1, 60), start=105), 0),
     ],
     ids=["behind", "tiered and behind", "behind in the local part", "empty", "equal", "with fewer files"],
 )
 def test_a_candidate_that_is_behind_serves_no_segment_past_its_end(
-    tmp_path: Path, other: Broker, lost: int, segments
+    tmp_path: Path, other: Replica, lost: int, segments
 ) -> None:
     with_remote(tmp_path, LEADS, *segments, other=other, quiesced=True)
     assert costs(tmp_path) == {1: (0, 0, 0), 2: (lost, lost, 0)}
@@ -418,7 +418,7 @@ def test_a_candidate_that_is_behind_serves_no_segment_past_its_end(
 
 def test_segments_of_another_history_are_served_by_who_has_its_epochs(tmp_path: Path) -> None:
     """The old leader has its history whole; under it nobody reads what the new one has written and copied."""
-    old = Broker(written(90, 95, 0), epochs=((0, 0),), log_start=0, first_base_offset=90, high_watermark=95)
+    old = Replica(written(90, 95, 0), epochs=((0, 0),), log_start=0, first_base_offset=90, high_watermark=95)
     answer = with_remote(
         tmp_path, LEADS, *WHOLE, copied(60, 75, (0, 60)), copied(75, 90, (0, 75)), other=old, quiesced=True
     )
@@ -434,7 +434,7 @@ def test_a_leader_may_have_copied_more_than_its_copy_shows(tmp_path: Path) -> No
 
 
 def test_what_lies_below_the_log_start_costs_nobody_anything(tmp_path: Path) -> None:
-    other = Broker(written(0, 50, 0), high_watermark=50)
+    other = Replica(written(0, 50, 0), high_watermark=50)
     with_remote(tmp_path, leader((1, 80), log_start=80), copied(80, 100, (1, 80)), other=other, quiesced=True)
     assert costs(tmp_path)[2][0] == 40
 
@@ -448,7 +448,7 @@ def test_what_is_in_no_segment_is_on_who_has_it_in_its_files(
     tmp_path: Path, end: int, of_leader: tuple, of_other: tuple
 ) -> None:
     """Remote storage lacks [40, 60); broker 2 has it, as far as its log goes, and goes on having it only if it need not restart."""
-    other = Broker(
+    other = Replica(
         [*written(30, min(end, 60), 0), *written(60, end, 1)],
         first_base_offset=30,
         log_start=0,

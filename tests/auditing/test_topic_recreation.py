@@ -5,22 +5,23 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.auditing.scenario import TOPIC_ID, Answer, Broker, audit, written, written_legacy
+from tests.auditing.scenario import Answer, audit, written, written_legacy
 from tests.support.encoder import TIMESTAMP_MS, encode_batch
+from tests.support.snapshots import TOPIC_ID, Replica
 
 from replica_audit.text import render_time
 
 
-def lives(path: Path, new: Broker, old: Broker, **options) -> Answer:
+def lives(path: Path, new: Replica, old: Replica, **options) -> Answer:
     options.setdefault("isr", (1,))
     return audit(path, {1: new, 2: old}, listed_topic_id=None, **options)
 
 
-def anonymous(batches, **values) -> Broker:
-    return Broker(batches, topic_id=None, **values)
+def anonymous(batches, **values) -> Replica:
+    return Replica(batches, topic_id=None, **values)
 
 
-def old(*epochs: int, start: int = 0, **values) -> Broker:
+def old(*epochs: int, start: int = 0, **values) -> Replica:
     """Ten records in each epoch."""
     batches = [
         batch
@@ -67,7 +68,7 @@ def assert_open(answer: Answer) -> None:
     ],
     ids=["shorter", "longer", "next-epoch", "purged", "other-start", "empty"],
 )
-def test_epochs_that_went_on_growing_are_judged(tmp_path: Path, new: Broker, other: Broker) -> None:
+def test_epochs_that_went_on_growing_are_judged(tmp_path: Path, new: Replica, other: Replica) -> None:
     answer = lives(tmp_path, new, other)
     assert_judged(answer)
     row = answer.tables["partitions"][0]
@@ -102,14 +103,14 @@ def test_a_batch_in_common_is_one_topic(tmp_path: Path) -> None:
 
 
 def test_topic_ids_decide(tmp_path: Path) -> None:
-    new, other = Broker(written(0, 12, 1, "second ")), Broker(written(0, 20, 1, "first "))
+    new, other = Replica(written(0, 12, 1, "second ")), Replica(written(0, 20, 1, "first "))
     answer = audit(tmp_path, {1: new, 2: other}, isr=(1,))
     assert answer.verdict == "COMMITTED_LOSS" and not answer.found("META-TOPICID-MISMATCH")
     assert {row["confidence"] for row in answer.found("DIV-CONTENT")} == {"proven"}
 
 
 def test_an_id_on_one_side_only_decides_nothing(tmp_path: Path) -> None:
-    new, other = Broker(written(0, 12, 1, "second "), topic_id=TOPIC_ID), old(0, 1)
+    new, other = Replica(written(0, 12, 1, "second "), topic_id=TOPIC_ID), old(0, 1)
     assert_open(audit(tmp_path, {1: new, 2: other}, isr=(1,)))
 
 

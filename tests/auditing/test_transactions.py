@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 from tests.auditing.captures import CAPTURES, audit_capture, told
-from tests.auditing.scenario import TOPIC, Answer, Broker, audit, written
+from tests.auditing.scenario import Answer, audit, written
 from tests.snapshot.test_transaction_log import KEY, NAME, _log_value
 from tests.support.encoder import TIMESTAMP_MS, Record, encode_batch, encode_marker
+from tests.support.snapshots import TOPIC, Replica
 from tests.support.some import some
 
 PRODUCER = 7
@@ -44,7 +45,7 @@ def _coordinator(path: Path, *values: bytes):
 
 
 def _audit(path: Path, log: list[bytes], *values: bytes, clean: bool = False, **options) -> Answer:
-    brokers = {number: Broker(log, clean_shutdown=clean) for number in (1, 2)}
+    brokers = {number: Replica(log, clean_shutdown=clean) for number in (1, 2)}
     return audit(path, brokers, before_audit=_coordinator(path, *values) if values else None, **options)
 
 
@@ -132,22 +133,22 @@ def test_a_marker_that_may_have_been_in_what_is_damaged_is_not_missed(tmp_path, 
         "hole": [*SHARED_OPEN, _later(16)],
         "tail": SHARED_OPEN,
     }[damage]
-    brokers = {1: Broker(log, tail=_later(15)[:30] if damage == "tail" else b"", clean_shutdown=True)}
+    brokers = {1: Replica(log, tail=_later(15)[:30] if damage == "tail" else b"", clean_shutdown=True)}
     value = _log_value(PRODUCER, 0, COMPLETE_COMMIT, {}, updated=OVER)
     answer = audit(tmp_path, brokers, before_audit=_coordinator(tmp_path, value))
     assert not answer.found("TXN-HANGING"), answer
 
 
 def test_a_transaction_below_the_log_start_is_gone(tmp_path):
-    brokers = {1: Broker(LOG, log_start=15, clean_shutdown=True)}
+    brokers = {1: Replica(LOG, log_start=15, clean_shutdown=True)}
     value = _log_value(PRODUCER, 0, COMPLETE_COMMIT, {}, updated=OVER)
     assert not audit(tmp_path, brokers, before_audit=_coordinator(tmp_path, value)).found("TXN-HANGING")
 
 
 def test_a_marker_on_a_conflicting_tail(tmp_path):
     brokers = {
-        1: Broker([*SHARED_OPEN, *written(15, 25, 1, "new ")], high_watermark=15),
-        2: Broker([*SHARED_OPEN, *written(15, 20, 0, "old "), _marker(20)], high_watermark=15),
+        1: Replica([*SHARED_OPEN, *written(15, 25, 1, "new ")], high_watermark=15),
+        2: Replica([*SHARED_OPEN, *written(15, 20, 0, "old "), _marker(20)], high_watermark=15),
     }
     answer = audit(tmp_path, brokers, isr=(1,))
     assert answer.one("TXN-MARKER-LOST", 2) == ("medium", "proven", 20, 21)
@@ -156,16 +157,16 @@ def test_a_marker_on_a_conflicting_tail(tmp_path):
 
 def test_a_marker_that_the_leader_wrote_again_is_not_lost(tmp_path):
     brokers = {
-        1: Broker([*SHARED_OPEN, _marker(15, leader_epoch=1)], high_watermark=15),
-        2: Broker([*SHARED_OPEN, _marker(15)], high_watermark=15),
+        1: Replica([*SHARED_OPEN, _marker(15, leader_epoch=1)], high_watermark=15),
+        2: Replica([*SHARED_OPEN, _marker(15)], high_watermark=15),
     }
     assert not audit(tmp_path, brokers, isr=(1,)).found("TXN-MARKER-LOST")
 
 
 def test_a_marker_of_another_producer_or_of_an_earlier_transaction_is_none_of_it(tmp_path):
     brokers = {
-        1: Broker([*written(0, 10, 0), *[_data(10)], *written(15, 25, 1)], high_watermark=10),
-        2: Broker(
+        1: Replica([*written(0, 10, 0), *[_data(10)], *written(15, 25, 1)], high_watermark=10),
+        2: Replica(
             [*written(0, 10, 0), _data(10), encode_marker(15, "ABORT", 0, producer_id=8, producer_epoch=0)],
             high_watermark=10,
         ),

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import pytest
-from tests.auditing.scenario import TOPIC, TOPIC_ID, Answer, Broker, audit, written
+from tests.auditing.scenario import Answer, audit, written
 from tests.auditing.scenes import COMMON, UNCLEAN_TO_2, change, scene
 from tests.support import metadata_log as write
+from tests.support.snapshots import TOPIC, TOPIC_ID, Replica
 
-NEW = Broker([*COMMON, *written(50, 60, 1, "new ")])
-NEWER = Broker([*COMMON, *written(50, 60, 2, "new ")])
+NEW = Replica([*COMMON, *written(50, 60, 1, "new ")])
+NEWER = Replica([*COMMON, *written(50, 60, 2, "new ")])
 #: Broker 3 led alone, went down, and broker 2 was elected.
 UNCLEAN_FROM_3 = (
     change(leader=3, isr=(3,)),
@@ -39,7 +40,7 @@ def reasons(answer: Answer) -> list[str]:
 
 
 def test_all_that_is_said_of_what_it_left_behind(tmp_path):
-    old = Broker([*COMMON, *written(50, 70, 0, "old ")], high_watermark=55)
+    old = Replica([*COMMON, *written(50, 70, 0, "old ")], high_watermark=55)
     answer = scene(tmp_path, {1: old, 2: NEW, 3: NEW}, *UNCLEAN_TO_2)
     assert told(answer) == (
         f"{AT.format(23, 2, 1, 1, 1)}; it leads from offset 50; broker 1 still has 20 records from 50 on (5 proven "
@@ -51,8 +52,8 @@ def test_all_that_is_said_of_what_it_left_behind(tmp_path):
 @pytest.mark.parametrize("end", [55, 60, 62])
 def test_a_deposed_leader_that_comes_back_leaves_records_below_its_new_epoch(tmp_path, end):
     """Broker 2 was elected in epoch 1 and wrote from 50 on; then broker 1 brought its own records to 60 back."""
-    back = Broker([*COMMON, *written(50, 60, 0, "old "), *written(60, 65, 2)], high_watermark=50)
-    left = Broker([*COMMON, *written(50, end, 1, "new ")], high_watermark=50)
+    back = Replica([*COMMON, *written(50, 60, 0, "old "), *written(60, 65, 2)], high_watermark=50)
+    left = Replica([*COMMON, *written(50, end, 1, "new ")], high_watermark=50)
     moves = [change(leader=2, isr=(2,)), change(leader=1, isr=(1,), recovering=True)]
     answer = scene(tmp_path, {1: back, 2: left}, *moves, replicas=(1, 2))
     assert f"; it leads from offset 60; broker 2 still has {end - 50} records from 50 on (none proven" in told(answer)
@@ -62,18 +63,15 @@ def test_a_deposed_leader_that_comes_back_leaves_records_below_its_new_epoch(tmp
 
 def test_what_was_promised_before_the_history_begins_is_not_said(tmp_path):
     """The metadata log begins in epoch 4; what was left behind is of epoch 0."""
-
-    def controller() -> None:
-        state = [
-            write.topic(TOPIC, TOPIC_ID),
-            write.partition(TOPIC_ID, (1, 2), 1, isr=(1,), leader_epoch=4, partition_epoch=7),
-        ]
-        moved = write.batch(90, [change(leader=2, isr=(2,), recovering=True)])
-        write.write_metadata_log(tmp_path, "controller-100", 100, {90: moved}, {(90, 1): write.snapshot(state)})
-
-    old = Broker([*COMMON, *written(50, 60, 0, "old "), *written(60, 65, 4)], high_watermark=50)
-    new = Broker([*COMMON, *written(50, 60, 5, "new ")], high_watermark=50)
-    answer = audit(tmp_path, {1: old, 2: new}, source="inferred", before_audit=controller)
+    state = [
+        write.topic(TOPIC, TOPIC_ID),
+        write.partition(TOPIC_ID, (1, 2), 1, isr=(1,), leader_epoch=4, partition_epoch=7),
+    ]
+    moved = write.batch(90, [change(leader=2, isr=(2,), recovering=True)])
+    old = Replica([*COMMON, *written(50, 60, 0, "old "), *written(60, 65, 4)], high_watermark=50)
+    new = Replica([*COMMON, *written(50, 60, 5, "new ")], high_watermark=50)
+    metadata = write.MetadataLog({90: moved}, {(90, 1): write.snapshot(state)})
+    answer = audit(tmp_path, {1: old, 2: new}, metadata={100: metadata})
     assert "broker 1 still has 15 records from 50 on (none proven committed); broker 2 has none of this" in told(answer)
 
 
@@ -85,9 +83,9 @@ def test_what_was_promised_before_the_history_begins_is_not_said(tmp_path):
     [
         ({2: NEW}, UNCLEAN_TO_2, 1),
         ({2: NEW}, UNCLEAN_FROM_3, 3),
-        ({2: NEW, 3: Broker(COMMON)}, (*UNCLEAN_TO_2, write.registration_change(3, 1)), 1),
+        ({2: NEW, 3: Replica(COMMON)}, (*UNCLEAN_TO_2, write.registration_change(3, 1)), 1),
         ({1: NEW, 2: NEW}, UNCLEAN_TO_2, None),
-        ({2: Broker(COMMON)}, CAME_BACK, None),
+        ({2: Replica(COMMON)}, CAME_BACK, None),
     ],
     ids=["gone", "gone, of a greater id", "gone, and another is down", "it follows now", "it came back itself"],
 )
@@ -106,9 +104,9 @@ def test_where_nothing_tells_what_was_lost(tmp_path, brokers, moves, gone):
 @pytest.mark.parametrize(
     ("brokers", "moves", "before"),
     [
-        ({1: Broker(COMMON), 2: NEW}, UNCLEAN_TO_2, 1),
-        ({1: Broker(COMMON, high_watermark=40, recovery_point=30), 2: NEW}, UNCLEAN_TO_2, 1),
-        ({1: NEWER, 2: NEWER, 3: Broker(COMMON)}, UNCLEAN_FROM_3, 3),
+        ({1: Replica(COMMON), 2: NEW}, UNCLEAN_TO_2, 1),
+        ({1: Replica(COMMON, high_watermark=40, recovery_point=30), 2: NEW}, UNCLEAN_TO_2, 1),
+        ({1: NEWER, 2: NEWER, 3: Replica(COMMON)}, UNCLEAN_FROM_3, 3),
     ],
     ids=["as it was", "marks below its end", "of a greater id"],
 )
@@ -127,8 +125,8 @@ CLEAN_TO_3 = (change(isr=(2, 3)), change(leader=3, isr=(2, 3)))
 @pytest.mark.parametrize(
     ("old", "new", "moves"),
     [
-        (Broker(HOLE), NEW, ()),
-        (Broker(COMMON), Broker(written(60, 70, 1, "new "), log_start=60, epochs=[(1, 60)]), ()),
+        (Replica(HOLE), NEW, ()),
+        (Replica(COMMON), Replica(written(60, 70, 1, "new "), log_start=60, epochs=[(1, 60)]), ()),
         (NEWER, NEWER, CLEAN_TO_3),
     ],
     ids=["with a hole", "purged on the others", "followed a later leader"],

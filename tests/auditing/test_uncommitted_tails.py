@@ -5,10 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.auditing.scenario import TOPIC, TOPIC_ID, Broker, audit, written
+from tests.auditing.scenario import audit, written
 from tests.auditing.scenes import FENCE, TWO, change, log, scene
 from tests.auditing.test_below_min_isr import costs, loss_of
 from tests.support import metadata_log as write
+from tests.support.snapshots import TOPIC, TOPIC_ID, Replica
 
 #: Broker 3 stops while 2 leads, which then is killed, and dropped as it comes back: 3 is eligible.
 ELIGIBLE = (
@@ -23,7 +24,7 @@ MOVES = (change(leader=2, isr=(2, 3)), FENCE[1], *ELIGIBLE)
 KAFKA = {"configs": TWO, "quiesced": True, "kafka_version": "4.1.0"}
 
 
-def three(end: int = 55, clean: bool = True, second: Broker | None = None, **first) -> dict[int, Broker]:
+def three(end: int = 55, clean: bool = True, second: Replica | None = None, **first) -> dict[int, Replica]:
     """Broker 1 alone has what it wrote from 50 on. Broker 2 came back, which took the entry of epoch 1 out of its file."""
     return {
         1: log(end, **{"high_watermark": 50, **first}),
@@ -157,14 +158,11 @@ def test_what_it_wrote_itself_it_lost(tmp_path: Path) -> None:
 
 def test_where_the_history_begins_later_it_may_have_been(tmp_path: Path) -> None:
     """With a snapshot in which broker 2 leads epoch 1: how it was elected, nothing tells."""
-
-    def controller() -> None:
-        state = [write.topic(TOPIC, TOPIC_ID), write.config(2, TOPIC, "min.insync.replicas", "2")]
-        state += [write.partition(TOPIC_ID, (1, 2, 3), 2, isr=(2, 3), leader_epoch=1, partition_epoch=1)]
-        log = b"".join(write.batch(90 + number, [one]) for number, one in enumerate(ELIGIBLE))
-        write.write_metadata_log(tmp_path, "controller-100", 100, {90: log}, {(90, 1): write.snapshot(state)})
-
-    answer = audit(tmp_path, three(), source="inferred", before_audit=controller, quiesced=True, kafka_version="4.1.0")
+    state = [write.topic(TOPIC, TOPIC_ID), write.config(2, TOPIC, "min.insync.replicas", "2")]
+    state += [write.partition(TOPIC_ID, (1, 2, 3), 2, isr=(2, 3), leader_epoch=1, partition_epoch=1)]
+    later = b"".join(write.batch(90 + number, [one]) for number, one in enumerate(ELIGIBLE))
+    metadata = write.MetadataLog({90: later}, {(90, 1): write.snapshot(state)})
+    answer = audit(tmp_path, three(), metadata={100: metadata}, quiesced=True, kafka_version="4.1.0")
     assert answer.one("REP-LEADER-SHORTER", 1) == ("high", "suspect", 50, 55), answer
     assert "broker 2 led in epoch 1 since" in answer.found("REP-LEADER-SHORTER")[0]["message"]
 
@@ -177,6 +175,6 @@ def test_a_listing_does_not_tell_who_led_since(tmp_path: Path) -> None:
 @pytest.mark.parametrize("start", [50, 53])
 def test_what_another_deleted_below_its_log_start_was_committed(tmp_path: Path, start: int) -> None:
     """Broker 2 has only what broker 1 has at its log start: what it deleted was what broker 1 has below."""
-    second = Broker(written(start, 55, 0, step=1), high_watermark=None, log_start=start)
+    second = Replica(written(start, 55, 0, step=1), high_watermark=None, log_start=start)
     answer = scene(tmp_path, three(second=second), *MOVES, **KAFKA)
     assert bool(answer.found("REP-LEADER-SHORTER")) == (start > 50), answer

@@ -9,7 +9,8 @@ import socket
 from pathlib import Path
 
 import pytest
-from tests.auditing.scenario import Broker, audit, written
+from tests.auditing.scenario import audit, written
+from tests.support.snapshots import Replica
 
 from replica_audit.report.facts.verdict import build_verdict
 from replica_audit.results import Results
@@ -36,11 +37,11 @@ FALSE_ALARMS = {
 }
 
 
-def three(**first) -> dict[int, Broker]:
+def three(**first) -> dict[int, Replica]:
     return {
-        1: Broker(LOG, per_segment=4, **first),
-        2: Broker(LOG, per_segment=4, high_watermark=55),
-        3: Broker(LOG, per_segment=4, high_watermark=50),
+        1: Replica(LOG, per_segment=4, **first),
+        2: Replica(LOG, per_segment=4, high_watermark=55),
+        3: Replica(LOG, per_segment=4, high_watermark=50),
     }
 
 
@@ -206,7 +207,7 @@ def test_a_side_file_that_cannot_be_read(make, name, tmp_path, monkeypatch):
 
 
 def test_an_epoch_file_that_cannot_be_read_leaves_open_who_was_elected(tmp_path, monkeypatch):
-    brokers = {1: Broker(LOG[:11]), 2: Broker(LOG)}
+    brokers = {1: Replica(LOG[:11]), 2: Replica(LOG)}
     answer = audit(
         tmp_path,
         brokers,
@@ -253,7 +254,7 @@ def test_a_directory_of_another_cluster_is_told_and_compared_with_nothing(broker
             meta.write_text(meta.read_text() + f"cluster.id={'theirs' if other == broker else 'ours'}\n")
 
     brokers = three()
-    brokers[broker] = Broker(written(0, 30, 9, mark="other"))
+    brokers[broker] = Replica(written(0, 30, 9, mark="other"))
     answer = audit(tmp_path, brokers, before_audit=lend)
     (row,) = answer.found("META-FOREIGN-DIR")
     assert row["severity"] == "medium" and row["broker_id"] == broker and "theirs" in row["message"]

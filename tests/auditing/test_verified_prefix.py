@@ -6,8 +6,9 @@ import struct
 from dataclasses import replace
 
 import pytest
-from tests.auditing.scenario import Broker, audit
+from tests.auditing.scenario import audit
 from tests.support.encoder import Record, encode_batch
+from tests.support.snapshots import Replica
 
 from replica_audit.auditing.answer_rows import report_rows
 from replica_audit.auditing.compare.wanted_chunks import verified_copies
@@ -51,7 +52,7 @@ class Day:
     """A snapshot of two brokers, examined as `show` does."""
 
     def __init__(self, path, leader, follower, configs=DELETE, log_start=None):
-        brokers = {1: Broker(leader), 2: Broker(follower, log_start=log_start)}
+        brokers = {1: Replica(leader), 2: Replica(follower, log_start=log_start)}
         self.answer = audit(path, brokers, configs=configs)
         snapshot, inventory = open_snapshot(str(path), (), None)
         self.opened = OpenedSnapshot.read(snapshot, inventory, AuditOptions(), ())

@@ -106,9 +106,10 @@ def _kraft_voters(*ids: int) -> bytes:
 
 
 def test_voters_are_named_by_the_log_else_by_quorum_state_else_by_a_snapshot(tmp_path: Path) -> None:
-    by_log = write.write_metadata_log(tmp_path / "log", "controller-100", 100, {0: first_batches()}, voters=[100, 7])
-    by_state = write.write_metadata_log(
-        tmp_path / "state", "controller-100", 100, {0: write.batch(0, BEGINNING)}, voters=[100, 7]
+    logs = {"log": first_batches(), "state": write.batch(0, BEGINNING)}
+    by_log, by_state = (
+        write.write_metadata_log(tmp_path / name, 100, write.MetadataLog({0: log}, voters=(100, 7)))
+        for name, log in logs.items()
     )
     with_voters = (
         write.control(0, write.SNAPSHOT_HEADER, struct.pack(">hq", 0, write.TIME_MS) + write.tags())
@@ -116,7 +117,7 @@ def test_voters_are_named_by_the_log_else_by_quorum_state_else_by_a_snapshot(tmp
         + write.batch(2, BEGINNING)
         + write.control(4, write.SNAPSHOT_FOOTER, struct.pack(">h", 0) + write.tags())
     )
-    by_snapshot = write.write_metadata_log(tmp_path / "snapshot", "controller-100", 100, {}, {(5, 1): with_voters})
+    by_snapshot = write.write_metadata_log(tmp_path / "snapshot", 100, write.MetadataLog({}, {(5, 1): with_voters}))
     assert [one.node_id for one in _voters(by_log.parents[1])] == list(VOTERS)
     assert [one.node_id for one in _voters(by_state.parents[1])] == [7, 100]
     assert [(one.node_id, one.state) for one in _voters(by_snapshot.parents[1])] == [(9, "named"), (100, "whole")]

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from tests.support.encoder import Record, encode_batch
-from tests.support.logdirs import PartitionFiles, make_uuid, write_log_dir
+from tests.support.snapshots import Replica, make_uuid, write_log_dir
 
 from replica_audit.auditing.opening import open_snapshot
 from replica_audit.cli.main import main
@@ -40,14 +40,8 @@ def log_dir(path: Path, broker_id: int, segments: int = 4) -> Path:
         encode_batch(offset, [Record(None, b"%d" % index) for index in range(10)], 0)
         for offset in range(0, 10 * segments, 10)
     ]
-    files = PartitionFiles("orders", 0, (batches[0],), ((0, 0),), 10 * segments, 0, topic_id=make_uuid("orders"))
-    write_log_dir(path, broker_id, [files], cluster_id=make_uuid("c"), directory_id=make_uuid(f"d{broker_id}"))
-    for index, batch in enumerate(batches):
-        name = path / "orders-0" / f"{10 * index:020}"
-        name.with_suffix(".log").write_bytes(batch)
-        for suffix in (".index", ".timeindex"):
-            name.with_suffix(suffix).write_bytes(b"")
-    return path
+    replica = Replica(batches, recovery_point=0, per_segment=1)
+    return write_log_dir(path, broker_id, [replica], cluster_id=make_uuid("c"), directory_id=make_uuid(f"d{broker_id}"))
 
 
 def changing(directory: Path, command: str, *, at: str, after: str = "true") -> dict[str, str]:

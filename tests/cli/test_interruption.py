@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from tests.salvage.made import files, write_snapshot
+from tests.salvage.made import led_by_first, replica
 from tests.salvage.test_choosing_records import COMMON, LEADER
 from tests.support.encoder import encode_batch
 from tests.support.many_partitions import write_cluster
@@ -177,8 +177,8 @@ _SALVAGE = "entry_point(['salvage', 'snapshot', '--to', 'out', '--payloads', '--
 
 
 def _write_losses(tmp_path: Path) -> None:
-    follower = files([*COMMON, encode_batch(10, 8, 0, mark="hunter2")], ((0, 0),))
-    write_snapshot(tmp_path / "snapshot", LEADER, follower)
+    follower = replica([*COMMON, encode_batch(10, 8, 0, mark="hunter2")], ((0, 0),))
+    led_by_first(tmp_path / "snapshot", LEADER, follower)
 
 
 @pytest.mark.parametrize(("number", "status", "said"), ENDINGS)

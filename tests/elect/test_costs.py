@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from tests.auditing.captures import FIXTURES, audit_capture, truth
-from tests.auditing.scenario import TOPIC, Broker, audit, written
+from tests.auditing.scenario import audit, written
 from tests.auditing.scenes import change, scene
 from tests.auditing.test_transactions import COMPLETE_COMMIT, ONGOING, OVER
 from tests.auditing.test_transactions import _coordinator as write_coordinator
@@ -19,6 +19,7 @@ from tests.property.cluster import Cluster
 from tests.segments.scanned import batches_of, scan_file
 from tests.snapshot.test_transaction_log import _log_value
 from tests.support.encoder import Record, encode_batch, encode_marker
+from tests.support.snapshots import TOPIC, Replica
 from tests.support.some import some
 
 from replica_audit.auditing.compare.aligned_pair import batches_in
@@ -154,13 +155,13 @@ def own_rows(answer) -> dict[int, dict]:
 
 
 def test_a_calm_partition_has_no_matrix(tmp_path: Path) -> None:
-    same = Broker(written(0, 20, 1))
+    same = Replica(written(0, 20, 1))
     assert audit(tmp_path, {1: same, 2: same}, isr=(1, 2)).tables["elections"] == []
 
 
 def test_the_same_records_on_two_brokers_are_lost_once(tmp_path: Path) -> None:
-    leader = Broker([*written(0, 30, 1), *written(30, 40, 2, "new ")])
-    old = Broker([*written(0, 30, 1), *written(30, 50, 1)], high_watermark=45)
+    leader = Replica([*written(0, 30, 1), *written(30, 40, 2, "new ")])
+    old = Replica([*written(0, 30, 1), *written(30, 50, 1)], high_watermark=45)
     rows = own_rows(audit(tmp_path, {1: leader, 2: old, 3: old}, isr=(1,)))
     assert (rows[1]["lost_records"], rows[1]["lost_committed"]) == (20, 15)
     assert rows[2]["lost_records"] == rows[3]["lost_records"] == 10
@@ -177,9 +178,9 @@ def test_the_same_records_on_two_brokers_are_lost_once(tmp_path: Path) -> None:
 def test_a_leader_whose_own_checkpoint_lies_past_its_end_may_have_lost_what_the_others_have(
     tmp_path: Path, marks: dict, lost: int
 ) -> None:
-    short = Broker(written(0, 30, 1), **{"high_watermark": 30, "recovery_point": 0, **marks})
-    whole = Broker(written(0, 36, 1), high_watermark=30)
-    answer = audit(tmp_path, {1: short, 2: whole, 3: Broker(written(0, 30, 1)[:-1])}, isr=(1, 2))
+    short = Replica(written(0, 30, 1), **{"high_watermark": 30, "recovery_point": 0, **marks})
+    whole = Replica(written(0, 36, 1), high_watermark=30)
+    answer = audit(tmp_path, {1: short, 2: whole, 3: Replica(written(0, 30, 1)[:-1])}, isr=(1, 2))
     rows = own_rows(answer)
     if not lost:
         assert rows == {} and answer.verdict == "LAGGING", answer
@@ -190,8 +191,8 @@ def test_a_leader_whose_own_checkpoint_lies_past_its_end_may_have_lost_what_the_
 
 def test_the_epoch_goes_before_length(tmp_path: Path) -> None:
     """Broker 2 is longer by records of an old epoch; broker 1 has those of the later one, and nobody leads."""
-    later = Broker([*written(0, 30, 1), *written(30, 33, 3)], high_watermark=33)
-    longer = Broker([*written(0, 30, 1), *written(30, 90, 2)], high_watermark=30)
+    later = Replica([*written(0, 30, 1), *written(30, 33, 3)], high_watermark=33)
+    longer = Replica([*written(0, 30, 1), *written(30, 90, 2)], high_watermark=30)
     rows = own_rows(audit(tmp_path, {1: later, 2: longer}, leader=1, isr=(1,)))
     assert rows[1]["lost_committed"] == 0 and rows[2]["lost_committed"] == 3
 
@@ -199,8 +200,8 @@ def test_the_epoch_goes_before_length(tmp_path: Path) -> None:
 def test_a_transaction_that_is_partly_lost_is_counted(tmp_path: Path) -> None:
     begun = encode_batch(30, 3, 1, producer_id=7, producer_epoch=0, base_sequence=0, transactional=True)
     rest = encode_batch(33, 3, 1, producer_id=7, producer_epoch=0, base_sequence=0, transactional=True)
-    leader = Broker([*written(0, 30, 1), begun, *written(33, 36, 2)])
-    other = Broker([*written(0, 30, 1), begun, rest, encode_marker(36, "COMMIT", 1, producer_id=7, producer_epoch=0)])
+    leader = Replica([*written(0, 30, 1), begun, *written(33, 36, 2)])
+    other = Replica([*written(0, 30, 1), begun, rest, encode_marker(36, "COMMIT", 1, producer_id=7, producer_epoch=0)])
     rows = own_rows(audit(tmp_path, {1: leader, 2: other}, isr=(1,)))
     assert (rows[1]["cut_transactions"], rows[2]["cut_transactions"]) == (1, 0)
 
@@ -247,8 +248,8 @@ _UNREADABLE = encode_batch(33, [Record(b"", b"")], 2, producer_id=7, producer_ep
 )
 def test_a_transaction_without_its_end_is_a_cost(tmp_path: Path, tail: list[bytes], cut: int) -> None:
     """The marker of a transaction is the next of its producer, of its epoch or a later one."""
-    leader = Broker([*written(0, 30, 1), _begun(30), *written(33, 36, 2)])
-    old = Broker([*written(0, 30, 1), _begun(30), *tail])
+    leader = Replica([*written(0, 30, 1), _begun(30), *written(33, 36, 2)])
+    old = Replica([*written(0, 30, 1), _begun(30), *tail])
     rows = own_rows(audit(tmp_path, {1: leader, 2: old}, isr=(1,)))
     assert (rows[1]["cut_transactions"], rows[2]["cut_transactions"]) == (cut, 0)
 
@@ -293,7 +294,7 @@ def test_a_transaction_that_one_log_aborts_and_another_commits_is_a_cost(
 ) -> None:
     """Readers do not see the records that both logs have, once the log leads that aborted them."""
     begun = [*written(0, 30, 1), _begun(30)]
-    leader, old = Broker([*begun, *ours], high_watermark=30), Broker([*begun, *theirs], high_watermark=30)
+    leader, old = Replica([*begun, *ours], high_watermark=30), Replica([*begun, *theirs], high_watermark=30)
     rows = own_rows(audit(tmp_path, {1: leader, 2: old}, isr=(1,)))
     assert (rows[1]["cut_transactions"], rows[2]["cut_transactions"]) == cut
 
@@ -311,16 +312,16 @@ def test_a_marker_whose_data_the_leader_has_lost_is_a_cost_where_the_coordinator
     tmp_path: Path, values: list[bytes], cut: int
 ) -> None:
     """Of a producer that goes on with the same epoch the marker may be another transaction's."""
-    leader = Broker([*written(0, 30, 1), *written(30, 33, 2), _ended(33, epoch=1, leader_epoch=2)], high_watermark=34)
-    old = Broker([*written(0, 30, 1), _begun(30)], high_watermark=33)
+    leader = Replica([*written(0, 30, 1), *written(30, 33, 2), _ended(33, epoch=1, leader_epoch=2)], high_watermark=34)
+    old = Replica([*written(0, 30, 1), _begun(30)], high_watermark=33)
     options = {"before_audit": write_coordinator(tmp_path, *values)} if values else {}
     rows = own_rows(audit(tmp_path, {1: leader, 2: old}, isr=(1,), **options))
     assert (rows[1]["cut_transactions"], rows[2]["cut_transactions"]) == (0, cut)
 
 
 def test_a_committed_marker_decides_between_candidates_that_lose_no_record(tmp_path: Path) -> None:
-    short = Broker([*written(0, 30, 1), _begun(30)], epochs=[(1, 0), (2, 33)])
-    whole = Broker([*written(0, 30, 1), _begun(30), _ended(33)], high_watermark=34)
+    short = Replica([*written(0, 30, 1), _begun(30)], epochs=[(1, 0), (2, 33)])
+    whole = Replica([*written(0, 30, 1), _begun(30), _ended(33)], high_watermark=34)
     rows = own_rows(audit(tmp_path, {1: short, 2: whole}, isr=(1,)))
     assert (rows[1]["lost_records"], rows[1]["cut_transactions"]) == (0, 1)
     assert rows[2]["choice"] == "best"
@@ -328,17 +329,17 @@ def test_a_committed_marker_decides_between_candidates_that_lose_no_record(tmp_p
 
 
 def test_a_marker_past_the_end_of_a_leader_that_was_copied_earlier_is_not_lost(tmp_path: Path) -> None:
-    short = Broker([*written(0, 30, 1), _begun(30)], high_watermark=30)
-    whole = Broker([*written(0, 30, 1), _begun(30), _ended(33)], high_watermark=30)
-    other = Broker(written(0, 30, 1, "other "), high_watermark=30)
+    short = Replica([*written(0, 30, 1), _begun(30)], high_watermark=30)
+    whole = Replica([*written(0, 30, 1), _begun(30), _ended(33)], high_watermark=30)
+    other = Replica(written(0, 30, 1, "other "), high_watermark=30)
     rows = own_rows(audit(tmp_path, {1: short, 2: whole, 3: other}, isr=(1, 2)))
     assert rows[1]["cut_transactions"] == 0
 
 
 def test_a_marker_that_a_clean_election_left_behind_is_written_again(tmp_path: Path) -> None:
     """The coordinator has no answer from a leader that was replaced, and sends the marker to the next one."""
-    leader = Broker([*written(0, 30, 0), _begun(30, leader_epoch=0), *written(33, 36, 1, "new ")], high_watermark=30)
-    old = Broker([*written(0, 30, 0), _begun(30, leader_epoch=0), _ended(33, leader_epoch=0)], high_watermark=30)
+    leader = Replica([*written(0, 30, 0), _begun(30, leader_epoch=0), *written(33, 36, 1, "new ")], high_watermark=30)
+    old = Replica([*written(0, 30, 0), _begun(30, leader_epoch=0), _ended(33, leader_epoch=0)], high_watermark=30)
     moves = [change(leader=2, isr=(2, 3))]
     rows = own_rows(scene(tmp_path, {1: old, 2: leader, 3: leader}, *moves))
     assert rows and {row["cut_transactions"] for row in rows.values()} == {0}
@@ -405,7 +406,7 @@ def test_what_an_outsider_has_of_a_later_epoch_than_the_leader_knows_is_possibly
     """Either the listing is older than the logs, or the leader was elected without these records; those of its own epoch it
     may have had after it was copied."""
     common = written(0, 19, 0)
-    brokers = {1: Broker(common), 2: Broker([*common, *written(19, 22, tail_epoch)])}
+    brokers = {1: Replica(common), 2: Replica([*common, *written(19, 22, tail_epoch)])}
     answer = audit(tmp_path, brokers, leader=1, isr=(1,), source=source, leader_epoch=0 if source == "user" else None)
     assert asked_costs(tmp_path) == {1: (possible, 0, possible), 2: (0, 0, 0)}
     assert answer.codes("medium") == ({"CAP-SKEW"} if possible else set()), answer

@@ -9,18 +9,19 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
-from tests.auditing.scenario import Broker, audit, written, written_legacy
+from tests.auditing.scenario import audit, written, written_legacy
 from tests.elect.test_costs import asked_costs
+from tests.support.snapshots import Replica
 
 #: Leaders whose history is epoch 1 up to 20, then epoch 4, and whose log begins at 40.
 OLDER, NEWER = written(0, 20, 1), written(20, 40, 4)
 LEADERS = {
-    "DeleteRecords": Broker([*OLDER, *NEWER], log_start=40, epochs=[(4, 40)]),
-    "DeleteRecords, restarted": Broker([*OLDER, *NEWER], log_start=40, epochs=[]),
-    "DeleteRecords, written since": Broker([*OLDER, *NEWER, *written(40, 50, 4)], log_start=40, epochs=[(4, 40)]),
-    "DeleteRecords, segments gone": Broker([], log_start=40, first_base_offset=40, epochs=[(4, 40)]),
-    "retention": Broker(written(40, 50, 4), epochs=[(4, 40)]),
-    "retention, no epoch file": Broker(written(40, 50, 4), epochs=None),
+    "DeleteRecords": Replica([*OLDER, *NEWER], log_start=40, epochs=[(4, 40)]),
+    "DeleteRecords, restarted": Replica([*OLDER, *NEWER], log_start=40, epochs=[]),
+    "DeleteRecords, written since": Replica([*OLDER, *NEWER, *written(40, 50, 4)], log_start=40, epochs=[(4, 40)]),
+    "DeleteRecords, segments gone": Replica([], log_start=40, first_base_offset=40, epochs=[(4, 40)]),
+    "retention": Replica(written(40, 50, 4), epochs=[(4, 40)]),
+    "retention, no epoch file": Replica(written(40, 50, 4), epochs=None),
 }
 #: Where epoch 4 began can still be read.
 TOLD = [name for name in LEADERS if name.startswith("DeleteRecords") and not name.endswith("gone")]
@@ -28,10 +29,10 @@ TOLD = [name for name in LEADERS if name.startswith("DeleteRecords") and not nam
 GOES_ON = [name for name, leader in LEADERS.items() if leader.batches[-2:] == written(40, 50, 4)]
 #: Another lineage: epoch 1 goes on.
 OTHER = [*OLDER, *written(20, 40, 1, "other ")]
-SHORT = Broker(OLDER[:1])
+SHORT = Replica(OLDER[:1])
 
 
-def costs(path: Path, brokers: Mapping[int, Broker]) -> dict[int, tuple[int, int]]:
+def costs(path: Path, brokers: Mapping[int, Replica]) -> dict[int, tuple[int, int]]:
     """By candidate, the records below 40 that are lost: proven committed, and possibly besides."""
     answer = audit(path, brokers, isr=(1,))
     found = {}
@@ -52,7 +53,7 @@ def test_the_leaders_are_of_every_kind() -> None:
 def test_an_older_epoch_is_committed_as_far_as_it_is_the_leaders_or_was_recorded(
     tmp_path: Path, name: str, mark: int
 ) -> None:
-    brokers = {1: LEADERS[name], 2: Broker(OTHER, high_watermark=mark), 3: SHORT}
+    brokers = {1: LEADERS[name], 2: Replica(OTHER, high_watermark=mark), 3: SHORT}
     committed = max(mark, 20 if name in TOLD else 0)
     assert costs(tmp_path, brokers) == {1: (0, 0), 2: (0, 0), 3: (committed - 5, 40 - committed)}
 
@@ -61,14 +62,14 @@ def test_an_older_epoch_is_committed_as_far_as_it_is_the_leaders_or_was_recorded
 @pytest.mark.parametrize("mark", [0, 26])
 def test_the_leaders_own_epoch_is_committed(tmp_path: Path, name: str, mark: int) -> None:
     """Whoever has a record of it has what the leader had below."""
-    brokers = {1: LEADERS[name], 2: Broker([*OLDER, *NEWER[:3]], high_watermark=mark), 3: SHORT}
+    brokers = {1: LEADERS[name], 2: Replica([*OLDER, *NEWER[:3]], high_watermark=mark), 3: SHORT}
     assert costs(tmp_path, brokers)[3] == (30, 0)
 
 
 @pytest.mark.parametrize("name", GOES_ON)
 def test_a_log_that_goes_on_as_the_leaders_tells_where_its_epoch_began(tmp_path: Path, name: str) -> None:
-    follower = Broker([*OLDER, *NEWER, *written(40, 45, 4)], high_watermark=0)
-    brokers = {1: LEADERS[name], 2: follower, 3: SHORT, 4: Broker(OTHER, high_watermark=0)}
+    follower = Replica([*OLDER, *NEWER, *written(40, 45, 4)], high_watermark=0)
+    brokers = {1: LEADERS[name], 2: follower, 3: SHORT, 4: Replica(OTHER, high_watermark=0)}
     found = costs(tmp_path, brokers)
     assert (found[2], found[3]) == ((0, 20), (35, 20))
 
@@ -77,9 +78,9 @@ def test_a_log_that_goes_on_as_the_leaders_tells_where_its_epoch_began(tmp_path:
 def test_of_logs_without_epochs_the_next_record_tells(tmp_path: Path, goes_on: bool) -> None:
     log = written_legacy(0, 50)
     brokers = {
-        1: Broker(log[40:], epochs=None),
-        2: Broker(log[: 45 if goes_on else 40], high_watermark=12, epochs=None),
-        3: Broker(log[:5], high_watermark=5, epochs=None),
+        1: Replica(log[40:], epochs=None),
+        2: Replica(log[: 45 if goes_on else 40], high_watermark=12, epochs=None),
+        3: Replica(log[:5], high_watermark=5, epochs=None),
     }
     assert costs(tmp_path, brokers)[3] == ((35, 0) if goes_on else (7, 28))
 
@@ -89,8 +90,8 @@ def test_what_another_replica_recorded_of_that_epoch_proves_it(
     tmp_path: Path, end: int, mark: int, committed: int
 ) -> None:
     """Also where its log has lost its end since, as its recovery point shows."""
-    witness = Broker(OTHER[: end // 5], high_watermark=mark, recovery_point=max(end, mark), epochs=[(1, 0)])
-    brokers = {1: LEADERS["retention"], 2: Broker(OTHER, high_watermark=0), 3: SHORT, 4: witness}
+    witness = Replica(OTHER[: end // 5], high_watermark=mark, recovery_point=max(end, mark), epochs=[(1, 0)])
+    brokers = {1: LEADERS["retention"], 2: Replica(OTHER, high_watermark=0), 3: SHORT, 4: witness}
     assert costs(tmp_path, brokers)[3] == (committed - 5, 40 - committed)
 
 
@@ -99,8 +100,8 @@ def test_of_a_batch_that_a_log_start_goes_through_only_the_rest_is_lost(
     tmp_path: Path, mark: int, committed: int
 ) -> None:
     """The cut at 33 drops [30, 40); the leader's [30, 33) were deleted, so that those of nobody are missing there."""
-    leader = Broker([*OLDER, *NEWER], log_start=33, epochs=[(4, 33)])
-    answer = audit(tmp_path, {1: leader, 2: Broker(OTHER, high_watermark=mark)}, isr=(1,))
+    leader = Replica([*OLDER, *NEWER], log_start=33, epochs=[(4, 33)])
+    answer = audit(tmp_path, {1: leader, 2: Replica(OTHER, high_watermark=mark)}, isr=(1,))
     row = next(row for row in answer.tables["elections"] if (row["candidate_id"], row["broker_id"]) == (1, 2))
     assert (row["kept_to"], row["dropped_records"], row["committed_dropped"]) == (33, 10, committed)
     assert (row["lost_records"], row["lost_committed"]) == (7, max(0, mark - 33))

@@ -11,7 +11,7 @@ import pytest
 from tests.snapshot.metadata.test_histories import APPLIED, BEGIN, LATE, VOTERS, moved
 from tests.support import metadata_log as write
 from tests.support.fixtures import ATTACKS
-from tests.support.logdirs import write_log_dir
+from tests.support.snapshots import write_snapshot
 
 from replica_audit.config import Settings
 from replica_audit.elect.election_plan import advise
@@ -41,11 +41,7 @@ def forked(path: Path, *, voters: tuple[int, ...] = VOTERS, captured: tuple[int,
     begin = write.leader_change(0, voters[0], voters) + BEGIN[len(write.leader_change(0, 100, VOTERS)) :]
     seeded = begin + write.leader_change(3, voters[1], voters, epoch=2) + moved(4, 1, 2)
     logs = {**dict.fromkeys(captured, seeded), **dict.fromkeys((1, 2), begin + LATE)}
-    write_log_dir(path / "broker-2", 2, (APPLIED,))
-    for node, content in logs.items():
-        name = f"{'controller' if node > 99 else 'broker'}-{node}"
-        write.write_metadata_log(path, name, node, {0: content})
-    return audit_all(str(path), Settings())
+    return audit_all(str(write_snapshot(path, {2: APPLIED}, metadata=logs)), Settings())
 
 
 @pytest.mark.parametrize("capture", FORKED, ids=lambda path: path.name)

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from tests.auditing.scenario import Answer, Broker, audit, written
+from tests.auditing.scenario import Answer, audit, written
 from tests.support.encoder import encode_batch, encode_marker
-from tests.support.logdirs import manifest_text
+from tests.support.snapshots import Replica, manifest_text
 from tests.support.some import some
 
 from replica_audit.elect.election_plan import plan_elections
@@ -37,7 +37,7 @@ def bad_at(offset: int) -> list[bytes]:
 
 
 def audited(
-    path: Path, brokers: dict[int, Broker], kind: str | None, *, leader: int | None = 1, isr: tuple[int, ...] = (1,)
+    path: Path, brokers: dict[int, Replica], kind: str | None, *, leader: int | None = 1, isr: tuple[int, ...] = (1,)
 ) -> Answer:
     """With a manifest that calls every copy `kind`, or without one."""
     path.mkdir(parents=True, exist_ok=True)
@@ -53,8 +53,8 @@ def losses(answer: Answer) -> dict[int, Loss]:
     return {row["candidate_id"]: Loss(*(row[name] for name in names)) for row in answer.tables["elections"]}
 
 
-BAD = Broker(bad_at(50), recovery_point=40)
-SOUND = Broker(WHOLE, recovery_point=40)
+BAD = Replica(bad_at(50), recovery_point=40)
+SOUND = Replica(WHOLE, recovery_point=40)
 
 
 @pytest.mark.parametrize("kind", ["killed", None])
@@ -66,7 +66,7 @@ def test_a_transaction_whose_marker_the_start_cuts_is_a_cost(tmp_path, kind, end
     late = [encode_marker(at, "COMMIT", 0, **PRODUCER) for at in ends if at > 50]
     head = [*written(0, 48, 0), *(early or written(48, 49, 0)), *written(49, 50, 0), begun]
     damaged = rest[:-1] + bytes([rest[-1] ^ 0xFF])
-    sound, bad = (Broker([*head, one, *late], recovery_point=40) for one in (rest, damaged))
+    sound, bad = (Replica([*head, one, *late], recovery_point=40) for one in (rest, damaged))
     rows = audited(tmp_path, {1: sound, 2: bad}, kind).tables["elections"]
     cut = {row["candidate_id"]: row["cut_transactions"] for row in rows}
     assert cut == {1: 0, 2: 1}

@@ -10,8 +10,9 @@ from pathlib import Path
 from tests.exhaustive.model_replica import RECORDS, Batch, Replica
 from tests.exhaustive.partition import BROKERS, Aside, Coordinator, Entry, State
 from tests.support import metadata_log as write
+from tests.support import snapshots
 from tests.support.encoder import TIMESTAMP_MS, Record, encode_batch, encode_marker
-from tests.support.logdirs import PartitionFiles, make_uuid, write_log_dir, write_partition
+from tests.support.snapshots import make_uuid, write_log_dir, write_partition
 
 TOPIC = "t"
 TOPIC_ID = make_uuid("exhaustive topic")
@@ -42,7 +43,8 @@ def write_snapshot(state: State, path: Path, *, quiesced: bool | None, unclean: 
     if state.coordinator is not None:
         write_partition(path / "broker-0" / "__transaction_state-0", _transaction_state(state.coordinator))
     content = b"".join(_metadata(state, unclean))
-    write.write_metadata_log(path, "controller", CONTROLLER, {0: content}, voters=(CONTROLLER,))
+    log = write.MetadataLog({0: content}, voters=(CONTROLLER,), log_dir="controller")
+    write.write_metadata_log(path, CONTROLLER, log)
     (path / "manifest.json").write_text(json.dumps(_manifest(state, quiesced)))
 
 
@@ -83,21 +85,20 @@ def _encoded(batch: Batch) -> tuple[bytes, ...]:
     return encode_batch(batch.base, batch.records, batch.epoch, timestamp_ms=time, mark=mark), marker
 
 
-def _files(replica: Replica) -> PartitionFiles:
-    return PartitionFiles(
-        TOPIC,
-        0,
+def _files(replica: Replica) -> snapshots.Replica:
+    return snapshots.Replica(
         tuple(one for batch in replica.batches for one in _encoded(batch)),
         replica.epochs,
         high_watermark=replica.mark,
         recovery_point=replica.recovery_point,
         log_start=replica.start_mark,
         topic_id=TOPIC_ID,
+        topic=TOPIC,
         first_base_offset=replica.first,
     )
 
 
-def _transaction_state(said: Coordinator) -> PartitionFiles:
+def _transaction_state(said: Coordinator) -> snapshots.Replica:
     """The coordinator's log with its last word: `TransactionLogKey` and `TransactionLogValue` of version 0."""
     names = {"Ongoing": 1, "CompleteCommit": 4, "CompleteAbort": 5}
     text = struct.pack(">hqhib", 0, PRODUCER, said.producer_epoch, EVENT_MS, names[said.state])
@@ -109,7 +110,7 @@ def _transaction_state(said: Coordinator) -> PartitionFiles:
     moment = TIMESTAMP_MS + EVENT_MS * said.time + 1
     record = Record(struct.pack(">hh", 0, 2) + b"id", text + struct.pack(">qq", moment, TIMESTAMP_MS))
     batch = encode_batch(0, [record], 0, timestamp_ms=moment)
-    return PartitionFiles("__transaction_state", 0, (batch,), ((0, 0),), high_watermark=1, recovery_point=1)
+    return snapshots.Replica([batch], ((0, 0),), topic="__transaction_state", topic_id=None)
 
 
 def _manifest(state: State, quiesced: bool | None) -> dict:

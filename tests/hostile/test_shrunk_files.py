@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from tests.support.encoder import Record, encode_batch
 from tests.support.fixtures import FIXTURES
-from tests.support.logdirs import PartitionFiles, make_uuid, write_log_dir
+from tests.support.snapshots import Replica, make_uuid, write_snapshot
 
 from replica_audit.config import Settings
 from replica_audit.runner.in_process import audit_all
@@ -37,10 +37,9 @@ def listed_longer(monkeypatch):
 def small(path: Path) -> Path:
     """Two brokers with a segment each, one of them with a `.swap` beside it, and files that are read whole."""
     batch = encode_batch(0, [Record(None, b"value")] * 3, 0)
-    for broker_id in (1, 2):
-        files = PartitionFiles("orders", 0, (batch,), ((0, 0),), 3, 0, topic_id=make_uuid("orders"))
-        log_dir = path / f"broker-{broker_id}"
-        write_log_dir(log_dir, broker_id, [files], cluster_id=make_uuid("c"), directory_id=make_uuid(f"d{broker_id}"))
+    write_snapshot(
+        path, dict.fromkeys((1, 2), Replica([batch], recovery_point=0)), cluster_id=make_uuid("c"), disks="d"
+    )
     (log,) = (path / "broker-1" / "orders-0").glob("*.log")
     shutil.copy(log, log.with_suffix(".log.swap"))
     (path / "replica_progress.jsonl").write_text('{"topic": "orders", "partition": 0, "time_ms": 1, "broker_id": 1}\n')

@@ -7,9 +7,10 @@ import json
 import pyarrow as pa
 import pyarrow.parquet
 import pytest
-from tests.auditing.scenario import Broker, audit, written
+from tests.auditing.scenario import audit, written
 from tests.hostile.bounds import check_rows, cpu_seconds
 from tests.support import metadata_log
+from tests.support.snapshots import Replica
 
 from replica_audit.errors import FormatError
 from replica_audit.model import TopicPartition
@@ -61,13 +62,14 @@ def test_a_side_file_of_anything_leaves_the_others_answered(name, content, tmp_p
     def spoil():
         if name.startswith("controller-9"):
             records = metadata_log.batch(0, [metadata_log.feature("metadata.version", 20)])
-            metadata_log.write_metadata_log(tmp_path, "controller-9", 9, {0: records})
+            copy = metadata_log.MetadataLog({0: records}, log_dir="controller-9")
+            metadata_log.write_metadata_log(tmp_path, 9, copy)
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_bytes(CONTENTS[content])
 
     log = written(0, 20, 1)
     with cpu_seconds(3):
-        answer = audit(tmp_path, {1: Broker(log), 2: Broker(log)}, source="topics_describe", before_audit=spoil)
+        answer = audit(tmp_path, {1: Replica(log), 2: Replica(log)}, source="topics_describe", before_audit=spoil)
     check_rows(answer.tables, str(tmp_path))
     assert "broker-2" in name or answer.replica(2)["log_end_offset"] == 20
     assert answer.replica(1)["log_end_offset"] == 20 and not answer.codes("critical"), answer
@@ -106,7 +108,7 @@ def test_a_number_that_no_column_holds_is_in_no_row(number, tmp_path):
         (tmp_path / "broker-2/orders-0/leader-epoch-checkpoint").write_text(f"0\n1\n1 {number}\n")
 
     log = written(0, 20, 1)
-    answer = audit(tmp_path, {1: Broker(log), 2: Broker(log)}, before_audit=spoil)
+    answer = audit(tmp_path, {1: Replica(log), 2: Replica(log)}, before_audit=spoil)
     check_rows(answer.tables, str(tmp_path))
 
 
@@ -172,7 +174,7 @@ TABLES = {
 def test_a_table_of_bytes_that_are_not_text_leaves_the_others_answered(name, tmp_path):
     log = written(0, 20, 1)
     answer = audit(
-        tmp_path, {1: Broker(log), 2: Broker(log)}, before_audit=lambda: (tmp_path / name).write_bytes(TABLES[name])
+        tmp_path, {1: Replica(log), 2: Replica(log)}, before_audit=lambda: (tmp_path / name).write_bytes(TABLES[name])
     )
     check_rows(answer.tables, str(tmp_path))
     assert answer.replica(1)["log_end_offset"] == 20 and not answer.codes("critical"), answer

@@ -6,9 +6,9 @@ import os
 from pathlib import Path
 
 import pytest
-from tests.auditing.scenario import Broker, audit, written
+from tests.auditing.scenario import audit, written
 from tests.hostile.bounds import check_rows, cpu_seconds
-from tests.support.logdirs import PartitionFiles, write_log_dir, write_partition
+from tests.support.snapshots import Replica, write_snapshot
 
 from replica_audit.cli.main import main
 from replica_audit.config import Settings
@@ -41,11 +41,9 @@ NAMES = (
 
 
 def test_names_of_any_kind_are_topics_like_others(tmp_path, capsys):
-    for broker in (1, 2):
-        write_log_dir(tmp_path / f"broker-{broker}", broker, ())
-        for name in NAMES:
-            files = PartitionFiles(name, 0, tuple(LOG), ((1, 0),), None, None)
-            write_partition(tmp_path / f"broker-{broker}" / files.name, files)
+    # Checkpoints cannot hold such names.
+    named = [Replica(LOG, high_watermark=None, recovery_point=None, topic_id=None, topic=name) for name in NAMES]
+    write_snapshot(tmp_path, {1: named, 2: named})
     (tmp_path / "broker-1" / "\x1b[31mred").write_text("")
     (tmp_path / "\x1b[2Jtopics-describe.txt").write_text("Topic: q\tgarbage\n")
     os.makedirs(os.fsencode(tmp_path) + b"/broker-1/t\xff\xfe-0")
@@ -92,7 +90,7 @@ def test_a_segment_larger_than_kafka_opens_is_told_and_not_read(size, tmp_path):
         os.truncate(tmp_path / f"broker-2/orders-0/{0:020d}.log", size)
 
     with cpu_seconds(2):
-        answer = audit(tmp_path, {1: Broker(LOG), 2: Broker(LOG)}, before_audit=stretch)
+        answer = audit(tmp_path, {1: Replica(LOG), 2: Replica(LOG)}, before_audit=stretch)
     assert answer.verdict == "INCONCLUSIVE" and answer.found("CAP-UNREADABLE", 2), answer
     assert answer.tables["partitions"][0]["unread_replicas"] == [2]
 
@@ -102,7 +100,7 @@ def test_a_sparse_segment_costs_its_zeros_once(tmp_path):
         os.truncate(tmp_path / f"broker-2/orders-0/{0:020d}.log", 150 << 20)
 
     with cpu_seconds(3):
-        answer = audit(tmp_path, {1: Broker(LOG), 2: Broker(LOG)}, before_audit=stretch)
+        answer = audit(tmp_path, {1: Replica(LOG), 2: Replica(LOG)}, before_audit=stretch)
     assert answer.codes("info") >= {"LOG-TAIL-ZERO"} and not answer.codes("medium"), answer
 
 
@@ -150,7 +148,7 @@ def test_a_file_that_changes_while_the_snapshot_is_read(happen, name, reading, t
         return real_open(self, path)
 
     monkeypatch.setattr(Snapshot, "open_file", open_file)
-    followers = {1: Broker(LOG), 2: Broker(written(0, 50, 1) + written(50, 60, 1, "other"), high_watermark=50)}
+    followers = {1: Replica(LOG), 2: Replica(written(0, 50, 1) + written(50, 60, 1, "other"), high_watermark=50)}
     answer = audit(tmp_path, followers)
     check_rows(answer.tables, str(tmp_path))
     assert answer.tables["partitions"][0]["verdict"]
@@ -172,6 +170,6 @@ def test_no_place_of_this_machine_is_told(tmp_path):
         (tmp_path / "s/broker-1/up").symlink_to("../..")
         (tmp_path / "s/broker-1/orders-9").symlink_to("/")
 
-    answer = audit(tmp_path / "s", {1: Broker(LOG), 2: Broker(LOG)}, before_audit=spoil)
+    answer = audit(tmp_path / "s", {1: Replica(LOG), 2: Replica(LOG)}, before_audit=spoil)
     check_rows(answer.tables, str(tmp_path), "/etc/passwd", "root:")
     assert {row["code"] for row in answer.tables["quarantine"]} == {"CAP-UNREADABLE"}

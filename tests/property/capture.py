@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import struct
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,7 +9,8 @@ from pathlib import Path
 import numpy as np
 from tests.property.cluster import Cluster
 from tests.property.replica import Batch, Replica
-from tests.support.logdirs import PartitionFiles, PartitionListing, TopicListing, make_uuid, write_brokers
+from tests.support import snapshots
+from tests.support.snapshots import make_uuid
 
 from replica_audit.auditing.evidence import PartitionEvidence
 from replica_audit.model import CheckpointFile, Leadership, ReplicaDir, SegmentSummary, TopicPartition
@@ -124,25 +124,27 @@ def to_model(
 
 def to_directory(cluster: Cluster, path: Path, *, quiesced: bool | None = None, epoch_known: bool = False) -> None:
     """The same as a snapshot on disk: log dirs, manifest, a describe listing or, with the epoch, leadership.json."""
-    logs = {}
-    for replica in cluster.replicas.values():
-        files = PartitionFiles(
-            TOPIC,
-            0,
-            tuple(batch.content for batch in replica.batches),
+    named = {"topic": TOPIC, "topic_id": TOPIC_ID}
+    replicas = {
+        replica.broker_id: snapshots.Replica(
+            [batch.content for batch in replica.batches],
             tuple(replica.cache),
             high_watermark=replica.checkpoint,
             recovery_point=replica.recovery_point,
-            topic_id=TOPIC_ID,
-            batches_per_segment=SEGMENT_BATCHES,
+            per_segment=SEGMENT_BATCHES,
             first_base_offset=replica.log_start,
+            **named,
         )
-        logs[replica.broker_id] = [files]
-    isr = tuple(sorted(cluster.isr))
-    listing = PartitionListing(0, cluster.leader_id, tuple(sorted(cluster.replicas)), isr)
+        for replica in cluster.replicas.values()
+    }
+    leader, isr = cluster.leader_id, sorted(cluster.isr)
     configs = {"min.insync.replicas": str(cluster.min_insync_replicas)}
-    topics = [] if epoch_known else [TopicListing(TOPIC, TOPIC_ID, (listing,), configs)]
-    write_brokers(path, logs, topics, manifest={"quiesced": quiesced})
-    if epoch_known:
-        entry = {"topic": TOPIC, "partition": 0, "leader": cluster.leader_id, "leader_epoch": cluster.leader_epoch}
-        (path / "leadership.json").write_text(json.dumps([{**entry, "isr": list(isr)}]) + "\n")
+    listed = snapshots.Listed(leader, sorted(cluster.replicas), isr, configs=configs, **named)
+    said = {"topic": TOPIC, "partition": 0, "leader": leader, "leader_epoch": cluster.leader_epoch, "isr": isr}
+    snapshots.write_snapshot(
+        path,
+        replicas,
+        () if epoch_known else [listed],
+        leadership=[said] if epoch_known else (),
+        manifest={"quiesced": quiesced},
+    )

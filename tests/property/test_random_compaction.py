@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 
 import pytest
-from tests.auditing.scenario import Broker, audit
+from tests.auditing.scenario import audit
 from tests.property.compaction import History
+from tests.support.snapshots import Replica
 
 HISTORIES = int(os.environ.get("PROPERTY_HISTORIES", "240"))
 _PARTS = 8
@@ -16,7 +17,7 @@ def _audit(path, history: History):
     brokers = {}
     for number, replica in history.replicas.items():
         batches = [batch.encode() for batch in replica.batches]
-        brokers[number] = Broker(batches, first_base_offset=0, high_watermark=0, recovery_point=0)
+        brokers[number] = Replica(batches, first_base_offset=0, high_watermark=0, recovery_point=0)
     in_sync = [number for number, one in history.replicas.items() if one.end == history.replicas[history.leader].end]
     return audit(
         path, brokers, leader=history.leader, isr=in_sync, replicas=brokers, configs={"cleanup.policy": "compact"}

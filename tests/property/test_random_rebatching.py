@@ -6,8 +6,9 @@ import os
 import random
 
 import pytest
-from tests.auditing.scenario import Broker, audit
+from tests.auditing.scenario import audit
 from tests.support.encoder import CODECS, Record, encode_batch, encode_legacy, encode_wrapper
+from tests.support.snapshots import Replica
 
 HISTORIES = int(os.environ.get("PROPERTY_HISTORIES", "240"))
 _PARTS = 6
@@ -47,7 +48,7 @@ def _check(path, seed: int) -> None:
     magics = dice.choice(((2,), (0, 1), (0, 1, 2)))
     logs = {1: _stored(dice, None, magics), 2: _stored(dice, odd, magics)}
     brokers = {
-        number: Broker(log, first_base_offset=0, high_watermark=END, epochs=None if magics == (0, 1) else "batches")
+        number: Replica(log, first_base_offset=0, high_watermark=END, epochs=None if magics == (0, 1) else "batches")
         for number, log in logs.items()
     }
     answer = audit(path, brokers, configs={"cleanup.policy": "delete"})

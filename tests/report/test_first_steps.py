@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 from tests.auditing.captures import audit_whole
-from tests.auditing.scenario import Broker, audit, written
+from tests.auditing.scenario import audit, written
 from tests.report.rows import AUDIT, finding, partition, results, row
 from tests.support.fixtures import ATTACKS, FIXTURES, truth
+from tests.support.snapshots import Replica
 
 from replica_audit.elect.election_plan import advise
 from replica_audit.report.answer import build_answer
@@ -123,8 +124,8 @@ def _lost(brokers: Mapping[int, int], kind: str | None, **options: Any) -> Calla
 
     def made(path: Path) -> Results:
         shared = written(0, 10, 0)
-        logs = {1: Broker([*shared, *written(10, 14, 2)])}
-        logs |= {broker: Broker([*shared, *written(10, 10 + count, 1)]) for broker, count in brokers.items()}
+        logs = {1: Replica([*shared, *written(10, 14, 2)])}
+        logs |= {broker: Replica([*shared, *written(10, 10 + count, 1)]) for broker, count in brokers.items()}
         kinds = [] if kind is None else [{"broker_id": one, "kind": kind} for one in logs]
         return Results({**AUDIT, "inputs": {"brokers": kinds}}, audit(path, logs, **options).tables)
 

@@ -6,8 +6,9 @@ import re
 from pathlib import Path
 
 import pytest
-from tests.auditing.scenario import Broker, audit, written
+from tests.auditing.scenario import audit, written
 from tests.report.rows import partition, results, row
+from tests.support.snapshots import Replica
 from tests.support.some import some
 
 from replica_audit.config import Settings
@@ -20,20 +21,20 @@ from replica_audit.results import Results
 from replica_audit.runner.in_process import audit_all
 
 
-def headline(path: Path, brokers: dict[int, Broker], isr: tuple[int, ...] = (1,)) -> str:
+def headline(path: Path, brokers: dict[int, Replica], isr: tuple[int, ...] = (1,)) -> str:
     audit(path, brokers, leader=1, isr=isr)
     found = audit_all(str(path), Settings())
     return build_answer(found, build_verdict(found, "high")).headline
 
 
 def test_a_checkpoint_past_the_leaders_end_is_no_peace(tmp_path: Path) -> None:
-    full = Broker(written(0, 50, 0, step=1), high_watermark=50)
-    said = headline(tmp_path / "ahead", {1: Broker([]), 2: full, 3: full})
+    full = Replica(written(0, 50, 0, step=1), high_watermark=50)
+    said = headline(tmp_path / "ahead", {1: Replica([]), 2: full, 3: full})
     assert "All is well" not in said and "Nothing is lost" not in said, said
     assert headline(tmp_path / "level", {1: full, 2: full, 3: full}, (1, 2, 3)).startswith("All is well")
 
 
-FULL = Broker(written(0, 50, 0))
+FULL = Replica(written(0, 50, 0))
 
 
 def forms(found: Results) -> list[str]:
@@ -51,7 +52,7 @@ def test_copies_that_agree_are_no_peace_where_no_source_says_how_many_there_are(
     tmp_path: Path, source: str, quiesced: bool | None, clean: bool, copies: int
 ) -> None:
     """Neither a manifest nor who leads tells which replicas there are; no alarm either."""
-    brokers = {one: Broker(FULL.batches, clean_shutdown=clean) for one in range(1, copies + 1)}
+    brokers = {one: Replica(FULL.batches, clean_shutdown=clean) for one in range(1, copies + 1)}
     audit(tmp_path, brokers, source=source, quiesced=quiesced)
     found = audit_all(str(tmp_path), Settings())
     verdict = build_verdict(found, "high")

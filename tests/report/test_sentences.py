@@ -18,10 +18,11 @@ from unittest.mock import patch
 
 import pytest
 from tests.auditing.captures import audit_whole
-from tests.auditing.scenario import Broker, audit, written
+from tests.auditing.scenario import audit, written
 from tests.report.rows import AUDIT, finding, partition, results, row
 from tests.support.fixtures import ATTACKS, FIXTURES, truth
 from tests.support.less import without
+from tests.support.snapshots import Replica
 from tests.support.some import some
 
 from replica_audit.config import Settings
@@ -312,41 +313,41 @@ def test_a_sentence_is_said_of_a_snapshot_that_misleads(template: Template, snap
 SHARED = written(0, 10, 0)
 
 
-def _scenario(path: Path, brokers: dict[int, Broker], **options: Any) -> Results:
+def _scenario(path: Path, brokers: dict[int, Replica], **options: Any) -> Results:
     return Results(AUDIT, audit(path, brokers, **options).tables)
 
 
 def _leaderless(path: Path) -> Results:
     """Broker 1 was elected, uncleanly as broker 2's checkpoint shows, and nobody leads now."""
-    logs = {1: Broker([*SHARED, *written(10, 14, 2)]), 2: Broker([*SHARED, *written(10, 20, 1)])}
+    logs = {1: Replica([*SHARED, *written(10, 14, 2)]), 2: Replica([*SHARED, *written(10, 20, 1)])}
     return _scenario(path, logs, leader=None, isr=(), elr=(1,))
 
 
 def _lost_tail(path: Path) -> Results:
     """The only replica had records up to 30, flushed and committed, and ends at 20."""
-    return _scenario(path, {1: Broker(written(0, 20, 0), high_watermark=30, recovery_point=20)}, quiesced=True)
+    return _scenario(path, {1: Replica(written(0, 20, 0), high_watermark=30, recovery_point=20)}, quiesced=True)
 
 
 def _same_epoch(path: Path) -> Results:
-    return _scenario(path, {1: Broker(written(0, 20, 0)), 2: Broker([*SHARED, *written(10, 20, 0, mark="other ")])})
+    return _scenario(path, {1: Replica(written(0, 20, 0)), 2: Replica([*SHARED, *written(10, 20, 0, mark="other ")])})
 
 
 def _hole(path: Path) -> Results:
     """The leader lacks 10 to 14, which broker 2 has."""
-    return _scenario(path, {1: Broker([*SHARED, *written(15, 30, 0)]), 2: Broker(written(0, 30, 0))})
+    return _scenario(path, {1: Replica([*SHARED, *written(15, 30, 0)]), 2: Replica(written(0, 30, 0))})
 
 
 def _four_places(path: Path) -> Results:
     own = [batch for base in range(0, 80, 10) for batch in written(base, base + 10, 0, "x " if base % 20 else "", 10)]
-    return _scenario(path, {1: Broker(written(0, 80, 0, step=10)), 2: Broker(own)})
+    return _scenario(path, {1: Replica(written(0, 80, 0, step=10)), 2: Replica(own)})
 
 
 def _two_parts(path: Path) -> Results:
     """Brokers 2 and 3 led in epochs that the leader never saw, and each holds committed records of its own."""
     logs = {
-        1: Broker([*SHARED, *written(10, 14, 3)]),
-        2: Broker([*SHARED, *written(10, 20, 1)]),
-        3: Broker([*SHARED, *written(10, 15, 2)]),
+        1: Replica([*SHARED, *written(10, 14, 3)]),
+        2: Replica([*SHARED, *written(10, 20, 1)]),
+        3: Replica([*SHARED, *written(10, 15, 2)]),
     }
     return _scenario(path, logs, isr=(1,))
 
@@ -358,7 +359,7 @@ def _rows(verdict: str, code: str, severity: str, **values: Any) -> Callable[[Pa
 
 def _second_replica(**options: Any) -> Callable[[Path], Results]:
     """Brokers 1 and 2 hold the same; `options` are those of `audit`."""
-    return lambda path: _scenario(path, {1: Broker(SHARED), 2: Broker(SHARED)}, **options)
+    return lambda path: _scenario(path, {1: Replica(SHARED), 2: Replica(SHARED)}, **options)
 
 
 def _equal_without_times(path: Path) -> Results:
@@ -387,12 +388,12 @@ def _equal_without_times(path: Path) -> Results:
 
 
 def _one_replica(**options: Any) -> Callable[[Path], Results]:
-    return lambda path: _scenario(path, {1: Broker(SHARED)}, **options)
+    return lambda path: _scenario(path, {1: Replica(SHARED)}, **options)
 
 
 def _bare_directory(path: Path) -> Results:
     """Broker 3 is out of sync, and its directory has no segment."""
-    same, bare = Broker(SHARED), Broker(SHARED, remove=[f"{0:020d}.log"])
+    same, bare = Replica(SHARED), Replica(SHARED, remove=[f"{0:020d}.log"])
     return _scenario(path, {1: same, 2: same, 3: bare}, isr=(1, 2))
 
 

@@ -6,12 +6,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from tests.support.encoder import Record, encode_batch
-from tests.support.logdirs import PartitionFiles, PartitionListing, TopicListing, make_uuid, write_brokers
+from tests.support.snapshots import TOPIC, Listed, Replica, make_uuid, write_snapshot
 
 from replica_audit.cli.main import main
 
-TOPIC = "orders"
-TOPIC_ID = make_uuid(TOPIC)
 CLUSTER_ID = make_uuid("cluster")
 TIMESTAMP_MS = 1_700_000_000_000
 
@@ -41,12 +39,11 @@ def write_lost_records(
         lost = [lost_record(partition, number) for number in range(count)] if records is None else list(records)
         tail = [encode_batch(10 + at, lost[at : at + 50], 0) for at in range(0, len(lost), 50)]
         own = [encode_batch(10, list(leader_records) or 3, 2, mark="leader")]
-        values = {"high_watermark": 0, "recovery_point": 0, "topic_id": TOPIC_ID}
-        leaders.append(PartitionFiles(topic, partition, (common, *own), ((0, 0), (2, 10)), **values))
-        followers.append(PartitionFiles(topic, partition, (common, *tail), ((0, 0),), **values))
+        named = {"topic": topic, "partition": partition, "high_watermark": 0, "recovery_point": 0}
+        leaders.append(Replica((common, *own), **named))
+        followers.append(Replica((common, *tail), **named))
     snapshot, target = path / "snapshot", path / "salvaged"
-    listings = tuple(PartitionListing(partition, 1, (1, 2), (1,)) for partition in counts)
-    listing = TopicListing(topic, TOPIC_ID, listings, dict(configs or {}))
-    write_brokers(snapshot, {1: leaders, 2: followers}, [listing], cluster_id=cluster_id)
+    listed = [Listed(1, (1, 2), (1,), configs=configs or {}, topic=topic, partition=one) for one in counts]
+    write_snapshot(snapshot, {1: leaders, 2: followers}, listed, cluster_id=cluster_id)
     assert main(["salvage", str(snapshot), "--to", str(target), "--payloads", "--quiet", *options]) == 0
     return target

@@ -15,8 +15,8 @@ import pytest
 from pyarrow import fs
 from tests.s3.conftest import PYTHON, SECRETS
 from tests.support.encoder import encode_batch
-from tests.support.logdirs import PartitionFiles, write_log_dir
 from tests.support.samples import SAMPLES
+from tests.support.snapshots import Replica, write_snapshot
 from tests.warehouse.test_known_batches import directories
 
 from replica_audit.auditing.opening import open_snapshot
@@ -67,12 +67,9 @@ def test_a_snapshot_in_a_store_has_the_answers_and_the_id_of_the_one_on_a_disk(u
 
 
 def large(path, batches=40, size=400_000, partitions=3):
-    content = tuple(encode_batch(5 * number, 5, 0, mark="x" * (size // 5)) for number in range(batches))
-    files = [
-        PartitionFiles("large", number, content, ((0, 0),), 5 * batches, 5 * batches) for number in range(partitions)
-    ]
-    write_log_dir(path / "broker-1", 1, files, cluster_id="c")
-    return path
+    content = [encode_batch(5 * number, 5, 0, mark="x" * (size // 5)) for number in range(batches)]
+    replicas = [Replica(content, topic="large", partition=number, topic_id=None) for number in range(partitions)]
+    return write_snapshot(path, {1: replicas}, cluster_id="c")
 
 
 def test_segments_are_read_in_large_pieces_many_at_once_and_every_byte_once(usual, connect, tmp_path):
@@ -115,8 +112,8 @@ def test_an_object_with_the_same_etag_elsewhere_is_not_read_again(usual, connect
 
 def test_small_files_are_read_many_at_once(usual, connect, tmp_path):
     connect(usual)
-    write = [PartitionFiles("many", number, (), ((0, 0),), 0, 0, topic_id=None) for number in range(60)]
-    write_log_dir(tmp_path / "many" / "broker-1", 1, write, cluster_id="c")
+    many = [Replica((), ((0, 0),), topic="many", partition=number, topic_id=None) for number in range(60)]
+    write_snapshot(tmp_path / "many", {1: many}, cluster_id="c")
     uri, before = put(tmp_path / "many", "s3://bucket/many"), len(usual.requests())
     _, inventory = open_snapshot(uri, (), None)
     assert len(inventory.replicas) == 60 and not inventory.quarantine

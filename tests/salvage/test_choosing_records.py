@@ -8,15 +8,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.salvage.made import files, write_snapshot
+from tests.salvage.made import led_by_first, replica
 from tests.support.encoder import Record, encode_batch, encode_legacy, encode_marker, encode_wrapper
-from tests.support.logdirs import make_uuid
+from tests.support.snapshots import make_uuid
 
 from replica_audit.cli.main import main
 
 COMMON = [encode_batch(0, 10, 0)]
 #: Broker 1 was elected at 10 in epoch 1 and wrote others.
-LEADER = files([*COMMON, encode_batch(10, 5, 1, mark="leader")], ((0, 0), (1, 10)))
+LEADER = replica([*COMMON, encode_batch(10, 5, 1, mark="leader")], ((0, 0), (1, 10)))
 
 
 def salvaged(snapshot: Path, *options: str, status: int = 0) -> tuple[dict[str, Any], list[tuple[int, bytes | None]]]:
@@ -36,8 +36,8 @@ def _values(mark: str, offsets: range, first: int) -> list[tuple[int, bytes]]:
 
 
 def test_the_tail_of_an_earlier_epoch(tmp_path: Path) -> None:
-    follower = files([*COMMON, encode_batch(10, 8, 0, mark="old")], ((0, 0),))
-    manifest, records = salvaged(write_snapshot(tmp_path / "s", LEADER, follower))
+    follower = replica([*COMMON, encode_batch(10, 8, 0, mark="old")], ((0, 0),))
+    manifest, records = salvaged(led_by_first(tmp_path / "s", LEADER, follower))
     assert records == _values("old", range(10, 18), 10)
     assert manifest["partitions"][0]["reasons"] == {"other_record": 5, "past_end": 3}
 
@@ -45,29 +45,31 @@ def test_the_tail_of_an_earlier_epoch(tmp_path: Path) -> None:
 def test_records_that_the_leader_has_in_other_batches_are_not_lacking(tmp_path: Path) -> None:
     records = tuple(Record(f"k{n}".encode(), f"v{n}".encode()) for n in range(6))
     changed = (*records[:4], Record(b"k4", b"other"), records[5])
-    leader = files([encode_batch(0, records[:3], 0), encode_batch(3, records[3:], 0)], ((0, 0),))
-    follower = files([encode_batch(0, changed, 0, codec="lz4", producer_id=-1)], ((0, 0),))
-    snapshot = write_snapshot(tmp_path / "s", leader, follower)
+    leader = replica([encode_batch(0, records[:3], 0), encode_batch(3, records[3:], 0)], ((0, 0),))
+    follower = replica([encode_batch(0, changed, 0, codec="lz4", producer_id=-1)], ((0, 0),))
+    snapshot = led_by_first(tmp_path / "s", leader, follower)
     _, found = salvaged(snapshot)
     assert found == [(4, b"other")]
 
 
 def test_a_rewrite_in_a_later_epoch_of_the_same_record_is_not_lacking(tmp_path: Path) -> None:
     same = tuple(Record(b"k", f"v{n}".encode()) for n in range(4))
-    leader = files(
+    leader = replica(
         [*COMMON, encode_batch(10, same, 1, producer_id=7, producer_epoch=0, base_sequence=0)], ((0, 0), (1, 10))
     )
-    follower = files([*COMMON, encode_batch(10, same, 0, producer_id=7, producer_epoch=0, base_sequence=0)], ((0, 0),))
-    _, found = salvaged(write_snapshot(tmp_path / "s", leader, follower))
+    follower = replica(
+        [*COMMON, encode_batch(10, same, 0, producer_id=7, producer_epoch=0, base_sequence=0)], ((0, 0),)
+    )
+    _, found = salvaged(led_by_first(tmp_path / "s", leader, follower))
     assert found == []
 
 
 def test_a_hole_of_the_leader_is_filled(tmp_path: Path) -> None:
-    leader = files([encode_batch(0, 5, 0, mark="a"), encode_batch(8, 4, 0, mark="c")], ((0, 0),))
-    follower = files(
+    leader = replica([encode_batch(0, 5, 0, mark="a"), encode_batch(8, 4, 0, mark="c")], ((0, 0),))
+    follower = replica(
         [encode_batch(0, 5, 0, mark="a"), encode_batch(5, 3, 0, mark="b"), encode_batch(8, 4, 0, mark="c")], ((0, 0),)
     )
-    manifest, found = salvaged(write_snapshot(tmp_path / "s", leader, follower))
+    manifest, found = salvaged(led_by_first(tmp_path / "s", leader, follower))
     assert found == _values("b", range(5, 8), 5)
     assert manifest["partitions"][0]["reasons"] == {"hole": 3}
 
@@ -76,8 +78,8 @@ def test_what_the_leader_cannot_read_is_taken_from_a_sound_copy(tmp_path: Path) 
     batches = [encode_batch(0, 5, 0, mark="a"), encode_batch(5, 3, 0, mark="b"), encode_batch(8, 4, 0, mark="c")]
     broken = bytearray(batches[1])
     broken[-1] ^= 1
-    snapshot = write_snapshot(
-        tmp_path / "s", files([batches[0], bytes(broken), batches[2]], ((0, 0),)), files(batches, ((0, 0),))
+    snapshot = led_by_first(
+        tmp_path / "s", replica([batches[0], bytes(broken), batches[2]], ((0, 0),)), replica(batches, ((0, 0),))
     )
     manifest, found = salvaged(snapshot)
     assert found == _values("b", range(5, 8), 5)
@@ -85,8 +87,8 @@ def test_what_the_leader_cannot_read_is_taken_from_a_sound_copy(tmp_path: Path) 
 
 
 def test_records_of_the_reference_s_own_epoch_past_its_end_may_be_skew(tmp_path: Path) -> None:
-    leader, longer = files(COMMON, ((0, 0),)), files([*COMMON, encode_batch(10, 2, 0, mark="more")], ((0, 0),))
-    snapshot = write_snapshot(tmp_path / "s", leader, longer)
+    leader, longer = replica(COMMON, ((0, 0),)), replica([*COMMON, encode_batch(10, 2, 0, mark="more")], ((0, 0),))
+    snapshot = led_by_first(tmp_path / "s", leader, longer)
     manifest, found = salvaged(snapshot)
     assert found == []
     assert manifest["partitions"][0]["left_out"] == {"ahead": 2}
@@ -95,8 +97,8 @@ def test_records_of_the_reference_s_own_epoch_past_its_end_may_be_skew(tmp_path:
 
 
 def test_of_copies_of_one_moment_they_are_lost(tmp_path: Path) -> None:
-    leader, longer = files(COMMON, ((0, 0),)), files([*COMMON, encode_batch(10, 2, 0, mark="more")], ((0, 0),))
-    _, found = salvaged(write_snapshot(tmp_path / "s", leader, longer, quiesced=True))
+    leader, longer = replica(COMMON, ((0, 0),)), replica([*COMMON, encode_batch(10, 2, 0, mark="more")], ((0, 0),))
+    _, found = salvaged(led_by_first(tmp_path / "s", leader, longer, quiesced=True))
     assert found == _values("more", range(10, 12), 10)
 
 
@@ -112,7 +114,7 @@ def test_aborted_and_open_transactions_are_left_out_and_counted(tmp_path: Path) 
         encode_marker(16, "ABORT", 0, producer_id=2, producer_epoch=0),
         encode_batch(17, 4, 0, mark="open", **_transactions(3)),
     ]
-    snapshot = write_snapshot(tmp_path / "s", LEADER, files([*COMMON, *tail], ((0, 0),)))
+    snapshot = led_by_first(tmp_path / "s", LEADER, replica([*COMMON, *tail], ((0, 0),)))
     manifest, found = salvaged(snapshot)
     assert found == _values("committed", range(10, 12), 10)
     (row,) = manifest["partitions"]
@@ -126,17 +128,17 @@ def test_aborted_and_open_transactions_are_left_out_and_counted(tmp_path: Path) 
 def test_the_coordinator_s_marker_on_the_new_leader_decides(tmp_path: Path) -> None:
     for kind, count in (("COMMIT", 2), ("ABORT", 0)):
         marker = encode_marker(11, kind, 1, producer_id=1, producer_epoch=0)
-        leader = files([*COMMON, encode_batch(10, 1, 1, mark="leader"), marker], ((0, 0), (1, 10)))
+        leader = replica([*COMMON, encode_batch(10, 1, 1, mark="leader"), marker], ((0, 0), (1, 10)))
         tail = encode_batch(10, 2, 0, mark="old", **_transactions(1))
-        _, found = salvaged(write_snapshot(tmp_path / kind, leader, files([*COMMON, tail], ((0, 0),))))
+        _, found = salvaged(led_by_first(tmp_path / kind, leader, replica([*COMMON, tail], ((0, 0),))))
         assert len(found) == count
 
 
 def test_a_marker_that_a_producer_of_the_same_id_got_before_the_fork_decides_nothing(tmp_path: Path) -> None:
     before = [encode_batch(0, 2, 0, **_transactions(1)), encode_marker(2, "COMMIT", 0, producer_id=1, producer_epoch=0)]
-    leader = files([*before, encode_batch(3, 2, 1, mark="leader")], ((0, 0), (1, 3)))
-    follower = files([*before, encode_batch(3, 2, 0, mark="old", **_transactions(1))], ((0, 0),))
-    manifest, found = salvaged(write_snapshot(tmp_path / "s", leader, follower))
+    leader = replica([*before, encode_batch(3, 2, 1, mark="leader")], ((0, 0), (1, 3)))
+    follower = replica([*before, encode_batch(3, 2, 0, mark="old", **_transactions(1))], ((0, 0),))
+    manifest, found = salvaged(led_by_first(tmp_path / "s", leader, follower))
     assert found == []
     assert manifest["partitions"][0]["left_out"] == {"open_transaction": 2}
 
@@ -144,9 +146,9 @@ def test_a_marker_that_a_producer_of_the_same_id_got_before_the_fork_decides_not
 def test_the_marker_of_the_producers_next_transaction_decides_nothing(tmp_path: Path) -> None:
     following = encode_batch(10, 1, 1, mark="leader", **{**_transactions(1), "base_sequence": 2})
     marker = encode_marker(11, "COMMIT", 1, producer_id=1, producer_epoch=0)
-    leader = files([*COMMON, following, marker], ((0, 0), (1, 10)))
-    follower = files([*COMMON, encode_batch(10, 2, 0, mark="old", **_transactions(1))], ((0, 0),))
-    manifest, found = salvaged(write_snapshot(tmp_path / "s", leader, follower))
+    leader = replica([*COMMON, following, marker], ((0, 0), (1, 10)))
+    follower = replica([*COMMON, encode_batch(10, 2, 0, mark="old", **_transactions(1))], ((0, 0),))
+    manifest, found = salvaged(led_by_first(tmp_path / "s", leader, follower))
     assert found == []
     assert manifest["partitions"][0]["left_out"] == {"open_transaction": 2}
 
@@ -154,10 +156,10 @@ def test_the_marker_of_the_producers_next_transaction_decides_nothing(tmp_path: 
 def test_a_marker_has_the_epoch_of_the_data_or_a_later_one(tmp_path: Path) -> None:
     for epoch, count in ((0, 0), (1, 2), (2, 2)):
         marker = encode_marker(11, "COMMIT", 1, producer_id=1, producer_epoch=epoch)
-        leader = files([*COMMON, encode_batch(10, 1, 1, mark="leader"), marker], ((0, 0), (1, 10)))
+        leader = replica([*COMMON, encode_batch(10, 1, 1, mark="leader"), marker], ((0, 0), (1, 10)))
         data = {**_transactions(1), "producer_epoch": 1}
-        follower = files([*COMMON, encode_batch(10, 2, 0, mark="old", **data)], ((0, 0),))
-        _, found = salvaged(write_snapshot(tmp_path / str(epoch), leader, follower))
+        follower = replica([*COMMON, encode_batch(10, 2, 0, mark="old", **data)], ((0, 0),))
+        _, found = salvaged(led_by_first(tmp_path / str(epoch), leader, follower))
         assert len(found) == count
 
 
@@ -167,9 +169,9 @@ COMPACTED = {"cleanup.policy": "compact"}
 def test_of_a_compacted_topic_each_record_says_whether_its_key_has_a_later_value(tmp_path: Path) -> None:
     mine = (Record(b"a", b"old a"), Record(b"b", b"old b"), Record(b"c", b"old c"))
     theirs = (Record(b"x", b"x"), Record(b"a", b"new a"), Record(b"c", None))
-    leader = files([*COMMON, encode_batch(10, theirs, 1)], ((0, 0), (1, 10)))
-    follower = files([*COMMON, encode_batch(10, mine, 0)], ((0, 0),))
-    manifest, found = salvaged(write_snapshot(tmp_path / "s", leader, follower, configs=COMPACTED))
+    leader = replica([*COMMON, encode_batch(10, theirs, 1)], ((0, 0), (1, 10)))
+    follower = replica([*COMMON, encode_batch(10, mine, 0)], ((0, 0),))
+    manifest, found = salvaged(led_by_first(tmp_path / "s", leader, follower, configs=COMPACTED))
     assert [value for _, value in found] == [b"old a", b"old b", b"old c"]
     assert [row["later_value"] for row in manifest["records"]] == [True, False, True]
     assert manifest["partitions"][0]["later_value"] == 2
@@ -177,9 +179,9 @@ def test_of_a_compacted_topic_each_record_says_whether_its_key_has_a_later_value
 
 def test_what_a_cleaner_removed_is_not_lacking(tmp_path: Path) -> None:
     kept = (Record(b"k0", b"v0"), Record(b"k9", b"v9", offset_delta=9))
-    leader = files([encode_batch(0, kept, 0, last_offset_delta=9), encode_batch(10, 2, 0, mark="end")], ((0, 0),))
-    follower = files([encode_batch(0, 10, 0), encode_batch(10, 2, 0, mark="end")], ((0, 0),))
-    manifest, found = salvaged(write_snapshot(tmp_path / "s", leader, follower, configs=COMPACTED))
+    leader = replica([encode_batch(0, kept, 0, last_offset_delta=9), encode_batch(10, 2, 0, mark="end")], ((0, 0),))
+    follower = replica([encode_batch(0, 10, 0), encode_batch(10, 2, 0, mark="end")], ((0, 0),))
+    manifest, found = salvaged(led_by_first(tmp_path / "s", leader, follower, configs=COMPACTED))
     assert [offset for offset, _ in found] == [0, 9]  # other values than the leader's: a log that is wrong
     assert manifest["partitions"][0]["left_out"]["cleaned"] == 8
 
@@ -189,8 +191,8 @@ HEX = "0123456789abcdef0123456789abcdef"
 
 def test_every_directory_that_kafka_puts_aside_is_a_source(tmp_path: Path) -> None:
     for suffix in (f".{HEX}-stray", f".{HEX}-delete", f".{HEX}-future"):
-        aside = files([*COMMON, encode_batch(10, 3, 0, mark="aside")], ((0, 0),))
-        snapshot = write_snapshot(tmp_path / suffix[-6:].strip("-"), LEADER, None, aside=[(suffix, aside)])
+        aside = replica([*COMMON, encode_batch(10, 3, 0, mark="aside")], ((0, 0),), suffix=suffix)
+        snapshot = led_by_first(tmp_path / suffix[-6:].strip("-"), LEADER, aside=[aside])
         manifest, found = salvaged(snapshot)
         assert found == _values("aside", range(10, 13), 10)
         (copy,) = manifest["partitions"][0]["copies"]
@@ -198,7 +200,7 @@ def test_every_directory_that_kafka_puts_aside_is_a_source(tmp_path: Path) -> No
 
 
 def test_deleted_segments_of_the_leader_itself_are_a_source(tmp_path: Path) -> None:
-    snapshot = write_snapshot(tmp_path / "s", LEADER, None)
+    snapshot = led_by_first(tmp_path / "s", LEADER)
     deleted = snapshot / "broker-1" / "orders-0" / f"{10:020}.log.deleted"
     deleted.write_bytes(encode_batch(10, 3, 0, mark="cut"))
     _, found = salvaged(snapshot)
@@ -206,26 +208,28 @@ def test_deleted_segments_of_the_leader_itself_are_a_source(tmp_path: Path) -> N
 
 
 def test_a_directory_of_another_topic_id_is_left_alone_and_told(tmp_path: Path) -> None:
-    aside = files([encode_batch(0, 3, 0, mark="other")], ((0, 0),), topic_id=make_uuid("another life"))
-    snapshot = write_snapshot(tmp_path / "s", LEADER, None, aside=[(f".{HEX}-stray", aside)])
+    aside = replica(
+        [encode_batch(0, 3, 0, mark="other")], ((0, 0),), topic_id=make_uuid("another life"), suffix=f".{HEX}-stray"
+    )
+    snapshot = led_by_first(tmp_path / "s", LEADER, aside=[aside])
     manifest, found = salvaged(snapshot)
     assert found == []
     assert [one["topic_id"] for one in manifest["partitions"][0]["other_topics"]] == [make_uuid("another life")]
 
 
 def test_two_brokers_hold_other_records_at_the_same_offsets(tmp_path: Path) -> None:
-    leader = files([*COMMON, encode_batch(10, 2, 3, mark="leader")], ((0, 0), (3, 10)))
-    second = files([*COMMON, encode_batch(10, 3, 1, mark="one")], ((0, 0), (1, 10)))
-    third = files([*COMMON, encode_batch(10, 4, 2, mark="two")], ((0, 0), (2, 10)))
-    manifest, found = salvaged(write_snapshot(tmp_path / "s", leader, second, others=[third]))
+    leader = replica([*COMMON, encode_batch(10, 2, 3, mark="leader")], ((0, 0), (3, 10)))
+    second = replica([*COMMON, encode_batch(10, 3, 1, mark="one")], ((0, 0), (1, 10)))
+    third = replica([*COMMON, encode_batch(10, 4, 2, mark="two")], ((0, 0), (2, 10)))
+    manifest, found = salvaged(led_by_first(tmp_path / "s", leader, second, third))
     assert found == _values("one", range(10, 13), 10) + _values("two", range(10, 14), 10)
     assert [row["copy"] for row in manifest["records"]] == [0] * 3 + [1] * 4
 
 
 def test_two_different_records_of_one_epoch_and_offset_are_both_kept(tmp_path: Path) -> None:
-    second = files([*COMMON, encode_batch(10, 2, 0, mark="one")], ((0, 0),))
-    third = files([*COMMON, encode_batch(10, 3, 0, mark="two")], ((0, 0),))
-    _, found = salvaged(write_snapshot(tmp_path / "s", LEADER, second, others=[third]))
+    second = replica([*COMMON, encode_batch(10, 2, 0, mark="one")], ((0, 0),))
+    third = replica([*COMMON, encode_batch(10, 3, 0, mark="two")], ((0, 0),))
+    _, found = salvaged(led_by_first(tmp_path / "s", LEADER, second, third))
     assert sorted(found) == sorted(_values("one", range(10, 12), 10) + _values("two", range(10, 13), 10))
 
 
@@ -233,7 +237,7 @@ def test_a_batch_whose_checksum_is_wrong_is_1(tmp_path: Path) -> None:
     broken = bytearray(encode_batch(14, 3, 0, mark="old"))
     broken[-1] ^= 1
     tail = [encode_batch(10, 4, 0, mark="old"), bytes(broken), encode_batch(17, 2, 0, mark="end")]
-    snapshot = write_snapshot(tmp_path / "s", LEADER, files([*COMMON, *tail], ((0, 0),)))
+    snapshot = led_by_first(tmp_path / "s", LEADER, replica([*COMMON, *tail], ((0, 0),)))
     manifest, found = salvaged(snapshot, status=1)
     assert [offset for offset, _ in found] == [10, 11, 12, 13, 17, 18]
     assert manifest["totals"]["expected"] == 9 and manifest["totals"]["written"] == 6
@@ -245,15 +249,15 @@ def test_another_copy_of_a_broken_batch_does_not_help_to_forget_it(tmp_path: Pat
     whole = encode_batch(10, 4, 0, mark="old")
     broken = bytearray(whole)
     broken[-1] ^= 1
-    second = files([*COMMON, bytes(broken)], ((0, 0),))
-    snapshot = write_snapshot(tmp_path / "s", LEADER, second, others=[files([*COMMON, whole], ((0, 0),))])
+    second = replica([*COMMON, bytes(broken)], ((0, 0),))
+    snapshot = led_by_first(tmp_path / "s", LEADER, second, replica([*COMMON, whole], ((0, 0),)))
     manifest, found = salvaged(snapshot)
     assert found == _values("old", range(10, 14), 10)
     assert manifest["unread"] == []
 
 
 def test_a_segment_that_cannot_be_read_is_3(tmp_path: Path) -> None:
-    snapshot = write_snapshot(tmp_path / "s", LEADER, files(COMMON, ((0, 0),)))
+    snapshot = led_by_first(tmp_path / "s", LEADER, replica(COMMON, ((0, 0),)))
     path = snapshot / "broker-2" / "orders-0" / f"{0:020}.log"
     path.unlink()
     path.symlink_to("/nowhere/at/all.log")
@@ -262,7 +266,7 @@ def test_a_segment_that_cannot_be_read_is_3(tmp_path: Path) -> None:
 
 
 def test_that_no_copy_holds_any_is_not_said_of_what_could_not_be_read(tmp_path: Path, capsys: Any) -> None:
-    snapshot = write_snapshot(tmp_path / "s", LEADER, files(COMMON, ((0, 0),)))
+    snapshot = led_by_first(tmp_path / "s", LEADER, replica(COMMON, ((0, 0),)))
     assert main(["salvage", str(snapshot), "--to", str(tmp_path / "whole")]) == 0
     assert "No copy in the snapshot holds a record" in capsys.readouterr().out
     path = snapshot / "broker-2" / "orders-0" / f"{0:020}.log"
@@ -276,16 +280,16 @@ def test_that_no_copy_holds_any_is_not_said_of_what_could_not_be_read(tmp_path: 
 
 
 def test_nothing_to_do_is_0(tmp_path: Path) -> None:
-    manifest, found = salvaged(write_snapshot(tmp_path / "s", LEADER, LEADER))
+    manifest, found = salvaged(led_by_first(tmp_path / "s", LEADER, LEADER))
     assert found == [] and manifest["records"] == [] and manifest["unread"] == []
 
 
 def test_messages_of_old_formats_are_salvaged_as_well(tmp_path: Path) -> None:
     messages = [(b"k", f"w{n}".encode()) for n in range(4)]
     common = [encode_legacy(0, b"same", magic=1), encode_legacy(1, b"same", magic=1)]
-    leader = files([*common, encode_legacy(2, b"w0", b"k", magic=1), encode_legacy(3, b"leader", magic=1)], ())
-    follower = files([*common, encode_wrapper(2, messages, "gzip", magic=1)], ())
-    _, found = salvaged(write_snapshot(tmp_path / "s", leader, follower))
+    leader = replica([*common, encode_legacy(2, b"w0", b"k", magic=1), encode_legacy(3, b"leader", magic=1)], ())
+    follower = replica([*common, encode_wrapper(2, messages, "gzip", magic=1)], ())
+    _, found = salvaged(led_by_first(tmp_path / "s", leader, follower))
     assert found == [(3, b"w1"), (4, b"w2"), (5, b"w3")]
 
 
@@ -327,8 +331,8 @@ def _resent(base: int, epoch: int, mark: str = "sent", **more: Any) -> bytes:
 def test_what_the_leader_has_at_another_offset_is_not_lacking(
     old: list[bytes], new: list[bytes], left: list[int], tmp_path: Path
 ) -> None:
-    leader = files([*COMMON, encode_batch(10, 1, 1, mark="leader"), *new], ((0, 0), (1, 10)))
-    _, found = salvaged(write_snapshot(tmp_path / "s", leader, files([*COMMON, *old], ((0, 0),))))
+    leader = replica([*COMMON, encode_batch(10, 1, 1, mark="leader"), *new], ((0, 0), (1, 10)))
+    _, found = salvaged(led_by_first(tmp_path / "s", leader, replica([*COMMON, *old], ((0, 0),))))
     assert [offset for offset, _ in found] == left
 
 
@@ -347,7 +351,7 @@ def test_a_transaction_that_was_sent_again_ended_alike(
 ) -> None:
     sent = {"transactional": True}
     ends = [encode_marker(14, there, 1, producer_id=5, producer_epoch=0)] if there else []
-    leader = files([*COMMON, encode_batch(10, 1, 1, mark="leader"), _resent(11, 1, **sent), *ends], ((0, 0), (1, 10)))
+    leader = replica([*COMMON, encode_batch(10, 1, 1, mark="leader"), _resent(11, 1, **sent), *ends], ((0, 0), (1, 10)))
     tail = [_resent(10, 0, **sent), encode_marker(13, here, 0, producer_id=5, producer_epoch=0)]
-    _, found = salvaged(write_snapshot(tmp_path / "s", leader, files([*COMMON, *tail], ((0, 0),))))
+    _, found = salvaged(led_by_first(tmp_path / "s", leader, replica([*COMMON, *tail], ((0, 0),))))
     assert len(found) == count

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from tests.auditing.captures import audit_whole
 from tests.salvage.captured import PRODUCED
-from tests.salvage.made import files, write_snapshot
+from tests.salvage.made import led_by_first, replica
 from tests.salvage.test_choosing_records import COMMON, HEX, LEADER
 from tests.support.encoder import Record, encode_batch, make_records
 from tests.support.fixtures import ATTACKS, FIXTURES
@@ -97,8 +97,8 @@ def agree(snapshot: Path) -> dict[tuple[str, int, int], int]:
 
 
 def test_the_present_leaders_records_are_taken_where_another_one_is_chosen(tmp_path: Path) -> None:
-    follower = files([*COMMON, encode_batch(10, 8, 0, mark="old")], ((0, 0),))
-    snapshot = write_snapshot(tmp_path / "s", LEADER, follower)
+    follower = replica([*COMMON, encode_batch(10, 8, 0, mark="old")], ((0, 0),))
+    snapshot = led_by_first(tmp_path / "s", LEADER, follower)
     manifest = salvaged(snapshot, planned(snapshot, "orders-0", "--candidate", "2"))
     assert _places(manifest) == [(1, offset) for offset in range(10, 15)]
     (row,) = manifest["partitions"]
@@ -109,32 +109,36 @@ def test_the_present_leaders_records_are_taken_where_another_one_is_chosen(tmp_p
 
 
 def test_a_third_one_that_is_chosen_loses_what_both_others_have(tmp_path: Path) -> None:
-    second = files([*COMMON, encode_batch(10, 3, 0, mark="two")], ((0, 0),))
-    snapshot = write_snapshot(tmp_path / "s", LEADER, second, others=[files(COMMON, ((0, 0),))])
+    second = replica([*COMMON, encode_batch(10, 3, 0, mark="two")], ((0, 0),))
+    snapshot = led_by_first(tmp_path / "s", LEADER, second, replica(COMMON, ((0, 0),)))
     manifest = salvaged(snapshot, planned(snapshot, "orders-0", "--candidate", "3"))
     assert _places(manifest) == [(0, 10), (0, 11), (0, 12), *((1, offset) for offset in range(10, 15))]
 
 
 def test_a_tail_of_the_present_epoch_is_lost_under_a_shorter_one(tmp_path: Path) -> None:
-    leader = files([*COMMON, encode_batch(10, 5, 0, mark="tail")], ((0, 0),))
-    snapshot = write_snapshot(tmp_path / "s", leader, files(COMMON, ((0, 0),)))
+    leader = replica([*COMMON, encode_batch(10, 5, 0, mark="tail")], ((0, 0),))
+    snapshot = led_by_first(tmp_path / "s", leader, replica(COMMON, ((0, 0),)))
     plan = planned(snapshot, "orders-0", "--candidate", "2")
     assert _places(salvaged(snapshot, plan)) == [(0, offset) for offset in range(10, 15)]
 
 
 @pytest.mark.parametrize("kind", ["stray", "delete", "future"])
 def test_what_is_put_aside_counts_for_a_plan_too(kind: str, tmp_path: Path) -> None:
-    aside = files([*COMMON, encode_batch(10, 5, 1, mark="leader"), encode_batch(15, 2, 1, mark="more")], ((1, 10),))
-    second = files([*COMMON, encode_batch(10, 3, 0, mark="two")], ((0, 0),))
-    snapshot = write_snapshot(tmp_path / "s", LEADER, second, aside=[(f".{HEX}-{kind}", aside)])
+    aside = replica(
+        [*COMMON, encode_batch(10, 5, 1, mark="leader"), encode_batch(15, 2, 1, mark="more")],
+        ((1, 10),),
+        suffix=f".{HEX}-{kind}",
+    )
+    second = replica([*COMMON, encode_batch(10, 3, 0, mark="two")], ((0, 0),))
+    snapshot = led_by_first(tmp_path / "s", LEADER, second, aside=[aside])
     manifest = salvaged(snapshot, planned(snapshot, "orders-0", "--candidate", "2"))
     assert _places(manifest) == [(1, offset) for offset in range(10, 17)]
     assert [copy["records"] for copy in manifest["partitions"][0]["copies"]] == [5, 2]
 
 
 def test_records_below_a_holders_log_start_are_deleted_ones(tmp_path: Path) -> None:
-    follower = files([*COMMON, encode_batch(10, 8, 0, mark="old")], ((0, 0),), log_start=14)
-    snapshot = write_snapshot(tmp_path / "s", LEADER, follower)
+    follower = replica([*COMMON, encode_batch(10, 8, 0, mark="old")], ((0, 0),), log_start=14)
+    snapshot = led_by_first(tmp_path / "s", LEADER, follower)
     manifest = salvaged(snapshot, planned(snapshot, "orders-0", "--candidate", "1"))
     assert _places(manifest) == [(0, offset) for offset in range(14, 18)]
     assert manifest["partitions"][0]["left_out"] == {"below_log_start": 4}
@@ -160,7 +164,7 @@ def salvaged_to(snapshot: Path, plan: Path, target: Path) -> dict[str, Any]:
 
 
 def test_the_manifest_names_the_plan_and_without_one_it_names_none(tmp_path: Path) -> None:
-    snapshot = write_snapshot(tmp_path / "s", LEADER, files([*COMMON, encode_batch(10, 8, 0)], ((0, 0),)))
+    snapshot = led_by_first(tmp_path / "s", LEADER, replica([*COMMON, encode_batch(10, 8, 0)], ((0, 0),)))
     plan = planned(snapshot, "orders-0")
     assert salvaged(snapshot, plan)["plan"] == {"sha256": hashlib.sha256(plan.read_bytes()).hexdigest()}
     assert main(["salvage", str(snapshot), "--to", str(tmp_path / "o"), "--quiet"]) == 0
@@ -168,9 +172,9 @@ def test_the_manifest_names_the_plan_and_without_one_it_names_none(tmp_path: Pat
 
 
 def test_a_plan_of_another_snapshot_is_refused(tmp_path: Path, capsys: Any) -> None:
-    follower = files([*COMMON, encode_batch(10, 8, 0, mark="old")], ((0, 0),))
-    plan = planned(write_snapshot(tmp_path / "s", LEADER, follower), "orders-0")
-    later = write_snapshot(tmp_path / "later", LEADER, files([*COMMON, encode_batch(10, 9, 0, mark="old")], ((0, 0),)))
+    follower = replica([*COMMON, encode_batch(10, 8, 0, mark="old")], ((0, 0),))
+    plan = planned(led_by_first(tmp_path / "s", LEADER, follower), "orders-0")
+    later = led_by_first(tmp_path / "later", LEADER, replica([*COMMON, encode_batch(10, 9, 0, mark="old")], ((0, 0),)))
     capsys.readouterr()
     command = ["salvage", str(later), "--plan", str(plan), "--to", str(tmp_path / "out"), "--payloads"]
     assert main(command) == 2
@@ -180,8 +184,8 @@ def test_a_plan_of_another_snapshot_is_refused(tmp_path: Path, capsys: Any) -> N
 
 
 def test_a_plan_whose_partition_is_not_there_is_refused(tmp_path: Path, capsys: Any) -> None:
-    follower = files([*COMMON, encode_batch(10, 8, 0, mark="old")], ((0, 0),))
-    plan = planned(write_snapshot(tmp_path / "s", LEADER, follower), "orders-0")
+    follower = replica([*COMMON, encode_batch(10, 8, 0, mark="old")], ((0, 0),))
+    plan = planned(led_by_first(tmp_path / "s", LEADER, follower), "orders-0")
     command = ["salvage", str(FIXTURES / "diverged-unclean"), "--plan", str(plan), "--to", str(tmp_path / "out")]
     assert main(command) == 2
     assert "made from another snapshot: it is of another cluster, and" in capsys.readouterr().err
@@ -189,7 +193,7 @@ def test_a_plan_whose_partition_is_not_there_is_refused(tmp_path: Path, capsys: 
 
 @pytest.mark.parametrize("content", ["", "{}", '{"rests_on": [], "steps": []}', "[1]"])
 def test_what_is_no_plan_is_refused(content: str, tmp_path: Path, capsys: Any) -> None:
-    snapshot, plan = write_snapshot(tmp_path / "s", LEADER, None), tmp_path / "plan.json"
+    snapshot, plan = led_by_first(tmp_path / "s", LEADER), tmp_path / "plan.json"
     plan.write_text(content)
     assert main(["salvage", str(snapshot), "--plan", str(plan), "--to", str(tmp_path / "out")]) == 2
     assert "--plan" in capsys.readouterr().err
@@ -203,9 +207,13 @@ def test_deleted_records_are_not_salvaged_though_their_bytes_are_there(tmp_path:
 
 
 def test_the_words_name_the_plans_leader_and_what_it_does_not_count(tmp_path: Path, capsys: Any) -> None:
-    aside = files([*COMMON, encode_batch(10, 5, 1, mark="leader"), encode_batch(15, 2, 1, mark="more")], ((1, 10),))
-    second = files([*COMMON, encode_batch(10, 3, 0, mark="two")], ((0, 0),))
-    snapshot = write_snapshot(tmp_path / "s", LEADER, second, aside=[(f".{HEX}-stray", aside)])
+    aside = replica(
+        [*COMMON, encode_batch(10, 5, 1, mark="leader"), encode_batch(15, 2, 1, mark="more")],
+        ((1, 10),),
+        suffix=f".{HEX}-stray",
+    )
+    second = replica([*COMMON, encode_batch(10, 3, 0, mark="two")], ((0, 0),))
+    snapshot = led_by_first(tmp_path / "s", LEADER, second, aside=[aside])
     plan = planned(snapshot, "orders-0", "--candidate", "2")
     capsys.readouterr()
     assert main(["salvage", str(snapshot), "--plan", str(plan), "--to", str(tmp_path / "out")]) == 0
@@ -218,7 +226,7 @@ def test_the_words_name_the_plans_leader_and_what_it_does_not_count(tmp_path: Pa
 
 
 def test_nothing_to_take_out_of_a_plan_that_loses_nothing(tmp_path: Path, capsys: Any) -> None:
-    snapshot = write_snapshot(tmp_path / "s", LEADER, LEADER)
+    snapshot = led_by_first(tmp_path / "s", LEADER, LEADER)
     plan = planned(snapshot, "orders-0")
     capsys.readouterr()
     assert main(["salvage", str(snapshot), "--plan", str(plan), "--to", str(tmp_path / "out")]) == 0
@@ -227,8 +235,8 @@ def test_nothing_to_take_out_of_a_plan_that_loses_nothing(tmp_path: Path, capsys
 
 
 def test_of_a_choice_that_no_step_brings_about_nothing_is_taken(tmp_path: Path, capsys: Any) -> None:
-    follower = files([*COMMON, encode_batch(10, 8, 0, mark="old")], ((0, 0),))
-    snapshot = write_snapshot(tmp_path / "s", LEADER, follower)
+    follower = replica([*COMMON, encode_batch(10, 8, 0, mark="old")], ((0, 0),))
+    snapshot = led_by_first(tmp_path / "s", LEADER, follower)
     plan = planned(snapshot, "orders-0", "--candidate", "2")
     content = json.loads(plan.read_text())
     content["decisions"][0]["procedure"] = "unplanned"
@@ -242,9 +250,9 @@ def test_of_a_choice_that_no_step_brings_about_nothing_is_taken(tmp_path: Path, 
 
 @pytest.mark.parametrize("kind", ["stray", "future", "delete"])
 def test_what_is_put_aside_is_counted_as_in_the_matrix(kind: str, tmp_path: Path) -> None:
-    aside = files([*COMMON, encode_batch(10, 4, 0, mark="aside")], ((0, 0),))
+    aside = replica([*COMMON, encode_batch(10, 4, 0, mark="aside")], ((0, 0),), suffix=f".{HEX}-{kind}")
     leader = replace(LEADER, high_watermark=15)
-    snapshot = write_snapshot(tmp_path / "s", leader, files(COMMON, ((0, 0),)), aside=[(f".{HEX}-{kind}", aside)])
+    snapshot = led_by_first(tmp_path / "s", leader, replica(COMMON, ((0, 0),)), aside=[aside])
     plan = planned(snapshot, "orders-0", "--candidate", "2")
     (decision,) = json.loads(plan.read_text())["decisions"]
     (chosen,) = (one for one in decision["candidates"] if one["candidate_id"] == 2)
@@ -258,44 +266,56 @@ def _lacked(snapshot: Path) -> dict[int, int]:
 
 @pytest.mark.parametrize("kind", ["stray", "delete", "future"])
 def test_past_the_leaders_end_a_copy_counts_under_another_leader_only(kind: str, tmp_path: Path) -> None:
-    aside = files([*COMMON, encode_batch(10, 5, 1, mark="leader"), encode_batch(15, 2, 1, mark="more")], ((1, 10),))
-    second = files([*COMMON, encode_batch(10, 3, 0, mark="two")], ((0, 0),))
-    snapshot = write_snapshot(tmp_path / "s", LEADER, second, aside=[(f".{HEX}-{kind}", aside)])
+    aside = replica(
+        [*COMMON, encode_batch(10, 5, 1, mark="leader"), encode_batch(15, 2, 1, mark="more")],
+        ((1, 10),),
+        suffix=f".{HEX}-{kind}",
+    )
+    second = replica([*COMMON, encode_batch(10, 3, 0, mark="two")], ((0, 0),))
+    snapshot = led_by_first(tmp_path / "s", LEADER, second, aside=[aside])
     # The leader may have written the two since it was copied: they are its own.
     assert _lacked(snapshot) == {1: 3, 2: 7}
 
 
 def test_what_a_future_copy_has_of_a_lost_tail_is_lacking_whoever_leads(tmp_path: Path) -> None:
-    aside = files([*COMMON, encode_batch(10, 5, 1, mark="leader"), encode_batch(15, 2, 1, mark="more")], ((1, 10),))
-    second = files([*COMMON, encode_batch(10, 3, 0, mark="two")], ((0, 0),))
-    snapshot = write_snapshot(tmp_path / "s", LEADER, second, aside=[(f".{HEX}-future", aside)], quiesced=True)
+    aside = replica(
+        [*COMMON, encode_batch(10, 5, 1, mark="leader"), encode_batch(15, 2, 1, mark="more")],
+        ((1, 10),),
+        suffix=f".{HEX}-future",
+    )
+    second = replica([*COMMON, encode_batch(10, 3, 0, mark="two")], ((0, 0),))
+    snapshot = led_by_first(tmp_path / "s", LEADER, second, aside=[aside], quiesced=True)
     assert _lacked(snapshot) == {1: 5, 2: 7}
 
 
 def test_a_leader_whose_checkpoint_lies_past_its_end_may_have_lost_the_tail_of_a_copy(tmp_path: Path) -> None:
-    aside = files([*COMMON, encode_batch(10, 5, 1, mark="leader"), encode_batch(15, 2, 1, mark="more")], ((1, 10),))
-    second = files([*COMMON, encode_batch(10, 3, 0, mark="two")], ((0, 0),))
+    aside = replica(
+        [*COMMON, encode_batch(10, 5, 1, mark="leader"), encode_batch(15, 2, 1, mark="more")],
+        ((1, 10),),
+        suffix=f".{HEX}-stray",
+    )
+    second = replica([*COMMON, encode_batch(10, 3, 0, mark="two")], ((0, 0),))
     leader = replace(LEADER, recovery_point=17)
-    snapshot = write_snapshot(tmp_path / "s", leader, second, aside=[(f".{HEX}-stray", aside)])
+    snapshot = led_by_first(tmp_path / "s", leader, second, aside=[aside])
     assert _lacked(snapshot) == {1: 5, 2: 7}
 
 
 def test_another_record_of_the_same_epoch_is_lacking_on_either_side(tmp_path: Path) -> None:
     records = make_records(5, "one")
     other = (*records[:2], Record(b"k2", b"other"), *records[3:])
-    leader = files([*COMMON, encode_batch(10, records, 0)], ((0, 0),), high_watermark=15)
-    follower = files([*COMMON, encode_batch(10, other, 0)], ((0, 0),), high_watermark=15)
-    assert _lacked(write_snapshot(tmp_path / "s", leader, follower)) == {1: 1, 2: 1}
+    leader = replica([*COMMON, encode_batch(10, records, 0)], ((0, 0),), high_watermark=15)
+    follower = replica([*COMMON, encode_batch(10, other, 0)], ((0, 0),), high_watermark=15)
+    assert _lacked(led_by_first(tmp_path / "s", leader, follower)) == {1: 1, 2: 1}
 
 
 @pytest.mark.parametrize("equal", [True, False])
 def test_two_followers_with_other_records_than_the_leader(equal: bool, tmp_path: Path) -> None:
-    leader = files([*COMMON, encode_batch(10, 5, 0, mark="one")], ((0, 0),), high_watermark=15)
+    leader = replica([*COMMON, encode_batch(10, 5, 0, mark="one")], ((0, 0),), high_watermark=15)
     others = [
-        files([*COMMON, encode_batch(10, 5, 0, mark=mark)], ((0, 0),), high_watermark=15)
+        replica([*COMMON, encode_batch(10, 5, 0, mark=mark)], ((0, 0),), high_watermark=15)
         for mark in ("two", "two" if equal else "three")
     ]
-    lacked = _lacked(write_snapshot(tmp_path / "s", leader, others[0], others=others[1:]))
+    lacked = _lacked(led_by_first(tmp_path / "s", leader, *others))
     assert lacked == ({1: 5, 2: 5, 3: 5} if equal else {1: 10, 2: 10, 3: 10})
 
 
@@ -304,6 +324,6 @@ def test_what_was_sent_again_is_lacking_nowhere(stamped: bool, tmp_path: Path) -
     sent = {"producer_id": 5, "producer_epoch": 0, "base_sequence": 0, "log_append_time": stamped}
     later = {"timestamp_ms": 1_700_000_900_000} if stamped else {}
     again = encode_batch(11, 3, 1, mark="sent", **sent, **later)
-    leader = files([*COMMON, encode_batch(10, 1, 1, mark="leader"), again], ((0, 0), (1, 10)))
-    follower = files([*COMMON, encode_batch(10, 3, 0, mark="sent", **sent)], ((0, 0),))
-    assert _lacked(write_snapshot(tmp_path / "s", leader, follower)) == {1: 0, 2: 1}
+    leader = replica([*COMMON, encode_batch(10, 1, 1, mark="leader"), again], ((0, 0), (1, 10)))
+    follower = replica([*COMMON, encode_batch(10, 3, 0, mark="sent", **sent)], ((0, 0),))
+    assert _lacked(led_by_first(tmp_path / "s", leader, follower)) == {1: 0, 2: 1}

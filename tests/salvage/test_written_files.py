@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from kafka.record import MemoryRecords
-from tests.salvage.made import files, write_snapshot
+from tests.salvage.made import led_by_first, replica
 from tests.salvage.test_choosing_records import COMMON, LEADER
 from tests.support.encoder import Record, encode_batch, encode_legacy
 from tests.support.fixtures import FIXTURES
@@ -32,7 +32,7 @@ SECRETS = (b"hunter2-in-a-key", b"hunter2-in-a-value", b"hunter2-in-a-header", b
 def _secret_snapshot(path: Path, codec: str = "none") -> Path:
     record = Record(SECRETS[0], SECRETS[1], headers=((SECRETS[3].decode(), SECRETS[2]),))
     tail = [encode_batch(10, (record, record), 0, codec=codec), encode_batch(12, (record,), 0, mark="x")]
-    return write_snapshot(path, LEADER, files([*COMMON, *tail], ((0, 0),)))
+    return led_by_first(path, LEADER, replica([*COMMON, *tail], ((0, 0),)))
 
 
 def _tree(target: Path) -> dict[str, bytes]:
@@ -149,8 +149,8 @@ def test_all_forms_hold_the_same_records(tmp_path: Path) -> None:
         Record(None, None, headers=(("ü", "ü".encode()),)),
         Record(b"\xff", b"not text"),
     )
-    snapshot = write_snapshot(
-        tmp_path / "s", LEADER, files([*COMMON, encode_batch(10, odd, 0, codec="zstd")], ((0, 0),))
+    snapshot = led_by_first(
+        tmp_path / "s", LEADER, replica([*COMMON, encode_batch(10, odd, 0, codec="zstd")], ((0, 0),))
     )
     for encoding in ("base64", "text"):
         target = tmp_path / encoding
@@ -195,9 +195,9 @@ def test_what_is_left_of_a_batch_is_encoded_anew(tmp_path: Path) -> None:
     records = tuple(Record(f"k{n}".encode(), f"v{n}".encode(), headers=(("h", b"x"),)) for n in range(6))
     changed = (records[0], Record(b"k1", b"other", headers=(("h", b"y"), ("h", None))), *records[2:])
     producer = {"producer_id": 9, "producer_epoch": 2, "base_sequence": 100}
-    leader = files([encode_batch(0, records, 0, **producer)], ((0, 0),))
-    follower = files([encode_batch(0, changed, 0, codec="lz4", **producer)], ((0, 0),))
-    snapshot = write_snapshot(tmp_path / "s", leader, follower)
+    leader = replica([encode_batch(0, records, 0, **producer)], ((0, 0),))
+    follower = replica([encode_batch(0, changed, 0, codec="lz4", **producer)], ((0, 0),))
+    snapshot = led_by_first(tmp_path / "s", leader, follower)
     assert main(["salvage", str(snapshot), "--to", str(tmp_path / "out"), "--payloads"]) == 0
     (segment,) = (tmp_path / "out").rglob("*.log")
     assert segment.name == f"{1:020}.log"
@@ -253,7 +253,7 @@ def test_bytes_that_change_anywhere_give_no_other_record_and_no_silence(tmp_path
     healthy = b"".join([*COMMON, *tail])
     originals = {(record.offset, record.value) for one in tail for record in decode_payloads(one)}
     for number in range(40):
-        snapshot = write_snapshot(tmp_path / f"s{number}", LEADER, files([*COMMON, *tail], ((0, 0),)))
+        snapshot = led_by_first(tmp_path / f"s{number}", LEADER, replica([*COMMON, *tail], ((0, 0),)))
         path = snapshot / "broker-2/orders-0" / f"{0:020}.log"
         data = bytearray(healthy)
         at = random.randrange(len(COMMON[0]), len(data))
@@ -287,7 +287,7 @@ def _bomb_snapshot(path: Path) -> tuple[Path, bytes]:
     """The follower's tail is a batch that is not expanded, and one that is."""
     entry = encode_batch(10, BOMB, 0, codec="zstd")
     tail = [entry, encode_batch(12, 3, 0, mark="old")]
-    return write_snapshot(path, LEADER, files([*COMMON, *tail], ((0, 0),))), entry
+    return led_by_first(path, LEADER, replica([*COMMON, *tail], ((0, 0),))), entry
 
 
 def test_a_batch_that_is_not_expanded_is_copied_as_it_is(tmp_path: Path, capsys: Any) -> None:
@@ -318,8 +318,8 @@ def test_in_other_forms_its_records_are_missing_and_that_is_said(tmp_path: Path,
 
 def test_what_the_leader_has_too_is_not_copied_for_its_size(tmp_path: Path) -> None:
     shared = encode_batch(10, BOMB, 0, codec="zstd")
-    leader = files([*COMMON, shared, encode_batch(12, 3, 0, mark="one")], ((0, 0),))
-    follower = files([*COMMON, shared, encode_batch(12, 3, 0, mark="two")], ((0, 0),))
-    snapshot = write_snapshot(tmp_path / "s", leader, follower)
+    leader = replica([*COMMON, shared, encode_batch(12, 3, 0, mark="one")], ((0, 0),))
+    follower = replica([*COMMON, shared, encode_batch(12, 3, 0, mark="two")], ((0, 0),))
+    snapshot = led_by_first(tmp_path / "s", leader, follower)
     assert main(["salvage", str(snapshot), "--to", str(tmp_path / "out"), "--payloads"]) == 0
     assert SalvageManifest.open(tmp_path / "out").head.unexpanded == ()

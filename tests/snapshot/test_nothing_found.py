@@ -9,17 +9,16 @@ from pathlib import Path
 
 import pytest
 from tests.support.encoder import encode_batch
-from tests.support.logdirs import PartitionFiles, write_log_dir
+from tests.support.snapshots import Replica, write_log_dir
 
 from replica_audit.auditing.opening import open_snapshot
 from replica_audit.errors import ReplicaAuditError
 
 
 def write(path: Path, broker: int = 1, partitions: Sequence[int] = (7,), cluster_id: str | None = None) -> Path:
-    batches = (encode_batch(0, 5, 0),)
-    files = [PartitionFiles("orders-eu", number, batches, ((0, 0),), 5, 5) for number in partitions]
-    write_log_dir(path, broker, files, cluster_id=cluster_id)
-    return path
+    batches = [encode_batch(0, 5, 0)]
+    replicas = [Replica(batches, topic="orders-eu", topic_id=None, partition=number) for number in partitions]
+    return write_log_dir(path, broker, replicas, cluster_id=cluster_id)
 
 
 def told(path: Path | str) -> str:

@@ -7,7 +7,7 @@ import struct
 from pathlib import Path
 
 from tests.support.encoder import Record, encode_batch
-from tests.support.logdirs import PartitionFiles, PartitionListing, TopicListing, make_uuid, write_brokers
+from tests.support.snapshots import Listed, Replica, make_uuid, write_snapshot
 
 CLUSTER_ID = make_uuid("planted cluster")
 
@@ -51,29 +51,18 @@ def _long_log(differing: bool) -> tuple[bytes, ...]:
     )
 
 
-def _partition(topic: str, broker_id: int) -> PartitionFiles:
-    if topic == LONG:
-        batches, end = _long_log(broker_id == 2), LONG_BATCHES * LONG_STEP
-    else:
-        batches, end = tuple(marked_batch(offset, 5) for offset in (0, 5, 10, 15)), 20
-    return PartitionFiles(
-        topic,
-        0,
-        batches,
-        ((0, 0),),
-        high_watermark=end,
-        recovery_point=end,
-        topic_id=make_uuid(f"planted {topic}"),
-        batches_per_segment=100 if topic == LONG else 2,
-    )
+def _replica(topic: str, broker_id: int) -> Replica:
+    usual = tuple(marked_batch(offset, 5) for offset in (0, 5, 10, 15))
+    batches, step = (_long_log(broker_id == 2), 100) if topic == LONG else (usual, 2)
+    return Replica(batches, topic=topic, topic_id=make_uuid(f"planted {topic}"), per_segment=step)
 
 
 def write_planted(path: Path) -> Path:
     """The snapshot at `path`, which must not exist; returns it. Broker 1 leads everything, and was stopped cleanly."""
-    listing = PartitionListing(0, 1, (1, 2), (1, 2))
-    topics = [TopicListing(topic, make_uuid(f"planted {topic}"), (listing,)) for topic in DESCRIBED]
-    logs = {broker_id: [_partition(topic, broker_id) for topic in TOPICS] for broker_id in (1, 2)}
-    write_brokers(path, logs, topics, manifest={}, cluster_id=CLUSTER_ID, disks="planted disk", clean=[1])
+    both = (1, 2)
+    listed = [Listed(1, both, both, topic=topic, topic_id=make_uuid(f"planted {topic}")) for topic in DESCRIBED]
+    replicas = {broker_id: [_replica(topic, broker_id) for topic in TOPICS] for broker_id in both}
+    write_snapshot(path, replicas, listed, manifest={}, cluster_id=CLUSTER_ID, disks="planted disk", clean=[1])
     segment = path / "broker-2" / f"{BROKEN}-0" / f"{10:020d}.log"
     segment.unlink()
     segment.symlink_to("nowhere")
@@ -93,18 +82,16 @@ FAR = 2**62 + 65_520
 def write_far(path: Path) -> Path:
     """A snapshot of two brokers whose logs differ in one batch, at offsets that only integers tell apart."""
     usual, other = marked_batch(0, 5), marked_batch(0, 5, mark=b"-other")
-    logs = {}
-    for broker_id in (1, 2):
-        batches = tuple(
-            moved(other if broker_id == 2 and number == 2 else usual, FAR + 5 * number) for number in range(4)
-        )
-        files = PartitionFiles("far", 0, batches, ((0, FAR),), FAR + 20, FAR + 20, first_base_offset=FAR)
-        logs[broker_id] = [files]
-    return write_brokers(path, logs, cluster_id=CLUSTER_ID)
+    logs = {1: [usual] * 4, 2: [usual, usual, other, usual]}
+    replicas = {
+        broker_id: Replica([moved(one, FAR + 5 * at) for at, one in enumerate(log)], topic="far", topic_id=None)
+        for broker_id, log in logs.items()
+    }
+    return write_snapshot(path, replicas, cluster_id=CLUSTER_ID)
 
 
 def write_small(path: Path, topics: tuple[str, ...] = ("small",), batches: int = 1) -> Path:
     """A snapshot of one broker with a few records, for tests of the stages themselves."""
-    content, end = tuple(marked_batch(5 * number, 5) for number in range(batches)), 5 * batches
-    files = [PartitionFiles(topic, 0, content, ((0, 0),), end, end) for topic in topics]
-    return write_brokers(path, {1: files}, cluster_id=CLUSTER_ID)
+    content = [marked_batch(5 * number, 5) for number in range(batches)]
+    replicas = [Replica(content, topic=topic, topic_id=None) for topic in topics]
+    return write_snapshot(path, {1: replicas}, cluster_id=CLUSTER_ID)

@@ -7,10 +7,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tests.auditing.scenario import Broker, audit
+from tests.auditing.scenario import audit
 from tests.segments.scanned import FIXTURES
 from tests.spark.conftest import SILENT
 from tests.spark.planted import marked_batch, moved
+from tests.support.snapshots import Replica
 
 #: Chunks are 65,536 offsets each.
 _STEP, _PARTED, _END = 1000, 100_000, 400_000
@@ -22,7 +23,7 @@ def _diverged(path):
     leader = [moved(usual, start) for start in range(0, _PARTED, _STEP)]
     leader += [moved(other, start) for start in range(_PARTED, _END, _STEP)]
     follower = [moved(usual, start) for start in range(0, _END + 30 * _STEP, _STEP)]
-    audit(path, {1: Broker(leader), 2: Broker(follower)}, configs={"cleanup.policy": "delete"})
+    audit(path, {1: Replica(leader), 2: Replica(follower)}, configs={"cleanup.policy": "delete"})
     return path
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tests.support import metadata_log
 from tests.support.encoder import Record, encode_batch
-from tests.support.logdirs import make_uuid
+from tests.support.snapshots import make_uuid
 
 from replica_audit.batch_header import CODEC_MASK, CONTROL
 from replica_audit.segments.compression import decompress

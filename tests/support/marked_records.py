@@ -11,7 +11,7 @@ from pathlib import Path
 import google_crc32c
 from tests.support.dump_lines import batch_line, listing, record_line
 from tests.support.encoder import Record, encode_batch, encode_legacy, encode_marker, encode_wrapper
-from tests.support.logdirs import PartitionFiles, PartitionListing, TopicListing, make_uuid, write_brokers
+from tests.support.snapshots import Listed, Replica, make_uuid, write_snapshot
 
 TEXT = "zqPlantedInText"
 #: Not UTF-8, and of bytes that any escaping changes.
@@ -132,16 +132,19 @@ def _commits() -> bytes:
 
 def write_marked_snapshot(path: Path) -> Path:
     """The snapshot at `path`, which must not exist; returns it. Broker 1 leads everything."""
-    logs, files = _logs(), {}
+    logs, replicas = _logs(), {}
+    marks = {"high_watermark": 5, "recovery_point": 5}
     for broker_id in (1, 2):
-        files[broker_id] = [
-            PartitionFiles(topic, 0, (b"".join(found[broker_id - 1]),), ((0, 0),), 5, 5, topic_id=make_uuid(topic))
+        replicas[broker_id] = [
+            Replica([b"".join(found[broker_id - 1])], ((0, 0),), topic=topic, topic_id=make_uuid(topic), **marks)
             for topic, found in logs.items()
         ]
-        files[broker_id].append(PartitionFiles("__consumer_offsets", 0, (_commits(),), ((0, 0),), 4, 4))
-    place = PartitionListing(0, 1, (1, 2), (1,))
-    topics = [TopicListing(topic, make_uuid(topic), (place,), found[2]) for topic, found in logs.items()]
-    write_brokers(path, files, topics, manifest={}, cluster_id=CLUSTER_ID)
+        replicas[broker_id].append(Replica([_commits()], topic="__consumer_offsets", topic_id=None))
+    listed = [
+        Listed(1, (1, 2), (1,), configs=found[2], topic=topic, topic_id=make_uuid(topic))
+        for topic, found in logs.items()
+    ]
+    write_snapshot(path, replicas, listed, manifest={}, cluster_id=CLUSTER_ID)
     _write_texts(path / "dump")
     _write_tables(path)
     return path

@@ -6,6 +6,7 @@ import base64
 import json
 import struct
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.support.encoder import Record, encode_batch
@@ -182,30 +183,51 @@ def snapshot(messages: Sequence[bytes], *, epoch: int = 1, time_ms: int = TIME_M
     return header + body + (last if footer else b"")
 
 
-def write_metadata_log(
-    root: Path,
-    node: str,
-    node_id: int,
-    segments: Mapping[int, bytes],
-    snapshots: Mapping[tuple[int, int], bytes] | None = None,
-    voters: Sequence[int] = (),
-    cluster_id: str | None = None,
-    directory_id: str | None = None,
-    leader_epoch: int | None = None,
-) -> Path:
-    """`__cluster_metadata-0` of the node in directory `node`: segments by base offset, snapshots by end and epoch."""
-    log_dir = root / node
+def history(
+    begin: Sequence[bytes], *later: bytes | Sequence[bytes], apart_ms: int = 1000, voters: Sequence[int] = (100,)
+) -> bytes:
+    """A log of which the first of `voters` is elected, writes `begin`, and then each of `later` in a batch, `apart_ms` apart."""
+    log = leader_change(0, voters[0], voters) + batch(1, begin)
+    offset = 1 + len(begin)
+    for number, one in enumerate(later, 1):
+        messages = [one] if isinstance(one, bytes) else one
+        log += batch(offset, messages, time_ms=TIME_MS + apart_ms * number)
+        offset += len(messages)
+    return log
+
+
+@dataclass(frozen=True, slots=True)
+class MetadataLog:
+    """A node's copy of the metadata log."""
+
+    segments: Mapping[int, bytes]
+    """By base offset."""
+    snapshots: Mapping[tuple[int, int], bytes] = field(default_factory=dict)
+    """By end offset and epoch."""
+    voters: Sequence[int] = ()
+    """In quorum-state, as `leader_epoch` is."""
+    leader_epoch: int | None = None
+    cluster_id: str | None = None
+    directory_id: str | None = None
+    log_dir: str | None = None
+    """Where it lies; by default controller-<id> from node 100 on, and broker-<id> below."""
+
+
+def write_metadata_log(root: Path, node: int, copy: MetadataLog | bytes) -> Path:
+    """The copy, or one segment from offset 0 on, as `__cluster_metadata-0` of a node below `root`; that directory."""
+    copy = MetadataLog({0: copy}) if isinstance(copy, bytes) else copy
+    log_dir = root / (copy.log_dir or f"{'controller' if node > 99 else 'broker'}-{node}")
     path = log_dir / "__cluster_metadata-0"
     path.mkdir(parents=True)
     if not (log_dir / "meta.properties").exists():
-        lines = ["version=1", f"node.id={node_id}"] + ([f"cluster.id={cluster_id}"] if cluster_id else [])
-        lines += [f"directory.id={directory_id}"] if directory_id else []
+        lines = ["version=1", f"node.id={node}"] + ([f"cluster.id={copy.cluster_id}"] if copy.cluster_id else [])
+        lines += [f"directory.id={copy.directory_id}"] if copy.directory_id else []
         (log_dir / "meta.properties").write_text("".join(f"{line}\n" for line in lines))
-    for base, content in segments.items():
+    for base, content in copy.segments.items():
         (path / f"{base:020d}.log").write_bytes(content)
-    for (end_offset, epoch), content in (snapshots or {}).items():
+    for (end_offset, epoch), content in copy.snapshots.items():
         (path / f"{end_offset:020d}-{epoch:010d}.checkpoint").write_bytes(content)
-    state = {"data_version": 0, "currentVoters": [{"voterId": voter} for voter in voters]}
-    state |= {} if leader_epoch is None else {"leaderEpoch": leader_epoch}
+    state = {"data_version": 0, "currentVoters": [{"voterId": voter} for voter in copy.voters]}
+    state |= {} if copy.leader_epoch is None else {"leaderEpoch": copy.leader_epoch}
     (path / "quorum-state").write_text(json.dumps(state))
     return path

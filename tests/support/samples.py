@@ -10,14 +10,14 @@ import json
 import shutil
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from tests.support.encoder import TIMESTAMP_MS, Record, encode_batch
-from tests.support.logdirs import PartitionFiles, PartitionListing, TopicListing, make_uuid, write_brokers
+from tests.support.snapshots import TOPIC, Listed, Replica, make_uuid, write_snapshot
 
 from replica_audit.literals import PROTOCOLS, CaptureKind
 
 SAMPLES = Path(__file__).resolve().parents[2] / "data" / "samples"
-TOPIC = "orders"
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,6 +214,14 @@ def sample_batches(broker: Broker, cuts: tuple[int, ...]) -> tuple[bytes, ...]:
     return tuple(batches)
 
 
+def sample_replica(sample: Sample, broker_id: int, **place: Any) -> Replica:
+    """One replica of a sample, of the topic and partition of `place`."""
+    broker = sample.brokers[broker_id]
+    batches = sample_batches(broker, sample.cuts)
+    mark, step = broker.high_watermark, broker.batches_per_segment
+    return Replica(batches, broker.epochs, high_watermark=mark, per_segment=step, **place)
+
+
 def expected_answer(sample: Sample) -> dict:
     """The machine-readable answer: the content of the sample's expected.json."""
     followers = {str(broker_id): broker for broker_id, broker in sample.brokers.items() if broker_id != sample.leader}
@@ -257,22 +265,9 @@ def write_sample(name: str, path: Path) -> None:
     """The log dirs, describe listing, manifest.json and expected.json of one textbook sample, in an existing directory `path`."""
     sample = TEXTBOOK[name]
     topic_id = make_uuid(f"{name} topic")
-    logs = {}
-    for broker_id, broker in sample.brokers.items():
-        files = PartitionFiles(
-            TOPIC,
-            0,
-            sample_batches(broker, sample.cuts),
-            broker.epochs,
-            high_watermark=broker.high_watermark,
-            recovery_point=broker.log_end,
-            topic_id=topic_id,
-            batches_per_segment=broker.batches_per_segment,
-        )
-        logs[broker_id] = [files]
-    listing = PartitionListing(0, sample.leader, tuple(sorted(sample.brokers)), sample.isr)
-    topics = [TopicListing(TOPIC, topic_id, (listing,), sample.configs)]
-    write_brokers(path, logs, topics, cluster_id=make_uuid(f"{name} cluster"), disks=f"{name} disk")
+    replicas = {broker_id: sample_replica(sample, broker_id, topic_id=topic_id) for broker_id in sample.brokers}
+    listed = Listed(sample.leader, sorted(sample.brokers), sample.isr, configs=sample.configs, topic_id=topic_id)
+    write_snapshot(path, replicas, [listed], cluster_id=make_uuid(f"{name} cluster"), disks=f"{name} disk")
     if sample.states:
         brokers = ({"broker_id": one, "log_dir": f"broker-{one}", "kind": kind} for one, kind in sample.states.items())
         lines = ",\n  ".join(map(json.dumps, brokers))

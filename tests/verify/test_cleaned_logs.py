@@ -5,16 +5,17 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.auditing.scenario import Broker, audit, written
+from tests.auditing.scenario import audit, written
+from tests.support.snapshots import Replica
 
 from replica_audit.config import Settings
 from replica_audit.verify.two_snapshots import verify_snapshots
 
 COMPACT = {"cleanup.policy": "compact"}
 #: Leads from 48 on in epoch 2; its cleaner left nothing below 57.
-LEADER = Broker([*written(0, 25, 0), *written(57, 83, 2, "new ")], epochs=[(0, 0), (2, 48)])
+LEADER = Replica([*written(0, 25, 0), *written(57, 83, 2, "new ")], epochs=[(0, 0), (2, 48)])
 COMMON = [*written(0, 45, 0), *written(45, 48, 0)]
-OLD = Broker([*COMMON, *written(48, 68, 0)], high_watermark=68)
+OLD = Replica([*COMMON, *written(48, 68, 0)], high_watermark=68)
 
 
 @pytest.mark.parametrize(
@@ -29,7 +30,7 @@ def test_what_is_kept_is_judged_by_the_records_that_are_there(
     tmp_path: Path, left: list[bytes], verdict: str, kept_to: int
 ) -> None:
     """The follower's epoch file begins epoch 2 where the first batch came, at 57: by it alone epoch 0 goes on to there."""
-    follower = Broker([*COMMON, *left, *written(57, 83, 2, "new ")], epochs=[(0, 0), (2, 57)])
+    follower = Replica([*COMMON, *left, *written(57, 83, 2, "new ")], epochs=[(0, 0), (2, 57)])
     audit(tmp_path / "before", {1: LEADER, 2: OLD}, isr=(1,), configs=COMPACT)
     audit(tmp_path / "after", {1: LEADER, 2: follower}, configs=COMPACT)
     found = verify_snapshots(str(tmp_path / "before"), str(tmp_path / "after"), Settings())

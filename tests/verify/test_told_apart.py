@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from tests.auditing.captures import FIXTURES
 from tests.support.encoder import encode_batch
-from tests.support.logdirs import PartitionFiles, write_brokers
+from tests.support.snapshots import Replica, write_snapshot
 
 from replica_audit.cli.main import main
 from replica_audit.config import Settings
@@ -33,13 +33,10 @@ def _write(path: Path, logs: dict[int, list[tuple[int, int]]], leader: int, isr:
                 epochs.append((epoch, offset))
             offset += count
         mark = more.get("marks", {}).get(broker, offset)
-        files = PartitionFiles("orders", 0, tuple(batches), tuple(epochs), high_watermark=mark, recovery_point=offset,
-                               first_base_offset=start)  # fmt: skip
-        written[broker] = [files]
-    write_brokers(path, written, manifest={"quiesced": True})
+        written[broker] = Replica(batches, epochs, high_watermark=mark, topic_id=None, first_base_offset=start)
     epoch = max(part[0] for parts in logs.values() for part in parts)
-    entry = {"topic": "orders", "partition": 0, "leader": leader, "leader_epoch": epoch, "isr": isr}
-    (path / "leadership.json").write_text(json.dumps([entry]))
+    said = {"topic": "orders", "partition": 0, "leader": leader, "leader_epoch": epoch, "isr": isr}
+    write_snapshot(path, written, leadership=[said], manifest={"quiesced": True})
 
 
 #: Broker 2 led epoch 0 to 20, of which broker 1 had 15; broker 1 leads epoch 1 from there.

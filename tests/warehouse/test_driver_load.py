@@ -12,7 +12,7 @@ from pyspark import cloudpickle
 from tests.spark.planted import moved
 from tests.support.encoder import encode_batch
 from tests.support.fixtures import FIXTURES
-from tests.support.logdirs import PartitionFiles, write_brokers
+from tests.support.snapshots import Replica, write_snapshot
 
 from replica_audit.cli.progress_lines import ProgressLine
 from replica_audit.config import Settings
@@ -52,12 +52,10 @@ def write(path, step, partitions=1):
     struct.pack_into(">i", batch, 57, step)
     struct.pack_into(">I", batch, 17, google_crc32c.value(bytes(batch[21:])))
     batch = bytes(batch)
-    batches = tuple(moved(batch, number * step) for number in range(BATCHES))
-    files = [
-        PartitionFiles("t", number, batches, ((0, 0),), 1, 1, batches_per_segment=BATCHES // 2)
-        for number in range(partitions)
-    ]
-    return write_brokers(path, {1: files, 2: files}, cluster_id="c")
+    content = [moved(batch, number * step) for number in range(BATCHES)]
+    marks = {"high_watermark": 1, "recovery_point": 1, "topic_id": None}
+    replicas = [Replica(content, partition=number, per_segment=BATCHES // 2, **marks) for number in range(partitions)]
+    return write_snapshot(path, {1: replicas, 2: replicas}, cluster_id="c")
 
 
 def tables(results):
@@ -71,7 +69,7 @@ def days(path, step):
     first = ingest(executor, warehouse, str(write(path / "1", step)), settings, SILENT)
     before = audit(executor, warehouse, first, settings, SILENT)
     grown = write(path / "2", step)
-    log = sorted(grown.glob("broker-2/t-0/*.log"))[-1]
+    log = sorted(grown.glob("broker-2/orders-0/*.log"))[-1]
     log.write_bytes(log.read_bytes() + moved(encode_batch(0, 1, 0, mark="n"), BATCHES * step))
     second = ingest(executor, warehouse, str(grown), settings, SILENT)
     since = audit(executor, warehouse, second, replace(settings, since=before.audit["audit_id"]), SILENT)

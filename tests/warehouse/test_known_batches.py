@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from tests.support.encoder import encode_batch
 from tests.support.fixtures import FIXTURES
-from tests.support.logdirs import PartitionFiles, write_log_dir
+from tests.support.snapshots import Replica, write_snapshot
 
 from replica_audit.auditing.opening import open_snapshot
 from replica_audit.runner.scanning import SCANNED_TABLES, ReadBytes, scan_task
@@ -92,8 +92,8 @@ def test_a_copy_of_a_capture_is_taken_over_whole_and_reads_headers_only(warehous
 
 def log(path, days, seed=7, partitions=3):
     """Two brokers after so many days: a segment rolls each day, and the last one goes on growing. Times are kept by copying."""
-    for broker in (1, 2):
-        files = []
+    replicas = {1: [], 2: []}
+    for own in replicas.values():
         for number in range(partitions):
             source = random.Random(f"{seed} {number}")
             offset, batches, epochs = 0, [], []
@@ -103,10 +103,8 @@ def log(path, days, seed=7, partitions=3):
                     count = source.randint(1, 5)
                     batches.append(encode_batch(offset, count, day, mark="m" * source.randint(0, 300)))
                     offset += count
-            files.append(
-                PartitionFiles("orders", number, tuple(batches), tuple(epochs), offset, offset, batches_per_segment=7)
-            )
-        write_log_dir(path / f"broker-{broker}", broker, files, cluster_id="c")
+            own.append(Replica(batches, epochs, topic_id=None, partition=number, per_segment=7))
+    write_snapshot(path, replicas, cluster_id="c")
     # A rolled segment is not touched again; the time tells the day.
     for file in path.rglob("*.log"):
         os.utime(file, ns=(10**18, 10**18 + file.stat().st_size))

@@ -23,8 +23,8 @@ from tests.support.fixtures import ATTACKS, FIXTURES
 from tests.support.identity import identify
 from tests.support.in_process import Ran, run_stages
 from tests.support.less import without
-from tests.support.logdirs import DESCRIBE, checkpoint_text, make_uuid
-from tests.support.samples import SAMPLES, TEXTBOOK, TOPIC
+from tests.support.many_partitions import write_cluster
+from tests.support.samples import SAMPLES, TEXTBOOK
 
 from replica_audit.config import Settings
 from replica_audit.report.facts.verdict import build_verdict
@@ -139,30 +139,8 @@ def test_of_logs_known_from_text_and_tables(tmp_path: Path) -> None:
     assert ran.snapshot_id == identify(tmp_path / "snapshot"), "the id of its values"
 
 
-def _write_together(path: Path) -> Path:
-    """The textbook samples as topics of one cluster: their files as they are, the checkpoints of a broker joined."""
-    checkpoints: dict[Path, list[str]] = {}
-    listing = []
-    for name in sorted(TEXTBOOK):
-        for log_dir in sorted((SAMPLES / name).glob("broker-*")):
-            own = path / log_dir.name
-            shutil.copytree(log_dir / f"{TOPIC}-0", own / f"{name}-0")
-            for file in log_dir.glob("*-offset-checkpoint"):
-                lines = file.read_text().splitlines()[2:]
-                renamed = [line.replace(f"{TOPIC} ", f"{name} ", 1) for line in lines]
-                checkpoints.setdefault(own / file.name, []).extend(renamed)
-            identity = (log_dir / "meta.properties").read_text().splitlines()
-            kept = [line for line in identity if not line.startswith(("cluster.id", "directory.id"))]
-            (own / "meta.properties").write_text("\n".join([*kept, f"cluster.id={make_uuid('together')}", ""]))
-        listing.append((SAMPLES / name / DESCRIBE).read_text().replace(f"Topic: {TOPIC}", f"Topic: {name}"))
-    for place, lines in checkpoints.items():
-        place.write_text(checkpoint_text(lines) if lines else "")
-    (path / DESCRIBE).write_text("".join(listing))
-    return path
-
-
 def test_of_all_textbook_samples_as_topics_of_one_cluster(tmp_path: Path) -> None:
-    ran = _alike(_write_together(tmp_path / "snapshot"), tmp_path / "warehouse")
+    ran = _alike(write_cluster(tmp_path / "snapshot", 1), tmp_path / "warehouse")
     expected = {
         name: next(iter(json.loads((SAMPLES / name / "expected.json").read_text())["partitions"].values()))
         for name in TEXTBOOK

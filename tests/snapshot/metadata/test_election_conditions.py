@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from tests.snapshot.metadata.test_histories import APPLIED, BEGIN, LATE, TIME_MS, TOPIC_ID, elected, moved
 from tests.support import metadata_log as write
-from tests.support.logdirs import make_uuid, write_log_dir
+from tests.support.snapshots import make_uuid, write_snapshot
 
 from replica_audit.snapshot.discovery import discover
 from replica_audit.snapshot.inventory import Inventory
@@ -32,11 +32,12 @@ def snapshot(
     epochs: Mapping[int, int] | None = None,
 ) -> Inventory:
     """Controllers and brokers with their copies, all stopped; broker 2 has a directory of topic late."""
-    write_log_dir(path / "broker-2", 2, (APPLIED,), clean_shutdown=True)
-    for node, content in logs.items():
-        name = f"{'controller' if node > 99 else 'broker'}-{node}"
-        directory, epoch = (directories or {}).get(node), (epochs or {}).get(node)
-        write.write_metadata_log(path, name, node, {0: content}, directory_id=directory, leader_epoch=epoch)
+    directories, epochs = directories or {}, epochs or {}
+    copies = {
+        node: write.MetadataLog({0: content}, directory_id=directories.get(node), leader_epoch=epochs.get(node))
+        for node, content in logs.items()
+    }
+    write_snapshot(path, {2: APPLIED}, metadata=copies, clean=[2])
     return discover(Snapshot.open(str(path)))
 
 
@@ -81,8 +82,7 @@ def test_of_two_logs_the_one_whose_voters_forgot_nothing_comes_first(tmp_path):
     late = TIME_MS + 60_000
     old = BEGIN + moved(3, 2) + elected(4, 100, 4)
     new = BEGIN + moved(3, 1) + elected(4, 101, 2, late) + elected(5, 101, 9, late)
-    for node, content in {100: old, 101: new, 102: new}.items():
-        write.write_metadata_log(tmp_path, f"controller-{node}", node, {0: content})
+    write_snapshot(tmp_path, {}, metadata={100: old, 101: new, 102: new})
     (row,) = discover(Snapshot.open(str(tmp_path))).quarantine
     assert "that of node 100 comes first, since an epoch that follows a lost quorum-state proves nothing" in row.reason
 
@@ -145,11 +145,10 @@ def test_voters_are_known_from_the_snapshot_that_a_log_goes_on_from(tmp_path):
     last = write.batch(
         10, [write.topic("late", APPLIED.topic_id), write.partition(APPLIED.topic_id, (1, 2), 2)], epoch=2
     )
-    write_log_dir(tmp_path / "broker-2", 2, (APPLIED,), clean_shutdown=True)
-    for node, content in {100: rest, 101: rest, 102: rest, 2: rest + last}.items():
-        name = f"{'controller' if node > 99 else 'broker'}-{node}"
-        write.write_metadata_log(
-            tmp_path, name, node, {9: content}, {(9, 1): begin}, directory_id=directories.get(node)
-        )
+    copies = {
+        node: write.MetadataLog({9: content}, {(9, 1): begin}, directory_id=directories.get(node))
+        for node, content in {100: rest, 101: rest, 102: rest, 2: rest + last}.items()
+    }
+    write_snapshot(tmp_path, {2: APPLIED}, metadata=copies, clean=[2])
     reason = told(discover(Snapshot.open(str(tmp_path))), "META-STALE")
     assert f"102 votes from {OLD[102]}, and has {NEW[102]}" in reason

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from tests.support import metadata_log as write
-from tests.support.logdirs import PartitionFiles, make_uuid, write_log_dir
+from tests.support.snapshots import Replica, make_uuid, write_snapshot
 
 from replica_audit.snapshot.discovery import discover
 from replica_audit.snapshot.inventory import Inventory
@@ -20,7 +20,7 @@ BEGIN = write.leader_change(0, 100, VOTERS) + write.batch(
 )
 #: Offsets 3 and 4 of the history in which topic late was created.
 LATE = write.batch(3, [write.topic("late", LATE_ID), write.partition(LATE_ID, (1, 2), 2)])
-APPLIED = PartitionFiles("late", 0, (), (), 0, 0, topic_id=LATE_ID)
+APPLIED = Replica(topic="late", topic_id=LATE_ID)
 
 
 def moved(offset: int, leader: int = 2, epoch: int = 1, time_ms: int = TIME_MS) -> bytes:
@@ -34,15 +34,13 @@ def elected(offset: int, node: int, epoch: int, time_ms: int = TIME_MS) -> bytes
 def snapshot(
     path: Path,
     logs: Mapping[int, bytes],
-    applied: Sequence[PartitionFiles] = (),
+    applied: Sequence[Replica] = (),
     checkpoints: Mapping[int, tuple[int, int]] | None = None,
 ) -> Inventory:
     """Controllers (from 100 on) and brokers with their copies; broker 2 has the partitions `applied`."""
-    if applied:
-        write_log_dir(path / "broker-2", 2, tuple(applied))
-    for node, content in logs.items():
-        taken = {place: write.snapshot([]) for at, place in (checkpoints or {}).items() if at == node}
-        write.write_metadata_log(path, f"{'controller' if node > 99 else 'broker'}-{node}", node, {0: content}, taken)
+    taken = {node: {place: write.snapshot([])} for node, place in (checkpoints or {}).items()}
+    copies = {node: write.MetadataLog({0: content}, taken.get(node, {})) for node, content in logs.items()}
+    write_snapshot(path, {2: applied} if applied else {}, metadata=copies)
     return discover(Snapshot.open(str(path)))
 
 
@@ -135,9 +133,9 @@ def test_epochs_order_what_is_left_unless_one_begins_twice(tmp_path):
 def test_a_leader_epoch_that_a_broker_has_was_given_out(tmp_path):
     lost = BEGIN + elected(3, 101, 2)
     whole = BEGIN + moved(3) + moved(4, 1)
-    files = [PartitionFiles("t", 0, (), ((0, 0), (2, 10)), 0, 0, topic_id=TOPIC_ID)]
+    replicas = [Replica(epochs=((0, 0), (2, 10)), topic="t", topic_id=TOPIC_ID)]
     logs = {100: whole, 101: lost, 102: lost}
-    told = reason(snapshot(tmp_path, logs, files, checkpoints={100: (5, 1)}), 100)
+    told = reason(snapshot(tmp_path, logs, replicas, checkpoints={100: (5, 1)}), 100)
     assert "it does not know leader epoch 2 of t-0, which node 2 applied" in told
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tests.support import metadata_log as write
-from tests.support.logdirs import make_uuid
+from tests.support.snapshots import Listed, make_uuid, write_snapshot
 
 from replica_audit.snapshot.discovery import discover
 from replica_audit.snapshot.leadership_rows import leadership_of_rows, state_rows
@@ -29,7 +29,7 @@ def read(path) -> MetadataReading:
 
 
 def read_one(path, *batches: bytes, snapshots=None, base: int = 0):
-    write.write_metadata_log(path, "controller-100", 100, {base: b"".join(batches)}, snapshots)
+    write.write_metadata_log(path, 100, write.MetadataLog({base: b"".join(batches)}, snapshots or {}))
     reading = read(path)
     assert not reading.quarantine
     return {(one.topic, one.partition): one for one in reading.leaderships}
@@ -208,9 +208,8 @@ def test_a_snapshot_without_footer_is_not_used(tmp_path):
     assert [
         state.metadata_offset for state in read_one(tmp_path / "a", log, base=40, snapshots=snapshots)["t", 0].history
     ] == [41, 41]
-    write.write_metadata_log(
-        tmp_path / "b", "controller-100", 100, {40: log}, {(40, 1): write.snapshot(BEGINNING, footer=False)}
-    )
+    without = write.MetadataLog({40: log}, {(40, 1): write.snapshot(BEGINNING, footer=False)})
+    write.write_metadata_log(tmp_path / "b", 100, without)
     reading = read(tmp_path / "b")
     assert reading.doubtful and not reading.leaderships
     assert [row.code for row in reading.quarantine] == ["CAP-UNREADABLE"]
@@ -220,9 +219,7 @@ def test_a_snapshot_without_footer_is_not_used(tmp_path):
 def nodes(path, **logs: bytes) -> MetadataReading:
     """Controllers c100, c101, … and brokers b1, … with one segment each, all beginning at 0."""
     for name, content in logs.items():
-        write.write_metadata_log(
-            path, ("controller-" if name[0] == "c" else "broker-") + name[1:], int(name[1:]), {0: content}
-        )
+        write.write_metadata_log(path, int(name[1:]), content)
     return read(path)
 
 
@@ -267,9 +264,8 @@ def test_two_records_of_one_epoch_at_one_offset_are_a_fork(tmp_path):
 def test_an_old_tail_of_which_a_snapshot_was_taken_is_a_fork(tmp_path):
     new = write.leader_change(3, 101, VOTERS, epoch=2) + write.batch(4, [write.change(TOPIC_ID, leader=3)], epoch=2)
     old = write.batch(3, [write.change(TOPIC_ID, leader=2)])
-    write.write_metadata_log(
-        tmp_path, "controller-100", 100, {0: first_batches() + old}, {(4, 1): write.snapshot(BEGINNING)}
-    )
+    copy = write.MetadataLog({0: first_batches() + old}, {(4, 1): write.snapshot(BEGINNING)})
+    write.write_metadata_log(tmp_path, 100, copy)
     reading = nodes(tmp_path, c101=first_batches() + new, c102=first_batches() + new)
     assert [(row.code, row.broker_id) for row in reading.quarantine] == [("META-FORK", 100)]
 
@@ -300,8 +296,8 @@ def test_an_older_copy_tells_what_came_before_the_newest_begins(tmp_path):
     before = first_batches() + write.batch(3, [write.change(TOPIC_ID, leader=2)])
     after = write.batch(4, [write.change(TOPIC_ID, leader=3)])
     state = [BEGINNING[0], write.partition(TOPIC_ID, (1, 2, 3), 2, leader_epoch=1, partition_epoch=1)]
-    write.write_metadata_log(tmp_path, "controller-100", 100, {4: after}, {(4, 1): write.snapshot(state)})
-    write.write_metadata_log(tmp_path, "broker-1", 1, {0: before})
+    write.write_metadata_log(tmp_path, 100, write.MetadataLog({4: after}, {(4, 1): write.snapshot(state)}))
+    write.write_metadata_log(tmp_path, 1, before)
     (one,) = read(tmp_path).leaderships
     assert [(state.occasion, state.leader_id, state.leader_epoch) for state in one.history] == [
         ("created", 1, 0),
@@ -348,11 +344,8 @@ def test_a_newer_copy_that_cannot_be_understood_is_said_to_matter(tmp_path):
 def test_a_listing_goes_before_a_metadata_log_of_which_the_newest_part_is_lost(tmp_path):
     damaged = bytearray(first_batches() + write.batch(3, [write.change(TOPIC_ID, leader=2)]))
     damaged[-1] ^= 1
-    write.write_metadata_log(tmp_path, "controller-100", 100, {0: bytes(damaged)})
-    (tmp_path / "kafka-topics-describe.txt").write_text(
-        f"Topic: t\tTopicId: {TOPIC_ID}\tPartitionCount: 1\tReplicationFactor: 3\tConfigs: \n"
-        "\tTopic: t\tPartition: 0\tLeader: 3\tReplicas: 1,2,3\tIsr: 3\n"
-    )
+    listed = Listed(3, (1, 2, 3), (3,), topic="t", topic_id=TOPIC_ID)
+    write_snapshot(tmp_path, {}, [listed], metadata={100: bytes(damaged)})
     (one,) = discover(Snapshot.open(str(tmp_path))).leaderships
     assert (one.source, one.leader_id) == ("topics_describe", 3)
 

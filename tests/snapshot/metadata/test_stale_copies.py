@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from tests.support import metadata_log as write
-from tests.support.logdirs import PartitionFiles, make_uuid, write_log_dir
+from tests.support.snapshots import Replica, make_uuid, write_snapshot
 
 from replica_audit.snapshot.discovery import discover
 from replica_audit.snapshot.inventory import Inventory
@@ -45,11 +45,9 @@ def snapshot(
 
     `late`: broker 2 has a directory of topic late too. `started_ms`: when the controllers' copies were begun.
     """
-    files = [PartitionFiles("t", 0, (), tuple(epochs), 0, 0, topic_id=TOPIC_ID)]
-    files += [PartitionFiles("late", 0, (), (), 0, 0, topic_id=LATE_ID)] if late else []
-    write_log_dir(path / "broker-2", 2, tuple(files))
-    for node, content in logs.items():
-        write.write_metadata_log(path, f"{'controller' if node > 99 else 'broker'}-{node}", node, {0: content})
+    replicas = [Replica(epochs=epochs, topic="t", topic_id=TOPIC_ID)]
+    replicas += [Replica(topic="late", topic_id=LATE_ID)] if late else []
+    write_snapshot(path, {2: replicas}, metadata=logs)
     copied = [
         {"broker_id": node, "log_dir": f"controller-{node}", "started": started_ms}
         for node in logs
