@@ -15,9 +15,11 @@ from replica_audit.auditing.finding import Finding
 from replica_audit.auditing.leadership.high_watermark_bounds import HighWatermark
 from replica_audit.auditing.replicas.reference import Reference
 from replica_audit.auditing.replicas.replica_facts import ReplicaFacts, replica_facts
-from replica_audit.literals import FileState
+from replica_audit.batch_header import CONTROL, Batch
+from replica_audit.literals import DifferenceKind, FileState
 from replica_audit.model import CheckpointFile, EpochStart, Leadership, ReplicaDir, SegmentSummary, TopicPartition
 from replica_audit.protocol.truncation import Replay
+from replica_audit.segments.batch_rows import Batches
 
 TOPIC = "orders"
 #: Of a log dir and of a partition's directory, by the field of `ReplicaDir`.
@@ -88,6 +90,21 @@ def compared(
     replays = {"fetch": Replay("fetch", cut, 1, "epoch_match")}
     nothing = {"fetch": Tally()}, {"fetch": 0}
     made = Comparison(follower, alignment, replays, None, *nothing, runs, (), None, Tally())
+    return replace(made, **changes)
+
+
+def batch(base: int, last: int, crc: int = 7, epoch: int = 0, *, control: bool = False) -> Batch:
+    """A batch of magic 2 with a record for each offset; a control batch ends a transaction."""
+    attributes = CONTROL if control else 0
+    return Batch(0, 100, base, last, epoch, 2, crc, True, attributes, 1, 1, -1, -1, -1, last - base + 1)
+
+
+def divergent(
+    kind: DifferenceKind = "epoch", *, leader: int | None = 2, replica: int | None = 1, **changes: Any
+) -> DivergentRange:
+    """Offsets 30 to 39, which are cut; the reference has records there."""
+    held = {name: Batches.of(changes.pop(name, ())) for name in ("batches", "written_again")}
+    made = DivergentRange(30, 40, leader, replica, Tally(), None, 0, kind, survives=False, compacted=False, **held)
     return replace(made, **changes)
 
 

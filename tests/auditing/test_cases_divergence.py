@@ -6,32 +6,19 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from tests.auditing.made_cases import ALIKE, LINEAGE, case, compared, found, log, paths, place, texts
+from tests.auditing.made_cases import ALIKE, LINEAGE, batch, case, compared, divergent, found, log, paths, place, texts
 
 from replica_audit.auditing.compare.alignment import Alignment, CorruptPair, Difference
 from replica_audit.auditing.compare.compacted import Compaction
 from replica_audit.auditing.compare.divergence_cause import Cause
 from replica_audit.auditing.compare.divergent_ranges import CommitProof, DivergentRange
 from replica_audit.auditing.compare.key_state import KeyState
-from replica_audit.auditing.compare.tallies import Tally
 from replica_audit.auditing.finding import Finding
 from replica_audit.auditing.findings import div
 from replica_audit.auditing.replicas.cleaner import Cleaning
-from replica_audit.batch_header import Batch
 from replica_audit.segments.batch_rows import NO_BATCHES, Batches
 
 CLEAN, UNCLEAN, UNKNOWN = (Cause(None, clean, None) for clean in (True, False, None))
-
-
-def batch(base: int, last: int, crc: int = 7, epoch: int = 0) -> Batch:
-    return Batch(0, 100, base, last, epoch, 2, crc, True, 0, 1, 1, -1, -1, -1, last - base + 1)
-
-
-def run(kind: str = "epoch", *, leader: int | None = 2, replica: int | None = 1, **changes: Any) -> DivergentRange:
-    """Offsets 30 to 39, which are cut; the reference has records there."""
-    held = {name: Batches.of(changes.pop(name, ())) for name in ("batches", "written_again")}
-    made = DivergentRange(30, 40, leader, replica, Tally(), None, 0, kind, survives=False, compacted=False, **held)
-    return replace(made, **changes)
 
 
 def told_of(one: DivergentRange, cut: int = 30, leader=None, follower=None) -> Finding:
@@ -46,29 +33,39 @@ def told_of(one: DivergentRange, cut: int = 30, leader=None, follower=None) -> F
     ("one", "code", "severity", "verdict"),
     [
         # Two records of one epoch cannot both be right, wherever they are; records without any epoch may be an old tail.
-        (run("content", leader=2, replica=2), "DIV-CONTENT", "critical", "COMMITTED_DIVERGENCE"),
-        (run("content", leader=0, replica=0, survives=True), "DIV-CONTENT", "critical", "COMMITTED_DIVERGENCE"),
-        (run("content", leader=None, replica=None, survives=True), "DIV-CONTENT", "critical", "COMMITTED_DIVERGENCE"),
-        (run("content", leader=None, replica=None), "DIV-EPOCH", "medium", "UNCOMMITTED_DIVERGENCE"),
-        (run("hole_here", survives=True), "DIV-HIDDEN", "critical", "COMMITTED_DIVERGENCE"),
-        (run("hole_there", survives=True), "DIV-HIDDEN", "critical", "COMMITTED_DIVERGENCE"),
-        (run("hole_there", survives=True, compacted=True), "DIV-PRESENCE", "high", "COMMITTED_DIVERGENCE"),
-        (run("hole_here"), "DIV-PRESENCE", "high", "COMMITTED_DIVERGENCE"),
-        (run("epoch", survives=True), "DIV-HIDDEN", "critical", "COMMITTED_DIVERGENCE"),
-        # Of a tail that is cut the election decides.
-        (run("epoch"), "DIV-EPOCH", "medium", "UNCOMMITTED_DIVERGENCE"),
-        (run("epoch", cause=UNKNOWN), "DIV-EPOCH", "medium", "UNCOMMITTED_DIVERGENCE"),
-        (run("epoch", cause=CLEAN), "DIV-TAIL-PENDING", "info", "UNCOMMITTED_DIVERGENCE"),
-        (run("epoch", cause=CLEAN, committed_end=35), "DIV-EPOCH", "medium", "UNCOMMITTED_DIVERGENCE"),
-        (run("epoch", cause=UNCLEAN), "DIV-EPOCH", "high", "WILL_LOSE_ON_TRUNCATION"),
-        (run("epoch", cause=UNCLEAN, written_again=(batch(30, 39),)), "DIV-EPOCH", "medium", "UNCOMMITTED_DIVERGENCE"),
+        (divergent("content", leader=2, replica=2), "DIV-CONTENT", "critical", "COMMITTED_DIVERGENCE"),
+        (divergent("content", leader=0, replica=0, survives=True), "DIV-CONTENT", "critical", "COMMITTED_DIVERGENCE"),
         (
-            run("epoch", cause=UNCLEAN, batches=(batch(30, 34),), written_again=(batch(35, 39),)),
+            divergent("content", leader=None, replica=None, survives=True),
+            "DIV-CONTENT",
+            "critical",
+            "COMMITTED_DIVERGENCE",
+        ),
+        (divergent("content", leader=None, replica=None), "DIV-EPOCH", "medium", "UNCOMMITTED_DIVERGENCE"),
+        (divergent("hole_here", survives=True), "DIV-HIDDEN", "critical", "COMMITTED_DIVERGENCE"),
+        (divergent("hole_there", survives=True), "DIV-HIDDEN", "critical", "COMMITTED_DIVERGENCE"),
+        (divergent("hole_there", survives=True, compacted=True), "DIV-PRESENCE", "high", "COMMITTED_DIVERGENCE"),
+        (divergent("hole_here"), "DIV-PRESENCE", "high", "COMMITTED_DIVERGENCE"),
+        (divergent("epoch", survives=True), "DIV-HIDDEN", "critical", "COMMITTED_DIVERGENCE"),
+        # Of a tail that is cut the election decides.
+        (divergent("epoch"), "DIV-EPOCH", "medium", "UNCOMMITTED_DIVERGENCE"),
+        (divergent("epoch", cause=UNKNOWN), "DIV-EPOCH", "medium", "UNCOMMITTED_DIVERGENCE"),
+        (divergent("epoch", cause=CLEAN), "DIV-TAIL-PENDING", "info", "UNCOMMITTED_DIVERGENCE"),
+        (divergent("epoch", cause=CLEAN, committed_end=35), "DIV-EPOCH", "medium", "UNCOMMITTED_DIVERGENCE"),
+        (divergent("epoch", cause=UNCLEAN), "DIV-EPOCH", "high", "WILL_LOSE_ON_TRUNCATION"),
+        (
+            divergent("epoch", cause=UNCLEAN, written_again=(batch(30, 39),)),
+            "DIV-EPOCH",
+            "medium",
+            "UNCOMMITTED_DIVERGENCE",
+        ),
+        (
+            divergent("epoch", cause=UNCLEAN, batches=(batch(30, 34),), written_again=(batch(35, 39),)),
             "DIV-EPOCH",
             "high",
             "WILL_LOSE_ON_TRUNCATION",
         ),
-        (run("epoch", cause=UNCLEAN, survives=True), "DIV-HIDDEN", "critical", "COMMITTED_DIVERGENCE"),
+        (divergent("epoch", cause=UNCLEAN, survives=True), "DIV-HIDDEN", "critical", "COMMITTED_DIVERGENCE"),
     ],
 )
 def test_the_code_of_a_run_and_what_it_asks_for(one, code, severity, verdict):
@@ -79,31 +76,39 @@ def test_the_code_of_a_run_and_what_it_asks_for(one, code, severity, verdict):
 @pytest.mark.parametrize(
     ("one", "end", "what"),
     [
-        (run("hole_here", replica=None), 40, "has nothing at offsets 30 to 39, where broker 1 has records of epoch 2"),
-        (run("hole_there", leader=None), 40, "has records of epoch 1 at offsets 30 to 39, where broker 1 has nothing"),
-        (run(), 40, "has records of epoch 1 at offsets 30 to 39, where broker 1 has other records of epoch 2"),
         (
-            run(leader=None, replica=0),
+            divergent("hole_here", replica=None),
+            40,
+            "has nothing at offsets 30 to 39, where broker 1 has records of epoch 2",
+        ),
+        (
+            divergent("hole_there", leader=None),
+            40,
+            "has records of epoch 1 at offsets 30 to 39, where broker 1 has nothing",
+        ),
+        (divergent(), 40, "has records of epoch 1 at offsets 30 to 39, where broker 1 has other records of epoch 2"),
+        (
+            divergent(leader=None, replica=0),
             30,
             "has records of epoch 0 at offsets 30 to 39; the log of broker 1 ends at 30",
         ),
         (
-            run(leader=None, replica=0),
+            divergent(leader=None, replica=0),
             25,
             "has records of epoch 0 at offsets 30 to 39; the log of broker 1 ends at 25",
         ),
         (
-            run(leader=None, replica=None, start_offset=39),
+            divergent(leader=None, replica=None, start_offset=39),
             40,
             "has records without an epoch at offset 39, where broker 1 has other records without an epoch",
         ),
         (
-            run(leader=3, replica=0),
+            divergent(leader=3, replica=0),
             30,
             "has records of epoch 0 at offsets 30 to 39, where broker 1 has other records of epoch 3",
         ),
         (
-            run(written_again=(batch(30, 39),)),
+            divergent(written_again=(batch(30, 39),)),
             40,
             "has records of epoch 1 at offsets 30 to 39, which broker 1 has, too, as records of epoch 2",
         ),
@@ -117,7 +122,7 @@ def test_a_run_says_what_either_side_has(one, end, what):
 
 def test_of_a_reference_that_a_cleaner_visits_it_is_only_known_what_it_had():
     cleaned = replace(log(1, *LINEAGE), compacted=True)
-    assert "where broker 1 had other records of epoch 2" in told_of(run(), leader=cleaned).message
+    assert "where broker 1 had other records of epoch 2" in told_of(divergent(), leader=cleaned).message
 
 
 @pytest.mark.parametrize(
@@ -130,7 +135,7 @@ def test_of_a_reference_that_a_cleaner_visits_it_is_only_known_what_it_had():
     ],
 )
 def test_a_run_says_whether_it_is_cut(cut, fate):
-    item = told_of(run(), cut)
+    item = told_of(divergent(), cut)
     assert item.message.endswith(f"; the fetch protocol {fate}")
     assert texts(item, "replay") == [f"truncate to {cut}: the epochs agree up to there"]
 
@@ -138,10 +143,10 @@ def test_a_run_says_whether_it_is_cut(cut, fate):
 @pytest.mark.parametrize(
     ("one", "excuse"),
     [
-        (run("epoch"), "lag: no, the records differ"),
-        (run("content", leader=2, replica=2), "lag: no, the records differ"),
-        (run("hole_here"), "lag: no, it lies inside both logs"),
-        (run(written_again=(batch(30, 39),)), "loss: no, they were sent again to another leader"),
+        (divergent("epoch"), "lag: no, the records differ"),
+        (divergent("content", leader=2, replica=2), "lag: no, the records differ"),
+        (divergent("hole_here"), "lag: no, it lies inside both logs"),
+        (divergent(written_again=(batch(30, 39),)), "loss: no, they were sent again to another leader"),
     ],
 )
 def test_a_run_says_why_it_is_none_of_what_is_harmless(one, excuse):
@@ -156,7 +161,7 @@ def test_a_run_says_why_it_is_none_of_what_is_harmless(one, excuse):
 @pytest.mark.parametrize("compacted", [(1,), (2,), (1, 2)])
 def test_compaction_is_ruled_out_by_how_far_the_cleaners_came(compacted):
     one, two = (replace(log(broker, *LINEAGE), compacted=broker in compacted) for broker in (1, 2))
-    item = told_of(run(), leader=one, follower=replace(two, cleaning=Cleaning(furthest=17)))
+    item = told_of(divergent(), leader=one, follower=replace(two, cleaning=Cleaning(furthest=17)))
     assert texts(item, "considered")[2] == (
         "compaction: no, the partition's cleaners came to 17, and cleaners change no record"
     )
@@ -164,13 +169,13 @@ def test_compaction_is_ruled_out_by_how_far_the_cleaners_came(compacted):
 
 def test_what_makes_a_loss_likely_is_told_with_its_broker():
     proof = CommitProof("sole_isr", 3, "broker 3 was alone in the ISR", "9", evidence=("record 7", "record 8"))
-    item = told_of(run(likely=proof))
+    item = told_of(divergent(likely=proof))
     assert item.message.endswith("cuts the log at 30; broker 3 was alone in the ISR")
     assert [(one.text, one.broker_id, one.value) for one in item.evidence if one.kind == "leadership"] == [
         ("record 7", 3, "9"),
         ("record 8", 3, "9"),
     ]
-    assert texts(told_of(run()), "leadership") == []
+    assert texts(told_of(divergent()), "leadership") == []
 
 
 def test_a_batch_that_is_damaged_on_one_side_and_a_changed_header_which_is_told_elsewhere():
@@ -183,7 +188,7 @@ def test_a_batch_that_is_damaged_on_one_side_and_a_changed_header_which_is_told_
 
 
 def test_a_difference_that_something_else_would_explain_is_not_proven():
-    item = compared(log(2, *LINEAGE), run(), cut=30, doubt="the directory may be of another topic")
+    item = compared(log(2, *LINEAGE), divergent(), cut=30, doubt="the directory may be of another topic")
     (told,) = div.judge(case(log(1, *LINEAGE), item))
     assert told.confidence == "likely" and texts(told, "considered")[-1] == "the directory may be of another topic"
 

@@ -3,47 +3,56 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from types import SimpleNamespace
+from dataclasses import replace
 from typing import Any
 
 import pytest
+from tests.auditing.made_cases import case, compared, leadership, log, segment
 
-from replica_audit.auditing.case import Case
 from replica_audit.auditing.finding import Finding
 from replica_audit.auditing.findings import hwm_marks
-from replica_audit.auditing.replicas.reference import Reference
-from replica_audit.model import OffsetRange, TopicPartition
-from replica_audit.protocol.lineage import Lineage
+from replica_audit.auditing.replicas.replica_facts import ReplicaFacts
+from replica_audit.model import Leadership, OffsetRange
 
 
-def copy(broker_id: int, end: int = 30, mark: int | None = None, recovery_point: int | None = None, *, clean: bool = False,
-         end_is_open: bool = False, epochs: tuple[tuple[int, int], ...] | None = ((0, 0),),
-         held: tuple[tuple[int, int], ...] = ((0, 0),)) -> Any:  # fmt: skip
-    """As much of a replica's facts as these rules look at: `epochs` of its file, `held` of its batches."""
-    directory = SimpleNamespace(
-        high_watermark_checkpoint=mark, recovery_point_checkpoint=recovery_point, clean_shutdown=clean, checkpoint_epochs=epochs,
-        high_watermark_file=SimpleNamespace(path="marks"), recovery_point_file=SimpleNamespace(path="points"),
-    )  # fmt: skip
-    return SimpleNamespace(broker_id=broker_id, key=(broker_id, ""), directory=directory, is_about_to_go=False,
-                           log_end_offset=end, log_start_offset=0, end_is_open=end_is_open, last_leader_epoch=0, lineage=Lineage(held),
-                           found_lineage=None if epochs is None else Lineage(epochs), file_increases=True)  # fmt: skip
+def copy(
+    broker_id: int,
+    end: int = 30,
+    mark: int | None = None,
+    recovery_point: int | None = None,
+    *,
+    clean: bool = False,
+    unproven: tuple[str, ...] = (),
+    epochs: tuple[tuple[int, int], ...] | None = ((0, 0),),
+    held: tuple[tuple[int, int], ...] = ((0, 0),),
+) -> ReplicaFacts:
+    """A replica with the epochs `held` in its batches and `epochs` in its file."""
+    named = {"high_watermark_checkpoint": mark, "recovery_point_checkpoint": recovery_point, "clean_shutdown": clean}
+    files = [segment(0, end, *held, unproven=unproven)]
+    return log(broker_id, *held, segments=files, checkpoint_epochs=epochs, log_end_offset=end, **named)
 
 
-def found(*copies: Any, leader: int = 0, quiesced: bool = False, stretches: Sequence[OffsetRange] = (), leads: bool = True,
-          isr: tuple[int, ...] | None = None, doubts: Mapping[int, str] = {}, suffix: tuple[int, int] | None = None,
-          **named: Any) -> list[Finding]:  # fmt: skip
+def found(
+    *copies: ReplicaFacts,
+    leader: int = 0,
+    stretches: Sequence[OffsetRange] = (),
+    doubts: Mapping[int, str] | None = None,
+    suffix: tuple[int, int] | None = None,
+    said: Leadership | None = None,
+    isr: tuple[int, ...] | None = None,
+    **changes: Any,
+) -> list[Finding]:
     """Findings where `copies[leader]` leads; its followers differ from it at `stretches`."""
     facts = copies[leader]
-    items = tuple(
-        SimpleNamespace(follower=one, stretches=stretches, doubt=doubts.get(one.broker_id)) for one in copies if one is not facts
-    )  # fmt: skip
-    reference = Reference(facts, facts.broker_id if leads else None, 0, 0, "user", isr, ())
-    mark = SimpleNamespace(lowest_suffix=suffix, hw_lower=35, lower_evidence="high watermark checkpoint 35 of broker 1")
-    values = {"leadership": None, "protocol": "fetch", "kafka_version": None, **named}
-    case = Case(
-        TopicPartition("t", 0), reference=reference, comparisons=items, high_watermark=mark, quiesced=quiesced, **values
-    )
-    return list(hwm_marks.judge(case))
+    items = [
+        compared(one, stretches=tuple(stretches), doubt=(doubts or {}).get(one.broker_id))
+        for one in copies
+        if one is not facts
+    ]
+    made = case(facts, *items, isr=isr, leader_epoch=0, log_epoch=0, **changes)
+    evidence = "high watermark checkpoint 35 of broker 1"
+    mark = replace(made.high_watermark, hw_lower=35, lower_evidence=evidence, lowest_suffix=suffix)
+    return list(hwm_marks.judge(replace(made, leadership=said, high_watermark=mark)))
 
 
 # --- past the log end
@@ -139,7 +148,7 @@ def test_a_recovery_point_past_the_log_end(point: int | None, told: bool) -> Non
 
 
 def test_nothing_is_said_of_a_log_that_may_go_on_past_what_is_shown() -> None:
-    assert found(copy(1, 30, 40, 50, end_is_open=True), copy(2)) == []
+    assert found(copy(1, 30, 40, 50, unproven=("rest",)), copy(2)) == []
 
 
 # --- and the in-sync replicas
@@ -174,14 +183,14 @@ def test_a_member_that_differs_below_what_is_committed(broker: int) -> None:
 )
 def test_fewer_in_sync_than_the_minimum_asks_for(minimum, isr, assigned, text) -> None:
     configs = {} if minimum is None else {"min.insync.replicas": minimum}
-    leadership = SimpleNamespace(replicas=assigned, configs=configs, source="user")
-    messages = [one.message.partition(":")[0] for one in found(copy(1), copy(2), isr=isr, leadership=leadership)]
+    said = leadership(replicas=assigned, configs=configs)
+    messages = [one.message.partition(":")[0] for one in found(copy(1), copy(2), isr=isr, said=said)]
     assert messages == ([] if text is None else [text])
 
 
 def test_the_minimum_matters_while_somebody_runs() -> None:
-    leadership = SimpleNamespace(replicas=(1, 2), configs={"min.insync.replicas": "2"}, source="user")
+    said = leadership(configs={"min.insync.replicas": "2"})
     stopped = [copy(1, clean=True), copy(2, clean=True)]
-    assert found(*stopped, isr=(1,), leadership=leadership, leads=False) == []
-    assert found(*stopped, isr=(1,), leadership=leadership, leads=True)
-    assert found(copy(1), copy(2), isr=(1,), leadership=None) == []
+    assert found(*stopped, isr=(1,), said=said, leader_id=None) == []
+    assert found(*stopped, isr=(1,), said=said)
+    assert found(copy(1), copy(2), isr=(1,)) == []

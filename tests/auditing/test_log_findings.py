@@ -2,42 +2,48 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
+from dataclasses import replace
 from typing import Any
 
 import pytest
+from tests.auditing import made_cases
+from tests.auditing.made_cases import case, compared
 
-from replica_audit.auditing.compare.alignment import CorruptPair
-from replica_audit.auditing.compare.comparison import Comparison
+from replica_audit.auditing.compare.alignment import Alignment, CorruptPair
 from replica_audit.auditing.compare.record_comparison import RecordProblem
+from replica_audit.auditing.finding import Finding
 from replica_audit.auditing.findings import log as log_rules
 from replica_audit.auditing.replicas.cleaner import Cleaning
 from replica_audit.auditing.replicas.replica_facts import ReplicaFacts
 from replica_audit.auditing.replicas.written_epochs import CorruptEpoch
-from replica_audit.model import Damage, Irregularity, OffsetRange
+from replica_audit.model import Damage, Irregularity, OffsetRange, SegmentSummary
 
 
-def segment(base: int, *damage: Damage) -> Any:
-    return SimpleNamespace(base_offset=base, path=f"{base}.log", damage=damage)
+def segment(base: int, *damage: Damage) -> SegmentSummary:
+    """A file of which only the damage is looked at."""
+    return made_cases.segment(base, base, path=f"{base}.log", damage=damage)
 
 
-def log(broker_id: int, *segments: Any, start: int = 0, end: int = 40, clean: bool | None = False, **named: Any) -> Any:
-    """As much of a replica's facts as these rules look at."""
-    directory = {"clean_shutdown": clean, "checkpoint_epochs": named.pop("epochs", ()), "index_bases": (),
-                 "epoch_file": SimpleNamespace(path="leader-epoch-checkpoint")}  # fmt: skip
-    values = {"log_start_offset": start, "local_start_offset": start, "irregularities": (), "unreadable": (), "missing": (),
-              "unproven": (), "rot": (), "compacted": False, "cleaning": Cleaning(), "cut": None, **named}  # fmt: skip
-    facts = SimpleNamespace(
-        broker_id=broker_id, segments=segments, log_end_offset=end, directory=SimpleNamespace(**directory),
-        loaded=SimpleNamespace(cut_position=values["cut"]), **values,
-    )  # fmt: skip
-    facts.cannot_read = lambda begin, end: ReplicaFacts.cannot_read(facts, begin, end)
-    facts.is_cleaned = lambda begin, end: ReplicaFacts.is_cleaned(facts, begin, end)
-    return facts
+def log(
+    broker_id: int,
+    *segments: SegmentSummary,
+    start: int = 0,
+    end: int = 40,
+    clean: bool | None = False,
+    epochs: tuple[tuple[int, int], ...] = (),
+    cut: int | None = None,
+    **facts: Any,
+) -> ReplicaFacts:
+    """A replica with records in [start, end), whose loader cuts at the byte `cut`; `facts` are what its files show."""
+    made = made_cases.log(broker_id, segments=segments, clean_shutdown=clean, checkpoint_epochs=epochs)
+    shown = {"irregularities": (), "unreadable": (), "missing": (), **facts}
+    loaded = replace(made.loaded, cut_position=cut)
+    return replace(made, log_start_offset=start, local_start_offset=start, log_end_offset=end, loaded=loaded, **shown)
 
 
-def found(rules: Any, *replicas: Any, set_aside: tuple = ()) -> list[Any]:
-    return list(rules.judge(SimpleNamespace(replicas=replicas, set_aside=set_aside, comparisons=())))
+def found(*replicas: ReplicaFacts, **changes: Any) -> list[Finding]:
+    """Of a partition that the first replica leads."""
+    return list(log_rules.judge(case(replicas[0], *map(compared, replicas[1:]), **changes)))
 
 
 # --- damage
@@ -63,19 +69,19 @@ TAILS = [
 @pytest.mark.parametrize("clean", STOPS)
 @pytest.mark.parametrize(("kind", "code", "text", "severities", "severity"), TAILS)
 def test_the_end_of_the_last_segment_is_a_tail(clean, kind, code, text, severities, severity) -> None:
-    (one,) = found(log_rules, log(2, segment(0), segment(20), segment(30, damage(kind, 35)), clean=clean))
+    (one,) = found(log(2, segment(0), segment(20), segment(30, damage(kind, 35)), clean=clean))
     assert one.message == f"broker 2, 30.log from byte 100: {text.format(STOPS[clean])}"
     assert (one.code, one.severity, one.start_offset) == (code, severities.get(clean, severity), 35)
     assert one.evidence[0].value == "7 bytes"
 
 
 def test_a_log_that_is_set_aside_and_one_that_begins_with_damage_have_findings_too() -> None:
-    (one,) = found(log_rules, log(1), set_aside=(log(2, segment(30, damage("garbage", None))),))
+    (one,) = found(log(1), set_aside=(log(2, segment(30, damage("garbage", None))),))
     assert (one.broker_id, one.start_offset) == (2, 30)
 
 
 def test_a_tail_that_the_dump_only_told_of_is_told_in_its_words() -> None:
-    (one,) = found(log_rules, log(2, segment(0, damage("partial")), unproven=("tail",)))
+    (one,) = found(log(2, replace(segment(0, damage("partial")), source="dump_text", unproven=("tail",))))
     assert one.message.startswith("broker 2, 0.log from byte 100: what was found there; ")
 
 
@@ -87,7 +93,7 @@ def test_a_tail_that_the_dump_only_told_of_is_told_in_its_words() -> None:
 def test_where_the_dump_tool_died_zeros_are_how_it_ends_a_preallocated_segment(
     kind, code, severity, is_explained
 ) -> None:
-    (one,) = found(log_rules, log(2, segment(0, damage(kind, length=0)), clean=True))
+    (one,) = found(log(2, segment(0, damage(kind, length=0)), clean=True))
     assert one.message == "broker 2, 0.log from byte 100: what was found there"
     assert (one.code, one.severity) == (code, severity)
     assert [note.kind for note in one.evidence] == ["file", "considered"][: 1 + is_explained]
@@ -105,7 +111,7 @@ def test_where_the_dump_tool_died_zeros_are_how_it_ends_a_preallocated_segment(
     ],
 )
 def test_damage_with_sound_batches_after_it_names_what_recovery_would_destroy(segments, place, lost) -> None:
-    (one,) = found(log_rules, log(2, *segments, clean=None))
+    (one,) = found(log(2, *segments, clean=None))
     assert (one.code, one.start_offset, one.end_offset) == ("LOG-CORRUPT-MID", *place)
     assert one.message == (
         "broker 2, 0.log from byte 100: 7 unreadable bytes; a full recovery would cut the log there and destroy "
@@ -123,7 +129,7 @@ def test_damage_with_sound_batches_after_it_names_what_recovery_would_destroy(se
     ],
 )
 def test_damage_says_whether_the_next_start_notices(named, text) -> None:
-    (one,) = found(log_rules, log(2, segment(0, damage("corrupt", 10, 15)), **named))
+    (one,) = found(log(2, segment(0, damage("corrupt", 10, 15)), **named))
     assert f"7 unreadable bytes; {text}" in one.message
 
 
@@ -138,14 +144,14 @@ def test_who_can_repair_damage_has_all_of_it_readable() -> None:
         log(7, missing=(OffsetRange(9, 11),)),
         log(8, unreadable=(OffsetRange(15, 20),)),
     ]
-    (one,) = found(log_rules, log(2, bad), *others)
+    (one,) = found(log(2, bad), *others)
     assert one.message.endswith("; readable on brokers 1, 3 and 8")
 
 
 def test_of_bytes_between_two_batches_the_next_batch_tells_who_can_repair_them() -> None:
     bad = segment(0, damage("corrupt", 10, 10))
     others = [log(1, unreadable=(OffsetRange(11, 12),)), log(3, unreadable=(OffsetRange(10, 12),))]
-    (one,) = found(log_rules, log(2, bad), *others)
+    (one,) = found(log(2, bad), *others)
     assert (one.start_offset, one.end_offset) == (10, 10)
     assert one.message.endswith("; readable on broker 1")
 
@@ -161,13 +167,13 @@ def checksum(base: int, last: int, kind: str = "crc") -> Irregularity:
 def test_a_checksum_that_fails_is_a_tail_where_no_sound_batch_follows(base: int, code: str) -> None:
     segments = [segment(0), segment(10), segment(20)]
     bad = checksum(base, base + 1)
-    (last,) = found(log_rules, log(2, *segments, irregularities=((segments[2], bad),)))
+    (last,) = found(log(2, *segments, irregularities=((segments[2], bad),)))
     assert (last.code, last.start_offset, last.end_offset) == (code, base, base + 2)
     where = f"broker 2, 20.log at byte 100: checksum of offsets {base} to {base + 1} fails"
     assert last.message.startswith(f"{where}{', and no sound batch follows' if base >= 40 else '; '}")
     # An offset that cannot be, in a segment that others follow.
     for earlier in segments[:2]:
-        (middle,) = found(log_rules, log(2, *segments, irregularities=((earlier, bad),)))
+        (middle,) = found(log(2, *segments, irregularities=((earlier, bad),)))
         assert (middle.code, middle.start_offset, middle.end_offset) == ("LOG-CORRUPT-MID", base, base + 2)
 
 
@@ -190,16 +196,16 @@ def test_each_irregular_batch_is_told_with_its_place_and_what_is_odd(
 ) -> None:
     """Also where what came before it has been deleted on the leader: that explains a producer that began anew only."""
     item, place = Irregularity(kind, 100, 10, 12, 4, previous, "what is odd"), segment(0)
-    (one,) = found(log_rules, log(1, start=30), log(2, place, irregularities=((place, item),)))
+    (one,) = found(log(1, start=30), log(2, place, irregularities=((place, item),)))
     assert one.message == "broker 2, 0.log at byte 100: offsets 10 to 12, leader epoch 4: what is odd"
     assert (one.code, one.broker_id, one.start_offset, one.end_offset) == (code, 2, 10, 13)
-    assert found(log_rules, log(1), set_aside=(log(2, place, irregularities=((place, item),)),)) == [one]
+    assert found(log(1), set_aside=(log(2, place, irregularities=((place, item),)),)) == [one]
 
 
 @pytest.mark.parametrize(("previous", "is_told"), [(28, False), (29, False), (30, True), (31, True)])
 def test_a_producer_began_anew_where_all_that_it_had_written_is_deleted(previous: int, is_told: bool) -> None:
     item, place = Irregularity("producer_duplicate", 100, 32, 34, 4, previous, "sequence 0 again"), segment(0)
-    told = found(log_rules, log(1, start=30), log(2, place, irregularities=((place, item),)))
+    told = found(log(1, start=30), log(2, place, irregularities=((place, item),)))
     assert [one.message for one in told] == [
         "broker 2, 0.log at byte 100: offsets 32 to 34, leader epoch 4: sequence 0 again"
     ] * is_told
@@ -240,7 +246,7 @@ def test_a_gap_says_whether_compaction_explains_it(name: str) -> None:
     named, severity, why = COMPACTION[name]
     place = segment(0)
     gap = Irregularity("gap", 100, 20, 24, 4, 14, "")
-    (one,) = found(log_rules, log(2, place, irregularities=((place, gap),), compacted=bool(named), **named))
+    (one,) = found(log(2, place, irregularities=((place, gap),), compacted=bool(named), **named))
     assert (one.code, one.severity, one.start_offset, one.end_offset) == ("LOG-GAP", severity, 15, 20)
     assert one.message == "broker 2 has nothing at offsets 15 to 19"
     assert [note.text for note in one.evidence] == ["batch at 20 follows offset 14", f"compaction: {why}"]
@@ -253,7 +259,7 @@ def test_a_gap_says_whether_compaction_explains_it(name: str) -> None:
 def test_a_gap_between_two_segments_may_be_a_missing_segment(cleaned_to, other_end, severity) -> None:
     """Which is told as CAP-MISSING-SEGMENT, where another replica has some of it."""
     holed = log(2, missing=(OffsetRange(15, 20),), compacted=True, cleaning=Cleaning(cleaned_to, furthest=cleaned_to))
-    told = found(log_rules, log(1, end=other_end), holed)
+    told = found(log(1, end=other_end), holed)
     assert [(one.code, one.severity, len(one.evidence)) for one in told] == (
         [] if severity is None else [("LOG-GAP", severity, int(severity == "info"))]
     )
@@ -274,7 +280,7 @@ def test_a_gap_between_two_segments_may_be_a_missing_segment(cleaned_to, other_e
 )  # fmt: skip
 def test_a_changed_leader_epoch_says_who_knows_which(confidence, in_file, entries, texts) -> None:
     rot = CorruptEpoch((2, "b"), 30, 35, 7, 3, (1, "a"), confidence, in_file)
-    (one,) = found(log_rules, log(1), log(2, rot=(rot,), epochs=entries))
+    (one,) = found(log(1), log(2, rot=(rot,), epochs=entries))
     known, lineage, looked_at = texts
     assert one.message.startswith("broker 2: offsets 30 to 34 read leader epoch 7") and known in one.message
     assert "broker 1 has the same bytes in epoch 3" in one.message
@@ -289,9 +295,8 @@ def test_of_batches_that_were_compared_changed_headers_and_records_that_nobody_c
     problems = [
         RecordProblem(2, "0.log", 100, base, base + 5, "bad lz4", lost) for base, lost in ((30, True), (35, False))
     ]
-    item = SimpleNamespace(alignment=SimpleNamespace(corrupt=pairs), problems=problems)
-    item.problems_by_broker = lambda **named: Comparison.problems_by_broker(item, **named)
-    told = list(log_rules.judge(SimpleNamespace(replicas=(log(1), log(2)), set_aside=(), comparisons=(item,))))
+    item = compared(log(2), alignment=Alignment(corrupt=pairs), problems=tuple(problems))
+    told = list(log_rules.judge(case(log(1), item)))
     assert [(one.code, one.start_offset, one.end_offset) for one in told] == [
         ("LOG-CRC-BLIND", 20, 25),
         ("LOG-FIELD", 35, 40),

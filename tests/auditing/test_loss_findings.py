@@ -4,46 +4,34 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from tests.auditing.made_cases import batch, case, compared, divergent, log, segment
 
-from replica_audit.auditing.case import Case
 from replica_audit.auditing.compare.divergence_cause import Cause
 from replica_audit.auditing.compare.divergent_ranges import CommitProof
 from replica_audit.auditing.earlier_losses import EarlierLosses, EarlierRun
 from replica_audit.auditing.finding import Finding, finding_id
 from replica_audit.auditing.findings import hwm_loss
+from replica_audit.auditing.replicas.replica_facts import ReplicaFacts
 from replica_audit.model import TopicPartition
 from replica_audit.protocol.election import Election
-from replica_audit.protocol.lineage import Lineage
 from replica_audit.snapshot.broker_logs import BrokerLogEvent
 
 TOPIC_ID = "m" * 22
 
 
-def copy(broker_id: int, lineage: Sequence[tuple[int, int]] = ((0, 0), (2, 30)), end: int = 60, **named: Any) -> Any:
-    """As much of a replica's facts as these rules look at."""
-    directory = SimpleNamespace(topic_id=named.pop("topic_id", TOPIC_ID), checkpoint_epochs=lineage)
-    values = {"log_start_offset": 0, "compacted": False, "end_is_known": True, **named}
-    return SimpleNamespace(
-        broker_id=broker_id, key=(broker_id, ""), directory=directory, lineage=Lineage.of(lineage), log_end_offset=end, **values
-    )  # fmt: skip
-
-
-def partition(*replicas: Any, leader_epoch: int | None = 3, **named: Any) -> Case:
-    """The first replica leads."""
-    reference = SimpleNamespace(facts=replicas[0], leader_epoch=leader_epoch)
-    others = tuple(SimpleNamespace(follower=one, runs=(), doubt=None) for one in replicas[1:])
-    values = {
-        "leadership": None,
-        "comparisons": others,
-        "high_watermark": None,
-        "protocol": "fetch",
-        "kafka_version": None,
-    }
-    return Case(TopicPartition("t", 0), reference=reference, quiesced=False, **{**values, **named})
+def copy(
+    broker_id: int,
+    lineage: Sequence[tuple[int, int]] = ((0, 0), (2, 30)),
+    end: int = 60,
+    unproven: tuple[str, ...] = (),
+    **changes: Any,
+) -> ReplicaFacts:
+    """A replica of `TOPIC_ID` with these epochs."""
+    named = {"topic_id": TOPIC_ID, "log_end_offset": end, **changes}
+    return log(broker_id, *lineage, segments=[segment(0, end, *lineage, unproven=unproven)], **named)
 
 
 # --- held by a replica, and not by the leader
@@ -64,12 +52,10 @@ def lost(
     **named: Any,
 ) -> Finding:
     """Of broker 2, at [40, 48)."""
-    run = SimpleNamespace(
-        start_offset=40, end_offset=50, replica_epoch=1, committed_range=(40, 48), committed_records=records, proof=proof,
-        cause=named.pop("cause", None), batches=tuple(SimpleNamespace(base_offset=base) for base in named.pop("bases", ())),
-    )  # fmt: skip
-    item = SimpleNamespace(follower=copy(2), runs=(run,), doubt=doubt)
-    (found,) = hwm_loss.judge(partition(copy(1), comparisons=(item,), kafka_version=version))
+    batches = tuple(batch(base, base, control=True) for base in named.pop("bases", ()))
+    named |= {"batches": batches, "committed_end": 48, "committed_records": records, "proof": proof}
+    item = compared(copy(2), divergent(start_offset=40, end_offset=50, **named), doubt=doubt)
+    (found,) = hwm_loss.judge(case(copy(1), item, kafka_version=version))
     return found
 
 
@@ -146,8 +132,9 @@ RUN = EarlierRun("a" * 32, "2026-11-20T10:00:00.000Z", TOPIC_ID, (3,), 30, 50, 1
 def gone(
     *replicas: Any, runs: Sequence[EarlierRun] = (), told: frozenset[str] = frozenset(), run=RUN, **named: Any
 ) -> list[Finding]:
-    case = partition(*(replicas or (copy(1), copy(3))), losses=EarlierLosses((*runs, run), told), **named)
-    return list(hwm_loss.judge(case))
+    leader, *others = replicas or (copy(1), copy(3))
+    named = {"leader_epoch": 3, "leadership": None, "losses": EarlierLosses((*runs, run), told), **named}
+    return list(hwm_loss.judge(case(leader, *map(compared, others), **named)))
 
 
 @pytest.mark.parametrize(
@@ -260,8 +247,8 @@ def test_runs_of_the_topic_are_found_among_those_of_others() -> None:
     [
         ((copy(1), copy(2)), RUN, "the log of broker 3 is", {"HWM-UNSEEN"}),
         ((copy(1), copy(2)), replace(RUN, broker_ids=(3, 4)), "the logs of brokers 3 and 4 are", {"HWM-UNSEEN"}),
-        ((copy(1), copy(3, end_is_known=False)), RUN, "the log of broker 3 is", {"HWM-UNSEEN"}),
-        ((copy(1), copy(2, end_is_known=False)), RUN, "the logs of brokers 2 and 3 are", {"HWM-UNSEEN"}),
+        ((copy(1), copy(3, unproven=("left_out",))), RUN, "the log of broker 3 is", {"HWM-UNSEEN"}),
+        ((copy(1), copy(2, unproven=("left_out",))), RUN, "the logs of brokers 2 and 3 are", {"HWM-UNSEEN"}),
     ],
 )
 def test_where_a_log_is_missing_it_is_named(replicas, run, text, codes) -> None:
@@ -280,17 +267,19 @@ def test_a_second_copy_on_the_broker_that_held_them_is_a_log_that_was_asked() ->
 
 def test_what_was_told_before_is_known_and_asks_for_no_verdict() -> None:
     (new,) = gone()
-    told = frozenset({finding_id(new, TopicPartition("t", 0), TOPIC_ID, None)})
+    told = frozenset({finding_id(new, TopicPartition("orders", 0), TOPIC_ID, None)})
     (known,) = gone(told=told)
     assert known == replace(new, status="known", verdict=None)
 
 
 def cut(to: int, mark: int, broker_id: int = 3) -> list[BrokerLogEvent]:
     """A broker's own log of a truncation below its high watermark."""
-    loaded = BrokerLogEvent("t", 0, broker_id, "server.log", 1, "loaded", 1, None, offset=60)
+    loaded = BrokerLogEvent("orders", 0, broker_id, "server.log", 1, "loaded", 1, None, offset=60)
     return [
         loaded,
-        BrokerLogEvent("t", 0, broker_id, "server.log", 2, "cut_below_mark", 2, None, offset=to, high_watermark=mark),
+        BrokerLogEvent(
+            "orders", 0, broker_id, "server.log", 2, "cut_below_mark", 2, None, offset=to, high_watermark=mark
+        ),
     ]
 
 
