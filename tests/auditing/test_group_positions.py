@@ -6,7 +6,6 @@ import json
 import shutil
 import struct
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 from tests.support.encoder import Record, encode_batch
@@ -162,8 +161,7 @@ def _told(*offsets: tuple[str, int, str], epoch: int | None = 0, proven: bool = 
     groups = [
         Position(GroupOffset(group, "t", 0, at, epoch, 1000), effect, 34, proven) for group, at, effect in offsets
     ]
-    reference = SimpleNamespace(facts=SimpleNamespace(broker_id=1, log_end_offset=52))
-    return list(grp.judge(SimpleNamespace(groups=groups, reference=reference, lost_from=lost_from)))
+    return list(grp.judge(case(log(1, (0, 0), end=52), groups=tuple(groups), lost_from=lost_from)))
 
 
 def test_five_groups_are_named_and_more_are_counted() -> None:
