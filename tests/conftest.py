@@ -1,4 +1,4 @@
-"""What all tests share: one Spark session for the whole run, started by the first test that asks for it."""
+"""What all tests share: one Spark session for the whole run, started by the first test that asks for it; a replaced engine."""
 
 from __future__ import annotations
 
@@ -24,6 +24,14 @@ def spark():
     session = build_session("replica-audit tests", local=True)
     yield session
     session.stop()
+
+
+@pytest.fixture
+def engine(monkeypatch, tmp_path):
+    """The engine of commands replaced: only what is around it is tested."""
+    from tests.support.engine import replace_engine
+
+    return replace_engine(monkeypatch, tmp_path)
 
 
 def pytest_collection_modifyitems(items):

@@ -4,31 +4,15 @@ from __future__ import annotations
 
 import ast
 from pathlib import Path
-from typing import Literal, get_args, get_origin, get_type_hints
 
 import pytest
-from tests.auditing.captures import CAPTURES, audit_capture
+from tests.support.captures import CAPTURES, audit_capture
+from tests.support.closed_sets import COLUMNS
 
 import replica_audit
-from replica_audit.schema import REPORT_ROWS, GoneRecordsRow
 
 LIBRARY = Path(replica_audit.__file__).parent
 
-
-def _words(kind: object) -> set[str]:
-    """Those that a column of this type can have; none where its type is no closed set."""
-    if get_origin(kind) is Literal:
-        return set(get_args(kind))
-    return {word for part in get_args(kind) for word in _words(part)}
-
-
-#: Closed sets by table and column.
-COLUMNS = {
-    (table, column): words
-    for table, row in {**REPORT_ROWS, "gone_records": GoneRecordsRow}.items()
-    for column, kind in get_type_hints(row).items()
-    if (words := _words(kind))
-}
 
 #: What a column of this name may hold, in whatever table.
 WORDS = {

@@ -7,38 +7,16 @@ import os
 import re
 import subprocess
 import sys
-from functools import cache
 from pathlib import Path
 
 import pytest
+from tests.support.imports import LIBRARY, ONLY_IN, STEPS, imports, is_there
+from tests.support.some import some
 
-import replica_audit
+ROOT = LIBRARY.parent.parent
+JOBS = ROOT / "jobs"
+SAMPLE = ROOT / "data" / "samples" / "last-replica-standing"
 
-LIBRARY = Path(replica_audit.__file__).parent
-JOBS = LIBRARY.parent.parent / "jobs"
-SAMPLE = LIBRARY.parent.parent / "data" / "samples" / "last-replica-standing"
-
-#: Rooms from the bottom up; a room imports itself and what is on a lower step, never the same step or above.
-STEPS = {
-    "": 0,  # the modules beside the rooms: model, schema, errors, config, results, text
-    "protocol": 1,
-    "segments": 1,
-    "snapshot": 2,
-    "auditing": 3,
-    "elect": 4,
-    "verify": 5,
-    "warehouse": 4,
-    "quality": 4,
-    "salvage": 5,
-    "runner": 5,
-    "install": 5,
-    "restore": 6,
-    "spark": 7,
-    "report": 7,
-    "api": 8,
-    "cli": 9,
-    "jobs": 10,
-}
 
 #: Packages inside a room, from the bottom up: one imports what stands before it, and itself.
 INSIDE = {
@@ -59,34 +37,6 @@ PURE_ROOMS = (
     "report",
     "runner",
 )
-
-#: Who may import what is not for everybody.
-ONLY_IN = {
-    "pyspark": ("install", "spark", "api"),
-    "delta": ("spark",),
-    "py4j": ("spark",),
-    "deltalake": ("warehouse",),
-    "great_expectations": ("quality",),
-    "pandas": ("quality",),
-    "confluent_kafka": ("restore",),
-    "airflow": (),
-}
-
-
-def imports(path: Path) -> list[tuple[int, str]]:
-    """Line and full name of everything that a module imports, relative imports resolved."""
-    found: list[tuple[int, str]] = []
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"), str(path))):
-        if isinstance(node, ast.Import):
-            found += [(node.lineno, alias.name) for alias in node.names]
-        elif isinstance(node, ast.ImportFrom):
-            base = node.module or ""
-            if node.level:
-                package = path.relative_to(LIBRARY.parent).parts[: -node.level]
-                base = ".".join([*package, *filter(None, [base])])
-            # `from replica_audit import spark` names a room too.
-            found += [(node.lineno, f"{base}.{alias.name}") for alias in node.names]
-    return found
 
 
 def _room(path: Path) -> str:
@@ -171,26 +121,6 @@ def test_what_is_imported_from_the_library_is_there() -> None:
     assert not missing, "\n".join(missing)
 
 
-def is_there(parts: list[str]) -> bool:
-    """Whether the parts name a package, a module, or something that a module binds at its top."""
-    place = LIBRARY.joinpath(*parts)
-    if place.is_dir() or place.with_suffix(".py").is_file():
-        return True
-    module = place.parent / "__init__.py" if place.parent.is_dir() else place.parent.with_suffix(".py")
-    return module.is_file() and parts[-1] in _bound(module)
-
-
-@cache
-def _bound(module: Path) -> frozenset[str]:
-    tree = ast.parse(module.read_text(encoding="utf-8"))
-    names = {node.name for node in ast.walk(tree) if isinstance(node, (ast.FunctionDef, ast.ClassDef))}
-    names |= {node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
-    for node in ast.walk(tree):
-        if isinstance(node, (ast.Import, ast.ImportFrom)):
-            names |= {alias.asname or alias.name for alias in node.names}
-    return frozenset(names)
-
-
 @pytest.mark.parametrize("tree", [LIBRARY, LIBRARY.parent.parent / "tests"], ids=["library", "tests"])
 def test_no_file_name_occurs_twice(tree: Path) -> None:
     special = ("__init__.py", "__main__.py", "conftest.py")
@@ -215,7 +145,8 @@ def test_no_file_name_occurs_twice(tree: Path) -> None:
     ],
 )
 def test_the_walk_sees_a_wrong_import(line: str, room: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(sys.modules[__name__], "LIBRARY", tmp_path / "replica_audit")
+    for module in (__name__, "tests.support.imports"):
+        monkeypatch.setattr(sys.modules[module], "LIBRARY", tmp_path / "replica_audit")
     path = tmp_path / "replica_audit" / room / "wrong.py"
     path.parent.mkdir(parents=True)
     path.write_text(line + "\n")
@@ -336,3 +267,24 @@ def test_no_class_name_occurs_twice() -> None:
             if isinstance(node, ast.ClassDef):
                 places.setdefault(node.name, []).append(str(path.relative_to(LIBRARY)))
     assert not {name: found for name, found in places.items() if len(found) > 1}
+
+
+#: Tests of real brokers share an election among themselves.
+BROKERS = ROOT / "tests" / "brokers"
+#: Packages with models of replication, and with what was seen of real brokers, which tests of other rooms ask.
+MODELS = ("property", "exhaustive", "fuzz", "brokers")
+
+
+def test_what_tests_share_is_in_support():
+    """No test module imports another one, nor what belongs to another room."""
+    wrong = []
+    for path in some(sorted((ROOT / "tests").rglob("*.py"))):
+        room = path.relative_to(ROOT / "tests").parts[0]
+        for line, name in imports(path):
+            parts = name.split(".")
+            if parts[0] != "tests" or BROKERS in path.parents:
+                continue
+            is_elsewhere = (ROOT / "tests" / parts[1]).is_dir() and parts[1] not in ("support", room, *MODELS)
+            if any(part.startswith("test_") for part in parts) or is_elsewhere:
+                wrong.append(f"{path.relative_to(ROOT)}:{line} {name}")
+    assert not wrong, "\n".join(wrong)

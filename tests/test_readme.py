@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from tests.spark.planted import write_small
+from tests.support.planted import write_small
 
 from replica_audit.auditing.catalogue import CATALOGUE, SEVERITIES, VERDICTS
 from replica_audit.bronze_tables import BRONZE_TABLES

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pyarrow.parquet as parquet
 import pytest
-from tests.restore.fake_cluster import FakeCluster
+from tests.support.fake_cluster import FakeCluster
 from tests.support.in_process import run_in_process
 from tests.support.marked_records import BINARY, CLUSTER_ID, MARKS, forms_of, shown_in, write_marked_snapshot
 

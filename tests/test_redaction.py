@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from pyarrow import fs
-from tests.cli.test_main import Engine, engine  # noqa: F401  the engine replaced, as a fixture
+from tests.support.engine import Engine
 from tests.support.in_process import run_in_process
 from tests.support.samples import SAMPLES
 
@@ -104,7 +104,7 @@ def test_settings_are_printed_without_secrets(form: str, tmp_path: Path, capsys:
 )
 def test_a_failed_run_shows_no_credentials_anywhere(
     error: Exception,
-    engine: Engine,  # noqa: F811
+    engine: Engine,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import pytest
-from tests.auditing.captures import told
+from tests.support.captures import told
 from tests.support.fixtures import ATTACKS
 
 from replica_audit.auditing.catalogue import at_or_above

@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.auditing.test_chunks import NAME, directory
+from tests.support.made_cases import LARGE as NAME
+from tests.support.made_cases import large_directory as directory
 from tests.support.some import some
 
 from replica_audit.auditing import comparison_plan as planning

@@ -5,24 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.auditing.scenario import Answer
-from tests.auditing.scenes import FENCE, TWO, change, log, scene
+from tests.support.scenario import costs, loss_of
+from tests.support.scenes import FENCE, TWO, change, log, scene
 from tests.support.snapshots import Replica
 
 #: Broker 3 leads epoch 1 alone, from 50 on, while broker 1 is eligible; then it was killed, and dropped as it came back.
 ALONE = (change(isr=(1, 3)), FENCE[1], change(leader=3, isr=(3,), elr=(1,)))
 DROPPED = (change(leader=-1, isr=(), elr=(1, 3), last_known_elr=(3,)), change(elr=(1,)))
 LATER = ((0, 0), (1, 50))
-
-
-def loss_of(answer: Answer) -> tuple[str, int, int]:
-    row = answer.tables["partitions"][0]
-    return row["verdict"], row["lost_records"], row["lost_committed"]
-
-
-def costs(answer: Answer, candidate: int) -> tuple[int, int, int]:
-    (row,) = [row for row in answer.tables["elections"] if row["candidate_id"] == candidate == row["broker_id"]]
-    return row["lost_records"], row["lost_committed"], row["lost_possible"]
 
 
 def three(high_watermark: int = 50, end: int = 55, second: Replica | None = None) -> dict[int, Replica]:

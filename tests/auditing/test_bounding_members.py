@@ -6,8 +6,8 @@ import json
 from pathlib import Path
 
 import pytest
-from tests.auditing.scenario import Answer, audit
-from tests.auditing.scenes import FENCE, TWO, change, log, scene
+from tests.support.scenario import Answer, audit
+from tests.support.scenes import FENCE, TWO, change, log, scene
 from tests.support.snapshots import manifest_text
 
 # --- eligible and in-sync members that are down

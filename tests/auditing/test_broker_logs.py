@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import shutil
 from functools import cache
-from pathlib import Path
 
 import pytest
-from tests.auditing.captures import CAPTURES, FIXTURES, audit_capture, told, truth
-from tests.auditing.scenario import audit, written
+from tests.support.captures import CAPTURES, FIXTURES, audit_capture, told, truth
+from tests.support.captures_with_more import with_logs
+from tests.support.scenario import audit, written
 from tests.support.snapshots import Replica
 from tests.support.some import some
 
@@ -17,16 +17,6 @@ from replica_audit.config import Settings
 from replica_audit.model import TopicPartition
 from replica_audit.runner.in_process import audit_one
 from replica_audit.snapshot.broker_logs import broker_of_path, is_broker_log, parse_broker_log
-
-
-def with_logs(capture: str, path: Path, place="logs/broker-{}/server.log") -> Path:
-    """The capture with the lines of truth.json as its brokers' logs."""
-    shutil.copytree(FIXTURES / capture, path, dirs_exist_ok=True)
-    for broker, lines in truth(capture)["broker_log_lines"].items():
-        file = path / place.format(broker.removeprefix("broker-"))
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
-    return path
 
 
 def codes(results, least=("critical", "high", "medium")):

@@ -6,7 +6,7 @@ import json
 from collections import defaultdict
 from dataclasses import fields, replace
 
-from tests.auditing.captures import CAPTURES, FIXTURES
+from tests.support.captures import CAPTURES, FIXTURES
 
 from replica_audit.auditing.bronze_rows import bronze_rows, directories_of_rows
 from replica_audit.auditing.leadership.broker_log_evidence import event_row, events_of_rows

@@ -6,9 +6,9 @@ import json
 from pathlib import Path
 
 import pytest
-from tests.auditing.scenario import Answer, audit, written
-from tests.auditing.scenes import FENCE, change, log
-from tests.auditing.scenes import scene as history
+from tests.support.scenario import Answer, audit, written
+from tests.support.scenes import FENCE, change, log
+from tests.support.scenes import scene as history
 from tests.support.snapshots import Replica
 
 SHARED = written(0, 30, 1)

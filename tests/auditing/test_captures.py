@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from tests.auditing.captures import CAPTURES, EXPECTED, FIXTURES, audit_by_listing, audit_capture, told, truth
+from tests.support.captures import CAPTURES, EXPECTED, FIXTURES, QUIET, audit_by_listing, audit_capture, told, truth
 from tests.support.some import some
 
 from replica_audit.auditing.catalogue import at_or_above
@@ -16,22 +16,6 @@ from replica_audit.report.facts.by_partition import served_rows
 from replica_audit.runner.in_process import audit_one
 from replica_audit.schema import REPORT_TABLES, to_dict
 
-#: Healthy, lagging, and clusters of 2.8 and later after everybody came back: nothing is wrong any more.
-QUIET = (
-    *(name for name in CAPTURES if name.startswith(("healthy", "lagging"))),
-    "live-copy",
-    *("diverged-healed", "diverged-healed-running", "diverged-multi-healed", "diverged-multi2-healed"),
-    *("diverged-clean-healed", "elr-healed", "quorum3-2-healed", "txn-failover-2-healed"),
-    *("kafka-3.6-diverged-healed", "kafka-3.9-diverged-healed", "zk-2.8-diverged-healed"),
-    *("last-replica-standing-3-healed", "last-replica-elr-3-healed"),
-    *("compacted-skewed-1", "compacted-skewed-2", "recreated-1-before", "recreated-2-back"),
-    *("jbod-moving", "jbod-killed", "jbod-moved"),
-    *("reassigned-1-moving", "reassigned-2-done", "reassigned-3-back"),
-    *("retention-skewed", "retention-passed-1-down", "retention-passed-2-back"),
-    *("tiered-1", "tiered-2-follower", "tiered-3-last-tiered"),
-    *("quorum3-3-uncommitted", "quorum3-4-back"),
-    *("old-formats", "old-upgraded"),
-)
 #: What is wrong there is told, by tests of its own: keys that came back, and transactions that hang.
 NOT_QUIET = {
     ("compacted-skewed-2", "zombies-0"),

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from tests.auditing.made_cases import ALIKE, LINEAGE, batch, case, compared, divergent, found, log, paths, place, texts
+from tests.support.made_cases import ALIKE, LINEAGE, batch, case, compared, divergent, found, log, paths, place, texts
 
 from replica_audit.auditing.compare.alignment import Alignment, CorruptPair, Difference
 from replica_audit.auditing.compare.compacted import Compaction

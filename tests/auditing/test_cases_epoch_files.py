@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any, get_args
 
 import pytest
-from tests.auditing.made_cases import (
+from tests.support.made_cases import (
     FILES,
     LINEAGE,
     case,

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from tests.auditing.made_cases import ALIKE, LINEAGE, case, compared, found, leadership, log, place
+from tests.support.made_cases import ALIKE, LINEAGE, case, compared, found, leadership, log, place
 
 from replica_audit.auditing.compare.alignment import Alignment, CorruptPair, Difference
 from replica_audit.auditing.finding import Finding

@@ -7,6 +7,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
+from tests.support.made_cases import LARGE as NAME
+from tests.support.made_cases import large_directory as directory
 from tests.support.some import some
 
 from replica_audit.auditing import comparison_plan
@@ -16,12 +18,11 @@ from replica_audit.auditing.comparison_plan import plan_audit
 from replica_audit.auditing.conclude import conclude
 from replica_audit.auditing.evidence import PartitionEvidence
 from replica_audit.auditing.replicas.replica_facts import replica_facts
-from replica_audit.model import CHUNK_OFFSETS, CheckpointFile, Leadership, ReplicaDir, SegmentSummary, TopicPartition
+from replica_audit.model import CHUNK_OFFSETS, Leadership, SegmentSummary
 from replica_audit.segments.batch_rows import Batches
 from replica_audit.segments.record_batch import BATCH_DTYPE
 from replica_audit.segments.summary import Summariser
 
-NAME = TopicPartition("large", 0)
 SEEDS = range(120)
 
 
@@ -84,29 +85,6 @@ def segments_of(
         summariser.add(rows)
         found.append((summariser.finish(), rows))
     return found
-
-
-def directory(broker: int, high_watermark: int, log_start: int | None = None) -> ReplicaDir:
-    file = CheckpointFile("present", f"broker-{broker}/file")
-    return ReplicaDir(
-        broker_id=broker,
-        log_dir=f"broker-{broker}",
-        topic=NAME.topic,
-        partition=NAME.partition,
-        path=f"broker-{broker}/{NAME}",
-        topic_id="one",
-        clean_shutdown=False,
-        directory_id=None,
-        epoch_file=CheckpointFile("missing", f"broker-{broker}/{NAME}/leader-epoch-checkpoint"),
-        checkpoint_epochs=None,
-        high_watermark_file=file,
-        recovery_point_file=file,
-        log_start_file=file,
-        cleaner_file=file,
-        high_watermark_checkpoint=high_watermark,
-        recovery_point_checkpoint=0,
-        log_start_checkpoint=log_start,
-    )
 
 
 def append(dice: random.Random, headers: list[Header], end: int, epoch: int) -> list[Header]:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tests.auditing.scenario import audit
 from tests.support.encoder import encode_batch
+from tests.support.scenario import audit
 from tests.support.snapshots import TOPIC, Replica
 
 from replica_audit.auditing import opened_snapshot

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.auditing.scenario import audit, written, written_legacy
+from tests.support.scenario import audit, written, written_legacy
 from tests.support.snapshots import Replica
 
 LEADER = Replica([*written(0, 30, 1), *written(30, 34, 3)])

@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 
 import pytest
-from tests.auditing.captures import FIXTURES, audit_capture, told
-from tests.auditing.scenario import Answer, audit
+from tests.support.captures import FIXTURES, audit_capture, told
 from tests.support.encoder import Record, encode_batch, encode_legacy, encode_marker
+from tests.support.scenario import Answer, audit
 from tests.support.snapshots import Replica
 
 from replica_audit.auditing.compare.record_comparison import RecordComparison

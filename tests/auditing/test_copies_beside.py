@@ -7,34 +7,16 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from tests.auditing.scenario import Answer, audit, written
-from tests.auditing.scenes import COMMON, UNCLEAN_TO_2, change, scene
 from tests.support.encoder import encode_batch, encode_marker
-from tests.support.snapshots import TOPIC, TOPIC_ID, Replica, make_uuid, manifest_text, write_log_dir
+from tests.support.scenario import Answer, audit, written
+from tests.support.scenes import COMMON, NEW, OLD, UNCLEAN_TO_2, UNIQUE, beside, change, scene
+from tests.support.snapshots import TOPIC, Replica, make_uuid, manifest_text
 
 from replica_audit.elect.election_plan import plan_elections
 from replica_audit.results import Results
 
-UNIQUE = "5ce01f624f974a48b95f875be0c0e41b"
-NEW = Replica([*COMMON, *written(50, 60, 1, "new ")], high_watermark=50)
-OLD = [*COMMON, *written(50, 56, 0, "old ")]
 #: How a copy lies beside the replicas, and its role in the answers.
 PLACES = ("future", "stray", "delete", "duplicate")
-
-
-def beside(
-    path: Path, broker: int, place: str, batches: list[bytes], topic_id: str | None = TOPIC_ID
-) -> Callable[[], None]:
-    """Writes a copy of broker `broker` beside its replica, or without one, on its second disk."""
-
-    def write() -> None:
-        suffix = "" if place == "duplicate" else f".{UNIQUE}-{place}"
-        disk = path / f"broker-{broker}" / "b"
-        write_log_dir(disk, broker, [Replica(batches, ((0, 0),), topic_id=topic_id, suffix=suffix)])
-        for one in disk.glob("*-checkpoint"):
-            one.unlink()
-
-    return write
 
 
 def with_copy(path: Path, place: str, batches: list[bytes] = OLD, broker: int = 1, **options) -> Answer:

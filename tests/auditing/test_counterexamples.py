@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.auditing.scenario import audit, written, written_legacy
+from tests.support.scenario import audit, written, written_legacy
 from tests.support.snapshots import Replica
 
 

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.auditing.captures import FIXTURES, audit_capture, told
-from tests.auditing.test_damaged_captures import DAMAGE
+from tests.support.captures import FIXTURES, audit_capture, told
+from tests.support.damage import DAMAGE
 
 from replica_audit.config import Settings
 from replica_audit.report.facts.verdict import build_verdict

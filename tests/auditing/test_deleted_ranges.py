@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.auditing.scenario import audit
-from tests.auditing.scenes import log
+from tests.support.scenario import audit
+from tests.support.scenes import log
 from tests.support.snapshots import Replica
 
 

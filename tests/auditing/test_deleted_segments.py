@@ -7,11 +7,10 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tests.auditing.captures import EXPECTED, FIXTURES
-from tests.auditing.scenario import Answer, written
-from tests.auditing.scenes import UNCLEAN_TO_2, change, scene
-from tests.auditing.test_copies_beside import COMMON, NEW, OLD, beside
 from tests.support import metadata_log as write
+from tests.support.captures import EXPECTED, FIXTURES
+from tests.support.scenario import Answer, written
+from tests.support.scenes import COMMON, NEW, OLD, UNCLEAN_TO_2, beside, change, scene
 from tests.support.snapshots import TOPIC, Replica
 from tests.support.some import some
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from tests.auditing.scenario import audit, written
 from tests.support import metadata_log as write
+from tests.support.scenario import audit, written
 from tests.support.snapshots import TOPIC, TOPIC_ID, Replica, make_uuid
 
 from replica_audit.snapshot.discovery import discover

@@ -5,8 +5,8 @@ from __future__ import annotations
 import itertools
 
 import pytest
-from tests.auditing.scenario import audit, written
 from tests.support import metadata_log as write
+from tests.support.scenario import audit, written
 from tests.support.snapshots import TOPIC, TOPIC_ID, Replica
 
 from replica_audit.literals import PROTOCOLS

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 
 import pytest
-from tests.report.rows import attempt, finding, objects, partition, results
 from tests.support.fixtures import FIXTURES
+from tests.support.report_rows import attempt, finding, objects, partition, results
 
 from replica_audit.auditing import conclude as conclusions
 from replica_audit.auditing import opened_snapshot

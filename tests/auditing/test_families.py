@@ -6,7 +6,7 @@ import ast
 from pathlib import Path
 
 import pytest
-from tests.auditing.made_cases import LINEAGE, case, compared, log
+from tests.support.made_cases import LINEAGE, case, compared, log
 from tests.support.some import some
 
 import replica_audit

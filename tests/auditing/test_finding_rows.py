@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 
 import pytest
-from tests.report.rows import finding
+from tests.support.report_rows import finding
 
 import replica_audit
 from replica_audit.auditing.known_findings import parse_finding

@@ -6,8 +6,8 @@ import json
 from dataclasses import replace
 
 import pytest
-from tests.report.rows import finding
 from tests.support.fixtures import FIXTURES
+from tests.support.report_rows import finding
 
 from replica_audit.auditing import opened_snapshot
 from replica_audit.auditing.earlier_losses import losses_of_rows

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import json
-import shutil
-import struct
 from pathlib import Path
 
 import pytest
-from tests.support.encoder import Record, encode_batch
-from tests.support.fixtures import FIXTURES
+from tests.support.captures_with_more import with_groups
+from tests.support.made_cases import case, log
 
 from replica_audit.auditing.compare.group_positions import LostRange, Position, group_position
 from replica_audit.auditing.findings import grp
@@ -74,19 +72,6 @@ def test_a_group_that_went_on_while_copies_were_made_is_not_past_the_end() -> No
     assert _effect(50, None, 45, lost=())[0] == "unaffected"
     assert _effect(50, 1, 45, lost=())[0] == "unaffected"
     assert _effect(50, 1, 45, lost=(), one_moment=True) == ("past_end", 45, True)
-
-
-def with_groups(capture: str, path: Path, *groups: tuple[str, str, int, int, int, int], note: str = "") -> Path:
-    """A capture whose coordinators' log has (group, topic, partition, offset, epoch, ms)."""
-    shutil.copytree(FIXTURES / capture, path)
-    records = []
-    for group, topic, partition, offset, epoch, ms in groups:
-        key = struct.pack(">h", 1) + b"".join(struct.pack(">h", len(t)) + t.encode() for t in (group, topic))
-        value = struct.pack(">hqih", 3, offset, epoch, len(note)) + note.encode() + struct.pack(">q", ms)
-        records.append(Record(key + struct.pack(">i", partition), value))
-    for folder in path.glob("broker-*/__consumer_offsets-0"):
-        (folder / "00000000000000000000.log").write_bytes(encode_batch(0, tuple(records), 9))
-    return path
 
 
 def test_groups_of_a_real_unclean_election(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from tests.auditing.captures import CAPTURES, FIXTURES, audit_capture, batch_keys, truth
+from tests.support.captures import CAPTURES, FIXTURES, audit_capture, batch_keys, truth
 from tests.support.some import some
 
 #: (before, after, generation of the protocol that the brokers ran).

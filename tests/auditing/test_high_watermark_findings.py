@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from tests.auditing.made_cases import case, compared, leadership, log, segment
+from tests.support.made_cases import case, compared, leadership, log, segment
 
 from replica_audit.auditing.finding import Finding
 from replica_audit.auditing.findings import hwm_marks

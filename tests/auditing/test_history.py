@@ -5,8 +5,8 @@ from __future__ import annotations
 import contextvars
 
 import pytest
-from tests.report.rows import attempt
 from tests.support.in_colour import in_colour
+from tests.support.report_rows import attempt
 
 from replica_audit.auditing.catalogue import VERDICTS, audit_verdict
 from replica_audit.auditing.history import JudgedPartition, SeenFinding, build_history

@@ -6,8 +6,8 @@ import tempfile
 
 import numpy as np
 import pytest
-from tests.auditing.scenario import audit
 from tests.property.compaction import History
+from tests.support.scenario import audit
 from tests.support.snapshots import Replica
 
 from replica_audit.auditing.compare import key_state

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from tests.auditing.scenario import audit, written
+from tests.support.scenario import audit, written
 from tests.support.snapshots import Replica
 
 from replica_audit.literals import PROTOCOLS

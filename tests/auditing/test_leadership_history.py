@@ -6,11 +6,11 @@ import re
 from dataclasses import replace
 
 import pytest
-from tests.auditing.captures import CAPTURES, EXPECTED, FIXTURES, audit_by_listing, audit_capture, told, truth
-from tests.auditing.scenario import Answer, audit, written
-from tests.auditing.scenes import COMMON, UNCLEAN_TO_2, change, scene
 from tests.support import metadata_log as write
+from tests.support.captures import CAPTURES, EXPECTED, FIXTURES, audit_by_listing, audit_capture, told, truth
 from tests.support.encoder import encode_marker
+from tests.support.scenario import Answer, audit, written
+from tests.support.scenes import COMMON, UNCLEAN_TO_2, change, scene
 from tests.support.snapshots import TOPIC, TOPIC_ID, Replica, make_uuid, write_log_dir
 from tests.support.some import some
 

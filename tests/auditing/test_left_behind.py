@@ -5,9 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.auditing.scenario import Answer, audit
-from tests.auditing.scenes import FENCE, TWO, change, log, scene
-from tests.auditing.test_below_min_isr import costs
+from tests.support.scenario import Answer, audit, costs
+from tests.support.scenes import FENCE, TWO, change, log, scene
 from tests.support.snapshots import Replica
 
 

@@ -9,22 +9,17 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Callable, Iterator, Mapping
-from functools import cache
 from pathlib import Path
 
 import pytest
-from tests.auditing.captures import audit_opened
 from tests.exhaustive.states import walks
 from tests.exhaustive.written_snapshots import write_snapshot
-from tests.support.fixtures import ATTACKS, CAPTURES, FIXTURES
+from tests.support.captures import SNAPSHOTS, audited, whole
 from tests.support.less import CALM, too_calm
 from tests.support.parts import some_parts, take_away
 from tests.support.some import some
 
-from replica_audit.auditing.opening import open_snapshot
-from replica_audit.config import Settings
-from replica_audit.errors import InputError, UsageError
-from replica_audit.model import Place, TopicPartition
+from replica_audit.model import Place
 from replica_audit.report.facts.coverage import find_compared
 from replica_audit.report.facts.verdict import build_verdict
 from replica_audit.results import Results
@@ -32,25 +27,6 @@ from replica_audit.results import Results
 #: Parts of each snapshot; `PARTS=30` for a long run, which has as many times more histories, of a few parts each.
 PARTS = int(os.environ.get("PARTS", "2"))
 PARTS_OF_A_HISTORY = 2
-SNAPSHOTS = [FIXTURES / name for name in CAPTURES] + sorted(path for path in ATTACKS.glob("*/*") if path.is_dir())
-
-
-def audited(snapshot: Path) -> Results | None:
-    """The answers, with what each choice of leader costs; None where the part has nothing to audit."""
-    try:
-        opened, inventory = open_snapshot(str(snapshot), (), None)
-    except (InputError, UsageError):
-        return None
-    asked = {TopicPartition(one.topic, one.partition) for one in (*inventory.replicas, *inventory.leaderships)}
-    return audit_opened(opened, inventory, Settings(), asked=asked)
-
-
-@cache
-def whole(snapshot: Path) -> Results:
-    """The answers of the whole snapshot, once per run."""
-    results = audited(snapshot)
-    assert results is not None
-    return results
 
 
 def names(part: Results, place: Place) -> bool:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from tests.auditing.scenario import audit, written, written_legacy
-from tests.auditing.scenes import change, scene
+from tests.support.scenario import audit, written, written_legacy
+from tests.support.scenes import change, scene
 from tests.support.snapshots import Replica
 
 #: What a lost tail leaves behind: the replica ends at 40 and had more.

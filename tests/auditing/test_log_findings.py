@@ -6,8 +6,8 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from tests.auditing import made_cases
-from tests.auditing.made_cases import case, compared
+from tests.support import made_cases
+from tests.support.made_cases import case, compared
 
 from replica_audit.auditing.compare.alignment import Alignment, CorruptPair
 from replica_audit.auditing.compare.record_comparison import RecordProblem

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
-from tests.auditing.scenario import Answer, audit, written
 from tests.support.encoder import encode_marker
+from tests.support.scenario import Answer, audit, written
 from tests.support.snapshots import TOPIC, TOPIC_ID, Replica
 
 from replica_audit.auditing.finding import finding, finding_id

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from tests.auditing.captures import CAPTURES, audit_capture, truth
-from tests.auditing.scenario import Answer, audit, written, written_legacy
+from tests.support.captures import CAPTURES, audit_capture, truth
 from tests.support.encoder import encode_batch, encode_marker
+from tests.support.scenario import Answer, audit, written, written_legacy
 from tests.support.snapshots import Replica
 from tests.support.some import some
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from tests.auditing.made_cases import batch, case, compared, divergent, log, segment
+from tests.support.made_cases import batch, case, compared, divergent, log, segment
 
 from replica_audit.auditing.compare.divergence_cause import Cause
 from replica_audit.auditing.compare.divergent_ranges import CommitProof

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.auditing.captures import audit_whole
+from tests.support.captures import audit_whole
 from tests.support.fixtures import FIXTURES
 
 CAPTURE = FIXTURES / "txn-failover-1-unclean"

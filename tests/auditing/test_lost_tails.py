@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.auditing.scenario import Answer, audit
-from tests.auditing.scenes import FENCE, change, log, scene
 from tests.support import metadata_log as write
+from tests.support.scenario import Answer, audit
+from tests.support.scenes import FENCE, change, log, scene
 from tests.support.snapshots import Replica
 
 UNFENCE = {broker: write.registration_change(broker, -1) for broker in (1, 2, 3)}

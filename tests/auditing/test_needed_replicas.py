@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.auditing.captures import audit_whole
-from tests.auditing.made_cases import LINEAGE, case, leadership, log
+from tests.support.captures import audit_whole
 from tests.support.fixtures import FIXTURES
 from tests.support.less import without
+from tests.support.made_cases import LINEAGE, case, leadership, log
 
 from replica_audit.auditing.leadership.needed_replicas import needed_replicas
 from replica_audit.config import Settings

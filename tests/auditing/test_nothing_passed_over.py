@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 
 import pytest
-from tests.auditing.captures import CAPTURES, FIXTURES, audit_whole
-from tests.segments.scanned import batches_of, scan_file
+from tests.support.captures import CAPTURES, FIXTURES, audit_whole
+from tests.support.scanned import batches_of, scan_file
 
 from replica_audit.auditing.audit_results import account_for_input, check_answered
 from replica_audit.auditing.opening import open_snapshot

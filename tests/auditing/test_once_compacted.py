@@ -5,9 +5,9 @@ from __future__ import annotations
 import itertools
 
 import pytest
-from tests.auditing.scenario import audit, written
 from tests.support import metadata_log as write
 from tests.support.encoder import encode_batch
+from tests.support.scenario import audit, written
 from tests.support.snapshots import TOPIC, TOPIC_ID, Replica
 
 DELETE, COMPACT = {"cleanup.policy": "delete"}, {"cleanup.policy": "compact"}

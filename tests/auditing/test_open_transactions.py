@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.auditing.scenario import Answer, audit, written
-from tests.auditing.test_transactions import (
+from tests.support import metadata_log as write
+from tests.support.coordinator_log import (
     AFTER,
     COMPLETE_COMMIT,
     LOG,
@@ -14,21 +14,21 @@ from tests.auditing.test_transactions import (
     OVER,
     PRODUCER,
     SHARED_OPEN,
-    _coordinator,
-    _data,
-    _later,
-    _marker,
+    commit_marker,
+    coordinator,
+    later_batch,
+    log_value,
+    sent,
 )
-from tests.snapshot.test_transaction_log import _log_value
-from tests.support import metadata_log as write
 from tests.support.encoder import TIMESTAMP_MS, encode_batch, encode_marker
+from tests.support.scenario import Answer, audit, written
 from tests.support.snapshots import TOPIC, TOPIC_ID, Replica
 
 OTHER = 8
 
 
 def _ended(epoch: int = 0, updated: int = OVER) -> bytes:
-    return _log_value(PRODUCER, epoch, COMPLETE_COMMIT, {}, updated=updated)
+    return log_value(PRODUCER, epoch, COMPLETE_COMMIT, {}, updated=updated)
 
 
 def _batch(base: int, producer: int = PRODUCER, epoch: int = 0, count: int = 5) -> bytes:
@@ -37,7 +37,7 @@ def _batch(base: int, producer: int = PRODUCER, epoch: int = 0, count: int = 5) 
 
 def _audit(path: Path, log: list[bytes], *values: bytes, **named) -> Answer:
     """One broker alone, with the coordinator's log that holds `values`."""
-    options = {"before_audit": _coordinator(path, *values)} if values else {}
+    options = {"before_audit": coordinator(path, *values)} if values else {}
     fields = {name: named.pop(name) for name in ("log_start", "first_base_offset", "tail") if name in named}
     return audit(path, {1: Replica(log, **fields)}, **options, **named)
 
@@ -58,7 +58,7 @@ def said_of(answer: Answer) -> str:
 @pytest.mark.parametrize(
     ("first", "values", "fields"),
     [
-        ([_batch(0), *written(5, 10, 0)], [_log_value(PRODUCER, 0, ONGOING, {TOPIC: [0]})], {}),
+        ([_batch(0), *written(5, 10, 0)], [log_value(PRODUCER, 0, ONGOING, {TOPIC: [0]})], {}),
         ([_batch(0), *written(5, 10, 0)], [], {"log_start": 5}),
         ([_batch(0)], [], {}),
     ],
@@ -114,7 +114,7 @@ def test_the_coordinators_word_is_newer_than_the_records_and_older_than_the_end_
 
 
 def test_an_earlier_producer_epoch_is_of_an_earlier_transaction(tmp_path):
-    log = [*written(0, 10, 0), _data(10, epoch=1), _later(15)]
+    log = [*written(0, 10, 0), sent(10, epoch=1), later_batch(15)]
     assert hanging(_audit(tmp_path, log, _ended(0, TIMESTAMP_MS - 1))) == []
 
 
@@ -126,8 +126,8 @@ def test_the_transactions_own_records_are_nothing_after_it(tmp_path):
 
 
 def test_a_state_without_an_epoch_that_is_ongoing_is_taken_for_this_one(tmp_path):
-    assert hanging(_audit(tmp_path, LOG, _log_value(PRODUCER, -1, ONGOING, {TOPIC: [0]}, updated=OVER))) == []
-    assert hanging(_audit(tmp_path / "two", LOG, _log_value(PRODUCER, -2, ONGOING, {TOPIC: [0]}, updated=OVER)))
+    assert hanging(_audit(tmp_path, LOG, log_value(PRODUCER, -1, ONGOING, {TOPIC: [0]}, updated=OVER))) == []
+    assert hanging(_audit(tmp_path / "two", LOG, log_value(PRODUCER, -2, ONGOING, {TOPIC: [0]}, updated=OVER)))
 
 
 def test_while_nothing_was_written_any_word_of_the_coordinator_counts(tmp_path):
@@ -148,10 +148,10 @@ def test_while_nothing_was_written_any_word_of_the_coordinator_counts(tmp_path):
 )
 def test_an_election_that_the_log_knows_proves_that_it_went_on(tmp_path, epochs, updated, elected):
     """Elected in epochs 1, 2 and 3, each a second after the last; the records of all are of one moment."""
-    log = [*written(0, 10, 0), _data(10), *written(15, 20, 1), *(written(20, 25, 2) if epochs > 1 else [])]
+    log = [*written(0, 10, 0), sent(10), *written(15, 20, 1), *(written(20, 25, 2) if epochs > 1 else [])]
     begin = [write.topic(TOPIC, TOPIC_ID), write.partition(TOPIC_ID, (1,), 1)]
     metadata = {100: write.history(begin, *[write.change(TOPIC_ID, leader=1)] * 3)}
-    ended = _coordinator(tmp_path, _ended(0, TIMESTAMP_MS + updated))
+    ended = coordinator(tmp_path, _ended(0, TIMESTAMP_MS + updated))
     answer = audit(tmp_path, {1: Replica(log)}, metadata=metadata, before_audit=ended)
     if elected is None:
         assert hanging(answer) == [], answer
@@ -180,9 +180,9 @@ def _abort(base: int, producer: int) -> bytes:
 @pytest.mark.parametrize(
     ("tail", "marker"),
     [
-        ([*written(15, 20, 0, "old "), _marker(20)], 20),
-        ([_batch(15), _marker(20)], 20),
-        ([_abort(15, 6), _abort(16, 9), _marker(17), *written(18, 20, 0, "old "), _marker(20)], 17),
+        ([*written(15, 20, 0, "old "), commit_marker(20)], 20),
+        ([_batch(15), commit_marker(20)], 20),
+        ([_abort(15, 6), _abort(16, 9), commit_marker(17), *written(18, 20, 0, "old "), commit_marker(20)], 17),
         ([_abort(15, 6), _abort(16, 9), *written(17, 20, 0, "old ")], None),
     ],
     ids=["after other records", "after records of its own", "after markers of others", "of others alone"],
@@ -206,9 +206,9 @@ def test_the_first_marker_of_its_producer_on_a_conflicting_tail(tmp_path, tail, 
 @pytest.mark.parametrize(("at", "lost"), [(10, False), (14, False), (15, True)])
 def test_a_marker_below_the_transactions_last_record_is_of_an_earlier_one(tmp_path, at, lost):
     """The leader's transaction is of a later epoch than all that the other has from 10 on."""
-    tail = [*written(10, at, 0, "old "), _marker(at), *written(at + 1, 20, 0, "old ")]
+    tail = [*written(10, at, 0, "old "), commit_marker(at), *written(at + 1, 20, 0, "old ")]
     brokers = {
-        1: Replica([*written(0, 10, 0), _data(10, leader_epoch=1), *written(15, 25, 1)], high_watermark=10),
+        1: Replica([*written(0, 10, 0), sent(10, leader_epoch=1), *written(15, 25, 1)], high_watermark=10),
         2: Replica([*written(0, 10, 0), *tail], high_watermark=10),
     }
     assert bool(audit(tmp_path, brokers, isr=(1,)).found("TXN-MARKER-LOST")) == lost
@@ -217,8 +217,8 @@ def test_a_marker_below_the_transactions_last_record_is_of_an_earlier_one(tmp_pa
 def test_a_hole_on_the_leader_before_the_conflict_hides_no_marker(tmp_path):
     """What the leader lacks at 5 to 9 does not conflict with what it has."""
     brokers = {
-        1: Replica([*written(0, 5, 0), _data(10), *written(15, 25, 1, "new ")], high_watermark=15),
-        2: Replica([*SHARED_OPEN, _marker(15)], high_watermark=15),
+        1: Replica([*written(0, 5, 0), sent(10), *written(15, 25, 1, "new ")], high_watermark=15),
+        2: Replica([*SHARED_OPEN, commit_marker(15)], high_watermark=15),
     }
     answer = audit(tmp_path, brokers, isr=(1,))
     assert [run[0] for run in answer.runs(2)] == ["DIV-HIDDEN", "DIV-EPOCH"], answer.runs(2)

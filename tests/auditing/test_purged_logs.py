@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.auditing.scenario import audit, written
+from tests.support.scenario import audit, written
 from tests.support.snapshots import Replica, log_end
 
 from replica_audit.literals import PROTOCOLS

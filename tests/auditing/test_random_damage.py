@@ -6,7 +6,7 @@ import random
 from pathlib import Path
 
 import pytest
-from tests.auditing.scenario import Answer, audit, written
+from tests.support.scenario import Answer, audit, written
 from tests.support.snapshots import Replica
 
 LOG = [*written(0, 40, 0), *written(40, 70, 1), *written(70, 100, 3)]

@@ -3,27 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from tests.auditing.scenario import Answer, audit, written
 from tests.support.encoder import Record, encode_batch, encode_legacy, encode_wrapper
+from tests.support.rebatched import DELETE, _records, rebatched
+from tests.support.scenario import Answer, audit, written
 from tests.support.snapshots import Replica
 
 from replica_audit.auditing.compare.record_comparison import RecordComparison
-
-DELETE = {"cleanup.policy": "delete"}
-
-
-def _records(start: int, end: int, odd: tuple[int, ...] = ()) -> list[Record]:
-    return [
-        Record(f"k{offset}".encode(), f"{'odd' if offset in odd else 'v'}{offset}".encode())
-        for offset in range(start, end)
-    ]
-
-
-def _new(start: int, end: int, step: int, epoch: int = 0, odd: tuple[int, ...] = (), **options) -> list[bytes]:
-    return [
-        encode_batch(base, _records(base, min(base + step, end), odd), epoch, **options)
-        for base in range(start, end, step)
-    ]
 
 
 def _old(start: int, end: int, magic: int = 1, odd: tuple[int, ...] = ()) -> list[bytes]:
@@ -45,11 +30,16 @@ def _audit(path, leader, follower, **options) -> Answer:
 
 @pytest.mark.parametrize(
     "follower",
-    [_new(0, 20, 3), _new(0, 20, 20), _new(0, 20, 5, codec="zstd"), [*_new(0, 7, 7, codec="lz4"), *_new(7, 20, 2)]],
+    [
+        rebatched(0, 20, 3),
+        rebatched(0, 20, 20),
+        rebatched(0, 20, 5, codec="zstd"),
+        [*rebatched(0, 7, 7, codec="lz4"), *rebatched(7, 20, 2)],
+    ],
     ids=["smaller", "larger", "recompressed", "mixed"],
 )
 def test_equal_records_in_other_batches(tmp_path, follower):
-    answer = _audit(tmp_path, _new(0, 20, 5), follower)
+    answer = _audit(tmp_path, rebatched(0, 20, 5), follower)
     severity, confidence, start, end = answer.one("DIV-BATCHING", 2)
     assert (severity, confidence, start, end) == ("low", "proven", 0, 20)
     assert answer.runs(2) == []
@@ -59,7 +49,7 @@ def test_equal_records_in_other_batches(tmp_path, follower):
 
 
 def test_one_record_in_other_batches_is_other_content_and_counts_alone(tmp_path):
-    answer = _audit(tmp_path, _new(0, 30, 5), _new(0, 30, 10, odd=(13,)))
+    answer = _audit(tmp_path, rebatched(0, 30, 5), rebatched(0, 30, 10, odd=(13,)))
     assert [run[:5] for run in answer.runs(2)] == [("DIV-CONTENT", 13, 14, 0, 0)]
     (row,) = answer.tables["divergences"]
     assert (row["record_count"], row["lost_records"], row["lost_committed"]) == (1, 1, 0)
@@ -70,7 +60,9 @@ def test_one_record_in_other_batches_is_other_content_and_counts_alone(tmp_path)
 
 
 def test_a_differing_record_in_equal_bounds_is_found_to_the_offset(tmp_path):
-    answer = _audit(tmp_path, _new(0, 20, 5), [*_new(0, 5, 5), *_new(5, 10, 5, odd=(8,)), *_new(10, 20, 5)])
+    answer = _audit(
+        tmp_path, rebatched(0, 20, 5), [*rebatched(0, 5, 5), *rebatched(5, 10, 5, odd=(8,)), *rebatched(10, 20, 5)]
+    )
     assert [run[:5] for run in answer.runs(2)] == [("DIV-CONTENT", 8, 9, 0, 0)]
 
 
@@ -87,7 +79,7 @@ def test_a_differing_record_in_equal_bounds_is_found_to_the_offset(tmp_path):
 )
 def test_only_records_that_differ_count(tmp_path, odd, runs):
     """Whatever else is in their batches: in the cost matrix, too, and where a checkpoint proves them committed."""
-    answer = _audit(tmp_path, _new(0, 20, 5), _new(0, 20, 5, odd=odd))
+    answer = _audit(tmp_path, rebatched(0, 20, 5), rebatched(0, 20, 5, odd=odd))
     assert [run[1:3] for run in answer.runs(2)] == runs
     (partition,) = answer.tables["partitions"]
     assert partition["lost_records"] == len(odd)
@@ -130,7 +122,7 @@ def test_what_belongs_to_a_record_besides_key_and_value(tmp_path, field):
 )
 @pytest.mark.parametrize("old_leads", [False, True])
 def test_equal_records_in_another_format(tmp_path, old, old_leads):
-    new, old = Replica(_new(0, 20, 5)), Replica(old, epochs=None, first_base_offset=0)
+    new, old = Replica(rebatched(0, 20, 5)), Replica(old, epochs=None, first_base_offset=0)
     answer = audit(tmp_path, {1: old, 2: new} if old_leads else {1: new, 2: old}, configs=DELETE)
     assert answer.one("DIV-FORMAT") == ("info", "proven", 0, 20)
     assert answer.tables["divergences"] == []
@@ -138,15 +130,15 @@ def test_equal_records_in_another_format(tmp_path, old, old_leads):
 
 
 def test_another_record_in_another_format_is_a_conflict(tmp_path):
-    brokers = {1: Replica(_new(0, 20, 5)), 2: Replica(_old(0, 20, odd=(6, 7)), epochs=None, high_watermark=20)}
+    brokers = {1: Replica(rebatched(0, 20, 5)), 2: Replica(_old(0, 20, odd=(6, 7)), epochs=None, high_watermark=20)}
     answer = audit(tmp_path, brokers, configs=DELETE)
     assert [run[:5] for run in answer.runs(2)] == [("DIV-HIDDEN", 6, 8, 0, None)]
     assert answer.verdict == "COMMITTED_DIVERGENCE"
 
 
 def test_a_log_after_an_upgrade_whose_old_part_was_stored_otherwise(tmp_path):
-    leader = [*_old(0, 12), *_new(12, 20, 4, epoch=3)]
-    follower = [_wrapped(0, 6), _wrapped(6, 12, "snappy"), *_new(12, 20, 4, epoch=3)]
+    leader = [*_old(0, 12), *rebatched(12, 20, 4, epoch=3)]
+    follower = [_wrapped(0, 6), _wrapped(6, 12, "snappy"), *rebatched(12, 20, 4, epoch=3)]
     brokers = {1: Replica(leader, epochs=[(3, 12)]), 2: Replica(follower, epochs=[(3, 12)], first_base_offset=0)}
     answer = audit(tmp_path, brokers, configs=DELETE)
     assert answer.one("DIV-BATCHING", 2)[2:] == (0, 12)
@@ -156,45 +148,47 @@ def test_a_log_after_an_upgrade_whose_old_part_was_stored_otherwise(tmp_path):
 
 def test_records_that_are_missing_inside_other_batches_are_a_hole(tmp_path):
     """The leader's batch reaches past what the follower has of it."""
-    follower = [*_new(0, 5, 5), *_new(5, 8, 3), *_new(10, 20, 5)]
-    answer = _audit(tmp_path / "here", _new(0, 20, 5), follower)
+    follower = [*rebatched(0, 5, 5), *rebatched(5, 8, 3), *rebatched(10, 20, 5)]
+    answer = _audit(tmp_path / "here", rebatched(0, 20, 5), follower)
     assert [run[:5] for run in answer.runs(2)] == [("DIV-HIDDEN", 8, 10, 0, None)]
-    answer = _audit(tmp_path / "there", follower, _new(0, 20, 5))
+    answer = _audit(tmp_path / "there", follower, rebatched(0, 20, 5))
     assert [run[:5] for run in answer.runs(2)] == [("DIV-HIDDEN", 8, 10, None, 0)]
 
 
 def test_a_topic_that_was_compacted_once_has_no_holes_where_a_cleaner_was(tmp_path):
     thin = encode_batch(5, [_records(5, 6)[0]], 0, last_offset_delta=4)
-    answer = _audit(tmp_path, _new(0, 20, 5), [*_new(0, 5, 5), thin, *_new(10, 20, 5)])
+    answer = _audit(tmp_path, rebatched(0, 20, 5), [*rebatched(0, 5, 5), thin, *rebatched(10, 20, 5)])
     assert answer.runs(2) == [], answer
 
 
 def test_a_log_start_inside_a_differing_batch(tmp_path):
-    leader = Replica(_new(0, 20, 10), log_start=7)
-    answer = audit(tmp_path, {1: leader, 2: Replica(_new(0, 20, 10, odd=(3,)), log_start=7)}, configs=DELETE)
+    leader = Replica(rebatched(0, 20, 10), log_start=7)
+    answer = audit(tmp_path, {1: leader, 2: Replica(rebatched(0, 20, 10, odd=(3,)), log_start=7)}, configs=DELETE)
     assert answer.runs(2) == [], answer
-    again = audit(tmp_path / "above", {1: leader, 2: Replica(_new(0, 20, 10, odd=(3, 8)), log_start=7)}, configs=DELETE)
+    again = audit(
+        tmp_path / "above", {1: leader, 2: Replica(rebatched(0, 20, 10, odd=(3, 8)), log_start=7)}, configs=DELETE
+    )
     assert [run[:3] for run in again.runs(2)] == [("DIV-CONTENT", 8, 9)]
 
 
 def test_where_records_cannot_be_decoded_the_headers_word_stands(tmp_path):
     broken = encode_batch(5, _records(5, 10), 0, record_count=5, attributes=1)
-    answer = _audit(tmp_path, _new(0, 20, 5), [*_new(0, 5, 5), broken, *_new(10, 20, 5)])
+    answer = _audit(tmp_path, rebatched(0, 20, 5), [*rebatched(0, 5, 5), broken, *rebatched(10, 20, 5)])
     assert [run[:3] for run in answer.runs(2)] == [("DIV-CONTENT", 5, 10)]
     assert answer.one("LOG-FIELD", 2)[2:] == (5, 10)
 
 
 def test_a_file_that_changed_under_the_audit_is_unreadable(tmp_path, monkeypatch):
-    other = _new(0, 20, 10, odd=(3,))
+    other = rebatched(0, 20, 10, odd=(3,))
     path = tmp_path / "broker-2" / "orders-0" / "00000000000000000000.log"
     rows = RecordComparison.rows
 
     def changed(self, facts, batches, keys=None):
-        path.write_bytes(b"".join(_new(0, 20, 10, odd=(4,))))
+        path.write_bytes(b"".join(rebatched(0, 20, 10, odd=(4,))))
         return rows(self, facts, batches, keys)
 
     monkeypatch.setattr(RecordComparison, "rows", changed)
-    answer = _audit(tmp_path, _new(0, 20, 10), other)
+    answer = _audit(tmp_path, rebatched(0, 20, 10), other)
     assert answer.one("CAP-UNREADABLE", 2)[0] == "high"
     assert [run[:3] for run in answer.runs(2)] == [("DIV-CONTENT", 0, 10)], "the headers' word stands"
 
@@ -221,6 +215,8 @@ def test_only_differing_batches_are_read(tmp_path, monkeypatch):
         return rows(self, facts, batches, keys)
 
     monkeypatch.setattr(RecordComparison, "rows", recorded)
-    answer = _audit(tmp_path, _new(0, 200, 5), [*_new(0, 95, 5), *_new(95, 105, 2), *_new(105, 200, 5)])
+    answer = _audit(
+        tmp_path, rebatched(0, 200, 5), [*rebatched(0, 95, 5), *rebatched(95, 105, 2), *rebatched(105, 200, 5)]
+    )
     assert answer.one("DIV-BATCHING", 2)[2:] == (95, 105)
     assert sorted(asked) == [(1, 95), (1, 100), *((2, base) for base in range(95, 105, 2))]

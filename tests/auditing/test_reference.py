@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.auditing.scenario import Answer, audit, written
-from tests.auditing.scenes import change, scene
+from tests.support.scenario import Answer, audit, written
+from tests.support.scenes import change, scene
 from tests.support.snapshots import Replica
 
 from replica_audit.auditing.replicas.reference import choose_reference

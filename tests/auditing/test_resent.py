@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.auditing.scenario import Answer, audit, written
 from tests.support.encoder import encode_batch, encode_marker
+from tests.support.scenario import Answer, audit, written
 from tests.support.snapshots import Replica
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from tests.auditing.scenario import audit, written, written_legacy
 from tests.support.encoder import DELETE_HORIZON_BIT, encode_batch
+from tests.support.scenario import audit, written, written_legacy
 from tests.support.snapshots import Replica
 
 SHARED = written(0, 20, 0)

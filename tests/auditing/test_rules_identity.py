@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.auditing.scenario import Answer, audit, written
+from tests.support.scenario import Answer, audit, written
 from tests.support.snapshots import TOPIC_ID, Replica, make_uuid
 
 from replica_audit.auditing.findings import meta_copies, meta_identity

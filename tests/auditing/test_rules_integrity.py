@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from tests.auditing.scenario import audit, written
 from tests.support.encoder import encode_batch
+from tests.support.scenario import audit, written
 from tests.support.snapshots import Replica
 
 WHOLE = written(0, 30, 0)

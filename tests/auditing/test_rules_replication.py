@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.auditing.scenario import Answer, audit, written, written_legacy
+from tests.support.scenario import Answer, audit, written, written_legacy
 from tests.support.snapshots import Replica
 
 from replica_audit.auditing.finding import finding

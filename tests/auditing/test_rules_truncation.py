@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 
 import pytest
-from tests.auditing.scenario import Answer, audit, written, written_legacy
 from tests.support.encoder import Record, encode_batch
+from tests.support.scenario import Answer, audit, written, written_legacy
 from tests.support.snapshots import Replica
 
 SHARED = written(0, 20, 0)

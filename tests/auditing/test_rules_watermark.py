@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.auditing.scenario import audit, written
+from tests.support.scenario import audit, written
 from tests.support.snapshots import Replica
 
 
@@ -82,7 +82,7 @@ def test_an_in_sync_replica_at_rest_below_what_is_committed_loses_it_at_the_next
 
 
 def test_a_member_without_epochs_that_ends_at_its_own_checkpoint_was_cut_there(tmp_path):
-    from tests.auditing.scenario import written_legacy
+    from tests.support.scenario import written_legacy
 
     def old(end: int, checkpoint: int) -> Replica:
         return Replica(written_legacy(0, end), high_watermark=checkpoint, epochs=None, topic_id=None)

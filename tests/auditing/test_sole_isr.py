@@ -8,9 +8,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tests.auditing.captures import FIXTURES, audit_capture, truth
-from tests.auditing.scenario import Answer, audit, written
 from tests.support import metadata_log as write
+from tests.support.captures import FIXTURES, audit_capture, truth
+from tests.support.scenario import Answer, audit, written
 from tests.support.snapshots import TOPIC, TOPIC_ID, Replica, make_uuid, write_partition
 from tests.support.some import some
 

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from tests.auditing.scenario import Answer, audit, written
 from tests.support import metadata_log as write
+from tests.support.scenario import Answer, audit, written
 from tests.support.snapshots import TOPIC, TOPIC_ID, Listed, Replica, write_snapshot
 
 from replica_audit.config import Settings

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.auditing.captures import audit_capture
+from tests.support.captures import audit_capture
 from tests.support.some import some
 
 from replica_audit.auditing.answer_rows import report_rows

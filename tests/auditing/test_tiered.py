@@ -10,9 +10,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from tests.auditing.captures import FIXTURES, audit_capture
-from tests.auditing.scenario import Answer, audit, written
+from tests.support.captures import FIXTURES, audit_capture
 from tests.support.encoder import Record, encode_batch
+from tests.support.scenario import Answer, audit, written
 from tests.support.snapshots import TOPIC, TOPIC_ID, Replica, make_uuid
 from tests.support.some import some
 

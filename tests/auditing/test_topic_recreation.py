@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.auditing.scenario import Answer, audit, written, written_legacy
 from tests.support.encoder import TIMESTAMP_MS, encode_batch
+from tests.support.scenario import Answer, audit, written, written_legacy
 from tests.support.snapshots import TOPIC_ID, Replica
 
 from replica_audit.text import render_time

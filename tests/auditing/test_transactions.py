@@ -5,56 +5,34 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.auditing.captures import CAPTURES, audit_capture, told
-from tests.auditing.scenario import Answer, audit, written
-from tests.snapshot.test_transaction_log import KEY, NAME, _log_value
-from tests.support.encoder import TIMESTAMP_MS, Record, encode_batch, encode_marker
+from tests.support.captures import CAPTURES, audit_capture, told
+from tests.support.coordinator_log import (
+    COMPLETE_COMMIT,
+    LOG,
+    ONGOING,
+    OVER,
+    PREPARE_COMMIT,
+    PRODUCER,
+    SHARED_OPEN,
+    commit_marker,
+    coordinator,
+    later_batch,
+    log_value,
+    sent,
+)
+from tests.support.encoder import TIMESTAMP_MS, encode_marker
+from tests.support.scenario import Answer, audit, written
 from tests.support.snapshots import TOPIC, Replica
 from tests.support.some import some
-
-PRODUCER = 7
-ONGOING, PREPARE_COMMIT, COMPLETE_COMMIT = 1, 2, 4
-OVER = TIMESTAMP_MS + 100
-AFTER = TIMESTAMP_MS + 200
-
-
-def _data(base: int, epoch: int = 0, leader_epoch: int = 0) -> bytes:
-    return encode_batch(
-        base, 5, leader_epoch, producer_id=PRODUCER, producer_epoch=epoch, base_sequence=0, transactional=True
-    )
-
-
-def _marker(base: int, leader_epoch: int = 0, epoch: int = 0) -> bytes:
-    return encode_marker(base, "COMMIT", leader_epoch, producer_id=PRODUCER, producer_epoch=epoch)
-
-
-def _later(base: int, leader_epoch: int = 0) -> bytes:
-    return encode_batch(base, 5, leader_epoch, timestamp_ms=AFTER)
-
-
-def _coordinator(path: Path, *values: bytes):
-    """Writes the coordinator's log on broker 1, once the rest of the snapshot is there."""
-
-    def write() -> None:
-        folder = path / "broker-1" / "__transaction_state-0"
-        folder.mkdir()
-        batches = [encode_batch(offset, [Record(KEY, value)], 0) for offset, value in enumerate(values)]
-        (folder / NAME).write_bytes(b"".join(batches))
-
-    return write
 
 
 def _audit(path: Path, log: list[bytes], *values: bytes, clean: bool = False, **options) -> Answer:
     brokers = {number: Replica(log, clean_shutdown=clean) for number in (1, 2)}
-    return audit(path, brokers, before_audit=_coordinator(path, *values) if values else None, **options)
-
-
-LOG = [*written(0, 10, 0), _data(10), _later(15)]
-SHARED_OPEN = [*written(0, 10, 0), _data(10)]
+    return audit(path, brokers, before_audit=coordinator(path, *values) if values else None, **options)
 
 
 def test_over_for_its_coordinator_and_open_in_the_log(tmp_path):
-    answer = _audit(tmp_path, LOG, _log_value(PRODUCER, 0, COMPLETE_COMMIT, {}, updated=OVER))
+    answer = _audit(tmp_path, LOG, log_value(PRODUCER, 0, COMPLETE_COMMIT, {}, updated=OVER))
     assert answer.one("TXN-HANGING", 1) == ("medium", "likely", 10, 15)
     assert answer.found("TXN-HANGING")[0]["message"] == (
         "the transaction of producer 7 (transactional id id) that begins at offset 10 has no marker on broker 1, and none "
@@ -64,16 +42,16 @@ def test_over_for_its_coordinator_and_open_in_the_log(tmp_path):
 
 
 def test_brokers_that_were_stopped_leave_no_doubt(tmp_path):
-    answer = _audit(tmp_path, SHARED_OPEN, _log_value(PRODUCER, 0, COMPLETE_COMMIT, {}, updated=OVER), clean=True)
+    answer = _audit(tmp_path, SHARED_OPEN, log_value(PRODUCER, 0, COMPLETE_COMMIT, {}, updated=OVER), clean=True)
     assert answer.one("TXN-HANGING", 1)[:2] == ("medium", "proven")
 
 
 @pytest.mark.parametrize(
     "value",
     [
-        _log_value(PRODUCER, 0, ONGOING, {TOPIC: [0]}),
-        _log_value(PRODUCER, 0, PREPARE_COMMIT, {"other": [3], TOPIC: [0, 1]}, updated=OVER),
-        _log_value(PRODUCER, 1, PREPARE_COMMIT, {TOPIC: [0]}, updated=OVER),
+        log_value(PRODUCER, 0, ONGOING, {TOPIC: [0]}),
+        log_value(PRODUCER, 0, PREPARE_COMMIT, {"other": [3], TOPIC: [0, 1]}, updated=OVER),
+        log_value(PRODUCER, 1, PREPARE_COMMIT, {TOPIC: [0]}, updated=OVER),
     ],
     ids=["ongoing", "markers under way", "epoch raised to end it"],
 )
@@ -86,8 +64,8 @@ def test_a_transaction_in_progress_is_no_finding(tmp_path, value):
 @pytest.mark.parametrize(
     "value",
     [
-        _log_value(PRODUCER, 0, ONGOING, {"other": [0]}, updated=OVER),
-        _log_value(PRODUCER, 3, ONGOING, {TOPIC: [0]}, updated=OVER),
+        log_value(PRODUCER, 0, ONGOING, {"other": [0]}, updated=OVER),
+        log_value(PRODUCER, 3, ONGOING, {TOPIC: [0]}, updated=OVER),
     ],
     ids=["of other partitions", "a later one"],
 )
@@ -97,58 +75,58 @@ def test_the_producer_is_at_something_else(tmp_path, value):
 
 def test_nothing_is_concluded_without_the_coordinator(tmp_path):
     assert not _audit(tmp_path / "none", LOG).found("TXN-HANGING")
-    other = _log_value(99, 0, COMPLETE_COMMIT, {}, updated=OVER)
+    other = log_value(99, 0, COMPLETE_COMMIT, {}, updated=OVER)
     assert not _audit(tmp_path / "unknown", LOG, other).found("TXN-HANGING")
 
 
 def test_a_partition_copied_before_the_transaction_ended_is_no_proof(tmp_path):
     """Nothing in the log is later than what the coordinator says: the marker may have come after the copy."""
-    value = _log_value(PRODUCER, 0, COMPLETE_COMMIT, {}, updated=OVER)
+    value = log_value(PRODUCER, 0, COMPLETE_COMMIT, {}, updated=OVER)
     assert not _audit(tmp_path, SHARED_OPEN, value).found("TXN-HANGING")
 
 
 def test_a_coordinators_log_copied_before_the_transaction_began_is_no_proof(tmp_path):
-    value = _log_value(PRODUCER, 0, COMPLETE_COMMIT, {}, updated=TIMESTAMP_MS - 1)
+    value = log_value(PRODUCER, 0, COMPLETE_COMMIT, {}, updated=TIMESTAMP_MS - 1)
     assert not _audit(tmp_path, LOG, value).found("TXN-HANGING")
 
 
 def test_a_producer_that_went_on_in_a_later_epoch(tmp_path):
-    answer = _audit(tmp_path, [*written(0, 10, 0), _data(10, epoch=0), _data(15, epoch=1)])
+    answer = _audit(tmp_path, [*written(0, 10, 0), sent(10, epoch=0), sent(15, epoch=1)])
     assert answer.one("TXN-HANGING", 1) == ("medium", "proven", 10, 20)
 
 
 def test_a_transaction_that_ended_is_no_finding_whatever_comes_after(tmp_path):
-    log = [*SHARED_OPEN, _marker(15), _later(16)]
-    assert not _audit(tmp_path, log, _log_value(PRODUCER, 0, COMPLETE_COMMIT, {}, updated=OVER), clean=True).found(
+    log = [*SHARED_OPEN, commit_marker(15), later_batch(16)]
+    assert not _audit(tmp_path, log, log_value(PRODUCER, 0, COMPLETE_COMMIT, {}, updated=OVER), clean=True).found(
         "TXN-HANGING"
     )
 
 
 @pytest.mark.parametrize("damage", ["marker", "hole", "tail"])
 def test_a_marker_that_may_have_been_in_what_is_damaged_is_not_missed(tmp_path, damage):
-    marker = bytearray(_marker(15))
+    marker = bytearray(commit_marker(15))
     marker[-1] ^= 1
     log = {
-        "marker": [*SHARED_OPEN, bytes(marker), _later(16)],
-        "hole": [*SHARED_OPEN, _later(16)],
+        "marker": [*SHARED_OPEN, bytes(marker), later_batch(16)],
+        "hole": [*SHARED_OPEN, later_batch(16)],
         "tail": SHARED_OPEN,
     }[damage]
-    brokers = {1: Replica(log, tail=_later(15)[:30] if damage == "tail" else b"", clean_shutdown=True)}
-    value = _log_value(PRODUCER, 0, COMPLETE_COMMIT, {}, updated=OVER)
-    answer = audit(tmp_path, brokers, before_audit=_coordinator(tmp_path, value))
+    brokers = {1: Replica(log, tail=later_batch(15)[:30] if damage == "tail" else b"", clean_shutdown=True)}
+    value = log_value(PRODUCER, 0, COMPLETE_COMMIT, {}, updated=OVER)
+    answer = audit(tmp_path, brokers, before_audit=coordinator(tmp_path, value))
     assert not answer.found("TXN-HANGING"), answer
 
 
 def test_a_transaction_below_the_log_start_is_gone(tmp_path):
     brokers = {1: Replica(LOG, log_start=15, clean_shutdown=True)}
-    value = _log_value(PRODUCER, 0, COMPLETE_COMMIT, {}, updated=OVER)
-    assert not audit(tmp_path, brokers, before_audit=_coordinator(tmp_path, value)).found("TXN-HANGING")
+    value = log_value(PRODUCER, 0, COMPLETE_COMMIT, {}, updated=OVER)
+    assert not audit(tmp_path, brokers, before_audit=coordinator(tmp_path, value)).found("TXN-HANGING")
 
 
 def test_a_marker_on_a_conflicting_tail(tmp_path):
     brokers = {
         1: Replica([*SHARED_OPEN, *written(15, 25, 1, "new ")], high_watermark=15),
-        2: Replica([*SHARED_OPEN, *written(15, 20, 0, "old "), _marker(20)], high_watermark=15),
+        2: Replica([*SHARED_OPEN, *written(15, 20, 0, "old "), commit_marker(20)], high_watermark=15),
     }
     answer = audit(tmp_path, brokers, isr=(1,))
     assert answer.one("TXN-MARKER-LOST", 2) == ("medium", "proven", 20, 21)
@@ -157,17 +135,17 @@ def test_a_marker_on_a_conflicting_tail(tmp_path):
 
 def test_a_marker_that_the_leader_wrote_again_is_not_lost(tmp_path):
     brokers = {
-        1: Replica([*SHARED_OPEN, _marker(15, leader_epoch=1)], high_watermark=15),
-        2: Replica([*SHARED_OPEN, _marker(15)], high_watermark=15),
+        1: Replica([*SHARED_OPEN, commit_marker(15, leader_epoch=1)], high_watermark=15),
+        2: Replica([*SHARED_OPEN, commit_marker(15)], high_watermark=15),
     }
     assert not audit(tmp_path, brokers, isr=(1,)).found("TXN-MARKER-LOST")
 
 
 def test_a_marker_of_another_producer_or_of_an_earlier_transaction_is_none_of_it(tmp_path):
     brokers = {
-        1: Replica([*written(0, 10, 0), *[_data(10)], *written(15, 25, 1)], high_watermark=10),
+        1: Replica([*written(0, 10, 0), *[sent(10)], *written(15, 25, 1)], high_watermark=10),
         2: Replica(
-            [*written(0, 10, 0), _data(10), encode_marker(15, "ABORT", 0, producer_id=8, producer_epoch=0)],
+            [*written(0, 10, 0), sent(10), encode_marker(15, "ABORT", 0, producer_id=8, producer_epoch=0)],
             high_watermark=10,
         ),
     }

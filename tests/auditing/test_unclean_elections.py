@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from tests.auditing.scenario import Answer, audit, written
-from tests.auditing.scenes import COMMON, UNCLEAN_TO_2, change, scene
 from tests.support import metadata_log as write
+from tests.support.scenario import Answer, audit, written
+from tests.support.scenes import COMMON, UNCLEAN_TO_2, change, scene
 from tests.support.snapshots import TOPIC, TOPIC_ID, Replica
 
 NEW = Replica([*COMMON, *written(50, 60, 1, "new ")])

@@ -5,10 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.auditing.scenario import audit, written
-from tests.auditing.scenes import FENCE, TWO, change, log, scene
-from tests.auditing.test_below_min_isr import costs, loss_of
 from tests.support import metadata_log as write
+from tests.support.scenario import audit, costs, loss_of, written
+from tests.support.scenes import FENCE, TWO, change, log, scene
 from tests.support.snapshots import TOPIC, TOPIC_ID, Replica
 
 #: Broker 3 stops while 2 leads, which then is killed, and dropped as it comes back: 3 is eligible.

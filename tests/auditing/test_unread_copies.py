@@ -9,7 +9,7 @@ import socket
 from pathlib import Path
 
 import pytest
-from tests.auditing.scenario import audit, written
+from tests.support.scenario import audit, written
 from tests.support.snapshots import Replica
 
 from replica_audit.report.facts.verdict import build_verdict

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.auditing.test_less_is_never_more import SNAPSHOTS, audited, whole
 from tests.exhaustive.states import reachable, walks
 from tests.exhaustive.written_snapshots import write_snapshot
+from tests.support.captures import SNAPSHOTS, audited, whole
 from tests.support.fixtures import ATTACKS
 from tests.support.less import too_calm, without
 

@@ -6,8 +6,8 @@ import struct
 from dataclasses import replace
 
 import pytest
-from tests.auditing.scenario import audit
 from tests.support.encoder import Record, encode_batch
+from tests.support.scenario import audit
 from tests.support.snapshots import Replica
 
 from replica_audit.auditing.answer_rows import report_rows

@@ -7,9 +7,9 @@ import struct
 from pathlib import Path
 
 import pytest
-from tests.auditing.captures import audit_whole
-from tests.snapshot.metadata.test_metadata_log import BEGINNING, VOTERS, first_batches
 from tests.support import metadata_log as write
+from tests.support.captures import audit_whole
+from tests.support.controllers import BEGINNING, VOTERS, first_batches
 from tests.support.fixtures import FIXTURES
 from tests.support.less import without
 

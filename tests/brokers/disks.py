@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from kafka.record import MemoryRecords
-from tests.salvage.captured import short_hash
+from tests.support.salvaged_captures import short_hash
 
 
 def cut_tail(directory: Path, records: int) -> None:

@@ -14,8 +14,8 @@ from tests.brokers.clients import received, run, run_json, start
 from tests.brokers.elections_seen import brokers_up
 from tests.brokers.steered_cluster import SteeredCluster
 from tests.brokers.test_elections import JARS, PUT_BACK
-from tests.salvage.captured import acknowledged, short_hash
 from tests.support.fixtures import FIXTURES, truth
+from tests.support.salvaged_captures import acknowledged, short_hash
 
 pytestmark = [pytest.mark.brokers, pytest.mark.timeout(1200)]
 

@@ -22,9 +22,9 @@ from tests.brokers.disks import copies_of, cut_tail, digests, values_of, write_m
 from tests.brokers.elections_seen import brokers_up
 from tests.brokers.steered_cluster import SteeredCluster
 from tests.brokers.test_elections import JARS, cluster_of
-from tests.salvage.captured import acknowledged, short_hash
 from tests.support.archives import read_archive, write_directory
 from tests.support.fixtures import FIXTURES, truth
+from tests.support.salvaged_captures import acknowledged, short_hash
 from tests.support.some import some
 
 pytestmark = [pytest.mark.brokers, pytest.mark.timeout(1200)]

@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 from tests.brokers.captured_cluster import CapturedCluster
 from tests.brokers.clients import Received, produce, received, run, run_json, start
-from tests.restore.lost_records import lost_record, write_lost_records
-from tests.salvage.captured import acknowledged, copies_of, records_of, short_hash
 from tests.support.encoder import Record
 from tests.support.fixtures import FIXTURES
+from tests.support.lost_records import lost_record, write_lost_records
+from tests.support.salvaged_captures import acknowledged, copies_of, records_of, short_hash
 from tests.support.some import some
 
 CLUSTER_ID = "2RmL7UgiRAy2UDcDqvZiEg"

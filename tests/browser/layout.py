@@ -1,5 +1,12 @@
 """What is measured on a page: labels of pictures that lie on each other or on a line, and what is cut off."""
 
+from pathlib import Path
+
+from replica_audit.report.facts.verdict import build_verdict
+from replica_audit.report.first_steps import tell_what_to_do
+from replica_audit.report.page.document import render_page
+from replica_audit.results import Results
+
 #: Returns what is wrong with the labels of every picture, as texts.
 LABELS = """
 const wrong = [];
@@ -66,3 +73,13 @@ const lines = (node) => new Set([...node.getClientRects()].map((box) => Math.rou
 const seen = [...document.querySelectorAll(arguments[0])].filter((node) => node.offsetParent);
 return seen.filter((node) => lines(node) > 1).map((node) => node.textContent);
 """
+
+
+def write(found: Results, path: Path) -> Path:
+    path.write_text(render_page(found, build_verdict(found, "high"), tell_what_to_do(found)), encoding="utf-8")
+    return path
+
+
+def settle(browser) -> None:
+    """Wait until what observes sizes has drawn."""
+    browser.driver.execute_async_script("const done = arguments[0]; requestAnimationFrame(() => setTimeout(done, 60))")

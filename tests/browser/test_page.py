@@ -8,11 +8,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tests.auditing.test_group_positions import with_groups
-from tests.report.rows import finding, partition, results, row
+from tests.support.captures_with_more import with_groups
 from tests.support.fixtures import ATTACKS, FIXTURES
 from tests.support.large_audit import audit_models, large_results
 from tests.support.less import without
+from tests.support.report_rows import finding, partition, results, row
 from tests.support.samples import SAMPLES
 
 from replica_audit.auditing.known_findings import Earlier

@@ -8,18 +8,15 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tests.browser.layout import CLIPPED, LABELS, WRAPPED
-from tests.report.rows import finding, partition, results, row
+from tests.browser.layout import CLIPPED, LABELS, WRAPPED, settle, write
 from tests.support.fixtures import FIXTURES
+from tests.support.report_rows import finding, partition, results, row
 from tests.support.samples import SAMPLES
 
 from replica_audit.auditing.catalogue import VERDICTS
 from replica_audit.auditing.opening import open_snapshot
 from replica_audit.config import Settings
 from replica_audit.literals import PROTOCOLS
-from replica_audit.report.facts.verdict import build_verdict
-from replica_audit.report.first_steps import tell_what_to_do
-from replica_audit.report.page.document import render_page
 from replica_audit.results import Results
 from replica_audit.runner.in_process import audit_one
 
@@ -149,11 +146,6 @@ def pages(tmp_path_factory) -> dict[str, Path]:
     return {name: write(one, directory / f"{name}.html") for name, one in found.items()}
 
 
-def write(found: Results, path: Path) -> Path:
-    path.write_text(render_page(found, build_verdict(found, "high"), tell_what_to_do(found)), encoding="utf-8")
-    return path
-
-
 def open_all(browser, path: Path, **look) -> None:
     """Open the page and every partition of its table."""
     browser.open(path, **look)
@@ -163,11 +155,6 @@ def open_all(browser, path: Path, **look) -> None:
         "document.querySelectorAll('tr.details .detail').length === document.querySelectorAll('tr.partition').length"
     )
     settle(browser)
-
-
-def settle(browser) -> None:
-    """Wait until what observes sizes has drawn."""
-    browser.driver.execute_async_script("const done = arguments[0]; requestAnimationFrame(() => setTimeout(done, 60))")
 
 
 def to_paper(browser) -> None:

@@ -7,8 +7,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tests.browser.test_page_layout import LABELS, audit_whole, settle, write
-from tests.report.rows import finding, partition, results, row
+from tests.browser.layout import LABELS, settle, write
+from tests.support.captures import audit_whole
+from tests.support.report_rows import finding, partition, results, row
 from tests.support.samples import SAMPLES
 
 from replica_audit.cli.main import main

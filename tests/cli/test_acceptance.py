@@ -7,7 +7,7 @@ from datetime import date
 from pathlib import Path
 
 import pytest
-from tests.report.rows import finding
+from tests.support.report_rows import finding
 
 from replica_audit.auditing.known_findings import parse_acceptances, unmatched, with_acceptances
 from replica_audit.cli.main import main

@@ -8,7 +8,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from tests.auditing.captures import FIXTURES
+from tests.support.captures import FIXTURES
 
 from replica_audit.auditing.opening import open_snapshot
 from replica_audit.cli.main import main

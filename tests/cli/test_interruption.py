@@ -13,9 +13,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from tests.salvage.made import led_by_first, replica
-from tests.salvage.test_choosing_records import COMMON, LEADER
 from tests.support.encoder import encode_batch
+from tests.support.led_by_first import COMMON, LEADER, led_by_first, replica
 from tests.support.many_partitions import write_cluster
 
 ROOT = Path(__file__).parents[2]

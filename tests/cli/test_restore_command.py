@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.restore.lost_records import write_lost_records
+from tests.support.lost_records import write_lost_records
 
 from replica_audit.cli.main import main
 

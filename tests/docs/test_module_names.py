@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.support.imports import LIBRARY, imports, is_there
 from tests.support.some import some
-from tests.test_imports import LIBRARY, imports, is_there
 
 import replica_audit
 

@@ -10,7 +10,7 @@ import pytest
 from tests.docs.code_tables import PAGES, with_code_tables
 from tests.docs.reference_tables import REFERENCE, with_tables
 from tests.support.fixtures import ATTACKS
-from tests.test_imports import LIBRARY, ONLY_IN, STEPS
+from tests.support.imports import LIBRARY, ONLY_IN, STEPS
 
 from replica_audit.auditing.catalogue import CATALOGUE, FAMILIES, SEVERITIES, VERDICTS
 from replica_audit.snapshot import log_dir_names

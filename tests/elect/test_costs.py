@@ -9,16 +9,15 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from tests.auditing.captures import FIXTURES, audit_capture, truth
-from tests.auditing.scenario import audit, written
-from tests.auditing.scenes import change, scene
-from tests.auditing.test_transactions import COMPLETE_COMMIT, ONGOING, OVER
-from tests.auditing.test_transactions import _coordinator as write_coordinator
 from tests.property.capture import to_model
 from tests.property.cluster import Cluster
-from tests.segments.scanned import batches_of, scan_file
-from tests.snapshot.test_transaction_log import _log_value
+from tests.support.captures import FIXTURES, audit_capture, truth
+from tests.support.coordinator_log import COMPLETE_COMMIT, ONGOING, OVER, log_value
+from tests.support.coordinator_log import coordinator as write_coordinator
 from tests.support.encoder import Record, encode_batch, encode_marker
+from tests.support.scanned import batches_of, scan_file
+from tests.support.scenario import asked_costs, audit, written
+from tests.support.scenes import change, scene
 from tests.support.snapshots import TOPIC, Replica
 from tests.support.some import some
 
@@ -302,8 +301,8 @@ def test_a_transaction_that_one_log_aborts_and_another_commits_is_a_cost(
 @pytest.mark.parametrize(
     ("values", "cut"),
     [
-        ([_log_value(7, 1, COMPLETE_COMMIT, {}, updated=OVER)], 1),
-        ([_log_value(7, 0, ONGOING, {TOPIC: [0]}, updated=OVER)], 0),
+        ([log_value(7, 1, COMPLETE_COMMIT, {}, updated=OVER)], 1),
+        ([log_value(7, 0, ONGOING, {TOPIC: [0]}, updated=OVER)], 0),
         ([], 0),
     ],
     ids=["ended", "in progress", "not known"],
@@ -384,16 +383,6 @@ def test_batches_that_differ_in_nothing_that_counts_are_one_piece() -> None:
         assert [(one.piece.start_offset, one.piece.end_offset) for one in (*kept, *dropped)] == (
             [(0, 100), (100, 600)] if found.marked else []
         )
-
-
-def asked_costs(path: Path) -> dict[int, tuple[int, int, int]]:
-    """Of each candidate, where the snapshot's partition is asked for whether or not there is anything to decide."""
-    rows = audit_all(str(path), Settings(), asked=[TopicPartition("orders", 0)]).tables["elections"]
-    return {
-        row["candidate_id"]: (row["lost_records"], row["lost_committed"], row["lost_possible"])
-        for row in rows
-        if row["candidate_id"] == row["broker_id"]
-    }
 
 
 @pytest.mark.parametrize(

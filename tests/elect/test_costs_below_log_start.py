@@ -9,8 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
-from tests.auditing.scenario import audit, written, written_legacy
-from tests.elect.test_costs import asked_costs
+from tests.support.scenario import asked_costs, audit, written, written_legacy
 from tests.support.snapshots import Replica
 
 #: Leaders whose history is epoch 1 up to 20, then epoch 4, and whose log begins at 40.

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from tests.auditing.scenario import Answer, audit, written
 from tests.support.encoder import encode_batch, encode_marker
+from tests.support.scenario import Answer, audit, written
 from tests.support.snapshots import Replica, manifest_text
 from tests.support.some import some
 

@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 
 from tests.fuzz.memory import MemorySnapshot, with_right_checksums
 from tests.fuzz.whole import show_changed_snapshot
-from tests.report import rows
 from tests.support import metadata_log
+from tests.support import report_rows as rows
 from tests.support.encoder import CODECS, compress, encode_legacy
 
 from replica_audit.auditing.known_findings import read_baseline

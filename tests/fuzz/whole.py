@@ -13,9 +13,9 @@ from functools import cache
 from pathlib import Path
 
 from tests.fuzz.memory import with_right_checksums
-from tests.hostile.bounds import check_rows
 from tests.support import metadata_log
 from tests.support.archives import Files, write_directory
+from tests.support.bounds import check_rows
 from tests.support.dump_lines import batch_line, listing
 from tests.support.observations import observed
 

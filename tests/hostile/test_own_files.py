@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.restore.fake_cluster import FakeCluster
-from tests.restore.lost_records import write_lost_records
+from tests.support.fake_cluster import FakeCluster
+from tests.support.lost_records import write_lost_records
 from tests.support.samples import SAMPLES
 
 from replica_audit.cli.main import main

@@ -7,9 +7,9 @@ import json
 import pyarrow as pa
 import pyarrow.parquet
 import pytest
-from tests.auditing.scenario import audit, written
-from tests.hostile.bounds import check_rows, cpu_seconds
 from tests.support import metadata_log
+from tests.support.bounds import check_rows, cpu_seconds
+from tests.support.scenario import audit, written
 from tests.support.snapshots import Replica
 
 from replica_audit.errors import FormatError

@@ -9,7 +9,7 @@ import tracemalloc
 from contextlib import suppress
 
 import pytest
-from tests.hostile.bounds import cpu_seconds
+from tests.support.bounds import cpu_seconds
 from tests.support.dump_lines import batch_line, listing, record_line
 
 from replica_audit.schema import QuarantineRow

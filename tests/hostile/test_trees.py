@@ -6,8 +6,8 @@ import os
 from pathlib import Path
 
 import pytest
-from tests.auditing.scenario import audit, written
-from tests.hostile.bounds import check_rows, cpu_seconds
+from tests.support.bounds import check_rows, cpu_seconds
+from tests.support.scenario import audit, written
 from tests.support.snapshots import Replica, write_snapshot
 
 from replica_audit.cli.main import main

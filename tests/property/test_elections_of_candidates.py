@@ -8,7 +8,7 @@ import pytest
 from tests.property.capture import to_model
 from tests.property.cluster import Cluster
 from tests.property.history import HISTORIES, histories, narrate
-from tests.property.test_random_truncation import lineage_of_batches, lineage_of_cache
+from tests.property.prefixes import lineage_of_batches, lineage_of_cache
 
 from replica_audit.auditing.comparison_plan import plan_audit
 from replica_audit.auditing.conclude import conclude

@@ -6,7 +6,7 @@ from itertools import combinations
 from pathlib import Path
 
 import pytest
-from tests.auditing.captures import audit_whole
+from tests.support.captures import audit_whole
 from tests.support.fixtures import CAPTURES, FIXTURES
 from tests.support.less import holders, lost_places, too_sure, without
 from tests.support.some import some

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 
 import pytest
-from tests.auditing.scenario import audit
 from tests.property.compaction import History
+from tests.support.scenario import audit
 from tests.support.snapshots import Replica
 
 HISTORIES = int(os.environ.get("PROPERTY_HISTORIES", "240"))

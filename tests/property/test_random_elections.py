@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
+from tests.property.audits import AUDITED, _audits
 from tests.property.cluster import Cluster, Elected
 from tests.property.history import narrate
-from tests.property.test_audit import AUDITED, _audits
 from tests.support.some import some
 
 from replica_audit.auditing.compare.divergent_ranges import DivergentRange

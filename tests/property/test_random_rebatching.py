@@ -6,8 +6,8 @@ import os
 import random
 
 import pytest
-from tests.auditing.scenario import audit
 from tests.support.encoder import CODECS, Record, encode_batch, encode_legacy, encode_wrapper
+from tests.support.scenario import audit
 from tests.support.snapshots import Replica
 
 HISTORIES = int(os.environ.get("PROPERTY_HISTORIES", "240"))

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pytest
 from tests.property.cluster import Cluster
 from tests.property.history import histories, narrate
+from tests.property.prefixes import common_prefix_end, lineage_of_batches, lineage_of_cache
 from tests.property.replica import Replica
 from tests.support.some import some
 
@@ -17,25 +18,6 @@ from replica_audit.protocol.truncation import Replay, ReplicaState, replay
 def _state(replica: Replica, lineage: Lineage) -> ReplicaState:
     end = replica.disk_end
     return ReplicaState(replica.log_start, end, lineage, max(replica.log_start, min(replica.checkpoint, end)))
-
-
-def lineage_of_batches(replica: Replica) -> Lineage:
-    return Lineage.of((batch.leader_epoch, batch.base_offset) for batch in replica.batches)
-
-
-def lineage_of_cache(replica: Replica) -> Lineage:
-    """The epoch file as the loader leaves it."""
-    return Lineage(tuple(replica.cache)).truncate_from_end(replica.disk_end)
-
-
-def common_prefix_end(follower: Replica, leader: Replica) -> int | None:
-    """First offset from which the follower's records are not the leader's; None where the logs do not overlap."""
-    start = max(follower.log_start, leader.log_start)
-    if min(follower.disk_end, leader.disk_end) <= start:
-        return None
-    held = {batch.content for batch in leader.batches}
-    foreign = [b.base_offset for b in follower.batches if b.end_offset > start and b.content not in held]
-    return max(start, foreign[0]) if foreign else min(follower.disk_end, leader.disk_end)
 
 
 def _replays(cluster: Cluster, protocol: str, from_cache: bool) -> Iterator[tuple[Replica, Replay, int | None]]:

@@ -6,9 +6,9 @@ from collections import Counter
 from dataclasses import replace
 
 import pytest
+from tests.property.audits import AUDITED
 from tests.property.capture import to_model
 from tests.property.history import histories, narrate
-from tests.property.test_audit import AUDITED
 
 from replica_audit.auditing.comparison_plan import plan_audit
 from replica_audit.auditing.conclude import conclude

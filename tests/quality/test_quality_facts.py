@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from tests.auditing.captures import CAPTURES, FIXTURES, audit_capture, told
-from tests.auditing.segment_counts import count_snapshot
-from tests.auditing.test_captures import QUIET
-from tests.report.rows import finding, partition, results, row
+from tests.support.captures import CAPTURES, FIXTURES, QUIET, audit_capture, told
+from tests.support.report_rows import finding, partition, results, row
+from tests.support.segment_counts import count_snapshot
 from tests.support.some import some
 
 from replica_audit.auditing.catalogue import at_or_above

@@ -6,7 +6,7 @@ import json
 import random
 
 import pytest
-from tests.report.rows import AUDIT, finding, partition, results
+from tests.support.report_rows import AUDIT, finding, partition, results
 
 from replica_audit.report.audit_json import render_audit_json
 from replica_audit.results import Results

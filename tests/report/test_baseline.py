@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from tests.report.rows import finding, results
+from tests.support.report_rows import finding, results
 
 from replica_audit.auditing.known_findings import (
     Earlier,

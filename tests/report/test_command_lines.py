@@ -7,7 +7,7 @@ import subprocess
 from dataclasses import replace
 
 import pytest
-from tests.report.rows import results
+from tests.support.report_rows import results
 from tests.support.samples import SAMPLES
 
 from replica_audit.cli.parser import parse_arguments

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.report.rows import finding, objects
+from tests.support.report_rows import finding, objects
 from tests.support.samples import SAMPLES
 
 from replica_audit.config import Settings

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.auditing.captures import audit_whole
-from tests.auditing.scenario import audit, written
-from tests.report.rows import AUDIT, finding, partition, results, row
+from tests.support.captures import audit_whole
 from tests.support.fixtures import ATTACKS, FIXTURES, truth
+from tests.support.report_rows import AUDIT, finding, partition, results, row
+from tests.support.scenario import audit, written
 from tests.support.snapshots import Replica
 
 from replica_audit.elect.election_plan import advise

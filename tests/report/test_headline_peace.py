@@ -6,8 +6,8 @@ import re
 from pathlib import Path
 
 import pytest
-from tests.auditing.scenario import audit, written
-from tests.report.rows import partition, results, row
+from tests.support.report_rows import partition, results, row
+from tests.support.scenario import audit, written
 from tests.support.snapshots import Replica
 from tests.support.some import some
 

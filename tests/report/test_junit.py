@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from junitparser import Error, Failure, JUnitXml, TestCase
-from tests.report.rows import AUDIT, finding, partition, results, row
+from tests.support.report_rows import AUDIT, finding, partition, results, row
 
 from replica_audit.report.facts.verdict import build_verdict
 from replica_audit.report.junit import FINDING_LIMIT, render_junit

@@ -9,8 +9,8 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
-from tests.report.page.test_page_content import page_of
-from tests.report.rows import REPORT_FILES, finding, objects, partition, results, row
+from tests.support.page_content import page_of
+from tests.support.report_rows import REPORT_FILES, finding, objects, partition, results, row
 
 from replica_audit.auditing import detailed_partitions
 from replica_audit.auditing.known_findings import read_baseline

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.report.rows import AUDIT, finding, partition, results, row
+from tests.support.report_rows import AUDIT, finding, partition, results, row
 from tests.support.samples import SAMPLES
 
 from replica_audit.config import Settings

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
 from prometheus_client.parser import text_string_to_metric_families as parse_prometheus
-from tests.report.rows import AUDIT, finding, partition, results, row
+from tests.support.report_rows import AUDIT, finding, partition, results, row
 
 from replica_audit.auditing.catalogue import CATALOGUE, SEVERITIES, VERDICTS
 from replica_audit.report.facts.verdict import build_verdict

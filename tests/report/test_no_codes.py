@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import get_args, get_origin
 
 import pytest
-from tests.auditing.captures import audit_whole
+from tests.support.captures import audit_whole
+from tests.support.closed_sets import COLUMNS
 from tests.support.fixtures import ATTACKS, CAPTURES, FIXTURES
 from tests.support.samples import SAMPLES
 from tests.support.some import some
-from tests.test_closed_sets import COLUMNS
 
 from replica_audit import literals as closed_sets
 from replica_audit import text as wording

@@ -7,7 +7,7 @@ from collections import Counter
 from xml.etree import ElementTree
 
 import pytest
-from tests.auditing.captures import audit_whole
+from tests.support.captures import audit_whole
 from tests.support.fixtures import FIXTURES
 
 from replica_audit.report.answer import build_answer

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.report.rows import objects, partition, results, row
 from tests.support.fixtures import FIXTURES
+from tests.support.report_rows import objects, partition, results, row
 from tests.support.samples import SAMPLES
 from tests.support.some import some
 

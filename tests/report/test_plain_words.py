@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 
 import pytest
-from tests.auditing.captures import audit_whole
-from tests.report.rows import finding, partition, results
+from tests.support.captures import audit_whole
 from tests.support.fixtures import FIXTURES
+from tests.support.report_rows import finding, partition, results
 
 from replica_audit.auditing.catalogue import CATALOGUE
 from replica_audit.auditing.code_texts import code_text

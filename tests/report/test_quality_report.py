@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from tests.report.rows import results, row
+from tests.support.report_rows import results, row
 
 from replica_audit.auditing.known_findings import compare_quality, parse_quality_baseline
 from replica_audit.report.facts.verdict import build_quality, build_verdict, count_quality

@@ -8,9 +8,9 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from tests.auditing.test_group_positions import with_groups
-from tests.report.rows import objects, partition, results, row
+from tests.support.captures_with_more import with_groups
 from tests.support.fixtures import FIXTURES
+from tests.support.report_rows import objects, partition, results, row
 
 from replica_audit.config import Settings
 from replica_audit.elect.election_plan import plan_elections

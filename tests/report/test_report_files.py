@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from tests.report.rows import REPORT_FILES, finding, partition, results
+from tests.support.report_rows import REPORT_FILES, finding, partition, results
 
 from replica_audit.auditing.known_findings import Earlier, parse_earlier
 from replica_audit.report.failed_run import write_failure

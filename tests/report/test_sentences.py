@@ -17,11 +17,11 @@ from typing import Any
 from unittest.mock import patch
 
 import pytest
-from tests.auditing.captures import audit_whole
-from tests.auditing.scenario import audit, written
-from tests.report.rows import AUDIT, finding, partition, results, row
+from tests.support.captures import audit_whole
 from tests.support.fixtures import ATTACKS, FIXTURES, truth
 from tests.support.less import without
+from tests.support.report_rows import AUDIT, finding, partition, results, row
+from tests.support.scenario import audit, written
 from tests.support.snapshots import Replica
 from tests.support.some import some
 

@@ -6,8 +6,8 @@ import re
 from dataclasses import replace
 
 import pytest
-from tests.report.rows import finding, partition, results, row
 from tests.support.in_colour import in_colour
+from tests.support.report_rows import finding, partition, results, row
 
 from replica_audit.auditing.catalogue import CATALOGUE
 from replica_audit.report.audit_summary import FINDING_LIMIT, PARTITION_LIMIT, render_summary

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from tests.report.rows import finding, partition, results, row
+from tests.support.report_rows import finding, partition, results, row
 
 from replica_audit.auditing.catalogue import SEVERITIES, VERDICTS
 from replica_audit.config import FAIL_LEVELS

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.auditing.captures import audit_whole
+from tests.support.captures import audit_whole
 from tests.support.fixtures import ATTACKS, CAPTURES, FIXTURES
 from tests.support.samples import SAMPLES
 

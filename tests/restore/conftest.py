@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.restore.lost_records import write_lost_records
+from tests.support.lost_records import write_lost_records
 
 from replica_audit.restore.salvaged_records import SalvagedRecords
 

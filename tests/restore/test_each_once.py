@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.restore.fake_cluster import FakeCluster, Killed
-from tests.restore.lost_records import CLUSTER_ID, lost_record, write_lost_records
+from tests.support.fake_cluster import FakeCluster, Killed
+from tests.support.lost_records import CLUSTER_ID, lost_record, write_lost_records
 
 from replica_audit.errors import UsageError
 from replica_audit.model import TopicPartition

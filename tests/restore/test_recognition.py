@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from tests.restore.fake_cluster import FakeCluster, Killed
-from tests.restore.lost_records import CLUSTER_ID, lost_record
+from tests.support.fake_cluster import FakeCluster, Killed
+from tests.support.lost_records import CLUSTER_ID, lost_record
 
 from replica_audit.errors import UsageError
 from replica_audit.model import TopicPartition

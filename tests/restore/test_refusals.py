@@ -7,9 +7,9 @@ import shutil
 from pathlib import Path
 
 import pytest
-from tests.restore.fake_cluster import FakeCluster
-from tests.restore.lost_records import CLUSTER_ID, write_lost_records
 from tests.support.encoder import Record
+from tests.support.fake_cluster import FakeCluster
+from tests.support.lost_records import CLUSTER_ID, write_lost_records
 
 from replica_audit.errors import UsageError
 from replica_audit.restore.cluster import ConsumedRecord, Topic

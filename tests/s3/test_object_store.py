@@ -15,9 +15,9 @@ import pytest
 from pyarrow import fs
 from tests.s3.conftest import PYTHON, SECRETS
 from tests.support.encoder import encode_batch
+from tests.support.known_batches import directories
 from tests.support.samples import SAMPLES
 from tests.support.snapshots import Replica, write_snapshot
-from tests.warehouse.test_known_batches import directories
 
 from replica_audit.auditing.opening import open_snapshot
 from replica_audit.config import Settings
@@ -92,7 +92,7 @@ def test_segments_are_read_in_large_pieces_many_at_once_and_every_byte_once(usua
 
 
 def test_an_object_with_the_same_etag_elsewhere_is_not_read_again(usual, connect, tmp_path):
-    from tests.warehouse.test_known_batches import ingest
+    from tests.support.known_batches import ingest
 
     connect(usual)
     path = large(tmp_path / "large", size=4000)

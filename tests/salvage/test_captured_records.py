@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.salvage.captured import PRODUCED, acknowledged, copies_of, is_compacted, records_of, short_hash
 from tests.support.fixtures import FIXTURES
+from tests.support.salvaged_captures import PRODUCED, acknowledged, copies_of, is_compacted, records_of, short_hash
 
 from replica_audit.config import Settings
 from replica_audit.salvage.partition_salvage import Choices

@@ -8,15 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.salvage.made import led_by_first, replica
 from tests.support.encoder import Record, encode_batch, encode_legacy, encode_marker, encode_wrapper
+from tests.support.led_by_first import COMMON, HEX, LEADER, led_by_first, replica
 from tests.support.snapshots import make_uuid
 
 from replica_audit.cli.main import main
-
-COMMON = [encode_batch(0, 10, 0)]
-#: Broker 1 was elected at 10 in epoch 1 and wrote others.
-LEADER = replica([*COMMON, encode_batch(10, 5, 1, mark="leader")], ((0, 0), (1, 10)))
 
 
 def salvaged(snapshot: Path, *options: str, status: int = 0) -> tuple[dict[str, Any], list[tuple[int, bytes | None]]]:
@@ -184,9 +180,6 @@ def test_what_a_cleaner_removed_is_not_lacking(tmp_path: Path) -> None:
     manifest, found = salvaged(led_by_first(tmp_path / "s", leader, follower, configs=COMPACTED))
     assert [offset for offset, _ in found] == [0, 9]  # other values than the leader's: a log that is wrong
     assert manifest["partitions"][0]["left_out"]["cleaned"] == 8
-
-
-HEX = "0123456789abcdef0123456789abcdef"
 
 
 def test_every_directory_that_kafka_puts_aside_is_a_source(tmp_path: Path) -> None:

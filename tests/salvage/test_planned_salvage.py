@@ -9,12 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.auditing.captures import audit_whole
-from tests.salvage.captured import PRODUCED
-from tests.salvage.made import led_by_first, replica
-from tests.salvage.test_choosing_records import COMMON, HEX, LEADER
+from tests.support.captures import audit_whole
 from tests.support.encoder import Record, encode_batch, make_records
 from tests.support.fixtures import ATTACKS, FIXTURES
+from tests.support.led_by_first import COMMON, HEX, LEADER, led_by_first, replica
+from tests.support.salvaged_captures import PRODUCED
 
 from replica_audit.cli.main import main
 from replica_audit.config import Settings

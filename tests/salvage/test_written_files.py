@@ -16,10 +16,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from kafka.record import MemoryRecords
-from tests.salvage.made import led_by_first, replica
-from tests.salvage.test_choosing_records import COMMON, LEADER
 from tests.support.encoder import Record, encode_batch, encode_legacy
 from tests.support.fixtures import FIXTURES
+from tests.support.led_by_first import COMMON, LEADER, led_by_first, replica
 
 from replica_audit.cli.main import main
 from replica_audit.salvage.salvage_manifest import SalvageManifest

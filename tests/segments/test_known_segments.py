@@ -7,8 +7,8 @@ import io
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.segments.test_scan_properties import EDITS, SHARES, apply_edits, segments
 from tests.support.encoder import encode_batch
+from tests.support.random_segments import EDITS, SHARES, apply_edits, segments
 
 from replica_audit.model import Damage
 from replica_audit.segments.known_segments import (

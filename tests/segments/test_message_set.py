@@ -8,6 +8,7 @@ import struct
 import numpy as np
 import pytest
 from tests.support.encoder import compress, encode_batch, encode_legacy, encode_wrapper
+from tests.support.legacy_wrappers import V0_LZ4, V1_GZIP, V1_LZ4
 
 from replica_audit.model import Damage
 from replica_audit.segments.compression import CodecError, decompress
@@ -15,18 +16,6 @@ from replica_audit.segments.message_set import parse_wrapper
 from replica_audit.segments.scan import scan_segment
 
 TIMESTAMP = 1_700_000_000_000
-V0_LZ4 = (
-    "0000000000000007000000527ed7276a0003ffffffff0000004404224d1860401a35000000120001009106000000130a5561a70f0090016100"
-    "00000461616108000002009007000000112804c6ef0d009000016200000002626200000000"
-)
-V1_LZ4 = (
-    "000000000000000f0000006217b2c79201030000018bcfe56801ffffffff0000004c04224d186040823d00000016000100e01b031110af0100"
-    "0000018bcfe5681800900161000000046161610800000200001e005019ec82c8d30900012700010900706200000002626200000000"
-)
-V1_GZIP = (
-    "000000000000000b00000056d806576901010000018bcfe56801ffffffff000000401f8b08000000000000ff6360800369664181f58c400663"
-    "f7f9a7192011c64420c192080450252059c9374d272ec3958119494082292909005073c6bd4c000000"
-)
 MESSAGES = [(b"a", b"aaaa"), (b"b", b"bb"), (None, None)]
 
 

@@ -9,8 +9,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from kafka.record import MemoryRecords
-from tests.segments.scanned import CAPTURES, FIXTURES, batches_of, scan_file
-from tests.segments.test_message_set import V0_LZ4, V1_GZIP, V1_LZ4
 from tests.support.encoder import (
     CODECS,
     TIMESTAMP_MS,
@@ -21,6 +19,8 @@ from tests.support.encoder import (
     encode_wrapper,
 )
 from tests.support.hashing import NumberedHasher
+from tests.support.legacy_wrappers import V0_LZ4, V1_GZIP, V1_LZ4
+from tests.support.scanned import CAPTURES, FIXTURES, batches_of, scan_file
 
 from replica_audit.segments.records import (
     ABORT,

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from kafka.record import MemoryRecords
-from tests.segments.scanned import CAPTURES, FIXTURES, batches_of, damage_of, scan_file
+from tests.support.scanned import CAPTURES, FIXTURES, batches_of, damage_of, scan_file
 
 OLD = (
     "old-formats",

@@ -8,7 +8,8 @@ import struct
 
 import numpy as np
 import pytest
-from tests.segments.scanned import (
+from tests.support.encoder import encode_batch, encode_legacy
+from tests.support.scanned import (
     CAPTURES,
     DUMP_LINE,
     FIXTURES,
@@ -18,7 +19,6 @@ from tests.segments.scanned import (
     scan_file,
     truth,
 )
-from tests.support.encoder import encode_batch, encode_legacy
 from tests.support.some import some
 
 from replica_audit.errors import FormatError

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.segments.scanned import FIXTURES, batches_of
 from tests.support.encoder import encode_batch, encode_legacy, encode_marker
+from tests.support.scanned import FIXTURES, batches_of
 
 from replica_audit.model import CHUNK_OFFSETS, EpochStart, SegmentSummary
 from replica_audit.segments.scan import scan_segment

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,61 +10,17 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
 import pytest
-from tests.segments.scanned import FIXTURES, batches_of, damage_of, scan_file
+from tests.support.scanned import FIXTURES, batches_of, damage_of, scan_file
+from tests.support.second_hand import batch_rows, write_table
 
 from replica_audit.errors import FormatError
 from replica_audit.model import Damage
-from replica_audit.snapshot.batch_tables import BATCH_TABLE
 from replica_audit.snapshot.discovery import discover
 from replica_audit.snapshot.inventory import Inventory
 from replica_audit.snapshot.segment_sources import open_source, summarise_source
 from replica_audit.snapshot.storage import Snapshot
 
 ENDINGS = ("jsonl", "csv", "parquet")
-#: Columns that the bronze table has null where the header has -1.
-NULL_AS_MINUS_ONE = (
-    "leader_epoch",
-    "base_timestamp",
-    "max_timestamp",
-    "producer_id",
-    "producer_epoch",
-    "base_sequence",
-)
-
-
-def batch_rows(capture: str, partition: str) -> list[dict]:
-    """The rows that the bronze table `batches` has of a partition."""
-    rows = []
-    for path in sorted((FIXTURES / capture).glob(f"broker-*/{partition}/*.log")):
-        topic, _, number = partition.rpartition("-")
-        place = {
-            "broker_id": int(path.parts[-3].removeprefix("broker-")),
-            "log_dir": path.parts[-3],
-            "topic": topic,
-            "partition": int(number),
-            "segment_base_offset": int(path.name[:20]),
-        }
-        for batch in batches_of(scan_file(path)):
-            row = {name: batch[name].item() for name in batch.dtype.names}
-            rows.append(
-                place
-                | {name: None if name in NULL_AS_MINUS_ONE and value == -1 else value for name, value in row.items()}
-            )
-    return rows
-
-
-def write_table(path: Path, rows: Iterable[dict], types: dict = BATCH_TABLE) -> None:
-    """The rows in the format that the path's ending says."""
-    rows = list(rows)
-    if path.suffix == ".jsonl":
-        path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-        return
-    schema = pa.schema([(name, types.get(name, pa.string())) for name in rows[0]])
-    table = pa.Table.from_pylist(rows, schema)
-    if path.suffix == ".csv":
-        pa.csv.write_csv(table, path)
-    else:
-        pa.parquet.write_table(table, path)
 
 
 def find(path: Path) -> Inventory:

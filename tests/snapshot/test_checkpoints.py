@@ -5,7 +5,7 @@ from __future__ import annotations
 import pickle
 
 import pytest
-from tests.segments.scanned import CAPTURES, FIXTURES
+from tests.support.scanned import CAPTURES, FIXTURES
 
 from replica_audit.errors import FormatError
 from replica_audit.model import TopicPartition

@@ -8,8 +8,8 @@ import shutil
 from pathlib import Path
 
 import pytest
-from tests.segments.scanned import CAPTURES, FIXTURES
 from tests.support.encoder import encode_batch
+from tests.support.scanned import CAPTURES, FIXTURES
 
 from replica_audit.model import TopicPartition
 from replica_audit.snapshot.discovery import discover

@@ -7,9 +7,9 @@ import shutil
 from pathlib import Path
 
 import pytest
-from tests.segments.scanned import FIXTURES
-from tests.snapshot.test_batch_tables import batch_rows, write_table
 from tests.support.dump_lines import batch_line, listing
+from tests.support.scanned import FIXTURES
+from tests.support.second_hand import batch_rows, copy_files, copy_text, write_table
 
 from replica_audit.config import Settings
 from replica_audit.model import TopicPartition
@@ -58,31 +58,6 @@ def said(tables: dict[str, list[dict]], broker_id: int) -> dict:
     """The finding that a replica is known second-hand."""
     (row,) = [row for row in tables["findings"] if (row["code"], row["broker_id"]) == ("CAP-SECOND-HAND", broker_id)]
     return row
-
-
-def copy_text(capture: str, path: Path, *kinds: str, brokers: tuple[int, ...] | None = None) -> None:
-    """The listing of topics, and the dumps of the brokers (default all)."""
-    (path / "dump").mkdir(parents=True, exist_ok=True)
-    for kind in kinds:
-        for text in (FIXTURES / capture / "dump").glob(f"broker-*.{kind}.txt"):
-            if brokers is None or int(text.name.split(".")[0][7:]) in brokers:
-                shutil.copy(text, path / "dump")
-    for text in (FIXTURES / capture).glob("*describe*"):
-        shutil.copy(text, path)
-
-
-def copy_files(capture: str, path: Path, *, brokers: tuple[int, ...] | None = None, logs: bool = True) -> None:
-    """The listing of topics and the log dirs, without the metadata log, and without segments if `logs` is false."""
-
-    def left_out(_: str, names: list[str]) -> list[str]:
-        return [name for name in names if name == "__cluster_metadata-0" or (name.endswith(".log") and not logs)]
-
-    path.mkdir(parents=True, exist_ok=True)
-    for folder in (FIXTURES / capture).glob("broker-*"):
-        if brokers is None or int(folder.name[7:]) in brokers:
-            shutil.copytree(folder, path / folder.name, ignore=left_out)
-    for text in (FIXTURES / capture).glob("*describe*"):
-        shutil.copy(text, path)
 
 
 PAIRS = [

@@ -8,8 +8,8 @@ from typing import BinaryIO
 
 import numpy as np
 import pytest
-from tests.segments.scanned import batches_of, scan_file
 from tests.support.encoder import Record, encode_batch, encode_legacy, encode_marker, encode_wrapper
+from tests.support.scanned import batches_of, scan_file
 
 from replica_audit.snapshot.record_reader import RecordReader, RecordRequest
 from replica_audit.snapshot.storage import Snapshot

@@ -6,8 +6,9 @@ import struct
 from pathlib import Path
 
 import pytest
-from tests.segments.scanned import FIXTURES, batches_of, scan_file, truth
+from tests.support.coordinator_log import KEY, NAME, log_value
 from tests.support.encoder import Record, encode_batch, encode_marker
+from tests.support.scanned import FIXTURES, batches_of, scan_file, truth
 
 from replica_audit.model import SegmentSummary
 from replica_audit.segments.open_transactions import TransactionFinder, open_at_end
@@ -19,8 +20,6 @@ from replica_audit.snapshot.transaction_log import (
     latest_states,
     read_transaction_states,
 )
-
-NAME = "00000000000000000000.log"
 
 
 def _data(base: int, producer: int, epoch: int = 0, count: int = 2, time: int = 1000) -> bytes:
@@ -107,15 +106,6 @@ def test_brokers_say_the_same_of_real_logs():
     assert seen >= 5
 
 
-def _log_value(producer: int, epoch: int, state: int, partitions: dict[str, list[int]], updated: int = 5000) -> bytes:
-    """`TransactionLogValue` of version 0."""
-    text = struct.pack(">hqhib", 0, producer, epoch, 60_000, state) + struct.pack(">i", len(partitions))
-    for topic, ids in partitions.items():
-        text += struct.pack(">h", len(topic)) + topic.encode() + struct.pack(">i", len(ids))
-        text += b"".join(struct.pack(">i", one) for one in ids)
-    return text + struct.pack(">qq", updated, 4000)
-
-
 def _flexible_value(producer: int, epoch: int, state: int, previous: int | None = None) -> bytes:
     """`TransactionLogValue` of version 1 for the partition orders-1, with the tagged previous producer id."""
     text = struct.pack(">hqhib", 1, producer, epoch, 60_000, state)
@@ -135,13 +125,10 @@ def _states(root: Path, *batches: bytes, producers=(7, 8, 9)):
     return list(read_transaction_states(snapshot, segment, set(producers)))
 
 
-KEY = struct.pack(">hh", 0, 2) + b"id"
-
-
 def test_states_of_the_producers_asked_for(tmp_path):
-    ongoing = Record(KEY, _log_value(7, 2, 1, {"orders": [0, 4], "x": [1]}))
-    other = Record(KEY, _log_value(70, 0, 1, {}))
-    done = Record(KEY, _log_value(7, 2, 4, {}, updated=6000))
+    ongoing = Record(KEY, log_value(7, 2, 1, {"orders": [0, 4], "x": [1]}))
+    other = Record(KEY, log_value(70, 0, 1, {}))
+    done = Record(KEY, log_value(7, 2, 4, {}, updated=6000))
     states = _states(
         tmp_path, encode_batch(10, [ongoing, other], 3), encode_batch(12, [done, Record(KEY, None)], 4, codec="gzip")
     )
@@ -166,8 +153,8 @@ def test_a_producer_whose_epochs_ran_out_is_followed_to_its_successor(tmp_path):
 
 
 def test_the_newer_leaders_word_counts_among_copies(tmp_path):
-    old = _states(tmp_path / "a", encode_batch(50, [Record(KEY, _log_value(7, 0, 1, {"orders": [0]}))], 1))
-    new = _states(tmp_path / "b", encode_batch(40, [Record(KEY, _log_value(7, 0, 5, {}))], 2))
+    old = _states(tmp_path / "a", encode_batch(50, [Record(KEY, log_value(7, 0, 1, {"orders": [0]}))], 1))
+    new = _states(tmp_path / "b", encode_batch(40, [Record(KEY, log_value(7, 0, 5, {}))], 2))
     assert latest_states([*old, *new])[7].state == "CompleteAbort"
 
 
@@ -177,13 +164,13 @@ def test_the_newer_leaders_word_counts_among_copies(tmp_path):
         b"",
         b"\0",
         struct.pack(">h", 9),
-        _log_value(7, 0, 1, {"orders": [0]})[:20],
-        _log_value(7, 0, 88, {}),
+        log_value(7, 0, 1, {"orders": [0]})[:20],
+        log_value(7, 0, 88, {}),
         b"\0\1" + b"\xff" * 30,
     ],
 )
 def test_what_is_no_state_is_passed_over(tmp_path, value):
-    good = Record(KEY, _log_value(8, 0, 0, {}))
+    good = Record(KEY, log_value(8, 0, 0, {}))
     states = _states(tmp_path, encode_batch(0, [Record(KEY, value)], 0), encode_batch(1, [good], 0))
     assert [(one.producer_id, one.state) for one in states] == [(8, "Empty")]
 

@@ -6,7 +6,7 @@ import json
 import shutil
 
 import pytest
-from tests.auditing.captures import FIXTURES, audit_capture, truth
+from tests.support.captures import FIXTURES, audit_capture, truth
 
 from replica_audit.errors import FormatError
 from replica_audit.snapshot.discovery import discover

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
-from tests.spark.planted import write_planted
+from tests.support.planted import write_planted
 
 from replica_audit.cli.progress_lines import ProgressLine
 from replica_audit.config import Settings

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from tests.auditing.captures import CAPTURES, FIXTURES, audit_opened, audit_whole
+from tests.support.captures import CAPTURES, FIXTURES, audit_opened, audit_whole
 from tests.support.together import Together
 
 from replica_audit.auditing.opening import open_snapshot

@@ -7,10 +7,10 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tests.auditing.scenario import audit
-from tests.segments.scanned import FIXTURES
 from tests.spark.conftest import SILENT
-from tests.spark.planted import marked_batch, moved
+from tests.support.planted import marked_batch, moved
+from tests.support.scanned import FIXTURES
+from tests.support.scenario import audit
 from tests.support.snapshots import Replica
 
 #: Chunks are 65,536 offsets each.

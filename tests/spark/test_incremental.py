@@ -8,8 +8,8 @@ from dataclasses import replace
 
 import pytest
 from tests.spark.conftest import SILENT
-from tests.spark.planted import marked_batch
-from tests.spark.test_stages import without_run
+from tests.support.in_process import without_run
+from tests.support.planted import marked_batch
 from tests.support.samples import SAMPLES
 
 from replica_audit.cli.progress_lines import ProgressLine

@@ -10,7 +10,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from tests.auditing.test_broker_logs import with_logs
+from tests.support.captures_with_more import with_logs
 from tests.support.fixtures import ATTACKS, FIXTURES
 from tests.support.samples import SAMPLES
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from tests.spark.conftest import SILENT
-from tests.spark.planted import (
+from tests.support.planted import (
     BROKEN,
     LONG,
     LONG_BATCHES,

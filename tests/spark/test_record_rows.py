@@ -9,10 +9,10 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tests.auditing.scenario import audit
-from tests.auditing.test_rebatching import DELETE, _new
-from tests.segments.scanned import FIXTURES
 from tests.spark.conftest import SILENT
+from tests.support.rebatched import DELETE, rebatched
+from tests.support.scanned import FIXTURES
+from tests.support.scenario import audit
 from tests.support.snapshots import Replica
 
 from replica_audit.model import TopicPartition
@@ -74,7 +74,7 @@ def test_other_batches_are_as_show_has_them_wherever_the_snapshot_lies(run_stage
     from replica_audit.spark.pipeline import run_audit
 
     place, other = tmp_path / "first", tmp_path / "second"
-    audit(place, {1: Replica(_new(0, 30, 5)), 2: Replica(_new(0, 30, 10, odd=(13,)))}, configs=DELETE)
+    audit(place, {1: Replica(rebatched(0, 30, 5)), 2: Replica(rebatched(0, 30, 10, odd=(13,)))}, configs=DELETE)
     audited = run_stages(place)
     assert_as_shown(audited, "orders-0")
     assert _findings(audited.results, "DIV-CONTENT") == [("orders", 0, 2, 13, 14)]

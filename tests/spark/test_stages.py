@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from contextlib import nullcontext
 from dataclasses import replace
@@ -10,7 +9,8 @@ from types import SimpleNamespace
 
 import pytest
 from tests.spark.conftest import SILENT
-from tests.spark.planted import CLUSTER_ID, FAR, UNLED, write_far, write_leadership, write_small
+from tests.support.in_process import without_run
+from tests.support.planted import CLUSTER_ID, FAR, UNLED, write_far, write_leadership, write_small
 
 from replica_audit.bronze_tables import BRONZE_TABLES
 from replica_audit.config import Settings
@@ -33,14 +33,6 @@ def warehouse(settings):
 
 def counts(warehouse, **equals):
     return {table: len(warehouse.read(table, **equals)) for table in FILLED}
-
-
-def without_run(results):
-    """audit.json without what belongs to the run: its id and its times."""
-    content = json.loads(render_audit_json(results))
-    for name in ("audit_id", "started", "finished"):
-        assert content["audit"].pop(name)
-    return content
 
 
 @pytest.fixture

@@ -8,9 +8,9 @@ from datetime import datetime, timezone
 from pathlib import Path
 
 import pytest
-from tests.report.rows import attempt
 from tests.spark.conftest import SILENT
 from tests.support.fixtures import FIXTURES
+from tests.support.report_rows import attempt
 
 from replica_audit.config import Settings
 from replica_audit.errors import UsageError

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
@@ -11,6 +12,7 @@ import pytest
 
 from replica_audit.auditing.opening import Unseen
 from replica_audit.config import Settings
+from replica_audit.report.audit_json import render_audit_json
 from replica_audit.results import Results
 from replica_audit.runner.executor import InProcess
 from replica_audit.runner.ingest import ingest
@@ -39,3 +41,11 @@ def run_stages(snapshot: Path, place: Path, **settings: Any) -> Ran:
     warehouse, chosen = Warehouse(str(place)), Settings(warehouse=str(place), quiet=True, **settings)
     snapshot_id = ingest(InProcess(), warehouse, str(snapshot), chosen, Unseen())
     return Ran(warehouse, snapshot_id, audit(InProcess(), warehouse, snapshot_id, chosen, Unseen()))
+
+
+def without_run(results):
+    """audit.json without what belongs to the run: its id and its times."""
+    content = json.loads(render_audit_json(results))
+    for name in ("audit_id", "started", "finished"):
+        assert content["audit"].pop(name)
+    return content

@@ -32,7 +32,7 @@ def make_uuid(name: str) -> str:
 TOPIC = "orders"
 TOPIC_ID = make_uuid("orders topic")
 #: What a replica has unless a test says otherwise: checkpoints at its log end, and an epoch file that says what its batches do.
-LOG_END, OF_BATCHES = -1, "of its batches"
+LOG_END, OF_BATCHES = -1, "batches"
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.auditing.scenario import audit, written
+from tests.support.scenario import audit, written
 from tests.support.snapshots import Replica
 
 from replica_audit.config import Settings

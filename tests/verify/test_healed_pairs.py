@@ -6,8 +6,8 @@ import re
 from functools import cache
 
 import pytest
-from tests.auditing.captures import CAPTURES, FIXTURES, batch_keys, truth
-from tests.segments.scanned import batches_of, scan_file
+from tests.support.captures import CAPTURES, FIXTURES, batch_keys, truth
+from tests.support.scanned import batches_of, scan_file
 from tests.support.some import some
 
 from replica_audit.config import Settings

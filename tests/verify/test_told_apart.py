@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.auditing.captures import FIXTURES
+from tests.support.captures import FIXTURES
 from tests.support.encoder import encode_batch
 from tests.support.snapshots import Replica, write_snapshot
 

@@ -8,8 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tests.report.rows import attempt
 from tests.support.fixtures import FIXTURES
+from tests.support.report_rows import attempt
 from tests.support.some import some
 
 from replica_audit.cli.main import main

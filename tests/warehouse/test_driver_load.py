@@ -9,9 +9,9 @@ from dataclasses import replace
 import google_crc32c
 import pytest
 from pyspark import cloudpickle
-from tests.spark.planted import moved
 from tests.support.encoder import encode_batch
 from tests.support.fixtures import FIXTURES
+from tests.support.planted import moved
 from tests.support.snapshots import Replica, write_snapshot
 
 from replica_audit.cli.progress_lines import ProgressLine

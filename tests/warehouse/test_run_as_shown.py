@@ -14,10 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.auditing.test_broker_logs import with_logs
-from tests.auditing.test_group_positions import with_groups
-from tests.snapshot.test_batch_tables import batch_rows, write_table
-from tests.snapshot.test_provenance import copy_files, copy_text
+from tests.support.captures_with_more import with_groups, with_logs
 from tests.support.encoder import Record, encode_batch
 from tests.support.fixtures import ATTACKS, FIXTURES
 from tests.support.identity import identify
@@ -25,6 +22,7 @@ from tests.support.in_process import Ran, run_stages
 from tests.support.less import without
 from tests.support.many_partitions import write_cluster
 from tests.support.samples import SAMPLES, TEXTBOOK
+from tests.support.second_hand import batch_rows, copy_files, copy_text, write_table
 
 from replica_audit.config import Settings
 from replica_audit.report.facts.verdict import build_verdict

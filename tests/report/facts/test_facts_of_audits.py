@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.report.rows import finding, objects, partition, results, row
+from tests.support.report_rows import finding, objects, partition, results, row
 
 from replica_audit.report.facts.by_partition import is_failing, new_findings, present, rows_by_partition
 from replica_audit.report.facts.losses import loss_at

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.segments.scanned import CAPTURES, FIXTURES, batches_of, damage_of, scan_file
+from tests.support.scanned import CAPTURES, FIXTURES, batches_of, damage_of, scan_file
 from tests.support.some import some
 
 from replica_audit.segments.record_batch import BATCH_DTYPE

@@ -8,7 +8,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from tests.segments.scanned import CAPTURES, FIXTURES, truth
+from tests.support.scanned import CAPTURES, FIXTURES, truth
 from tests.support.some import some
 
 from replica_audit.model import Leadership

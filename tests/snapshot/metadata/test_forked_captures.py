@@ -9,7 +9,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from tests.auditing.captures import audit_whole
+from tests.support.captures import audit_whole
 from tests.support.fixtures import ARCHIVED_ATTACKS, ATTACKS
 from tests.support.some import some
 

@@ -6,29 +6,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from tests.support import metadata_log as write
-from tests.support.snapshots import Replica, make_uuid, write_snapshot
+from tests.support.controllers import TOPIC_ID, VOTERS
+from tests.support.forks import APPLIED, BEGIN, LATE, LATE_ID, TIME_MS, elected, moved
+from tests.support.snapshots import Replica, write_snapshot
 
 from replica_audit.snapshot.discovery import discover
 from replica_audit.snapshot.inventory import Inventory
 from replica_audit.snapshot.storage import Snapshot
-
-VOTERS = (100, 101, 102)
-TOPIC_ID, LATE_ID = make_uuid("t"), make_uuid("late")
-TIME_MS = write.TIME_MS
-BEGIN = write.leader_change(0, 100, VOTERS) + write.batch(
-    1, [write.topic("t", TOPIC_ID), write.partition(TOPIC_ID, (1, 2), 1)]
-)
-#: Offsets 3 and 4 of the history in which topic late was created.
-LATE = write.batch(3, [write.topic("late", LATE_ID), write.partition(LATE_ID, (1, 2), 2)])
-APPLIED = Replica(topic="late", topic_id=LATE_ID)
-
-
-def moved(offset: int, leader: int = 2, epoch: int = 1, time_ms: int = TIME_MS) -> bytes:
-    return write.batch(offset, [write.change(TOPIC_ID, leader=leader)], epoch=epoch, time_ms=time_ms)
-
-
-def elected(offset: int, node: int, epoch: int, time_ms: int = TIME_MS) -> bytes:
-    return write.leader_change(offset, node, VOTERS, epoch=epoch, time_ms=time_ms)
 
 
 def snapshot(

@@ -5,22 +5,15 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tests.support import metadata_log as write
-from tests.support.snapshots import Listed, make_uuid, write_snapshot
+from tests.support.controllers import BEGINNING, OTHER_ID, TOPIC_ID, VOTERS, first_batches
+from tests.support.snapshots import Listed, write_snapshot
 
 from replica_audit.snapshot.discovery import discover
 from replica_audit.snapshot.leadership_rows import leadership_of_rows, state_rows
 from replica_audit.snapshot.metadata.metadata_log import MetadataReading, read_metadata
 from replica_audit.snapshot.storage import Snapshot
 
-TOPIC_ID, OTHER_ID = make_uuid("t"), make_uuid("u")
-VOTERS = (100, 101, 102)
-BEGINNING = [write.topic("t", TOPIC_ID), write.partition(TOPIC_ID, (1, 2, 3), 1)]
 TIME_MS = write.TIME_MS
-
-
-def first_batches(epoch: int = 1) -> bytes:
-    """Offsets 0 to 2: the leader's first record, topic t, its partition."""
-    return write.leader_change(0, 100, VOTERS, epoch=epoch) + write.batch(1, BEGINNING, epoch=epoch)
 
 
 def read(path) -> MetadataReading:

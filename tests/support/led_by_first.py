@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from tests.support.encoder import encode_batch
 from tests.support.snapshots import Listed, Replica, make_uuid, write_snapshot
 
 CLUSTER_ID = make_uuid("cluster")
@@ -33,3 +34,9 @@ def led_by_first(
         manifest=None if quiesced is None else {"quiesced": quiesced},
         cluster_id=CLUSTER_ID,
     )
+
+
+COMMON = [encode_batch(0, 10, 0)]
+#: Broker 1 was elected at 10 in epoch 1 and wrote others.
+LEADER = replica([*COMMON, encode_batch(10, 5, 1, mark="leader")], ((0, 0), (1, 10)))
+HEX = "0123456789abcdef0123456789abcdef"

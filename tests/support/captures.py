@@ -6,12 +6,13 @@ from collections.abc import Collection
 from functools import cache
 from pathlib import Path
 
-from tests.segments.scanned import batches_of, scan_file
-from tests.support.fixtures import CAPTURES, EXPECTED, FIXTURES, truth
+from tests.support.fixtures import ATTACKS, CAPTURES, EXPECTED, FIXTURES, truth
+from tests.support.scanned import batches_of, scan_file
 
 from replica_audit.auditing.opened_snapshot import OpenedSnapshot
 from replica_audit.auditing.opening import Unseen, audit_options, open_snapshot
 from replica_audit.config import Settings
+from replica_audit.errors import InputError, UsageError
 from replica_audit.model import TopicPartition
 from replica_audit.results import Results
 from replica_audit.runner.audit_stage import audit
@@ -88,3 +89,42 @@ def batch_keys(log_dir: Path, partition: str) -> list[tuple[int, int, int, int, 
         columns = (rows[name].tolist() for name in ("base_offset", "last_offset", "leader_epoch", "crc", "size"))
         keys += list(zip(*columns, strict=True))
     return keys
+
+
+SNAPSHOTS = [FIXTURES / name for name in CAPTURES] + sorted(path for path in ATTACKS.glob("*/*") if path.is_dir())
+
+
+def audited(snapshot: Path) -> Results | None:
+    """The answers, with what each choice of leader costs; None where the part has nothing to audit."""
+    try:
+        opened, inventory = open_snapshot(str(snapshot), (), None)
+    except (InputError, UsageError):
+        return None
+    asked = {TopicPartition(one.topic, one.partition) for one in (*inventory.replicas, *inventory.leaderships)}
+    return audit_opened(opened, inventory, Settings(), asked=asked)
+
+
+@cache
+def whole(snapshot: Path) -> Results:
+    """The answers of the whole snapshot, once per run."""
+    results = audited(snapshot)
+    assert results is not None
+    return results
+
+
+#: Healthy, lagging, and clusters of 2.8 and later after everybody came back: nothing is wrong any more.
+QUIET = (
+    *(name for name in CAPTURES if name.startswith(("healthy", "lagging"))),
+    "live-copy",
+    *("diverged-healed", "diverged-healed-running", "diverged-multi-healed", "diverged-multi2-healed"),
+    *("diverged-clean-healed", "elr-healed", "quorum3-2-healed", "txn-failover-2-healed"),
+    *("kafka-3.6-diverged-healed", "kafka-3.9-diverged-healed", "zk-2.8-diverged-healed"),
+    *("last-replica-standing-3-healed", "last-replica-elr-3-healed"),
+    *("compacted-skewed-1", "compacted-skewed-2", "recreated-1-before", "recreated-2-back"),
+    *("jbod-moving", "jbod-killed", "jbod-moved"),
+    *("reassigned-1-moving", "reassigned-2-done", "reassigned-3-back"),
+    *("retention-skewed", "retention-passed-1-down", "retention-passed-2-back"),
+    *("tiered-1", "tiered-2-follower", "tiered-3-last-tiered"),
+    *("quorum3-3-uncommitted", "quorum3-4-back"),
+    *("old-formats", "old-upgraded"),
+)

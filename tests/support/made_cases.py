@@ -49,6 +49,22 @@ def directory(broker_id: int = 1, **fields: Any) -> ReplicaDir:
     return replace(known, **{"high_watermark_checkpoint": 40, **fields})
 
 
+LARGE = TopicPartition("large", 0)
+
+
+def large_directory(broker_id: int, high_watermark: int, log_start: int | None = None) -> ReplicaDir:
+    """A directory of `LARGE` without an epoch file."""
+    path = f"broker-{broker_id}/{LARGE}"
+    marks = {
+        "high_watermark_checkpoint": high_watermark,
+        "recovery_point_checkpoint": 0,
+        "log_start_checkpoint": log_start,
+    }
+    known = {"topic": LARGE.topic, "path": path, "topic_id": "one", "clean_shutdown": False}
+    missing = CheckpointFile("missing", f"{path}/leader-epoch-checkpoint")
+    return directory(broker_id, epoch_file=missing, checkpoint_epochs=None, **known, **marks)
+
+
 def segment(base: int, end: int, *starts: tuple[int, int], **fields: Any) -> SegmentSummary:
     """A file with batches of [base, end); `starts` are (leader epoch, base offset) of their stretches."""
     summary = SegmentSummary(

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
-from tests.auditing.scenario import Answer, audit, written
 from tests.support import metadata_log as write
-from tests.support.snapshots import TOPIC, TOPIC_ID, Replica
+from tests.support.scenario import Answer, audit, written
+from tests.support.snapshots import TOPIC, TOPIC_ID, Replica, write_log_dir
 
 
 def change(**fields) -> bytes:
@@ -41,3 +42,23 @@ def log(end: int, high_watermark: int, epochs: tuple[tuple[int, int], ...] = ((0
     ]
     batches = [batch for part in parts for batch in part]
     return Replica(batches, high_watermark=high_watermark, epochs=epochs, **options)
+
+
+UNIQUE = "5ce01f624f974a48b95f875be0c0e41b"
+NEW = Replica([*COMMON, *written(50, 60, 1, "new ")], high_watermark=50)
+OLD = [*COMMON, *written(50, 56, 0, "old ")]
+
+
+def beside(
+    path: Path, broker: int, place: str, batches: list[bytes], topic_id: str | None = TOPIC_ID
+) -> Callable[[], None]:
+    """Writes a copy of broker `broker` beside its replica, or without one, on its second disk."""
+
+    def write() -> None:
+        suffix = "" if place == "duplicate" else f".{UNIQUE}-{place}"
+        disk = path / f"broker-{broker}" / "b"
+        write_log_dir(disk, broker, [Replica(batches, ((0, 0),), topic_id=topic_id, suffix=suffix)])
+        for one in disk.glob("*-checkpoint"):
+            one.unlink()
+
+    return write

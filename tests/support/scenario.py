@@ -12,7 +12,7 @@ from tests.support.snapshots import TOPIC, TOPIC_ID, Listed, Replica, write_snap
 
 from replica_audit.config import Settings
 from replica_audit.model import TopicPartition
-from replica_audit.runner.in_process import audit_one
+from replica_audit.runner.in_process import audit_all, audit_one
 
 
 def written(start: int, end: int, epoch: int, mark: str = "", step: int = 5) -> list[bytes]:
@@ -127,3 +127,23 @@ def audit(
     ids = [row["finding_id"] for row in answer.tables["findings"]]
     assert len(ids) == len(set(ids)), f"two findings with one id\n{answer}"
     return answer
+
+
+def loss_of(answer: Answer) -> tuple[str, int, int]:
+    row = answer.tables["partitions"][0]
+    return row["verdict"], row["lost_records"], row["lost_committed"]
+
+
+def costs(answer: Answer, candidate: int) -> tuple[int, int, int]:
+    (row,) = [row for row in answer.tables["elections"] if row["candidate_id"] == candidate == row["broker_id"]]
+    return row["lost_records"], row["lost_committed"], row["lost_possible"]
+
+
+def asked_costs(path: Path) -> dict[int, tuple[int, int, int]]:
+    """Of each candidate, where the snapshot's partition is asked for whether or not there is anything to decide."""
+    rows = audit_all(str(path), Settings(), asked=[TopicPartition("orders", 0)]).tables["elections"]
+    return {
+        row["candidate_id"]: (row["lost_records"], row["lost_committed"], row["lost_possible"])
+        for row in rows
+        if row["candidate_id"] == row["broker_id"]
+    }

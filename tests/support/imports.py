@@ -1,0 +1,79 @@
+"""What modules import, and on which step each room is."""
+
+from __future__ import annotations
+
+import ast
+from functools import cache
+from pathlib import Path
+
+import replica_audit
+
+LIBRARY = Path(replica_audit.__file__).parent
+#: Rooms from the bottom up; a room imports itself and what is on a lower step, never the same step or above.
+STEPS = {
+    "": 0,  # the modules beside the rooms: model, schema, errors, config, results, text
+    "protocol": 1,
+    "segments": 1,
+    "snapshot": 2,
+    "auditing": 3,
+    "elect": 4,
+    "verify": 5,
+    "warehouse": 4,
+    "quality": 4,
+    "salvage": 5,
+    "runner": 5,
+    "install": 5,
+    "restore": 6,
+    "spark": 7,
+    "report": 7,
+    "api": 8,
+    "cli": 9,
+    "jobs": 10,
+}
+#: Who may import what is not for everybody.
+ONLY_IN = {
+    "pyspark": ("install", "spark", "api"),
+    "delta": ("spark",),
+    "py4j": ("spark",),
+    "deltalake": ("warehouse",),
+    "great_expectations": ("quality",),
+    "pandas": ("quality",),
+    "confluent_kafka": ("restore",),
+    "airflow": (),
+}
+
+
+def imports(path: Path) -> list[tuple[int, str]]:
+    """Line and full name of everything that a module imports, relative imports resolved."""
+    found: list[tuple[int, str]] = []
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"), str(path))):
+        if isinstance(node, ast.Import):
+            found += [(node.lineno, alias.name) for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            base = node.module or ""
+            if node.level:
+                package = path.relative_to(LIBRARY.parent).parts[: -node.level]
+                base = ".".join([*package, *filter(None, [base])])
+            # `from replica_audit import spark` names a room too.
+            found += [(node.lineno, f"{base}.{alias.name}") for alias in node.names]
+    return found
+
+
+def is_there(parts: list[str]) -> bool:
+    """Whether the parts name a package, a module, or something that a module binds at its top."""
+    place = LIBRARY.joinpath(*parts)
+    if place.is_dir() or place.with_suffix(".py").is_file():
+        return True
+    module = place.parent / "__init__.py" if place.parent.is_dir() else place.parent.with_suffix(".py")
+    return module.is_file() and parts[-1] in _bound(module)
+
+
+@cache
+def _bound(module: Path) -> frozenset[str]:
+    tree = ast.parse(module.read_text(encoding="utf-8"))
+    names = {node.name for node in ast.walk(tree) if isinstance(node, (ast.FunctionDef, ast.ClassDef))}
+    names |= {node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.Import, ast.ImportFrom)):
+            names |= {alias.asname or alias.name for alias in node.names}
+    return frozenset(names)
