@@ -36,7 +36,10 @@ class Room(NamedTuple):
         return sorted((ROOT / self.modules).glob("*.py"))
 
 
-_HISTORIES = tuple(f"tests/property/test_{name}.py" for name in ("truncation", "timeline", "leaders", "elections"))
+_HISTORIES = tuple(
+    f"tests/property/test_{name}.py"
+    for name in ("random_truncation", "random_timelines", "leaders", "random_elections")
+)
 ROOMS = {
     "protocol": Room(
         "lib/replica_audit/protocol",

@@ -13,7 +13,7 @@ from replica_audit.protocol.high_watermark import rule_of
 from replica_audit.protocol.timeline import recompute_timeline
 
 VERSIONS = [(0, 10), (1, 1), (2, 6), (2, 7), (2, 8), (3, 5), (3, 6), (3, 7), (4, 3)]
-HISTORIES = 40
+HISTORIES = 20
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -30,7 +30,7 @@ def test_a_leader_that_follows_its_rule_is_never_accused(version):
                     f"{one}" for one in some if one.time_ms <= bad[0].time_ms
                 )
                 judged += len(rows)
-    assert judged > 6_000
+    assert judged > 3_000
 
 
 @pytest.mark.parametrize("lag_ms", [1_000, 10_000, 100_000])
@@ -46,7 +46,7 @@ def test_where_the_lag_time_is_not_known_nobody_is_accused_by_it(version, lag_ms
                 bad = [row for row in rows if row.deviation]
                 assert not bad, f"seed {seed}\n{bad[0]}"
                 judged += len(rows)
-    assert judged > 3_000
+    assert judged > 1_500
 
 
 class Hasty(Leadership):
@@ -103,4 +103,4 @@ def test_a_replica_that_is_never_shown_may_hold_the_mark():
         lone = [one for one in lone if one.leader_id == 0 and one.isr == (0,)]
         assert not any(row.deviation for row in recompute_timeline(lone, rule_of((3, 5)), assigned=(0, 1)))
         told += len(lone)
-    assert told > 60
+    assert told > 30

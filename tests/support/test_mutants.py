@@ -84,3 +84,9 @@ def test_every_survivor_has_a_reason():
     lines = mutation.SURVIVORS.read_text(encoding="utf-8").splitlines()
     named = [line for line in lines if line and not line.startswith(("#", " "))]
     assert sorted(mutation.listed()) == sorted(named)
+
+
+@pytest.mark.parametrize("room", mutation.ROOMS.values(), ids=list(mutation.ROOMS))
+def test_what_is_mutated_and_the_tests_that_notice_are_there(room):
+    assert room.paths()
+    assert [test for test in room.tests if not (mutation.ROOT / test).exists()] == []
