@@ -16,6 +16,11 @@ OPT_IN = ("airflow", "s3", "brokers")
 gc.set_threshold(20_000, 20, 50)
 
 
+def pytest_sessionfinish():
+    """What is kept then is not looked through once more, five times, as pytest ends."""
+    gc.freeze()
+
+
 @pytest.fixture(scope="session")
 def spark():
     """The local session of this test run; a JVM is started only when a test needs it."""

@@ -53,7 +53,7 @@ def test_key_states_of_random_histories(tmp_path, part):
 
 def test_the_histories_have_something_to_tell():
     differing = unlike = 0
-    for seed in range(240):
+    for seed in range(120):
         history = History(seed)
         leader = history.replicas[history.leader]
         for follower in history.replicas.values():
