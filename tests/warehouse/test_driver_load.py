@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import json
-import struct
 from dataclasses import replace
 
-import google_crc32c
 import pytest
 from pyspark import cloudpickle
 from tests.support.encoder import encode_batch
 from tests.support.fixtures import FIXTURES
+from tests.support.long_logs import BATCHES, write_long_logs
 from tests.support.planted import moved
-from tests.support.snapshots import Replica, write_snapshot
 
 from replica_audit.cli.progress_lines import ProgressLine
 from replica_audit.config import Settings
@@ -23,7 +21,7 @@ from replica_audit.runner.ingest import ingest
 from replica_audit.runner.ingested_source import audit
 from replica_audit.warehouse.delta_tables import Warehouse
 
-SILENT, BATCHES = ProgressLine(quiet=True), 300
+SILENT = ProgressLine(quiet=True)
 
 
 class _Counting(InProcess):
@@ -44,20 +42,6 @@ class _Counting(InProcess):
         return found
 
 
-def write(path, step, partitions=1):
-    """Two equal brokers with two segments of 150 batches of `step` offsets in each partition."""
-    batch = bytearray(encode_batch(0, 1, 0, mark="m"))
-    # Headers are all that is read: of a batch that says it has so many records.
-    struct.pack_into(">i", batch, 23, step - 1)
-    struct.pack_into(">i", batch, 57, step)
-    struct.pack_into(">I", batch, 17, google_crc32c.value(bytes(batch[21:])))
-    batch = bytes(batch)
-    content = [moved(batch, number * step) for number in range(BATCHES)]
-    marks = {"high_watermark": 1, "recovery_point": 1, "topic_id": None}
-    replicas = [Replica(content, partition=number, per_segment=BATCHES // 2, **marks) for number in range(partitions)]
-    return write_snapshot(path, {1: replicas, 2: replicas}, cluster_id="c")
-
-
 def tables(results):
     return {table: json.loads(json.dumps(results.rows(table))) for table in results.tables}
 
@@ -66,9 +50,9 @@ def days(path, step):
     """What the driver sent and got, byte by byte: a first ingest, one that knows all of it, audits whole and above the first."""
     executor, warehouse = _Counting(), Warehouse(str(path / "warehouse"))
     settings = Settings()
-    first = ingest(executor, warehouse, str(write(path / "1", step)), settings, SILENT)
+    first = ingest(executor, warehouse, str(write_long_logs(path / "1", step)), settings, SILENT)
     before = audit(executor, warehouse, first, settings, SILENT)
-    grown = write(path / "2", step)
+    grown = write_long_logs(path / "2", step)
     log = sorted(grown.glob("broker-2/orders-0/*.log"))[-1]
     log.write_bytes(log.read_bytes() + moved(encode_batch(0, 1, 0, mark="n"), BATCHES * step))
     second = ingest(executor, warehouse, str(grown), settings, SILENT)
@@ -101,7 +85,9 @@ def test_of_many_answers_no_row_comes_to_the_driver(tmp_path):
     for partitions in (2, 12):
         path, executor = tmp_path / str(partitions), _Counting()
         warehouse, settings = Warehouse(str(path / "warehouse")), replace(Settings(), driver_rows=1)
-        snapshot_id = ingest(executor, warehouse, str(write(path / "snapshot", 1, partitions)), settings, SILENT)
+        snapshot_id = ingest(
+            executor, warehouse, str(write_long_logs(path / "snapshot", 1, partitions)), settings, SILENT
+        )
         executor.sizes.clear()
         results = audit(executor, warehouse, snapshot_id, settings, SILENT)
         assert len(results.rows("partitions")) == partitions

@@ -11,7 +11,7 @@ import pytest
 from tests.support.cloned_capture import clone_capture
 from tests.support.fixtures import FIXTURES
 from tests.support.in_process import Ran, run_stages
-from tests.warehouse.test_driver_load import write
+from tests.support.long_logs import write_long_logs
 
 from replica_audit.auditing import detailed_partitions
 from replica_audit.auditing.known_findings import read_baseline
@@ -145,7 +145,7 @@ def test_twice_the_calm_partitions_are_no_more_rows(tmp_path: Path, monkeypatch:
     """Of a partition without details only its row of `partitions`, its last state and its findings are held."""
     held = []
     for partitions in (9, 18):
-        write(tmp_path / str(partitions), 1, partitions)
+        write_long_logs(tmp_path / str(partitions), 1, partitions)
         ran = run_stages(tmp_path / str(partitions), tmp_path / f"w{partitions}", driver_rows=1)
         monkeypatch.setattr(detailed_partitions, "WHOLE", 2)
         told = load_results(ran.warehouse, None, "high")
