@@ -210,33 +210,54 @@ def led_after(
     return None
 
 
+def _elected(event: BrokerLogEvent) -> int | None:
+    """Who was elected by a line, -1 if nobody was; None if it tells of no election."""
+    if event.kind == "elected":
+        return event.leader_id
+    return event.broker_id if event.kind == "starts" and event.leads else None
+
+
 def unclean_elections(events: Sequence[BrokerLogEvent]) -> Iterator[LoggedElection]:
-    """Elections of a replica out of sync, from the controller's and the leaders' lines."""
+    """Elections of a replica out of sync, from the controller's and the leaders' lines.
+
+    An election is a line `elected`, or `starts` of a broker that leads; it may name nobody. By the first line that fits:
+
+    | line | effect |
+    |---|---|
+    | elected_uncleanly | the next election of that replica is unclean; said without one, an election of an unknown epoch |
+    | isr of whoever leads | who is in sync |
+    | isr of another broker | none: it may lag |
+    | election without an epoch, or of an earlier one | none |
+    | election of the same epoch, or of nobody | who leads, and who is in sync if `elected` tells it |
+    | election of a replica that was said to be elected uncleanly | unclean, by the controller's word |
+    | election of the next epoch, of a replica that is known not to be in sync | unclean, as far as the lines tell |
+    | election after epochs that no line tells of, which may have put it into the ISR | a clean one |
+    | any other election | a clean one |
+    """
     witnesses = {one.broker_id for one in events if not one.kind.startswith("elected")}
     said: dict[int, BrokerLogEvent] = {}
     epoch = -1
     leader = None
     isr = None
     for one in events:
-        if one.kind == "elected_uncleanly" and one.leader_id is not None:
-            said[one.leader_id] = one
-        elif one.kind == "isr" and one.broker_id == leader:
-            isr = one.isr
-        elif one.kind == "elected" or (one.kind == "starts" and one.leads):
-            chosen = one.leader_id if one.kind == "elected" else one.broker_id
-            if one.leader_epoch is None or chosen is None or one.leader_epoch < epoch:
-                continue
-            if one.leader_epoch > epoch and chosen >= 0:
-                outside = isr is not None and epoch >= 0 and chosen not in isr
-                # A line of an epoch between that is not here may have put it into the ISR.
-                if chosen in said or (outside and one.leader_epoch == epoch + 1):
-                    event = said.pop(chosen, one)
-                    witnessed = leader is None or leader in witnesses
-                    yield LoggedElection(event, chosen, one.leader_epoch, leader, isr, event is not one, witnessed)
+        chosen = _elected(one)
+        if one.kind == "elected_uncleanly":
+            if one.leader_id is not None:
+                said[one.leader_id] = one
+        elif one.kind == "isr":
+            isr = one.isr if one.broker_id == leader else isr
+        elif chosen is None or one.leader_epoch is None or one.leader_epoch < epoch:
+            continue
+        elif one.leader_epoch == epoch or chosen < 0:
+            if one.kind == "elected" and one.isr is not None:
                 isr = one.isr
-            elif one.isr is not None and one.kind == "elected":
-                isr = one.isr
-            epoch = one.leader_epoch
-            leader = None if chosen < 0 else chosen
+            epoch, leader = one.leader_epoch, None if chosen < 0 else chosen
+        else:
+            is_outside = isr is not None and chosen not in isr and epoch >= 0
+            if chosen in said or (is_outside and one.leader_epoch == epoch + 1):
+                event = said.pop(chosen, one)
+                witnessed = leader is None or leader in witnesses
+                yield LoggedElection(event, chosen, one.leader_epoch, leader, isr, event is not one, witnessed)
+            epoch, leader, isr = one.leader_epoch, chosen, one.isr
     for chosen, event in said.items():
         yield LoggedElection(event, chosen, None, leader, isr, True, True)
