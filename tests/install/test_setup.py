@@ -7,7 +7,7 @@ import shutil
 import pytest
 
 from replica_audit.cli.main import main
-from replica_audit.install import installation, setup
+from replica_audit.install import installation, session_settings, setup
 from replica_audit.install.environment import check_jars
 from replica_audit.install.installation import JARS_VARIABLE, locked_jars
 
@@ -16,7 +16,7 @@ from replica_audit.install.installation import JARS_VARIABLE, locked_jars
 def place(tmp_path, monkeypatch):
     """A directory of its own for what `setup` brings, with nothing in it."""
     target = tmp_path / "cache"
-    for module in (installation, setup, setup.class_archive, setup.session_settings):
+    for module in (installation, setup, session_settings):
         monkeypatch.setattr(module, "share_directory", lambda: target)
     monkeypatch.delenv(JARS_VARIABLE, raising=False)
     return target
@@ -41,7 +41,7 @@ def test_a_check_says_what_is_missing_and_changes_nothing(place, capsys):
 
 
 def test_without_a_network_the_jars_come_from_a_directory(jars, place, monkeypatch, capsys):
-    monkeypatch.setattr(setup.class_archive, "TRAINING", "no_such_module")
+    monkeypatch.setattr(setup, "TRAINING", "no_such_module")
     assert main(["setup", "--offline", str(jars)]) == 0
     told = capsys.readouterr()
     assert "no class archive" in told.err and "JARs of Delta: 7 in" in told.out

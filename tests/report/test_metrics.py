@@ -9,8 +9,8 @@ from tests.support.report_rows import AUDIT, finding, partition, results, row
 
 from replica_audit.auditing.catalogue import CATALOGUE, SEVERITIES, VERDICTS
 from replica_audit.report.facts.verdict import build_verdict
-from replica_audit.report.failed_run import render_failure_metrics
 from replica_audit.report.metrics import render_metrics
+from replica_audit.report.run_metrics import render_families, run_families
 from replica_audit.report.verdict_object import build_failure
 from replica_audit.results import Results
 
@@ -113,7 +113,7 @@ def test_an_audit_without_times_and_without_partitions_is_still_valid() -> None:
 
 @pytest.mark.parametrize("status", [3, 4])
 def test_a_run_that_failed_says_so_and_when(status: int) -> None:
-    found = samples(render_failure_metrics(build_failure(status, "high", "no Java"), 1767323046.5))
+    found = samples(render_families(run_families(build_failure(status, "high", "no Java"), 1767323046.5, None)))
     assert found["replica_audit_exit_status", frozenset()] == status
     assert found["replica_audit_last_run_success", frozenset()] == found["replica_audit_trusted", frozenset()] == 0
     assert found["replica_audit_last_run_timestamp_seconds", frozenset()] == 1767323046.5

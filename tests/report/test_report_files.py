@@ -9,7 +9,7 @@ import pytest
 from tests.support.report_rows import REPORT_FILES, finding, partition, results
 
 from replica_audit.auditing.known_findings import Earlier, parse_earlier
-from replica_audit.report.failed_run import write_failure
+from replica_audit.cli.failure import write_failure
 from replica_audit.report.report_files import write_report
 from replica_audit.report.verdict_object import build_failure
 from replica_audit.report.whole_files import write_file

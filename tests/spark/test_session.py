@@ -15,7 +15,7 @@ import pytest
 from tests.support.spark_starts import BRIEF_JAVA, BRIEF_LAUNCHER, BRIEF_SPARK
 
 from replica_audit.errors import EngineError
-from replica_audit.install import class_archive as archive
+from replica_audit.install import setup as archive
 from replica_audit.install.environment import check_jars
 from replica_audit.install.installation import JARS_VARIABLE
 from replica_audit.install.session_settings import DELTA_EXTENSION, local_settings

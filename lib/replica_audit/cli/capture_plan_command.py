@@ -10,7 +10,7 @@ from replica_audit.cli.output import print_result
 from replica_audit.config import Settings
 from replica_audit.errors import UsageError
 from replica_audit.report.capture_script import STEPS, CapturedBroker, render_capture_script
-from replica_audit.report.json_object import render_object
+from replica_audit.report.layout import render_object
 from replica_audit.snapshot.topics_describe import parse_topics_describe
 
 _BROKER = re.compile(r"(?P<id>\d+)(?:@(?P<host>[^=\s]+))?=(?P<dirs>.+)")

@@ -19,7 +19,7 @@ from replica_audit.model import TopicPartition
 from replica_audit.parsing import parse_partition
 from replica_audit.paths import check_files, check_outside
 from replica_audit.redaction import redact
-from replica_audit.report.json_object import render_object
+from replica_audit.report.layout import render_object
 from replica_audit.report.plan_text import render_moved, render_plan, tell_long_file
 from replica_audit.report.whole_files import write_file
 from replica_audit.runner.in_process import audit_all

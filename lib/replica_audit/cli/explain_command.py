@@ -33,7 +33,8 @@ from replica_audit.report.explanation import (
     render_finding,
     render_verdict,
 )
-from replica_audit.report.json_object import LINES, render_object
+from replica_audit.report.layout import render_object
+from replica_audit.report.whole_files import LINES
 from replica_audit.schema import RawRow, to_dict
 
 _FINDING_ID = re.compile(r"[0-9a-fA-F]{16}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import tempfile
+import time
 import traceback
 
 from replica_audit.cli.output import print_error
@@ -12,8 +13,10 @@ from replica_audit.config import Settings
 from replica_audit.errors import UsageError
 from replica_audit.paths import local_path
 from replica_audit.redaction import redact
-from replica_audit.report.failed_run import write_failure
+from replica_audit.report.layout import render_object
+from replica_audit.report.run_metrics import render_families, run_families
 from replica_audit.report.verdict_object import VerdictObject, build_failure
+from replica_audit.report.whole_files import make_directory, write_file
 
 #: Not the directory of this process, which goes with it.
 TEMPORARY = tempfile.gettempdir()
@@ -38,6 +41,13 @@ def leave_verdict(settings: Settings, exit_status: int, reason: str) -> VerdictO
     except OSError as error:
         print_error(f"cannot write verdict.json in {settings.report}: {error.strerror}")
     return failure
+
+
+def write_failure(failure: VerdictObject, directory: str) -> None:
+    """Write verdict.json and metrics.prom. Other files of an earlier run stay; the audit_id in verdict.json is not theirs."""
+    path = make_directory(directory)
+    write_file(os.path.join(path, "metrics.prom"), render_families(run_families(failure, time.time(), None)))
+    write_file(os.path.join(path, "verdict.json"), render_object(failure))
 
 
 def tell_fault(error: BaseException, settings: Settings | None) -> str | None:

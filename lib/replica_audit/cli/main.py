@@ -24,8 +24,7 @@ from replica_audit.cli.parser import given_flags, parse_arguments
 from replica_audit.config import Resolved, Settings, resolve_settings
 from replica_audit.errors import EngineError, FormatError, InputError, ReplicaAuditError, UsageError
 from replica_audit.install.extras import check_extra
-from replica_audit.report.json_object import render_object
-from replica_audit.report.layout import set_colour, set_text_width
+from replica_audit.report.layout import render_object, set_colour, set_text_width
 from replica_audit.report.settings_page import build_settings, render_settings
 from replica_audit.report.status_line import render_status_line
 from replica_audit.scratch import finish_result, say_left, unfinished_results

@@ -13,7 +13,7 @@ from replica_audit.cli.progress_lines import ProgressLine
 from replica_audit.config import Settings
 from replica_audit.errors import UsageError
 from replica_audit.paths import local_path
-from replica_audit.report.json_object import render_object
+from replica_audit.report.layout import render_object
 from replica_audit.report.restore_text import render_checks, render_outcomes, render_plan
 from replica_audit.restore.checking import check_partition
 from replica_audit.restore.client_properties import read_client_properties

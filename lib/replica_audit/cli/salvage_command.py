@@ -12,7 +12,7 @@ from replica_audit.config import Settings
 from replica_audit.elect.plan_model import read_plan
 from replica_audit.errors import InputError, UsageError
 from replica_audit.paths import check_files, check_outside, local_path
-from replica_audit.report.json_object import render_object
+from replica_audit.report.layout import render_object
 from replica_audit.report.salvage_text import render_salvage
 from replica_audit.salvage.partition_salvage import Choices
 from replica_audit.salvage.planned_leaders import PlannedLeaders

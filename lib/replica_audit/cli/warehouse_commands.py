@@ -20,8 +20,7 @@ from replica_audit.config import Settings
 from replica_audit.paths import check_files, check_outputs
 from replica_audit.report.audit_history import render_history
 from replica_audit.report.facts.verdict import build_quality
-from replica_audit.report.json_object import render_object
-from replica_audit.report.layout import render_count
+from replica_audit.report.layout import render_count, render_object
 from replica_audit.report.quality_report import render_quality, render_quality_line
 from replica_audit.report.report_files import write_report
 from replica_audit.spark.quality_stage import QualityStage, quality_stage

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from replica_audit.errors import EngineError
-from replica_audit.install.installation import JARS_VARIABLE, jar_directory, jar_problem, locked_jars
+from replica_audit.install.installation import JARS_VARIABLE, jar_directory, jar_problems, locked_jars
 from replica_audit.install.releases import check_spark
 
 #: Spark 4 runs on these; 4.2 deprecates Java 25 below 25.0.3 for a fault of its G1 collector (SPARK-55852).
@@ -105,10 +105,11 @@ def check_packages() -> str:
 def check_jars() -> list[Path]:
     """Paths of the engine's JARs. Raises EngineError with every one that is missing or differs from the lock."""
     directory = jar_directory()
-    problems = [problem for jar in locked_jars() if (problem := jar_problem(directory, jar))]
-    if problems:
+    if problems := jar_problems(directory, locked_jars()):
         where = f" ({JARS_VARIABLE} names the directory)" if os.environ.get(JARS_VARIABLE) else ""
-        raise EngineError(f"JARs of Delta are not as locked{where}: {'; '.join(problems)}; run: replica-audit setup")
+        raise EngineError(
+            f"JARs of Delta are not as locked{where}: {'; '.join(problems.values())}; run: replica-audit setup"
+        )
     return [directory / jar.file_name for jar in locked_jars()]
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import os
 import sys
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -105,12 +106,13 @@ def sha256_of(path: Path) -> str:
     return digest.hexdigest()
 
 
-def jar_problem(directory: Path, jar: LockedJar) -> str | None:
-    """What is wrong with one JAR in `directory` (missing, or other bytes than the lock's); None when nothing is."""
-    path = directory / jar.file_name
-    if not path.is_file():
-        return f"{path} is missing"
-    found = sha256_of(path)
-    if found != jar.sha256:
-        return f"{path} ({path.stat().st_size} bytes) has SHA-256 {found}, expected {jar.sha256}"
-    return None
+def jar_problems(directory: Path, jars: Iterable[LockedJar]) -> dict[LockedJar, str]:
+    """Those of `jars` that are not in `directory` as locked, each with what is wrong: it is missing, or has other bytes."""
+    found = {}
+    for jar in jars:
+        path = directory / jar.file_name
+        if not path.is_file():
+            found[jar] = f"{path} is missing"
+        elif (digest := sha256_of(path)) != jar.sha256:
+            found[jar] = f"{path} ({path.stat().st_size} bytes) has SHA-256 {digest}, expected {jar.sha256}"
+    return found

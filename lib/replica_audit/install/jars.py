@@ -9,17 +9,19 @@ from __future__ import annotations
 
 import argparse
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import urlsplit
 from xml.sax.saxutils import quoteattr
 
 from replica_audit.errors import EngineError
 from replica_audit.install.environment import find_java
-from replica_audit.install.installation import LockedJar, conf_file, jar_problem, locked_jars, sha256_of
+from replica_audit.install.installation import LockedJar, conf_file, jar_problems, locked_jars, sha256_of
 
 
 def module_descriptor(jars: Sequence[LockedJar]) -> str:
@@ -85,21 +87,44 @@ def install_jars(jars: Sequence[LockedJar], directory: Path, settings: Path | No
 
     Raises EngineError when what was resolved differs from the lock; then nothing of it is moved into place.
     """
-    wanted = [jar for jar in jars if jar_problem(directory, jar)]
+    wanted = list(jar_problems(directory, jars))
     if not wanted:
         return []
+    with _beside(directory) as scratch:
+        retrieve(wanted, scratch, settings)
+        for jar, problem in jar_problems(scratch, wanted).items():
+            raise EngineError(
+                f"{jar.coordinates} as resolved: {problem}; nothing was installed, ask whoever runs the mirror"
+            )
+        _move(wanted, scratch, directory)
+    return wanted
+
+
+def copy_jars(jars: Sequence[LockedJar], source: Path, directory: Path) -> None:
+    """Copy those of `jars` that `directory` lacks from `source`, a directory that has them under their Maven names.
+
+    Raises EngineError with each one that is missing in `source` or differs from the lock; then nothing is copied.
+    """
+    wanted = list(jar_problems(directory, jars))
+    if problems := jar_problems(source, wanted):
+        raise EngineError(f"{source}: {'; '.join(problems.values())}; nothing was copied")
+    with _beside(directory) as scratch:
+        for jar in wanted:
+            shutil.copyfile(source / jar.file_name, scratch / jar.file_name)
+        _move(wanted, scratch, directory)
+
+
+@contextmanager
+def _beside(directory: Path) -> Iterator[Path]:
+    """A directory for files that are moved into `directory`, on its file system."""
     directory.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=directory, prefix=".resolving-") as scratch:
-        retrieve(wanted, Path(scratch), settings)
-        for jar in wanted:
-            problem = jar_problem(Path(scratch), jar)
-            if problem:
-                raise EngineError(
-                    f"{jar.coordinates} as resolved: {problem}; nothing was installed, ask whoever runs the mirror"
-                )
-        for jar in wanted:
-            os.replace(Path(scratch) / jar.file_name, directory / jar.file_name)
-    return wanted
+        yield Path(scratch)
+
+
+def _move(jars: Sequence[LockedJar], scratch: Path, directory: Path) -> None:
+    for jar in jars:
+        os.replace(scratch / jar.file_name, directory / jar.file_name)
 
 
 def relocked(jars: Sequence[LockedJar], settings: Path | None) -> str:

@@ -1,27 +1,31 @@
 """What `replica-audit setup` brings beside packages for runs on this machine: JARs of Delta, a class archive, settings of spark-submit.
 
-It lies in one directory (`installation.share_directory`), which `remove` deletes.
+It lies in one directory (`installation.share_directory`), which `remove` deletes. The class archive is what local sessions
+start from: loading and checking some 20,000 classes of Spark and Delta costs seconds at every start; the JVM's application
+class-data sharing (JEP 350) maps them from a file instead. It belongs to one Java and one set of JARs, which the JVM checks
+once more, and without it everything works, more slowly.
 """
 
 from __future__ import annotations
 
+import os
 import shutil
-from collections.abc import Callable, Sequence
+import subprocess
+import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 from replica_audit.errors import EngineError
-from replica_audit.install import class_archive, session_settings
 from replica_audit.install.environment import check_jars, check_packages, find_java
-from replica_audit.install.installation import (
-    LockedJar,
-    conf_file,
-    jar_directory,
-    jar_problem,
-    locked_jars,
-    share_directory,
-)
-from replica_audit.install.jars import install_jars
+from replica_audit.install.installation import conf_file, jar_directory, locked_jars, share_directory
+from replica_audit.install.jars import copy_jars, install_jars
+from replica_audit.install.session_settings import archive_path, local_settings
+
+#: What starts a session, runs jobs in it and has the JVM write its classes; the session stands above this room.
+TRAINING = "replica_audit.spark.class_training"
+
+_TRAINING_SECONDS = 300
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,8 +47,8 @@ def requirements() -> list[Requirement]:
     if not (java.there and jars.there):
         state = "not made before Java and the JARs are there"
         return [*found, Requirement("class archive", state, False, needed=False)]
-    archive = session_settings.archive_path(find_java(), check_jars())
-    return [*found, _file("class archive", archive), _file("settings of spark-submit", class_archive.submit_settings())]
+    archive = archive_path(find_java(), check_jars())
+    return [*found, _file("class archive", archive), _file("settings of spark-submit", submit_settings())]
 
 
 def set_up(ivy_settings: Path | None, offline: Path | None) -> None:
@@ -59,23 +63,8 @@ def set_up(ivy_settings: Path | None, offline: Path | None) -> None:
         install_jars(locked_jars(), jar_directory(), ivy_settings or conf_file("ivysettings.xml"))
     else:
         copy_jars(locked_jars(), offline, jar_directory())
-    class_archive.make_archive()
-    class_archive.write_submit_settings()
-
-
-def copy_jars(jars: Sequence[LockedJar], source: Path, target: Path) -> None:
-    """Copy those of `jars` that `target` lacks from `source`, a directory that has them under their Maven names.
-
-    Raises EngineError with each one that is missing in `source` or differs from the lock; then nothing is copied.
-    """
-    wanted = [jar for jar in jars if jar_problem(target, jar)]
-    if problems := [problem for jar in wanted if (problem := jar_problem(source, jar))]:
-        raise EngineError(f"{source}: {'; '.join(problems)}; nothing was copied")
-    target.mkdir(parents=True, exist_ok=True)
-    for jar in wanted:
-        scratch = target / f".{jar.file_name}.part"
-        shutil.copyfile(source / jar.file_name, scratch)
-        scratch.replace(target / jar.file_name)
+    make_archive()
+    write_submit_settings()
 
 
 def remove() -> Path | None:
@@ -106,3 +95,54 @@ def _say_jars() -> str:
 def _file(name: str, path: Path) -> Requirement:
     there = path.is_file()
     return Requirement(name, str(path) if there else f"{path} is missing", there, needed=False)
+
+
+def make_archive() -> None:
+    """Make the archive unless it is there; archives of other Javas or JARs are removed.
+
+    Raises EngineError when Java or JARs do not fit. A failed training is a warning on stderr, not an error: the archive only
+    saves time.
+    """
+    path = archive_path(find_java(), check_jars())
+    if path.is_file():
+        return
+    path.parent.mkdir(parents=True, exist_ok=True)
+    for old in path.parent.glob("*.jsa"):
+        old.unlink()
+    scratch = path.with_suffix(".part")
+    scratch.unlink(missing_ok=True)
+    command = [sys.executable, "-m", TRAINING, str(scratch)]
+    # In a group of its own, so that a training that hangs is ended with its JVM.
+    process = subprocess.Popen(
+        command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True
+    )
+    try:
+        said, _ = process.communicate(timeout=_TRAINING_SECONDS)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, 9)
+        said, _ = process.communicate()
+        said += f"\nno end after {_TRAINING_SECONDS} s".encode()
+    if process.returncode != 0 or not scratch.is_file():
+        scratch.unlink(missing_ok=True)
+        last = said.decode(errors="replace").strip().splitlines()[-1:] or ["nothing"]
+        print(
+            f"warning: no class archive (sessions start some seconds later); training said: {last[0]}", file=sys.stderr
+        )
+        return
+    os.replace(scratch, path)
+
+
+def submit_settings() -> Path:
+    """Where `spark-local.conf` lies; it need not exist."""
+    return share_directory() / "spark-local.conf"
+
+
+def write_submit_settings() -> Path:
+    """Write `spark-local.conf`, a properties file: with it spark-submit starts on this machine as a local session does."""
+    settings = {**local_settings("", {}), "spark.pyspark.python": sys.executable}
+    given = {name: value for name, value in settings.items() if name not in ("spark.app.name", "spark.master")}
+    path = submit_settings()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    lines = (f"{name} {value}\n".replace("\\", "\\\\") for name, value in sorted(given.items()))
+    path.write_text("".join(lines), encoding="utf-8")
+    return path

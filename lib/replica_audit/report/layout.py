@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextvars import ContextVar
 from typing import TYPE_CHECKING
 
@@ -144,3 +145,8 @@ def render_size(size_bytes: int) -> str:
     while size >= 1024 and len(units) > 1:
         size, units = size / 1024, units[1:]
     return f"{size_bytes} B" if units[0] == "B" else f"{size:.1f} {units[0]}"
+
+
+def render_object(content: Mapping[str, object]) -> str:
+    """A JSON object, indented, with a line end. Raises ValueError for numbers that JSON does not have."""
+    return json.dumps(content, indent=2, allow_nan=False) + "\n"

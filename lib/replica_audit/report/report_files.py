@@ -10,12 +10,12 @@ from replica_audit.report.audit_json import render_audit_json_parts, render_line
 from replica_audit.report.facts.large_audit import is_large
 from replica_audit.report.facts.verdict import build_verdict
 from replica_audit.report.first_steps import tell_what_to_do
-from replica_audit.report.json_object import LINES, render_object
 from replica_audit.report.junit import render_junit
+from replica_audit.report.layout import render_object
 from replica_audit.report.markdown import render_markdown
 from replica_audit.report.metrics import render_metrics
 from replica_audit.report.page.document import render_page
-from replica_audit.report.whole_files import make_directory, write_file
+from replica_audit.report.whole_files import LINES, make_directory, write_file
 from replica_audit.results import Results
 
 

@@ -1,6 +1,6 @@
 """Loads the classes that audits need, for the class archive: `python -m replica_audit.spark.class_training FILE`.
 
-`replica_audit.install.class_archive` runs it, in a process of its own, since the JVM writes the archive as it ends.
+`replica_audit.install.setup` runs it, in a process of its own, since the JVM writes the archive as it ends.
 """
 
 from __future__ import annotations
