@@ -14,10 +14,12 @@ from tests.support.some import some
 from replica_audit.auditing import comparison_plan
 from replica_audit.auditing.answer_rows import report_rows
 from replica_audit.auditing.compare.tallies import tally_batches, tally_from
+from replica_audit.auditing.compare.wanted_chunks import chunks_of_candidates
 from replica_audit.auditing.comparison_plan import plan_audit
 from replica_audit.auditing.conclude import conclude
 from replica_audit.auditing.evidence import PartitionEvidence
-from replica_audit.auditing.replicas.replica_facts import replica_facts
+from replica_audit.auditing.replicas.reference import choose_reference
+from replica_audit.auditing.replicas.replica_facts import ReplicaFacts, replica_facts
 from replica_audit.model import CHUNK_OFFSETS, Leadership, SegmentSummary
 from replica_audit.segments.batch_rows import Batches
 from replica_audit.segments.record_batch import BATCH_DTYPE
@@ -233,3 +235,38 @@ def test_a_hole_beside_a_chunks_border_is_found_on_either_side(hole, reversed_ro
     rows = report_rows(conclude(plan_audit(evidence), only(batches, wanted)))["divergences"]
     end = next(header.end for header in headers if header.base == hole)
     assert [(row["code"], row["start_offset"], row["end_offset"]) for row in rows] == [("DIV-HIDDEN", hole, end)]
+
+
+#: Two batches a chunk, so that an offset within one goes through it.
+HALF = CHUNK_OFFSETS // 2
+INSIDE = CHUNK_OFFSETS + 100
+
+
+def copy_of(broker: int, chunks: int, high_watermark: int | None = None, other: int | None = None) -> ReplicaFacts:
+    """A copy of the log up to the end of some chunks, whose chunk `other` has other contents."""
+    bases = range(0, chunks * CHUNK_OFFSETS, HALF)
+    log = [Header(base, base + HALF - 1, 0, base + (base // CHUNK_OFFSETS == other)) for base in bases]
+    end = chunks * CHUNK_OFFSETS
+    files = segments_of(broker, log, 0, set())
+    return replica_facts(
+        directory(broker, end if high_watermark is None else high_watermark), [summary for summary, _ in files]
+    )
+
+
+@pytest.mark.parametrize(
+    ("copies", "cut", "wanted"),
+    [
+        ([copy_of(1, 3), copy_of(2, 3, other=1)], None, {1: {1}, 2: {1}}),
+        ([copy_of(1, 2), copy_of(2, 3), copy_of(3, 3)], None, {2: {2}, 3: {2}}),
+        ([copy_of(1, 3), copy_of(2, 3, high_watermark=INSIDE)], INSIDE, {}),
+        ([copy_of(1, 3), copy_of(2, 2, high_watermark=INSIDE)], None, {1: {1}, 2: {1}}),
+        ([copy_of(1, 3), copy_of(2, 2)], INSIDE, {1: {1}, 2: {1}}),
+        ([copy_of(1, 3), copy_of(2, 2)], None, {}),
+    ],
+)
+def test_a_chunk_is_wanted_of_all_holders_or_of_none(copies, cut, wanted):
+    """Every line of the table of `chunks_of_candidates`; broker 1 leads, and broker 2 may be cut."""
+    led = Leadership(NAME.topic, NAME.partition, "user", leader_id=1, leader_epoch=0, isr=(1, 2), replicas=(1, 2, 3))
+    cuts = [] if cut is None else [{"fetch": {copies[1].key: cut}}]
+    found = chunks_of_candidates(choose_reference(copies, led), copies, lambda: cuts)
+    assert {broker: chunks for (broker, _), chunks in found.items()} == wanted

@@ -21,8 +21,8 @@ from replica_audit.elect.election_plan import advise
 from replica_audit.elect.plan_model import plan_object
 from replica_audit.report import audit_summary
 from replica_audit.report.audit_json import render_audit_json
-from replica_audit.report.json_object import LINES
 from replica_audit.report.report_files import write_report
+from replica_audit.report.whole_files import LINES
 from replica_audit.results import Results
 from replica_audit.schema import FACT_TABLES, to_dict
 from replica_audit.spark.quality_run import local_tables

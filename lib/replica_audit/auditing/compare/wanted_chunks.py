@@ -104,38 +104,50 @@ def chunks_of_candidates(
     replicas: Sequence[ReplicaFacts],
     cuts_of: Callable[[], CandidateCuts],
 ) -> dict[CopyKey, set[int]]:
-    """Chunks whose batches the costs of all candidates want, by copy: those that replicas do not hold alike or the
-    reference does not have, and those that a cut, a log start or end, or a recorded high watermark goes through.
+    """Chunks whose batches the costs of all candidates want, by copy: all holders of a chunk, or none.
 
-    A chunk that only some hold, all of them as the reference does, is counted by its digest. `cuts_of` gives
-    `cuts_of_candidates`, and is asked only where logs differ.
+    | chunk | wanted |
+    |---|---|
+    | its holders have different batches there | yes |
+    | the reference does not hold it | yes |
+    | where logs end alike and no chunk is wanted for the reasons above, any other | no |
+    | an end, log start or recorded high watermark of any copy goes through a copy of it | yes |
+    | a cut of a copy goes through its own | yes |
+    | any other: the reference and whoever else holds it have the same | no: its digest counts it |
+
+    `cuts_of` gives `cuts_of_candidates`, and is asked only where logs differ.
     """
-    wanted: dict[CopyKey, set[int]] = defaultdict(set)
     holders: dict[int, list[ReplicaFacts]] = defaultdict(list)
     for facts in replicas:
         for number in facts.chunks:
             holders[number].append(facts)
-    for number, some in holders.items():
-        contents = {(chunk.digest, chunk.batch_count) for chunk in (facts.chunks[number] for facts in some)}
-        if len(contents) > 1 or all(facts is not reference.facts for facts in some):
-            for facts in some:
-                wanted[facts.key].add(number)
+    wanted = {number for number, some in holders.items() if _is_unlike(number, some, reference.facts)}
     if not wanted and len({facts.log_end_offset for facts in replicas}) < 2:
         return {}
-    offsets = {facts.following_end_offset for facts in replicas}
-    offsets |= {facts.recovering.following_end_offset for facts in replicas if facts.may_recover}
-    offsets |= {facts.log_start_offset for facts in replicas}
-    offsets |= {mark for facts in replicas if (mark := facts.directory.high_watermark_checkpoint) is not None}
+    edges = _edges(replicas)
     cuts: dict[CopyKey, set[int]] = defaultdict(set)
     for ways in cuts_of():
         for of_candidate in ways.values():
             for key, cut in of_candidate.items():
                 cuts[key].add(cut)
     for facts in replicas:
-        for offset in offsets | cuts[facts.key]:
-            wanted[facts.key] |= chunks_at(facts, offset)
-    split = {number for chunks in wanted.values() for number in chunks}
-    for number in split:
-        for facts in holders[number]:
-            wanted[facts.key].add(number)
-    return {key: chunks for key, chunks in wanted.items() if chunks}
+        for offset in edges | cuts[facts.key]:
+            wanted |= chunks_at(facts, offset)
+    found: dict[CopyKey, set[int]] = defaultdict(set)
+    for facts in replicas:
+        found[facts.key] |= wanted & facts.chunks.keys()
+    return {key: chunks for key, chunks in found.items() if chunks}
+
+
+def _is_unlike(number: int, holders: Sequence[ReplicaFacts], reference: ReplicaFacts) -> bool:
+    """True if the holders of a chunk have different batches there, or the reference is none of them."""
+    contents = {(facts.chunks[number].digest, facts.chunks[number].batch_count) for facts in holders}
+    return len(contents) > 1 or all(facts is not reference for facts in holders)
+
+
+def _edges(replicas: Sequence[ReplicaFacts]) -> set[int]:
+    """Offsets at which logs start and end, as found and as recovered, and their recorded high watermarks."""
+    found = {offset for facts in replicas for offset in (facts.log_start_offset, facts.following_end_offset)}
+    found |= {facts.recovering.following_end_offset for facts in replicas if facts.may_recover}
+    marks = (facts.directory.high_watermark_checkpoint for facts in replicas)
+    return found | {mark for mark in marks if mark is not None}
