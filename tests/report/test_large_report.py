@@ -69,6 +69,29 @@ def test_all_is_in_the_lines_and_the_worst_are_in_the_other_files(tmp_path: Path
     assert json.loads((tmp_path / "verdict.json").read_text())["partitions"]["CONSISTENT"] == 7
 
 
+def test_steps_and_quarantine_have_a_bound_and_say_where_the_rest_is(tmp_path: Path) -> None:
+    found = audited(8)
+    for one in found.rows("findings")[2:5]:
+        one.update(code="LOG-CORRUPT-MID", severity="high")
+    refused = [row("quarantine", path=f"{number}.log", code="INPUT-IGNORED") for number in range(5)]
+    found = Results(found.audit, {**found.tables, "quarantine": refused})
+    write_report(found, str(tmp_path), "high")
+    worst, first = json.loads((tmp_path / "audit.json").read_text()), next(lines(tmp_path))
+    assert worst["quarantine_elsewhere"] == {"count": 2, "file": LINES} and len(worst["quarantine"]) == 3
+    assert len(first["quarantine"]) == 5
+    places = [
+        [(one["topic"], one["partition"]) for step in each["steps"] for one in step["partitions"]]
+        for each in (worst, first)
+    ]
+    assert len(worst["steps"]) == len(first["steps"]) and len(places[1]) > len(places[0])
+    told = {(one["topic"], one["partition"]) for one in worst["partitions"]}
+    assert places[0] == [place for place in places[1] if place in told]
+    cut = sum(
+        one["partitions"] != other["partitions"] for one, other in zip(worst["steps"], first["steps"], strict=True)
+    )
+    assert worst["steps_elsewhere"] == {"count": cut, "file": LINES}
+
+
 def test_the_same_answers_give_the_same_bytes_and_a_smaller_audit_leaves_no_lines(tmp_path: Path) -> None:
     write_report(audited(8), str(tmp_path), "high")
     first = (tmp_path / LINES).read_bytes()

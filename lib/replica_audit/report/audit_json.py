@@ -8,13 +8,14 @@ from __future__ import annotations
 import heapq
 import json
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import chain, groupby
 from operator import itemgetter
 from typing import Any
 
 from replica_audit.elect.election_plan import advise
+from replica_audit.model import Place
 from replica_audit.report.facts.large_audit import detailed_places, told_rows
 from replica_audit.report.facts.whole_audit import seen_parts
 from replica_audit.results import Results, place_of
@@ -41,22 +42,36 @@ def render_audit_json_parts(results: Results, verdict: Mapping[str, Any] | None 
 
 
 def render_worst_parts(results: Results, file: str) -> Iterator[str]:
-    """audit.json of an audit of many partitions: without the rows of those that are not told in detail, of which
-    `partitions_elsewhere` says how many there are and the `file` that has them.
+    """audit.json of an audit of many partitions: without the rows of those that are not told in detail, and with as many of
+    `quarantine` as there are of these; members that end in `_elsewhere` say how much is left out and the `file` that has it.
     """
     told = detailed_places(results)
-    head = {
-        "audit": _told_audit(results),
-        "partitions_elsewhere": {"count": len(results.partitions) - len(told), "file": file},
-    }
     advice = _advice(results)
     decisions = [one for one in advice["decisions"] if place_of(one) in told]
+    steps = [_in_detail(one, told) for one in advice["steps"]]
+    left_out = {
+        "partitions": len(results.partitions) - len(told),
+        "quarantine": len(results.quarantine) - len(told_rows(results, "quarantine")),
+        "steps": sum(one != whole for one, whole in zip(steps, advice["steps"], strict=True)),
+    }
+    head = {
+        "audit": _told_audit(results),
+        **{f"{name}_elsewhere": {"count": count, "file": file} for name, count in left_out.items() if count},
+    }
     return _render_parts(
         head,
         REPORT_TABLES,
         lambda table, columns: _in_order(table, columns, told_rows(results, table)),
-        lambda: {**advice, "decisions": decisions},
+        lambda: {"decisions": decisions, "steps": steps},
     )
+
+
+def _in_detail(step: Mapping[str, Any], told: Collection[Place]) -> dict[str, Any]:
+    """A step with the partitions that are told in detail; one of others too has neither its files nor the directories."""
+    placed = {name: [one for one in step[name] if place_of(one) in told] for name in ("partitions", "after", "leaders")}
+    if placed["partitions"] == step["partitions"]:
+        return {**step, **placed}
+    return {**step, **placed, "files": {}, "snapshot": []}
 
 
 def render_lines(results: Results) -> Iterator[str]:

@@ -39,7 +39,11 @@ def detailed_places(results: Results) -> frozenset[Place]:
 
 
 def told_rows(results: Results, table: str) -> list[ReportRow]:
-    """Rows of a table without those of partitions that are not shown in detail, as they are in `results`."""
+    """Rows of a table without those of partitions that are not shown in detail, as they are in `results`; of `quarantine` the first
+    of a large audit, as many as there are partitions in detail.
+    """
+    if table == "quarantine" and is_large(results):
+        return list(results.tables.get(table, ()))[: detail.DETAILED]
     told = detailed_places(results)
     left_out = frozenset(place for row in results.partitions if (place := (row.topic, row.partition)) not in told)
     return [row for row in results.tables.get(table, ()) if place_of(row) not in left_out]
