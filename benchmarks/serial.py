@@ -15,6 +15,7 @@ import sys
 import tempfile
 import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 from partitions import write_snapshot
@@ -27,6 +28,7 @@ from replica_audit.runner.executor import InProcess
 from replica_audit.runner.ingest import ingest
 from replica_audit.runner.ingested_source import audit
 from replica_audit.runner.task_planning import cut_stretches
+from replica_audit.warehouse.answer_tables import load_results
 from replica_audit.warehouse.delta_tables import Warehouse
 
 
@@ -99,18 +101,34 @@ class Watch:
         self.peaks[self._step] = max(self.peaks.get(self._step, 0), pages * os.sysconf("SC_PAGE_SIZE") / 1e6)
 
 
-def measure(partitions: int) -> tuple[Watch, Forked]:
-    """A process that has been forked from one that ran before would begin with its memory: call it in a child."""
-    executor, watch, settings = Forked(), Watch(), Settings()
+def measure(partitions: int) -> Iterator[tuple[str, float, float, list[int]]]:
+    """Each step with its processor time, its peak, and what `Forked` counted, in a process of its own: memory of a step before would
+    hide what it needs.
+    """
+    settings = Settings()
     with tempfile.TemporaryDirectory() as directory:
         write_snapshot(Path(directory, "snapshot"), partitions)
-        warehouse = Warehouse(f"{directory}/warehouse")
-        snapshot_id = watch.run(
-            "ingest", lambda: ingest(executor, warehouse, f"{directory}/snapshot", settings, Unseen())
-        )
-        results = watch.run("audit", lambda: audit(executor, warehouse, snapshot_id, settings, Unseen()))
-        watch.run("report", lambda: write_report(results, f"{directory}/report", "high"))
-    return watch, executor
+        steps = {
+            "ingest": lambda executor, warehouse: ingest(
+                executor, warehouse, f"{directory}/snapshot", settings, Unseen()
+            ),
+            "audit": lambda executor, warehouse: audit(executor, warehouse, None, settings, Unseen()),
+            "report": lambda executor, warehouse: write_report(
+                load_results(warehouse, None, "high"), f"{directory}/report", "high"
+            ),
+        }
+        for step, function in steps.items():
+            reading, writing = os.pipe()
+            if not os.fork():
+                executor, watch = Forked(), Watch()
+                watch.run(step, lambda: function(executor, Warehouse(f"{directory}/warehouse")))  # noqa: B023
+                counts = [executor.sent, executor.got, executor.tasks]
+                os.write(writing, pickle.dumps((watch.seconds[step], watch.peaks[step], counts)))
+                os._exit(0)
+            os.close(writing)
+            with os.fdopen(reading, "rb") as stream:
+                yield step, *pickle.loads(stream.read())
+            os.wait()
 
 
 def main() -> int:
@@ -125,15 +143,10 @@ def main() -> int:
         detailed_partitions.WHOLE = detailed_partitions.DETAILED = arguments.partitions // 5
     seen = []
     for partitions in (arguments.partitions, 2 * arguments.partitions)[: 1 + arguments.twice]:
-        reading, writing = os.pipe()
-        if not os.fork():
-            watch, executor = measure(partitions)
-            os.write(writing, pickle.dumps((watch.seconds, watch.peaks, executor.sent, executor.got, executor.tasks)))
-            os._exit(0)
-        os.close(writing)
-        with os.fdopen(reading, "rb") as stream:
-            seconds, peaks, sent, got, tasks = pickle.loads(stream.read())
-        os.wait()
+        found = list(measure(partitions))
+        seconds = {step: took for step, took, _, _ in found}
+        peaks = {step: peak for step, _, peak, _ in found}
+        sent, got, tasks = (sum(numbers) for numbers in zip(*(counts for *_, counts in found)))
         seen.append((partitions, seconds, peaks))
         print(
             f"{partitions} partitions, {tasks} tasks; each {sent / partitions:.0f} B to tasks and {got / partitions:.0f} B back"

@@ -1,4 +1,4 @@
-"""Partitions that an audit is told of in detail: all of an audit of usual size, the worst ones of a large audit."""
+"""Partitions that are reported in detail: all of an audit of usual size, the worst ones of a large audit."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from replica_audit.auditing.catalogue import VERDICTS
 from replica_audit.model import Place
 from replica_audit.schema import PartitionRow
 
-#: Partitions up to which everything is told of each.
+#: Partitions up to which everything is reported of each.
 WHOLE = 10_000
 #: Partitions in detail where there are more.
 DETAILED = 2_000
@@ -22,7 +22,7 @@ def worst_first(partitions: Iterable[PartitionRow]) -> list[PartitionRow]:
 
 
 def detailed(partitions: Sequence[PartitionRow]) -> list[PartitionRow]:
-    """Those that are told in detail, in the order of `worst_first`: of equal verdicts and losses those with graver findings."""
+    """The partitions that are reported in detail, in the order of `worst_first`: of equal verdicts and losses those with graver findings."""
     ranked = worst_first(partitions)
     if len(partitions) <= WHOLE:
         return ranked
@@ -32,7 +32,7 @@ def detailed(partitions: Sequence[PartitionRow]) -> list[PartitionRow]:
 
 
 def told_places(partitions: Sequence[PartitionRow]) -> frozenset[Place]:
-    """Those in detail, and those that lists begin with, by what was lost or by name."""
+    """The partitions in detail, and those that lists begin with, by what was lost or by name."""
     by_name = sorted(partitions, key=lambda row: (VERDICTS.index(row.verdict), row.topic, row.partition))
     told = (*detailed(partitions), *worst_first(partitions)[:NAMED], *by_name[:NAMED])
     return frozenset((row.topic, row.partition) for row in told)

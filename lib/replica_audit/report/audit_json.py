@@ -67,7 +67,7 @@ def render_worst_parts(results: Results, file: str) -> Iterator[str]:
 
 
 def _in_detail(step: Mapping[str, Any], told: Collection[Place]) -> dict[str, Any]:
-    """A step with the partitions that are told in detail; one of others too has neither its files nor the directories."""
+    """A step with the partitions that are reported in detail; one of others too has neither its files nor the directories."""
     placed = {name: [one for one in step[name] if place_of(one) in told] for name in ("partitions", "after", "leaders")}
     if placed["partitions"] == step["partitions"]:
         return {**step, **placed}

@@ -68,7 +68,7 @@ def _count(warehouse: StoredTables, table: str, attempt: Mapping[str, str | None
 
 
 def told_results(warehouse: StoredTables, finished: AttemptRow, snapshot: RawRow) -> Results:
-    """The results of a finished audit: of many partitions those rows that are told, and where the others are.
+    """The results of a finished audit: of many partitions those rows that are reported, and where the others are.
 
     Raises EngineError where the audit committed other rows than are there.
     """
@@ -86,7 +86,7 @@ def told_results(warehouse: StoredTables, finished: AttemptRow, snapshot: RawRow
     if "partitions" in tables:
         found["partitions"] = [row for rows in files("partitions") for row in to_objects("partitions", rows)]
         told = ToldRows(found["partitions"])
-    # What there is to decide says what else is told.
+    # What there is to decide says what else is reported.
     for table in sorted((*tables, *_OF_SNAPSHOT), key=lambda table: table != "elections"):
         if table not in found:
             found[table] = list(told.select(table, files(table)))

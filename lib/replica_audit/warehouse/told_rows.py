@@ -27,10 +27,14 @@ Files = Iterable[pa.Table]
 
 
 def to_objects(table: str, rows: pa.Table) -> Iterator[ReportRow]:
-    """Rows of a report table as objects of its class."""
+    """Rows of a report table as objects of its class; equal texts are one object, since Arrow makes another for every row."""
     kind = REPORT_ROWS[table]
+    texts: dict[str, str] = {}
     for batch in rows.to_batches(max_chunksize=_STEP):
         for row in arrow_to_rows(pa.Table.from_batches([batch])):
+            for name, value in row.items():
+                if type(value) is str:
+                    row[name] = texts.setdefault(value, value)
             yield read_row(kind, row)
 
 
@@ -39,7 +43,7 @@ _STEP = 1 << 12
 
 
 class ToldRows:
-    """Which rows of an audit are told, from its rows of `partitions` on."""
+    """Which rows of an audit are reported, from its rows of `partitions` on."""
 
     def __init__(self, partitions: list[PartitionRow]) -> None:
         told = told_places(partitions)
@@ -125,7 +129,7 @@ def _all(told: ToldRows, rows: pa.Table, keys: pa.Array) -> pa.Array:
     return values_to_arrow([True] * rows.num_rows, pa.bool_())
 
 
-#: What is told of partitions without details, besides `findings`.
+#: What is reported of partitions without details, besides `findings`.
 _MORE: Mapping[str, Callable[[ToldRows, pa.Table, pa.Array], pa.Array]] = {
     "partitions": _all,
     "elections": _all,

@@ -80,7 +80,7 @@ class Conditions:
 
 
 def find_conditions(results: Results) -> Conditions:
-    """The conditions of the partitions of `results`, which may be some of an audit, but for `needed`; what a baseline resolved is
+    """The conditions of the partitions of `results`, which may be some of an audit, except `needed`; what a baseline resolved is
     over, what it knows is not.
     """
     found = present(results.findings)
