@@ -98,6 +98,10 @@ Role = Literal[
     "deleted_segments",
 ]
 
+#: The right by which a replica may lead, best first.
+Standing = Literal["leader", "isr", "elr", "last_known", "out_of_sync", "unknown", "unassigned"]
+STANDINGS: tuple[Standing, ...] = get_args(Standing)
+
 #: Position of a consumer group on the leader's log; past_end and epoch_differs: it has read what is not there.
 GroupEffect = Literal["unaffected", "past_end", "epoch_differs", "read_lost"]
 

@@ -227,15 +227,6 @@ class Results:
         rows = self.tables.get(table, ())
         return [to_dict(row) for row in rows] if rows and isinstance(rows[0], tuple) else rows
 
-    def rows_of(self, table: str) -> Mapping[Place, Sequence[Mapping[str, Any]]]:
-        """`rows(table)` by partition; one without rows is not there."""
-        if table not in self._by_partition:
-            grouped = defaultdict(list)
-            for row in self.rows(table):
-                grouped[row["topic"], row["partition"]].append(row)
-            self._by_partition[table] = dict(grouped)
-        return self._by_partition[table]
-
     @cached_property
     def remembered(self) -> dict[str, object]:
         """Conclusions from these rows that are worked out once, by name."""
@@ -244,10 +235,6 @@ class Results:
     @cached_property
     def _placed(self) -> list[dict[FindingPlace, list[Any]]]:
         return [by_place(getattr(self, table)) for table in PartitionRows._fields]
-
-    @cached_property
-    def _by_partition(self) -> dict[str, dict[Place, list[Mapping[str, Any]]]]:
-        return {}
 
     def _objects(self, table: str, kind: type[_Row]) -> Sequence[_Row]:
         return [row if isinstance(row, kind) else read_row(kind, row) for row in self.tables.get(table, ())]

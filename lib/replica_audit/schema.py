@@ -27,6 +27,7 @@ from replica_audit.literals import (
     Protocol,
     Role,
     Severity,
+    Standing,
     Status,
     TailKind,
     Verdict,
@@ -403,7 +404,7 @@ class ElectionRow(NamedTuple):
     """codes of what is damaged in its files"""
     beside: Sequence[BesideRow]
     """copies that neither lead nor follow and hold some of what is lost: broker, directory, offsets, and how many records"""
-    standing: Literal["leader", "isr", "elr", "last_known", "out_of_sync", "unknown", "unassigned"]
+    standing: Standing
     """leader, isr, elr, last_known, out_of_sync, unknown or unassigned"""
     clean: bool | None
     choice: Literal["best", "worst"] | None

@@ -12,6 +12,7 @@ from replica_audit.auditing.bronze_rows import bronze_rows, directories_of_rows
 from replica_audit.auditing.leadership.broker_log_evidence import event_row, events_of_rows
 from replica_audit.auditing.opening import open_snapshot
 from replica_audit.model import ReplicaDir
+from replica_audit.schema import PartitionStateRow, read_row
 from replica_audit.snapshot.broker_logs import BrokerLogEvent
 from replica_audit.snapshot.leadership_rows import leadership_of_rows
 
@@ -39,7 +40,7 @@ def test_directories_and_leaderships_come_back_from_their_rows():
         directories += len(found)
         for leadership in inventory.leaderships:
             of_partition = rows[leadership.topic, leadership.partition]["partition_states"]
-            states = [row for row in of_partition if row["source"] == leadership.source]
+            states = [read_row(PartitionStateRow, row) for row in of_partition if row["source"] == leadership.source]
             # What only reading the metadata log needs is in no row.
             history = tuple(replace(state, batch_end=None) for state in leadership.history)
             assert leadership_of_rows(states) == replace(leadership, history=history)

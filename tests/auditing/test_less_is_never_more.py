@@ -17,6 +17,7 @@ from tests.exhaustive.written_snapshots import write_snapshot
 from tests.support.captures import SNAPSHOTS, audited, whole
 from tests.support.less import CALM, too_calm
 from tests.support.parts import some_parts, take_away
+from tests.support.row_tables import rows_of
 from tests.support.some import some
 
 from replica_audit.model import Place
@@ -33,9 +34,9 @@ def names(part: Results, place: Place) -> bool:
     """Whether the part names a replica that it needs, a file that it lacks of one that it has, that who leads is known by
     older words only, or that nothing says which replicas there are.
     """
-    if any("older than the logs" in row["message"] for row in part.rows_of("findings").get(place, ())):
+    if any("older than the logs" in row["message"] for row in rows_of(part, "findings").get(place, ())):
         return True
-    rows = part.rows_of("captures").get(place, ())
+    rows = rows_of(part, "captures").get(place, ())
     lacks = any(row["needed"] or (row["missing"] and row["state"] == "partial") for row in rows)
     return lacks or place in find_compared(part).unassigned
 
@@ -43,28 +44,28 @@ def names(part: Results, place: Place) -> bool:
 def names_for_election(part: Results, place: Place, candidate: int) -> bool:
     """Whether the part names, besides, an in-sync replica that was not captured, or what the candidate's next start cuts."""
     absent = (
-        row["state"] in ("named", "absent") and "isr" in row["named_by"] for row in part.rows_of("captures")[place]
+        row["state"] in ("named", "absent") and "isr" in row["named_by"] for row in rows_of(part, "captures")[place]
     )
-    findings = part.rows_of("findings").get(place, ())
+    findings = rows_of(part, "findings").get(place, ())
     damaged = any(row["code"].startswith("LOG-CORRUPT") and row["broker_id"] == candidate for row in findings)
     return damaged or any(absent)
 
 
 def cannot_tell(part: Results, place: Place) -> bool:
     """Whether the part says that it cannot know what is lost: nothing was compared, or no log has what a checkpoint shows."""
-    codes = {row["code"] for row in part.rows_of("findings").get(place, ())}
+    codes = {row["code"] for row in rows_of(part, "findings").get(place, ())}
     return one(part, "partitions", place)["verdict"] == "INCONCLUSIVE" or "HWM-CP-ABOVE-LEO" in codes
 
 
 def one(results: Results, table: str, place: Place) -> Mapping:
-    return results.rows_of(table)[place][0]
+    return rows_of(results, table)[place][0]
 
 
 def no_loss_turns_into_calm(of_whole: Results, part: Results) -> Iterator[str]:
     """No committed loss of the whole becomes an answer that sees none, unless the part names what it lacks."""
     for row in of_whole.rows("partitions"):
         place = (row["topic"], row["partition"])
-        if not row["lost_committed"] or place not in part.rows_of("partitions"):
+        if not row["lost_committed"] or place not in rows_of(part, "partitions"):
             continue
         verdict = one(part, "partitions", place)["verdict"]
         if verdict in CALM and not names(part, place):
@@ -77,7 +78,7 @@ def the_mark_stays_inside(of_whole: Results, part: Results) -> Iterator[str]:
     """A high watermark that the whole knows exactly lies in the part's interval, of the same leader."""
     for row in of_whole.rows("high_watermarks"):
         place = (row["topic"], row["partition"])
-        if not row["exact"] or place not in part.rows_of("high_watermarks"):
+        if not row["exact"] or place not in rows_of(part, "high_watermarks"):
             continue
         other = one(part, "high_watermarks", place)
         if other["reference_id"] != row["reference_id"]:
@@ -89,8 +90,8 @@ def the_mark_stays_inside(of_whole: Results, part: Results) -> Iterator[str]:
 
 def elections_never_become_surer(of_whole: Results, part: Results) -> Iterator[str]:
     """A candidate loses no less than the whole proves, unless the part names what it lacks, or that it cannot tell."""
-    for place, rows in part.rows_of("elections").items():
-        before = {row["candidate_id"]: row for row in of_whole.rows_of("elections").get(place, ())}
+    for place, rows in rows_of(part, "elections").items():
+        before = {row["candidate_id"]: row for row in rows_of(of_whole, "elections").get(place, ())}
         if names(part, place) or cannot_tell(part, place):
             continue
         for row in rows:

@@ -10,6 +10,7 @@ from tests.exhaustive.written_snapshots import write_snapshot
 from tests.support.captures import SNAPSHOTS, audited, whole
 from tests.support.fixtures import ATTACKS
 from tests.support.less import too_calm, without
+from tests.support.row_tables import rows_of
 
 #: States of up to three events, every so manieth; what `make test-exhaustive` asks of all states is in tests/exhaustive.
 EVERY = 29
@@ -37,7 +38,7 @@ def test_a_later_leaders_records_outside_the_isr_leave_the_verdict_open(tmp_path
     attack = ATTACKS / "10-quiesced-tail-of-later-epoch" / "real-zookeeper"
     part = audited(without(attack, tmp_path / "part", names=names))
     assert part is not None
-    (row,) = part.rows_of("partitions")["pp", 1]
+    (row,) = rows_of(part, "partitions")["pp", 1]
     assert row["verdict"] == "INCONCLUSIVE"
-    told = {(one["code"], one["severity"]) for one in part.rows_of("findings")["pp", 1]}
+    told = {(one["code"], one["severity"]) for one in rows_of(part, "findings")["pp", 1]}
     assert ("CAP-SKEW", "medium") in told

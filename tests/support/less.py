@@ -13,6 +13,8 @@ from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from tests.support.row_tables import rows_of
+
 from replica_audit.model import Place
 from replica_audit.report.answer import build_answer
 from replica_audit.report.facts.verdict import build_verdict
@@ -86,7 +88,7 @@ def too_calm(results: Results) -> Iterator[str]:
     """
     for row in results.rows("partitions"):
         place = _place(row)
-        for cost in results.rows_of("elections").get(place, ()) if row["verdict"] in CALM else ():
+        for cost in rows_of(results, "elections").get(place, ()) if row["verdict"] in CALM else ():
             stays = cost["candidate_id"] == cost["broker_id"] == row["leader_id"]
             gone = sum(one["lost_held"] for one in cost["beside"] if one["log_dir"].endswith("/*.deleted"))
             if stays and (lost := cost["lost_committed"] + cost["lost_possible"]) > gone:

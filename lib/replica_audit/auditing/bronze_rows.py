@@ -7,6 +7,7 @@ from typing import Any
 
 from replica_audit.auditing.findings.log import code_of_damage
 from replica_audit.model import CheckpointFile, ReplicaDir, SegmentSummary
+from replica_audit.schema import to_dict
 from replica_audit.segments.summary import summary_to_json
 from replica_audit.snapshot.inventory import Inventory
 from replica_audit.snapshot.leadership_rows import state_rows
@@ -32,7 +33,7 @@ def bronze_rows(inventory: Inventory) -> dict[str, list[dict]]:
             *(row for replica in inventory.copies for row in _checkpoint_rows(replica)),
             *_orphan_rows(inventory),
         ],
-        "partition_states": [row for leadership in inventory.leaderships for row in state_rows(leadership)],
+        "partition_states": [to_dict(row) for leadership in inventory.leaderships for row in state_rows(leadership)],
         "quarantine": [row._asdict() for row in inventory.quarantine],
     }
 

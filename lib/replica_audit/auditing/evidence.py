@@ -18,7 +18,7 @@ from replica_audit.errors import UsageError
 from replica_audit.model import GroupOffset, Leadership, RemoteSegment, ReplicaDir, SegmentSummary, TopicPartition
 from replica_audit.protocol.versions import parse_kafka_version, protocol_of
 from replica_audit.results import OptionsObject
-from replica_audit.schema import RawRow
+from replica_audit.schema import PartitionStateRow, RawRow, read_row
 from replica_audit.segments.summary import summary_from_json
 from replica_audit.snapshot.broker_logs import BrokerLogEvent
 from replica_audit.snapshot.leadership_rows import leadership_of_rows
@@ -163,7 +163,7 @@ def partition_evidence(
         topic_partition=topic_partition,
         replicas=tuple(pair for pair in copies if kind_of_copy(pair[0].path, pair[0].log_dir) == "current"),
         put_aside=tuple(pair for pair in copies if kind_of_copy(pair[0].path, pair[0].log_dir) != "current"),
-        leadership=leadership_of_rows(rows.get("partition_states", ())),
+        leadership=leadership_of_rows(read_row(PartitionStateRow, row) for row in rows.get("partition_states", ())),
         cluster_id=options.cluster_id,
         quiesced=options.quiesced,
         protocol=options.protocol,

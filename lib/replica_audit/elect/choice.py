@@ -9,10 +9,10 @@ from replica_audit.auditing.case import Case
 from replica_audit.auditing.replicas.reference import log_epoch
 from replica_audit.elect.costs import CandidateCost
 from replica_audit.elect.loss_words import say_loss
+from replica_audit.literals import STANDINGS, Standing
 from replica_audit.text import name_brokers
 
-#: The rights by which a replica may lead, best first.
-STANDINGS = ("leader", "isr", "elr", "last_known", "out_of_sync", "unknown", "unassigned")
+#: Standings of an election that is clean.
 CLEAN = ("leader", "isr", "elr")
 
 
@@ -26,7 +26,7 @@ class Choice:
     """One sentence."""
 
 
-def standing(case: Case, broker_id: int) -> str:
+def standing(case: Case, broker_id: int) -> Standing:
     """The right by which a replica would lead, one of `STANDINGS`. Eligible replicas count if nobody is in sync (KIP-966)."""
     leadership = case.leadership
     if leadership is not None and leadership.replicas is not None and broker_id not in leadership.replicas:
@@ -106,7 +106,7 @@ def _loss(cost: CandidateCost) -> tuple[int, int, int]:
     return cost.lost_acknowledged, cost.lost_committed, cost.cut_transactions
 
 
-def _reason(case: Case, best: CandidateCost, others: Sequence[CandidateCost], standings: dict[int, str]) -> str:
+def _reason(case: Case, best: CandidateCost, others: Sequence[CandidateCost], standings: Mapping[int, Standing]) -> str:
     """The reason for the choice, in one or two sentences."""
     name = f"broker {best.broker_id}"
     if not others:
@@ -131,7 +131,9 @@ def _reason(case: Case, best: CandidateCost, others: Sequence[CandidateCost], st
     return reason
 
 
-def _advantage(case: Case, best: CandidateCost, equals: Sequence[CandidateCost], standings: dict[int, str]) -> str:
+def _advantage(
+    case: Case, best: CandidateCost, equals: Sequence[CandidateCost], standings: Mapping[int, Standing]
+) -> str:
     """The advantage over candidates that lose the same."""
     own = standings[best.broker_id]
     if own == "leader":

@@ -152,10 +152,9 @@ def _joined(parts: Iterable[tuple[_Item, ...]]) -> tuple[_Item, ...]:
 
 
 def _returns(results: Results) -> Iterator[Return]:
-    states = results.rows_of("partition_states")
     for row in results.partitions:
         place = place_of(row)
-        leadership = None if row.lost_records else leadership_of_rows(states.get(place, ()))
+        leadership = None if row.lost_records else leadership_of_rows(results.at(place).partition_states)
         if leadership is None or len(leadership.replicas or ()) < 2:
             continue
         times = [one.time_ms for one in elections(leadership.history) if one.clean and one.came_back]
