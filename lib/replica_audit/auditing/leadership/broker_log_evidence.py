@@ -211,7 +211,7 @@ def led_after(
 
 
 def _elected(event: BrokerLogEvent) -> int | None:
-    """Who was elected by a line, -1 if nobody was; None if it tells of no election."""
+    """The replica that a line says was elected, -1 if nobody was; None if it tells of no election."""
     if event.kind == "elected":
         return event.leader_id
     return event.broker_id if event.kind == "starts" and event.leads else None
