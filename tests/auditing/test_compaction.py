@@ -9,7 +9,7 @@ import pytest
 from tests.support.captures import FIXTURES, audit_capture, told
 from tests.support.encoder import Record, encode_batch, encode_legacy, encode_marker
 from tests.support.scenario import Answer, audit
-from tests.support.snapshots import Replica
+from tests.support.snapshots import OF_BATCHES, Replica
 
 from replica_audit.auditing.compare.record_comparison import RecordComparison
 
@@ -367,13 +367,13 @@ def test_no_key_or_value_of_a_real_record_is_in_any_answer():
     assert not [word for word in words if word in answers]
 
 
+def keyed(start: int, end: int, epoch: int, mark: str) -> list[bytes]:
+    records = [Record(f"{mark}{at}".encode(), b"v") for at in range(start, end)]
+    return [encode_batch(start + at, records[at : at + STEP], epoch) for at in range(0, len(records), STEP)]
+
+
 def _elected_beside(path, epochs: Sequence[tuple[int, int]]) -> Answer:
     """Broker 1 was elected uncleanly at 20 and has cleaned what it wrote then; broker 2 had 20 records of epoch 0 there."""
-
-    def keyed(start: int, end: int, epoch: int, mark: str) -> list[bytes]:
-        records = [Record(f"{mark}{at}".encode(), b"v") for at in range(start, end)]
-        return [encode_batch(start + at, records[at : at + STEP], epoch) for at in range(0, len(records), STEP)]
-
     common = keyed(0, 20, 0, "k")
     brokers = {
         1: Replica([*common, *keyed(30, 35, 2, "new"), *keyed(45, 50, 2, "new")], cleaned_to=40, epochs=epochs),
@@ -399,19 +399,14 @@ def test_what_a_compacted_leader_had_is_told_in_the_past_tense(tmp_path):
     assert "offsets 20 to 39, where broker 1 had other records of epoch 2" in told["message"]
 
 
-def _keyed(start: int, end: int, epoch: int, mark: str) -> list[bytes]:
-    records = [Record(f"{mark}{at}".encode(), b"v") for at in range(start, end)]
-    return [encode_batch(start + at, records[at : at + STEP], epoch) for at in range(0, len(records), STEP)]
-
-
 def _led_before(path, epochs: Sequence[tuple[int, int]] | None, survivors: Sequence[tuple[int, int, int]]) -> Answer:
     """Broker 2 led uncleanly in epoch 2 from 20 on; broker 1, which had epoch 0 up to 40, leads now and cleaned there."""
-    common = _keyed(0, 20, 0, "k")
-    later = [batch for start, end, epoch in survivors for batch in _keyed(start, end, epoch, "new")]
+    common = keyed(0, 20, 0, "k")
+    later = [batch for start, end, epoch in survivors for batch in keyed(start, end, epoch, "new")]
     remove = ("leader-epoch-checkpoint",) if epochs is None else ()
     brokers = {
-        1: Replica([*common, *later], cleaned_to=45, epochs=epochs or "batches", remove=remove),
-        2: Replica([*common, *_keyed(20, 30, 2, "old")]),
+        1: Replica([*common, *later], cleaned_to=45, epochs=epochs or OF_BATCHES, remove=remove),
+        2: Replica([*common, *keyed(20, 30, 2, "old")]),
     }
     return audit(path, brokers, configs=COMPACT, isr=(1,))
 
@@ -437,10 +432,10 @@ def test_records_of_a_later_epoch_are_lost_where_the_leader_has_cleaned_its_own_
 
 def test_a_cut_through_what_a_cleaner_removed_fetches_nothing_again(tmp_path):
     """Broker 2's cleaner left nothing from 20, where broker 1's epoch begins, to 30: it does not agree with it up to there."""
-    common = _keyed(0, 20, 0, "k")
+    common = keyed(0, 20, 0, "k")
     brokers = {
-        1: Replica([*common, *_keyed(20, 50, 2, "new")]),
-        2: Replica([*common, *_keyed(30, 40, 0, "old")], cleaned_to=30, epochs=[(0, 0)]),
+        1: Replica([*common, *keyed(20, 50, 2, "new")]),
+        2: Replica([*common, *keyed(30, 40, 0, "old")], cleaned_to=30, epochs=[(0, 0)]),
     }
     answer = audit(tmp_path, brokers, configs=COMPACT, isr=(1,))
     assert answer.cut(2)["truncate_to"] == 20

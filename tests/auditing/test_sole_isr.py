@@ -11,6 +11,7 @@ import pytest
 from tests.support import metadata_log as write
 from tests.support.captures import FIXTURES, audit_capture, truth
 from tests.support.scenario import Answer, audit, written
+from tests.support.scenes import change
 from tests.support.snapshots import TOPIC, TOPIC_ID, Replica, make_uuid, write_partition
 from tests.support.some import some
 
@@ -26,10 +27,6 @@ OTHER, OTHER_ID = "payments", make_uuid("payments topic")
 
 FENCE_2, FENCE_3 = (write.registration_change(broker, 1) for broker in (2, 3))
 UNFENCE_2 = write.registration_change(2, -1)
-
-
-def change(**fields) -> bytes:
-    return write.change(TOPIC_ID, **fields)
 
 
 #: As a controller writes it: the fencing record of a broker follows the changes that it makes to partitions.

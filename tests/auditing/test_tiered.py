@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import json
 import struct
 from collections.abc import Callable
@@ -12,6 +11,7 @@ from pathlib import Path
 import pytest
 from tests.support.captures import FIXTURES, audit_capture
 from tests.support.encoder import Record, encode_batch
+from tests.support.metadata_log import uuid, uvarint
 from tests.support.scenario import Answer, audit, written
 from tests.support.snapshots import TOPIC, TOPIC_ID, Replica, make_uuid
 from tests.support.some import some
@@ -97,18 +97,10 @@ def test_a_follower_behind_the_local_start_begins_there(tmp_path: Path, end: int
 # --- __remote_log_metadata
 
 
-def _uvarint(number: int) -> bytes:
-    return bytes([number]) if number < 0x80 else bytes([number & 0x7F | 0x80]) + _uvarint(number >> 7)
-
-
-def _uuid(text: str) -> bytes:
-    return base64.urlsafe_b64decode(text + "==")
-
-
 def _id(name: str, topic_id: str) -> bytes:
     topic = TOPIC.encode()
-    place = _uvarint(len(topic) + 1) + topic + _uuid(topic_id) + struct.pack(">i", 0) + b"\x00"
-    return place + _uuid(make_uuid(name)) + b"\x00"
+    place = uvarint(len(topic) + 1) + topic + uuid(topic_id) + struct.pack(">i", 0) + b"\x00"
+    return place + uuid(make_uuid(name)) + b"\x00"
 
 
 def copied(
@@ -116,7 +108,7 @@ def copied(
 ) -> list[bytes]:
     """The messages of one segment with the offsets [start, end)."""
     name = f"{start} {end} {epochs}"
-    body = struct.pack(">qqiqq", start, end - 1, 0, 1, 1) + _uvarint(len(epochs) + 1)
+    body = struct.pack(">qqiqq", start, end - 1, 0, 1, 1) + uvarint(len(epochs) + 1)
     body += b"".join(struct.pack(">iq", *entry) + b"\x00" for entry in epochs)
     first = b"\x01\x00\x00" + _id(name, topic_id) + body + struct.pack(">i", 100) + b"\x00\x00\x00"
     states = range(FINISHED, state + 1)

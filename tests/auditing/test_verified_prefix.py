@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import struct
 from dataclasses import replace
 
 import pytest
 from tests.support.encoder import Record, encode_batch
+from tests.support.planted import moved
 from tests.support.scenario import audit
 from tests.support.snapshots import Replica
 
@@ -28,11 +28,6 @@ ODD = [*RECORDS[:7], Record(b"k7", b"odd"), *RECORDS[8:]]
 #: What an election would cost is computed apart.
 TABLES = [table for table in REPORTED_TABLES if table != "elections"]
 DELETE, COMPACT = {"cleanup.policy": "delete"}, {"cleanup.policy": "compact"}
-
-
-def moved(batch: bytes, base_offset: int) -> bytes:
-    """The same batch elsewhere: no CRC covers a base offset."""
-    return struct.pack(">q", base_offset) + batch[8:]
 
 
 WHOLE, OTHER = encode_batch(0, RECORDS, 0), encode_batch(0, ODD, 0)

@@ -9,9 +9,8 @@ from pathlib import Path
 
 import pytest
 from tests.support import metadata_log as write
-from tests.support.controllers import VOTERS
+from tests.support.controllers import APPLIED, BEGIN, LATE, VOTERS, moved
 from tests.support.fixtures import ATTACKS
-from tests.support.forks import APPLIED, BEGIN, LATE, moved
 from tests.support.snapshots import write_snapshot
 
 from replica_audit.config import Settings

@@ -40,7 +40,6 @@ class Cluster:
     committed: dict[bytes, Batch] = field(default_factory=dict)
     """Every batch that was ever below a leader's high watermark."""
     events: list[str] = field(default_factory=list)
-    unclean_elections: int = 0
     lost_tails: int = 0
     """Crashes that lost committed records of a replica."""
     zombie_fetches: int = 0
@@ -143,7 +142,6 @@ class Cluster:
         if epochs > 1 and self.history[-1].leader_id is not None:
             self._note(leader_id=None, leader_epoch=self.leader_epoch + 1)
         if not clean:
-            self.unclean_elections += 1
             self.isr = {broker_id}
         self._log(
             f"broker {broker_id} elected {'cleanly' if clean else 'uncleanly'}, epoch {self.leader_epoch + epochs}"

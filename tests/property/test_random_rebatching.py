@@ -8,7 +8,7 @@ import random
 import pytest
 from tests.support.encoder import CODECS, Record, encode_batch, encode_legacy, encode_wrapper
 from tests.support.scenario import audit
-from tests.support.snapshots import Replica
+from tests.support.snapshots import OF_BATCHES, Replica
 
 HISTORIES = int(os.environ.get("PROPERTY_HISTORIES", "120"))
 _PARTS = 6
@@ -48,7 +48,7 @@ def _check(path, seed: int) -> None:
     magics = dice.choice(((2,), (0, 1), (0, 1, 2)))
     logs = {1: _stored(dice, None, magics), 2: _stored(dice, odd, magics)}
     brokers = {
-        number: Replica(log, first_base_offset=0, high_watermark=END, epochs=None if magics == (0, 1) else "batches")
+        number: Replica(log, first_base_offset=0, high_watermark=END, epochs=None if magics == (0, 1) else OF_BATCHES)
         for number, log in logs.items()
     }
     answer = audit(path, brokers, configs={"cleanup.policy": "delete"})

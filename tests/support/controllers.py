@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.support import metadata_log as write
-from tests.support.snapshots import make_uuid
+from tests.support.snapshots import Replica, make_uuid
 
 TOPIC_ID, OTHER_ID = make_uuid("t"), make_uuid("u")
 VOTERS = (100, 101, 102)
@@ -13,3 +13,21 @@ BEGINNING = [write.topic("t", TOPIC_ID), write.partition(TOPIC_ID, (1, 2, 3), 1)
 def first_batches(epoch: int = 1) -> bytes:
     """Offsets 0 to 2: the leader's first record, topic t, its partition."""
     return write.leader_change(0, 100, VOTERS, epoch=epoch) + write.batch(1, BEGINNING, epoch=epoch)
+
+
+LATE_ID = make_uuid("late")
+TIME_MS = write.TIME_MS
+BEGIN = write.leader_change(0, 100, VOTERS) + write.batch(
+    1, [write.topic("t", TOPIC_ID), write.partition(TOPIC_ID, (1, 2), 1)]
+)
+#: Offsets 3 and 4 of the history in which topic late was created.
+LATE = write.batch(3, [write.topic("late", LATE_ID), write.partition(LATE_ID, (1, 2), 2)])
+APPLIED = Replica(topic="late", topic_id=LATE_ID)
+
+
+def moved(offset: int, leader: int = 2, epoch: int = 1, time_ms: int = TIME_MS) -> bytes:
+    return write.batch(offset, [write.change(TOPIC_ID, leader=leader)], epoch=epoch, time_ms=time_ms)
+
+
+def elected(offset: int, node: int, epoch: int, time_ms: int = TIME_MS) -> bytes:
+    return write.leader_change(offset, node, VOTERS, epoch=epoch, time_ms=time_ms)

@@ -6,13 +6,13 @@ confidence.
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from tests.support.parts import link
 from tests.support.row_tables import rows_of
 
 from replica_audit.model import Place
@@ -31,16 +31,8 @@ def without(source: Path, target: Path, *, brokers: Collection[int] = (), names:
     called one of `names`, wherever they lie. What lies beside a capture and is not part of it is left out too.
     """
     gone = {"dump", "recovered"} | {f"broker-{broker_id}" for broker_id in brokers} | set(names)
-    shutil.copytree(source, target, ignore=lambda _, entries: gone.intersection(entries), copy_function=_link)
+    shutil.copytree(source, target, ignore=lambda _, entries: gone.intersection(entries), copy_function=link)
     return target
-
-
-def _link(source: str, target: str) -> None:
-    """A file that is only read needs no copy of its bytes."""
-    try:
-        os.link(source, target)
-    except OSError:
-        shutil.copy2(source, target)
 
 
 def lost_places(results: Results) -> set[Place]:

@@ -42,10 +42,11 @@ def take_away(snapshot: Path, without: Iterable[str], target: Path) -> None:
     def passed_over(folder: str, names: list[str]) -> list[str]:
         return [name for name in names if Path(folder) / name in gone]
 
-    shutil.copytree(snapshot, target, ignore=passed_over, copy_function=_link)
+    shutil.copytree(snapshot, target, ignore=passed_over, copy_function=link)
 
 
-def _link(source: str, target: str) -> None:
+def link(source: str, target: str) -> None:
+    """A file that is only read needs no copy of its bytes, where it can be linked."""
     try:
         os.link(source, target)
     except OSError:

@@ -18,8 +18,6 @@ from replica_audit.config import Settings
 from replica_audit.errors import InputError
 from replica_audit.verify.two_snapshots import verify_snapshots
 
-Verify = Callable[..., dict[int, dict[str, Any]]]
-
 
 def _write(path: Path, logs: dict[int, list[tuple[int, int]]], leader: int, isr: list[int], **more: Any) -> None:
     """Logs by broker as (leader epoch, records) of one batch after the other."""

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 from tests.support import metadata_log as write
-from tests.support.controllers import TOPIC_ID
-from tests.support.forks import APPLIED, BEGIN, LATE, TIME_MS, elected, moved
+from tests.support.controllers import APPLIED, BEGIN, LATE, TIME_MS, TOPIC_ID, elected, moved
 from tests.support.snapshots import make_uuid, write_snapshot
 
 from replica_audit.snapshot.discovery import discover

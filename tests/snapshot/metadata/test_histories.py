@@ -6,8 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from tests.support import metadata_log as write
-from tests.support.controllers import TOPIC_ID, VOTERS
-from tests.support.forks import APPLIED, BEGIN, LATE, LATE_ID, TIME_MS, elected, moved
+from tests.support.controllers import APPLIED, BEGIN, LATE, LATE_ID, TIME_MS, TOPIC_ID, VOTERS, elected, moved
 from tests.support.snapshots import Replica, write_snapshot
 
 from replica_audit.snapshot.discovery import discover
