@@ -125,14 +125,13 @@ build/fuzz/tools/.installed: $(STAMPS)/project .locks/fuzz.txt
 	touch $@
 
 # What an edit of the reading, judging and telling can break. What chance makes is left to make test: the simulated cluster, since
-# on few histories its tests cannot see enough cases, and random parts of captures, damage and batches, which take a third of
-# tests/auditing. Some of the rest of it are here, so that both processes take as long.
-FAST_NOT := tests/auditing/test_less_is_never_more.py tests/auditing/test_random_damage.py tests/auditing/test_batch_rows.py
-FAST_SHARE := $(filter-out $(FAST_NOT),$(wildcard tests/auditing/test_[lr]*.py))
-FAST_TESTS := tests/protocol tests/segments tests/snapshot tests/report tests/docs tests/test_imports.py $(FAST_SHARE)
+# on few histories its tests cannot see enough cases, states of the model, and random parts of captures, damage, batches and keys,
+# which take a good third of tests/auditing.
+FAST_NOT := $(addprefix tests/auditing/test_,less_is_never_more.py verdict_and_costs.py random_damage.py batch_rows.py key_store.py)
+FAST_TESTS := tests/protocol tests/segments tests/snapshot tests/report tests/docs tests/test_imports.py
 test-fast: $(STAMPS)/project
 	@mkdir -p build; chosen="not spark and not session and not chromium and not slow and $(OPT_IN)"; \
-	$(RUN) -m pytest -q -m "$$chosen" tests/auditing $(FAST_NOT:%=--ignore=%) $(FAST_SHARE:%=--ignore=%) $(PYTEST_ARGS) > build/tests-fast.log 2>&1 & others=$$!; \
+	$(RUN) -m pytest -q -m "$$chosen" tests/auditing $(FAST_NOT:%=--ignore=%) $(PYTEST_ARGS) > build/tests-fast.log 2>&1 & others=$$!; \
 	status=0; $(RUN) -m pytest -q -m "$$chosen" $(FAST_TESTS) $(PYTEST_ARGS) || status=$$?; \
 	wait $$others || status=$$?; \
 	cat build/tests-fast.log; exit $$status
