@@ -25,8 +25,11 @@ from replica_audit.auditing.compare.aligned_pair import batches_in
 from replica_audit.auditing.comparison_plan import plan_audit
 from replica_audit.auditing.conclude import conclude
 from replica_audit.config import Settings
+from replica_audit.elect.election_plan import plan_elections
 from replica_audit.elect.held_records import holding
 from replica_audit.model import TopicPartition
+from replica_audit.report.plan_text import tell_decisions
+from replica_audit.results import Results
 from replica_audit.runner.in_process import audit_all
 from replica_audit.segments.records import decode_records
 
@@ -296,6 +299,20 @@ def test_a_transaction_that_one_log_aborts_and_another_commits_is_a_cost(
     leader, old = Replica([*begun, *ours], high_watermark=30), Replica([*begun, *theirs], high_watermark=30)
     rows = own_rows(audit(tmp_path, {1: leader, 2: old}, isr=(1,)))
     assert (rows[1]["cut_transactions"], rows[2]["cut_transactions"]) == cut
+
+
+def test_the_only_log_that_committed_a_transaction_is_copied_though_the_leader_stays(tmp_path: Path) -> None:
+    """Its marker is gone as soon as its broker follows, and no record is."""
+    begun = [*written(0, 30, 1), _begun(30)]
+    leader = Broker([*begun, _ended(33, "ABORT", leader_epoch=2), *written(34, 40, 2)])
+    answer = audit(tmp_path, {1: leader, 2: Broker([*begun, _ended(33)]), 3: Broker(begun)}, isr=(1,))
+    results = Results({}, answer.tables)
+    plan = plan_elections(results)
+    assert [(one.candidate_id, one.procedure) for one in plan.decisions] == [(1, "confirm")]
+    (step,) = [one for one in plan.steps if one.action == "copy"]
+    assert step.brokers == (2,) and step.partitions == ((TOPIC, 0),)
+    (decided,) = [one for one in tell_decisions(plan) if one.asks_for_something]
+    assert "Broker 1 loses the end of 1 transaction" in decided.sentence
 
 
 @pytest.mark.parametrize(

@@ -62,6 +62,7 @@ def test_a_wrong_leader_is_stopped_and_the_candidate_elected_alone() -> None:
         ("salvage", ()),
         ("forbid_unclean", ()),
         ("stop", (2, 1)),
+        ("recopy", (1,)),
         ("start", (0,)),
         ("elect", (0,)),
         ("check", (0,)),
@@ -71,12 +72,52 @@ def test_a_wrong_leader_is_stopped_and_the_candidate_elected_alone() -> None:
         ("verify", ()),
         ("restore", ()),
     ]
-    assert [step.number for step in plan.steps] == list(range(1, 14))
+    assert [step.number for step in plan.steps] == list(range(1, 15))
     # What the captured cluster did later under broker 2 is in diverged-healed; here broker 0 leads partitions 0 and 2.
     assert predicted(plan)["ledger-0", 1] == (34, 79)
     assert predicted(plan)["ledger-1", 0] == (41, 70)
     assert {one.broker_id for one in plan.keep_down} == {1, 2}
     assert plan.conflicts == ()
+
+
+@pytest.mark.parametrize(("up", "said"), [((2,), "broker 2: it"), (None, "broker 2, if broker 2 is up: it")])
+def test_whom_kafka_chooses_is_not_said_for_sure_of_a_broker_that_may_be_down(
+    up: tuple[int, ...] | None, said: str
+) -> None:
+    results = results_of([Part("t", (1, 2, 3), 2, (2,), choice=1)], None, "topics_describe")
+    text = " ".join(render_plan(plan_elections(results, up=up)).split())
+    assert f"As things are, Kafka chooses {said} leads and stays" in text
+
+
+def test_records_that_two_copies_hold_are_salvaged_once() -> None:
+    results = results_of([Part("t", (1, 2, 3), 2, (2,), choice=1)], None, "metadata_log")
+    name = f"broker-2/t-0.{'0' * 32}-future"
+    beside = [{"broker_id": 2, "log_dir": name, "start_offset": 10, "end_offset": 11, "lost_held": 1}]
+    for row in results.rows("elections"):
+        row["beside"] = beside if row["candidate_id"] == 1 else []
+    plan = plan_elections(results, up=(2,))
+    assert sum(one.records for one in plan.decisions[0].salvage) == 2
+    (step,) = [one for one in plan.steps if one.action == "salvage"]
+    assert step.text == "Salvage what the plan's leaders of t-0 do not have (1 record at most)"
+
+
+@pytest.mark.parametrize("version", [None, "4.3.1"])
+@pytest.mark.parametrize(
+    ("up", "copied"), [((1, 2, 3), (2,)), ((2, 3), (2,)), ((3,), ()), ((), ())], ids=["all", "leader", "other", "none"]
+)
+def test_a_leader_that_is_stopped_for_another_one_is_copied_again(
+    version: str | None, up: tuple[int, ...], copied: tuple[int, ...]
+) -> None:
+    """Producers go on writing to it after it was copied: that is deleted as it follows, and nobody has counted it."""
+    plan = plan_of(Part("t", (1, 2, 3), 2, (2,), choice=1), up=up, version=version)
+    (elect,) = [step for step in plan.steps if step.action == "elect"]
+    again = [step for step in plan.steps if step.action == "recopy"]
+    assert [step.brokers for step in again] == [copied] * len(copied)
+    for step in again:
+        (stop,) = [one for one in plan.steps if one.action == "stop" and set(copied) <= set(one.brokers)]
+        assert stop.number < step.number < elect.number
+        assert step.commands == ("tar -czf broker-2-after-its-stop.tgz -C LOG_DIR_OF_2 -- ./t-0",)
+        assert "Where it ends past offset 11, put the new copy in place of the earlier one, audit again" in step.text
 
 
 def test_each_version_has_commands_of_its_own() -> None:

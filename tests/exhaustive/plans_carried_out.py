@@ -21,6 +21,7 @@ Name = tuple[int, int]
 _IDLE = (
     "capture",
     "copy",
+    "recopy",
     "keep_up",
     "salvage",
     "check",
@@ -84,7 +85,7 @@ class Cluster:
                 self.settle()
             if not all(map(self._holds, step.before)):
                 return False
-            if step.action == "copy":
+            if step.action in ("copy", "recopy"):
                 self._copy(step)
             elif step.action == "end_transaction":
                 self.aborted += [(found[1], int(found[2])) for found in map(_ABORTED.search, step.commands) if found]

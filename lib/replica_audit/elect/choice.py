@@ -97,7 +97,8 @@ def choose(case: Case, costs: Sequence[CandidateCost], damaged: Mapping[int, Seq
     worst = None if _say_loss(case, last) == _say_loss(case, best) else last
     reason = _reason(case, best, ranked[1:], standings)
     if codes := damaged.get(best.broker_id):
-        reason = f"{reason}. Its own files are damaged ({', '.join(codes)}): copy them before it is started"
+        name = f"broker {best.broker_id}"
+        reason = f"{reason}. The files of {name} are damaged ({', '.join(codes)}): copy them before it is started"
     return Choice(best, worst, reason)
 
 

@@ -65,6 +65,15 @@ class Matrix:
         row = self.row(place, candidate_id, candidate_id)
         return row is not None and bool(row.cut_transactions)
 
+    def cut_logs(self, place: Place, candidate_id: int) -> list[int]:
+        """Brokers whose log is cut under a candidate."""
+        ends = {broker: row.log_end_offset for broker, row in self.replicas[place].items()}
+        return [
+            broker
+            for broker, row in self.rows[place][candidate_id].items()
+            if broker != candidate_id and (end := ends.get(broker)) is not None and row.kept_to < end
+        ]
+
     def sources(self, place: Place, candidate_id: int) -> tuple[SalvageSource, ...]:
         """Logs from which the records that a candidate loses can be taken: replicas, then copies beside them."""
         rows = self.rows[place][candidate_id]

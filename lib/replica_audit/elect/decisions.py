@@ -95,7 +95,8 @@ def _undisturbed(matrix: Matrix, decision: Decision, state: PresentState) -> Dec
         return decision
     why = f"broker {leader} is elected by itself, since the registered leader, broker {decision.present_leader_id}, is down"
     if own.damage:
-        why = f"{why}. Its own files are damaged ({', '.join(own.damage)}): copy them before its next start"
+        damage = ", ".join(own.damage)
+        why = f"{why}. The files of broker {leader} are damaged ({damage}): copy them before its next start"
     return decision.instead(own.candidate_id, matrix.sources(place, own.candidate_id), why)
 
 

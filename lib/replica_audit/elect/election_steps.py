@@ -407,6 +407,7 @@ class _Attempt:
     def _stop(self, brokers: Sequence[int], one: Round, before: Sequence[str]) -> None:
         led = [place for place in sorted(self._state.partitions) if self._now.leader(place) is not None]
         perhaps = [broker for broker in brokers if broker not in self._now.up]
+        written = self._written_since(brokers)
         for broker in brokers:
             self._now = self._now.after(partial(Scenario.stopped, broker_id=broker))
             self.dragged |= set(self._kinds.where(led, partial(self._is_dragged, stopped=broker)))
@@ -426,6 +427,18 @@ class _Attempt:
         self._stopped |= set(brokers)
         without = [place for place in led if self._now.leader(place) is None]
         self.list.stop(self._now, brokers, one, without, perhaps, before)
+        for broker, places in written.items():
+            self.list.copy_again(self._now, broker, places)
+
+    def _written_since(self, brokers: Collection[int]) -> dict[int, list[Place]]:
+        """By broker the partitions that it leads and another one is to lead: producers may have written to it since it was copied."""
+        choices = [place for place, how in self.procedures.items() if how == "elect" and place not in self._done]
+        found: dict[int, list[Place]] = defaultdict(list)
+        for broker in brokers:
+            for place in self._kinds.where(choices, lambda one: any(way.leader(one) == broker for way in self._now)):
+                if self._choice(place) != broker and broker in self._matrix.replicas[place]:
+                    found[broker].append(place)
+        return found
 
     def _is_outrun(self, place: Place, stopped: int) -> bool:
         """True if the leader that was stopped has more records than a broker that is down and would lead as soon as it is up."""

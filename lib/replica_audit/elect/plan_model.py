@@ -180,8 +180,8 @@ class Step:
     number: int = 0
     """From 1 on; 0 as long as the plan is not complete."""
     action: str
-    """capture, copy, keep_up, salvage, forbid_unclean, stop, start, elect, reorder, check, restore, restore_config, verify,
-    end_transaction or mend."""
+    """capture, copy, keep_up, salvage, forbid_unclean, stop, recopy, start, elect, reorder, check, restore, restore_config,
+    verify, end_transaction or mend."""
     text: str
     brokers: tuple[int, ...] = ()
     controllers: tuple[int, ...] = ()

@@ -181,7 +181,7 @@ def _copy(
     )
     if others:
         yield _copy_other(
-            matrix, others, copies, "they have records that no other replica has, or that the choice loses"
+            matrix, others, copies, "they have what no other replica has, or what the choice loses"
         )
     if cut:
         yield _copy_other(matrix, cut, copies, "what they have is gone as soon as they follow the present leader")
@@ -191,18 +191,21 @@ def _copy(
 def _find_other(
     matrix: Matrix, state: PresentState, decisions: Sequence[Decision], copied: Collection[tuple[int, Place]]
 ) -> dict[int, list[Place]]:
-    """Partitions, by broker, with other records that exist only once or that the choice loses; none if the leader stays and lacks
-    only records that were never committed.
+    """Partitions, by broker, with other records that exist only once or that the choice loses, or a log that it cuts where it loses
+    the end of a transaction; none if the leader stays and lacks only records that were never committed.
     """
     wanted: dict[int, list[Place]] = defaultdict(list)
     for decision in decisions:
         place = (decision.topic, decision.partition)
         stays = decision.procedure != "unplanned" and state.may_lead(place, decision.candidate_id)
-        if stays and not decision.loses_acknowledged and not decision.chosen.hidden_records:
-            continue
-        sources = {one.broker_id for one in decision.salvage if one.directory is None}
-        for broker, rows in matrix.rows[place].items():
-            if (broker, place) not in copied and (broker in sources or rows[broker].only_here):
+        sources: set[int] = set()
+        if decision.chosen.cut_transactions:
+            sources |= set(matrix.cut_logs(place, decision.candidate_id))
+        if not stays or decision.loses_acknowledged or decision.chosen.hidden_records:
+            sources |= {one.broker_id for one in decision.salvage if one.directory is None}
+            sources |= {broker for broker, rows in matrix.rows[place].items() if rows[broker].only_here}
+        for broker in sorted(sources):
+            if (broker, place) not in copied:
                 wanted[broker].append(place)
     return wanted
 

@@ -24,7 +24,12 @@ def salvage_steps(
     """
     places = _worth_it(decisions)
     if places:
-        records = sum(one.records for decision in decisions for one in decision.salvage if decision.loses_acknowledged)
+        records = sum(
+            # Two copies may hold the same ones.
+            min(one.chosen.lost_records, sum(source.records for source in one.salvage))
+            for one in decisions
+            if (one.topic, one.partition) in places
+        )
         yield Step(
             action="salvage",
             text=f"Salvage what the plan's leaders of {list_places(places)} do not have ({count(records, 'record')} at most)",

@@ -7,7 +7,7 @@ from functools import cache, partial
 
 from replica_audit.elect.cluster_state import PresentState
 from replica_audit.elect.cost_matrix import Matrix
-from replica_audit.elect.kafka_commands import MOST_NAMES, Tools, election_file, for_names, in_order, reassignment_file
+from replica_audit.elect.kafka_commands import MOST_NAMES, Copies, Tools, election_file, for_names, in_order, reassignment_file
 from replica_audit.elect.plan_model import Decision, Prediction, Step
 from replica_audit.elect.simulation import Round, Scenarios
 from replica_audit.model import Place
@@ -30,6 +30,7 @@ class StepList:
         self._planned = [place for place in sorted(decisions) if place in state.partitions]
         self._told: set[tuple[Place, int]] = set()
         self._reassigned: frozenset[Place] = now.reassigned
+        self._again = Copies("after-its-stop")
 
     def forbid_unclean(self, after: Scenarios, topics: Collection[str], way: str) -> None:
         said = {topic for (topic, _), value in self._state.unclean_said.items() if value}
@@ -99,6 +100,23 @@ class StepList:
             partitions=one.places,
             commands=self._tools.stop(brokers),
             before=[*before, *(() if self._state.mode == "zookeeper" else [_MAJORITY])],
+        )
+
+    def copy_again(self, after: Scenarios, broker: int, places: Sequence[Place]) -> None:
+        """What a leader was sent since the snapshot: it is cut off it as it follows whoever is elected."""
+        end = self._matrix.replicas[places[0]][broker].log_end_offset
+        later = f"it ends past offset {end}" if len(places) == 1 else "any of them ends later than in this snapshot"
+        command = self._again.of_partitions(broker, places)
+        self._add(
+            after,
+            "recopy",
+            f"Copy {list_places(places)} of broker {broker} again, now that it is stopped: what producers have sent it since it was "
+            f"copied is in no number of this plan, and is deleted as it follows another leader. Where {later}, put the new copy in "
+            "place of the earlier one, audit again and follow the plan that comes of it",
+            brokers=[broker],
+            partitions=places,
+            commands=[command],
+            files=self._again.files_of([command]),
         )
 
     def start(self, after: Scenarios, broker: int, text: str, before: Sequence[str] = ()) -> None:

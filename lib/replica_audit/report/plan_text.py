@@ -44,7 +44,8 @@ def tell_decisions(plan: Plan) -> Iterator[ToldDecision]:
         sentence = tell_decision(decision, unplanned.pop(place, None))
         # Where a replica has to be copied first, a step of its own says so.
         waits = bool(decision.depends_on) and not decision.asked
-        said[sentence, not waits and (decision.procedure != "none" or decision.loses_acknowledged)].append(place)
+        asks = decision.procedure != "none" or decision.loses_acknowledged or decision.chosen.cut_transactions > 0
+        said[sentence, not waits and asks].append(place)
     for place, conflict in unplanned.items():
         said[_tell_conflict(conflict), True].append(place)
     for (sentence, asks), places in said.items():
@@ -159,7 +160,7 @@ def render_plan(plan: Plan) -> str:
             *wrap(told.sentence, "  "),
         ]
         for table, decisions in islice(same.items(), PLACE_LIMIT):
-            lines += [*table, *_kafka(decisions, plan.leaderless), ""]
+            lines += [*table, *_kafka(decisions, plan), ""]
         lines += [] if same else [""]
     lines += _more_decisions([place for told in decided[DECISION_LIMIT:] for place in told.places], known)
     lines += _brokers(plan)
@@ -206,13 +207,14 @@ def _table(decision: Decision) -> list[str]:
     return list(align_columns([heading, *rows], right=range(2, 8), indent="  "))
 
 
-def _kafka(decisions: Sequence[Decision], leaderless: Collection[Place]) -> Iterator[str]:
+def _kafka(decisions: Sequence[Decision], plan: Plan) -> Iterator[str]:
     """The leader Kafka would elect for decisions that are alike; nothing where leadership is unknown."""
     said: dict[str, list[str]] = defaultdict(list)
     for one in decisions:
         if one.kafka_choice_id is not None and one.kafka_choice_right is not None:
-            text = f"As things are, Kafka chooses broker {one.kafka_choice_id}: {_RIGHTS[one.kafka_choice_right]}."
-        elif (one.topic, one.partition) in leaderless:
+            unless = f", if broker {one.kafka_choice_id} is up" if one.kafka_choice_id in plan.unknown else ""
+            text = f"As things are, Kafka chooses broker {one.kafka_choice_id}{unless}: {_RIGHTS[one.kafka_choice_right]}."
+        elif (one.topic, one.partition) in plan.leaderless:
             text = "As things are, Kafka elects nobody."
         else:
             continue
