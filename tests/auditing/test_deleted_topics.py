@@ -7,6 +7,12 @@ from tests.support import metadata_log as write
 from tests.support.scenario import audit, written
 from tests.support.snapshots import TOPIC, TOPIC_ID, Replica, make_uuid
 
+from replica_audit.config import Settings
+from replica_audit.elect.election_plan import plan_elections
+from replica_audit.model import TopicPartition
+from replica_audit.report.answer import build_answer
+from replica_audit.report.facts.verdict import build_verdict
+from replica_audit.runner.in_process import audit_all
 from replica_audit.snapshot.discovery import discover
 from replica_audit.snapshot.storage import Snapshot
 
@@ -35,6 +41,22 @@ def test_nobody_leads_a_topic_that_was_deleted(tmp_path, stopped, quiesced):
     )
     assert answer.codes("info") == {"META-NO-LEADER"}, answer
     assert not answer.tables["elections"]
+
+
+@pytest.mark.parametrize("asked", [(), (TopicPartition(TOPIC, 0),)])
+def test_what_a_deleted_topic_had_lost_is_copied_and_nobody_is_elected(tmp_path, asked):
+    """Nothing follows any more, and no election brings the topic back."""
+    brokers = {1: Replica(written(0, 30, 0)), 2: Replica([*written(0, 20, 0), *written(20, 25, 1)])}
+    elected = write.change(TOPIC_ID, leader=2, isr=(2,), recovering=True)
+    audit(tmp_path, brokers, metadata=controller(elected, write.remove_topic(TOPIC_ID)))
+    found = audit_all(str(tmp_path), Settings(), asked=asked)
+    plan = plan_elections(found, asked=[(TOPIC, 0)] if asked else ())
+    assert [one.reason.split(",")[0] for one in plan.conflicts] == ["the topic was deleted"]
+    (step,) = plan.steps
+    assert (step.action, step.brokers) == ("copy", (1,))
+    assert "the topic was deleted" in step.text and "follows" not in step.text
+    said = build_answer(found, build_verdict(found, "high")).headline
+    assert f"deleted the topic of {TOPIC}-0" in said
 
 
 def test_the_name_may_be_taken_again(tmp_path):

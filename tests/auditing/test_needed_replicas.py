@@ -9,12 +9,17 @@ from tests.support.captures import audit_whole
 from tests.support.fixtures import FIXTURES
 from tests.support.less import without
 from tests.support.made_cases import LINEAGE, case, leadership, log
+from tests.support.scenes import UNCLEAN_TO_2, scene
+from tests.support.scenes import log as equal
+from tests.support.snapshots import TOPIC
 
 from replica_audit.auditing.leadership.needed_replicas import needed_replicas
 from replica_audit.config import Settings
-from replica_audit.model import Leadership, PartitionState
+from replica_audit.elect.election_plan import plan_elections
+from replica_audit.model import Leadership, PartitionState, TopicPartition
 from replica_audit.report.answer import build_answer
 from replica_audit.report.facts.verdict import build_verdict
+from replica_audit.report.plan_text import tell_decisions
 from replica_audit.runner.in_process import audit_all
 
 #: (leader, isr, elr) of each state, oldest first; the first has the epoch 0, and every new leader another one. `STOPPED` for a
@@ -206,3 +211,16 @@ def test_a_broker_that_is_down_for_maintenance_changes_neither_verdict_nor_statu
     assert all(row["needed"] is None for row in part.rows("captures"))
     headline = build_answer(part, build_verdict(part, "high")).headline
     assert "do not start" not in headline and (not gone or "All is well" not in headline)
+
+
+@pytest.mark.parametrize("captured", [(2, 3), (1, 2, 3)], ids=["without it", "with it"])
+def test_a_choice_that_was_asked_for_loses_nothing_only_of_what_is_here(
+    tmp_path: Path, captured: tuple[int, ...]
+) -> None:
+    logs = {1: equal(50, 50), 2: equal(58, 52, ((0, 0), (1, 50))), 3: equal(50, 50)}
+    scene(tmp_path, {one: logs[one] for one in captured}, *UNCLEAN_TO_2)
+    plan = plan_elections(audit_all(str(tmp_path), Settings(), asked=[TopicPartition(TOPIC, 0)]), candidate_id=2)
+    (told,) = tell_decisions(plan)
+    is_whole = 1 in captured
+    assert told.sentence.startswith("Nothing needs to be done" if is_whole else "Let broker 2 go on leading"), told
+    assert ("Broker 2 loses nothing that the copies here have;" in told.sentence) == (not is_whole), told

@@ -304,8 +304,8 @@ def test_a_transaction_that_one_log_aborts_and_another_commits_is_a_cost(
 def test_the_only_log_that_committed_a_transaction_is_copied_though_the_leader_stays(tmp_path: Path) -> None:
     """Its marker is gone as soon as its broker follows, and no record is."""
     begun = [*written(0, 30, 1), _begun(30)]
-    leader = Broker([*begun, _ended(33, "ABORT", leader_epoch=2), *written(34, 40, 2)])
-    answer = audit(tmp_path, {1: leader, 2: Broker([*begun, _ended(33)]), 3: Broker(begun)}, isr=(1,))
+    leader = Replica([*begun, _ended(33, "ABORT", leader_epoch=2), *written(34, 40, 2)])
+    answer = audit(tmp_path, {1: leader, 2: Replica([*begun, _ended(33)]), 3: Replica(begun)}, isr=(1,))
     results = Results({}, answer.tables)
     plan = plan_elections(results)
     assert [(one.candidate_id, one.procedure) for one in plan.decisions] == [(1, "confirm")]

@@ -481,7 +481,7 @@ def test_whoever_leads_in_place_of_a_leader_that_is_down_is_not_stopped_for_noth
         else "nothing; neither would broker 1"
     )
     assert f"Broker 2 loses {loses}." in told.sentence.replace("broker 2 loses", "Broker 2 loses")
-    assert ("files are damaged (LOG-CORRUPT-MID)" in told.sentence) == ("damage" in costs)
+    assert ("files of broker 2 are damaged (LOG-CORRUPT-MID)" in told.sentence) == ("damage" in costs)
     assert "nothing needs to be done" not in render_plan(plan).lower()
 
 

@@ -17,12 +17,13 @@ from typing import Any
 from unittest.mock import patch
 
 import pytest
+from tests.support import metadata_log as write
 from tests.support.captures import audit_whole
 from tests.support.fixtures import ATTACKS, FIXTURES, truth
 from tests.support.less import without
 from tests.support.report_rows import AUDIT, finding, partition, results, row
 from tests.support.scenario import audit, written
-from tests.support.snapshots import Replica
+from tests.support.snapshots import TOPIC, TOPIC_ID, Replica
 from tests.support.some import some
 
 from replica_audit.config import Settings
@@ -323,6 +324,13 @@ def _leaderless(path: Path) -> Results:
     return _scenario(path, logs, leader=None, isr=(), elr=(1,))
 
 
+def _deleted(path: Path) -> Results:
+    """The topic is in the metadata log, and after that its removal."""
+    begin = [write.topic(TOPIC, TOPIC_ID), write.partition(TOPIC_ID, (1,), 1)]
+    metadata = {100: write.history(begin, write.remove_topic(TOPIC_ID))}
+    return _scenario(path, {1: Replica(SHARED)}, metadata=metadata)
+
+
 def _lost_tail(path: Path) -> Results:
     """The only replica had records up to 30, flushed and committed, and ends at 20."""
     return _scenario(path, {1: Replica(written(0, 20, 0), high_watermark=30, recovery_point=20)}, quiesced=True)
@@ -449,6 +457,7 @@ MADE: tuple[tuple[Template, Callable[[Path], Results], str], ...] = (
     (answer.LOST_LEADERLESS, _leaderless,
      "10 committed records are missing from the log that the others are compared with in the only partition; broker 2 "
      "still has them."),
+    (answer.DELETED, _deleted, "The metadata log has deleted the topic of orders-0: brokers remove what is left of it."),
     (answer.GONE_FOR_GOOD, _lost_tail,
      "Records that were committed are on no replica here any more in the only partition."),
     (answer.LOST_UNSEEN, _orphaned,

@@ -159,5 +159,5 @@ def _say_loss(case: Case, cost: CandidateCost) -> str:
         cost.at_most,
         cost.cut_transactions,
         cost.hidden_records,
-        case.leadership is not None and case.leadership.replicas is not None,
+        case.leadership is not None and case.leadership.replicas is not None and not case.needed_replicas,
     )

@@ -38,6 +38,11 @@ def newest_states(results: Results) -> dict[Place, PartitionStateRow]:
     return {(state.topic, state.partition): state for state in newest}
 
 
+def deleted_places(results: Results) -> frozenset[Place]:
+    """Partitions whose topic the metadata log has deleted: what is left of them waits for removal."""
+    return frozenset(place for place, state in newest_states(results).items() if state.occasion == "deleted")
+
+
 def find_up(results: Results) -> dict[int, bool]:
     """True for each broker that was up when it was copied, False for one that was down; unknown ones are left out (docs/semantics.md H.2).
 
@@ -126,6 +131,8 @@ class PresentState:
     """Brokers that have a copy and no assigned partition, and of which nothing tells whether they are up."""
     contradicted: frozenset[int] = frozenset()
     """Brokers of `unknown` that the metadata log has up, and of which a log ends below its own checkpoints."""
+    deleted: frozenset[Place] = frozenset()
+    """Partitions whose topic was deleted."""
     doubted: MetadataHolders | None = None
     """Whose metadata log may be the right one, where copies are stale or contradict each other; None where they are not."""
 
@@ -252,6 +259,7 @@ def present_state(
         epoch_said=frozenset(place for place, state in newest.items() if state.leader_epoch is not None),
         overtaken=frozenset(overtaken),
         unheard=frozenset() if up is not None else frozenset(others - found_up.keys()),
+        deleted=deleted_places(results),
         contradicted=frozenset(one for one in unknown & _cut_short(results) if registered.get(one)),
         doubted=_metadata_holders(results, brokers, {node for node in nodes if node is not None}) if nodes else None,
     )

@@ -14,6 +14,8 @@ from replica_audit.model import Place
 from replica_audit.protocol.controller import next_leader
 from replica_audit.results import by_place
 
+_DELETED = "the topic was deleted, so that nobody is elected, and brokers remove what is left of it"
+
 
 def decide(
     matrix: Matrix,
@@ -42,11 +44,14 @@ def decide(
     if not asked:
         reason = "this audit has not worked out what each choice costs; elect does"
         conflicts += [
-            Conflict(*place, reason) for place, lost in matrix.lost.items() if lost and place not in matrix.rows
+            Conflict(*place, _DELETED if place in state.deleted else reason)
+            for place, lost in matrix.lost.items()
+            if lost and place not in matrix.rows
         ]
     for place in places:
         if place not in matrix.rows:
-            conflicts.append(Conflict(*place, "no log of it can be read, so that nothing tells what an election costs"))
+            unread = "no log of it can be read, so that nothing tells what an election costs"
+            conflicts.append(Conflict(*place, _DELETED if place in state.deleted else unread))
             continue
         given = candidate_id is not None and candidate_id in matrix.rows[place]
         chosen = candidate_id if given else matrix.best(place)

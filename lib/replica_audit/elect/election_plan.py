@@ -61,7 +61,7 @@ def plan_elections(
     ]
     last = [
         *restore_steps(outcome.decisions, bootstrap, client_config),
-        *mending_steps(results, matrix, outcome.decisions, tools, about),
+        *mending_steps(results, matrix, outcome.decisions, tools, about, state.deleted),
     ]
     return Plan(
         cluster_id=results.audit.get("cluster_id"),

@@ -435,10 +435,13 @@ class _Attempt:
         choices = [place for place, how in self.procedures.items() if how == "elect" and place not in self._done]
         found: dict[int, list[Place]] = defaultdict(list)
         for broker in brokers:
-            for place in self._kinds.where(choices, lambda one: any(way.leader(one) == broker for way in self._now)):
+            for place in self._kinds.where(choices, partial(self._may_lead_now, broker)):
                 if self._choice(place) != broker and broker in self._matrix.replicas[place]:
                     found[broker].append(place)
         return found
+
+    def _may_lead_now(self, broker: int, place: Place) -> bool:
+        return any(way.leader(place) == broker for way in self._now)
 
     def _is_outrun(self, place: Place, stopped: int) -> bool:
         """True if the leader that was stopped has more records than a broker that is down and would lead as soon as it is up."""

@@ -24,9 +24,16 @@ def mending_steps(
     decisions: Sequence[Decision],
     tools: Tools,
     about: Container[Place],
+    deleted: Container[FindingPlace] = (),
 ) -> Iterator[Step]:
-    """Steps without numbers, most urgent first, for the partitions that the plan is `about`."""
-    found = [row for row in results.findings if row.status != "resolved" and (row.topic, row.partition) in about]
+    """Steps without numbers, most urgent first, for the partitions that the plan is `about`; of `deleted` topics there is nothing
+    to mend.
+    """
+    found = [
+        row
+        for row in results.findings
+        if row.status != "resolved" and (place := (row.topic, row.partition)) in about and place not in deleted
+    ]
     moving = {(one.topic, one.partition) for one in decisions if one.procedure != "none"}
     yield from _transactions(found, matrix, moving, tools)
     captured = [

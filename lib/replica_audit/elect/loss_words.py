@@ -12,15 +12,15 @@ def say_loss(
     at_most: bool,
     cut_transactions: int = 0,
     hidden_records: int = 0,
-    is_assignment_known: bool = True,
+    is_all_known: bool = True,
 ) -> str:
     """A loss as the object of a sentence: `43 committed records`, `3 records, 1 of them committed`, `nothing`.
 
     `cut_transactions`: those that will be left without an end; `hidden_records`: what another replica keeps and it lacks.
-    Where nothing says who is assigned, a replica that nobody names may have more than the copies here.
+    Where nothing says who is assigned, or a replica that is needed was not captured, it may have more than the copies here.
     """
     loss = _say_loss(lost_records, lost_committed, lost_possible, at_most, cut_transactions)
-    of_these = "" if is_assignment_known else " that the copies here have"
+    of_these = "" if is_all_known else " that the copies here have"
     if not hidden_records:
         return loss or f"nothing{of_these}"
     more = f"{loss}, and" if loss else f"nothing more{of_these}, but"

@@ -168,7 +168,7 @@ def _copy(
         places = [one.place for one in held]
         yield Step(
             action="copy",
-            text=f"{_hold(brokers, state)}: {_tell_holding(brokers, held, matrix)}",
+            text=f"{_hold(brokers, state)}: {_tell_holding(brokers, held, matrix, state)}",
             brokers=tuple(sorted(brokers)),
             partitions=tuple(places),
             commands=tuple(_copy_commands(copies, matrix, min(brokers), places)),
@@ -180,9 +180,7 @@ def _copy(
         matrix, decisions, copied | {(broker, place) for broker, places in others.items() for place in places}
     )
     if others:
-        yield _copy_other(
-            matrix, others, copies, "they have what no other replica has, or what the choice loses"
-        )
+        yield _copy_other(matrix, others, copies, "they have what no other replica has, or what the choice loses")
     if cut:
         yield _copy_other(matrix, cut, copies, "what they have is gone as soon as they follow the present leader")
     yield from copy_put_aside(state, decisions, copies)
@@ -331,7 +329,7 @@ def _hold_each(brokers: Sequence[int], state: PresentState) -> str:
     return f"Do not start any of {names} that is down before its log directory is copied; copy those of the others now"
 
 
-def _tell_holding(brokers: Sequence[int], held: Sequence[RecordsAtRisk], matrix: Matrix) -> str:
+def _tell_holding(brokers: Sequence[int], held: Sequence[RecordsAtRisk], matrix: Matrix, state: PresentState) -> str:
     records, committed = sum(one.records for one in held), sum(one.committed for one in held)
     if committed == records:
         said = count(records, "committed record")
@@ -341,8 +339,11 @@ def _tell_holding(brokers: Sequence[int], held: Sequence[RecordsAtRisk], matrix:
     several = len(brokers) > 1
     holds, follow = ("each holds the same", "they follow") if several else ("it holds", "it follows")
     gone = "it is deleted" if records == 1 else "they are deleted"
-    lacking = _who_lacks([one.place for one in held], matrix)
-    return f"{holds} {said} that {lacking} not have, in {list_places(one.place for one in held)}; {gone} as soon as {follow}"
+    places = [one.place for one in held]
+    if state.deleted.issuperset(places):
+        follow = "the broker hears of it" if not several else "they hear of it"
+        gone = f"the topic was deleted, and {gone.replace('deleted', 'removed')}"
+    return f"{holds} {said} that {_who_lacks(places, matrix)} not have, in {list_places(places)}; {gone} as soon as {follow}"
 
 
 def _who_lacks(places: Iterable[Place], matrix: Matrix) -> str:

@@ -7,7 +7,15 @@ from functools import cache, partial
 
 from replica_audit.elect.cluster_state import PresentState
 from replica_audit.elect.cost_matrix import Matrix
-from replica_audit.elect.kafka_commands import MOST_NAMES, Copies, Tools, election_file, for_names, in_order, reassignment_file
+from replica_audit.elect.kafka_commands import (
+    MOST_NAMES,
+    Copies,
+    Tools,
+    election_file,
+    for_names,
+    in_order,
+    reassignment_file,
+)
 from replica_audit.elect.plan_model import Decision, Prediction, Step
 from replica_audit.elect.simulation import Round, Scenarios
 from replica_audit.model import Place

@@ -157,6 +157,7 @@ QUORUM = Template(
     "Copies of the metadata log are stale or contradict each other: start no controller before all of them are copied."
 )
 NO_LEADER = Template("{partitions} {have} no leader: {places}.")
+DELETED = Template("The metadata log has deleted the topic of {places}: brokers remove what is left of it.")
 HANGING = Template("A transaction that will never end stops read_committed consumers at offset {offset} of {places}.")
 HANGING_IN_MANY = Template("Transactions that will never end stop read_committed consumers in {places}.")
 PAST_ELECTION = Template("An unclean election on {day} may have lost records in {places}; these files cannot tell.")
@@ -208,6 +209,8 @@ def tell_urgent(conditions: Conditions) -> Iterator[Sentence]:
         count = len(places)
         partitions = render_count(count, "partition")
         yield NO_LEADER.say(partitions=partitions, have=verb(count, "has", "have"), places=name_partitions(places))
+    if conditions.deleted:
+        yield DELETED.say(places=name_partitions(conditions.deleted))
     if conditions.hanging:
         places = places_of(conditions.hanging)
         template = HANGING if len(places) == 1 else HANGING_IN_MANY

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
@@ -77,7 +77,8 @@ def tell_decision(decision: Decision, conflict: Conflict | None = None) -> str:
     elif each:
         text = f"each choice loses something: {text}"
     elif decision.procedure in stays and not chosen.loss[0] and not chosen.cut_transactions:
-        text = "nothing needs to be done" if decision.procedure == "none" and not chosen.damage else text
+        is_calm = decision.procedure == "none" and not chosen.damage and not decision.depends_on
+        text = "nothing needs to be done" if is_calm else text
         if ranges:
             text += f"; salvage {join_some(ranges, 3, 'range')} if you want what was never committed"
     if chosen.remote_records:
@@ -213,7 +214,9 @@ def _kafka(decisions: Sequence[Decision], plan: Plan) -> Iterator[str]:
     for one in decisions:
         if one.kafka_choice_id is not None and one.kafka_choice_right is not None:
             unless = f", if broker {one.kafka_choice_id} is up" if one.kafka_choice_id in plan.unknown else ""
-            text = f"As things are, Kafka chooses broker {one.kafka_choice_id}{unless}: {_RIGHTS[one.kafka_choice_right]}."
+            text = (
+                f"As things are, Kafka chooses broker {one.kafka_choice_id}{unless}: {_RIGHTS[one.kafka_choice_right]}."
+            )
         elif (one.topic, one.partition) in plan.leaderless:
             text = "As things are, Kafka elects nobody."
         else:

@@ -8,6 +8,7 @@ from itertools import chain
 from typing import TypeVar, overload
 
 from replica_audit.auditing.catalogue import at_or_above, codes_with
+from replica_audit.elect.cluster_state import deleted_places
 from replica_audit.model import Place
 from replica_audit.protocol.election import elections
 from replica_audit.report.facts.by_partition import present, told_protocol
@@ -57,6 +58,8 @@ class Conditions:
     """The last return of each partition that has several replicas, and of which no lost record is known."""
     about_to_go: tuple[AboutToGo, ...] = ()
     """Lost records that only `.deleted` segments have."""
+    deleted: tuple[Place, ...] = ()
+    """Partitions whose topic the metadata log has deleted."""
     past_the_end: bool = False
     """Whether a replica's own high watermark lies past the end of the log that it is compared with: however that came,
     the reference lacked something that was committed once."""
@@ -113,6 +116,7 @@ def find_conditions(results: Results) -> Conditions:
         quorum=_slim(row for row in found if row.topic is None and row.code in codes_with("quorum")),
         returns=tuple(_returns(results)),
         about_to_go=tuple(find_about_to_go(results)),
+        deleted=tuple(sorted(deleted_places(results).intersection(map(place_of, results.partitions)))),
         past_the_end=_is_past_the_end(results),
     )
 
@@ -140,6 +144,7 @@ def join_conditions(parts: Sequence[Conditions]) -> Conditions:
         quorum=_joined(one.quorum for one in parts),
         returns=_joined(one.returns for one in parts),
         about_to_go=_joined(one.about_to_go for one in parts),
+        deleted=_joined(one.deleted for one in parts),
         past_the_end=any(one.past_the_end for one in parts),
     )
 
