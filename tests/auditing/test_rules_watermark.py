@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import pytest
 from tests.support.scenario import audit, written
 from tests.support.snapshots import Replica
@@ -122,6 +125,23 @@ def test_a_leader_at_rest_that_lost_what_nobody_else_has(tmp_path):
     assert gone.verdict == "COMMITTED_LOSS"
     held = audit(tmp_path / "held", {1: _shared(30, 40), 2: _shared(40, 40)}, isr=(1,), quiesced=True)
     assert held.one("HWM-CP-ABOVE-LEO", 1)[0] == "high"
+
+
+@pytest.mark.parametrize(
+    ("kinds", "is_gone"),
+    [(("killed", "killed"), True), (("killed", "stopped"), True), (("live", "killed"), False), ((), False)],
+)
+def test_a_leader_that_lost_what_nobody_else_has_while_all_were_down(
+    tmp_path: Path, kinds: tuple[str, ...], is_gone: bool
+) -> None:
+    listed = [{"broker_id": one, "log_dir": f"broker-{one}", "kind": kind} for one, kind in enumerate(kinds, 1)]
+
+    def manifest() -> None:
+        (tmp_path / "manifest.json").write_text(json.dumps({"schema_version": 1, "brokers": listed}))
+
+    answer = audit(tmp_path, {1: _shared(30, 40), 2: _shared(30, 30)}, before_audit=manifest)
+    assert answer.one("HWM-CP-ABOVE-LEO", 1)[0] == ("critical" if is_gone else "high")
+    assert answer.verdict == ("COMMITTED_LOSS" if is_gone else "LATENT_CORRUPTION")
 
 
 def test_a_follower_that_was_cut_a_moment_ago_still_has_its_old_checkpoint(tmp_path):

@@ -31,6 +31,11 @@ def _row(table: str, **values: object) -> dict:
     return {**dict.fromkeys(column.name for column in REPORT_TABLES[table]), "partition": 0, **values}
 
 
+def captured(topic: str, broker: int, **said: object) -> dict:
+    """A row of `captures`."""
+    return _row("captures", topic=topic, broker_id=broker, **said)
+
+
 def results_of(parts: Sequence[Part], version: str | None, source: str) -> Results:
     tables: dict[str, list[dict]] = {name: [] for name in ("partitions", "replicas", "elections", "partition_states")}
     for part in parts:

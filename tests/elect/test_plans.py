@@ -10,7 +10,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from tests.elect.clusters import Part, plan_of, results_of
+from tests.elect.clusters import Part, captured, plan_of, results_of
 from tests.support.fixtures import FIXTURES
 from tests.support.some import some
 
@@ -99,6 +99,38 @@ def test_records_that_two_copies_hold_are_salvaged_once() -> None:
     assert sum(one.records for one in plan.decisions[0].salvage) == 2
     (step,) = [one for one in plan.steps if one.action == "salvage"]
     assert step.text == "Salvage what the plan's leaders of t-0 do not have (1 record at most)"
+
+
+@pytest.mark.parametrize(
+    ("voters", "up", "left"),
+    [
+        ((1, 2, 3), (1, 2), "1 of 3 controllers is left"),
+        ((1, 2, 3), (), "1 of 3 controllers is left"),
+        ((1, 2, 3, 7, 8), (1, 2), None),
+        ((1, 2, 7, 8), (1, 2), "2 of 4 controllers are left"),
+        ((7, 8, 9), (1, 2), None),
+        ((), (1, 2), None),
+    ],
+)
+def test_a_plan_takes_no_majority_from_the_controllers(
+    voters: tuple[int, ...], up: tuple[int, ...], left: str | None
+) -> None:
+    """Broker 3 is to be elected alone; brokers that are voters too are down then (H16)."""
+    results = results_of([Part("t", (1, 2, 3), 2, (2,), choice=3)], "4.3.1", "metadata_log")
+    captures = [captured("__cluster_metadata", node, named_by=("voters",), state="named") for node in voters]
+    results = replace(results, tables={**results.tables, "captures": captures})
+    plan = plan_elections(results, up=up, stopped_cleanly={1, 2, 3} - set(up))
+    (decision,) = plan.decisions
+    elections = [step.action for step in plan.steps if step.action in ("stop", "start", "elect")]
+    if left is None:
+        assert (plan.conflicts, decision.procedure) == ((), "elect") and "elect" in elections
+        return
+    (conflict,) = plan.conflicts
+    assert (
+        conflict.reason
+        == f"brokers 1 and 2 are controllers too, and without them {left}: nobody is elected until a majority is up"
+    )
+    assert decision.procedure == "unplanned" and elections == []
 
 
 @pytest.mark.parametrize("version", [None, "4.3.1"])

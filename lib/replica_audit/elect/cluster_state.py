@@ -133,6 +133,8 @@ class PresentState:
     """Brokers of `unknown` that the metadata log has up, and of which a log ends below its own checkpoints."""
     deleted: frozenset[Place] = frozenset()
     """Partitions whose topic was deleted."""
+    voters: frozenset[int] = frozenset()
+    """Nodes of the controllers' quorum; none where nothing names them."""
     doubted: MetadataHolders | None = None
     """Whose metadata log may be the right one, where copies are stale or contradict each other; None where they are not."""
 
@@ -261,6 +263,7 @@ def present_state(
         unheard=frozenset() if up is not None else frozenset(others - found_up.keys()),
         deleted=deleted_places(results),
         contradicted=frozenset(one for one in unknown & _cut_short(results) if registered.get(one)),
+        voters=_voters(results),
         doubted=_metadata_holders(results, brokers, {node for node in nodes if node is not None}) if nodes else None,
     )
 
@@ -271,9 +274,13 @@ def _without_epoch(one: Registration) -> tuple[object, ...]:
 
 def _metadata_holders(results: Results, registered: Set[int], accused: Set[int]) -> MetadataHolders:
     """All voters, and all brokers that anything names; an `accused` node of neither is a controller too."""
-    voters = {row.broker_id for row in results.captures if row.topic == METADATA_PARTITION.topic}
+    voters = _voters(results)
     brokers = registered | {row.broker_id for row in results.captures if row.topic != METADATA_PARTITION.topic}
     return MetadataHolders(tuple(sorted(brokers)), tuple(sorted((voters | accused) - brokers)))
+
+
+def _voters(results: Results) -> frozenset[int]:
+    return frozenset(row.broker_id for row in results.captures if row.topic == METADATA_PARTITION.topic)
 
 
 def _mode(sources: Set[str], kafka_version: tuple[int, ...] | None) -> str | None:

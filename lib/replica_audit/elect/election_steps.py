@@ -313,6 +313,7 @@ class _Attempt:
             text = f"Start broker {candidate} and nothing else: it is elected by itself"
             self._start(candidate, text, [_CONTROLLERS_UP])
             self.procedures.update(dict.fromkeys(one.places, "start"))
+            self._look_for_quorum(one)
         else:
             uncut = self._still_uncut(candidate, one.places)
             if rivals := self._rivals(one, taken):
@@ -321,6 +322,7 @@ class _Attempt:
                 unless = ", unless it is up," if candidate in self._now.perhaps_up else ""
                 before = [*self._before_start(one, taken), *uncut]
                 self._start(candidate, f"Start broker {candidate}{unless} and no other", before)
+            self._look_for_quorum(one)
             kinds = self._kinds.one_of_each(one.places)
             if not all(self._now.is_led_by(place, candidate) for place in kinds):
                 by_itself = any(way.leader(place) == candidate for way in self._now for place in kinds)
@@ -329,6 +331,21 @@ class _Attempt:
                 self.list.elect(self._now, one, by_itself=by_itself)
         self._done |= set(one.places)
         self.list.check(self._now, one)
+
+    def _look_for_quorum(self, one: Round) -> None:
+        """Give a round up in which brokers have to be down that the controllers' quorum needs (H16)."""
+        voters = self._state.voters
+        down = (voters & self._state.brokers) - self._now.perhaps_up
+        left = len(voters) - len(down)
+        if 2 * left > len(voters) or not voters:
+            return
+        are, them = ("is a controller", "it") if len(down) == 1 else ("are controllers", "them")
+        reason = (
+            f"{name_brokers(sorted(down))} {are} too, and without {them} {left} of {len(voters)} controllers "
+            f"{'is' if left == 1 else 'are'} left: nobody is elected until a majority is up"
+        )
+        for place in one.places:
+            self._give_up(place, reason)
 
     def _still_uncut(self, candidate: int, places: Collection[Place]) -> list[str]:
         """Conditions for a candidate that may be up and follow a leader that cuts it: it may have been cut after its copy."""
