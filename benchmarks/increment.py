@@ -72,7 +72,7 @@ def audit(spark: SparkSession, snapshot: Path, warehouse: Path, **more: bool) ->
     before = time.perf_counter()
     results = run_audit(spark, run_ingest(spark, str(snapshot), settings, progress), settings, progress)
     seconds = time.perf_counter() - before
-    answers = json.loads(render_audit_json(results))
+    answers = json.loads("".join(render_audit_json(results)))
     for name in ("audit_id", "started", "finished"):
         del answers["audit"][name]
     return seconds, progress.reading, answers

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from tests.support import metadata_log as write
+from tests.support.audit_json_text import audit_json_text
 from tests.support.captures import audit_whole
 from tests.support.controllers import BEGINNING, VOTERS, first_batches
 from tests.support.fixtures import FIXTURES
@@ -15,7 +16,6 @@ from tests.support.less import without
 
 from replica_audit.auditing.snapshot_id import inventory_lines
 from replica_audit.config import Settings
-from replica_audit.report.audit_json import render_audit_json
 from replica_audit.report.audit_summary import render_summary
 from replica_audit.report.facts.verdict import build_verdict
 from replica_audit.report.markdown import render_markdown
@@ -74,7 +74,7 @@ def test_a_controller_that_was_not_captured_is_one_line_and_no_verdict(
     verdicts = [(row["topic"], row["partition"], row["verdict"]) for row in part.rows("partitions")]
     assert verdicts == [(row["topic"], row["partition"], row["verdict"]) for row in whole.rows("partitions")]
     assert all(f"{said}: " in text and "__cluster_metadata-0" in text for text in texts(part).values())
-    assert '"named_by":["voters"]' in render_audit_json(part).replace(" ", "").replace("\n", "")
+    assert '"named_by":["voters"]' in audit_json_text(part).replace(" ", "").replace("\n", "")
 
 
 def test_a_controller_without_its_metadata_log_is_absent(tmp_path: Path) -> None:

@@ -86,7 +86,7 @@ def test_the_sample_opens_with_the_answer_the_picture_and_the_story(browser, pag
     steps = browser.run(
         "return [...document.querySelectorAll('.plan li')].map(li => [li.value, li.textContent.trim()])"
     )
-    assert [number for number, _ in steps] == [2, 3, 4, 5, 6, 7] and steps[2][1].startswith(
+    assert [number for number, _ in steps] == [2, 3, 4, 5, 6, 7, 8] and steps[3][1].startswith(
         "Elect broker 2 for orders-0."
     )
     costs = browser.run("return [...document.querySelectorAll('.replay h4 + .scroll')].map(t => t.textContent)")

@@ -42,7 +42,7 @@ def _answers(place: Path) -> dict[str, list[dict[str, Any]]]:
     found = {}
     for tables, ids in (
         (BRONZE_TABLES, own_rows(ingest)),
-        (set(REPORT_TABLES) - set(BRONZE_TABLES), {"audit_id": audit["audit_id"]}),
+        (set(REPORT_TABLES) - set(BRONZE_TABLES), {"audit_id": audit.audit_id}),
     ):
         for table in sorted(tables):
             if warehouse.exists(table):

@@ -17,6 +17,7 @@ from tests.fuzz.memory import MemorySnapshot, with_right_checksums
 from tests.fuzz.whole import show_changed_snapshot
 from tests.support import metadata_log
 from tests.support import report_rows as rows
+from tests.support.audit_json_text import audit_json_text
 from tests.support.encoder import CODECS, compress, encode_legacy
 
 from replica_audit.auditing.known_findings import read_baseline
@@ -24,7 +25,6 @@ from replica_audit.config import Settings, resolve_settings
 from replica_audit.errors import FormatError, UsageError
 from replica_audit.model import TopicPartition
 from replica_audit.quality.suites import load_plan
-from replica_audit.report.audit_json import render_audit_json
 from replica_audit.report.facts.verdict import build_verdict
 from replica_audit.restore.client_properties import read_client_properties
 from replica_audit.segments.compression import CODEC_NAMES, CodecError, decompress
@@ -315,7 +315,7 @@ def _config(path: str) -> Any:
 def _baseline(path: str) -> Any:
     baseline = read_baseline(Settings(baseline=path))
     compared = baseline.compare(rows.results(findings=[rows.finding("LOG-GAP", "medium", finding_id="1")]))
-    render_audit_json(compared)
+    audit_json_text(compared)
     build_verdict(compared, "high")
     return baseline
 

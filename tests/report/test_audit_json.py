@@ -6,15 +6,15 @@ import json
 import random
 
 import pytest
+from tests.support.audit_json_text import audit_json_text
 from tests.support.report_rows import AUDIT, finding, partition, results
 
-from replica_audit.report.audit_json import render_audit_json
 from replica_audit.results import Results
 from replica_audit.schema import REPORT_TABLES
 
 
 def test_every_table_is_there_in_order_also_when_it_was_not_computed() -> None:
-    content = json.loads(render_audit_json(Results(AUDIT, {})))
+    content = json.loads(audit_json_text(Results(AUDIT, {})))
     assert list(content) == ["schema_version", "audit", *REPORT_TABLES, "decisions", "steps"]
     assert content["schema_version"] == 1 and content["audit"] == AUDIT
     assert all(content[table] == [] for table in (*REPORT_TABLES, "decisions", "steps"))
@@ -27,7 +27,7 @@ def test_rows_are_sorted_and_shuffled_input_gives_the_same_bytes() -> None:
     for seed in range(5):
         random.Random(seed).shuffle(partitions)
         random.Random(seed).shuffle(findings)
-        texts.add(render_audit_json(results(partitions, findings)))
+        texts.add(audit_json_text(results(partitions, findings)))
     assert len(texts) == 1
     content = json.loads(texts.pop())
     places = [(row["topic"], row["partition"]) for row in content["partitions"]]
@@ -41,7 +41,7 @@ def test_rows_are_sorted_and_shuffled_input_gives_the_same_bytes() -> None:
 
 def test_columns_are_in_the_order_of_the_table() -> None:
     shuffled = dict(reversed(list(partition().items())))
-    content = json.loads(render_audit_json(results([shuffled])))
+    content = json.loads(audit_json_text(results([shuffled])))
     assert list(content["partitions"][0]) == [column.name for column in REPORT_TABLES["partitions"]]
 
 
@@ -49,15 +49,15 @@ def test_a_row_that_lacks_a_column_or_has_another_is_refused() -> None:
     lacking = partition()
     del lacking["verdict"]
     with pytest.raises(ValueError, match="partitions.*verdict"):
-        render_audit_json(results([lacking]))
+        audit_json_text(results([lacking]))
     with pytest.raises(ValueError, match="partitions.*audit_id"):
-        render_audit_json(results([{**partition(), "audit_id": "x"}]))
+        audit_json_text(results([{**partition(), "audit_id": "x"}]))
 
 
 @pytest.mark.parametrize("value", [b"secret", float("nan"), float("inf")])
 def test_bytes_and_numbers_that_json_does_not_have_are_refused(value: object) -> None:
     with pytest.raises(ValueError, match="partitions"):
-        render_audit_json(results([partition(hw_lower=value)]))
+        audit_json_text(results([partition(hw_lower=value)]))
 
 
 def test_an_unknown_table_is_refused() -> None:
@@ -66,7 +66,7 @@ def test_an_unknown_table_is_refused() -> None:
 
 
 def test_a_name_that_is_no_utf8_still_makes_a_valid_file() -> None:
-    text = render_audit_json(results([partition("caf\u00e9-\udcff")]))
+    text = audit_json_text(results([partition("caf\u00e9-\udcff")]))
     assert text.isascii() and json.loads(text)["partitions"][0]["topic"] == "caf\u00e9-\udcff"
 
 
@@ -74,5 +74,5 @@ def test_the_order_of_the_inputs_does_not_matter() -> None:
     texts = set()
     for names in (("log", "index"), ("index", "log")):
         inputs = {"snapshot": "s", "files": dict.fromkeys(names, 1)}
-        texts.add(render_audit_json(Results({**AUDIT, "inputs": inputs}, {})))
+        texts.add(audit_json_text(Results({**AUDIT, "inputs": inputs}, {})))
     assert len(texts) == 1

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
+from tests.support.audit_json_text import audit_json_text
 from tests.support.report_rows import finding, results
 
 from replica_audit.auditing.known_findings import (
@@ -16,7 +17,6 @@ from replica_audit.auditing.known_findings import (
     parse_quality_baseline,
 )
 from replica_audit.errors import UsageError
-from replica_audit.report.audit_json import render_audit_json
 
 EVIDENCE = ("kind", "broker_id", "path", "position", "value", "text")
 KNOWN = finding("HWM-LOSS", "critical", finding_id="1")
@@ -49,7 +49,7 @@ def test_an_empty_baseline_leaves_everything_new() -> None:
 
 
 def test_the_baseline_is_an_audit_json_without_what_was_resolved_then() -> None:
-    text = render_audit_json(results(findings=[KNOWN, {**NEW, "status": "resolved"}]))
+    text = audit_json_text(results(findings=[KNOWN, {**NEW, "status": "resolved"}]))
     assert parse_baseline(text, "audit.json") == [WAS_KNOWN]
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
+from tests.support.audit_json_text import audit_json_text
 from tests.support.page_content import page_of
 from tests.support.report_rows import REPORT_FILES, finding, objects, partition, results, row
 
@@ -16,7 +17,6 @@ from replica_audit.auditing import detailed_partitions
 from replica_audit.auditing.known_findings import read_baseline
 from replica_audit.config import Settings
 from replica_audit.errors import UsageError
-from replica_audit.report.audit_json import render_audit_json
 from replica_audit.report.facts.large_audit import partition_ranges
 from replica_audit.report.page import content
 from replica_audit.report.report_files import LINES, write_report
@@ -55,7 +55,7 @@ def test_all_is_in_the_lines_and_the_worst_are_in_the_other_files(tmp_path: Path
     found = audited(8)
     write_report(found, str(tmp_path), "high")
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted((*REPORT_FILES, LINES))
-    whole, told = json.loads(render_audit_json(found)), list(lines(tmp_path))
+    whole, told = json.loads(audit_json_text(found)), list(lines(tmp_path))
     assert told[0]["audit"] == whole["audit"] and [one["code"] for one in told[0]["findings"]] == ["META-FORK"]
     places = [(one["partitions"][0]["topic"], one["partitions"][0]["partition"]) for one in told[1:]]
     assert places == [*(("a", number) for number in range(6)), ("b", 7), ("b", 9)]

@@ -41,7 +41,7 @@ def test_the_answer_comes_first_then_what_to_do_then_the_table() -> None:
             "**Do not start broker 2 before its log directory is copied**: it holds 7 committed records",
             "2. **orders-0**: Elect broker 2. Broker 2 loses nothing; broker 1 would lose 7 committed records.",
             "**What to do next**",
-            "<details><summary>6 more steps of the plan, with commands</summary>",
+            "<details><summary>7 more steps of the plan, with commands</summary>",
             "- Step 2: Stop broker 1 with SIGTERM",
             "   kafka-leader-election.sh --bootstrap-server HOST:PORT --election-type unclean",
             "| partition |",

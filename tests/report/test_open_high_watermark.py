@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 
 import pytest
+from tests.support.audit_json_text import audit_json_text
 from tests.support.fixtures import ATTACKS
 
 from replica_audit.config import Settings
 from replica_audit.model import TopicPartition
 from replica_audit.quality.quality_facts import find_facts
-from replica_audit.report.audit_json import render_audit_json
 from replica_audit.report.audit_summary import render_summary
 from replica_audit.report.facts.by_partition import rows_by_partition
 from replica_audit.report.facts.verdict import build_verdict
@@ -44,7 +44,7 @@ def test_the_answer_is_a_lower_bound_only(found):
         "no log end bounds it" in mark["upper_evidence"]
         and "no usable log of broker 3 is here" in mark["upper_evidence"]
     )
-    assert json.loads(render_audit_json(found))["high_watermarks"][0]["hw_upper"] is None
+    assert json.loads(audit_json_text(found))["high_watermarks"][0]["hw_upper"] is None
 
 
 def test_the_terminal_the_story_and_the_summaries_say_at_least(found):

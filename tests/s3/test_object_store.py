@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 from pyarrow import fs
 from tests.s3.conftest import PYTHON, SECRETS
+from tests.support.audit_json_text import audit_json_text
 from tests.support.encoder import encode_batch
 from tests.support.known_batches import directories
 from tests.support.samples import SAMPLES
@@ -22,7 +23,6 @@ from tests.support.snapshots import Replica, write_snapshot
 from replica_audit.auditing.opening import open_snapshot
 from replica_audit.config import Settings
 from replica_audit.errors import InputError
-from replica_audit.report.audit_json import render_audit_json
 from replica_audit.runner.in_process import audit_all
 from replica_audit.runner.scanning import scan_task
 from replica_audit.runner.task_planning import SegmentWork
@@ -63,7 +63,7 @@ def test_a_snapshot_in_a_store_has_the_answers_and_the_id_of_the_one_on_a_disk(u
     uri = put(SAMPLE, "s3://bucket/sample")
     for given in (uri, uri.replace("s3://", "s3a://")):
         found = audit_all(given, Settings())
-        assert answers(render_audit_json(found)) == answers(render_audit_json(audit_all(str(SAMPLE), Settings())))
+        assert answers(audit_json_text(found)) == answers(audit_json_text(audit_all(str(SAMPLE), Settings())))
 
 
 def large(path, batches=40, size=400_000, partitions=3):
@@ -184,5 +184,5 @@ def test_a_run_from_a_store_into_a_store_shows_no_credentials(ignoring, tmp_path
                 content = stream.read()
             assert not any(secret.encode() in content for secret in SECRETS), info.path
     found = json.loads((tmp_path / "replica-audit-report" / "audit.json").read_text())
-    expected = json.loads(render_audit_json(audit_all(str(SAMPLE), Settings())))
+    expected = json.loads(audit_json_text(audit_all(str(SAMPLE), Settings())))
     assert found["findings"] == expected["findings"] and found["replicas"] == expected["replicas"]

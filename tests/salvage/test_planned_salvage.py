@@ -47,7 +47,11 @@ def _places(manifest: dict[str, Any]) -> list[tuple[int | None, int]]:
 
 
 #: Those that have segments of every leader, and of one cluster.
-ATTACKED = [path.name for path in sorted(ATTACKS.iterdir()) if not path.name.startswith(("08-", "12-"))]
+ATTACKED = [
+    f"{path.parent.name}/{path.name}"
+    for path in sorted(ATTACKS.glob("*/*"))
+    if path.is_dir() and not path.parent.name.startswith(("08-", "12-"))
+]
 
 
 @pytest.mark.parametrize("capture", LOSSY)
@@ -199,7 +203,7 @@ def test_what_is_no_plan_is_refused(content: str, tmp_path: Path, capsys: Any) -
 
 
 def test_deleted_records_are_not_salvaged_though_their_bytes_are_there(tmp_path: Path) -> None:
-    snapshot = ATTACKS / "05-purged-follower-truncation"
+    snapshot = ATTACKS / "05-purged-follower-truncation" / "real-before"
     assert main(["salvage", str(snapshot), "--to", str(tmp_path / "out"), "--quiet"]) == 0
     manifest = json.loads((tmp_path / "out" / "manifest.json").read_text())
     assert {row["topic"]: row["records"] for row in manifest["partitions"]} == {"dr": 0, "ds": 20, "dt": 40}

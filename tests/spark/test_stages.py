@@ -9,6 +9,7 @@ from types import SimpleNamespace
 
 import pytest
 from tests.spark.conftest import SILENT
+from tests.support.audit_json_text import audit_json_text
 from tests.support.in_process import without_run
 from tests.support.planted import CLUSTER_ID, FAR, UNLED, write_far, write_leadership, write_small
 
@@ -16,7 +17,6 @@ from replica_audit.bronze_tables import BRONZE_TABLES
 from replica_audit.config import Settings
 from replica_audit.errors import UsageError
 from replica_audit.model import TopicPartition
-from replica_audit.report.audit_json import render_audit_json
 from replica_audit.runner.in_process import audit_one
 from replica_audit.schema import REPORT_TABLES, AttemptRow
 from replica_audit.warehouse.attempts import attempts, finished_attempts, own_rows
@@ -165,7 +165,7 @@ def test_a_second_audit_has_its_own_id_gives_the_same_answers_and_leaves_the_fir
     assert second.audit["audit_id"] != first.audit["audit_id"]
     assert without_run(second) == without_run(first)
     loaded = load_results(spark, first.audit["audit_id"], sample.settings)
-    assert render_audit_json(loaded) == render_audit_json(first)
+    assert audit_json_text(loaded) == audit_json_text(first)
 
 
 def test_an_unknown_audit_is_told(spark, sample):
@@ -206,7 +206,7 @@ def test_tables_in_a_catalog_hold_the_same(spark, sample):
         snapshot_id = run_ingest(spark, str(sample.path), own, SILENT)
         results = run_audit(spark, snapshot_id, own, SILENT)
         assert without_run(results) == without_run(sample.results)
-        assert render_audit_json(load_results(spark, None, own)) == render_audit_json(results)
+        assert audit_json_text(load_results(spark, None, own)) == audit_json_text(results)
         tables = {row.tableName for row in spark.sql("SHOW TABLES IN spark_catalog.audits_of_kafka").collect()}
         assert {"audits", "batches", "findings", "partitions"} <= tables
         spark._jvm.org.apache.spark.sql.delta.DeltaLog.clearCache()

@@ -9,10 +9,10 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from tests.support.audit_json_text import audit_json_text
 
 from replica_audit.auditing.opening import Unseen
 from replica_audit.config import Settings
-from replica_audit.report.audit_json import render_audit_json
 from replica_audit.results import Results
 from replica_audit.runner.executor import InProcess
 from replica_audit.runner.ingest import ingest
@@ -45,7 +45,7 @@ def run_stages(snapshot: Path, place: Path, **settings: Any) -> Ran:
 
 def without_run(results):
     """audit.json without what belongs to the run: its id and its times."""
-    content = json.loads(render_audit_json(results))
+    content = json.loads(audit_json_text(results))
     for name in ("audit_id", "started", "finished"):
         assert content["audit"].pop(name)
     return content

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
+from tests.support.audit_json_text import audit_json_text
 from tests.support.cloned_capture import clone_capture
 from tests.support.fixtures import FIXTURES
 from tests.support.in_process import Ran, run_stages
@@ -20,7 +21,6 @@ from replica_audit.config import Settings
 from replica_audit.elect.election_plan import advise
 from replica_audit.elect.plan_model import plan_object
 from replica_audit.report import audit_summary
-from replica_audit.report.audit_json import render_audit_json
 from replica_audit.report.report_files import write_report
 from replica_audit.report.whole_files import LINES
 from replica_audit.results import Results
@@ -56,7 +56,7 @@ def everything(results: Results, directory: Path) -> Mapping[str, object]:
         **files,
         "terminal": audit_summary.render_summary(results),
         "plan": plan,
-        "json": render_audit_json(results),
+        "json": audit_json_text(results),
     }
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from replica_audit.auditing.known_findings import Baseline
 from replica_audit.cli.output import print_note, print_pieces, print_result
 from replica_audit.config import Settings
-from replica_audit.report.audit_json import render_audit_json_parts
+from replica_audit.report.audit_json import render_audit_json
 from replica_audit.report.audit_summary import render_summary
 from replica_audit.report.facts.verdict import build_verdict
 from replica_audit.report.quality_report import render_failed
@@ -17,7 +17,7 @@ def print_answers(results: Results, settings: Settings) -> int:
     """Print the answers and return their exit status."""
     verdict = build_verdict(results, settings.fail_on)
     if settings.format == "json":
-        print_pieces(render_audit_json_parts(results, verdict))
+        print_pieces(render_audit_json(results, verdict))
     else:
         print_result(render_summary(results))
         if failed := render_failed(results):

@@ -27,16 +27,11 @@ SCHEMA_VERSION = 1
 _ENCODER = json.JSONEncoder(allow_nan=False)
 
 
-def render_audit_json(results: Results, verdict: Mapping[str, Any] | None = None) -> str:
-    """audit.json of `results`; with `verdict` also the object of verdict.json, under "verdict".
+def render_audit_json(results: Results, verdict: Mapping[str, Any] | None = None) -> Iterator[str]:
+    """audit.json of `results`, in pieces of at most one row; with `verdict` also the object of verdict.json, under "verdict".
 
     Raises ValueError for a row that lacks a column, has one that its table does not know, or holds what JSON cannot.
     """
-    return "".join(render_audit_json_parts(results, verdict))
-
-
-def render_audit_json_parts(results: Results, verdict: Mapping[str, Any] | None = None) -> Iterator[str]:
-    """audit.json in pieces of at most one row."""
     head = {"audit": _told_audit(results), **({} if verdict is None else {"verdict": verdict})}
     return _render_parts(head, REPORT_TABLES, partial(_all_in_order, results), lambda: _advice(results))
 

@@ -6,7 +6,7 @@ import os
 from contextlib import suppress
 
 from replica_audit.auditing.known_findings import Earlier
-from replica_audit.report.audit_json import render_audit_json_parts, render_lines, render_worst_parts
+from replica_audit.report.audit_json import render_audit_json, render_lines, render_worst_parts
 from replica_audit.report.facts.large_audit import is_large
 from replica_audit.report.facts.verdict import build_verdict
 from replica_audit.report.first_steps import tell_what_to_do
@@ -32,7 +32,7 @@ def write_report(results: Results, directory: str, fail_on: str, earlier: Earlie
         write_file(lines, render_lines(results))
         write_file(os.path.join(path, "audit.json"), render_worst_parts(results, LINES))
     else:
-        write_file(os.path.join(path, "audit.json"), render_audit_json_parts(results))
+        write_file(os.path.join(path, "audit.json"), render_audit_json(results))
         # Of an audit before.
         with suppress(FileNotFoundError):
             os.unlink(lines)
