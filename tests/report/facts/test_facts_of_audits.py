@@ -151,6 +151,8 @@ def outcome(partitions: list, findings: list | None = None, untrusted: str | Non
         ("UNCOMMITTED_DIVERGENCE", {"lost_records": 0}, "DIV-CONTENT", "left_behind"),
         ("UNCOMMITTED_DIVERGENCE", {"lost_records": 0}, "DIV-EPOCH", "none_lacked"),
         ("UNCOMMITTED_DIVERGENCE", {}, "DIV-EPOCH", "unproven"),
+        ("UNCOMMITTED_DIVERGENCE", {"lost_records": 0, "leader_id": None}, "DIV-CONTENT", "unproven"),
+        ("UNCOMMITTED_DIVERGENCE", {"lost_records": 0, "leader_id": None}, "DIV-EPOCH", "unproven"),
         ("COMMITTED_DIVERGENCE", {}, "DIV-CONTENT", "differ"),
         ("LATENT_CORRUPTION", {}, "LOG-BAD-CRC", "damaged"),
         ("LATENT_CORRUPTION", {}, "OF-A-LATER-VERSION", "damaged"),

@@ -178,10 +178,11 @@ def headline_kind(
         return counted
     if worst == "UNCOMMITTED_DIVERGENCE":
         is_known = all(row.lost_records is not None for row in affected)
+        is_led = all(row.leader_id is not None and row.leader_id == row.reference_id for row in affected)
         is_left = all("DIV-EPOCH" not in codes.get(place_of(row), ()) for row in affected)
         is_timed = all(place_of(row) not in untimed for row in affected)
         kept = "none_lacked" if is_timed else "equal_content"
-        kind = "unproven" if not is_known else "left_behind" if is_left else kept
+        kind = "unproven" if not (is_known and is_led) else "left_behind" if is_left else kept
     elif worst == "WILL_LOSE_ON_TRUNCATION":
         only_short = all("REP-ISR-SHORT" in codes.get(place_of(row), ()) for row in affected)
         kind = "isr_short" if only_short else "will_lose"
