@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from heapq import nsmallest
+from operator import itemgetter
 
 from replica_audit.auditing.catalogue import VERDICTS
 from replica_audit.model import Place
@@ -18,7 +20,7 @@ NAMED = 40
 
 def worst_first(partitions: Iterable[PartitionRow]) -> list[PartitionRow]:
     """Worst verdict first, then most committed records lost, then most lost, then by name."""
-    return sorted(partitions, key=lambda row: (*_badness(row), row.topic, row.partition))
+    return sorted(partitions, key=_rank)
 
 
 def detailed(partitions: Sequence[PartitionRow]) -> list[PartitionRow]:
@@ -26,16 +28,21 @@ def detailed(partitions: Sequence[PartitionRow]) -> list[PartitionRow]:
     ranked = worst_first(partitions)
     if len(partitions) <= WHOLE:
         return ranked
-    grave = lambda index: (*_badness(ranked[index]), [-count for count in ranked[index].findings])  # noqa: E731
-    # The sort keeps the order of equal ones.
-    return [ranked[index] for index in sorted(sorted(range(len(ranked)), key=grave)[:DETAILED])]
+    gravest = nsmallest(
+        DETAILED, enumerate(ranked), key=lambda one: (*_badness(one[1]), [-count for count in one[1].findings])
+    )
+    return [row for _, row in sorted(gravest, key=itemgetter(0))]
 
 
 def told_places(partitions: Sequence[PartitionRow]) -> frozenset[Place]:
     """The partitions in detail, and those that lists begin with, by what was lost or by name."""
-    by_name = sorted(partitions, key=lambda row: (VERDICTS.index(row.verdict), row.topic, row.partition))
-    told = (*detailed(partitions), *worst_first(partitions)[:NAMED], *by_name[:NAMED])
+    by_name = nsmallest(NAMED, partitions, key=lambda row: (VERDICTS.index(row.verdict), row.topic, row.partition))
+    told = (*detailed(partitions), *nsmallest(NAMED, partitions, key=_rank), *by_name)
     return frozenset((row.topic, row.partition) for row in told)
+
+
+def _rank(row: PartitionRow) -> tuple[int, int, int, str, int]:
+    return *_badness(row), row.topic, row.partition
 
 
 def _badness(row: PartitionRow) -> tuple[int, int, int]:

@@ -68,12 +68,17 @@ def place_keys(rows: pa.Table) -> pa.ChunkedArray:
     return pc.binary_join_element_wise(rows["partition"].cast(pa.string()), rows["topic"], "/")
 
 
+def keys_of(places: Iterable[Place]) -> pa.Array:
+    """Partitions as `place_keys` has them."""
+    return values_to_arrow([f"{partition}/{topic}" for topic, partition in places], pa.string())
+
+
 class WantedPlaces:
     """Partitions whose rows are read; of a file that is sorted by partition only row groups that may have such rows."""
 
     def __init__(self, places: Iterable[Place]) -> None:
         self._places = sorted(places)
-        self._keys = pa.array([f"{partition}/{topic}" for topic, partition in self._places])
+        self._keys = keys_of(self._places)
 
     def groups(self, file: pq.ParquetFile) -> list[int]:
         """Numbers of the row groups that may have rows of these partitions."""

@@ -13,9 +13,8 @@ import pyarrow.compute as pc
 
 from replica_audit.arrow_rows import arrow_to_rows, values_to_arrow
 from replica_audit.auditing.detailed_partitions import told_places
-from replica_audit.model import Place
 from replica_audit.schema import REPORT_ROWS, PartitionRow, ReportRow, read_row
-from replica_audit.warehouse.table_reads import place_keys
+from replica_audit.warehouse.table_reads import keys_of, place_keys
 
 #: Kinds of evidence that a conclusion on the whole looks at.
 _EVIDENCE = ("loss", "leadership", "transaction")
@@ -48,9 +47,9 @@ class ToldRows:
     def __init__(self, partitions: list[PartitionRow]) -> None:
         told = told_places(partitions)
         self.is_all = len(told) == len(partitions)
-        self._told = _keys(told)
-        self._audited = _keys((row.topic, row.partition) for row in partitions)
-        self._decided = _keys(())
+        self._told = keys_of(told)
+        self._audited = keys_of((row.topic, row.partition) for row in partitions)
+        self._decided = keys_of(())
         self._seen: dict[str, set[tuple[object, ...]]] = {}
 
     def select(self, table: str, files: Files) -> Iterator[ReportRow]:
@@ -67,14 +66,16 @@ class ToldRows:
 
     def _cited(self, table: str, rows: pa.Table) -> pa.Array:
         keys = place_keys(rows)
-        whole = pc.or_(pc.is_in(keys, self._told), pc.invert(pc.is_in(keys, self._audited)))
-        more = _MORE.get(table)
+        whole, more = self._is_whole(keys), _MORE.get(table)
         return whole if more is None else pc.or_(whole, more(self, rows, keys))
+
+    def _is_whole(self, keys: pa.Array) -> pa.Array:
+        """True for rows of partitions in detail, and of none that was audited."""
+        return pc.or_(pc.is_in(keys, self._told), pc.invert(pc.is_in(keys, self._audited)))
 
     def _findings(self, rows: pa.Table) -> Iterator[ReportRow]:
         """All of them; of partitions that are not told without the evidence that only their own page shows."""
-        keys = place_keys(rows)
-        told = pc.or_(pc.is_in(keys, self._told), pc.invert(pc.is_in(keys, self._audited)))
+        told = self._is_whole(place_keys(rows))
         yield from to_objects("findings", rows.filter(told))
         others = rows.filter(pc.invert(told))
         for row in to_objects("findings", others):
@@ -139,7 +140,3 @@ _MORE: Mapping[str, Callable[[ToldRows, pa.Table, pa.Array], pa.Array]] = {
     "group_offsets": ToldRows._group_offsets,
     "partition_states": ToldRows._partition_states,
 }
-
-
-def _keys(places: Iterable[Place]) -> pa.Array:
-    return values_to_arrow([f"{partition}/{topic}" for topic, partition in places], pa.string())
