@@ -99,14 +99,16 @@ class Case:
         return next((item for item in (*self.comparisons, *self.beside) if item.follower is facts), None)
 
     def is_lost_tail(self, item: Comparison) -> bool:
-        """True if the reference once had what a copy `beside` has past its end, and no skew of the two copies explains that: while a
-        broker is down its disks do not change."""
+        """True if the reference once had what a copy `beside` has past its end, and no skew of the two copies explains that."""
         if self.is_copied_from_reference(item):
-            was_down = all(self.times.was_down(one, self.leadership) for one in (item.follower, self.reference.facts))
-            return self.one_moment or self.quiesced or was_down
+            return self.one_moment or self.were_at_rest(item.follower, self.reference.facts)
         return not item.follower.is_about_to_go and lacks_tail(
             self.reference, item, self.leadership, self.times, self.one_moment
         )
+
+    def were_at_rest(self, *copies: ReplicaFacts) -> bool:
+        """True if nothing was written while these were copied: while a broker is down its disks do not change."""
+        return self.quiesced or all(self.times.was_down(one, self.leadership) for one in copies)
 
     def is_copied_from_reference(self, item: Comparison) -> bool:
         """True if a copy `beside` is a move of the reference's own log to another disk."""

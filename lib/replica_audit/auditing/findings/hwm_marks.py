@@ -43,9 +43,7 @@ def _above_log_end(case: Case, facts: ReplicaFacts) -> Iterator[Finding]:
     recovery_point = directory.recovery_point_checkpoint
     if checkpoint is not None and is_tail_lost(case.reference, case.replicas, facts):
         held_to = max((_held_to(case, facts, other, checkpoint) for other in case.copies), default=end)
-        # While a broker is down its disks do not change.
-        at_rest = case.quiesced or all(case.times.was_down(one, case.leadership) for one in case.copies)
-        gone = facts is case.reference.facts and at_rest and held_to < checkpoint
+        gone = facts is case.reference.facts and held_to < checkpoint and case.were_at_rest(*case.copies)
         yield finding(
             HWM_CP_ABOVE_LEO,
             f"broker {facts.broker_id}: its high watermark was {checkpoint}, its log ends at {end}"
