@@ -240,7 +240,13 @@ class Results:
         return [row if isinstance(row, kind) else read_row(kind, row) for row in self.tables.get(table, ())]
 
 
-def place_of(row: Any) -> tuple[Any, Any]:
+@overload
+def place_of(row: Placed) -> Place: ...
+@overload
+def place_of(row: FindingRow) -> FindingPlace: ...
+@overload
+def place_of(row: object) -> tuple[Any, Any]: ...
+def place_of(row: object) -> tuple[Any, Any]:
     """The partition of a row, as an object or a dict; (None, None) of a table that has none."""
     if isinstance(row, Mapping):
         return row.get("topic"), row.get("partition")

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from replica_audit.elect.election_plan import advise
-from replica_audit.report.facts.conditions import Conditions, place_of, places_of
+from replica_audit.report.facts.conditions import Conditions, places_of
 from replica_audit.report.facts.losses import PlaceLoss, Total
 from replica_audit.report.facts.outcome import Outcome, WorstCase, find_outcome
 from replica_audit.report.first_steps import FirstStep, tell_first_steps
@@ -24,7 +24,7 @@ from replica_audit.report.sentences import (
     verb,
 )
 from replica_audit.report.verdict_object import VerdictObject
-from replica_audit.results import Results
+from replica_audit.results import Results, place_of
 from replica_audit.schema import PartitionRow
 from replica_audit.text import name_brokers, render_time
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import TypeVar, overload
+from typing import TypeVar
 
 from replica_audit.auditing.catalogue import at_or_above, codes_with
 from replica_audit.elect.cluster_state import deleted_places
@@ -14,7 +14,7 @@ from replica_audit.protocol.election import elections
 from replica_audit.report.facts.by_partition import present, told_protocol
 from replica_audit.report.facts.coverage import Compared, NeededBrokers, find_compared, is_incomplete, join_compared
 from replica_audit.report.facts.losses import AboutToGo, find_about_to_go
-from replica_audit.results import FindingPlace, Placed, Results
+from replica_audit.results import Results, place_of
 from replica_audit.schema import FindingRow, TruncationRow
 from replica_audit.snapshot.leadership_rows import leadership_of_rows
 
@@ -216,12 +216,3 @@ def election_times(findings: Sequence[FindingRow], results: Results) -> list[int
         if key in epochs and row.time_ms is not None:
             times[key] = min(row.time_ms, times.get(key, row.time_ms))
     return list(times.values())
-
-
-@overload
-def place_of(row: Placed) -> Place: ...
-@overload
-def place_of(row: FindingRow) -> FindingPlace: ...
-def place_of(row: Placed | FindingRow) -> FindingPlace:
-    """The partition that a row is of."""
-    return row.topic, row.partition

@@ -10,11 +10,11 @@ from replica_audit.auditing.catalogue import CATALOGUE, VERDICTS, at_or_above, c
 from replica_audit.literals import Verdict
 from replica_audit.model import Place
 from replica_audit.report.facts.by_partition import present, worst_first, worst_partitions
-from replica_audit.report.facts.conditions import Conditions, place_of
+from replica_audit.report.facts.conditions import Conditions
 from replica_audit.report.facts.coverage import Compared
 from replica_audit.report.facts.losses import Holder, PlaceLoss, Total, loss_at, total_loss
 from replica_audit.report.facts.whole_audit import whole_audit
-from replica_audit.results import FindingPlace, Results
+from replica_audit.results import FindingPlace, Results, place_of
 from replica_audit.schema import DivergenceRow, FindingRow, PartitionRow
 
 #: Verdicts that say of themselves that nothing is lost.

@@ -7,10 +7,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from replica_audit.model import Place
-from replica_audit.report.facts.conditions import Conditions, find_conditions, join_conditions, place_of
+from replica_audit.report.facts.conditions import Conditions, find_conditions, join_conditions
 from replica_audit.report.facts.coverage import find_needed, is_of_voter
 from replica_audit.report.facts.losses import Holder, find_holders, join_holders
-from replica_audit.results import Results
+from replica_audit.results import Results, place_of
 
 
 @dataclass(frozen=True, slots=True)
