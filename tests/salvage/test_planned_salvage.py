@@ -125,15 +125,20 @@ def test_a_tail_of_the_present_epoch_is_lost_under_a_shorter_one(tmp_path: Path)
     assert _places(salvaged(snapshot, plan)) == [(0, offset) for offset in range(10, 15)]
 
 
-@pytest.mark.parametrize("kind", ["stray", "delete", "future"])
-def test_what_is_put_aside_counts_for_a_plan_too(kind: str, tmp_path: Path) -> None:
+def with_copy_aside(path: Path, kind: str) -> Path:
+    """The leader's records and two more in a directory that Kafka has put aside; a follower with a tail of its own."""
     aside = replica(
         [*COMMON, encode_batch(10, 5, 1, mark="leader"), encode_batch(15, 2, 1, mark="more")],
         ((1, 10),),
         suffix=f".{HEX}-{kind}",
     )
     second = replica([*COMMON, encode_batch(10, 3, 0, mark="two")], ((0, 0),))
-    snapshot = led_by_first(tmp_path / "s", LEADER, second, aside=[aside])
+    return led_by_first(path, LEADER, second, aside=[aside])
+
+
+@pytest.mark.parametrize("kind", ["stray", "delete", "future"])
+def test_what_is_put_aside_counts_for_a_plan_too(kind: str, tmp_path: Path) -> None:
+    snapshot = with_copy_aside(tmp_path / "s", kind)
     manifest = salvaged(snapshot, planned(snapshot, "orders-0", "--candidate", "2"))
     assert _places(manifest) == [(1, offset) for offset in range(10, 17)]
     assert [copy["records"] for copy in manifest["partitions"][0]["copies"]] == [5, 2]
@@ -210,13 +215,7 @@ def test_deleted_records_are_not_salvaged_though_their_bytes_are_there(tmp_path:
 
 
 def test_the_words_name_the_plans_leader_and_what_it_does_not_count(tmp_path: Path, capsys: Any) -> None:
-    aside = replica(
-        [*COMMON, encode_batch(10, 5, 1, mark="leader"), encode_batch(15, 2, 1, mark="more")],
-        ((1, 10),),
-        suffix=f".{HEX}-stray",
-    )
-    second = replica([*COMMON, encode_batch(10, 3, 0, mark="two")], ((0, 0),))
-    snapshot = led_by_first(tmp_path / "s", LEADER, second, aside=[aside])
+    snapshot = with_copy_aside(tmp_path / "s", "stray")
     plan = planned(snapshot, "orders-0", "--candidate", "2")
     capsys.readouterr()
     assert main(["salvage", str(snapshot), "--plan", str(plan), "--to", str(tmp_path / "out")]) == 0
@@ -269,13 +268,7 @@ def _lacked(snapshot: Path) -> dict[int, int]:
 
 @pytest.mark.parametrize("kind", ["stray", "delete", "future"])
 def test_past_the_leaders_end_a_copy_counts_under_another_leader_only(kind: str, tmp_path: Path) -> None:
-    aside = replica(
-        [*COMMON, encode_batch(10, 5, 1, mark="leader"), encode_batch(15, 2, 1, mark="more")],
-        ((1, 10),),
-        suffix=f".{HEX}-{kind}",
-    )
-    second = replica([*COMMON, encode_batch(10, 3, 0, mark="two")], ((0, 0),))
-    snapshot = led_by_first(tmp_path / "s", LEADER, second, aside=[aside])
+    snapshot = with_copy_aside(tmp_path / "s", kind)
     # The leader may have written the two since it was copied: they are its own.
     assert _lacked(snapshot) == {1: 3, 2: 7}
 
