@@ -21,7 +21,7 @@ from tests.support.row_tables import rows_of
 from tests.support.some import some
 
 from replica_audit.model import Place
-from replica_audit.report.facts.coverage import find_compared
+from replica_audit.report.facts.conditions import find_compared
 from replica_audit.report.facts.verdict import build_verdict
 from replica_audit.results import Results
 

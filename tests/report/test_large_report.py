@@ -17,7 +17,7 @@ from replica_audit.auditing import detailed_partitions
 from replica_audit.auditing.known_findings import read_baseline
 from replica_audit.config import Settings
 from replica_audit.errors import UsageError
-from replica_audit.report.facts.large_audit import partition_ranges
+from replica_audit.report.facts.by_partition import partition_ranges
 from replica_audit.report.page import content
 from replica_audit.report.report_files import LINES, write_report
 from replica_audit.results import Results

@@ -27,23 +27,22 @@ from tests.support.snapshots import TOPIC, TOPIC_ID, Replica
 from tests.support.some import some
 
 from replica_audit.config import Settings
-from replica_audit.report import answer, captures
+from replica_audit.report import answer, captures, headline
 from replica_audit.report.answer import build_answer
 from replica_audit.report.captures import tell_captures
 from replica_audit.report.facts.by_partition import rows_by_partition, told_protocol
 from replica_audit.report.facts.verdict import build_verdict
 from replica_audit.report.page.content import build_overview
 from replica_audit.report.sentences import Template, plain_text
-from replica_audit.report.story import agreement, differing_runs, follower_cuts, leaders, partition_story
+from replica_audit.report.story import agreement, leaders, partition_story
 from replica_audit.report.story.partition_story import tell_story
 from replica_audit.results import Results
 from replica_audit.runner.in_process import audit_all
 
 MODULES = (
     "answer",
+    "headline",
     "story.agreement",
-    "story.differing_runs",
-    "story.follower_cuts",
     "story.leaders",
     "story.partition_story",
 )
@@ -110,33 +109,33 @@ def acknowledged(truth: Truth, phase: str, place: str | None = None) -> int:
 
 #: (template, capture, what it says there, the fact in truth.json that makes it true)
 TABLE: tuple[tuple[Template, str, str, Callable[[Truth], bool]], ...] = (
-    (answer.LOST, "diverged-unclean",
+    (headline.LOST, "diverged-unclean",
      "84 committed records are missing from the leader in 3 of 4 partitions; broker 0 still has them.",
      lambda t: acknowledged(t, "A only") == 84 and not is_up(t, 0)),
-    (answer.PERHAPS, "diverged-multi",
+    (headline.PERHAPS, "diverged-multi",
      "93 records, perhaps acknowledged, exist only on brokers 0 and 1, in 4 of 5 partitions.",
      lambda t: "elected uncleanly" in t["about"] and not is_up(t, 0) and not is_up(t, 1)),
-    (answer.DIFFER, "old-silent-2-healed",
+    (headline.DIFFER, "old-silent-2-healed",
      "Replicas hold different records in both partitions, and no truncation will repair that.",
      lambda t: "for ever different at some offsets" in t["about"]),
-    (answer.DAMAGED, "corrupted-batch-duplicated",
+    (headline.DAMAGED, "corrupted-batch-duplicated",
      "Files of broker 2 are damaged or contradict each other in codecs-1, 1 of 19 partitions; the copy of broker 0 is whole.",
      lambda t: t["damage"] == "one batch twice in a row: offsets go back"),
-    (answer.UNDECIDED, "kip101-isr-2-truncated", "The only partition could not be judged.",
+    (headline.UNDECIDED, "kip101-isr-2-truncated", "The only partition could not be judged.",
      lambda t: "1 truncated to its high watermark and waits for 2" in t["about"]),
-    (answer.NONE_DECIDED, "corrupted-hw-garbage", "None of the 19 partitions could be judged.",
+    (headline.NONE_DECIDED, "corrupted-hw-garbage", "None of the 19 partitions could be judged.",
      lambda t: t["from"] == "healthy"),
-    (answer.LEFT_BEHIND, "diverged-clean",
+    (headline.LEFT_BEHIND, "diverged-clean",
      "Replicas differ in 2 of 3 partitions, but only in what a clean election left behind.",
      lambda t: "lost in a clean election from the ISR" in t["about"]),
-    (answer.BEHIND, "jbod-killed", "Nothing is lost; replicas are behind or out of sync in all 7 partitions.",
+    (headline.BEHIND, "jbod-killed", "Nothing is lost; replicas are behind or out of sync in all 7 partitions.",
      lambda t: not is_up(t, 0)),
-    (answer.BEHIND_ONLY, "lagging",
+    (headline.BEHIND_ONLY, "lagging",
      "The captured replicas agree, but some are behind or out of sync in all 4 partitions.",
      lambda t: not is_up(t, 2)),
-    (answer.PEACE, "healthy", "All is well: all 19 partitions are consistent.",
+    (headline.PEACE, "healthy", "All is well: all 19 partitions are consistent.",
      lambda t: all("stopped cleanly" in state for state in t["process_state"].values())),
-    (answer.AGREE, "diverged-healed", "The captured replicas agree in all 4 partitions.",
+    (headline.AGREE, "diverged-healed", "The captured replicas agree in all 4 partitions.",
      lambda t: len({seen(t, f"ledger-{number}") for number in range(3)}) == 3),
     (answer.NO_LEADER, "quorum3-1-unclean", "1 partition has no leader: clean-history-0.",
      lambda t: t["leader_isr"]["clean-history-0"]["leader"] in (None, -1)),
@@ -232,31 +231,31 @@ TABLE: tuple[tuple[Template, str, str, Callable[[Truth], bool]], ...] = (
      lambda t: {"topic_id_differs": "orders", "odd": 2, "brokers": [0, 1]} in t["claims"]),
     (agreement.DUPLICATE, "corrupted-same-broker-id", "Broker 0 has a second copy in broker-2, which was not compared.",
      lambda t: "one log dir copied twice by mistake" in t["damage"]),
-    (differing_runs.RUN, "diverged-clean",
+    (partition_story.RUN, "diverged-clean",
      "Broker 0 has records of epoch 0 at offsets 38 to 50, where broker 1 has other records of epoch 1; the fetch protocol "
      "cuts the log at 38; left behind by the clean election of broker 1 at 2026-11-21T09:21:19.474Z. There are 13 records, "
      "written at 2026-11-21T09:21:13.489Z; nothing proves that they were committed.",
      lambda t: not is_up(t, 0) and "above its high watermark" in t["about"]),
-    (differing_runs.RUN, "diverged-multi",
+    (partition_story.RUN, "diverged-multi",
      "Broker 1 has records of epoch 4 at offsets 22 to 28; the log of broker 2 ends at 19; the fetch protocol cuts the log "
      "at 11; broker 1 was alone in the ISR in leader epoch 4 from 2026-11-21T09:04:56.743Z on, which makes it likely that "
      "they were committed; left behind by the unclean election of broker 2 at 2026-11-21T09:04:59.757Z. There are 7 records, "
      "written at 2026-11-21T09:04:56.936Z; nothing proves that they were committed.",
      lambda t: seen(t, "journal-2") == 19),
-    (differing_runs.RUN, "kip101-isr-3-lost",
+    (partition_story.RUN, "kip101-isr-3-lost",
      "Broker 0 has records without an epoch at offsets 19 to 22, where broker 1 has other records without an epoch; the "
      "fetch protocol keeps everything below 23, so this stays. There are 4 records, written 2026-11-21 from "
      "09:19:25.423 to 09:19:25.428 UTC; they were committed: its own high watermark reached 23.",
      lambda t: "took other records at the same offsets" in t["about"] and t["kafka_versions_in_order"][0].startswith("0.10")),
-    (follower_cuts.CUT, "diverged-clean",
+    (partition_story.CUT, "diverged-clean",
      "When broker 0 follows, broker 1 answers that epoch 0 ends at 38, and it cuts its log at 38: offsets 38 to 50 go with "
      "it.",
      lambda t: any("to offset 38" in line for line in map(str, truth("diverged-clean-healed")["truncation_log_lines"]))
      or "offset=38" in json.dumps(truth("diverged-clean-healed")["truncation_log_lines"])),
-    (follower_cuts.OTHER_PROTOCOL, "kip279-1-before",
+    (partition_story.OTHER_PROTOCOL, "kip279-1-before",
      "Under kip-101 broker 0 would keep everything up to 17, and offsets 12 to 16 would stay different, unseen by Kafka.",
      lambda t: "to offset 17" in json.dumps(truth("kip279-2-healed")["truncation_log_lines"])),
-    (follower_cuts.CUT_NOTHING, "corrupted-batch-baseoffset-changed",
+    (partition_story.CUT_NOTHING, "corrupted-batch-baseoffset-changed",
      "When broker 2 follows, broker 0 answers that epoch 0 ends at 114, and it cuts its log at 114, which removes no "
      "record.",
      lambda t: t["damaged_broker"] == 2),
@@ -293,7 +292,7 @@ def test_a_sentence_is_said_of_a_capture_where_it_is_true(
 
 #: Snapshots made to mislead, each with what is true of it in its README: (template, snapshot, what is said of it).
 ATTACKED: tuple[tuple[Template, str, str], ...] = (
-    (answer.ISR_SHORT, "12-minor/isr-member-short-quiesced",
+    (headline.ISR_SHORT, "12-minor/isr-member-short-quiesced",
      "An in-sync replica lacks committed records in the only partition: electing it would lose them."),
     (leaders.COMPARED_INSTEAD, "04-leader-has-no-files/describe",
      "The other replicas are compared with broker 1: the snapshot has no files of the leader."),
@@ -453,22 +452,22 @@ def _needed(fenced: list[int], state: str = "named") -> Callable[[Path], Results
 
 #: (template, what is made, what is said of it)
 MADE: tuple[tuple[Template, Callable[[Path], Results], str], ...] = (
-    (answer.NO_PARTITION, lambda path: Results(AUDIT, {}), "No partition was found: there is nothing to say."),
-    (answer.LOST_LEADERLESS, _leaderless,
+    (headline.NO_PARTITION, lambda path: Results(AUDIT, {}), "No partition was found: there is nothing to say."),
+    (headline.LOST_LEADERLESS, _leaderless,
      "10 committed records are missing from the log that the others are compared with in the only partition; broker 2 "
      "still has them."),
     (answer.DELETED, _deleted, "The metadata log has deleted the topic of orders-0: brokers remove what is left of it."),
-    (answer.GONE_FOR_GOOD, _lost_tail,
+    (headline.GONE_FOR_GOOD, _lost_tail,
      "Records that were committed are on no replica here any more in the only partition."),
-    (answer.LOST_UNSEEN, _orphaned,
+    (headline.LOST_UNSEEN, _orphaned,
      "At least 17 committed records are missing from the leader in 1 of 4 partitions; no replica in the snapshot has them."),
-    (answer.LOST_UNCOUNTED, _rows("COMMITTED_LOSS", "HWM-LOSS", "critical"),
+    (headline.LOST_UNCOUNTED, _rows("COMMITTED_LOSS", "HWM-LOSS", "critical"),
      "Committed records are lost in the only partition."),
-    (answer.LOST_MARKERS, _rows("COMMITTED_LOSS", "REP-LEADER-SHORTER", "high", lost_records=0, lost_committed=0),
+    (headline.LOST_MARKERS, _rows("COMMITTED_LOSS", "REP-LEADER-SHORTER", "high", lost_records=0, lost_committed=0),
      "Other replicas hold offsets that the leader does not have in the only partition: ends of transactions, or empty "
      "or damaged batches, but no sound record."),
-    (answer.ONLY_ONE_HERE, _one_replica(source="inferred"), "Nothing was compared: only one replica is in the snapshot."),
-    (answer.ONLY_ONE_REPLICA, _one_replica(), "Nothing was compared: the only partition has one replica."),
+    (headline.ONLY_ONE_HERE, _one_replica(source="inferred"), "Nothing was compared: only one replica is in the snapshot."),
+    (headline.ONLY_ONE_REPLICA, _one_replica(), "Nothing was compared: the only partition has one replica."),
     (answer.NEEDED, _second_replica(replicas=(1, 2, 3)),
      "Broker 3 was not captured and may hold committed records of orders-0: if it is down, do not start it before its "
      "log is copied; add it and audit again."),
@@ -528,35 +527,35 @@ MADE: tuple[tuple[Template, Callable[[Path], Results], str], ...] = (
      "Committed records of orders-1 are on no replica here any more."),
     (answer.NOT_COUNTED, _rows("COMMITTED_LOSS", "HWM-LOSS", "critical"),
      "In 1 partition it is not known how many records are lost."),
-    (answer.GONE_SINCE, _rows("COMMITTED_LOSS", "HWM-GONE", "high", lost_records=0, lost_committed=0),
+    (headline.GONE_SINCE, _rows("COMMITTED_LOSS", "HWM-GONE", "high", lost_records=0, lost_committed=0),
      "Records that an earlier audit saw are gone from every replica in the only partition."),
     (answer.QUORUM,
      lambda path: results([partition()], [finding("META-FORK", "critical", topic=None, number=None, broker_id=100)]),
      "Copies of the metadata log are stale or contradict each other: start no controller before all of them are copied."),
     (answer.GONE, _rows("CONSISTENT", "HWM-GONE", "high", lost_records=0, lost_committed=0),
      "Records that an earlier audit saw in orders-0 are gone from every replica."),
-    (answer.WILL_LOSE, _rows("WILL_LOSE_ON_TRUNCATION", "DIV-EPOCH", "high"),
+    (headline.WILL_LOSE, _rows("WILL_LOSE_ON_TRUNCATION", "DIV-EPOCH", "high"),
      "The next truncation or election may lose records in the only partition."),
-    (answer.NONE_LACKED, _rows("UNCOMMITTED_DIVERGENCE", "DIV-EPOCH", "medium", lost_records=0, lost_committed=0),
+    (headline.NONE_LACKED, _rows("UNCOMMITTED_DIVERGENCE", "DIV-EPOCH", "medium", lost_records=0, lost_committed=0),
      "Replicas differ in the only partition, but the leader has every record that producers sent."),
-    (answer.EQUAL_CONTENT, _equal_without_times,
+    (headline.EQUAL_CONTENT, _equal_without_times,
      "Replicas differ in the only partition, but the leader has records of equal content."),
-    (answer.UNPROVEN, _rows("UNCOMMITTED_DIVERGENCE", "DIV-EPOCH", "medium"),
+    (headline.UNPROVEN, _rows("UNCOMMITTED_DIVERGENCE", "DIV-EPOCH", "medium"),
      "Replicas differ in the only partition, but only in records that nothing proves committed."),
     (answer.HANGING, _rows("CONSISTENT", "TXN-HANGING", "medium", lost_records=0, lost_committed=0),
      "A transaction that will never end stops read_committed consumers at offset 7 of orders-0."),
     (answer.LOST_HERE_TOGETHER, _two_parts,
      "15 committed records at offsets 10 to 19 are not on the leader, broker 1; brokers 2 and 3 still have them, each a "
      "part of them."),
-    (differing_runs.RUN, _same_epoch,
+    (partition_story.RUN, _same_epoch,
      "Broker 2 has records of epoch 0 at offsets 10 to 19, where broker 1 has other records of epoch 0; the fetch protocol "
      "keeps everything below 20, so this stays. There are 10 records, written at 2023-11-14T22:13:20.000Z; they were "
      "committed: its own high watermark reached 20."),
-    (differing_runs.RUN, _hole,
+    (partition_story.RUN, _hole,
      "Broker 2 has records of epoch 0 at offsets 10 to 14, where broker 1 has nothing; the fetch protocol keeps everything "
      "below 30, so this stays. There are 5 records, written at 2023-11-14T22:13:20.000Z; nothing proves that they were "
      "committed."),
-    (differing_runs.MORE_RUNS, _four_places, "Broker 2 differs in 1 place more, listed below."),
+    (partition_story.MORE_RUNS, _four_places, "Broker 2 differs in 1 place more, listed below."),
 )  # fmt: skip
 
 

@@ -16,7 +16,7 @@ from replica_audit.report.facts.losses import join_ranges
 from replica_audit.report.facts.verdict import build_verdict
 from replica_audit.report.layout import WIDTH, clean, elide, render_size
 from replica_audit.report.partition_page import render_partition
-from replica_audit.report.status_line import render_status_line
+from replica_audit.report.verdict_object import render_status_line
 from replica_audit.results import Results
 from replica_audit.text import render_time
 

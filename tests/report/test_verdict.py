@@ -10,8 +10,7 @@ from tests.support.report_rows import finding, partition, results, row
 from replica_audit.auditing.catalogue import SEVERITIES, VERDICTS
 from replica_audit.config import FAIL_LEVELS
 from replica_audit.report.facts.verdict import build_verdict
-from replica_audit.report.status_line import render_status_line
-from replica_audit.report.verdict_object import build_failure
+from replica_audit.report.verdict_object import build_failure, render_status_line
 
 
 @pytest.mark.parametrize("level", FAIL_LEVELS)

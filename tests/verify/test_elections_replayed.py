@@ -14,7 +14,7 @@ from replica_audit.config import Settings
 from replica_audit.elect.election_plan import plan_elections
 from replica_audit.results import Results
 from replica_audit.runner.in_process import audit_all
-from replica_audit.verify.predictions import outcomes_of
+from replica_audit.verify.verification import outcomes_of
 
 SEEN = recorded()
 

@@ -8,8 +8,7 @@ import pytest
 
 from replica_audit.elect.plan_model import Plan, Prediction, Step
 from replica_audit.schema import GoneRecordsRow, VerificationRow
-from replica_audit.verify.predictions import outcomes_of, with_plan
-from replica_audit.verify.verification import Verification
+from replica_audit.verify.verification import Verification, outcomes_of, with_plan
 
 _CUT_TO_20 = Prediction(
     "t", 0, broker_id=1, leader_id=2, leader_epoch=5, truncate_to=20, dropped_records=5, log_end_offset=30

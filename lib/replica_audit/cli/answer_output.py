@@ -9,7 +9,7 @@ from replica_audit.report.audit_json import render_audit_json
 from replica_audit.report.audit_summary import render_summary
 from replica_audit.report.facts.verdict import build_verdict
 from replica_audit.report.quality_report import render_failed
-from replica_audit.report.status_line import render_status_line
+from replica_audit.report.verdict_object import render_status_line
 from replica_audit.results import Results
 
 

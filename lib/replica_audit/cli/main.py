@@ -26,7 +26,7 @@ from replica_audit.errors import EngineError, FormatError, InputError, ReplicaAu
 from replica_audit.install.extras import check_extra
 from replica_audit.report.layout import render_object, set_colour, set_text_width
 from replica_audit.report.settings_page import build_settings, render_settings
-from replica_audit.report.status_line import render_status_line
+from replica_audit.report.verdict_object import render_status_line
 from replica_audit.scratch import finish_result, say_left, unfinished_results
 
 INTERRUPTED = 130

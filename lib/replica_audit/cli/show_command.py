@@ -15,7 +15,7 @@ from replica_audit.parsing import parse_partition
 from replica_audit.paths import check_files
 from replica_audit.report.facts.verdict import build_verdict
 from replica_audit.report.partition_page import render_partition
-from replica_audit.report.status_line import render_status_line
+from replica_audit.report.verdict_object import render_status_line
 from replica_audit.runner.in_process import audit_all, audit_one
 
 

@@ -9,8 +9,7 @@ from replica_audit.report.answer import VERDICT_WORDS, build_answer
 from replica_audit.report.facts.by_partition import worst_partitions
 from replica_audit.report.layout import clean, render_count, render_interval, render_lost
 from replica_audit.report.sentences import plain_text
-from replica_audit.report.status_line import render_status_line
-from replica_audit.report.verdict_object import VerdictObject
+from replica_audit.report.verdict_object import VerdictObject, render_status_line
 from replica_audit.results import Results
 from replica_audit.schema import PartitionRow
 

@@ -16,8 +16,8 @@ from typing import Any
 
 from replica_audit.elect.election_plan import advise
 from replica_audit.model import Place
-from replica_audit.report.facts.large_audit import detailed_places, told_rows
-from replica_audit.report.facts.whole_audit import seen_parts
+from replica_audit.report.facts.by_partition import detailed_places, told_rows
+from replica_audit.report.facts.conditions import seen_parts
 from replica_audit.results import Results, place_of
 from replica_audit.schema import REPORT_TABLES, Column, row_order, to_dict
 from replica_audit.typed_json import to_object

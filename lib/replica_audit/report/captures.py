@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from replica_audit.auditing.leadership.needed_replicas import WHY_NEEDED
 from replica_audit.literals import CaptureState, Need
 from replica_audit.model import Place
-from replica_audit.report.facts.coverage import STATES, is_incomplete, is_of_voter
-from replica_audit.report.facts.whole_audit import whole_audit
+from replica_audit.report.facts.conditions import STATES, is_incomplete, is_of_voter, whole_audit
 from replica_audit.report.layout import clean, render_count
 from replica_audit.report.sentences import Sentence, Template, capitalise, join_some, name_partitions
 from replica_audit.results import Results

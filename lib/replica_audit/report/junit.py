@@ -7,8 +7,13 @@ from collections.abc import Sequence
 from typing import NamedTuple
 from xml.etree import ElementTree
 
-from replica_audit.report.facts.by_partition import is_failing, present, worst_first
-from replica_audit.report.facts.large_audit import detailed_partitions, other_partitions
+from replica_audit.report.facts.by_partition import (
+    detailed_partitions,
+    is_failing,
+    other_partitions,
+    present,
+    worst_first,
+)
 from replica_audit.report.facts.verdict import is_undecided
 from replica_audit.report.finding_text import render_headline
 from replica_audit.report.layout import clean, render_count, render_lost

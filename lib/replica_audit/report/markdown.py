@@ -17,8 +17,7 @@ from replica_audit.report.first_steps import WhatToDo
 from replica_audit.report.layout import clean, render_count, render_interval, render_lost, render_range
 from replica_audit.report.readers_and_writers import find_hits, hit_groups_of, tell_group, tell_writer, writers_of
 from replica_audit.report.sentences import Sentence
-from replica_audit.report.status_line import render_status_line
-from replica_audit.report.verdict_object import VerdictObject
+from replica_audit.report.verdict_object import VerdictObject, render_status_line
 from replica_audit.results import Results
 from replica_audit.schema import FindingRow, PartitionRow
 

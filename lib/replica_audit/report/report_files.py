@@ -7,7 +7,7 @@ from contextlib import suppress
 
 from replica_audit.auditing.known_findings import Earlier
 from replica_audit.report.audit_json import render_audit_json, render_lines, render_worst_parts
-from replica_audit.report.facts.large_audit import is_large
+from replica_audit.report.facts.by_partition import is_large
 from replica_audit.report.facts.verdict import build_verdict
 from replica_audit.report.first_steps import tell_what_to_do
 from replica_audit.report.junit import render_junit

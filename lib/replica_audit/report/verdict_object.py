@@ -1,4 +1,4 @@
-"""verdict.json as an object, for a run that has answers and for one that ended in an error.
+"""verdict.json as an object, and as the status line, for a run that has answers and for one that ended in an error.
 
 What answers need is not imported here, so that a run that fails loads nothing for them.
 """
@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Literal, TypedDict
 
 from replica_audit.literals import SEVERITIES, VERDICTS, Severity, Verdict
+from replica_audit.report.layout import paint, render_count
 
 SCHEMA_VERSION = 1
 
@@ -76,3 +77,26 @@ def build_failure(exit_status: int, fail_on: str, reason: str) -> VerdictObject:
         "untrusted": reason,
         "table_versions": None,
     }
+
+
+_STATUS_STYLES = {"OK": "good", "WARNING": "medium", "CRITICAL": "critical", "UNKNOWN": "medium"}
+
+
+def render_status_line(verdict: VerdictObject) -> str:
+    """The last line of `run`: the status, then counts; for UNKNOWN the reason as well."""
+    count = sum(verdict["partitions"].values())
+    counts = ", ".join(f"{number} {severity}" for severity, number in verdict["findings"].items() if number)
+    findings = f"findings: {counts}" if counts else "no findings"
+    partitions = render_count(count, "partition")
+    status = paint(verdict["status"], _STATUS_STYLES[verdict["status"]])
+    line = f"{status}: {partitions}, {verdict['verdict']}; {findings}" + render_shortfall(verdict["quality"])
+    if verdict["status"] == "UNKNOWN" and verdict["untrusted"]:
+        line += f"; {' '.join(str(verdict['untrusted']).split())}"
+    return line
+
+
+def render_shortfall(counts: QualityObject | None) -> str:
+    """A part of the status line, out of `count_quality`: expectations that failed, beside those on findings."""
+    if not counts or not counts["beside_findings"]:
+        return ""
+    return f"; {render_count(counts['beside_findings'], 'quality expectation')} failed"

@@ -17,8 +17,7 @@ from replica_audit.schema import NotVerifiedRow, sort_rows
 from replica_audit.snapshot.record_reader import RecordReader
 from replica_audit.snapshot.storage import Snapshot
 from replica_audit.verify.pairing import AFTER, BEFORE, Pairing, wanted_chunks
-from replica_audit.verify.predictions import with_plan
-from replica_audit.verify.verification import Verification
+from replica_audit.verify.verification import Verification, with_plan
 from replica_audit.verify.verified_partition import (
     PartitionVerification,
     is_another_topic,

@@ -9,12 +9,10 @@ from tests.support.report_rows import finding, objects, partition, results, row
 
 from replica_audit.report.facts.by_partition import is_failing, new_findings, present, rows_by_partition
 from replica_audit.report.facts.losses import loss_at
-from replica_audit.report.facts.outcome import Outcome, find_outcome
+from replica_audit.report.headline import Outcome, find_outcome
 from replica_audit.report.story.agreement import find_agreement
-from replica_audit.report.story.differing_runs import find_runs
-from replica_audit.report.story.follower_cuts import find_truncations
 from replica_audit.report.story.leaders import find_changes, find_leading
-from replica_audit.report.story.partition_story import find_untold
+from replica_audit.report.story.partition_story import find_runs, find_truncations, find_untold
 from replica_audit.results import PartitionRows
 
 

@@ -1,22 +1,115 @@
-"""Conditions outside the verdict that the headline must mention: nobody leads, a transaction hangs, records may be lost."""
+"""Conditions outside the verdict that the headline must mention: nobody leads, a replica is missing, records may be lost.
+
+They are gathered from some partitions at a time, with the sums over all partitions that no row says by itself.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import chain
 from typing import TypeVar
 
 from replica_audit.auditing.catalogue import at_or_above, codes_with
-from replica_audit.elect.cluster_state import deleted_places
+from replica_audit.elect.cluster_state import deleted_places, find_up, newest_states
 from replica_audit.model import Place
 from replica_audit.protocol.election import elections
 from replica_audit.report.facts.by_partition import present, told_protocol
-from replica_audit.report.facts.coverage import Compared, NeededBrokers, find_compared, is_incomplete, join_compared
-from replica_audit.report.facts.losses import AboutToGo, find_about_to_go
+from replica_audit.report.facts.losses import AboutToGo, Holder, find_about_to_go, find_holders, join_holders
 from replica_audit.results import Results, place_of
-from replica_audit.schema import FindingRow, TruncationRow
+from replica_audit.schema import CaptureRow, FindingRow, TruncationRow
 from replica_audit.snapshot.leadership_rows import leadership_of_rows
+from replica_audit.snapshot.log_dir_names import METADATA_PARTITION
+
+#: Roles of the copies that are compared.
+_COMPARED = ("leader", "reference", "compared")
+
+#: States of `captures` in the order in which they are shown.
+STATES = ("whole", "partial", "named", "absent")
+
+
+@dataclass(frozen=True, slots=True)
+class NeededBrokers:
+    """Brokers whose replicas of the same partitions were not captured and may hold committed records."""
+
+    brokers: tuple[int, ...]
+    places: tuple[Place, ...]
+    is_up: bool | None
+    """None: nothing tells."""
+    state: str
+    """One of `STATES`: files of these replicas are here, of other replicas of these brokers, or none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """How many copies of the partitions were compared; places in the order of `partitions`."""
+
+    alone: tuple[Place, ...]
+    """One copy is in the snapshot, and there are others, or nothing says that there are none."""
+    single: tuple[Place, ...]
+    """One copy is in the snapshot, and the partition has one replica."""
+    unassigned: tuple[tuple[Place, int], ...]
+    """Several copies are, so many, and nothing says whether these are all."""
+    second_copies: tuple[tuple[Place, int], ...]
+    """Copies on another disk of the same broker that were compared with nothing, with the broker."""
+
+    @property
+    def uncompared(self) -> frozenset[Place]:
+        """Partitions of which nothing was compared."""
+        return frozenset((*self.alone, *self.single))
+
+
+def find_needed(results: Results) -> tuple[NeededBrokers, ...]:
+    """Brokers that the answer depends on and lacks, those of the most partitions first."""
+    up = find_up(results)
+    places: dict[tuple[int, str], list[Place]] = defaultdict(list)
+    for row in results.captures:
+        if row.needed is not None:
+            places[row.broker_id, row.state].append((row.topic, row.partition))
+    alike: dict[tuple[tuple[Place, ...], bool | None, str], list[int]] = defaultdict(list)
+    for (broker_id, state), of_broker in sorted(places.items()):
+        alike[tuple(dict.fromkeys(of_broker)), up.get(broker_id), state].append(broker_id)
+    found = [NeededBrokers(tuple(brokers), of_all, is_up, state) for (of_all, is_up, state), brokers in alike.items()]
+    return tuple(sorted(found, key=lambda one: (-len(one.places), one.brokers)))
+
+
+def find_compared(results: Results) -> Compared:
+    """How many copies of each partition were compared, beside how many there are said to be."""
+    assigned = {place: state.replicas for place, state in newest_states(results).items()}
+    copies = Counter((row.topic, row.partition) for row in results.replicas if row.role in _COMPARED)
+    alone: list[Place] = []
+    single: list[Place] = []
+    unassigned: list[tuple[Place, int]] = []
+    for row in results.partitions:
+        place = (row.topic, row.partition)
+        replicas, count = assigned.get(place), copies[place]
+        if count == 1:
+            (single if replicas is not None and len(replicas) == 1 else alone).append(place)
+        elif count and replicas is None:
+            unassigned.append((place, count))
+    second = [((row.topic, row.partition), row.broker_id) for row in results.replicas if row.role == "duplicate"]
+    return Compared(tuple(alone), tuple(single), tuple(unassigned), tuple(second))
+
+
+def join_compared(parts: Sequence[Compared]) -> Compared:
+    """What was compared in several parts of an audit, in their order."""
+    return Compared(
+        alone=tuple(chain.from_iterable(one.alone for one in parts)),
+        single=tuple(chain.from_iterable(one.single for one in parts)),
+        unassigned=tuple(chain.from_iterable(one.unassigned for one in parts)),
+        second_copies=tuple(chain.from_iterable(one.second_copies for one in parts)),
+    )
+
+
+def is_incomplete(captures: Sequence[CaptureRow]) -> bool:
+    """True if a replica is missing or not whole; copies of the metadata log do not count."""
+    return any(row.state != "whole" and not is_of_voter(row) for row in captures)
+
+
+def is_of_voter(row: CaptureRow) -> bool:
+    """True for a copy of the metadata log."""
+    return row.topic == METADATA_PARTITION.topic
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,3 +309,54 @@ def election_times(findings: Sequence[FindingRow], results: Results) -> list[int
         if key in epochs and row.time_ms is not None:
             times[key] = min(row.time_ms, times.get(key, row.time_ms))
     return list(times.values())
+
+
+@dataclass(frozen=True, slots=True)
+class WholeAudit:
+    """Sums and exceptions over all partitions; a calm partition adds to counts only."""
+
+    conditions: Conditions
+    holders: Mapping[int, Holder]
+    """By broker id, most committed records first, what it holds of the lost records of all partitions."""
+    untimed: frozenset[Place]
+    """Partitions with divergent records without times."""
+    divergence_codes: frozenset[str]
+    captures: Counter[tuple[int, str, bool]]
+    """Rows of `captures` by broker, state and whether the replica is needed, those of voters left out."""
+
+
+def seen_parts(results: Results) -> Iterator[Results]:
+    """`results.parts()`; whoever has gone through them all has what `whole_audit` gives."""
+    conditions: list[Conditions] = []
+    holders: list[Mapping[int, Holder]] = []
+    untimed: set[Place] = set()
+    codes: set[str] = set()
+    captures: Counter[tuple[int, str, bool]] = Counter()
+    for part in results.parts():
+        conditions.append(find_conditions(part))
+        holders = [join_holders([*holders, find_holders(part)])]
+        codes.update(run.code for run in part.divergences)
+        untimed.update(
+            place_of(run) for run in part.divergences if run.code == "DIV-EPOCH" and run.first_timestamp_ms is None
+        )
+        captures.update(
+            (row.broker_id, row.state, row.needed is not None) for row in part.captures if not is_of_voter(row)
+        )
+        yield part
+    results.remembered["whole"] = WholeAudit(
+        conditions=replace(join_conditions(conditions), needed=find_needed(results)),
+        holders=join_holders(holders),
+        untimed=frozenset(untimed),
+        divergence_codes=frozenset(codes),
+        captures=captures,
+    )
+
+
+def whole_audit(results: Results) -> WholeAudit:
+    """What is said of all partitions of `results`. It is worked out once."""
+    if "whole" not in results.remembered:
+        for _ in seen_parts(results):
+            pass
+    found = results.remembered["whole"]
+    assert isinstance(found, WholeAudit)
+    return found

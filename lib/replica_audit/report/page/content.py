@@ -11,11 +11,19 @@ from replica_audit.auditing.known_findings import Earlier
 from replica_audit.elect.election_plan import advise
 from replica_audit.elect.follow_up_steps import name_remedy
 from replica_audit.model import Place
-from replica_audit.report.facts.by_partition import present, rows_by_partition, served_rows, told_protocol, worst_first
+from replica_audit.report.facts.by_partition import (
+    detailed_partitions,
+    other_partitions,
+    partition_ranges,
+    present,
+    rows_by_partition,
+    served_rows,
+    told_protocol,
+    worst_first,
+)
 from replica_audit.report.facts.changes import compare_partition
+from replica_audit.report.facts.conditions import whole_audit
 from replica_audit.report.facts.finding_groups import group_facts
-from replica_audit.report.facts.large_audit import detailed_partitions, other_partitions, partition_ranges
-from replica_audit.report.facts.whole_audit import whole_audit
 from replica_audit.report.layout import name_bound
 from replica_audit.report.page.columns import encode_column
 from replica_audit.report.plan_text import tell_decisions

@@ -14,10 +14,14 @@ from replica_audit.auditing.known_findings import Earlier
 from replica_audit.command_line import render_command
 from replica_audit.report.answer import VERDICT_WORDS, Answer, build_answer
 from replica_audit.report.captures import HEADS, tell_captures
-from replica_audit.report.facts.by_partition import rows_by_partition, told_protocol, worst_partitions
+from replica_audit.report.facts.by_partition import (
+    detailed_partitions,
+    rows_by_partition,
+    told_protocol,
+    worst_partitions,
+)
 from replica_audit.report.facts.changes import compare_partition, count_moves, has_baseline, is_compared
-from replica_audit.report.facts.large_audit import detailed_partitions
-from replica_audit.report.facts.whole_audit import whole_audit
+from replica_audit.report.facts.conditions import whole_audit
 from replica_audit.report.first_steps import WhatToDo
 from replica_audit.report.layout import clean, render_count, render_interval, render_lost, render_size
 from replica_audit.report.page.columns import encode_column, pack, portable
