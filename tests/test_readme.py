@@ -123,8 +123,11 @@ def test_the_commands_print_what_is_shown(clone):
         assert all(len(row) <= 100 for row in text.splitlines()), command
 
 
-def test_the_copying_recipe_copies_everything_in_order(tmp_path):
-    (recipe,) = [block for block in BLOCKS if block.note.startswith("variables: FROM TO")]
+RECIPES = [block for block in BLOCKS if block.note.startswith("variables: ")]
+
+
+@pytest.mark.parametrize("recipe", RECIPES, ids=[block.note for block in RECIPES])
+def test_the_copying_recipes_copy_everything_in_order(recipe, tmp_path):
     source = write_small(tmp_path / "source", ("orders", ".dotted", "with space")) / "broker-1"
     (source / ".kafka_cleanshutdown").write_text("{}")
     (source / "__cluster_metadata-0").mkdir()
@@ -132,10 +135,14 @@ def test_the_copying_recipe_copies_everything_in_order(tmp_path):
         (source / "__cluster_metadata-0" / name).write_text("metadata")
     (source / "orders-0" / f"{5:020d}.log").write_text("newer")
     target = tmp_path / "a copy" / "broker-1"
-    listed = recipe.body.replace("tar --create", 'tee -a "$ORDER" | tar --create')
+    listed = recipe.body.replace("tar --create", f"tee -a '{tmp_path}/order' | tar --create")
+    pods = tmp_path / "bin" / "kubectl"
+    pods.parent.mkdir()
+    pods.write_text('#!/bin/bash\nwhile [ "$1" != -- ]; do shift; done\nshift\nexec "$@"\n')
+    pods.chmod(0o755)
     ran = subprocess.run(
         ["bash", "-euo", "pipefail", "-c", listed],
-        env={**os.environ, "FROM": str(source), "TO": str(target), "ORDER": str(tmp_path / "order")},
+        env={**os.environ, "FROM": str(source), "TO": str(target), "PATH": f"{pods.parent}:{os.environ['PATH']}"},
         capture_output=True, text=True, timeout=60,
     )  # fmt: skip
     assert (ran.returncode, ran.stderr) == (0, "")

@@ -76,9 +76,9 @@ class Answers:
 
         return rows_to_arrow(self.rows(table), arrow_schema(REPORT_TABLES[table]))
 
-    def report(self, directory: str) -> str:
-        """Write the report into `directory`, which is created; returns its path. Raises OSError."""
-        return write_report(self.results, directory, self.fail_on, self._earlier)
+    def report(self, directory: str, url: str | None = None) -> str:
+        """Write the report into `directory`, which is created, with the `url` at which it will be published; returns its path. Raises OSError."""
+        return write_report(self.results, directory, self.fail_on, self._earlier, url)
 
     def __str__(self) -> str:
         """The text that `show` prints: everything about the one partition, or the summary of all."""

@@ -233,6 +233,18 @@ class Settings:
             metavar="DIR",
         ),
     ] = "replica-audit-report"
+    report_url: Annotated[
+        str | None,
+        TextOrNone(
+            help="address at which the report is published, for alerts",
+            pattern=r"[a-z][a-z0-9+.-]*://\S+",
+            wrong="{value} is not an address such as https://ci.example/audit/index.html",
+            group=_PLACES,
+            commands=("run", "report"),
+            metavar="URL",
+            default="the file's own",
+        ),
+    ] = None
     topics: Annotated[
         tuple[str, ...],
         Texts(

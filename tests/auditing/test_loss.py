@@ -116,7 +116,7 @@ def test_the_reports_say_the_number_of_the_table() -> None:
     row = results.tables["partitions"][0]
     assert (row["lost_records"], row["lost_committed"], row["dropped_records"]) == (27, 27, 54)
     verdict = build_verdict(results, "high")
-    metrics = render_metrics(results, verdict)
+    metrics = render_metrics(results, verdict, "")
     assert "replica_audit_lost_records 27\n" in metrics and "replica_audit_lost_committed_records 27\n" in metrics
     assert "| 27 | 27 |" in render_markdown(results, verdict, tell_what_to_do(results))
     roles = {row["broker_id"]: row["role"] for row in results.tables["replicas"]}

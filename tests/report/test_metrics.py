@@ -14,6 +14,8 @@ from replica_audit.report.run_metrics import render_families, run_families
 from replica_audit.report.verdict_object import build_failure
 from replica_audit.results import Results
 
+URL = "https://ci.example/audit/index.html"
+
 
 def samples(text: str) -> dict[tuple[str, frozenset], float]:
     """Values by name and labels, as both parsers agree that they are."""
@@ -33,7 +35,7 @@ def samples(text: str) -> dict[tuple[str, frozenset], float]:
 
 
 def values(found: Results, fail_on: str = "high") -> dict[tuple[str, frozenset], float]:
-    return samples(render_metrics(found, build_verdict(found, fail_on)))
+    return samples(render_metrics(found, build_verdict(found, fail_on), URL))
 
 
 def test_both_parsers_read_the_same_and_the_counts_are_those_of_the_audit() -> None:
@@ -95,7 +97,7 @@ def test_labels_are_of_the_catalogue_and_never_of_the_snapshot() -> None:
         "code": set(CATALOGUE),
         "status": {"new", "known", "resolved"},
     }
-    allowed |= {"version": {AUDIT["tool_version"]}, "cluster_id": {AUDIT["cluster_id"]}}
+    allowed |= {"version": {AUDIT["tool_version"]}, "cluster_id": {AUDIT["cluster_id"]}, "url": {URL}}
     assert all(value in allowed[name] for _, labels in found for name, value in labels)
     assert len(found) < 100 + len(CATALOGUE) * len(SEVERITIES)
 
@@ -113,10 +115,11 @@ def test_an_audit_without_times_and_without_partitions_is_still_valid() -> None:
 
 @pytest.mark.parametrize("status", [3, 4])
 def test_a_run_that_failed_says_so_and_when(status: int) -> None:
-    found = samples(render_families(run_families(build_failure(status, "high", "no Java"), 1767323046.5, None)))
+    found = samples(render_families(run_families(build_failure(status, "high", "no Java"), 1767323046.5, None, URL)))
     assert found["replica_audit_exit_status", frozenset()] == status
     assert found["replica_audit_last_run_success", frozenset()] == found["replica_audit_trusted", frozenset()] == 0
     assert found["replica_audit_last_run_timestamp_seconds", frozenset()] == 1767323046.5
+    assert found["replica_audit_report_info", frozenset({("url", URL)})] == 1
 
 
 def test_quality_is_counted_where_it_was_checked() -> None:

@@ -50,7 +50,7 @@ def test_every_text_has_the_same_number(capture: str, records: int, committed: i
     assert (int(told[1]) if told else 0) == (committed or records), headline
     assert bool(told and told[2]) == (committed > 0)
 
-    metrics = dict(line.rsplit(" ", 1) for line in render_metrics(found, verdict).splitlines() if line[0] != "#")
+    metrics = dict(line.rsplit(" ", 1) for line in render_metrics(found, verdict, "").splitlines() if line[0] != "#")
     assert metrics["replica_audit_lost_records"] == str(records)
     assert metrics["replica_audit_lost_committed_records"] == str(committed)
 

@@ -56,7 +56,7 @@ def test_the_terminal_the_story_and_the_summaries_say_at_least(found):
     assert "leader 3, compared with 1, leader epoch 2" in " ".join(render_partition(found).split())
     for text in (render_summary(found), render_markdown(found, verdict, todo), render_page(found, verdict, todo)):
         assert "at least 30" in text
-    assert "None" not in render_metrics(found, verdict) + render_junit(found, verdict)
+    assert "None" not in render_metrics(found, verdict, "") + render_junit(found, verdict)
 
 
 def test_quality_does_not_ask_how_wide_it_is(found):

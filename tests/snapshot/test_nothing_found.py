@@ -115,3 +115,14 @@ def test_a_log_dir_of_another_cluster_is_left_out(tmp_path: Path) -> None:
 
 def test_hdfs_without_hadoop_is_one_line() -> None:
     assert told("hdfs://nowhere/copies").startswith("hdfs://nowhere/copies: ")
+
+
+@pytest.mark.parametrize("given", ("", "broker-1", "broker-1/kafka/orders", "broker-1/kafka/orders/0_12"))
+def test_a_data_directory_of_redpanda_is_refused_by_name(given, tmp_path):
+    partition = tmp_path / "broker-1/kafka/orders/0_12"
+    partition.mkdir(parents=True)
+    for name in ("0-1-v1.log", "0-1-v1.base_index", "4107-3-v1.log", "4107-3-v1.compaction_index"):
+        (partition / name).write_bytes(b"\x01" * 100)
+    (tmp_path / "broker-1/redpanda/controller/0_0").mkdir(parents=True)
+    text = told(tmp_path / given)
+    assert "segments of Redpanda" in text and "-v1.log" in text and "only log directories of Kafka" in text

@@ -17,7 +17,7 @@ from replica_audit.model import TopicPartition
 from replica_audit.snapshot.discovery import discover
 from replica_audit.snapshot.inventory import Inventory, Manifest
 from replica_audit.snapshot.leadership_sources import parse_leadership
-from replica_audit.snapshot.log_dir_names import parse_directory_name, parse_file_name
+from replica_audit.snapshot.log_dir_names import is_redpanda_segment, parse_directory_name, parse_file_name
 from replica_audit.snapshot.storage import Snapshot
 
 _SHOWN = 3
@@ -30,6 +30,12 @@ def explain_nothing_found(uri: str, snapshot: Snapshot, inventory: Inventory) ->
     """Reason that `inventory` has no partition, with advice, as one sentence."""
     if any(parse_file_name(entry.path).kind == "log" for entry in snapshot.list_directory("") if not entry.is_dir):
         return _one_partition(uri, snapshot)
+    redpanda = next((e.path for e in snapshot.list_tree().entries if is_redpanda_segment(e.path)), None)
+    if redpanda is not None:
+        return (
+            f"{uri} holds segments of Redpanda ({redpanda}): their format is not Kafka's, and neither is Redpanda's "
+            "replication, which is Raft; only log directories of Kafka can be audited"
+        )
     nameless = [log_dir.path for log_dir in inventory.log_dirs if log_dir.broker_id is None]
     if nameless == [""]:
         return (

@@ -16,7 +16,7 @@ from replica_audit.redaction import redact
 from replica_audit.report.layout import render_object
 from replica_audit.report.run_metrics import render_families, run_families
 from replica_audit.report.verdict_object import VerdictObject, build_failure
-from replica_audit.report.whole_files import make_directory, write_file
+from replica_audit.report.whole_files import make_directory, page_url, write_file
 
 #: Not the directory of this process, which goes with it.
 TEMPORARY = tempfile.gettempdir()
@@ -37,16 +37,17 @@ def leave_verdict(settings: Settings, exit_status: int, reason: str) -> VerdictO
     """Write verdict.json of a run that ended with `exit_status` for `reason`, and return its content."""
     failure = build_failure(exit_status, settings.fail_on, redact(reason))
     try:
-        write_failure(failure, settings.report)
+        write_failure(failure, settings.report, settings.report_url)
     except OSError as error:
         print_error(f"cannot write verdict.json in {settings.report}: {error.strerror}")
     return failure
 
 
-def write_failure(failure: VerdictObject, directory: str) -> None:
+def write_failure(failure: VerdictObject, directory: str, url: str | None = None) -> None:
     """Write verdict.json and metrics.prom. Other files of an earlier run stay; the audit_id in verdict.json is not theirs."""
     path = make_directory(directory)
-    write_file(os.path.join(path, "metrics.prom"), render_families(run_families(failure, time.time(), None)))
+    families = run_families(failure, time.time(), None, page_url(path, url))
+    write_file(os.path.join(path, "metrics.prom"), render_families(families))
     write_file(os.path.join(path, "verdict.json"), render_object(failure))
 
 

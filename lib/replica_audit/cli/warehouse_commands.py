@@ -48,7 +48,7 @@ def run(arguments: argparse.Namespace, settings: Settings) -> int:
             _print_removed(*prune(spark, settings), settings)
     print_unused(baseline, answers.results, settings)
     progress.begin("writing the report")
-    written = answers.report(settings.report)
+    written = answers.report(settings.report, settings.report_url)
     progress.end()
     print_written(written, settings)
     return print_answers(answers.results, settings)
@@ -121,7 +121,8 @@ def report(arguments: argparse.Namespace, settings: Settings) -> int:
         earlier = baseline.earlier or load_earlier(spark, found, settings)
     print_unused(baseline, found, settings)
     results = baseline.compare(found)
-    print_written(write_report(results, settings.report, settings.fail_on, earlier), settings)
+    written = write_report(results, settings.report, settings.fail_on, earlier, settings.report_url)
+    print_written(written, settings)
     return print_answers(results, settings)
 
 

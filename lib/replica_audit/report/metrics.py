@@ -1,6 +1,7 @@
 """metrics.prom: gauges of the last run, as OpenMetrics and for node_exporter's textfile collector alike.
 
-Labels are bounded by the catalogue (verdicts, severities, codes); a topic, partition or offset is never one.
+Labels are bounded by the catalogue (verdicts, severities, codes); a topic, partition or offset is never one. Alerts and
+panels on them are in conf/prometheus-rules.yaml and conf/grafana-dashboard.json.
 """
 
 from __future__ import annotations
@@ -22,22 +23,22 @@ from replica_audit.schema import FindingRow, PartitionRow
 _STATUSES = get_args(Status)
 
 
-def render_metrics(results: Results, verdict: VerdictObject) -> str:
-    """The metrics of `results`, whose verdict.json is `verdict`; ends with `# EOF`.
+def render_metrics(results: Results, verdict: VerdictObject, report_url: str) -> str:
+    """The metrics of `results`, whose verdict.json is `verdict` and whose page is at `report_url`; ends with `# EOF`.
 
     Only gauges, and a unit only where the name ends with it: so both formats can be read from the same file.
     """
-    return render_families(_families(results, verdict))
+    return render_families(_families(results, verdict, report_url))
 
 
-def _families(results: Results, verdict: VerdictObject) -> Iterable[Family]:
+def _families(results: Results, verdict: VerdictObject, report_url: str) -> Iterable[Family]:
     audit, partitions = results.audit, results.partitions
     inputs = audit.get("inputs") or {}
     info = {"version": clean(audit.get("tool_version")), "cluster_id": clean(audit.get("cluster_id") or "")}
     yield "run_info", "The version that ran and the cluster that was audited.", [(info, 1)]
     started, finished = _seconds(audit.get("started")), _seconds(audit.get("finished"))
     duration = finished - started if started is not None and finished is not None else None
-    yield from run_families(verdict, finished, duration)
+    yield from run_families(verdict, finished, duration, report_url)
     counts = Counter(row.verdict for row in partitions)
     yield "partitions", "Partitions by verdict.", [({"verdict": name}, counts[name]) for name in VERDICTS]
     yield from _finding_families(results.findings)

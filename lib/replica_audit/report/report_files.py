@@ -15,14 +15,16 @@ from replica_audit.report.layout import render_object
 from replica_audit.report.markdown import render_markdown
 from replica_audit.report.metrics import render_metrics
 from replica_audit.report.page.document import render_page
-from replica_audit.report.whole_files import LINES, make_directory, write_file
+from replica_audit.report.whole_files import LINES, make_directory, page_url, write_file
 from replica_audit.results import Results
 
 
-def write_report(results: Results, directory: str, fail_on: str, earlier: Earlier | None = None) -> str:
+def write_report(
+    results: Results, directory: str, fail_on: str, earlier: Earlier | None = None, url: str | None = None
+) -> str:
     """Write every file of the report into `directory`, which is made; returns its path.
 
-    `earlier` is the audit that the page compares with.
+    `earlier` is the audit that the page compares with; `url` is where the page will be published, if anywhere.
     verdict.json is last, so that a watcher that waits for it finds the rest.
     """
     path = make_directory(directory)
@@ -42,6 +44,6 @@ def write_report(results: Results, directory: str, fail_on: str, earlier: Earlie
     write_file(os.path.join(path, "index.html"), render_page(results, verdict, todo, earlier, known))
     write_file(os.path.join(path, "summary.md"), render_markdown(results, verdict, todo))
     write_file(os.path.join(path, "junit.xml"), render_junit(results, verdict))
-    write_file(os.path.join(path, "metrics.prom"), render_metrics(results, verdict))
+    write_file(os.path.join(path, "metrics.prom"), render_metrics(results, verdict, page_url(path, url)))
     write_file(os.path.join(path, "verdict.json"), render_object(verdict))
     return path

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from replica_audit.literals import VERDICTS
+from replica_audit.redaction import redact
 from replica_audit.report.verdict_object import VerdictObject
 
 PREFIX = "replica_audit"
@@ -28,8 +29,11 @@ def render_families(families: Iterable[Family]) -> str:
     return "\n".join([*lines, "# EOF"]) + "\n"
 
 
-def run_families(verdict: VerdictObject, finished: float | None, duration: float | None) -> Iterable[Family]:
+def run_families(
+    verdict: VerdictObject, finished: float | None, duration: float | None, report_url: str
+) -> Iterable[Family]:
     """Outcome of the last run; `verdict` is its verdict.json, `finished` in seconds since 1970, `duration` in seconds."""
+    yield "report_info", "Where the report of the last run is.", [({"url": redact(report_url)}, 1)]
     if finished is not None:
         yield "last_run_timestamp_seconds", "When the last run finished, in seconds since 1970.", [({}, finished)]
     if duration is not None:

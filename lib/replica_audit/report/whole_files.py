@@ -7,6 +7,7 @@ import os
 import tempfile
 from collections.abc import Iterable
 from io import TextIOWrapper
+from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 #: File of a report that has the rows of all partitions where audit.json would be too long.
@@ -44,6 +45,11 @@ def make_directory(directory: str) -> str:
     path = unquote(urlsplit(directory).path) if directory.startswith("file:") else directory
     os.makedirs(path, exist_ok=True)
     return path
+
+
+def page_url(path: str, published: str | None) -> str:
+    """Address of the page of a report in the directory `path`: where it is `published`, else that of its file."""
+    return published or Path(path).absolute().joinpath("index.html").as_uri()
 
 
 def _umask() -> int:

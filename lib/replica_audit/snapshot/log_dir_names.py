@@ -36,6 +36,8 @@ SEGMENT_STATES = ("deleted", "cleaned", "swap")
 
 _SEGMENT_FILE = re.compile(rf"([0-9]{{20}})\.({'|'.join(SEGMENT_SUFFIXES)})(?:\.({'|'.join(SEGMENT_STATES)}))?")
 _KRAFT_SNAPSHOT = re.compile(r"([0-9]{20})-([0-9]{10})\.checkpoint(?:\.(part|deleted))?")
+#: `<base offset>-<term>-<version>.log` in `<namespace>/<topic>/<partition>_<revision>` (`storage/fs_utils.h` of Redpanda).
+_REDPANDA_SEGMENT = re.compile(r"[0-9]+-[0-9]+-v[0-9]+\.log")
 #: Other files of a partition directory, with their kind.
 PARTITION_FILES = {
     EPOCH_CHECKPOINT: "epoch_checkpoint",
@@ -140,3 +142,8 @@ def progress_form(path: str) -> str | None:
     if not _PROGRESS.match(path) or name.startswith((".", "_")):
         return None
     return next((form for ending, form in _PROGRESS_ENDINGS.items() if name.lower().endswith(ending)), None)
+
+
+def is_redpanda_segment(path: str) -> bool:
+    """Whether the name of the file at `path` is that of a segment of Redpanda, whose log is not one of Kafka."""
+    return _REDPANDA_SEGMENT.fullmatch(path.rpartition("/")[2]) is not None
