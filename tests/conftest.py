@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import gc
+import os
 import re
 from pathlib import Path
 
 import pytest
+from tests.support.in_memory import in_memory
 
 ROOT = Path(__file__).parents[1]
 #: What has a target of its own in the Makefile.
 OPT_IN = ("airflow", "s3", "brokers")
+
+# pytest makes the directories of tests below it, on a disk where there is no room in memory.
+if place := in_memory():
+    os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(place))
 
 # Answers of captures are kept for the whole run; to look through them for garbage every 700 objects takes a twentieth of it.
 gc.set_threshold(20_000, 20, 50)

@@ -12,13 +12,11 @@ from typing import NamedTuple
 from tests.exhaustive.partition import BROKERS, State
 from tests.exhaustive.truth import Rows, Wrong, wrong_answers
 from tests.exhaustive.written_snapshots import TOPIC, write_snapshot
+from tests.support.in_memory import in_memory
 
 from replica_audit.config import Settings
 from replica_audit.model import TopicPartition
 from replica_audit.runner.in_process import audit_all
-
-#: Where files cost least: a file system in memory, where there is one.
-IN_MEMORY = Path("/dev/shm")
 
 
 class Failure(NamedTuple):
@@ -51,7 +49,7 @@ class Asked(NamedTuple):
 def ask(states: Iterable[tuple[State, bool | None]]) -> Asked:
     """Audit each state; with it stands what the manifest says of the cluster's rest."""
     audits, verdicts, wrong, nearest = 0, Counter[str](), Counter[tuple[str, str]](), {}
-    with tempfile.TemporaryDirectory(dir=IN_MEMORY if IN_MEMORY.is_dir() else None) as root:
+    with tempfile.TemporaryDirectory(dir=in_memory()) as root:
         for state, quiesced in states:
             rows = audit(state, Path(root) / "snapshot", quiesced=quiesced)
             verdict = rows["partitions"][0]["verdict"]

@@ -12,7 +12,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tests.exhaustive.asking import IN_MEMORY
 from tests.exhaustive.beside import KINDS as ASIDE
 from tests.exhaustive.beside import with_copy
 from tests.exhaustive.events import cut_ends
@@ -22,6 +21,7 @@ from tests.exhaustive.plans_carried_out import readable
 from tests.exhaustive.states import histories
 from tests.exhaustive.transactions import hangs, left_open, with_transactions
 from tests.exhaustive.written_snapshots import TOPIC
+from tests.support.in_memory import in_memory
 
 from replica_audit.config import Settings
 from replica_audit.elect.election_plan import plan_elections
@@ -136,7 +136,7 @@ def try_plans(given: Iterable[tuple[Mapping[str, State], Told]], seed: int) -> l
     chance = random.Random(seed)
     known: dict[tuple[State, Told], Results] = {}
     trials = []
-    with tempfile.TemporaryDirectory(dir=IN_MEMORY if IN_MEMORY.is_dir() else None) as root:
+    with tempfile.TemporaryDirectory(dir=in_memory()) as root:
         path = Path(root) / "snapshot"
         for parts, told in given:
             for state in parts.values():
