@@ -223,7 +223,8 @@ def _add_completion_arguments(command: argparse.ArgumentParser) -> None:
 
 
 def _add_help_arguments(command: argparse.ArgumentParser) -> None:
-    arguments, known = command.add_argument_group("arguments"), tuple(COMMANDS)
+    arguments = command.add_argument_group("arguments")
+    known = tuple(COMMANDS)
     text = "command to explain"
     arguments.add_argument("about", metavar="COMMAND", nargs="?", type=one_of(known), choices=known, help=text)
 

@@ -51,11 +51,13 @@ def explain(arguments: argparse.Namespace, settings: Settings) -> int:
     asked = code.upper().rstrip("-")
     verdict = asked.replace("-", "_")
     if not asked:
-        codes, text = list(CATALOGUE.values()), render_catalogue()
+        codes = list(CATALOGUE.values())
+        text = render_catalogue()
     elif found := CATALOGUE.get(asked):
         return _print_object(_as_object(found), render_explanation(found), settings)
     elif verdict in VERDICT_MEANINGS:
-        codes, text = codes_of_verdict(verdict), render_verdict(verdict)
+        codes = codes_of_verdict(verdict)
+        text = render_verdict(verdict)
         meant = {"verdict": verdict, "meaning": VERDICT_MEANINGS[verdict], "codes": [_as_object(one) for one in codes]}
         return _print_object(meant, text, settings)
     elif codes := codes_beginning(asked):

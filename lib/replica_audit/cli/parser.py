@@ -86,8 +86,10 @@ def parse_arguments(argv: list[str]) -> argparse.Namespace:
     """The parsed arguments; those of `help` for an empty `argv`. Raises UsageError, and SystemExit(0) after --help."""
     if not argv:
         return argparse.Namespace(command="help", about=None)
-    asked, is_option = argv[0], argv[0].startswith("-")
-    parser = _parser_of("" if asked in ("-h", "--help") else None if is_option else asked, text_width())
+    asked = argv[0]
+    is_option = asked.startswith("-")
+    named = None if is_option else asked
+    parser = _parser_of("" if asked in ("-h", "--help") else named, text_width())
     if not is_option and asked not in COMMANDS:
         raise UsageError(f"{asked}: no such command; {nearest(asked, COMMANDS)}\n{parser.format_usage().rstrip()}")
     arguments, unknown = parser.parse_known_args(argv)
@@ -155,7 +157,8 @@ def _add_settings(command: str, parser: argparse.ArgumentParser) -> None:
 
 
 def _add_setting(target: argparse._ActionsContainer, name: str, setting: Setting, seen: bool) -> None:
-    flag, is_on = flag_of(name), getattr(Settings(), name) is True
+    flag = flag_of(name)
+    is_on = getattr(Settings(), name) is True
     text = _help_of(name, setting) if seen else argparse.SUPPRESS
     unset = argparse.SUPPRESS
     if isinstance(setting, Flag):
@@ -165,7 +168,8 @@ def _add_setting(target: argparse._ActionsContainer, name: str, setting: Setting
     elif isinstance(setting, Texts):
         target.add_argument(flag, dest=name, action="append", metavar=setting.metavar, default=unset, help=text)
     elif isinstance(setting, TextRule) and setting.choices:
-        kind, choices = one_of(setting.choices), setting.choices
+        kind = one_of(setting.choices)
+        choices = setting.choices
         target.add_argument(flag, type=kind, choices=choices, metavar=setting.metavar, default=unset, help=text)
     else:
         target.add_argument(flag, metavar=setting.metavar, default=unset, help=text)
@@ -173,7 +177,8 @@ def _add_setting(target: argparse._ActionsContainer, name: str, setting: Setting
 
 def _help_of(name: str, setting: Setting) -> str:
     """The setting's help with its choices and its default."""
-    text, value = setting.help, getattr(Settings(), name)
+    text = setting.help
+    value = getattr(Settings(), name)
     if isinstance(setting, Flag):
         return text if setting.help_off is None else setting.help_off
     if isinstance(setting, Texts):

@@ -43,7 +43,9 @@ class ProgressLine:
     def begin(self, stage: str, files: int = 0, size_bytes: int = 0) -> None:
         """Start the stage `stage` with the totals that are known."""
         self._stop_logging()
-        self._stage, self._files_total, self._bytes_total = stage, files, size_bytes
+        self._stage = stage
+        self._files_total = files
+        self._bytes_total = size_bytes
         self._files = self._bytes = 0
         self._began_at = time.monotonic()
         self._draw(force=True)
@@ -58,7 +60,8 @@ class ProgressLine:
 
     def update(self, files_done: int, bytes_done: int) -> None:
         """Set what is done so far."""
-        self._files, self._bytes = files_done, bytes_done
+        self._files = files_done
+        self._bytes = bytes_done
         self._draw(force=False)
 
     def end(self) -> None:
@@ -151,7 +154,8 @@ def render_pace(files: int, files_total: int, size_bytes: int, bytes_total: int,
     if seconds < _SETTLED or not 0 < done < total:
         return ""
     rate = done / seconds
-    told = f"{render_size(int(rate))}/s" if bytes_total else f"{rate:,.0f}/s" if rate >= 10 else f"{rate:.1f}/s"
+    number = f"{rate:,.0f}" if rate >= 10 else f"{rate:.1f}"
+    told = f"{render_size(int(rate)) if bytes_total else number}/s"
     return f"{told}, {_render_seconds((total - done) / rate)} left"
 
 

@@ -17,7 +17,8 @@ def setup(arguments: argparse.Namespace, settings: Settings) -> int:
         removed = remove()
         print_result(f"removed {removed}" if removed else "nothing to remove")
         return 0
-    ivy_settings, offline = _path(arguments.ivy_settings), _path(arguments.offline)
+    ivy_settings = _path(arguments.ivy_settings)
+    offline = _path(arguments.offline)
     if ivy_settings is not None and not ivy_settings.is_file():
         raise UsageError(f"--ivy-settings {arguments.ivy_settings}: no such file")
     if offline is not None and not offline.is_dir():
@@ -28,7 +29,8 @@ def setup(arguments: argparse.Namespace, settings: Settings) -> int:
         set_up(ivy_settings, offline)
     found = requirements()
     for one in found:
-        print_result(f"{'ok' if one.there else 'missing' if one.needed else 'no':8}{one.name}: {one.state}")
+        lacking = "missing" if one.needed else "no"
+        print_result(f"{'ok' if one.there else lacking:8}{one.name}: {one.state}")
     if all(one.there for one in found if one.needed):
         return 0
     return EngineError.exit_status

@@ -36,7 +36,8 @@ def committed_offsets(results: Results) -> list[CommittedOffset] | None:
 
 def hit_groups(results: Results) -> dict[Place, dict[int, frozenset[str]]]:
     """The groups that each candidate affects, of each partition with rows of `elections` and `group_offsets`."""
-    matrix, of_place = Matrix(results), by_place(committed_offsets(results) or ())
+    matrix = Matrix(results)
+    of_place = by_place(committed_offsets(results) or ())
     state = present_state(results, parse_kafka_version((results.audit.get("options") or {}).get("kafka_version")))
     found: dict[Place, dict[int, frozenset[str]]] = defaultdict(dict)
     for place in of_place.keys() & matrix.rows.keys():
@@ -54,7 +55,8 @@ def groups_hit(
     matrix: Matrix, place: Place, candidate_id: int, leader: int | None, groups: Iterable[CommittedOffset]
 ) -> frozenset[str] | None:
     """The groups of a partition that a candidate affects, given that they read from `leader` so far; None without its log."""
-    row, replica = matrix.rows[place][candidate_id][candidate_id], matrix.replicas[place].get(candidate_id)
+    row = matrix.rows[place][candidate_id][candidate_id]
+    replica = matrix.replicas[place].get(candidate_id)
     if replica is None:
         return None
     read = matrix.kept_to(place, candidate_id, candidate_id if leader is None else leader)

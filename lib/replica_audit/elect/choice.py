@@ -25,6 +25,12 @@ class Choice:
     reason: str
     """One sentence."""
 
+    def rank(self, cost: CandidateCost) -> str | None:
+        """Best or worst; None for a candidate in between."""
+        if cost is self.best:
+            return "best"
+        return "worst" if cost is self.worst else None
+
 
 def standing(case: Case, broker_id: int) -> Standing:
     """The right by which a replica would lead, one of `STANDINGS`. Eligible replicas count if nobody is in sync (KIP-966)."""
@@ -51,7 +57,8 @@ def is_clean(name: str) -> bool | None:
 
 def is_leader_gone(case: Case) -> bool:
     """True if the registered leader is known to have gone down without a clean stop."""
-    reference, leadership = case.reference, case.leadership
+    reference = case.reference
+    leadership = case.leadership
     if reference.leader_id != reference.facts.broker_id or reference.facts.directory.clean_shutdown:
         return False
     fenced = () if leadership is None else leadership.fenced or ()
@@ -75,7 +82,8 @@ def choose(case: Case, costs: Sequence[CandidateCost], damaged: Mapping[int, Seq
     order = (case.leadership.replicas if case.leadership else None) or ()
 
     def rank(cost: CandidateCost) -> tuple:
-        broker, facts = cost.broker_id, cost.facts
+        broker = cost.broker_id
+        facts = cost.facts
         place = order.index(broker) if broker in order else len(order)
         leads = standings[broker] == "leader" and not (damaged.get(broker) and is_leader_gone(case))
         return (
@@ -93,7 +101,8 @@ def choose(case: Case, costs: Sequence[CandidateCost], damaged: Mapping[int, Seq
         )
 
     ranked = sorted(electable, key=rank)
-    best, last = ranked[0], max(ranked, key=lambda cost: (*_loss(cost), cost.lost_records))
+    best = ranked[0]
+    last = max(ranked, key=lambda cost: (*_loss(cost), cost.lost_records))
     worst = None if _say_loss(case, last) == _say_loss(case, best) else last
     reason = _reason(case, best, ranked[1:], standings)
     if codes := damaged.get(best.broker_id):

@@ -207,8 +207,10 @@ def present_state(
     sources = {row.source for row in newest.values()}
     mode = _mode(sources, kafka_version)
     has_elr = _has_elr(results, mode, kafka_version)
-    found_up, found_clean = find_up(results), find_clean(results)
-    partitions, said = {}, {}
+    found_up = find_up(results)
+    found_clean = find_clean(results)
+    partitions = {}
+    said = {}
     doubted = _found(results, "quorum")
     overtaken = {(row.topic, row.partition) for row in doubted if row.topic is not None and row.partition is not None}
     # Who is in sync by a source that the audit does not believe, since the logs are newer.

@@ -87,12 +87,14 @@ class Matrix:
 def _replica_sources(rows: Mapping[int, ElectionRow], replicas: Mapping[int, ReplicaRow]) -> list[SalvageSource]:
     """Brokers that together hold what is lost, those with the most first; the same records are taken from one only."""
     found: list[SalvageSource] = []
-    seen, taken = set(), 0
+    seen = set()
+    taken = 0
     for row in sorted(rows.values(), key=lambda row: (-row.lost_held, row.broker_id)):
         replica = replicas.get(row.broker_id)
         if not row.lost_held or taken >= row.lost_records or replica is None or replica.log_end_offset is None:
             continue
-        start, end = max(row.kept_to, replica.log_start_offset), replica.log_end_offset
+        start = max(row.kept_to, replica.log_start_offset)
+        end = replica.log_end_offset
         if (start, end, row.lost_held) not in seen:
             seen.add((start, end, row.lost_held))
             taken += row.lost_held

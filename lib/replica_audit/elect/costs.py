@@ -61,7 +61,8 @@ def in_holes(
     holes = case.remote_holes.ranges
     if not holes:
         return [], list(kept)
-    inside, outside = [], []
+    inside = []
+    outside = []
     for item in kept:
         piece = item.piece
         span = OffsetRange(piece.start_offset, min(piece.end_offset, candidate.local_start_offset))
@@ -90,7 +91,8 @@ def _stored(case: Case) -> Iterator[tuple[int, list[OffsetRange], bool]]:
         yield epoch, ranges, True
     if not case.is_tiered:
         return
-    facts, holes = case.reference.facts, case.remote_holes.ranges
+    facts = case.reference.facts
+    holes = case.remote_holes.ranges
     lineage = answering_lineage(facts, tiered=True)
     for start, end, epoch in epoch_parts(lineage, facts.log_start_offset, facts.local_start_offset):
         yield epoch, without([OffsetRange(start, end)], (*holes, *told.get(epoch, ()))), False
@@ -104,7 +106,8 @@ def _served(candidate: ReplicaFacts) -> list[tuple[int, OffsetRange]]:
 
 
 def _marked(part: OffsetRange, epoch: int, is_counted: bool) -> CommittedRange:
-    start, end = part.start_offset, part.end_offset
+    start = part.start_offset
+    end = part.end_offset
     piece = RecordRange(REMOTE, (epoch,), start, end, end - start, end, 0, exact=is_counted)
     return CommittedRange(piece, end, epoch)
 
@@ -181,12 +184,14 @@ def candidate_costs(
         return ()
     shorter = brokers_past_leader(audit.findings)
     is_doubtful = may_have_lost_tail(case)
-    replicas, beside = replicas_of(case), copies_beside(case)
+    replicas = replicas_of(case)
+    beside = copies_beside(case)
     cuts = cuts_of_candidates(case.reference, replicas, case.protocol, case.is_tiered, beside)
     found = holdings_of(case, batches, cuts)
     holdings = {facts.broker_id: found[facts.key] for facts in replicas}
     aside = [found[facts.key] for facts in beside]
-    costs, markers = [], MarkerReader(read)
+    costs = []
+    markers = MarkerReader(read)
     for facts in replicas:
         cost = _cost(case, facts, holdings, aside, cuts.as_found[facts.key], shorter, is_doubtful, markers)
         if facts.may_recover:
@@ -267,10 +272,13 @@ def _cost(
     is_doubtful: bool,
     markers: MarkerReader,
 ) -> CandidateCost:
-    own, cuts = holdings[candidate.broker_id], _cuts(case, candidate, holdings, cuts_of)
+    own = holdings[candidate.broker_id]
+    cuts = _cuts(case, candidate, holdings, cuts_of)
     stays = candidate.key == case.reference.facts.key and case.reference.leader_id == candidate.broker_id
     mine = own.parted(cuts[candidate.broker_id])[0]
-    held, dropped, cut_producers = list(mine), {}, set()
+    held = list(mine)
+    dropped = {}
+    cut_producers = set()
     transactions = CandidateTransactions.of(case, candidate, own, cuts[candidate.broker_id], markers)
     hidden: list[CommittedRange | None] = []
     committed: dict[int, int] = {}
@@ -393,7 +401,8 @@ def _count(items: Iterable[CommittedRange], held: Iterable[CommittedRange] = ())
 
 def _was_cleaned(facts: ReplicaFacts, item: CommittedRange) -> bool:
     """True if a compacted log had the records too, by its lineage: its cleaner removed them, not an election."""
-    piece, epoch = item.piece, item.leader_epoch
+    piece = item.piece
+    epoch = item.leader_epoch
     if epoch is None or piece.end_offset > facts.log_end_offset:
         return False
     return replay_lineage(facts, tiered=False).epoch_for_offset(piece.start_offset) == epoch

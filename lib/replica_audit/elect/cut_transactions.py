@@ -94,7 +94,8 @@ class CandidateTransactions:
         """
         if not self.markers.can_read(self.candidate, holding.facts):
             return
-        ours, theirs = self.own.batches, holding.batches
+        ours = self.own.batches
+        theirs = holding.batches
         ours, theirs = ours.where((ours.starts >= cut) & (ours.ends <= self.end)), theirs.where(theirs.ends > cut)
         both = np.intersect1d(_ended_producers(ours), _ended_producers(theirs))
         if not len(both):

@@ -29,7 +29,8 @@ def decide(
     `candidate_id` replaces the best candidate of every partition with such a replica. Raises UsageError if a partition that
     was asked for has none, or no partition has.
     """
-    found, conflicts = [], []
+    found = []
+    conflicts = []
     places = sorted(asked) if asked else matrix.places()
     of_place = by_place(groups or ())
     if candidate_id is not None:
@@ -94,7 +95,8 @@ def _undisturbed(matrix: Matrix, decision: Decision, state: PresentState) -> Dec
     acknowledged: to stop it for another one would be for nothing.
     """
     place = (decision.topic, decision.partition)
-    leader, best = state.elected_by_itself(place), decision.chosen
+    leader = state.elected_by_itself(place)
+    best = decision.chosen
     own = next((one for one in decision.candidates if one.candidate_id == leader), None)
     if own is None or own is best or own.loss[:3] > best.loss[:3] or own.hidden_records > best.hidden_records:
         return decision
@@ -113,7 +115,8 @@ def _decision(
     asked: bool,
     groups: Sequence[CommittedOffset] | None,
 ) -> Decision:
-    rows, registration = matrix.rows[place], state.partitions.get(place)
+    rows = matrix.rows[place]
+    registration = state.partitions.get(place)
     alive = state.up | state.unknown
     kafka = None if registration is None else next_leader(registration, alive, unclean=registration.unclean)
     leader = None if registration is None else registration.leader_id

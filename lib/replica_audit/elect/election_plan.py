@@ -25,7 +25,8 @@ from replica_audit.results import Results
 from replica_audit.text import count, name_brokers
 
 #: Names in the commands of a plan.
-PLAN_FILE, SALVAGED = "plan.json", "salvaged"
+PLAN_FILE = "plan.json"
+SALVAGED = "salvaged"
 
 
 def salvage_steps(

@@ -74,10 +74,10 @@ def election_rows(
     costs = candidate_costs(audit, batches, read)
     damaged = damage_by_broker(audit)
     choice = choose(case, costs, damaged)
-    best, worst, reason = (choice.best, choice.worst, choice.reason) if choice is not None else (None, None, None)
     rows = []
     for cost in costs:
         name = standing(case, cost.broker_id)
+        rank = None if choice is None else choice.rank(cost)
         rows += [
             {
                 "topic": audit.evidence.topic_partition.topic,
@@ -112,8 +112,8 @@ def election_rows(
                 ],
                 "standing": name,
                 "clean": is_clean(name),
-                "choice": "best" if cost is best else "worst" if cost is worst else None,
-                "reason": reason if cost is best else None,
+                "choice": rank,
+                "reason": choice.reason if choice is not None and rank == "best" else None,
             }
             for one in cost.followers
         ]

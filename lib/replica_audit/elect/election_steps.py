@@ -63,7 +63,8 @@ def make_steps(state: PresentState, matrix: Matrix, decisions: Sequence[Decision
             ]
             other, fewer = _serve(state, matrix, others, tools)
             if len(fewer) < len(stopped) and len(other.conflicts) <= len(outcome.conflicts):
-                outcome, stopped = other, fewer
+                outcome = other
+                stopped = fewer
     return outcome
 
 
@@ -158,18 +159,24 @@ def _try(
 def _sort_out(state: PresentState, decision: Decision, tools: Tools) -> tuple[Decision, str | None]:
     """The decision with the procedure that it wants, and why there is none."""
     registration = state.partitions.get(place_of(decision))
-    choice, reason = decision.candidate_id, None
+    choice = decision.candidate_id
+    reason = None
     if state.doubted is not None:
-        procedure, reason = "unplanned", _NO_METADATA
+        procedure = "unplanned"
+        reason = _NO_METADATA
     elif place_of(decision) in state.overtaken:
-        procedure, reason = "unplanned", _OVERTAKEN
+        procedure = "unplanned"
+        reason = _OVERTAKEN
     elif decision.depends_on and not decision.asked:
-        procedure, reason = "unplanned", decision.open_question
+        procedure = "unplanned"
+        reason = decision.open_question
     elif registration is not None and (contradicted := state.contradicted.intersection(registration.replicas)):
-        procedure, reason = "unplanned", _may_be_down(contradicted)
+        procedure = "unplanned"
+        reason = _may_be_down(contradicted)
     elif registration is None:
         if decision.chosen.standing != "leader" or not {choice} & (state.up | state.unknown):
-            procedure, reason = "unplanned", _NO_ISR
+            procedure = "unplanned"
+            reason = _NO_ISR
         else:
             procedure = "none" if choice in state.up else "confirm"
     elif state.leader_now(place_of(decision)) == choice:
@@ -179,9 +186,11 @@ def _sort_out(state: PresentState, decision: Decision, tools: Tools) -> tuple[De
     ):
         procedure = "confirm"
     elif choice not in registration.replicas:
-        procedure, reason = "unplanned", f"broker {choice} is not assigned to it, so that no election finds it"
+        procedure = "unplanned"
+        reason = f"broker {choice} is not assigned to it, so that no election finds it"
     elif not tools.has_elections():
-        procedure, reason = "unplanned", _NO_TOOL
+        procedure = "unplanned"
+        reason = _NO_TOOL
     else:
         all_up = set(registration.replicas) <= state.up
         in_sync = registration.leader_id is not None and choice in registration.isr
@@ -213,7 +222,10 @@ class _Attempt:
         self.decisions: Mapping[Place, Decision] = {place_of(one): one for one in decisions}
         self.procedures = {place: one.procedure for place, one in self.decisions.items()}
         self._harmful = {place: pairs for place in self.decisions if (pairs := matrix.harmful(self.decisions[place]))}
-        self._state, self._matrix, self._forbidden, self._way = state, matrix, forbidden, way
+        self._state = state
+        self._matrix = matrix
+        self._forbidden = forbidden
+        self._way = way
         self._now = Scenarios.of(state, self._treatment)
         self._kinds = self._now.kinds
         self.list = StepList(state, matrix, self.decisions, tools, self._now)
@@ -233,7 +245,8 @@ class _Attempt:
 
     def _treatment(self, place: Place) -> Hashable:
         """All that the steps for a partition depend on, besides its registration."""
-        decision, is_forbidden = self.decisions.get(place), place[0] in self._forbidden
+        decision = self.decisions.get(place)
+        is_forbidden = place[0] in self._forbidden
         if decision is None:
             return is_forbidden
         return is_forbidden, decision.candidate_id, decision.equals, decision.procedure, self._harmful.get(place)
@@ -283,7 +296,8 @@ class _Attempt:
         return list(found.values())
 
     def _why_down(self, place: Place, broker: int) -> str | None:
-        partition, choice = self._state.partitions[place], self._choice(place)
+        partition = self._state.partitions[place]
+        choice = self._choice(place)
         if broker == choice or broker not in partition.replicas or self.procedures[place] == "reorder":
             return None
         if broker in self._takers[place] or broker == partition.leader_id:
@@ -551,7 +565,9 @@ class _Attempt:
                     for place in self._kinds.alike(change.place):
                         self.unserved.setdefault(place, text)
             for place in self._kinds.one_of_each(self._done):
-                leader, choice, isr = way.leader(place), self._choice(place), way.partitions[place].isr
+                leader = way.leader(place)
+                choice = self._choice(place)
+                isr = way.partitions[place].isr
                 if leader != choice and not {leader, choice} <= isr and not self._is_removed(way, place):
                     who = "nobody" if leader is None else f"broker {leader}"
                     self._give_up(place, f"after all steps {who} would lead it")

@@ -109,7 +109,8 @@ class ReplicaRecords:
         first = self._first_dropped(truncate_to)
         at = int(self.batches.reach.searchsorted(first, side="right"))
         edge = min(first, int(self.batches.starts[at])) if at < len(self.batches) else first
-        kept, dropped = [], []
+        kept = []
+        dropped = []
         for item in self.marked:
             start, end = item.place or (item.piece.start_offset, item.piece.end_offset)
             if end <= edge:
@@ -125,7 +126,8 @@ class ReplicaRecords:
         """The first part of a transaction that truncation drops; of one that begins above the cut, in the other log, a marker
         without any data before it. None where there is no such part.
         """
-        first, own = self._first_dropped(truncate_to), self.batches
+        first = self._first_dropped(truncate_to)
+        own = self.batches
         dropped = (own.ends > first) & (own.rows["producer_id"] == transaction.producer_id)
         batch = next_part(transaction, own.where(dropped))
         was_open = transaction.first_offset < first
@@ -163,7 +165,9 @@ class Places:
         """The places of a follower's `batches`; of the reference itself, without a comparison, nothing is said."""
         runs = () if item is None else item.runs
         place = batches.columns(*_PLACE)
-        run, again, ahead = np.full(len(batches), -1), np.full(len(batches), -1), np.zeros(len(batches), bool)
+        run = np.full(len(batches), -1)
+        again = np.full(len(batches), -1)
+        ahead = np.zeros(len(batches), bool)
         several: dict[int, list[DivergentRange]] = {}
         for number, one in enumerate(runs):
             inside = _are_among(place, one.batches)
@@ -191,7 +195,8 @@ def _are_among(place: Sequence[np.ndarray], batches: Batches) -> np.ndarray:
 def holding(case: Case, facts: ReplicaFacts, batches: Batches, loaded: frozenset[int]) -> ReplicaRecords:
     """The records of one of a case's replicas, given its batches of the chunks `loaded`."""
     item = case.comparison_of(facts)
-    places, twins = Places.of(item, batches), {} if item is None else _twins(item)
+    places = Places.of(item, batches)
+    twins = {} if item is None else _twins(item)
     marked = list(_pieces(case, facts, batches, places, twins))
     marked += [
         _of_chunk(case, facts, chunk)
@@ -272,7 +277,8 @@ def _joined(marked: Iterable[CommittedRange]) -> Iterator[CommittedRange]:
 
 
 def _join(items: Sequence[CommittedRange]) -> CommittedRange:
-    first, last = items[0], items[-1]
+    first = items[0]
+    last = items[-1]
     return first if first is last else first.between(first.piece.start_offset, last.piece.end_offset)
 
 
@@ -289,7 +295,8 @@ def _marked(
         yield replace(_piece(facts, batch, start, batch.end_offset, *_of_ahead(case, facts, batch)), is_ahead=True)
         return
     for run in runs:
-        begin, end = max(start, run.start_offset), min(batch.end_offset, run.end_offset)
+        begin = max(start, run.start_offset)
+        end = min(batch.end_offset, run.end_offset)
         if start < begin:
             yield _piece(facts, batch, start, begin, *_shared(case, facts, start))
         if begin < end:
@@ -320,7 +327,8 @@ def _shared(case: Case, facts: ReplicaFacts, start: int) -> tuple[int, int]:
     """How far records from `start` on are committed that are in no run: proven, and at most. They are of the reference's own
     history, except below its log start, where nothing may show that.
     """
-    mark, item = case.high_watermark, case.comparison_of(facts)
+    mark = case.high_watermark
+    item = case.comparison_of(facts)
     part = None if item is None else item.unproven_below_start
     proven = mark.proven_lower if part is None or start >= part.end_offset else part.start_offset
     if mark.hw_upper is None or not keeps_committed(case.protocol):

@@ -24,10 +24,13 @@ _FIRST_KRAFT = (3, 0)
 #: Most names in a command; more are in a file that it reads, since command lines are limited.
 MOST_NAMES = 100
 #: Placeholders for addresses that were not given.
-BOOTSTRAP, ZOOKEEPER = "HOST:PORT", "ZOOKEEPER:2181"
+BOOTSTRAP = "HOST:PORT"
+ZOOKEEPER = "ZOOKEEPER:2181"
 
 #: Ways to change a topic's setting.
-BROKER, CONTROLLER, ZOOKEEPER_ITSELF = "broker", "controller", "zookeeper"
+BROKER = "broker"
+CONTROLLER = "controller"
+ZOOKEEPER_ITSELF = "zookeeper"
 
 
 @dataclass(frozen=True, slots=True)

@@ -142,7 +142,8 @@ class Decision:
     def instead(self, candidate_id: int, salvage: tuple[SalvageSource, ...], why: str) -> Decision:
         """Another candidate in place of the best, with where what it loses can be taken from, and the reason."""
         own = next(one for one in self.candidates if one.candidate_id == candidate_id)
-        loses, before = own.loss_told, self.chosen.loss_told
+        loses = own.loss_told
+        before = self.chosen.loss_told
         other = f"{'neither' if loses == 'nothing' else 'so'} would broker {self.candidate_id}"
         if own.hidden_records and loses == before:
             other = f"it is the same with broker {self.candidate_id}"

@@ -77,7 +77,8 @@ def moved_since(before: Plan, cluster_id: str | None, rests_on: Iterable[Planned
             yield ChangedPremise(then.topic, then.partition, None, "partition", "in the snapshot", "not in this one")
             continue
         for name in ("topic_id", "leader_id", "leader_epoch", "isr", "elr"):
-            old, new = getattr(then, name), getattr(today, name)
+            old = getattr(then, name)
+            new = getattr(today, name)
             # Without a leader is a state of its own if the epoch is known.
             if old != new and (name == "leader_id" or None not in (old, new)):
                 yield ChangedPremise(then.topic, then.partition, None, _WORDS[name], old, new)
@@ -87,12 +88,14 @@ def moved_since(before: Plan, cluster_id: str | None, rests_on: Iterable[Planned
 def _moved_replicas(then: PlannedPartition, today: PlannedPartition) -> Iterator[ChangedPremise]:
     replicas = {one.broker_id: one for one in today.replicas}
     for replica in then.replicas:
-        broker, other = replica.broker_id, replicas.pop(replica.broker_id, None)
+        broker = replica.broker_id
+        other = replicas.pop(replica.broker_id, None)
         if other is None:
             yield ChangedPremise(then.topic, then.partition, broker, "replica", "in the snapshot", "not in this one")
             continue
         for name in ("log_start_offset", "log_end_offset", "epochs"):
-            old, new = getattr(replica, name), getattr(other, name)
+            old = getattr(replica, name)
+            new = getattr(other, name)
             if old != new:
                 yield ChangedPremise(then.topic, then.partition, broker, _WORDS[name], old, new)
     for broker in sorted(replicas):

@@ -216,7 +216,8 @@ def _find_cut(
     """
     wanted: dict[int, list[Place]] = defaultdict(list)
     for decision in decisions:
-        place, choice = (decision.topic, decision.partition), decision.candidate_id
+        place = (decision.topic, decision.partition)
+        choice = decision.candidate_id
         followed = next((one for one in decision.candidates if one.candidate_id == matrix.reference(place)), None)
         if followed is None or followed.loss[:3] <= decision.chosen.loss[:3] or (choice, place) in copied:
             continue
@@ -321,7 +322,8 @@ def _hold(brokers: Sequence[int], state: PresentState) -> str:
 
 def _hold_each(brokers: Sequence[int], state: PresentState) -> str:
     """Instruction for equally live brokers until the log directory of each is copied."""
-    names, liveness = name_brokers(brokers), state.liveness(min(brokers))
+    names = name_brokers(brokers)
+    liveness = state.liveness(min(brokers))
     if liveness == "down":
         return f"Do not start {names} before their log directories are copied"
     if liveness == "up":
@@ -330,7 +332,8 @@ def _hold_each(brokers: Sequence[int], state: PresentState) -> str:
 
 
 def _tell_holding(brokers: Sequence[int], held: Sequence[RecordsAtRisk], matrix: Matrix, state: PresentState) -> str:
-    records, committed = sum(one.records for one in held), sum(one.committed for one in held)
+    records = sum(one.records for one in held)
+    committed = sum(one.committed for one in held)
     if committed == records:
         said = count(records, "committed record")
     else:

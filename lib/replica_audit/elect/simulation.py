@@ -156,7 +156,8 @@ class Scenario:
 
     def started(self, broker_id: int) -> Scenario:
         """After the broker has started, and every replica that is alive has caught up with its leader."""
-        clean, up = broker_id in self.clean, self.up | {broker_id}
+        clean = broker_id in self.clean
+        up = self.up | {broker_id}
         back = replace(self, up=up, clean=self.clean - {broker_id})
         return back._changed(lambda one: start_broker(one, broker_id, up, clean=clean), broker_id)._settled()
 
@@ -185,7 +186,8 @@ class Scenario:
     def _moved(
         self, places: Iterable[Place], change: Callable[[Registration], Registration], ordered: bool = False
     ) -> Scenario:
-        partitions, changes = dict(self.partitions), list(self.changes)
+        partitions = dict(self.partitions)
+        changes = list(self.changes)
         for place in places:
             before = partitions[place]
             after = partitions[place] = change(before)
@@ -210,9 +212,11 @@ class Scenarios:
     @classmethod
     def of(cls, state: PresentState, treatment: Callable[[Place], Hashable] = lambda place: place) -> Scenarios:
         """`treatment` as in `Kinds`; without it every partition is of its own kind."""
-        said, kinds = state.unclean_said, Kinds(state, treatment)
+        said = state.unclean_said
+        kinds = Kinds(state, treatment)
         ways: list[Scenario] = []
-        for has_elr in (True, False) if state.has_elr is None else (state.has_elr,):
+        eligible = (True, False) if state.has_elr is None else (state.has_elr,)
+        for has_elr in eligible:
             for unclean in (lambda place: said[place] is True, lambda place: said[place] is not False):
                 for also_up in {frozenset[int](), state.unknown}:
                     up = state.up | also_up

@@ -33,7 +33,9 @@ class StepList:
         self, state: PresentState, matrix: Matrix, decisions: Mapping[Place, Decision], tools: Tools, now: Scenarios
     ) -> None:
         self.steps: list[Step] = []
-        self._state, self._matrix, self._decisions = state, matrix, decisions
+        self._state = state
+        self._matrix = matrix
+        self._decisions = decisions
         self._tools = tools
         self._planned = [place for place in sorted(decisions) if place in state.partitions]
         self._told: set[tuple[Place, int]] = set()
@@ -65,7 +67,8 @@ class StepList:
 
     def reorder(self, after: Scenarios, orders: Mapping[Place, tuple[int, ...]], uncut: Sequence[str] = ()) -> None:
         """`uncut`: conditions for replicas that may have been cut since they were copied."""
-        file, preferred = "reassign.json", "elect-preferred.json"
+        file = "reassign.json"
+        preferred = "elect-preferred.json"
         self._add(
             after,
             "reorder",
@@ -277,7 +280,8 @@ class StepList:
 
     def _predict(self, after: Scenarios, places: Iterable[Place]) -> Iterator[Prediction]:
         """Logs of replicas that now follow the leader of the plan, each told once; not those that a reassignment removes."""
-        kinds, gained = after.kinds, cache(after.epochs_gained)
+        kinds = after.kinds
+        gained = cache(after.epochs_gained)
         for place in kinds.where(places, lambda one: after.is_led_by(one, self._decisions[one].candidate_id)):
             choice = self._decisions[place].candidate_id
             end = self._matrix.kept_to(place, choice, choice)

@@ -240,7 +240,8 @@ def build_answer(results: Results, verdict: VerdictObject) -> Answer:
     outcome = find_outcome(results, verdict["untrusted"], verdict["verdict"])
     if outcome is None:
         return Answer("unknown", plain_text(NO_PARTITION.say()), (), tuple(_untrusted(verdict)), ())
-    urgent, doubts = tell_urgent(outcome.conditions), list(tell_doubts(outcome.conditions))
+    urgent = tell_urgent(outcome.conditions)
+    doubts = list(tell_doubts(outcome.conditions))
     needed = tell_needed(outcome.conditions)
     compared = tell_compared(outcome.conditions, outcome.kind) if outcome.is_calm else ()
     # After a proven loss, possible further losses go below the headline.

@@ -190,7 +190,8 @@ def _keyed(table: str, columns: tuple[Column, ...], rows: Sequence[Any]) -> Iter
         for _, of_table in same:
             row = to_dict(of_table) if hasattr(of_table, "_fields") else of_table
             if row.keys() != known:
-                lacking, unknown = sorted(known - set(row)), sorted(set(row) - known)
+                lacking = sorted(known - set(row))
+                unknown = sorted(set(row) - known)
                 raise ValueError(f"table {table}: row lacks {lacking} and has unknown {unknown}")
             texts.append(_render({name: row[name] for name in names}, table))
         yield from ((order, text) for text in sorted(texts))

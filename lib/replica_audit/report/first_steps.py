@@ -24,7 +24,8 @@ from replica_audit.results import Results
 
 #: Steps of the plan that keep records safe, and those that come after everything has a leader. What is between them is
 #: told by what it decides.
-SAFE, AFTER = ("capture", "copy", "keep_up"), ("end_transaction", "mend")
+SAFE = ("capture", "copy", "keep_up")
+AFTER = ("end_transaction", "mend")
 #: So many of each action, and of the decisions.
 LIMITS = {"capture": 3, "copy": 3, "keep_up": 2, "end_transaction": 3, "mend": 2}
 DECISION_LIMIT = 4
@@ -135,7 +136,8 @@ def tell_what_to_do(results: Results) -> WhatToDo | None:
     plan = advise(results)
     if not plan.decisions and not plan.conflicts:
         return None
-    said, done = first_decisions(plan), first_steps(plan)
+    said = first_decisions(plan)
+    done = first_steps(plan)
     choices = [one for one in tell_decisions(plan) if one not in said]
     steps = [step for step in plan.steps if step not in done]
     if not choices and not steps:

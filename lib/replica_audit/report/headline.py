@@ -103,9 +103,11 @@ def find_outcome(results: Results, untrusted: str | None, verdict: Verdict) -> O
     for row in worst_first(present(results.findings)):
         findings[place_of(row)].append(row)
     whole = whole_audit(results)
-    total, conditions = total_loss(partitions), whole.conditions
+    total = total_loss(partitions)
+    conditions = whole.conditions
     codes = {place: frozenset(row.code for row in rows) for place, rows in findings.items()}
-    uncompared, is_peace = conditions.compared, conditions.is_peace and not untrusted
+    uncompared = conditions.compared
+    is_peace = conditions.is_peace and not untrusted
     kind, affected = headline_kind(worst, partitions, codes, total, is_peace, uncompared, whole.untimed)
     counts = Counter(row.verdict for row in partitions)
     damaged = list(_damaged(partitions, findings))
@@ -145,7 +147,9 @@ def _damaged(
 ) -> Iterator[tuple[PartitionRow, int | None]]:
     """Partitions that are LATENT_CORRUPTION, each with every broker of a finding that makes it so."""
     for row in partitions:
-        for found in findings.get(place_of(row), ()) if row.verdict == "LATENT_CORRUPTION" else ():
+        if row.verdict != "LATENT_CORRUPTION":
+            continue
+        for found in findings.get(place_of(row), ()):
             known = CATALOGUE.get(found.code)
             if known is not None and "LATENT_CORRUPTION" in known.verdicts and at_or_above(found.severity, "medium"):
                 yield row, found.broker_id
@@ -184,12 +188,7 @@ def headline_kind(
     if worst in _WITH_NUMBERS and (counted := _counted(worst, affected, partitions, codes, total)):
         return counted
     if worst == "UNCOMMITTED_DIVERGENCE":
-        is_known = all(row.lost_records is not None for row in affected)
-        is_led = all(row.leader_id is not None and row.leader_id == row.reference_id for row in affected)
-        is_left = all("DIV-EPOCH" not in codes.get(place_of(row), ()) for row in affected)
-        is_timed = all(place_of(row) not in untimed for row in affected)
-        kept = "none_lacked" if is_timed else "equal_content"
-        kind = "unproven" if not (is_known and is_led) else "left_behind" if is_left else kept
+        kind = _uncommitted_kind(affected, codes, untimed)
     elif worst == "WILL_LOSE_ON_TRUNCATION":
         only_short = all("REP-ISR-SHORT" in codes.get(place_of(row), ()) for row in affected)
         kind = "isr_short" if only_short else "will_lose"
@@ -206,6 +205,16 @@ def headline_kind(
             "CONSISTENT": "peace" if is_peace else "agree",
         }[worst]
     return kind, len(affected)
+
+
+def _uncommitted_kind(
+    affected: Sequence[PartitionRow], codes: Mapping[FindingPlace, frozenset[str]], untimed: Collection[Place]
+) -> str:
+    if any(row.lost_records is None or row.leader_id is None or row.leader_id != row.reference_id for row in affected):
+        return "unproven"
+    if all("DIV-EPOCH" not in codes.get(place_of(row), ()) for row in affected):
+        return "left_behind"
+    return "equal_content" if any(place_of(row) in untimed for row in affected) else "none_lacked"
 
 
 def _counted(
@@ -237,7 +246,9 @@ def _tone(worst: Verdict, conditions: Conditions, untrusted: str | None, verdict
     tone = _TONES[min(verdict, worst, key=VERDICTS.index)]
     if tone != "good":
         return tone
-    return "unknown" if untrusted else "good" if conditions.is_peace else "warn"
+    if untrusted:
+        return "unknown"
+    return "good" if conditions.is_peace else "warn"
 
 
 def _cases(
@@ -272,7 +283,8 @@ def _worth(findings: Mapping[FindingPlace, Sequence[FindingRow]]) -> list[Findin
 
 def _telling(row: PartitionRow, ranked: Sequence[FindingRow]) -> FindingRow | None:
     """The finding that moved the verdict; in a calm partition the worst one."""
-    judged, telling = row.verdict, []
+    judged = row.verdict
+    telling = []
     if judged != "CONSISTENT":
         telling = [one for one in ranked if judged in getattr(CATALOGUE.get(one.code), "verdicts", ())]
     if judged == "LAGGING" and ranked and ranked[0].severity in ("high", "medium"):
@@ -343,7 +355,8 @@ _HEADLINES = {
 
 def tell_headline(outcome: Outcome) -> Sentence:
     """The headline of an audit."""
-    total, holders = outcome.total, outcome.holders
+    total = outcome.total
+    holders = outcome.holders
     where = _where(outcome.affected, len(outcome.partitions))
     values = {"where": where, "all_are": f"{where} {verb(outcome.affected, 'is', 'are')}"}
     if outcome.kind in ("alone", "single"):

@@ -98,7 +98,8 @@ def _case(
             case, "error", type="INCONCLUSIVE", message=clean(verdict["untrusted"] or "inconclusive")
         )
         child.text = lost + _tell(others) or "nothing could be read"
-        others, lost = [], ""
+        others = []
+        lost = ""
     if others or lost:
         ElementTree.SubElement(case, "system-out").text = lost + _tell(others)
     return case

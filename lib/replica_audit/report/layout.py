@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 WIDTH = 100
 
 #: Text is as wide as the screen between these two: narrower tables are useless, wider lines hard to read.
-LEAST_WIDTH, GREATEST_WIDTH = 60, 120
+LEAST_WIDTH = 60
+GREATEST_WIDTH = 120
 
 _width: ContextVar[int] = ContextVar("width", default=WIDTH)
 
@@ -141,7 +142,8 @@ def name_bound(*, at_most: bool | None, at_least: bool | None) -> str:
 
 def render_size(size_bytes: int) -> str:
     """A size in the largest unit that keeps it at 1 or more, e.g. 1.5 MiB."""
-    size, units = float(size_bytes), ["B", "KiB", "MiB", "GiB", "TiB", "PiB"]
+    size = float(size_bytes)
+    units = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"]
     while size >= 1024 and len(units) > 1:
         size, units = size / 1024, units[1:]
     return f"{size_bytes} B" if units[0] == "B" else f"{size:.1f} {units[0]}"

@@ -32,11 +32,13 @@ def render_metrics(results: Results, verdict: VerdictObject, report_url: str) ->
 
 
 def _families(results: Results, verdict: VerdictObject, report_url: str) -> Iterable[Family]:
-    audit, partitions = results.audit, results.partitions
+    audit = results.audit
+    partitions = results.partitions
     inputs = audit.get("inputs") or {}
     info = {"version": clean(audit.get("tool_version")), "cluster_id": clean(audit.get("cluster_id") or "")}
     yield "run_info", "The version that ran and the cluster that was audited.", [(info, 1)]
-    started, finished = _seconds(audit.get("started")), _seconds(audit.get("finished"))
+    started = _seconds(audit.get("started"))
+    finished = _seconds(audit.get("finished"))
     duration = finished - started if started is not None and finished is not None else None
     yield from run_families(verdict, finished, duration, report_url)
     counts = Counter(row.verdict for row in partitions)

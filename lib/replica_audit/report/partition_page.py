@@ -85,10 +85,9 @@ def _section(title: str, lines: Sequence[str]) -> list[str]:
 def _replicas(replicas: Sequence[ReplicaRow]) -> list[str]:
     table = [_HEAD.split()]
     for row in replicas:
-        in_isr = "?" if row.in_isr is None else "yes" if row.in_isr else "no"
         cells = [
             f"{clean(row.broker_id)}{'*' if row.is_leader else ''}",
-            in_isr,
+            {True: "yes", False: "no", None: "?"}[row.in_isr],
             row.log_start_offset,
             row.log_end_offset,
             row.loaded_log_end_offset,
@@ -113,7 +112,8 @@ def _replicas(replicas: Sequence[ReplicaRow]) -> list[str]:
 def _lineages(replicas: Sequence[ReplicaRow]) -> list[str]:
     lines = []
     for row in replicas:
-        batches, file = row.epochs, row.checkpoint_epochs
+        batches = row.epochs
+        file = row.checkpoint_epochs
         text = f"broker {row.broker_id}: {_lineage(batches)}"
         if file is None:
             text += "; leader-epoch-checkpoint: none"
@@ -145,7 +145,8 @@ def _high_watermark(rows: Sequence[HighWatermarkRow]) -> list[str]:
 
 def _timeline(rows: Sequence[HighWatermarkTimelineRow]) -> list[str]:
     """Observations at which something moved or deviates; the others are counted."""
-    told, before = [], None
+    told = []
+    before = None
     for row in rows:
         mark = (
             row.leader_id,
@@ -177,7 +178,8 @@ def _divergences(rows: Sequence[DivergenceRow]) -> list[str]:
     for row in rows[:LIMIT]:
         text = f"broker {row.broker_id} {render_range(row.start_offset, row.end_offset)} {row.code}"
         # Neither records in a format without epochs nor an offset without a record have an epoch.
-        epoch, other = row.replica_epoch, row.leader_epoch
+        epoch = row.replica_epoch
+        other = row.leader_epoch
         own = _epoch(epoch) if row.record_count else "no record"
         text += (
             f": {own} where the reference has {'no record' if other is None and epoch is not None else _epoch(other)}"

@@ -20,7 +20,7 @@ from replica_audit.elect.plan_model import (
 )
 from replica_audit.elect.premises import ChangedPremise
 from replica_audit.model import Place
-from replica_audit.report.layout import align_columns, clean, paint, render_range, text_width, wrap
+from replica_audit.report.layout import align_columns, clean, name_bound, paint, render_range, text_width, wrap
 from replica_audit.report.sentences import capitalise, end_sentence, join_some, join_words, name_partitions, verb
 from replica_audit.text import count, name_brokers
 
@@ -59,7 +59,8 @@ def tell_decision(decision: Decision, conflict: Conflict | None = None) -> str:
         them = "it" if len(decision.depends_on) == 1 else "them"
         least = f"Of the captured replicas broker {decision.candidate_id} would lose the least"
         return f"{end_sentence(decision.open_question)} {least}, as far as that can be known without {them}."
-    choice, chosen = f"broker {decision.candidate_id}", decision.chosen
+    choice = f"broker {decision.candidate_id}"
+    chosen = decision.chosen
     stays = {"none": f"let {choice} go on leading", "confirm": f"let {choice} go on leading, if it does lead"}
     text = stays.get(decision.procedure, f"elect {choice}")
     ranges = [_tell_source(one) for one in decision.salvage]
@@ -247,7 +248,7 @@ def _elsewhere(plan: Plan) -> Iterator[str]:
 
 def _row(one: Candidate, decision: Decision) -> list[str]:
     mark = "*" if one.candidate_id == decision.candidate_id else " "
-    bound = "at least " if decision.depends_on else "at most " if one.lost_at_most else ""
+    bound = name_bound(at_most=one.lost_at_most and not decision.depends_on, at_least=bool(decision.depends_on))
 
     def number(lost: int) -> str:
         return f"{bound}{lost}" if lost or decision.depends_on else "0"

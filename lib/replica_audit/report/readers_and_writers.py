@@ -91,7 +91,8 @@ def tell_writer(writer: LostWriter) -> str:
         clauses.append(f"transaction {row.transaction_state}")
     clauses.append(f"{count(row.record_count, 'record')} in {render_range(row.start_offset, row.end_offset)}")
     if row.first_timestamp_ms is not None:
-        first, last = render_time(row.first_timestamp_ms), render_time(row.last_timestamp_ms)
+        first = render_time(row.first_timestamp_ms)
+        last = render_time(row.last_timestamp_ms)
         clauses.append(f"timestamp {first}" if first == last else f"timestamps {first} to {last}")
     clauses.append(f"held by {name_brokers(writer.brokers)}")
     return ", ".join(clauses)

@@ -37,7 +37,8 @@ _LEFT = {
 
 def render_salvage(head: ManifestHead, target: str) -> str:
     """The head of a salvage's manifest as text; `target` is the directory that it lies in."""
-    totals, partitions = head.totals, head.partitions
+    totals = head.totals
+    partitions = head.partitions
     holding = [row for row in partitions if row.records]
     lines = [*wrap(_headline(head, holding))]
     if holding:

@@ -61,7 +61,8 @@ def render_verification(found: Verification) -> str:
 
 def render_verification_status(found: Verification) -> str:
     """The last line: OK, CRITICAL or UNKNOWN, with counts."""
-    replicas, partitions = len(found.verifications), found.inputs["partitions"]
+    replicas = len(found.verifications)
+    partitions = found.inputs["partitions"]
     status = paint(found.status, _STATUS_STYLES[found.status])
     line = f"{status}: {count(replicas, 'replica')} of {count(partitions, 'partition')}"
     if not found.failed and not found.lost:

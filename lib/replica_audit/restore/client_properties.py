@@ -77,7 +77,8 @@ def read_client_properties(path: str | None) -> ClientProperties:
 
 def _lines(text: str, path: str) -> Iterable[tuple[int, str, str]]:
     """Line number, name and value of each setting; a trailing backslash continues a line (`java.util.Properties`)."""
-    joined, start = "", 0
+    joined = ""
+    start = 0
     for number, line in enumerate(text.splitlines(), 1):
         joined, start = (joined + line.lstrip(), start) if joined else (line.strip(), number)
         if joined.endswith("\\") and not joined.endswith("\\\\"):

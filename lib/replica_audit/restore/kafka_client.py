@@ -220,7 +220,8 @@ class TransactionalSession:
 
     def produce(self, topic: str, partition: int, records: Sequence[Produced], progress: RestoreProgress) -> None:
         """Produce records and commit the progress in one transaction: all or nothing, in this order."""
-        place, left = f"{topic}-{partition}", _ATTEMPTS
+        place = f"{topic}-{partition}"
+        left = _ATTEMPTS
         while True:
             failed: list[Any] = []
             try:

@@ -76,7 +76,8 @@ def plan_restore(records: SalvagedRecords, cluster: Cluster, options: RestoreOpt
     if cluster_id != records.cluster_id:
         notes.append(f"The records are of cluster {records.cluster_id}; this is cluster {cluster_id}.")
     largest = {place: _check_records(records.of_partition(place)) for place in places}
-    new_topics, batch_bytes = [], MOST_BATCH_BYTES
+    new_topics = []
+    batch_bytes = MOST_BATCH_BYTES
     for topic in sorted({target.topic for target in targets.values()}):
         own = [place for place, target in targets.items() if target.topic == topic]
         greatest = max(largest[place] for place in own)

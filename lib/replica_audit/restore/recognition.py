@@ -40,7 +40,8 @@ def with_source(headers: Headers, source: RestoredFrom) -> Headers:
 
 def split_source(headers: Sequence[tuple[str, bytes | None]]) -> tuple[Headers, RestoredFrom | None]:
     """A restored record's own headers and its source; None unless the last headers are all five of a source."""
-    own, last = tuple(headers[: -len(NAMES)]), tuple(headers[-len(NAMES) :])
+    own = tuple(headers[: -len(NAMES)])
+    last = tuple(headers[-len(NAMES) :])
     if tuple(name for name, _ in last) != NAMES:
         return tuple(headers), None
     try:

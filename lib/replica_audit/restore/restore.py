@@ -14,7 +14,8 @@ from replica_audit.restore.salvaged_records import SalvagedRecord, SalvagedRecor
 from replica_audit.text import count
 
 #: Text committed with the progress, so that a restore continues as it began.
-WITH_HEADERS, WITHOUT_HEADERS = "with headers", "without headers"
+WITH_HEADERS = "with headers"
+WITHOUT_HEADERS = "without headers"
 
 
 def text_of(options: RestoreOptions) -> str:
@@ -83,7 +84,8 @@ def _place_by_headers(
 
 
 #: Most records, and bytes, in one transaction.
-TRANSACTION_RECORDS, _TRANSACTION_BYTES = 500, 4 << 20
+TRANSACTION_RECORDS = 500
+_TRANSACTION_BYTES = 4 << 20
 #: Digits of the manifest's digest in the name of group and transactional id.
 _NAME_DIGITS = 32
 
@@ -143,7 +145,9 @@ def _settle(
     is_new: bool = False,
 ) -> RestoredPartition:
     """State of the partition `place`; `known` is the progress that the group has committed."""
-    target, every, present = plan.targets[place], plan.counts[place], plan.present[place]
+    target = plan.targets[place]
+    every = plan.counts[place]
+    present = plan.present[place]
     before = 0 if is_new else find_place(records, place, target, known, present, cluster, options)
     if before > every:
         raise UsageError(
@@ -216,7 +220,8 @@ def _transactions(
         size += len(record.key or b"") + len(record.value or b"")
         if len(together) >= most or size >= _TRANSACTION_BYTES:
             yield together
-            together, size = [], 0
+            together = []
+            size = 0
     if together:
         yield together
 

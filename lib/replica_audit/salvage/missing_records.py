@@ -24,7 +24,10 @@ from replica_audit.snapshot.storage import Snapshot
 REASONS = ("other_record", "other_epoch", "past_end", "hole", "unreadable_there")
 
 #: Records that are left where they are, and not for what a transaction came to.
-AHEAD, BELOW_LOG_START, CLEANED, CONTROL_RECORD = "ahead", "below_log_start", "cleaned", "control"
+AHEAD = "ahead"
+BELOW_LOG_START = "below_log_start"
+CLEANED = "cleaned"
+CONTROL_RECORD = "control"
 
 _WINDOW_BYTES = 16 << 20
 
@@ -207,7 +210,8 @@ def _judge(
     found.forked_at_end |= facts.log_end_offset - 1 in differing
     present = np.isin(rows["offset"], theirs["offset"])
     for index in np.flatnonzero(~present | np.isin(rows["offset"], list(differing))).tolist():
-        offset, epoch = int(rows["offset"][index]), int(rows["leader_epoch"][index])
+        offset = int(rows["offset"][index])
+        epoch = int(rows["leader_epoch"][index])
         is_control = bool(rows["control"][index])
         if offset < floor:
             word = BELOW_LOG_START

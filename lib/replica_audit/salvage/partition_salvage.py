@@ -103,7 +103,8 @@ def salvage_partition(
     ]
     # All at once, since loading more reads the reference's files anew.
     reference.load(set().union(*(reference.differing_chunks(copy.facts) for copy in copies)))
-    found, outcomes = [], []
+    found = []
+    outcomes = []
     for copy in copies:
         if copy.facts.second_hand:
             reason = "it is known from a text or table, which has no records"
@@ -164,7 +165,8 @@ def _proven(
     """For each record whether it is proven committed in a copy that holds it."""
     ranges = committed_ranges(case, batches) if len(selection.rows) else {}
     ends = {number: ranges.get(copy.facts.key, []) for number, copy in enumerate(copies)}
-    offsets, sources = selection.rows["record"]["offset"].tolist(), selection.rows["copy"].tolist()
+    offsets = selection.rows["record"]["offset"].tolist()
+    sources = selection.rows["copy"].tolist()
     return np.array(
         [
             any(start <= offset < end for holder in (source, *others) for start, end in ends[holder])

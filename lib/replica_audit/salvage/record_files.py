@@ -86,11 +86,13 @@ class JsonLines:
 
     def _line(self, record: Payload) -> dict[str, object]:
         parts = [record.key, record.value, *(value for _, value in record.headers)]
-        texts, encoding = [_base64(part) for part in parts], "base64"
+        texts = [_base64(part) for part in parts]
+        encoding = "base64"
         if self._encoding == "text":
             # What is not text stays base64, and the line says so.
             with suppress(UnicodeDecodeError):
-                texts, encoding = [None if part is None else part.decode("utf-8") for part in parts], "text"
+                texts = [None if part is None else part.decode("utf-8") for part in parts]
+                encoding = "text"
         return {
             "topic": self._place.topic,
             "partition": self._place.partition,
@@ -131,7 +133,8 @@ class ParquetRows:
     def _flush(self) -> None:
         if self._rows:
             self._writer.write_table(pa.Table.from_pylist(self._rows, _SCHEMA))
-        self._rows, self._size = [], 0
+        self._rows = []
+        self._size = 0
 
 
 class Segments:
@@ -169,7 +172,8 @@ class Segments:
         name = _epoch_name(epoch) + (f".{variant}" if variant else "")
         path = self._directory / name / f"{offset:020}.log"
         file = self._file = new_file(path)
-        self._strand, self._size = strand, 0
+        self._strand = strand
+        self._size = 0
         self._paths.append(path)
         return file
 

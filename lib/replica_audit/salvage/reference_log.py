@@ -70,7 +70,8 @@ class ReferenceLog:
         sound = rows["crc_valid"] & (rows["last_offset"] < self.facts.log_end_offset)
         rows, paths = rows[sound], paths[sound]
         order = np.argsort(rows["base_offset"], kind="stable")
-        self._batches, self._paths = rows[order], paths[order]
+        self._batches = rows[order]
+        self._paths = paths[order]
         self._known = set(_keys(self._batches))
         # numpy accumulates nothing of nothing.
         self._ends = np.maximum.accumulate(self._batches["last_offset"]) if len(rows) else self._ends[:0]
@@ -85,7 +86,9 @@ class ReferenceLog:
 
     def keeps(self, batch: np.void) -> bool:
         """True if the reference has readable records of the batch's epoch at the offsets of `batch`."""
-        start, end, epoch = int(batch["base_offset"]), int(batch["last_offset"]) + 1, int(batch["leader_epoch"])
+        start = int(batch["base_offset"])
+        end = int(batch["last_offset"]) + 1
+        epoch = int(batch["leader_epoch"])
         if end <= self.facts.log_start_offset:
             return True
         own = self.lineage.epoch_for_offset(start)

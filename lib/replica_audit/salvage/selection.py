@@ -13,7 +13,8 @@ from replica_audit.salvage.transaction_outcomes import ABORTED, OPEN, Outcomes
 from replica_audit.segments.records import RECORD_DTYPE
 
 #: Left out because of the outcome of their transactions.
-LEFT_OPEN, LEFT_ABORTED = "open_transaction", "aborted_transaction"
+LEFT_OPEN = "open_transaction"
+LEFT_ABORTED = "aborted_transaction"
 REPEATED = "repeated"
 
 _ROW = np.dtype(
@@ -57,9 +58,13 @@ def select(lacking: Sequence[MissingRecords], outcomes: Sequence[Outcomes], incl
     for number, (found, ends) in enumerate(zip(lacking, outcomes, strict=True)):
         left_out += found.left_out
         part = np.zeros(len(found.rows), _ROW)
-        part["record"], part["copy"], part["batch"] = found.rows, number, found.batch + len(batches)
-        part["reason"], part["outcome"] = found.reason, ends.outcome
-        part["marker"], part["by_reference"] = ends.marker, ends.by_reference
+        part["record"] = found.rows
+        part["copy"] = number
+        part["batch"] = found.batch + len(batches)
+        part["reason"] = found.reason
+        part["outcome"] = ends.outcome
+        part["marker"] = ends.marker
+        part["by_reference"] = ends.by_reference
         batches += found.batches
         control = part["record"]["control"]
         left_out[CONTROL_RECORD] += int(control.sum())

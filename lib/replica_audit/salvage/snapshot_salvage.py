@@ -167,7 +167,8 @@ class SalvagedSnapshot:
 
     def _identify(self) -> str:
         """The id that `run` gives the same snapshot with the same topics."""
-        inventory, snapshot = self._opened.inventory, self._opened.snapshot
+        inventory = self._opened.inventory
+        snapshot = self._opened.snapshot
         texts = text_files(inventory)
         pieces = [(piece, hash_piece(snapshot, piece)) for piece in pieces_of(texts)]
         lines = inventory_lines(inventory, self._settings.topics)

@@ -35,7 +35,8 @@ def decide(rows: np.ndarray, own: np.ndarray, theirs: np.ndarray) -> Outcomes:
     the coordinator fenced the producer or bumps the epoch with every transaction (KIP-890).
     """
     count = len(rows)
-    outcome, marker = np.full(count, NONE, np.int8), np.full(count, -1, np.int64)
+    outcome = np.full(count, NONE, np.int8)
+    marker = np.full(count, -1, np.int64)
     by_reference = np.zeros(count, bool)
     outcome[rows["transactional"]] = OPEN
     writers = rows[["producer_id", "producer_epoch"]]

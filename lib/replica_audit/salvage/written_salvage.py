@@ -55,7 +55,8 @@ def record_entry(place: TopicPartition, finds: Finds, index: int, digest: str | 
     """The record `index` of a selection; `digest` is None without payloads."""
     selection = finds.selection
     row = selection.rows[index]
-    record, batch = row["record"], selection.batches[row["batch"]]
+    record = row["record"]
+    batch = selection.batches[row["batch"]]
     return ManifestRecord(
         topic=place.topic,
         partition=place.partition,
@@ -80,7 +81,10 @@ def record_entry(place: TopicPartition, finds: Finds, index: int, digest: str | 
 
 def partition_entry(found: PartitionSalvage, expected: int, written: int | None) -> ManifestPartition:
     """The entry of one partition. `written` is None without payloads."""
-    place, case, planned, log = found.audit.evidence.topic_partition, found.audit.case, found.planned, None
+    place = found.audit.evidence.topic_partition
+    case = found.audit.case
+    planned = found.planned
+    log = None
     if case is not None and found.reference is not None:
         facts = found.reference.facts
         log = ManifestReference(
@@ -106,7 +110,8 @@ def partition_entry(found: PartitionSalvage, expected: int, written: int | None)
 
 
 def _finds_entry(found: PartitionSalvage, finds: Finds) -> ManifestFinds:
-    selection, rows = finds.selection, finds.selection.rows
+    selection = finds.selection
+    rows = finds.selection.rows
     timestamps = rows["record"]["timestamp"]
     known = timestamps[timestamps >= 0]
     producers = _producers(rows)
@@ -183,7 +188,8 @@ def totals_of(
 
 def _epochs(selection: SelectedRecords, copies: Sequence[Copy]) -> Iterator[ManifestEpoch]:
     rows = selection.rows
-    record, also_in = rows["record"], selection.also_in
+    record = rows["record"]
+    also_in = selection.also_in
     for epoch in np.unique(record["leader_epoch"]).tolist():
         chosen = np.flatnonzero(record["leader_epoch"] == epoch).tolist()
         offsets = record["offset"][chosen]
@@ -255,7 +261,9 @@ def write_salvage(
     Raises UsageError if it exists or cannot be written. Memory: a batch, and a few numbers for each record.
     """
     with new_directory(target) as directory:
-        partitions, unread, unexpanded = [], [unread_entry(one) for one in found.unread], []
+        partitions = []
+        unread = [unread_entry(one) for one in found.unread]
+        unexpanded = []
         with new_file(directory / _ROWS) as rows:
             for partition in found.partitions:
                 copied = _copy_unexpanded(partition, reader, choices, forms, directory)
@@ -332,7 +340,8 @@ def _copy_unexpanded(
     rows = []
     entries = dict(reader.entries(batch.request for batch in batches)) if choices.payloads else {}
     for batch in batches:
-        entry, path = entries.get(batch.request), None
+        entry = entries.get(batch.request)
+        path = None
         if isinstance(entry, bytes) and _UNEXPANDED_FORM in forms.forms:
             path = copy_unexpanded(directory / str(place), batch.leader_epoch, batch.base_offset, entry)
         rows.append(unexpanded_entry(place, batch, None if path is None else path.relative_to(directory).as_posix()))

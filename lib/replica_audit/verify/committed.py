@@ -146,7 +146,8 @@ def gone_ranges(
     lineage = replay_lineage(leader, tiered=False)
     holders: dict[tuple, dict[int, MissingBatch]] = {}
     for one in lacking:
-        epoch, batch = one.batch.epoch, one.batch
+        epoch = one.batch.epoch
+        batch = one.batch
         identity = (batch.base_offset, batch.last_offset) + (
             (epoch,) if epoch is not None else (None, batch.crc, batch.size)
         )

@@ -19,7 +19,8 @@ from replica_audit.auditing.replicas.replica_facts import CopyKey, ReplicaFacts
 from replica_audit.segments.record_batch import BATCH_DTYPE
 
 #: Prefixes of the paths of each snapshot's files, so that one reader of records serves both.
-BEFORE, AFTER = "before", "after"
+BEFORE = "before"
+AFTER = "after"
 
 _NONE = np.empty(0, BATCH_DTYPE)
 

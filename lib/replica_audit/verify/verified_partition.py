@@ -74,7 +74,8 @@ def measure_kept(
 
 def _holds_any(old: ReplicaFacts, with_itself: Comparison, start: int, end: int) -> bool:
     """True if the replica still has a batch of its earlier log, or part of one, in [start, end)."""
-    own, now = with_itself.alignment.own, with_itself.alignment.reference
+    own = with_itself.alignment.own
+    now = with_itself.alignment.reference
     seen = {int(number) for side in (own, now) for number in np.unique(side.starts // CHUNK_OFFSETS)}
     if any(
         number not in seen and chunk.base_offset < end and start <= chunk.last_offset
@@ -95,7 +96,7 @@ def has_followed(old: ReplicaFacts, new: ReplicaFacts, after: Case) -> bool:
     learnt = {epoch for epoch, _ in new.epoch_starts} - known
     if learnt & {epoch for epoch, _ in leader.facts.epoch_starts}:
         return True
-    history = [state for state in (after.leadership.history if after.leadership else ()) if not state.uncommitted]
+    history = [] if after.leadership is None else [one for one in after.leadership.history if not one.uncommitted]
     if not history:
         return new.broker_id in (leader.isr or ())
     epochs = {epoch for epoch, _ in (*leader.facts.epoch_starts, *(leader.facts.directory.checkpoint_epochs or ()))}
@@ -161,9 +162,12 @@ class PartitionVerification:
 
 def verify_partition(pairing: Pairing) -> PartitionVerification:
     """Verify one partition: what every earlier replica should have kept and did keep, and what no replica holds now."""
-    before, after = pairing.before, pairing.after
+    before = pairing.before
+    after = pairing.after
     partition = after.topic_partition
-    rows, lacking, unjudged = [], [], []
+    rows = []
+    lacking = []
+    unjudged = []
     successors = {facts.broker_id: facts for facts in after.replicas}
     assigned = after.leadership.replicas if after.leadership else None
     unread = {facts.broker_id for facts in after.set_aside}

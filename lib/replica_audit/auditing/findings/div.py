@@ -112,7 +112,8 @@ def _beside(case: Case, item: Comparison, run: DivergentRange) -> Finding:
     )
     severity, verdict = _of_old_tail(case, run)
     if facts.is_about_to_go:
-        severity, verdict = "info", None  # it has been cut: only HWM-LOSS, where it was committed, asks for a verdict
+        severity = "info"
+        verdict = None  # it has been cut: only HWM-LOSS, where it was committed, asks for a verdict
     return finding(
         DIV_EPOCH,
         f"{name_copy(facts)} has {count(run.data_records, 'record')}{_epoch(run.replica_epoch)} at "

@@ -30,7 +30,8 @@ def rows_by_partition(
     results: Results, partitions: Iterable[PartitionRow] | None = None
 ) -> Iterator[tuple[PartitionRow, PartitionRows]]:
     """Each partition, or each of `partitions`, with its rows, in the order of `worst_partitions`."""
-    for row in worst_partitions(results) if partitions is None else partitions:
+    chosen = worst_partitions(results) if partitions is None else partitions
+    for row in chosen:
         yield row, results.at((row.topic, row.partition))
 
 

@@ -28,7 +28,8 @@ def compare_partition(partition: PartitionRow, findings: Sequence[FindingRow], e
     if earlier is None:
         new = sum(row.status == "new" for row in found)
         return ChangeSince(new, len(found) - new, len(findings) - len(found), None)
-    ids, before = {row.finding_id for row in found}, earlier.finding_ids.get(place, frozenset())
+    ids = {row.finding_id for row in found}
+    before = earlier.finding_ids.get(place, frozenset())
     return ChangeSince(len(ids - before), len(ids & before), len(before - ids), earlier.verdicts.get(place))
 
 

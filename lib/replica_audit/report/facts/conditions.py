@@ -83,7 +83,8 @@ def find_compared(results: Results) -> Compared:
     unassigned: list[tuple[Place, int]] = []
     for row in results.partitions:
         place = (row.topic, row.partition)
-        replicas, count = assigned.get(place), copies[place]
+        replicas = assigned.get(place)
+        count = copies[place]
         if count == 1:
             (single if replicas is not None and len(replicas) == 1 else alone).append(place)
         elif count and replicas is None:
@@ -265,7 +266,8 @@ def _restart_cuts(results: Results) -> Iterator[TruncationRow]:
     protocol = told_protocol(results)
     marks = {place_of(row): row.proven_lower for row in results.high_watermarks}
     for row in results.truncations:
-        alike, mark = row.common_prefix_end, marks.get(place_of(row))
+        alike = row.common_prefix_end
+        mark = marks.get(place_of(row))
         if row.protocol != protocol or alike is None or mark is None:
             continue
         if row.truncate_to < min(alike, mark):

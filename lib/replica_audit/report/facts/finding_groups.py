@@ -70,12 +70,14 @@ def _about_the_same_records(rows: Sequence[FindingRow]) -> Iterator[tuple[int, i
             by_broker[(*_place(row), row.broker_id)].append((row.start_offset, end, number))
     for spans in by_broker.values():
         spans.sort()
-        reach, furthest = spans[0][1], spans[0][2]
+        reach = spans[0][1]
+        furthest = spans[0][2]
         for start, end, number in spans[1:]:
             if start <= reach:
                 yield furthest, number
             if end > reach:
-                reach, furthest = end, number
+                reach = end
+                furthest = number
 
 
 def _place(row: FindingRow) -> tuple[object, ...]:

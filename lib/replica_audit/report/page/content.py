@@ -85,7 +85,8 @@ def build_overview(results: Results, earlier: Earlier | None) -> dict[str, objec
 
 def build_pieces(results: Results) -> Iterator[dict[str, object]]:
     """Details of `PIECE` partitions after `PIECE` partitions, in the order of the overview."""
-    protocol, hits = told_protocol(results), find_hits(results)
+    protocol = told_protocol(results)
+    hits = find_hits(results)
     held: list[tuple[PartitionRow, PartitionRows]] = []
     for item in rows_by_partition(results, detailed_partitions(results)):
         held.append(item)
@@ -208,7 +209,8 @@ def _piece(items: Sequence[tuple[PartitionRow, PartitionRows]], protocol: str, h
 def _detail(rows: PartitionRows, hits: Mapping[int, Collection[str]]) -> dict[str, list[dict[str, object]]]:
     """Rows of one partition by table, with the columns that the page has."""
     tables = {table: [row._asdict() for row in getattr(rows, table)] for table in PartitionRows._fields}
-    groups, writers = hit_groups_of(rows.group_offsets, hits), writers_of(rows.lost_producers)
+    groups = hit_groups_of(rows.group_offsets, hits)
+    writers = writers_of(rows.lost_producers)
     tables["findings"] = number_facts(rows.findings)
     tables["group_offsets"] = [{**one.offset._asdict(), "hit_by": one.hit_by} for one in groups]
     tables["lost_producers"] = [{**one.records._asdict(), "brokers": one.brokers} for one in writers]

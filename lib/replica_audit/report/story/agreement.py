@@ -74,8 +74,10 @@ def _compared(reference: ReplicaRow, rows: PartitionRows) -> Iterator[Agreement]
 
 
 def _unequal(reference: ReplicaRow, row: ReplicaRow, rows: PartitionRows) -> Agreement:
-    (start, end), (own_start, own) = _range(reference), _range(row)
-    brokers, first = (row.broker_id,), max(start, own_start)
+    start, end = _range(reference)
+    own_start, own = _range(row)
+    brokers = (row.broker_id,)
+    first = max(start, own_start)
     if own <= own_start:
         return Agreement("empty_elsewhere", brokers, reference, row)
     if first >= min(end, own):
@@ -92,7 +94,8 @@ def _by_findings(rows: PartitionRows) -> tuple[set[int], set[int], set[int]]:
     cleaned: set[int] = set()
     doubtful: set[int] = set()
     for row in rows.findings:
-        code, broker = row.code, row.broker_id
+        code = row.code
+        broker = row.broker_id
         if broker is None:
             continue
         if code == "DIV-PRESENCE" and row.severity == "info":
@@ -154,14 +157,16 @@ def _empty(one: Agreement) -> Sentence:
 
 
 def _empty_elsewhere(one: Agreement) -> Sentence:
-    (_, end), (_, own) = _range(one.reference), _range(one.replica)
+    _, end = _range(one.reference)
+    _, own = _range(one.replica)
     side = "past" if own > end else "before"
     return EMPTY_ELSEWHERE.say(**_single(one), end=own, distance=_distance(one), side=side)
 
 
 def _no_overlap(one: Agreement) -> Sentence:
     start, end = _range(one.reference)
-    held, other = name_offsets(*_range(one.replica)), name_offsets(start, end) if end > start else "nothing"
+    held = name_offsets(*_range(one.replica))
+    other = name_offsets(start, end) if end > start else "nothing"
     return NO_OVERLAP.say(**_single(one), held=held, other=other)
 
 

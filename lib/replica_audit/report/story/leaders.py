@@ -47,10 +47,12 @@ def _change(earlier: PartitionStateRow, later: PartitionStateRow) -> LeadershipC
         if later.leader_id in entitled or earlier.isr is None:
             return LeadershipChange("became_leader", earlier, later)
         return LeadershipChange("became_uncleanly", earlier, later, entitled=tuple(sorted(entitled)))
-    before, now = set(earlier.isr or ()), set(later.isr or ())
+    before = set(earlier.isr or ())
+    now = set(later.isr or ())
     if before == now:
         return None
-    left, joined = tuple(sorted(before - now)), tuple(sorted(now - before))
+    left = tuple(sorted(before - now))
+    joined = tuple(sorted(now - before))
     return LeadershipChange("isr_changed", earlier, later, left=left, joined=joined)
 
 
@@ -74,7 +76,8 @@ class Leading:
 
 def find_leading(partition: PartitionRow, rows: PartitionRows) -> Leading:
     """Leadership of a partition at present."""
-    leader, reference = partition.leader_id, partition.reference_id
+    leader = partition.leader_id
+    reference = partition.reference_id
     source = next((row.leadership_source for row in rows.high_watermarks), None)
     if reference is None:
         return Leading("nothing_compared")
@@ -91,8 +94,9 @@ def find_leading(partition: PartitionRow, rows: PartitionRows) -> Leading:
     if source == "inferred":
         return Leading("taken", source)
     has_files = any(row.broker_id == leader for row in served_rows(rows.replicas))
-    instead = None if reference == leader else "later_epoch" if has_files else "no_files"
-    return Leading("leads", source, instead=instead)
+    if reference == leader:
+        return Leading("leads", source)
+    return Leading("leads", source, instead="later_epoch" if has_files else "no_files")
 
 
 def is_of_leadership(finding: FindingRow, rows: PartitionRows) -> bool:
@@ -128,7 +132,8 @@ def tell_history(states: Sequence[PartitionStateRow]) -> Iterator[Sentence]:
 
 
 def _tell(change: LeadershipChange) -> Sentence:
-    later, entitled = change.later, change.entitled
+    later = change.later
+    entitled = change.entitled
     values: dict[str, object] = {"time": render_time(later.time_ms), "isr": join_words(later.isr or ())}
     if change.kind == "nobody_led":
         eligible = f"; eligible: {join_words(later.elr)}" if later.elr else ""
@@ -185,7 +190,9 @@ _INSTEAD = {
 
 def tell_leadership(partition: PartitionRow, rows: PartitionRows) -> Iterator[Sentence]:
     """Who leads and who is in sync, then what the others are compared with where that is not the leader."""
-    leading, reference, isr = find_leading(partition, rows), partition.reference_id, partition.isr
+    leading = find_leading(partition, rows)
+    reference = partition.reference_id
+    isr = partition.isr
     values = {
         "leader": partition.leader_id,
         "epoch": "" if partition.leader_epoch is None else f" in leader epoch {partition.leader_epoch}",

@@ -52,7 +52,8 @@ def find_truncations(rows: PartitionRows, protocol: str) -> Iterator[Truncation]
         chosen = by_protocol.get(protocol)
         if chosen is None or chosen.truncate_to is None:
             continue
-        cut, end = chosen.truncate_to, ends.get(broker_id)
+        cut = chosen.truncate_to
+        end = ends.get(broker_id)
         yield Truncation(
             broker_id,
             chosen,
@@ -73,7 +74,8 @@ def _elsewhere(by_protocol: Mapping[str, TruncationRow], cut: int) -> Iterator[O
 
 def _stays_different(row: TruncationRow) -> tuple[int, int] | None:
     """Offsets that a truncation keeps though they differ; None where there are none."""
-    prefix, cut = row.common_prefix_end, row.truncate_to
+    prefix = row.common_prefix_end
+    cut = row.truncate_to
     return (prefix, cut) if prefix is not None and cut > prefix else None
 
 
@@ -96,7 +98,8 @@ def tell_truncations(rows: PartitionRows, protocol: str) -> Iterator[Sentence]:
 
 
 def _cut(one: Truncation) -> Sentence:
-    cut, end = one.row.truncate_to, one.log_end
+    cut = one.row.truncate_to
+    end = one.log_end
     values = {"broker": one.broker_id, "cut": cut, "how": _asks(one.row)}
     if end is None or end <= cut:
         return CUT_NOTHING.say(**values)
@@ -187,7 +190,8 @@ def _fate(run: DifferingRun) -> str:
     row = run.row
     if not row.committed:
         return "; nothing proves that they were committed"
-    count, proof = row.committed_records, row.committed_evidence
+    count = row.committed_records
+    proof = row.committed_evidence
     said = (
         "they were committed" if run.is_wholly_committed else f"{count} of them {verb(count, 'was', 'were')} committed"
     )
@@ -195,7 +199,8 @@ def _fate(run: DifferingRun) -> str:
 
 
 def _span(first: int, last: int | None) -> str:
-    start, end = render_time(first), render_time(last)
+    start = render_time(first)
+    end = render_time(last)
     if last is None or start == end:
         return f"at {start}"
     if start[:11] == end[:11] and end.endswith("Z") and start.endswith("Z"):
@@ -226,7 +231,8 @@ def tell_story(partition: PartitionRow, rows: PartitionRows, protocol: str) -> l
 
 def _high_watermark(rows: PartitionRows) -> Iterator[Sentence]:
     for row in rows.high_watermarks:
-        lower, upper = row.hw_lower, row.hw_upper
+        lower = row.hw_lower
+        upper = row.hw_upper
         proofs = [text for text in (row.lower_evidence, row.upper_evidence) if text]
         proof = f": {' and '.join(dict.fromkeys(proofs))}" if proofs else ""
         if row.exact:
