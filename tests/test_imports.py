@@ -31,6 +31,7 @@ PURE_ROOMS = (
     "snapshot",
     "auditing",
     "elect",
+    "quorum",
     "verify",
     "warehouse",
     "salvage",

@@ -132,6 +132,7 @@ _GIVEN = {
     "history": [],
     "show": ["{sample}"],
     "elect": ["{sample}", "--plan", "{new}"],
+    "quorum": ["{sample}", "--plan", "{new}"],
     "verify": ["{sample}", "{sample}"],
     "salvage": ["{sample}", "--to", "{new}"],
     "restore": ["{new}", "--bootstrap-servers", "h:1"],

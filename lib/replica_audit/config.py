@@ -300,7 +300,7 @@ class Settings:
             pattern=r"\d+\.\d+(\.\d+){0,2}",
             wrong="{value} is not a Kafka version such as 3.9 or 3.9.1",
             group="audit",
-            commands=(*_AUDITING, "capture-plan"),
+            commands=(*_AUDITING, "quorum", "capture-plan"),
             metavar="V",
         ),
     ] = None

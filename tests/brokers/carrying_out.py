@@ -97,7 +97,7 @@ class Operator:
     def _is_wanted(self, command: str, printed: PrintedStep) -> bool:
         """Whether a start or stop that is only for a broker which is down or up is for this one."""
         found = re.search(r"(?:PROPERTIES_OF_|--node-id=|PID_OF_)(\d+)", command)
-        is_up = found is not None and int(found[1]) in self._cluster.up
+        is_up = found is not None and int(found[1]) in self._cluster.running
         text = " ".join(printed.text.split())
         return not (is_up and "unless it is up" in text) and not (
             found is not None and not is_up and re.search(r"where (it is|they are) up", text)

@@ -66,6 +66,8 @@ _MAINS = {
         "kafka.admin.ConsumerGroupCommand",
     ),
     "kafka-transactions": ("org.apache.kafka.tools.TransactionsCommand",),
+    "kafka-storage": ("kafka.tools.StorageTool",),
+    "kafka-metadata-quorum": ("org.apache.kafka.tools.MetadataQuorumCommand", "kafka.admin.MetadataQuorumCommand"),
     "kafka-console-consumer": ("org.apache.kafka.tools.consumer.ConsoleConsumer", "kafka.tools.ConsoleConsumer"),
 }
 #: As Kafka's own do: they come back at once, and a stop is a SIGTERM to the node of that id.
@@ -155,6 +157,11 @@ class SteeredCluster:
         """Brokers that run, in the order in which they were started."""
         return sorted(filter(self._is_up, self.brokers), key=lambda node: self._started(node).stat().st_mtime_ns)
 
+    @property
+    def running(self) -> list[int]:
+        """Nodes that run, controllers too."""
+        return list(filter(self._is_up, self.directories))
+
     def _properties(self, node: int) -> Mapping[str, str]:
         role = self.roles[node]
         listener = "CONTROLLER" if role == "controller" else "PLAINTEXT"
@@ -202,7 +209,7 @@ class SteeredCluster:
     def start(self, *nodes: int) -> None:
         """Start nodes one after the other; each is up when this returns."""
         for node in nodes:
-            self._launch(node)
+            self.launch(node)
             self.await_start(node)
 
     def await_start(self, node: int, seconds: float = 120) -> None:
@@ -224,7 +231,7 @@ class SteeredCluster:
     def start_quorum(self) -> None:
         """Start the controllers, which wait for each other."""
         for node in self.controllers:
-            self._launch(node)
+            self.launch(node)
         time.sleep(5)
 
     def stop(self, *nodes: int) -> None:
@@ -240,7 +247,8 @@ class SteeredCluster:
         for node in nodes:
             self.await_end(node)
 
-    def _launch(self, node: int) -> None:
+    def launch(self, node: int) -> None:
+        """Start a node and do not wait until it is up."""
         command = [str(self.bin / "kafka-server-start.sh"), "-daemon", str(self.properties(node))]
         subprocess.run(command, check=True)
 

@@ -17,6 +17,7 @@ STEPS = {
     "snapshot": 2,
     "auditing": 3,
     "elect": 4,
+    "quorum": 5,
     "verify": 5,
     "warehouse": 4,
     "quality": 4,

@@ -31,6 +31,13 @@ EXIT_STATUS = """exit status:
   130  interrupted (143: terminated)
 """
 
+EXIT_STATUS_OF_QUORUM = """exit status:
+  0    nothing has to be decided, or there is a plan
+  1    no copy is the best, or there is no plan; with --check: something has moved
+  2    usage or configuration error
+  4    internal error
+"""
+
 EXIT_STATUS_OF_VERIFY = """exit status:
   0    every replica kept exactly what it should have
   1    a replica did not, or has not followed yet, or committed records are lost
@@ -131,6 +138,16 @@ def _add_elect_arguments(command: argparse.ArgumentParser) -> None:
     text = "client properties file to name in the plan's commands"
     command.add_argument("--command-config", metavar="FILE", help=text)
     command.add_argument("--plan", metavar="FILE", help="write the plan to this file, as JSON")
+    text = "list the changes since this plan was made; exit status 1 if there are any"
+    command.add_argument("--check", metavar="PLAN", help=text)
+
+
+def _add_quorum_arguments(command: argparse.ArgumentParser) -> None:
+    _add_place(command.add_argument_group("arguments"))
+    command.add_argument("--bootstrap-server", metavar="HOST:PORT", help="brokers to name in the plan's commands")
+    text = "client properties file to name in the plan's commands"
+    command.add_argument("--command-config", metavar="FILE", help=text)
+    command.add_argument("--plan", metavar="FILE", help="write the answer with its plan to this file, as JSON")
     text = "list the changes since this plan was made; exit status 1 if there are any"
     command.add_argument("--check", metavar="PLAN", help=text)
 
@@ -283,6 +300,13 @@ COMMANDS: dict[str, Command] = {
         "compare the cost of each choice of leader, and plan the election of the best",
         "SNAPSHOT [TOPIC-PARTITION...]",
         _add_elect_arguments,
+    ),
+    "quorum": Command(
+        "replica_audit.cli.quorum_command.quorum",
+        "compare the copies of the metadata log, and plan to put the right one into force",
+        "SNAPSHOT",
+        _add_quorum_arguments,
+        EXIT_STATUS_OF_QUORUM,
     ),
     "verify": Command(
         "replica_audit.cli.verify_command.verify",

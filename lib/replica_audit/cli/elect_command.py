@@ -18,6 +18,7 @@ from replica_audit.errors import UsageError
 from replica_audit.model import TopicPartition
 from replica_audit.parsing import parse_partition
 from replica_audit.paths import check_files, check_outside
+from replica_audit.quorum.answer_model import QuorumAnswer
 from replica_audit.redaction import redact
 from replica_audit.report.layout import render_object
 from replica_audit.report.plan_text import render_moved, render_plan, tell_long_file
@@ -84,7 +85,7 @@ def _check(before: Plan, plan: Plan, settings: Settings) -> int:
     return 1 if changes else 0
 
 
-def write_plan(path: str, content: str, plan: Plan) -> None:
+def write_plan(path: str, content: str, plan: Plan | QuorumAnswer) -> None:
     """Write the plan, and beside it the files of its steps that are too long to print."""
     directory = os.path.dirname(path) or "."
     try:

@@ -138,6 +138,41 @@ class Tools:
             ],
         )
 
+    def describe_quorum(self) -> list[str]:
+        """Commands that show who leads the controllers' quorum and how far each node is; controllers answer since 3.7 (KIP-919)."""
+        return [
+            self._call("kafka-metadata-quorum.sh", "describe", what, server=self._controllers())
+            for what in ("--status", "--replication")
+        ]
+
+    def replace_voter(self, node_id: int, old_directory_id: str) -> list[str]:
+        """A voter that was formatted anew, put in the place of the one from its old directory (KIP-853, since 3.9).
+
+        It is removed first: an id that is among the voters cannot be added. The second command is for its own host.
+        """
+        whose = ("--controller-id", str(node_id), "--controller-directory-id", old_directory_id)
+        server = self._controllers()
+        add = [
+            "kafka-metadata-quorum.sh",
+            *server,
+            "--command-config",
+            f"SERVER_PROPERTIES_OF_{node_id}",
+            "add-controller",
+        ]
+        return [self._call("kafka-metadata-quorum.sh", "remove-controller", *whose, server=server), shlex.join(add)]
+
+    def _controllers(self) -> tuple[str, str]:
+        if self._since((3, 7)):
+            return "--bootstrap-controller", "CONTROLLER:PORT"
+        return "--bootstrap-server", self.bootstrap
+
+    @staticmethod
+    def format_voter(node_id: int, cluster_id: str, *, is_dynamic: bool) -> str:
+        """Format a voter's empty disk; of a dynamic quorum (KIP-853) it has no voters of its own. A formatted one stays as it is."""
+        own = ["--no-initial-controllers"] if is_dynamic else []
+        place = ["--cluster-id", cluster_id, "--config", f"SERVER_PROPERTIES_OF_{node_id}"]
+        return shlex.join(["kafka-storage.sh", "format", *place, "--ignore-formatted", *own])
+
     @staticmethod
     def start(broker_id: int) -> str:
         """A start, on the broker's host, with the properties that it always has."""
@@ -195,6 +230,53 @@ def in_order(*groups: Sequence[str]) -> list[str]:
         is_labelled = group[0].startswith("#")
         commands += group
     return commands
+
+
+#: The archive of the chosen metadata log.
+CHOSEN_LOG = "chosen-metadata.tgz"
+
+
+def pack_metadata(node_id: int) -> str:
+    """The metadata log of a node packed without its quorum-state, which says whom this node voted for."""
+    begin = ["tar", "-czf", CHOSEN_LOG, "--exclude=quorum-state", "-C", f"LOG_DIR_OF_{node_id}"]
+    return shlex.join([*begin, "--", f"./{METADATA_PARTITION}"])
+
+
+def put_metadata_aside(node_id: int) -> list[str]:
+    """The metadata log of a node moved out of its log dir, whether there is one or not."""
+    own = f"LOG_DIR_OF_{node_id}/{METADATA_PARTITION}"
+    return [shlex.join(["mkdir", "-p", own]), shlex.join(["mv", "-T", own, f"put-aside-{node_id}"])]
+
+
+def unpack_metadata(node_id: int) -> str:
+    """The packed log put into a node's log dir."""
+    return shlex.join(["tar", "-xzf", CHOSEN_LOG, "-C", f"LOG_DIR_OF_{node_id}"])
+
+
+def set_directory_id(node_id: int, directory_id: str) -> str:
+    """The id of a log dir, from which a voter is known, written into its meta.properties."""
+    return shlex.join(
+        ["sed", "-i", f"s/^directory[.]id=.*/directory.id={directory_id}/", f"LOG_DIR_OF_{node_id}/{META_PROPERTIES}"]
+    )
+
+
+def put_quorum_state(node_id: int, file: str) -> str:
+    """A quorum-state of the plan put beside a node's metadata log."""
+    return shlex.join(["cp", file, f"LOG_DIR_OF_{node_id}/{METADATA_PARTITION}/quorum-state"])
+
+
+def quorum_state_file(voters: Iterable[int], leader_epoch: int, *, is_dynamic: bool) -> str:
+    """A quorum-state (`QuorumStateData`) without leader and vote, for voters that have to count on from `leader_epoch`.
+
+    Version 1, of a dynamic quorum (KIP-853), names no voters.
+    """
+    state: dict[str, object] = {"leaderId": -1, "leaderEpoch": leader_epoch, "votedId": -1}
+    if is_dynamic:
+        state |= {"votedDirectoryId": "A" * 22, "data_version": 1}
+    else:
+        named = [{"voterId": one} for one in sorted(voters)]
+        state = {"clusterId": "", **state, "appliedOffset": 0, "currentVoters": named, "data_version": 0}
+    return f"{json.dumps(state, separators=(',', ':'))}\n"
 
 
 class Copies:

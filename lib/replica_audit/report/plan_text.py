@@ -173,7 +173,7 @@ def render_plan(plan: Plan) -> str:
     if plan.steps:
         lines += ["", paint("The plan", "head")]
         for step, left_out in split_steps(plan.steps):
-            lines += _step(step)
+            lines += tell_step(step)
             lines += wrap(f"{tell_left_out(step, left_out)}.", "   ") if left_out else []
         lines += ["", *_elsewhere(plan)]
     if plan.alternatives:
@@ -304,7 +304,8 @@ def tell_long_file(name: str, content: str) -> str | None:
     return f"# {name}, {lines} lines: elect --plan FILE writes it beside FILE"
 
 
-def _step(step: Step) -> Iterator[str]:
+def tell_step(step: Step) -> Iterator[str]:
+    """Lines of one step: what it does, what must hold before, and its files and commands for a shell."""
     yield from wrap(f"{step.number}. {step.text}.", "", "   ")
     for condition in step.before:
         yield from wrap(f"before: {condition}.", "   ", "           ")
@@ -312,10 +313,12 @@ def _step(step: Step) -> Iterator[str]:
         if (long := tell_long_file(name, content)) is not None:
             yield f"   {long}"
             continue
-        first, *more = content.rstrip("\n").split("\n")
-        yield f"   printf '%s\\n' '{clean(first)}"
-        yield from (f"   {clean(line)}" for line in more[:-1])
-        yield f"   {clean(more[-1])}' > {name}"
+        *most, last = content.rstrip("\n").split("\n")
+        begin = "printf '%s\\n' '"
+        for line in most:
+            yield f"   {begin}{clean(line)}"
+            begin = ""
+        yield f"   {begin}{clean(last)}' > {name}"
     for command in step.commands:
         yield from wrap_command(command, "   ")
     if step.snapshot:

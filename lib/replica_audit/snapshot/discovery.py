@@ -23,7 +23,8 @@ from replica_audit.snapshot.log_dir_names import (
     progress_form,
 )
 from replica_audit.snapshot.manifest import parse_manifest
-from replica_audit.snapshot.metadata.metadata_log import AppliedEvidence, read_metadata
+from replica_audit.snapshot.metadata.compared_copies import AppliedEvidence
+from replica_audit.snapshot.metadata.metadata_log import read_metadata
 from replica_audit.snapshot.metadata.stale_copies import copy_moments
 from replica_audit.snapshot.metadata.voters import find_voters
 from replica_audit.snapshot.owners import (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
 import numpy as np
@@ -15,6 +15,7 @@ from replica_audit.segments.record_batch import BATCH_DTYPE, HEADER_BYTES
 from replica_audit.segments.records import RecordError, read_records
 from replica_audit.segments.scan import scan_segment
 from replica_audit.snapshot.message_fields import FieldReader, MessageError
+from replica_audit.snapshot.metadata.keyed_records import KeyedRecord
 from replica_audit.snapshot.metadata.kraft_records import (
     KRAFT_VOTERS,
     LEADER_CHANGE,
@@ -53,9 +54,13 @@ class MetadataEntry(NamedTuple):
     offset: int
     epoch: int
     time_ms: int
-    message: Message | Voters | SnapshotTime | SnapshotEnd
+    message: Message | KeyedRecord | Voters | SnapshotTime | SnapshotEnd
     batch_end: int
     """Brokers apply a batch as a whole."""
+
+
+#: What a record's value is decoded with; None for kinds that are passed over.
+Parse = Callable[[bytes], Message | KeyedRecord | None]
 
 
 def scan_headers(
@@ -82,8 +87,10 @@ def scan_headers(
     return np.concatenate(parts), damage, shown
 
 
-def read_entries(stream: BinaryIO, path: str, headers: NDArray[np.void]) -> Iterator[MetadataEntry]:
-    """Entries of the batches `headers` of one file, in order; kinds that do not bear on leadership are left out.
+def read_entries(
+    stream: BinaryIO, path: str, headers: NDArray[np.void], parse: Parse = parse_message
+) -> Iterator[MetadataEntry]:
+    """Entries of the batches `headers` of one file, in order; kinds that `parse` passes over are left out.
 
     Raises FormatError, naming the batch, for records that cannot be taken apart.
     """
@@ -94,24 +101,24 @@ def read_entries(stream: BinaryIO, path: str, headers: NDArray[np.void]) -> Iter
         stream.seek(position)
         data = stream.read(size)
         try:
-            yield from _batch_entries(header, data)
+            yield from _batch_entries(header, data, parse)
         except (MessageError, CodecError, RecordError) as error:
             raise FormatError(path, position, "a batch of metadata records", str(error), _HINT) from error
 
 
-def read_snapshot(snapshot: Snapshot, path: str) -> list[MetadataEntry]:
+def read_snapshot(snapshot: Snapshot, path: str, parse: Parse = parse_message) -> list[MetadataEntry]:
     """The entries of a `.checkpoint` file; none of a damaged one: it has no footer then, and is refused."""
     with snapshot.open_file(path) as stream:
         headers, damage, _ = scan_headers(stream, stream.seek(0, 2), 0)
-        return [] if damage else list(read_entries(stream, path, headers))
+        return [] if damage else list(read_entries(stream, path, headers, parse))
 
 
-def _batch_entries(header: np.void, data: bytes) -> Iterator[MetadataEntry]:
+def _batch_entries(header: np.void, data: bytes, parse: Parse) -> Iterator[MetadataEntry]:
     attributes = int(header["attributes"])
     inside = decompress(attributes & CODEC_MASK, data[HEADER_BYTES:], _GREATEST_BATCH)
     base, epoch, time_ms = int(header["base_offset"]), int(header["leader_epoch"]), int(header["base_timestamp"])
     for timestamp_delta, offset_delta, key, value, _ in read_records(inside, int(header["record_count"])):
-        message = _parse_control(key, value) if attributes & CONTROL else parse_message(value or b"")
+        message = _parse_control(key, value) if attributes & CONTROL else parse(value or b"")
         if message is not None:
             place = base + offset_delta, epoch, time_ms + timestamp_delta
             yield MetadataEntry(*place, message, int(header["last_offset"]) + 1)

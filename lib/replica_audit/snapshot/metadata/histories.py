@@ -63,16 +63,17 @@ def _too_early(log: MetadataCopy, copies: Sequence[MetadataCopy]) -> Iterator[st
 
     Brokers that have seen a later one never register; where the numbers meet, two histories share an epoch.
     """
-    seen = max(map(_seen_epoch, copies))
+    seen = max(map(seen_epoch, copies))
     if log.epoch < seen:
-        nodes = name_nodes(copy.node_id for copy in copies if _seen_epoch(copy) == seen)
+        nodes = name_nodes(copy.node_id for copy in copies if seen_epoch(copy) == seen)
         yield (
             f"Before voters start with the log of node {log.node_id}, which ends in controller epoch {log.epoch}, set leaderEpoch in their "
             f"quorum-state to {seen} or more: {nodes} reached that epoch, and the next one has to be above it."
         )
 
 
-def _seen_epoch(copy: MetadataCopy) -> int:
+def seen_epoch(copy: MetadataCopy) -> int:
+    """The greatest controller epoch that a node knows, by its log or its quorum-state."""
     voted = -1 if copy.state is None or copy.state.leader_epoch is None else copy.state.leader_epoch
     return max(copy.epoch, voted)
 
@@ -178,22 +179,30 @@ def say_histories(histories: Sequence[QuorumHistory]) -> str:
 
 
 def _order(left: Sequence[QuorumHistory]) -> str:
-    """Clause on which of several histories to prefer: not one whose voters had forgotten an epoch, else the greatest (epoch,
-    end).
+    """Clause on which of several histories to prefer."""
+    return prefer_history(left)[1]
+
+
+def prefer_history(left: Sequence[QuorumHistory]) -> tuple[QuorumHistory | None, str]:
+    """Of several histories that may be right the one to prefer, None where nothing tells, and a clause with the reason: not one
+    whose voters had forgotten an epoch, else the greatest (epoch, end).
     """
     others = [one for one in left if one.forgotten is None]
     if len(others) < len(left):
         reason = "an epoch that follows a lost quorum-state proves nothing"
-        return f"that of {others[0].nodes} comes first, since {reason}" if len(others) == 1 else reason
+        if len(others) == 1:
+            return others[0], f"that of {others[0].nodes} comes first, since {reason}"
+        return None, reason
     starts: dict[int, set[int]] = {}
     for history in left:
         for epoch, start in _epoch_starts(newest_copy(history.copies)):
             starts.setdefault(epoch, set()).add(start)
     twice = [epoch for epoch, offsets in starts.items() if len(offsets) > 1]
     if twice:
-        return f"controller epoch {twice[0]} begins at two offsets, so that a later epoch or end proves nothing"
+        return None, f"controller epoch {twice[0]} begins at two offsets, so that a later epoch or end proves nothing"
     newest = newest_copy([copy for history in left for copy in history.copies])
-    return f"the last epoch and end are the greatest on node {newest.node_id}"
+    best = next(one for one in left if any(copy is newest for copy in one.copies))
+    return best, f"the last epoch and end are the greatest on node {newest.node_id}"
 
 
 def _epoch_starts(copy: MetadataCopy) -> Iterator[tuple[int, int]]:

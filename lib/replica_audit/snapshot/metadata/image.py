@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 from replica_audit.errors import FormatError
 from replica_audit.literals import Occasion
@@ -13,7 +13,7 @@ from replica_audit.model import Leadership, PartitionState
 from replica_audit.snapshot.leadership_rows import leadership_of_history
 from replica_audit.snapshot.message_fields import MessageError
 from replica_audit.snapshot.metadata.broker_history import ELR_FEATURE, BrokerEvent
-from replica_audit.snapshot.metadata.entries import MetadataEntry, SnapshotEnd, SnapshotTime, read_snapshot
+from replica_audit.snapshot.metadata.entries import MetadataEntry, Parse, SnapshotEnd, SnapshotTime, read_snapshot
 from replica_audit.snapshot.metadata.kraft_records import (
     BROKER_RESOURCE,
     TOPIC_RESOURCE,
@@ -28,6 +28,7 @@ from replica_audit.snapshot.metadata.kraft_records import (
     TopicRemoved,
     Transaction,
     Voters,
+    parse_message,
 )
 from replica_audit.snapshot.metadata.log_copies import MetadataCopy
 from replica_audit.snapshot.metadata.quorum import Quorum
@@ -337,26 +338,51 @@ def _in_order(ids: tuple[int, ...] | None) -> tuple[int, ...] | None:
     return None if ids is None else tuple(sorted(ids))
 
 
+class RecordState(Protocol):
+    """What adds records up: as `MetadataImage` does, or for other purposes."""
+
+    def apply_snapshot(self, entries: Iterable[MetadataEntry], end_offset: int) -> bool:
+        """Take the state of a snapshot; False: it is incomplete and not to be used."""
+        ...
+
+    def apply_log(self, entries: Iterable[MetadataEntry], committed_end: int | None) -> None:
+        """Take log records in order; from `committed_end` on they are tentative."""
+        ...
+
+
+_State = TypeVar("_State", bound=RecordState)
+
+
 def replay(snapshot: Snapshot, copies: Sequence[MetadataCopy], quorum: Quorum) -> MetadataImage:
     """The state after the newest copy's records, with what an older copy has before it begins.
 
     Records from `committed_end` on are tentative. Raises FormatError, MessageError and OSError.
     """
+    return replay_into(MetadataImage, snapshot, copies, quorum)
+
+
+def replay_into(
+    begin_with: Callable[[], _State],
+    snapshot: Snapshot,
+    copies: Sequence[MetadataCopy],
+    quorum: Quorum,
+    parse: Parse = parse_message,
+) -> _State:
+    """Like `replay`, into a state of another kind, by records that `parse` decodes."""
     newest = quorum.newest
     older = _older_copy(copies, quorum)
     start = newest.start_offset if older is None else older.start_offset
-    end = newest.end_offset
-    image, begin = _first_image(snapshot, quorum, start, end)
-    image.apply_log(_entries(snapshot, newest, older, begin), quorum.committed_end)
-    return image
+    state, begin = _first_state(begin_with, snapshot, quorum, start, parse)
+    state.apply_log(_entries(snapshot, newest, older, begin, parse), quorum.committed_end)
+    return state
 
 
 def _entries(
-    snapshot: Snapshot, newest: MetadataCopy, older: MetadataCopy | None, begin: int
+    snapshot: Snapshot, newest: MetadataCopy, older: MetadataCopy | None, begin: int, parse: Parse
 ) -> Iterator[MetadataEntry]:
     if older is not None:
-        yield from older.entries(snapshot, begin, newest.start_offset)
-    yield from newest.entries(snapshot, max(begin, newest.start_offset))
+        yield from older.entries(snapshot, begin, newest.start_offset, parse)
+    yield from newest.entries(snapshot, max(begin, newest.start_offset), parse=parse)
 
 
 def _older_copy(copies: Sequence[MetadataCopy], quorum: Quorum) -> MetadataCopy | None:
@@ -370,15 +396,18 @@ def _older_copy(copies: Sequence[MetadataCopy], quorum: Quorum) -> MetadataCopy 
     return min(fitting, key=lambda copy: (copy.start_offset, copy.log.path), default=None)
 
 
-def _first_image(snapshot: Snapshot, quorum: Quorum, start: int, end: int) -> tuple[MetadataImage, int]:
+def _first_state(
+    begin_with: Callable[[], _State], snapshot: Snapshot, quorum: Quorum, start: int, parse: Parse
+) -> tuple[_State, int]:
     """The state that the log's records are applied to, and the offset from which they are."""
     if start == 0:
-        return MetadataImage(), 0
+        return begin_with(), 0
+    end = quorum.newest.end_offset
     for one in quorum.snapshots:
         if start <= one.end_offset <= end:
-            image = MetadataImage()
-            if image.apply_snapshot(read_snapshot(snapshot, one.path), one.end_offset):
-                return image, one.end_offset
+            state = begin_with()
+            if state.apply_snapshot(read_snapshot(snapshot, one.path, parse), one.end_offset):
+                return state, one.end_offset
     raise FormatError(
         quorum.newest.log.path,
         None,

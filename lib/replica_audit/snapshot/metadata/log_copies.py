@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -13,8 +13,8 @@ from replica_audit.errors import FormatError
 from replica_audit.segments.record_batch import BATCH_DTYPE
 from replica_audit.snapshot.inventory import MetadataLog
 from replica_audit.snapshot.log_dir_names import parse_file_name, parse_snapshot_name
-from replica_audit.snapshot.metadata.entries import MetadataEntry, read_entries, read_snapshot, scan_headers
-from replica_audit.snapshot.metadata.kraft_records import Voters
+from replica_audit.snapshot.metadata.entries import MetadataEntry, Parse, read_entries, read_snapshot, scan_headers
+from replica_audit.snapshot.metadata.kraft_records import Voters, parse_message
 from replica_audit.snapshot.metadata.voters import QuorumState
 from replica_audit.snapshot.storage import Snapshot
 
@@ -89,7 +89,25 @@ class MetadataCopy:
         parts = [piece.headers[["base_offset", "leader_epoch", "crc"]] for piece in self.pieces]
         return np.concatenate(parts) if parts else np.empty(0, BATCH_DTYPE)[["base_offset", "leader_epoch", "crc"]]
 
-    def entries(self, snapshot: Snapshot, start_offset: int, end_offset: int | None = None) -> Iterator[MetadataEntry]:
+    def until(self, offset: int) -> MetadataCopy:
+        """The copy as it was when it ended at `offset`, which no batch reaches over."""
+        cut = [
+            SegmentBatches(piece.path, piece.headers[piece.headers["last_offset"] < offset]) for piece in self.pieces
+        ]
+        pieces = tuple(piece for piece in cut if len(piece.headers))
+        snapshots = tuple(one for one in self.snapshots if one.end_offset <= offset)
+        epoch = (
+            int(pieces[-1].headers["leader_epoch"][-1]) if pieces else max((one.epoch for one in snapshots), default=-1)
+        )
+        return replace(self, end_offset=offset, epoch=epoch, pieces=pieces, snapshots=snapshots)
+
+    def entries(
+        self,
+        snapshot: Snapshot,
+        start_offset: int,
+        end_offset: int | None = None,
+        parse: Parse = parse_message,
+    ) -> Iterator[MetadataEntry]:
         """Its entries from `start_offset` on, below `end_offset`; raises FormatError and OSError."""
         for piece in self.pieces:
             wanted = piece.headers[piece.headers["last_offset"] >= start_offset]
@@ -98,7 +116,7 @@ class MetadataCopy:
             if not len(wanted):
                 continue
             with snapshot.open_file(piece.path) as stream:
-                for entry in read_entries(stream, piece.path, wanted):
+                for entry in read_entries(stream, piece.path, wanted, parse):
                     if start_offset <= entry.offset and (end_offset is None or entry.offset < end_offset):
                         yield entry
 

@@ -122,6 +122,11 @@ def settle(
     return settled, Stale(stale, skewed, applied, holders)
 
 
+def find_applied(leaderships: Iterable[Leadership], epochs: EpochFiles) -> Applied | None:
+    """The latest state of all that a broker's files show."""
+    return _applied([state for one in leaderships for state in _later_states(one, 0)], epochs)
+
+
 def mark_lacking(leaderships: Sequence[Leadership], stale: Stale) -> list[Leadership]:
     """`leaderships` with `lacked_by` on the states that stale copies do not have."""
 

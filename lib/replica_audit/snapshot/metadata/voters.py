@@ -4,7 +4,7 @@ captured.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from replica_audit.errors import FormatError
@@ -26,6 +26,10 @@ class QuorumState:
     """The controller epoch that the node has seen last, from which it counts on when it is elected."""
     voters: Voters | None
     """None where it names none: in version 1, and in version 0 of a voter that was formatted anew (KIP-853)."""
+    leader_id: int | None = None
+    """Who led in that epoch, as far as the node knew."""
+    voted_id: int | None = None
+    """Whom the node voted for in that epoch."""
 
 
 def read_quorum_state(snapshot: Snapshot, log: MetadataLog) -> QuorumState | None:
@@ -42,7 +46,13 @@ def read_quorum_state(snapshot: Snapshot, log: MetadataLog) -> QuorumState | Non
     if epoch is not None and not is_whole(epoch, least=-1):
         raise FormatError(path, None, "leaderEpoch as a whole number", show_value(epoch), _HINT)
     ids = tuple(sorted(one["voterId"] for one in named or ()))
-    return QuorumState(epoch, Voters(ids) if ids else None)
+    return QuorumState(epoch, Voters(ids) if ids else None, _node(state, "leaderId"), _node(state, "votedId"))
+
+
+def _node(state: Mapping[str, object], name: str) -> int | None:
+    """A node that the file names; -1 is nobody."""
+    value = state.get(name)
+    return value if isinstance(value, int) and is_whole(value) else None
 
 
 def _is_voters(named: object) -> bool:

@@ -1,0 +1,74 @@
+"""What fails if voters start with a copy (rules R1 to R7 of docs/semantics.md, part I)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from replica_audit.quorum.answer_model import Lost
+from replica_audit.quorum.held_metadata import HeldMetadata
+from replica_audit.snapshot.metadata.histories import find_conditions, seen_epoch
+from replica_audit.snapshot.metadata.log_copies import MetadataCopy
+from replica_audit.snapshot.metadata.quorum import name_nodes, parting
+from replica_audit.text import count
+
+
+def find_breaks(held: HeldMetadata, copy: MetadataCopy, lost: Lost | None) -> Iterator[str]:
+    """Sentences, the worst first."""
+    yield from _dying_brokers(held, copy)
+    yield from _meeting_epochs(held, copy)
+    yield from _cut_controllers(held, copy)
+    if lost is not None and lost.stray:
+        records = sum(one.records for one in lost.stray)
+        brokers = name_nodes(one.broker_id for one in lost.stray)
+        yield (
+            f"{count(len(lost.stray), 'directory', 'directories')} of {brokers} with {count(records, 'record')} become -stray: their "
+            "topics are unknown"
+        )
+    yield from (one.rstrip(".") for one in find_conditions(held.snapshot, copy, held.compared.copies))
+
+
+def goes_on(other: MetadataCopy, copy: MetadataCopy) -> bool:
+    """True if `other` has records that `copy` does not."""
+    return parting(copy, other) is not None or other.end_offset > copy.end_offset
+
+
+def _dying_brokers(held: HeldMetadata, copy: MetadataCopy) -> Iterator[str]:
+    ahead = [one for one in _of_brokers(held) if goes_on(one, copy)]
+    if ahead:
+        parted = [parting(copy, one) for one in ahead]
+        end = min(copy.end_offset if one is None else one for one in parted)
+        nodes = name_nodes(one.node_id for one in ahead)
+        yield (
+            f"{nodes} applied records from offset {end} on that it does not have: {'a broker' if len(ahead) == 1 else 'brokers'} that "
+            f"{'is' if len(ahead) == 1 else 'are'} up {'dies' if len(ahead) == 1 else 'die'} as soon as a leader asks to truncate them"
+        )
+
+
+def _meeting_epochs(held: HeldMetadata, copy: MetadataCopy) -> Iterator[str]:
+    seen = max(map(seen_epoch, held.compared.copies))
+    if copy.epoch >= seen:
+        return
+    later = [one for one in held.copies if one.epoch > copy.epoch and goes_on(one, copy)]
+    if later and min(one.epoch for one in later) <= copy.epoch + 1:
+        yield (
+            f"Its next controller epoch, {copy.epoch + 1}, exists already on {name_nodes(one.node_id for one in later)}: where the numbers "
+            "meet, nodes go on with two histories, and no log line tells of it"
+        )
+    yield (
+        f"Its next controller epoch, {copy.epoch + 1}, is not above {seen}, which nodes have seen: brokers that know it never register, "
+        "and shut down"
+    )
+
+
+def _cut_controllers(held: HeldMetadata, copy: MetadataCopy) -> Iterator[str]:
+    longer = [one for one in held.copies if one not in _of_brokers(held) and goes_on(one, copy)]
+    if longer:
+        yield (
+            f"{name_nodes(one.node_id for one in longer)} {'cuts its' if len(longer) == 1 else 'cut their'} own records to it without a "
+            "warning: copy them before they are started"
+        )
+
+
+def _of_brokers(held: HeldMetadata) -> list[MetadataCopy]:
+    voters = () if held.voters is None else held.voters.ids
+    return [one for one in held.copies if one.node_id not in voters]

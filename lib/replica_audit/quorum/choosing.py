@@ -1,0 +1,159 @@
+"""The verdict on the copies: whether anything has to be decided, and which copy is the best (rules R1 to R7)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from replica_audit.quorum.answer_model import Verdict
+from replica_audit.quorum.held_metadata import HeldMetadata, available_voters
+from replica_audit.snapshot.metadata.histories import QuorumHistory, prefer_history
+from replica_audit.snapshot.metadata.log_copies import MetadataCopy
+from replica_audit.snapshot.metadata.quorum import name_nodes
+from replica_audit.text import count, listed
+
+_SKEW = (
+    "If the controllers ran while they were copied, this is only the order in which they were copied, and nothing has to be "
+    "done: copy them once more, the controllers last"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """The verdict with its reason, and the best copy where there is one."""
+
+    verdict: Verdict
+    reason: str
+    copy: MetadataCopy | None = None
+
+
+def choose(held: HeldMetadata) -> Chosen:
+    """Whether anything has to be decided, and for which copy. The snapshot has one that can be read."""
+    found = held.compared.found
+    assert found is not None
+    if found.quorum.forks:
+        return _of_forked(held)
+    need = _needs_one(held)
+    if need is None:
+        return _of_agreeing(held)
+    newest = held.histories[0]
+    if newest.refused and held.moments.at_rest:
+        return Chosen("none", f"{need}. The newest log, of {newest.nodes}, is not enough: {'; '.join(newest.refused)}")
+    copy = best_of(held, newest)
+    return Chosen("choose", f"{need}. {_newest_text(held, copy)}", copy)
+
+
+def best_of(held: HeldMetadata, history: QuorumHistory) -> MetadataCopy:
+    """The copy with the greatest (epoch, end); of equal ones a voter's that may vote, then the lowest node id."""
+    voters = held.voters
+
+    def rank(copy: MetadataCopy) -> tuple:
+        may_vote = voters is not None and voters.admits(copy.node_id, copy.log.directory_id)
+        return (
+            -copy.epoch,
+            -copy.end_offset,
+            bool(copy.problems),
+            not may_vote,
+            copy.start_offset,
+            str(copy.node_id).zfill(10),
+        )
+
+    return min(history.copies, key=rank)
+
+
+def _of_forked(held: HeldMetadata) -> Chosen:
+    left = [one for one in held.histories if not one.refused]
+    told = [
+        f"The log of {one.nodes} cannot be the right one: {'; '.join(one.refused)}"
+        for one in held.histories
+        if one.refused
+    ]
+    if len(left) == 1:
+        copy = best_of(held, left[0])
+        reason = f"It is of the only history that lacks nothing that is known here. {'. '.join(told)}"
+        return Chosen("choose", reason, copy)
+    if not left:
+        nodes = [one.nodes for one in held.histories]
+        reason = (
+            f"{listed(nodes)} hold {count(len(nodes), 'history', 'histories')} of which each has what brokers applied and another "
+            f"lacks, or is spliced. {'. '.join(told)}"
+        )
+        return Chosen("keep_both", reason)
+    preferred, why = prefer_history(left)
+    said = "".join(f"{one}. " for one in told)
+    if preferred is None:
+        nodes = [one.nodes for one in left]
+        return Chosen("keep_both", f"{said}The logs of {listed(nodes)} differ, and {why}: keep all")
+    copy = best_of(held, preferred)
+    return Chosen("choose", f"{said}Of the histories that are left, {why}", copy)
+
+
+def _of_agreeing(held: HeldMetadata) -> Chosen:
+    quorum = held.compared.found.quorum if held.compared.found is not None else None
+    copies = held.copies
+    text = "the copy agrees with what else is here" if len(copies) == 1 else "all copies agree"
+    if len(held.histories) > 1 and quorum is not None:
+        text = (
+            "copies differ at their ends only, in records that nothing shows to be committed: the node that follows cuts its own, "
+            "which is what Raft does"
+        )
+    barred = barred_voters(held)
+    if barred:
+        reason = (
+            f"{text}, and a majority can vote; {name_nodes(barred)} cannot, from a directory that was formatted anew"
+        )
+        return Chosen("rejoin", reason)
+    return Chosen("agree", text)
+
+
+def barred_voters(held: HeldMetadata) -> list[int]:
+    """Voters that have a directory here, and none that they may vote from (KIP-853)."""
+    if held.voters is None:
+        return []
+    directories = [(one.broker_id, one.directory_id) for one in held.inventory.log_dirs]
+    found = []
+    for node in held.voters.ids:
+        own = [directory for of, directory in directories if of == node]
+        if own and not any(held.voters.admits(node, one) for one in own):
+            found.append(node)
+    return found
+
+
+def _needs_one(held: HeldMetadata) -> str | None:
+    """Why a choice has to be made though no copies contradict each other; None where there is nothing to decide."""
+    found = held.compared.found
+    assert found is not None
+    stale = found.stale
+    if stale is not None:
+        lacking = [*stale.copies, *stale.skewed]
+        text = (
+            f"{name_nodes(copy.node_id for copy in lacking)} {'lacks' if len(lacking) == 1 else 'lack'} what was committed: "
+            f"{stale.applied.proof}. Too few voters have it, so that those may elect a leader without it"
+        )
+        if lacking:
+            return text if stale.copies else f"{text}. {_SKEW}"
+    if held.voters is None:
+        return None
+    able = available_voters(held.copies, held.voters)
+    if len(able) > len(held.voters.ids) // 2:
+        return _refused_at_rest(held)
+    others = [node for node in held.voters.ids if node not in able]
+    nodes = name_nodes(others)
+    return (
+        f"Of the voters {listed(held.voters.ids)} only {len(able) or 'none'} can vote with the log that is in this snapshot, and a "
+        f"majority is {len(held.voters.ids) // 2 + 1}. {nodes[:1].upper()}{nodes[1:]} {'is' if len(others) == 1 else 'are'} counted as "
+        "lost: a disk that still exists may hold more"
+    )
+
+
+def _refused_at_rest(held: HeldMetadata) -> str | None:
+    """Brokers applied what no copy has, though nothing ran while all were copied."""
+    if held.moments.at_rest and held.histories[0].refused:
+        return "Brokers have applied metadata that no copy has"
+    return None
+
+
+def _newest_text(held: HeldMetadata, copy: MetadataCopy) -> str:
+    equal: Sequence[MetadataCopy] = [one for one in held.copies if one.newness == copy.newness]
+    nodes = name_nodes(one.node_id for one in equal)
+    return f"The log of {nodes} has the greatest last epoch and end ({copy.epoch}, {copy.end_offset}), and holds all that the others hold"

@@ -1,0 +1,121 @@
+"""What the records of a metadata log add up to: the things that a choice may lose, by name or counted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+from replica_audit.errors import FormatError
+from replica_audit.snapshot.message_fields import MessageError
+from replica_audit.snapshot.metadata.entries import MetadataEntry, SnapshotEnd
+from replica_audit.snapshot.metadata.image import MetadataImage, replay, replay_into
+from replica_audit.snapshot.metadata.keyed_records import KeyedRecord, parse_any
+from replica_audit.snapshot.metadata.kraft_records import ConfigSet, Transaction
+from replica_audit.snapshot.metadata.log_copies import MetadataCopy
+from replica_audit.snapshot.metadata.quorum import weigh_copies
+from replica_audit.snapshot.storage import Snapshot
+
+
+class PartitionNow(NamedTuple):
+    """The state of a partition that elections go by."""
+
+    leader_id: int | None
+    leader_epoch: int | None
+    isr: tuple[int, ...]
+    replicas: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterContents:
+    """The state after all records of a copy."""
+
+    topics: Mapping[str, str]
+    """Name by topic id, of those that exist."""
+    partitions: Mapping[tuple[str, int], PartitionNow]
+    """By topic id and number."""
+    features: Mapping[str, int]
+    configurations: Mapping[tuple[int, str, str], str]
+    """Value by type of resource, resource and name."""
+    others: Mapping[tuple[str, str], str]
+    """By kind and key (`KeyedRecord`)."""
+
+    def of_kind(self, kind: str) -> dict[str, str]:
+        """Content by key."""
+        return {key: content for (of, key), content in self.others.items() if of == kind}
+
+
+NOTHING = ClusterContents({}, {}, {}, {}, {})
+
+
+def read_contents(snapshot: Snapshot, copy: MetadataCopy, of_history: Sequence[MetadataCopy]) -> ClusterContents | str:
+    """The state after a copy's records, with the help of other copies of its history; in words why there is none."""
+    older = [one for one in of_history if one.newness <= copy.newness and one.log.path != copy.log.path]
+    copies = [copy, *older]
+    quorum = replace(weigh_copies(copies, None), newest=copy)
+    try:
+        image = replay(snapshot, copies, quorum)
+        counted = replay_into(_Counted, snapshot, copies, quorum, parse_any)
+    except (FormatError, MessageError, OSError) as error:
+        return str(error)
+    return _contents(image, counted)
+
+
+def _contents(image: MetadataImage, counted: _Counted) -> ClusterContents:
+    topics: dict[str, str] = {}
+    partitions: dict[tuple[str, int], PartitionNow] = {}
+    for one in image.leaderships():
+        if one.topic_id is not None:
+            topics[one.topic_id] = one.topic
+            state = PartitionNow(one.leader_id, one.leader_epoch, one.isr or (), one.replicas or ())
+            partitions[one.topic_id, one.partition] = state
+    return ClusterContents(topics, partitions, dict(image.features), counted.configurations, counted.others)
+
+
+class _Counted:
+    """Configurations and what is counted."""
+
+    def __init__(self) -> None:
+        self.configurations: dict[tuple[int, str, str], str] = {}
+        self.others: dict[tuple[str, str], str] = {}
+
+    def apply_snapshot(self, entries: Iterable[MetadataEntry], end_offset: int) -> bool:
+        del end_offset
+        complete = False
+        for entry in entries:
+            complete = complete or isinstance(entry.message, SnapshotEnd)
+            self._apply(entry)
+        return complete
+
+    def apply_log(self, entries: Iterable[MetadataEntry], committed_end: int | None) -> None:
+        del committed_end
+        for entry in _ended(entries):
+            self._apply(entry)
+
+    def _apply(self, entry: MetadataEntry) -> None:
+        match entry.message:
+            case ConfigSet(resource_type=kind, resource=resource, name=name, value=value):
+                _put(self.configurations, (kind, resource, name), value)
+            case KeyedRecord(kind=of, key=key, content=content):
+                _put(self.others, (of, key), content)
+
+
+def _put(into: dict, key: tuple, value: str | None) -> None:
+    if value is None:
+        into.pop(key, None)
+    else:
+        into[key] = value
+
+
+def _ended(entries: Iterable[MetadataEntry]) -> Iterator[MetadataEntry]:
+    """Those outside metadata transactions, and of transactions that ended."""
+    held: list[MetadataEntry] | None = None
+    for entry in entries:
+        if isinstance(entry.message, Transaction):
+            if entry.message.kind == "end":
+                yield from held or ()
+            held = [] if entry.message.kind == "begin" else None
+        elif held is not None:
+            held.append(entry)
+        else:
+            yield entry

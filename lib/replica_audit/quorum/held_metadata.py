@@ -1,0 +1,212 @@
+"""What the nodes of a snapshot hold of the metadata log: histories, what is proven committed, and the state by each copy."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from replica_audit.batch_header import CONTROL
+from replica_audit.errors import FormatError
+from replica_audit.model import Damage
+from replica_audit.quorum.answer_model import Role
+from replica_audit.quorum.contents import NOTHING, ClusterContents, read_contents
+from replica_audit.segments.scan import scan_segment
+from replica_audit.snapshot.inventory import Inventory, LogDir
+from replica_audit.snapshot.message_fields import MessageError
+from replica_audit.snapshot.metadata.compared_copies import AppliedEvidence, ComparedCopies, compare_copies
+from replica_audit.snapshot.metadata.histories import QuorumHistory, find_histories
+from replica_audit.snapshot.metadata.image import replay
+from replica_audit.snapshot.metadata.kraft_records import Voters
+from replica_audit.snapshot.metadata.log_copies import MetadataCopy
+from replica_audit.snapshot.metadata.quorum import name_nodes, newest_copy, parting, votes, weigh_copies
+from replica_audit.snapshot.metadata.stale_copies import CopyMoments, copy_moments, find_applied
+from replica_audit.snapshot.storage import Snapshot
+
+
+@dataclass(frozen=True, slots=True)
+class Proven:
+    """Up to which offset a history is known to be committed, and what proves it."""
+
+    end_offset: int = 0
+    proof: str | None = None
+
+
+class HeldMetadata:
+    """The copies of one snapshot, compared; everything here is worked out once, when it is first asked for."""
+
+    def __init__(self, snapshot: Snapshot, inventory: Inventory) -> None:
+        self.snapshot, self.inventory = snapshot, inventory
+        self.moments: CopyMoments = copy_moments(inventory.manifest, inventory.log_dirs)
+        self._epochs = {
+            (one.broker_id, one.topic, one.partition, one.topic_id): one.checkpoint_epochs for one in inventory.replicas
+        }
+        evidence = AppliedEvidence(self._epochs_of, inventory.replicas, self.moments)
+        self.compared: ComparedCopies = compare_copies(snapshot, inventory.metadata_logs, evidence)
+        self._contents: dict[tuple[str, int], ClusterContents | str] = {}
+
+    def _epochs_of(self, broker_id: int, topic: str, partition: int, topic_id: str) -> tuple | None:
+        return self._epochs.get((broker_id, topic, partition, topic_id))
+
+    @property
+    def copies(self) -> tuple[MetadataCopy, ...]:
+        """Those that hold something and can be read."""
+        return self.compared.usable
+
+    @cached_property
+    def voters(self) -> Voters | None:
+        """By the newest copy."""
+        return newest_copy(self.copies).voters(self.snapshot) if self.copies else None
+
+    @cached_property
+    def histories(self) -> tuple[QuorumHistory, ...]:
+        """Copies that do not contradict each other, together; the newest first."""
+        found = self.compared.found
+        if found is not None and found.histories:
+            return found.histories
+        return find_histories(self.snapshot, self.copies, self.voters, self.inventory.replicas)
+
+    def history_of(self, copy: MetadataCopy) -> int | None:
+        """Its number among `histories`; None of a copy that holds nothing or cannot be read."""
+        return next(
+            (at for at, one in enumerate(self.histories) if any(copy.log.path == of.log.path for of in one.copies)),
+            None,
+        )
+
+    @cached_property
+    def proven(self) -> tuple[Proven, ...]:
+        """Of each history."""
+        return tuple(self._prove(history) for history in self.histories)
+
+    def _prove(self, history: QuorumHistory) -> Proven:
+        found = [Proven()]
+        quorum = weigh_copies(history.copies, self.voters)
+        if quorum.snapshots:
+            last = quorum.snapshots[-1]
+            found.append(
+                Proven(last.end_offset, f"{last.path} was taken of it, and snapshots are of committed records only")
+            )
+        own = [copy for copy in history.copies if self.seeded(copy) is None]
+        if history.forgotten is None and own:
+            overlap = weigh_copies(own, self.voters)
+            if overlap.committed_end is not None:
+                nodes = name_nodes(
+                    copy.node_id for copy in votes(own, self.voters) if copy.end_offset >= overlap.committed_end
+                )
+                found.append(Proven(overlap.committed_end, f"{nodes}, a majority of the voters, hold it"))
+        try:
+            image = replay(self.snapshot, history.copies, quorum)
+        except (FormatError, MessageError, OSError):
+            image = None
+        applied = None if image is None else find_applied(image.leaderships(), self._epochs_of)
+        if applied is not None:
+            found.append(Proven(applied.end_offset, applied.proof))
+        stale = self.compared.found.stale if self.compared.found is not None else None
+        if stale is not None and any(copy.log.path == one.log.path for copy in history.copies for one in stale.copies):
+            found.append(Proven(stale.applied.end_offset, stale.applied.proof))
+        return max(found, key=lambda one: one.end_offset)
+
+    def seeded(self, copy: MetadataCopy) -> str | None:
+        """What shows that a voter's log was put there, not written or fetched: then it proves no majority (R5)."""
+        if self.voters is None or copy.node_id not in self.voters.ids or copy.end_offset == 0:
+            return None
+        same = [
+            one.node_id
+            for one in self.compared.copies
+            if one is not copy and one.log.directory_id is not None and one.log.directory_id == copy.log.directory_id
+        ]
+        if same:
+            return f"its directory.id is that of {name_nodes(same)}: one directory was copied"
+        epoch = None if copy.state is None else copy.state.leader_epoch
+        if epoch is not None and epoch < copy.epoch:
+            return f"its quorum-state is of epoch {epoch}, and its log has records of epoch {copy.epoch}: a voter notes an epoch first"
+        return None
+
+    def contents(self, copy: MetadataCopy) -> ClusterContents | str:
+        """The state after its records; in words why there is none."""
+        key = copy.log.path, copy.end_offset
+        if key not in self._contents:
+            number = self.history_of(copy)
+            others = () if number is None else self.histories[number].copies
+            self._contents[key] = read_contents(self.snapshot, copy, others)
+        return self._contents[key]
+
+    def common(self, copy: MetadataCopy, other: MetadataCopy) -> ClusterContents:
+        """The state up to where two copies part; nothing where that is not known."""
+        parted = parting(copy, other)
+        if parted is None or not parted:
+            shorter = min(copy, other, key=lambda one: one.end_offset)
+            found = self.contents(shorter) if parted is None else NOTHING
+        else:
+            found = self.contents(copy.until(parted))
+        return NOTHING if isinstance(found, str) else found
+
+    def log_dir(self, copy: MetadataCopy) -> LogDir | None:
+        """The log dir that a copy lies in."""
+        return next((one for one in self.inventory.log_dirs if one.path == copy.log.log_dir), None)
+
+    def role(self, node_id: int | None, is_broker: bool) -> Role:
+        """Of a node, of which a log dir is a broker's or not."""
+        is_voter = self.voters is not None and node_id in self.voters.ids
+        has_replicas = any(one.broker_id == node_id for one in self.inventory.replicas)
+        if is_voter:
+            return "combined" if has_replicas else "controller"
+        return "broker" if is_broker else "controller"
+
+    @cached_property
+    def stray_records(self) -> Mapping[tuple[int, str, int, str], int]:
+        """Records of data in every partition's directory, by broker, topic, partition and topic id."""
+        ids = {(one.broker_id, one.log_dir, one.topic, one.partition): one.topic_id for one in self.inventory.replicas}
+        wanted = {topic_id for one in self._unknown_somewhere() for topic_id in one}
+        found: dict[tuple[int, str, int, str], int] = {}
+        for segment in self.inventory.segments:
+            topic_id = ids.get((segment.broker_id, segment.log_dir, segment.topic, segment.partition))
+            if topic_id in wanted and topic_id is not None and segment.source == "segment":
+                key = segment.broker_id, segment.topic, segment.partition, topic_id
+                found[key] = found.get(key, 0) + self._count(segment.path, segment.size_bytes, segment.base_offset)
+        return found
+
+    def _unknown_somewhere(self) -> Iterator[set[str]]:
+        """Topics that some copy knows and another does not."""
+        states = [self.contents(copy) for copy in self.copies]
+        known = [set(state.topics) for state in states if not isinstance(state, str)]
+        for topics in known:
+            yield set().union(*known) - topics
+
+    def _count(self, path: str, size_bytes: int, base_offset: int) -> int:
+        records = 0
+        try:
+            with self.snapshot.open_file(path) as stream:
+                for item in scan_segment(stream, size_bytes, base_offset):
+                    if not isinstance(item, Damage):
+                        records += int(item["record_count"][(item["attributes"] & CONTROL) == 0].sum())
+        except (OSError, FormatError):
+            return records
+        return records
+
+
+def missing_records(copy: MetadataCopy, other: MetadataCopy) -> int:
+    """How many records of the metadata log `other` has that `copy` does not, from where `copy` begins on."""
+    own, missing = copy.keys, 0
+    for piece in other.pieces:
+        headers = piece.headers[piece.headers["base_offset"] >= copy.start_offset]
+        gone = headers[~np.isin(headers[["base_offset", "leader_epoch", "crc"]], own)]
+        missing += int((gone["last_offset"] - gone["base_offset"] + 1).sum())
+    return missing
+
+
+def digest_of(copy: MetadataCopy) -> str:
+    """Changes with any batch of the copy."""
+    return hashlib.sha256(np.ascontiguousarray(copy.keys).tobytes()).hexdigest()[:32]
+
+
+def available_voters(copies: Sequence[MetadataCopy], voters: Voters) -> set[int]:
+    """Voters with a log that they can vote from."""
+    return {
+        copy.node_id
+        for copy in copies
+        if copy.node_id is not None and copy.end_offset and voters.admits(copy.node_id, copy.log.directory_id)
+    }

@@ -1,0 +1,189 @@
+"""The answer of `quorum` for one snapshot: every copy side by side, the choice, what it loses, and the plan."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from replica_audit import __version__
+from replica_audit.elect.kafka_commands import BOOTSTRAP, Tools
+from replica_audit.errors import UsageError
+from replica_audit.protocol.versions import parse_kafka_version
+from replica_audit.quorum.answer_model import (
+    BestCopy,
+    CopyAnswer,
+    CopyPremise,
+    Lost,
+    QuorumAnswer,
+    QuorumStateFile,
+    Unusable,
+)
+from replica_audit.quorum.broken_rules import find_breaks, goes_on
+from replica_audit.quorum.choosing import Chosen, choose
+from replica_audit.quorum.held_metadata import HeldMetadata, digest_of, missing_records
+from replica_audit.quorum.lost_metadata import add_up, lose, stray_of
+from replica_audit.quorum.quorum_steps import plan_quorum
+from replica_audit.snapshot.inventory import Inventory
+from replica_audit.snapshot.metadata.log_copies import MetadataCopy
+from replica_audit.snapshot.metadata.quorum import newest_copy, parting
+from replica_audit.snapshot.storage import Snapshot
+
+
+def answer_quorum(
+    snapshot: Snapshot,
+    inventory: Inventory,
+    *,
+    kafka_version: str | None = None,
+    bootstrap: str = BOOTSTRAP,
+    client_config: str | None = None,
+) -> QuorumAnswer:
+    """The answer; `kafka_version` goes before what the manifest says, the rest is named in the plan's commands.
+
+    Raises UsageError where the snapshot has no metadata log that can be read.
+    """
+    held = HeldMetadata(snapshot, inventory)
+    if held.compared.found is None:
+        raise UsageError(_nothing(held))
+    chosen = choose(held)
+    version = kafka_version or (inventory.manifest.kafka_version if inventory.manifest else None)
+    against = chosen.copy or newest_copy(held.copies)
+    copies = tuple(_copy_answer(held, copy, against) for copy in _in_order(held))
+    tools = Tools(parse_kafka_version(version), bootstrap, client_config, "kraft")
+    plan = plan_quorum(held, chosen, tools)
+    voters = () if held.voters is None else tuple(sorted(held.voters.ids))
+    able = set() if held.voters is None else {one.node_id for one in held.copies if one.end_offset}
+    return QuorumAnswer(
+        cluster_id=inventory.cluster_id,
+        tool_version=__version__,
+        kafka_version=version,
+        verdict=chosen.verdict,
+        reason=_sentence(chosen.reason),
+        choice=_choice(held, chosen),
+        copies=copies,
+        lost=next((one.lost for one in copies if chosen.copy is not None and one.path == chosen.copy.log.path), None),
+        voters=voters,
+        without_log=tuple(node for node in voters if node not in able),
+        is_dynamic=held.voters is not None and bool(held.voters.directories),
+        steps=tuple(replace(step, number=number) for number, step in enumerate(plan.steps, 1)),
+        no_plan=plan.reason,
+        rests_on=tuple(_premise(copy) for copy in _in_order(held)),
+        quarantine=tuple(_unusable(held)),
+    )
+
+
+def _nothing(held: HeldMetadata) -> str:
+    location = held.snapshot.location
+    if not held.inventory.metadata_logs:
+        return (
+            f"{location} has no __cluster_metadata-0: copy it from every controller and every broker, with meta.properties beside it. "
+            "A cluster with ZooKeeper has none"
+        )
+    said = [f"{one.path}: {one.reason}" for one in _unusable(held)]
+    return f"no copy of __cluster_metadata-0 in {location} can be read: {'; '.join(said) or 'all are empty'}"
+
+
+def _in_order(held: HeldMetadata) -> list[MetadataCopy]:
+    """Voters first, each by its node id."""
+    voters = () if held.voters is None else held.voters.ids
+    return sorted(
+        held.compared.copies,
+        key=lambda one: (one.node_id not in voters, -1 if one.node_id is None else one.node_id, one.log.path),
+    )
+
+
+def _sentence(text: str) -> str:
+    return f"{text[:1].upper()}{text[1:].rstrip('.')}."
+
+
+def _choice(held: HeldMetadata, chosen: Chosen) -> BestCopy | None:
+    copy = chosen.copy
+    if copy is None:
+        return None
+    role = held.role(copy.node_id, _is_broker(held, copy))
+    return BestCopy(copy.node_id, role, copy.log.path, copy.end_offset, copy.epoch, _sentence(chosen.reason))
+
+
+def _is_broker(held: HeldMetadata, copy: MetadataCopy) -> bool:
+    log_dir = held.log_dir(copy)
+    return log_dir is not None and log_dir.kind == "broker"
+
+
+def _copy_answer(held: HeldMetadata, copy: MetadataCopy, against: MetadataCopy) -> CopyAnswer:
+    number = held.history_of(copy)
+    proven, proof, refused = 0, None, []
+    if number is not None:
+        of_history, history = held.proven[number], held.histories[number]
+        proven, proof = min(of_history.end_offset, copy.end_offset), of_history.proof
+        refused = list(history.refused)
+        if copy.end_offset < of_history.end_offset:
+            refused.append(f"it ends at {copy.end_offset}, and is committed to {of_history.end_offset}: {proof}")
+    voters = copy.voters(held.snapshot) if number is not None else None
+    lost = _lost(held, copy) if number is not None else None
+    is_voter = held.voters is not None and copy.node_id in held.voters.ids
+    state = copy.state
+    return CopyAnswer(
+        node_id=copy.node_id,
+        role=held.role(copy.node_id, _is_broker(held, copy)),
+        path=copy.log.path,
+        directory_id=copy.log.directory_id,
+        start_offset=copy.start_offset,
+        end_offset=copy.end_offset,
+        last_epoch=copy.epoch,
+        history=None if number is None else number + 1,
+        parts_at=parting(against, copy) if number is not None else None,
+        proven_end=proven,
+        proof=proof if proven else None,
+        voters=() if voters is None else voters.ids,
+        voter_directories=() if voters is None else voters.directories,
+        quorum_state=None if state is None else QuorumStateFile(state.leader_epoch, state.leader_id, state.voted_id),
+        may_vote=held.voters.admits(copy.node_id, copy.log.directory_id) if held.voters and is_voter else None,
+        seeded=held.seeded(copy),
+        refused=tuple(refused),
+        lost=lost,
+        breaks=tuple(find_breaks(held, copy, lost)) if number is not None else (),
+        problems=tuple(reason for _, _, reason in copy.problems),
+    )
+
+
+def _lost(held: HeldMetadata, copy: MetadataCopy) -> Lost | None:
+    """What all other copies hold and it does not."""
+    own = held.contents(copy)
+    if isinstance(own, str):
+        return None
+    losses = [Lost()]
+    for other in _ends(held, copy):
+        state = held.contents(other)
+        if not isinstance(state, str):
+            losses.append(lose(own, state, held.common(copy, other), missing_records(copy, other)))
+    lost = add_up(losses)
+    return replace(lost, stray=stray_of(lost, held.stray_records)) if lost.topics else lost
+
+
+def _ends(held: HeldMetadata, copy: MetadataCopy) -> Iterator[MetadataCopy]:
+    """The newest copy of each history that has records which `copy` does not."""
+    for history in held.histories:
+        newest = newest_copy(history.copies)
+        if goes_on(newest, copy):
+            yield newest
+
+
+def _premise(copy: MetadataCopy) -> CopyPremise:
+    epoch = None if copy.state is None else copy.state.leader_epoch
+    return CopyPremise(
+        copy.node_id, copy.log.path, copy.log.directory_id, copy.end_offset, copy.epoch, digest_of(copy), epoch
+    )
+
+
+def _unusable(held: HeldMetadata) -> Iterator[Unusable]:
+    """What could not be read of metadata logs, and of what tells whose they are."""
+    for copy in held.compared.copies:
+        for path, position, reason in copy.problems:
+            yield Unusable(path, position, reason)
+    for path, error in held.compared.refused.items():
+        yield Unusable(path, getattr(error, "position", None), str(error))
+    for row in held.compared.ignored:
+        yield Unusable(row.path, row.position, row.reason)
+    known = {one.path for one in held.inventory.metadata_logs}
+    for row in held.inventory.quarantine:
+        if row.path.endswith("meta.properties") and row.code == "CAP-UNREADABLE" and row.path not in known:
+            yield Unusable(row.path, row.position, row.reason)

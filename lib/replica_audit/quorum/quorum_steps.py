@@ -1,0 +1,382 @@
+"""The plan that puts the chosen metadata log into force, or keeps what must be kept where there is none.
+
+Every sequence was carried out on real controllers (docs/semantics.md, part I): seeds get the chosen log without its
+quorum-state, voters of a dynamic quorum (KIP-853) get their old directory id back, and nothing is ever formatted with
+--standalone or started blank while the right log is down.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from replica_audit.elect.kafka_commands import (
+    CHOSEN_LOG,
+    Copies,
+    Tools,
+    pack_metadata,
+    put_metadata_aside,
+    put_quorum_state,
+    quorum_state_file,
+    set_directory_id,
+    unpack_metadata,
+)
+from replica_audit.elect.plan_model import Step
+from replica_audit.quorum.broken_rules import goes_on
+from replica_audit.quorum.choosing import Chosen, barred_voters
+from replica_audit.quorum.held_metadata import HeldMetadata
+from replica_audit.snapshot.metadata.histories import seen_epoch
+from replica_audit.snapshot.metadata.kraft_records import Voters
+from replica_audit.snapshot.metadata.log_copies import MetadataCopy
+from replica_audit.snapshot.metadata.quorum import name_nodes, parting
+
+_OPERATORS = (
+    "Whatever starts or repairs nodes by itself is paused: of Strimzi scale the Cluster Operator to 0 replicas, since it brings back "
+    "a pod that is deleted"
+)
+_NO_CHOICE = {
+    "keep_both": "what one history holds the other does not, and both were in use: which topics and changes to give up is for people. "
+    "Keep every copy, and start nothing meanwhile",
+    "none": "no copy here holds what brokers have applied: look for disks and backups of the controllers that are not in this snapshot, "
+    "add them to it, and run quorum again",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """The steps, without numbers, and why they end with copies where they do."""
+
+    steps: tuple[Step, ...] = ()
+    reason: str | None = None
+
+
+def plan_quorum(held: HeldMetadata, chosen: Chosen, tools: Tools) -> Planned:
+    """The plan for a verdict; of `agree` none."""
+    if chosen.verdict == "agree" or held.voters is None:
+        lacking = chosen.verdict != "agree"
+        return Planned(tuple(_keep(held)) if lacking else (), "nothing here names the voters" if lacking else None)
+    if chosen.verdict == "rejoin":
+        return Planned(tuple(_replace_voters(held, tools)))
+    copy = chosen.copy
+    if copy is None:
+        return Planned(tuple(_keep(held)), _NO_CHOICE[chosen.verdict])
+    voters = copy.voters(held.snapshot) or held.voters
+    plan = _Plan(held, copy, voters, tools)
+    if (reason := plan.obstacle()) is not None:
+        return Planned(tuple(_keep(held)), reason)
+    return Planned((*_keep(held), *plan.steps()))
+
+
+def _keep(held: HeldMetadata) -> Iterator[Step]:
+    """Disks that are not in the snapshot, then copies of all that are."""
+    copies = Copies()
+    here = {one.broker_id for one in held.inventory.log_dirs}
+    absent = () if held.voters is None else [node for node in held.voters.ids if node not in here]
+    if absent:
+        yield Step(
+            action="capture",
+            text=f"See whether a disk or a backup of {name_nodes(absent)} still exists, which this snapshot does not have: it may hold "
+            "more than any copy here. If so, do not start it, copy it into the snapshot, and run quorum again",
+            controllers=tuple(absent),
+        )
+    nodes = {one.node_id: held.role(one.node_id, _is_broker(held, one)) for one in held.compared.copies}
+    known = {node: role for node, role in nodes.items() if node is not None}
+    yield Step(
+        action="copy",
+        text="Start nothing before the metadata log of every node is copied: a node that follows cuts its own without a warning",
+        brokers=tuple(sorted(node for node, role in known.items() if role == "broker")),
+        controllers=tuple(sorted(node for node, role in known.items() if role != "broker")),
+        commands=tuple(
+            copies.of_metadata(node, "broker" if role == "broker" else "controller")
+            for node, role in sorted(known.items())
+        ),
+        before=(_OPERATORS,),
+        snapshot=tuple(one.log.path for one in held.compared.copies),
+    )
+
+
+def _is_broker(held: HeldMetadata, copy: MetadataCopy) -> bool:
+    log_dir = held.log_dir(copy)
+    return log_dir is not None and log_dir.kind == "broker"
+
+
+def _replace_voters(held: HeldMetadata, tools: Tools) -> Iterator[Step]:
+    """Voters that were formatted anew, while a majority votes."""
+    assert held.voters is not None
+    directories = dict(held.voters.directories)
+    for node in barred_voters(held):
+        yield Step(
+            action="replace_voter",
+            text=f"Put node {node}, which was formatted anew, into the place of the voter that it was. The second command is for its host",
+            controllers=(node,),
+            commands=tuple(tools.replace_voter(node, directories[node])),
+            before=(
+                f"A majority of the voters is up, and node {node} runs and has caught up as an observer: kafka-metadata-quorum.sh describe "
+                "--replication shows it",
+                "It is removed before it is added: an id that is among the voters cannot be added",
+            ),
+        )
+    yield Step(
+        action="check",
+        text="See that every voter is there with the directory that it has now, and that its lag goes to 0",
+        commands=tuple(tools.describe_quorum()),
+    )
+
+
+class _Plan:
+    """The steps after the copies, for one chosen copy."""
+
+    def __init__(self, held: HeldMetadata, copy: MetadataCopy, voters: Voters, tools: Tools) -> None:
+        self._held, self._copy, self._voters, self._tools = held, copy, voters, tools
+        self._directories = dict(voters.directories)
+        self._is_dynamic = bool(voters.directories)
+        self._needed = self._proven()
+        self._holders = [node for node in voters.ids if self._holds(node)]
+        self._majority = len(voters.ids) // 2 + 1
+        self._lacking = [node for node in voters.ids if node not in self._holders]
+        self._seen = max(map(seen_epoch, held.compared.copies))
+        self._fetches = len(self._holders) >= self._majority
+        """Those that lack it get it from a leader, since a majority has it."""
+        self._apart = [
+            one.node_id
+            for one in held.copies
+            if one.node_id is not None and one.node_id not in voters.ids and parting(copy, one) is not None
+        ]
+
+    def obstacle(self) -> str | None:
+        """Why no sequence of steps is known to lead there."""
+        if self._copy.problems:
+            return f"part of the chosen log cannot be read: {'; '.join(reason for _, _, reason in self._copy.problems)}"
+        if self._held.inventory.cluster_id is None and self._unformatted():
+            return "no meta.properties names the cluster's id, with which empty disks are formatted"
+        unknown = [node for node in self._lacking if self._is_dynamic and node not in self._directories]
+        if unknown:
+            return f"the log does not say from which directory {name_nodes(unknown)} votes"
+        return None
+
+    def steps(self) -> Iterator[Step]:
+        """In order, without numbers."""
+        yield from self._stop()
+        if self._fetches:
+            yield from map(self._empty, self._lacking)
+        else:
+            yield self._pack()
+            yield from map(self._seed, self._lacking)
+        if self._raises_epoch:
+            yield from map(self._mend_epoch, self._holders)
+        yield from map(self._put_broker_aside, self._apart)
+        yield from self._start()
+        yield from self._see()
+
+    def _proven(self) -> int:
+        number = self._held.history_of(self._copy)
+        return (
+            self._copy.end_offset
+            if number is None
+            else min(self._held.proven[number].end_offset, self._copy.end_offset)
+        )
+
+    def _own(self, node: int) -> list[MetadataCopy]:
+        return [one for one in self._held.copies if one.node_id == node]
+
+    def _holds(self, node: int) -> bool:
+        return any(
+            self._voters.admits(node, one.log.directory_id)
+            and parting(self._copy, one) is None
+            and one.end_offset >= max(self._needed, 1)
+            and (one.newness == self._copy.newness or self._needed > 0)
+            for one in self._own(node)
+        )
+
+    @property
+    def _raises_epoch(self) -> bool:
+        return self._copy.epoch < self._seen
+
+    def _unformatted(self) -> list[int]:
+        formatted = {one.broker_id for one in self._held.inventory.log_dirs if one.cluster_id is not None}
+        return [node for node in self._lacking if node not in formatted]
+
+    def _stop(self) -> Iterator[Step]:
+        stopped = self._lacking if self._fetches and not self._raises_epoch else list(self._voters.ids)
+        yield Step(
+            action="stop",
+            text=f"Stop {name_nodes(stopped)}, where {'it is' if len(stopped) == 1 else 'they are'} up, with SIGTERM. {self._others()}",
+            controllers=tuple(stopped),
+            commands=tuple(self._tools.stop(stopped)),
+        )
+        if self._apart:
+            yield Step(
+                action="stop",
+                text=f"Stop {name_nodes(self._apart)}, where {'it is' if len(self._apart) == 1 else 'they are'} up: "
+                f"{'it has' if len(self._apart) == 1 else 'they have'} records that the chosen log does not have, and a broker dies that a "
+                "leader asks to truncate below what it has applied",
+                brokers=tuple(self._apart),
+                commands=tuple(self._tools.stop(self._apart)),
+            )
+
+    def _others(self) -> str:
+        brokers = [one for one in self._held.copies if one.node_id not in self._voters.ids]
+        if not brokers or self._apart:
+            return "Start no other broker meanwhile"
+        return "Brokers that are up stay up: the chosen log has all that they applied"
+
+    def _pack(self) -> Step:
+        node = self._copy.node_id
+        assert node is not None
+        others = [one for one in self._lacking if one != node]
+        hosts = f"the host{'s' if len(others) > 1 else ''} of {name_nodes(others)}"
+        return Step(
+            action="pack",
+            text=f"Pack the metadata log of node {node}, without its quorum-state, and bring {CHOSEN_LOG} to {hosts}. LOG_DIR_OF_N is the "
+            "log directory with __cluster_metadata-0; run the commands as the user that runs Kafka",
+            controllers=(node,) if node in self._voters.ids else (),
+            brokers=() if node in self._voters.ids else (node,),
+            commands=(pack_metadata(node),),
+            before=(
+                f"It ends at offset {self._copy.end_offset}, in controller epoch {self._copy.epoch}, as when it was copied: replica-audit "
+                "quorum --check finds what has moved",
+            ),
+        )
+
+    def _seed(self, node: int) -> Step:
+        own = node == self._copy.node_id
+        commands = [*self._identify(node), *(() if own else (*put_metadata_aside(node), unpack_metadata(node)))]
+        files = self._quorum_state(node)
+        commands += [put_quorum_state(node, name) for name in files]
+        text = (
+            f"Give node {node} the chosen log" if not own else f"Let node {node}, which has the chosen log, vote again"
+        )
+        return Step(
+            action="seed",
+            text=f"{text}{self._told_identity(node)}{self._told_epoch() if files else ''}",
+            controllers=(node,),
+            commands=tuple(commands),
+            files=files,
+            before=(f"Its process has ended, and put-aside-{node} does not exist yet",),
+            irreversible=f"Node {node} forgets whom it voted for, and what its own log had is in put-aside-{node} only",
+        )
+
+    def _empty(self, node: int) -> Step:
+        files = self._quorum_state(node)
+        commands = [*self._identify(node), *put_metadata_aside(node)]
+        if files:
+            commands.append(f"mkdir -p LOG_DIR_OF_{node}/__cluster_metadata-0")
+            commands += [put_quorum_state(node, name) for name in files]
+        return Step(
+            action="empty",
+            text=f"Put the metadata log of node {node} aside: a majority has the right one, and it fetches all of it from the leader"
+            f"{self._told_identity(node)}{self._told_epoch() if files else ''}",
+            controllers=(node,),
+            commands=tuple(commands),
+            files=files,
+            before=(
+                f"Its process has ended, and put-aside-{node} does not exist yet",
+                f"{self._name(self._holders)} hold what was committed. Until this node has caught up, none of them may be lost",
+            ),
+            irreversible=f"What the log of node {node} had is in put-aside-{node} only",
+        )
+
+    @staticmethod
+    def _name(nodes: Sequence[int]) -> str:
+        text = name_nodes(nodes)
+        return f"{text[:1].upper()}{text[1:]}"
+
+    def _identify(self, node: int) -> Iterator[str]:
+        if node in self._unformatted():
+            yield self._tools.format_voter(node, self._held.inventory.cluster_id or "", is_dynamic=self._is_dynamic)
+        if self._needs_id(node):
+            yield set_directory_id(node, self._directories[node])
+
+    def _needs_id(self, node: int) -> bool:
+        if not self._is_dynamic:
+            return False
+        found = [one.directory_id for one in self._held.inventory.log_dirs if one.broker_id == node]
+        return self._directories[node] not in found
+
+    def _told_identity(self, node: int) -> str:
+        if not self._needs_id(node):
+            return ""
+        return f", and its old directory.id, {self._directories[node]}: the log knows its voters by these, and a new one never votes"
+
+    def _told_epoch(self) -> str:
+        return f". Its quorum-state says epoch {self._seen}, which nodes have seen: the next one has to be above it, or brokers never register"
+
+    def _quorum_state(self, node: int) -> dict[str, str]:
+        if not self._raises_epoch:
+            return {}
+        content = quorum_state_file(self._voters.ids, self._seen, is_dynamic=self._is_dynamic)
+        return {f"quorum-state-{node}": content}
+
+    def _mend_epoch(self, node: int) -> Step:
+        files = self._quorum_state(node)
+        return Step(
+            action="mend_epoch",
+            text=f"Let node {node}, which has the right log, count on from epoch {self._seen}, which other nodes have seen",
+            controllers=(node,),
+            commands=tuple(put_quorum_state(node, name) for name in files),
+            files=files,
+            before=("Its process has ended",),
+            irreversible=f"Node {node} forgets whom it voted for",
+        )
+
+    def _put_broker_aside(self, node: int) -> Step:
+        return Step(
+            action="empty",
+            text=f"Put the metadata log of broker {node} aside, which is of another history: it fetches the chosen one",
+            brokers=(node,),
+            commands=tuple(put_metadata_aside(node)),
+            before=(f"Its process has ended, and put-aside-{node} does not exist yet",),
+            irreversible=f"What the metadata log of broker {node} had is in put-aside-{node} only",
+        )
+
+    def _start(self) -> Iterator[Step]:
+        chosen = [self._copy.node_id] if self._copy.node_id in self._voters.ids else []
+        stopped = self._lacking if self._fetches and not self._raises_epoch else [*self._holders, *self._lacking]
+        order = sorted(stopped, key=lambda one: (one not in chosen, one not in self._holders, one))
+        for node in order:
+            yield Step(
+                action="start",
+                text=f"Start node {node}{', unless it is up' if node in self._holders else ''}",
+                controllers=(node,),
+                commands=(self._tools.start(node),),
+                before=(
+                    *self._before_start(node, order),
+                    *(
+                        ("No broker starts before the quorum has a leader",)
+                        if node == order[0] and not self._fetches
+                        else ()
+                    ),
+                ),
+            )
+
+    def _before_start(self, node: int, order: Sequence[int]) -> Iterator[str]:
+        if node != order[0]:
+            yield f"Node {order[0]} is up and stays up"
+        elif self._fetches and node in self._lacking:
+            yield f"{self._name(self._holders)} are up and have a leader"
+
+    def _see(self) -> Iterator[Step]:
+        ahead = [one for one in self._held.copies if one is not self._copy and goes_on(one, self._copy)]
+        stays = self._fetches and not self._raises_epoch
+        epoch = "" if stays else f" in epoch {max(self._copy.epoch, self._seen) + 1} or later"
+        yield Step(
+            action="check",
+            text=f"See that the quorum has a leader{epoch}, that every voter is there, and that their lag goes to 0",
+            controllers=tuple(self._voters.ids),
+            commands=tuple(self._tools.describe_quorum()),
+        )
+        brokers = sorted({one.node_id for one in self._held.copies if one.node_id is not None} - set(self._voters.ids))
+        for broker in brokers:
+            yield Step(
+                action="start",
+                text=f"Start broker {broker}, unless it is up",
+                brokers=(broker,),
+                commands=(self._tools.start(broker),),
+                before=("The quorum has a leader",),
+            )
+        lost = "but what quorum says that the choice loses" if ahead else "which no choice loses"
+        yield Step(
+            action="verify",
+            text=f"See that all topics are there, {lost}. Then copy the log directories again: quorum finds nothing to decide in the new snapshot",
+            commands=("replica-audit quorum AFTER",),
+        )

@@ -1,0 +1,169 @@
+"""Text of `quorum`: the copies side by side, the choice, what each loses, and the plan."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from replica_audit.model import Place
+from replica_audit.quorum.answer_model import CopyAnswer, Lost, QuorumAnswer
+from replica_audit.report.layout import align_columns, clean, paint, wrap
+from replica_audit.report.plan_text import tell_step
+from replica_audit.report.sentences import join_some, verb
+from replica_audit.text import count, listed, name_brokers
+
+_NAMED = 6
+_VERDICTS = {
+    "agree": "Nothing has to be decided",
+    "rejoin": "No log has to be chosen, but voters are missing",
+    "choose": "One copy is the best",
+    "keep_both": "Neither history is the best: keep both",
+    "none": "No copy here can be the right one",
+}
+
+
+def render_quorum(answer: QuorumAnswer) -> str:
+    """The answer as text."""
+    lines = [
+        paint(_headline(answer), "head"),
+        *wrap(clean(answer.choice.reason if answer.choice else answer.reason), "  "),
+    ]
+    lines += ["", *_table(answer)]
+    lines += _notes(answer)
+    if answer.verdict not in ("agree", "rejoin"):
+        lines += ["", paint("What each choice loses and breaks", "head"), *_losses(answer)]
+    if answer.quarantine:
+        lines += ["", paint("Not usable", "head")]
+        for one in answer.quarantine:
+            at = "" if one.position is None else f", byte {one.position}"
+            lines += wrap(clean(f"{one.path}{at}: {one.reason}"), "  ", "    ")
+    if answer.steps:
+        lines += ["", paint("The plan", "head")]
+        for step in answer.steps:
+            lines += tell_step(step)
+    if answer.no_plan is not None:
+        lines += ["", *wrap(f"No plan beyond this: {clean(answer.no_plan)}.")]
+    return "\n".join(lines).rstrip()
+
+
+def _headline(answer: QuorumAnswer) -> str:
+    text = _VERDICTS[answer.verdict]
+    if answer.choice is not None:
+        text += f": the log of {answer.choice.role} {answer.choice.node_id}"
+    return text
+
+
+def _table(answer: QuorumAnswer) -> Iterator[str]:
+    heading = ["node", "role", "log", "last epoch", "committed to", "history", "parts at", "seen epoch", "voted for"]
+    rows = [_row(one, answer) for one in answer.copies]
+    yield from align_columns([heading, *rows], right=range(3, 9), indent="  ")
+
+
+def _row(one: CopyAnswer, answer: QuorumAnswer) -> list[str]:
+    mark = "*" if answer.choice is not None and one.path == answer.choice.path else " "
+    state = one.quorum_state
+    held = one.history is not None and one.end_offset > 0
+    return [
+        f"{mark} {'?' if one.node_id is None else one.node_id}",
+        one.role,
+        f"[{one.start_offset}, {one.end_offset})" if held else "empty",
+        str(one.last_epoch) if held else "-",
+        str(one.proven_end) if one.proven_end else "-",
+        "-" if one.history is None else str(one.history),
+        "-" if one.parts_at is None else str(one.parts_at),
+        "-" if state is None or state.leader_epoch is None else str(state.leader_epoch),
+        "-" if state is None or state.voted_id is None else str(state.voted_id),
+    ]
+
+
+def _notes(answer: QuorumAnswer) -> Iterator[str]:
+    if answer.voters:
+        how = "known by their directories" if answer.is_dynamic else "known by their ids"
+        without = (
+            f"; {_nodes(answer.without_log)} {verb(len(answer.without_log), 'has', 'have')} no log here"
+            if answer.without_log
+            else ""
+        )
+        yield from wrap(f"Voters: {listed(answer.voters)}, {how}{without}.", "  ")
+    said: dict[str, list[int]] = {}
+    for one in answer.copies:
+        if one.proof is not None and one.node_id is not None:
+            said.setdefault(one.proof, []).append(one.node_id)
+    for proof, nodes in said.items():
+        yield from wrap(f"Committed, as {clean(proof)} ({_nodes(nodes)}).", "  ")
+    for one in answer.copies:
+        if one.may_vote is False:
+            wanted = next((of for node, of in one.voter_directories if node == one.node_id), "another")
+            yield from wrap(
+                f"Node {one.node_id} cannot vote: its directory.id is {one.directory_id}, and that of the voter {wanted}.",
+                "  ",
+            )
+        if one.seeded is not None:
+            yield from wrap(f"Node {one.node_id} was seeded: {clean(one.seeded)}.", "  ")
+
+
+def _nodes(nodes: Sequence[int]) -> str:
+    return f"node{'s' if len(nodes) > 1 else ''} {listed(nodes)}"
+
+
+def _losses(answer: QuorumAnswer) -> Iterator[str]:
+    """Copies for which the same is said, together."""
+    groups: dict[tuple[str, ...], list[CopyAnswer]] = {}
+    for one in answer.copies:
+        if one.history is not None:
+            groups.setdefault(tuple(_of_copy(one)), []).append(one)
+    for told, copies in groups.items():
+        nodes = [one.node_id for one in copies if one.node_id is not None]
+        yield f"  {_nodes(nodes)}"
+        for line in told:
+            yield from wrap(clean(line), "    ", "      ")
+
+
+def _of_copy(one: CopyAnswer) -> Iterator[str]:
+    yield from (f"refused: {reason}" for reason in one.refused)
+    if one.lost is None:
+        yield "what it loses is not known: its records cannot be applied"
+    elif one.lost.is_nothing:
+        rest = (
+            ""
+            if not one.lost.records
+            else f" but {count(one.lost.records, 'record')} that changed nothing of what is listed here"
+        )
+        yield f"loses nothing{rest}"
+    else:
+        yield f"loses {'; '.join(tell_lost(one.lost))}"
+    yield from (f"breaks: {reason}" for reason in one.breaks)
+
+
+def tell_lost(lost: Lost) -> Iterator[str]:
+    """Clauses with what is lost, by name or counted."""
+    if lost.topics:
+        names = [f"{one.topic} (id {one.topic_id}, {count(one.partitions, 'partition')})" for one in lost.topics]
+        yield f"{count(len(names), 'topic')}: {join_some(names, _NAMED, 'topic')}"
+    if lost.stray:
+        records = sum(one.records for one in lost.stray)
+        brokers = name_brokers(sorted({one.broker_id for one in lost.stray}))
+        yield f"{count(records, 'record')} in {count(len(lost.stray), 'directory', 'directories')} of {brokers}, which become -stray"
+    if lost.deletions:
+        yield f"the deletion of {join_some([one.topic for one in lost.deletions], _NAMED, 'topic')}"
+    yield from _told_places("added partition", lost.partitions)
+    yield from _told_places("change of leader", lost.leader_changes, "changes of leader")
+    yield from _told_places("change of ISR", lost.isr_changes, "changes of ISR")
+    yield from _told_places("reassignment", lost.reassignments)
+    if lost.configurations:
+        yield f"{count(len(lost.configurations), 'configuration')}: {join_some(lost.configurations, _NAMED, 'configuration')}"
+    for number, noun in (
+        (lost.acls, "ACL"), (lost.scram_users, "SCRAM credential"), (lost.quotas, "quota"),
+    ):  # fmt: skip
+        if number:
+            yield count(number, noun)
+    if lost.features:
+        yield f"{verb(len(lost.features), 'feature', 'features')} {join_some(lost.features, _NAMED, 'feature')}"
+    if lost.producer_id_blocks:
+        yield f"{count(lost.producer_id_blocks, 'block')} of producer ids, given out a second time"
+    yield f"{count(lost.records, 'record')} of the metadata log in all"
+
+
+def _told_places(noun: str, places: Sequence[Place], plural: str | None = None) -> Iterator[str]:
+    if places:
+        names = [f"{topic}-{number}" for topic, number in places]
+        yield f"{count(len(names), noun, plural)}: {join_some(names, _NAMED, 'partition')}"

@@ -1,0 +1,162 @@
+"""All nodes' copies of the metadata log read and compared: what the audit and the command `quorum` stand on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from replica_audit.errors import FormatError
+from replica_audit.model import Leadership, ReplicaDir
+from replica_audit.schema import QuarantineRow
+from replica_audit.snapshot.inventory import MetadataLog
+from replica_audit.snapshot.message_fields import MessageError
+from replica_audit.snapshot.metadata.broker_history import ClusterCourse
+from replica_audit.snapshot.metadata.histories import QuorumHistory, find_histories
+from replica_audit.snapshot.metadata.image import MetadataImage, replay
+from replica_audit.snapshot.metadata.kraft_records import Voters
+from replica_audit.snapshot.metadata.log_copies import MetadataCopy, read_copy
+from replica_audit.snapshot.metadata.quorum import Fork, Quorum, newest_copy, weigh_copies
+from replica_audit.snapshot.metadata.sole_isr import EpochFiles, mark_sole_isr
+from replica_audit.snapshot.metadata.stale_copies import CopyMoments, Stale, doubted_from, mark_lacking, settle
+from replica_audit.snapshot.metadata.voters import QuorumState, read_quorum_state
+from replica_audit.snapshot.storage import Snapshot
+
+
+@dataclass(frozen=True, slots=True)
+class AppliedEvidence:
+    """Evidence of the metadata that brokers had applied, and of when copies were made."""
+
+    epochs: EpochFiles | None = None
+    """Entries of the brokers' leader-epoch-checkpoint files."""
+    directories: Sequence[ReplicaDir] = ()
+    """The brokers' partitions."""
+    moments: CopyMoments = CopyMoments()
+
+
+NO_EVIDENCE = AppliedEvidence()
+
+
+@dataclass(frozen=True, slots=True)
+class MetadataComparison:
+    """What the copies that can be read say together."""
+
+    quorum: Quorum
+    """With what brokers applied counted as committed."""
+    leaderships: tuple[Leadership, ...]
+    """By the newest copy of the history that is left, or of all."""
+    stale: Stale | None
+    histories: tuple[QuorumHistory, ...]
+    set_aside: tuple[MetadataCopy, ...]
+    """Copies of histories that cannot be the right one, where one is left."""
+    voters: tuple[int, ...]
+    """By control records and quorum-state, else by the newest snapshot (KRAFT_VOTERS)."""
+
+    def history_of(self, copy: MetadataCopy) -> int:
+        """The number of the history that a copy is of."""
+        return next(number for number, one in enumerate(self.histories) if any(copy is of for of in one.copies))
+
+
+@dataclass(frozen=True, slots=True)
+class ComparedCopies:
+    """All captured copies of the metadata log, and what they say together."""
+
+    copies: tuple[MetadataCopy, ...]
+    refused: Mapping[str, Exception]
+    """By path of a copy that holds records: why they cannot be applied."""
+    ignored: tuple[QuarantineRow, ...]
+    """Rows of quorum-state files that cannot be used."""
+    found: MetadataComparison | None
+    """None where no copy can be read."""
+
+    @property
+    def usable(self) -> tuple[MetadataCopy, ...]:
+        """Those that hold something, and can be read."""
+        held = (copy for copy in self.copies if copy.epoch >= 0 or copy.end_offset > 0)
+        return tuple(copy for copy in held if copy.log.path not in self.refused)
+
+
+def compare_copies(
+    snapshot: Snapshot, logs: Sequence[MetadataLog], evidence: AppliedEvidence = NO_EVIDENCE
+) -> ComparedCopies:
+    """Compare every node's copy; one whose records cannot be applied is left out, with the reason. Nothing is raised."""
+    ignored: list[QuarantineRow] = []
+    copies = [read_copy(snapshot, log, _quorum_state(snapshot, log, ignored)) for log in logs]
+    usable = [copy for copy in copies if copy.epoch >= 0 or copy.end_offset > 0]
+    refused: dict[str, Exception] = {}
+    found = None
+    while usable and found is None:
+        newest = newest_copy(usable)
+        try:
+            found = _read(snapshot, usable, newest.voters(snapshot), evidence)
+        except (FormatError, MessageError, OSError) as error:
+            refused[newest.log.path] = error
+            usable = [copy for copy in usable if copy is not newest]
+    return ComparedCopies(tuple(copies), refused, tuple(ignored), found)
+
+
+def _read(
+    snapshot: Snapshot, copies: Sequence[MetadataCopy], voters: Voters | None, evidence: AppliedEvidence
+) -> MetadataComparison:
+    """Reading of the copies: by the only history that can be right where they contradict each other, else by all."""
+    quorum = weigh_copies(copies, voters)
+    parted = any(quorum.agreed[copy.log.path] < copy.end_offset for copy in copies)
+    histories = find_histories(snapshot, copies, voters, evidence.directories) if parted else ()
+    if histories and not quorum.forks:
+        quorum = replace(quorum, forks=_applied_elsewhere(quorum, histories))
+    if not quorum.forks:
+        histories = ()
+    left = [one for one in histories if not one.refused]
+    kept = left[0].copies if len(left) == 1 else tuple(copies)
+    if len(left) == 1:
+        quorum = replace(weigh_copies(kept, voters), forks=quorum.forks)
+    aside = tuple(copy for copy in copies if all(copy is not one for one in kept))
+    settled, stale = quorum, None
+    if doubted_from(quorum, kept) is not None:
+        everything = replay(snapshot, kept, replace(quorum, committed_end=None))
+        settled, stale = settle(quorum, kept, everything.leaderships(), evidence.epochs, evidence.moments)
+    image = replay(snapshot, kept, settled)
+    found = mark_sole_isr(image.leaderships(), _course(image, kept, settled), evidence.epochs)
+    found = mark_lacking(found, stale) if stale else found
+    left_over = _left_over(image, found, evidence.directories)
+    named = () if settled.voters is None else tuple(sorted(settled.voters.ids))
+    return MetadataComparison(settled, (*found, *left_over), stale, histories, aside, named)
+
+
+def _left_over(
+    image: MetadataImage, present: Sequence[Leadership], directories: Sequence[ReplicaDir]
+) -> Iterator[Leadership]:
+    """Partitions of deleted topics of which a broker still has a directory, unless the name is taken again."""
+    taken = {(one.topic, one.partition) for one in present}
+    held = {(one.topic, one.partition, one.topic_id) for one in directories}
+    for one in image.deleted():
+        if (one.topic, one.partition, one.topic_id) in held and (one.topic, one.partition) not in taken:
+            yield one
+
+
+def _applied_elsewhere(quorum: Quorum, histories: Sequence[QuorumHistory]) -> tuple[Fork, ...]:
+    """A fork where brokers applied what the newest copy lacks: then the tail that it parts from was committed."""
+    refused = next(one.refused for one in histories if any(copy is quorum.newest for copy in one.copies))
+    others = [one.copies[0] for one in histories if all(copy is not quorum.newest for copy in one.copies)]
+    if not refused:
+        return ()
+    reason = "what brokers have applied shows that records which the newest copy lacks were committed"
+    return (Fork(others[0], quorum.newest, quorum.agreed[others[0].log.path], reason),)
+
+
+def _course(image: MetadataImage, copies: Sequence[MetadataCopy], quorum: Quorum) -> ClusterCourse:
+    ends: dict[int, int] = {}
+    for copy in copies:
+        if copy.node_id is not None:
+            ends[copy.node_id] = max(ends.get(copy.node_id, 0), quorum.agreed[copy.log.path])
+    committed = quorum.newest.end_offset if quorum.committed_end is None else quorum.committed_end
+    return ClusterCourse(image.brokers, image.elr_levels, ends, committed)
+
+
+def _quorum_state(snapshot: Snapshot, log: MetadataLog, ignored: list[QuarantineRow]) -> QuorumState | None:
+    """The quorum-state beside a log; one that cannot be used is added to `ignored`."""
+    try:
+        return read_quorum_state(snapshot, log)
+    except (OSError, FormatError) as error:
+        path = f"{log.path}/quorum-state"
+        ignored.append(QuarantineRow(log.node_id, None, None, path, None, None, "INPUT-IGNORED", str(error)))
+        return None

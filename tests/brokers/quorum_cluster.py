@@ -1,0 +1,150 @@
+"""A real cluster of three controllers and two brokers, whose quorum is lost in one way or another; and who carries out a plan of
+`quorum` as it is printed.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from tests.brokers.carrying_out import Operator
+from tests.brokers.clients import produce_values
+from tests.brokers.printed_plan import PrintedStep
+from tests.brokers.steered_cluster import SteeredCluster
+
+CONTROLLERS, BROKERS = (100, 101, 102), (0, 1)
+CLUSTER_ID = "Quorum-LostAAAAAAAAAAA"
+_PATIENCE_SECONDS = 60
+
+
+class QuorumCluster(SteeredCluster):
+    """`is_dynamic`: the controllers know each other by their directories (KIP-853)."""
+
+    def __init__(self, capture: Path, out: Path, jars: Path, *, is_dynamic: bool) -> None:
+        self.is_dynamic = is_dynamic
+        super().__init__(capture, out, jars)
+
+    def _properties(self, node: int) -> Mapping[str, str]:
+        known = dict(super()._properties(node))
+        if self.is_dynamic:
+            del known["controller.quorum.voters"]
+            known["controller.quorum.bootstrap.servers"] = ",".join(
+                f"127.0.0.1:{self.ports[one]}" for one in self.controllers
+            )
+        known |= {"controller.quorum.election.timeout.ms": "1000", "controller.quorum.fetch.timeout.ms": "2000"}
+        return known
+
+    def log_dirs(self, node: int) -> list[Path]:
+        """Its only one, which may be an empty disk."""
+        return [self.directories[node]]
+
+    def format(self, node: int, *options: str) -> None:
+        """Format a node's empty disk."""
+        place = ("--cluster-id", CLUSTER_ID, "--config", str(self.properties(node)))
+        status, text = self.tool("kafka-storage", "format", *place, *options)
+        assert status == 0, text
+
+    def lose_disk(self, *nodes: int) -> None:
+        """An empty disk in place of a node's."""
+        for node in nodes:
+            shutil.rmtree(self.directories[node])
+            self.directories[node].mkdir()
+
+    def start_all(self) -> None:
+        """Controllers, then brokers."""
+        self.start_quorum()
+        self.start(*self.brokers)
+
+    def directory_id(self, node: int) -> str:
+        """By meta.properties."""
+        lines = (self.directories[node] / "meta.properties").read_text().splitlines()
+        return dict(line.split("=", 1) for line in lines if "=" in line)["directory.id"]
+
+    def capture(self, name: str, without: tuple[int, ...] = ()) -> Path:
+        """A copy of all disks but those that are gone."""
+        before = self.snapshot(name)
+        for node in without:
+            shutil.rmtree(before / self.directories[node].name)
+        return before
+
+
+def make_disks(out: Path, jars: Path, *, is_dynamic: bool) -> Path:
+    """The disks of a sound cluster with topics early and late, and those of controller 102 before late was created, as stale-102."""
+    blank = out / "blank"
+    for node in (*CONTROLLERS, *BROKERS):
+        directory = blank / f"{'controller' if node in CONTROLLERS else 'broker'}-{node}"
+        directory.mkdir(parents=True)
+        (directory / "meta.properties").write_text(f"node.id={node}\n")
+    with QuorumCluster(blank, out / "made", jars, is_dynamic=is_dynamic) as cluster:
+        ids = {node: f"Quorum{node}AAAAAAAAAAAAA" for node in CONTROLLERS}
+        voters = ",".join(f"{node}@127.0.0.1:{cluster.ports[node]}:{ids[node]}" for node in CONTROLLERS)
+        for node in cluster.directories:
+            (cluster.directories[node] / "meta.properties").unlink()
+            is_voter = node in CONTROLLERS and is_dynamic
+            cluster.format(node, *(("--initial-controllers", voters) if is_voter else ()))
+        cluster.start_all()
+        _create(cluster, "early")
+        cluster.stop(102)
+        shutil.copytree(cluster.directories[102], out / "disks" / "stale-102")
+        cluster.launch(102)
+        time.sleep(3)
+        _create(cluster, "late")
+        time.sleep(3)
+        # Brokers first: what they have, controllers have too.
+        cluster.stop(*cluster.brokers)
+        cluster.kill(*cluster.controllers)
+        for directory in cluster.directories.values():
+            shutil.copytree(directory, out / "disks" / directory.name, ignore=shutil.ignore_patterns(".lock"))
+    return out / "disks"
+
+
+def _create(cluster: QuorumCluster, topic: str) -> None:
+    replicas = ("--partitions", "1", "--replication-factor", "2")
+    status, text = cluster.tool(
+        "kafka-topics", "--bootstrap-server", cluster.bootstrap, "--create", "--topic", topic, *replicas
+    )
+    assert status == 0, text
+    produce_values(cluster.bootstrap, topic, 0, [f"{topic}-{number}" for number in range(5)])
+
+
+class QuorumOperator(Operator):
+    """Waits for a leader where the plan says to see that there is one."""
+
+    def _take(self, printed: PrintedStep, step: Mapping[str, Any]) -> list[str]:
+        if step["action"] == "verify":
+            self._cluster.snapshot(self.after.name)
+        wrong = self._run(printed)
+        until = time.monotonic() + _PATIENCE_SECONDS
+        while wrong and step["action"] == "check" and time.monotonic() < until:
+            time.sleep(2)
+            wrong = self._run(printed)
+        if wrong:
+            return wrong
+        for node in step["brokers"]:
+            if step["action"] in ("start", "stop"):
+                self._cluster.await_start(node) if step["action"] == "start" else self._cluster.await_end(node)
+        if step["action"] == "stop":
+            for node in step["controllers"]:
+                self._cluster.await_end(node)
+        if step["action"] == "start" and step["controllers"]:
+            time.sleep(3)
+        return []
+
+
+def topics_of(cluster: QuorumCluster) -> dict[tuple[str, int], int | None]:
+    """Who leads each partition of early and late."""
+    until = time.monotonic() + _PATIENCE_SECONDS
+    while None in (found := cluster.leaders(("early", "late"))).values() or not found:
+        if time.monotonic() > until:
+            break
+        time.sleep(1)
+    return found
+
+
+def steps_of(plan: Path) -> Iterator[dict[str, Any]]:
+    """The steps in the file that `quorum --plan` wrote."""
+    yield from json.loads(plan.read_text())["steps"]

@@ -1,0 +1,300 @@
+"""Verdict, choice, losses and breaks for each rule: where it is true, and where something harmless looks the same."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+from tests.support import metadata_log as write
+from tests.support.controllers import APPLIED, BEGIN, LATE, LATE_ID, TOPIC_ID, VOTERS, elected, moved
+from tests.support.encoder import Record, encode_batch
+from tests.support.fixtures import FIXTURES
+from tests.support.metadata_log import MetadataLog
+from tests.support.snapshots import Replica, make_uuid, write_snapshot
+
+from replica_audit.cli.main import main
+from replica_audit.errors import UsageError
+from replica_audit.quorum.answer_model import QuorumAnswer, answer_object, read_answer
+from replica_audit.quorum.quorum_answer import answer_quorum
+from replica_audit.report.quorum_text import render_quorum
+from replica_audit.snapshot.discovery import discover
+from replica_audit.snapshot.storage import Snapshot
+
+DAY_MS = 86_400_000
+CLUSTER = "CLUSTERAAAAAAAAAAAAAAA"
+WHOLE = BEGIN + LATE
+IDS = {node: make_uuid(f"directory {node}") for node in VOTERS}
+DYNAMIC = write.leader_change(0, 100, VOTERS) + write.voters_record(1, IDS)
+DYNAMIC += write.batch(2, [write.topic("t", TOPIC_ID), write.partition(TOPIC_ID, (1, 2), 1)])
+LATE_LATER = write.batch(9, [write.topic("late", LATE_ID), write.partition(LATE_ID, (1, 2), 2)])
+APPLIED_T = Replica(topic="t", topic_id=TOPIC_ID)
+
+
+def answer(path: Path, **options: str) -> QuorumAnswer:
+    snapshot = Snapshot.open(str(path))
+    return answer_quorum(snapshot, discover(snapshot), **options)
+
+
+def log(content: bytes, epoch: int | None = None, **fields: object) -> MetadataLog:
+    return MetadataLog({0: content}, voters=VOTERS, leader_epoch=epoch, cluster_id=CLUSTER, **fields)
+
+
+def written(
+    path: Path,
+    metadata: Mapping[int, MetadataLog | bytes],
+    brokers: Mapping[int, object] | None = None,
+    **options: object,
+) -> QuorumAnswer:
+    logs = {node: log(one) if isinstance(one, bytes) else one for node, one in metadata.items()}
+    write_snapshot(path, brokers or {}, metadata=logs, cluster_id=CLUSTER, **options)
+    return answer(path)
+
+
+def actions(found: QuorumAnswer) -> list[str]:
+    return [step.action for step in found.steps]
+
+
+def commands(found: QuorumAnswer, action: str) -> str:
+    return "\n".join(command for step in found.steps if step.action == action for command in step.commands)
+
+
+def test_a_sound_cluster_is_quiet(tmp_path: Path) -> None:
+    found = written(tmp_path, {node: WHOLE for node in (*VOTERS, 1, 2)}, {1: APPLIED, 2: APPLIED}, clean=(1, 2))
+    assert (found.verdict, found.choice, found.steps, found.lost) == ("agree", None, (), None)
+    assert {(one.role, one.history, one.parts_at) for one in found.copies} == {
+        ("controller", 1, None),
+        ("broker", 1, None),
+    }
+    assert all(one.lost.is_nothing and not one.breaks and not one.refused for one in found.copies)
+
+
+def test_one_voter_that_lags_or_one_blank_disk_of_a_static_quorum_is_nothing_to_decide(tmp_path: Path) -> None:
+    lagging = written(tmp_path / "1", {100: WHOLE, 101: WHOLE, 102: BEGIN, 1: WHOLE}, {1: APPLIED}, clean=(1,))
+    assert lagging.verdict == "agree"
+    blank = written(tmp_path / "2", {100: WHOLE, 101: WHOLE, 102: log(b""), 1: WHOLE}, {1: APPLIED}, clean=(1,))
+    assert blank.verdict == "agree" and blank.without_log == (102,)
+
+
+def test_a_tail_that_no_majority_holds_is_nothing_to_decide(tmp_path: Path) -> None:
+    """Raft cuts it: another epoch, no snapshot, no broker that applied it."""
+    kept = BEGIN + elected(3, 101, 2)
+    found = written(tmp_path, {100: WHOLE, 101: kept, 102: kept, 1: kept}, {1: APPLIED_T}, clean=(1,))
+    assert found.verdict == "agree" and "is what Raft does" in found.reason
+
+
+@pytest.mark.parametrize("good", [100, 1])
+def test_a_stale_majority(tmp_path: Path, good: int) -> None:
+    """Q1, Q2: who has everything is chosen, a controller or, where none is left, a broker."""
+    metadata = {101: BEGIN, 102: BEGIN, 1: WHOLE} | ({100: WHOLE} if good == 100 else {100: BEGIN})
+    found = written(tmp_path, metadata, {1: APPLIED}, clean=(1,))
+    assert found.verdict == "choose" and found.choice is not None and found.choice.node_id == good
+    assert found.choice.role == ("controller" if good == 100 else "broker")
+    assert found.lost is not None and found.lost.is_nothing
+    stale = next(one for one in found.copies if one.node_id == 102)
+    assert [(one.topic, one.topic_id) for one in stale.lost.topics] == [("late", LATE_ID)]
+    assert any("die" in one for one in stale.breaks) and any("ends at 3" in one for one in stale.refused)
+    seeded = [step.controllers[0] for step in found.steps if step.action == "seed"]
+    assert seeded == ([101, 102] if good == 100 else [100, 101, 102])
+    assert "--exclude=quorum-state" in commands(found, "pack") and f"LOG_DIR_OF_{good}" in commands(found, "pack")
+    assert actions(found)[:2] == ["copy", "stop"] and not any("standalone" in one for one in repr(found.steps).split())
+    # The log goes where it belongs before anything is started, the one that was chosen first.
+    assert actions(found).index("start") > max(at for at, one in enumerate(actions(found)) if one == "seed")
+
+
+def test_records_of_partitions_that_would_be_set_aside_are_counted(tmp_path: Path) -> None:
+    batches = [encode_batch(0, [Record(None, b"1"), Record(None, b"2"), Record(None, b"3")], 0)]
+    held = Replica(batches, topic="late", topic_id=LATE_ID)
+    found = written(tmp_path, {101: BEGIN, 102: BEGIN, 100: WHOLE, 1: WHOLE}, {1: held}, clean=(1,))
+    stale = next(one for one in found.copies if one.node_id == 102)
+    assert [(one.broker_id, one.topic, one.records) for one in stale.lost.stray] == [(1, "late", 3)]
+
+
+def test_lost_disks_are_asked_for_first(tmp_path: Path) -> None:
+    found = written(tmp_path, {102: BEGIN, 1: WHOLE}, {1: APPLIED}, clean=(1,))
+    assert found.choice.node_id == 1 and found.without_log == (100, 101)
+    assert actions(found)[:2] == ["capture", "copy"] and found.steps[0].controllers == (100, 101)
+    assert f"format --cluster-id {CLUSTER}" in commands(found, "seed")
+    assert "no-initial-controllers" not in commands(found, "seed")
+
+
+def test_an_epoch_that_a_node_has_seen_is_written_into_the_seeds(tmp_path: Path) -> None:
+    """Q7, R4; without such an epoch the seeds have no quorum-state."""
+    stale = {101: log(BEGIN, 1), 102: log(BEGIN, 1)}
+    found = written(tmp_path / "1", {**stale, 100: log(WHOLE, 1), 1: log(WHOLE, 4)}, {1: APPLIED}, clean=(1,))
+    files = {name: json.loads(text) for step in found.steps for name, text in step.files.items()}
+    assert set(files) == {f"quorum-state-{node}" for node in VOTERS}
+    assert {(one["leaderEpoch"], one["votedId"], one["data_version"]) for one in files.values()} == {(4, -1, 0)}
+    assert [one["voterId"] for one in files["quorum-state-100"]["currentVoters"]] == [100, 101, 102]
+    lines = [line.strip() for line in render_quorum(found).splitlines()]
+    assert (
+        f"printf '%s\\n' '{json.dumps(files['quorum-state-101'], separators=(',', ':'))}' > quorum-state-101" in lines
+    )
+    assert any("never register" in one for one in next(one for one in found.copies if one.node_id == 100).breaks)
+    harmless = written(tmp_path / "2", {**stale, 100: log(WHOLE, 1), 1: log(WHOLE, 1)}, {1: APPLIED}, clean=(1,))
+    assert not any(step.files for step in harmless.steps) and "mend_epoch" not in actions(harmless)
+
+
+def test_the_same_epoch_with_another_history_served_by_both_is_kept_both(tmp_path: Path) -> None:
+    """Q8: brokers have what the voters lack, and the other way round."""
+    other_id = make_uuid("other")
+    other = write.batch(3, [write.topic("other", other_id), write.partition(other_id, (1, 2), 1)])
+    forked = BEGIN + other + elected(5, 101, 2)
+    metadata = {node: forked for node in VOTERS} | {1: WHOLE, 2: forked}
+    both = {1: APPLIED, 2: Replica(topic="other", topic_id=other_id)}
+    found = written(tmp_path / "1", metadata, both, clean=(1, 2))
+    assert (found.verdict, found.choice) == ("keep_both", None) and found.no_plan is not None
+    assert actions(found) == ["copy"] and "late" in found.reason and "other" in found.reason
+    assert {tuple(topic.topic for topic in one.lost.topics) for one in found.copies} == {("late",), ("other",)}
+    one_sided = written(tmp_path / "2", metadata, {1: APPLIED, 2: APPLIED}, clean=(1, 2))
+    assert one_sided.verdict == "choose" and one_sided.choice.node_id == 1
+
+
+def test_a_snapshot_shows_what_was_committed(tmp_path: Path) -> None:
+    """R3."""
+    checkpoint = {(5, 1): write.snapshot([write.topic("t", TOPIC_ID), write.partition(TOPIC_ID, (1, 2), 1)])}
+    forked = BEGIN + moved(3) + elected(4, 101, 2)
+    metadata = {100: MetadataLog({0: WHOLE}, checkpoint, VOTERS)}
+    found = written(tmp_path, metadata | {101: forked, 102: forked})
+    assert found.verdict == "choose" and found.choice.node_id == 100
+    assert any("was committed" in reason for reason in found.copies[1].refused)
+    assert found.copies[0].proven_end == 5 and found.copies[0].proof.endswith("committed records only")
+
+
+def test_seeds_prove_no_majority(tmp_path: Path) -> None:
+    """R5: a voter notes an epoch before it writes its records, and one directory is one vote."""
+    put_there = written(tmp_path / "1", {100: log(WHOLE, 1), 101: log(WHOLE, 0), 102: log(BEGIN, 1)})
+    assert [one.seeded is not None for one in put_there.copies] == [False, True, False]
+    shared = make_uuid("shared")
+    same = {node: log(WHOLE, 1, directory_id=shared if node != 102 else None) for node in VOTERS}
+    copied = written(tmp_path / "2", same)
+    assert [one.seeded is not None for one in copied.copies] == [True, True, False]
+    fetched = written(tmp_path / "3", {node: log(WHOLE, 1, directory_id=IDS[node]) for node in VOTERS})
+    assert not any(one.seeded for one in fetched.copies) and fetched.verdict == "agree"
+
+
+def test_two_blank_voters_of_a_dynamic_quorum_get_their_old_directory_ids(tmp_path: Path) -> None:
+    """D1c, D1e: and never --standalone; the survivor is started first and stays up."""
+    metadata = {100: log(DYNAMIC, 1, directory_id=IDS[100])}
+    metadata |= {node: log(b"", directory_id=make_uuid(f"new {node}")) for node in (101, 102)}
+    found = written(tmp_path, metadata | {1: DYNAMIC}, {1: APPLIED_T})
+    assert found.is_dynamic and found.choice.node_id == 100 and found.without_log == (101, 102)
+    for node in (101, 102):
+        assert f"s/^directory[.]id=.*/directory.id={IDS[node]}/" in commands(found, "seed")
+    starts = [step for step in found.steps if step.action == "start"]
+    assert starts[0].controllers == (100,) and "Node 100 is up and stays up" in starts[1].before
+    assert "standalone" not in repr(found.steps)
+
+
+def test_one_voter_formatted_anew_is_removed_before_it_is_added(tmp_path: Path) -> None:
+    """D4a; with its old directory id it votes at once (D4n) and nothing is to be done."""
+    sound = {node: log(DYNAMIC, 1, directory_id=IDS[node]) for node in (100, 101)} | {1: DYNAMIC}
+    anew = written(tmp_path / "1", sound | {102: log(b"", directory_id=make_uuid("new 102"))}, {1: APPLIED_T})
+    assert (anew.verdict, anew.choice) == ("rejoin", None)
+    told = commands(anew, "replace_voter").split("\n")
+    assert "remove-controller" in told[0] and IDS[102] in told[0] and told[1].endswith("add-controller")
+    old = written(tmp_path / "2", sound | {102: log(b"", directory_id=IDS[102])}, {1: APPLIED_T})
+    assert old.verdict == "agree" and not old.steps
+
+
+def test_a_splice_is_found_by_records_and_its_node_fetches_the_log_anew(tmp_path: Path) -> None:
+    """D4s: own beginning, another's continuation, though epochs and ends are equal."""
+    later = moved(4) + moved(5, 1)
+    right = {node: log(DYNAMIC + later, 1, directory_id=IDS[node]) for node in (100, 101)}
+    own = write.leader_change(0, 102, VOTERS, time_ms=write.TIME_MS + DAY_MS) + write.voters_record(1, {102: IDS[102]})
+    own += write.batch(2, [write.feature("metadata.version", 25)] * 2, time_ms=write.TIME_MS + DAY_MS)
+    spliced = log(own + later, 1, directory_id=IDS[102])
+    found = written(tmp_path, right | {102: spliced, 1: DYNAMIC + later}, {1: APPLIED_T})
+    assert found.verdict == "choose" and found.choice.node_id == 100
+    assert found.copies[2].parts_at == 0 and "spliced" in " ".join(found.copies[2].refused)
+    assert [(step.action, step.controllers) for step in found.steps if step.action in ("stop", "empty")] == [
+        ("stop", (102,)),
+        ("empty", (102,)),
+    ]
+
+
+def test_what_is_secret_is_counted_and_never_told(tmp_path: Path) -> None:
+    acl = write.message(18, 0, write.uuid(make_uuid("acl")) + b"\x02" + write.string("secret-resource"))
+    scram = write.message(11, 0, write.string("secret-user") + b"\x01" + write.string("salt"))
+    quota = write.message(
+        14,
+        0,
+        b"\x02"
+        + write.string("user")
+        + write.string("secret-user")
+        + write.tags()
+        + write.string("rate")
+        + bytes(9)
+        + write.tags(),
+    )
+    ids = write.message(15, 0, bytes(12) + (3000).to_bytes(8, "big") + write.tags())
+    more = write.batch(
+        3,
+        [
+            acl,
+            scram,
+            quota,
+            ids,
+            write.config(2, "t", "retention.ms", "secret-value"),
+            write.feature("metadata.version", 29),
+        ],
+    )
+    found = written(
+        tmp_path,
+        {101: BEGIN, 102: BEGIN, 100: BEGIN + more + LATE_LATER, 1: BEGIN + more + LATE_LATER},
+        {1: APPLIED},
+        clean=(1,),
+    )
+    lost = next(one for one in found.copies if one.node_id == 102).lost
+    assert (lost.acls, lost.scram_users, lost.quotas, lost.producer_id_blocks) == (1, 1, 1, 3)
+    assert lost.configurations == ("topic t: retention.ms",) and lost.features == ("metadata.version 29",)
+    assert "secret" not in json.dumps(answer_object(found))
+
+
+def test_changes_of_leaders_isr_and_partitions_are_named(tmp_path: Path) -> None:
+    changes = moved(3) + write.batch(4, [write.change(TOPIC_ID, isr=(2,))])
+    changes += write.batch(5, [write.partition(TOPIC_ID, (1, 2), 1, number=1)])
+    late = write.batch(6, [write.topic("late", LATE_ID), write.partition(LATE_ID, (1, 2), 2)])
+    whole = BEGIN + changes + late
+    found = written(tmp_path, {101: BEGIN, 102: BEGIN, 100: whole, 1: whole}, {1: APPLIED}, clean=(1,))
+    lost = next(one for one in found.copies if one.node_id == 102).lost
+    assert (lost.leader_changes, lost.isr_changes, lost.partitions) == ((("t", 0),), (("t", 0),), (("t", 1),))
+    assert lost.records == 5
+
+
+def test_a_check_finds_what_has_moved(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    metadata = {101: BEGIN, 102: BEGIN, 100: WHOLE, 1: WHOLE}
+    found = written(tmp_path / "before", metadata, {1: APPLIED}, clean=(1,))
+    plan = tmp_path / "plan.json"
+    assert main(["quorum", str(tmp_path / "before"), "--plan", str(plan)]) == 0
+    assert read_answer(str(plan), "--check") == found
+    assert main(["quorum", str(tmp_path / "before"), "--check", str(plan)]) == 0
+    written(tmp_path / "after", {**metadata, 100: BEGIN}, {1: APPLIED}, clean=(1,))
+    capsys.readouterr()
+    assert main(["quorum", str(tmp_path / "after"), "--check", str(plan)]) == 1
+    assert "metadata log's end of broker 100 was 5, is 3" in " ".join(capsys.readouterr().out.split())
+    plan.write_text('{"schema_version": 1}')
+    assert main(["quorum", str(tmp_path / "before"), "--check", str(plan)]) == 2
+
+
+def test_what_cannot_be_read_is_quarantined_with_file_and_position(tmp_path: Path) -> None:
+    damaged = BEGIN[:-3] + b"xxx" + LATE
+    found = written(tmp_path, {100: WHOLE, 101: WHOLE, 102: damaged, 1: WHOLE}, {1: APPLIED}, clean=(1,))
+    (row,) = found.quarantine
+    assert row.path == "controller-102/__cluster_metadata-0/00000000000000000000.log" and row.position
+    assert found.verdict == "agree"
+
+
+def test_a_snapshot_without_a_metadata_log_is_refused(tmp_path: Path) -> None:
+    write_snapshot(tmp_path, {1: APPLIED_T})
+    with pytest.raises(UsageError, match="has no __cluster_metadata-0: copy it from every controller"):
+        answer(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "name", ["quorum3-1-unclean", "quorum3-2-healed", "quorum3-3-uncommitted", "quorum3-4-back", "healthy"]
+)
+def test_captures_of_sound_quorums_are_quiet(name: str) -> None:
+    found = answer(FIXTURES / name)
+    assert (found.verdict, found.choice, found.steps, found.quarantine) == ("agree", None, (), ())
