@@ -75,18 +75,25 @@ class TextRule(Setting):
     """A text that is not empty: any, one of `choices`, or one that matches `pattern`."""
 
     choices: tuple[str, ...] = ()
+    more_choices: tuple[str, ...] = ()
+    """Choices of the commands `more_in` only."""
+    more_in: tuple[str, ...] = ()
     pattern: str | None = None
     wrong: str = ""
     """Error for a text that does not match; {value} is the text."""
+
+    def choices_of(self, command: str) -> tuple[str, ...]:
+        """The choices that a command has."""
+        return (*self.choices, *self.more_choices) if command in self.more_in else self.choices
 
     def checked_text(self, value: object, where: str) -> str:
         """`value`, if it is such a text; raises UsageError."""
         if not isinstance(value, str) or not value:
             hint = " (put it in quotes)" if isinstance(value, (int, float)) else ""
             raise UsageError(f"{where}: expected text, found {value!r}{hint}")
-        if self.choices and value not in self.choices:
-            listed = ", ".join(self.choices)
-            raise UsageError(f"{where}: {value!r} is not one of {listed}; {nearest(value, self.choices)}")
+        known = (*self.choices, *self.more_choices)
+        if known and value not in known:
+            raise UsageError(f"{where}: {value!r} is not one of {', '.join(known)}; {nearest(value, known)}")
         if self.pattern is not None and not re.fullmatch(self.pattern, value):
             raise UsageError(f"{where}: {self.wrong.format(value=repr(value))}")
         return value
@@ -190,6 +197,8 @@ _GREATEST_DAYS = 365_000
 #: Levels of `--fail-on`, worst first.
 FAIL_LEVELS = ("critical", "high", "medium", "low", "info", "never")
 FORMATS = ("text", "json")
+#: Of commands that can print one table.
+TABLE_FORMATS = ("csv", "markdown")
 COLORS = ("auto", "always", "never")
 #: Variables with the prefix that name no setting: CONFIG is the configuration file.
 OTHER_VARIABLES = ("CONFIG",)
@@ -202,6 +211,7 @@ _READING = ("run", "ingest", "show", "elect", "verify", "salvage")
 _AUDITING = ("run", "audit", "show", "elect", "verify", "salvage")
 _ANSWERING = ("run", "audit", "quality", "report", "show")
 _KEEPING = ("run", "history")
+_TABULAR = ("show", "report", "history", "verify")
 _WITH_WAREHOUSE = ("run", "ingest", "audit", "quality", "report", "history")
 _PLACES = "warehouse and report"
 
@@ -341,7 +351,16 @@ class Settings:
             metavar="FILE",
         ),
     ] = None
-    format: Annotated[str, Text(help="format of what is written to stdout", choices=FORMATS, metavar="FORMAT")] = "text"
+    format: Annotated[
+        str,
+        Text(
+            help="format of what is written to stdout",
+            choices=FORMATS,
+            more_choices=TABLE_FORMATS,
+            more_in=_TABULAR,
+            metavar="FORMAT",
+        ),
+    ] = "text"
     quality: Annotated[
         bool,
         Flag(
@@ -486,6 +505,15 @@ def resolve_settings(
                 origins[name] = origin
     settings = Settings(**values)  # type: ignore[arg-type]  # each value was checked by its setting
     return Resolved(settings, {name: origins.get(name, "default") for name in SETTINGS})
+
+
+def check_choices(command: str, resolved: Resolved) -> None:
+    """Raise UsageError for a value that a setting has from a file or the environment and that `command` does not know."""
+    for name, setting in SETTINGS.items():
+        value = getattr(resolved.settings, name)
+        if isinstance(setting, TextRule) and setting.more_choices and value not in setting.choices_of(command):
+            listed = ", ".join(setting.choices_of(command))
+            raise UsageError(f"{key_of(name)} ({resolved.origins[name]}): {command} has {listed}, and no {value}")
 
 
 def _from_environment(environment: Mapping[str, str]) -> _Found:

@@ -689,12 +689,13 @@ REPORT_ROWS: dict[str, type] = {
 #: Their columns, without `AUDIT_COLUMNS`.
 REPORT_TABLES: dict[str, tuple[Column, ...]] = {table: columns(row) for table, row in REPORT_ROWS.items()}
 #: What `verify` prints as JSON: its tables are of two snapshots, and no audit has them.
-VERIFICATION_TABLES: dict[str, tuple[Column, ...]] = {
-    "verifications": REPORT_TABLES["verifications"],
-    "gone_records": columns(GoneRecordsRow),
-    "surprises": columns(SurpriseRow),
-    "not_verified": columns(NotVerifiedRow),
+VERIFICATION_ROWS: dict[str, type] = {
+    "verifications": VerificationRow,
+    "gone_records": GoneRecordsRow,
+    "surprises": SurpriseRow,
+    "not_verified": NotVerifiedRow,
 }
+VERIFICATION_TABLES: dict[str, tuple[Column, ...]] = {table: columns(row) for table, row in VERIFICATION_ROWS.items()}
 #: What the quality suites look at beside the tables themselves.
 FACT_TABLES: dict[str, tuple[Column, ...]] = {
     "replica_facts": columns(ReplicaFactsRow),

@@ -187,6 +187,29 @@ def test_protocols_that_agree_are_one_line(browser, unclean, tmp_path):
     ]
 
 
+def test_tables_are_handed_out_as_csv_with_the_rows_that_the_filters_leave(browser, tmp_path):
+    browser.open(write(mixed(3), tmp_path / "page.html"), "#verdict=COMMITTED_LOSS")
+    browser.run(
+        "URL.createObjectURL = (blob) => { blob.text().then((text) => { document.body.dataset.csv = text }); return 'data:,' };"
+        "HTMLAnchorElement.prototype.click = function () { document.body.dataset.file = this.download };"
+        "document.querySelector('#partitions .csv').click()"
+    )
+    browser.wait("document.body.dataset.csv")
+    lines = [line.split(",") for line in browser.run("return document.body.dataset.csv").splitlines()]
+    assert browser.run("return document.body.dataset.file") == "partitions.csv"
+    rows = [dict(zip(lines[0], line, strict=True)) for line in lines[1:]]
+    assert [(row["topic"], row["partition"], row["lost_committed"]) for row in rows] == [
+        ("ledger", "0", "8"), ("orders", "1", "7"), ("ledger", "2", "6"),
+    ]  # fmt: skip
+    assert {row["verdict"] for row in rows} == {"COMMITTED_LOSS"} and rows[0]["code"] == "HWM-LOSS"
+    browser.run("document.querySelector('.open').click()")
+    browser.wait(f"{OPENED} === 1")
+    browser.run("document.body.dataset.csv = ''; document.querySelector('.detail .csv').click()")
+    browser.wait("document.body.dataset.csv")
+    assert browser.run("return document.body.dataset.csv").splitlines()[0].startswith("broker,in sync,log start")
+    browser.quiet()
+
+
 def copy(broker: int, role: str, **values):
     defaults = {
         "log_start_offset": 0,

@@ -35,8 +35,7 @@ class SeenFinding(NamedTuple):
     present: Sequence[tuple[int, str]]
 
 
-@dataclass(frozen=True, slots=True)
-class PastAudit:
+class PastAudit(NamedTuple):
     """An audit as it was then: its verdict, what it counted, and how many findings came and went with it."""
 
     audit_id: str | None
@@ -53,8 +52,7 @@ class PastAudit:
     gone: int
 
 
-@dataclass(frozen=True, slots=True)
-class PastVerdict:
+class PastVerdict(NamedTuple):
     """A partition's verdict in an audit."""
 
     audit_id: str | None
@@ -62,8 +60,7 @@ class PastVerdict:
     verdict: str
 
 
-@dataclass(frozen=True, slots=True)
-class VerdictChange:
+class VerdictChange(NamedTuple):
     """A partition whose verdict was not always the same: the first verdict, and each that differs from the one before it."""
 
     cluster_id: str | None
@@ -72,8 +69,7 @@ class VerdictChange:
     verdicts: Sequence[PastVerdict]
 
 
-@dataclass(frozen=True, slots=True)
-class PastFinding:
+class PastFinding(NamedTuple):
     """A finding with its first and last audit, how many have it, and since when it is no longer found."""
 
     finding_id: str
@@ -100,6 +96,10 @@ class AuditHistory:
     audits: Sequence[PastAudit]
     changes: Sequence[VerdictChange]
     findings: Sequence[PastFinding]
+
+
+#: Its tables.
+HISTORY_ROWS: dict[str, type] = {"audits": PastAudit, "changes": VerdictChange, "findings": PastFinding}
 
 
 def build_history(

@@ -37,3 +37,11 @@ def positive_count(text: str) -> int:
     if not text.isascii() or not text.isdigit() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of 1 or more")
     return int(text)
+
+
+def names_list(text: str) -> list[str]:
+    """Names, comma-separated; at least one."""
+    names = [part.strip() for part in text.split(",") if part.strip()]
+    if not names:
+        raise argparse.ArgumentTypeError(f"{text!r} has no names; they are separated by commas")
+    return names

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import NamedTuple
 
-from replica_audit.cli.argument_types import broker_id, broker_ids, one_of, positive_count
+from replica_audit.cli.argument_types import broker_id, broker_ids, names_list, one_of, positive_count
 from replica_audit.config import Settings
 from replica_audit.report.capture_script import KINDS
 
@@ -104,6 +104,19 @@ def _add_snapshot_id(command: argparse.ArgumentParser) -> None:
     command.add_argument("--snapshot-id", metavar="ID", help="ingested snapshot to audit (default: the latest)")
 
 
+def _add_table(command: argparse.ArgumentParser) -> None:
+    group = command.add_argument_group("one table of the answer")
+    text = "print this table only (default with --format csv: the first); docs/reference.md, Tables"
+    group.add_argument("--table", metavar="NAME", help=text)
+    text = "columns to print, such as topic,partition,verdict (default: all)"
+    group.add_argument("--columns", metavar="NAMES", type=names_list, help=text)
+
+
+def _add_report_arguments(command: argparse.ArgumentParser) -> None:
+    _add_audit_id(command)
+    _add_table(command)
+
+
 def _add_audit_id(command: argparse.ArgumentParser) -> None:
     command.add_argument("--audit-id", metavar="ID", help="finished audit to use (default: the latest)")
 
@@ -114,6 +127,7 @@ def _add_history_arguments(command: argparse.ArgumentParser) -> None:
     )
     text = "first remove audits beyond keep_days and keep_audits, and leftovers of killed runs"
     command.add_argument("--prune", action="store_true", help=text)
+    _add_table(command)
 
 
 def _add_show_arguments(command: argparse.ArgumentParser) -> None:
@@ -121,6 +135,7 @@ def _add_show_arguments(command: argparse.ArgumentParser) -> None:
     _add_place(arguments)
     text = "for example orders-0 (default: a triage of all partitions)"
     arguments.add_argument("topic_partition", metavar="TOPIC-PARTITION", nargs="?", help=text)
+    _add_table(command)
 
 
 def _add_elect_arguments(command: argparse.ArgumentParser) -> None:
@@ -158,6 +173,7 @@ def _add_verify_arguments(command: argparse.ArgumentParser) -> None:
     arguments.add_argument("after", metavar="AFTER", nargs="?", help="a later copy, of the same cluster")
     text = "plan.json of elect: compare with what it predicted"
     command.add_argument("--plan", metavar="FILE", help=text)
+    _add_table(command)
 
 
 def _add_salvage_arguments(command: argparse.ArgumentParser) -> None:
@@ -279,7 +295,7 @@ COMMANDS: dict[str, Command] = {
         "replica_audit.cli.warehouse_commands.report",
         "write the report of a finished audit",
         "",
-        _add_audit_id,
+        _add_report_arguments,
         extra="report",
     ),
     "history": Command(

@@ -21,7 +21,7 @@ from replica_audit.cli.output import (
     stdout_columns,
 )
 from replica_audit.cli.parser import given_flags, parse_arguments
-from replica_audit.config import Resolved, Settings, resolve_settings
+from replica_audit.config import Resolved, Settings, check_choices, resolve_settings
 from replica_audit.errors import EngineError, FormatError, InputError, ReplicaAuditError, UsageError
 from replica_audit.install.extras import check_extra
 from replica_audit.report.layout import render_object, set_colour, set_text_width
@@ -59,6 +59,7 @@ def _run_command(argv: Sequence[str] | None) -> int:
         resolved = resolve_settings(given_flags(arguments), config_file=arguments.config)
         settings = resolved.settings
         set_colour(stdout_colour(settings.color))
+        check_choices(arguments.command, resolved)
         if arguments.print_config:
             return _print_config(resolved)
         return _load(arguments.command)(arguments, settings)

@@ -148,7 +148,7 @@ def _add_settings(command: str, parser: argparse.ArgumentParser) -> None:
         if not setting.file_only:
             seen = setting.commands is None or command in setting.commands
             target = place if name in ("warehouse", "catalog") else groups[setting.group]
-            _add_setting(target, name, setting, seen)
+            _add_setting(command, target, name, setting, seen)
     output = groups["settings and output"]
     output.add_argument(
         "--config", metavar="FILE", help="read settings from a YAML file; conf/audit.yaml explains them"
@@ -156,10 +156,10 @@ def _add_settings(command: str, parser: argparse.ArgumentParser) -> None:
     output.add_argument("--print-config", action="store_true", help="show the settings and where they come from")
 
 
-def _add_setting(target: argparse._ActionsContainer, name: str, setting: Setting, seen: bool) -> None:
+def _add_setting(command: str, target: argparse._ActionsContainer, name: str, setting: Setting, seen: bool) -> None:
     flag = flag_of(name)
     is_on = getattr(Settings(), name) is True
-    text = _help_of(name, setting) if seen else argparse.SUPPRESS
+    text = _help_of(command, name, setting) if seen else argparse.SUPPRESS
     unset = argparse.SUPPRESS
     if isinstance(setting, Flag):
         names = (flag,) if setting.letter is None else (setting.letter, flag)
@@ -168,14 +168,14 @@ def _add_setting(target: argparse._ActionsContainer, name: str, setting: Setting
     elif isinstance(setting, Texts):
         target.add_argument(flag, dest=name, action="append", metavar=setting.metavar, default=unset, help=text)
     elif isinstance(setting, TextRule) and setting.choices:
-        kind = one_of(setting.choices)
-        choices = setting.choices
+        choices = setting.choices_of(command)
+        kind = one_of(choices)
         target.add_argument(flag, type=kind, choices=choices, metavar=setting.metavar, default=unset, help=text)
     else:
         target.add_argument(flag, metavar=setting.metavar, default=unset, help=text)
 
 
-def _help_of(name: str, setting: Setting) -> str:
+def _help_of(command: str, name: str, setting: Setting) -> str:
     """The setting's help with its choices and its default."""
     text = setting.help
     value = getattr(Settings(), name)
@@ -184,6 +184,6 @@ def _help_of(name: str, setting: Setting) -> str:
     if isinstance(setting, Texts):
         return f"{text}; repeatable"
     if isinstance(setting, TextRule) and setting.choices:
-        text = f"{text}: {', '.join(setting.choices)}"
+        text = f"{text}: {', '.join(setting.choices_of(command))}"
     default = value if setting.default is None else setting.default
     return text if default is None else f"{text} (default: {default})"

@@ -9,6 +9,7 @@ from replica_audit.cli.answer_output import print_answers, print_unused
 from replica_audit.cli.inputs import check_snapshot
 from replica_audit.cli.output import print_result
 from replica_audit.cli.progress_lines import ProgressLine
+from replica_audit.cli.table_output import asked_table
 from replica_audit.config import Settings
 from replica_audit.freed_memory import keep_freed_memory
 from replica_audit.parsing import parse_partition
@@ -25,6 +26,7 @@ def show(arguments: argparse.Namespace, settings: Settings) -> int:
     partition = None if arguments.topic_partition is None else parse_partition(arguments.topic_partition)
     check_snapshot(arguments.snapshot)
     check_files(settings)
+    asked = asked_table(arguments, settings)
     baseline = read_baseline(settings)
     if partition is None:
         found = audit_all(arguments.snapshot, settings, ProgressLine(settings.quiet))
@@ -32,8 +34,8 @@ def show(arguments: argparse.Namespace, settings: Settings) -> int:
         found = audit_one(arguments.snapshot, partition, settings)
     results = baseline.compare(found)
     print_unused(baseline, results, settings)
-    if partition is None or settings.format == "json":
-        return print_answers(results, settings)
+    if partition is None or settings.format != "text" or asked is not None:
+        return print_answers(results, settings, asked)
     verdict = build_verdict(results, settings.fail_on)
     print_result(render_partition(results))
     print_result(render_status_line(verdict))

@@ -7,10 +7,12 @@ import argparse
 from replica_audit.cli.inputs import check_snapshot
 from replica_audit.cli.output import print_result
 from replica_audit.cli.progress_lines import ProgressLine
+from replica_audit.cli.table_output import asked_table, print_table
 from replica_audit.config import Settings
 from replica_audit.elect.plan_model import read_plan
 from replica_audit.paths import check_files
 from replica_audit.report.verification_text import render_verification, render_verification_json
+from replica_audit.schema import VERIFICATION_ROWS
 from replica_audit.verify.two_snapshots import verify_snapshots
 
 
@@ -19,9 +21,13 @@ def verify(arguments: argparse.Namespace, settings: Settings) -> int:
     check_snapshot(arguments.before)
     check_snapshot(arguments.after)
     check_files(settings)
+    asked = asked_table(arguments, settings, VERIFICATION_ROWS, whole=False)
     plan = None if arguments.plan is None else read_plan(arguments.plan, "--plan")
     found = verify_snapshots(arguments.before, arguments.after, settings, ProgressLine(settings.quiet), plan)
-    if settings.format == "json":
+    if asked is not None:
+        kind = VERIFICATION_ROWS[asked.name]
+        print_table(asked, [getattr(found, asked.name)], kind, settings)
+    elif settings.format == "json":
         print_result(render_verification_json(found))
     else:
         print_result(render_verification(found))

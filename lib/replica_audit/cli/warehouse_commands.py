@@ -5,10 +5,11 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager, suppress
-from dataclasses import asdict, replace
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, cast
 
+from replica_audit.auditing.history import HISTORY_ROWS
 from replica_audit.auditing.known_findings import read_baseline
 from replica_audit.cli.answer_output import print_answers, print_unused, print_written
 from replica_audit.cli.failure import discard_verdict, leave_verdict
@@ -16,6 +17,7 @@ from replica_audit.cli.inputs import check_snapshot
 from replica_audit.cli.interruption import INTERRUPTION
 from replica_audit.cli.output import print_error, print_note, print_result
 from replica_audit.cli.progress_lines import ProgressLine
+from replica_audit.cli.table_output import asked_table, print_table
 from replica_audit.config import Settings
 from replica_audit.paths import check_files, check_outputs
 from replica_audit.report.audit_history import render_history
@@ -23,6 +25,7 @@ from replica_audit.report.facts.verdict import build_quality
 from replica_audit.report.layout import render_count, render_object
 from replica_audit.report.quality_report import render_quality, render_quality_line
 from replica_audit.report.report_files import write_report
+from replica_audit.schema import to_dict
 from replica_audit.spark.quality_stage import QualityStage, quality_stage
 
 if TYPE_CHECKING:
@@ -112,6 +115,7 @@ def report(arguments: argparse.Namespace, settings: Settings) -> int:
     """Write the report of a finished audit, by default the latest."""
     check_outputs(None, settings)
     check_files(settings)
+    asked = asked_table(arguments, settings)
     baseline = read_baseline(settings)
     with catalog_session("replica-audit report", settings) as spark:
         from replica_audit.spark.pipeline import load_earlier, load_results
@@ -123,12 +127,13 @@ def report(arguments: argparse.Namespace, settings: Settings) -> int:
     results = baseline.compare(found)
     written = write_report(results, settings.report, settings.fail_on, earlier, settings.report_url)
     print_written(written, settings)
-    return print_answers(results, settings)
+    return print_answers(results, settings, asked)
 
 
 def history(arguments: argparse.Namespace, settings: Settings) -> int:
     """Print verdicts over time and when findings first appeared; `--prune` first removes what is not kept."""
     check_outputs(None, settings, report=False)
+    asked = asked_table(arguments, settings, HISTORY_ROWS, whole=False)
     with catalog_session("replica-audit history", settings) as spark:
         from replica_audit.spark.pipeline import load_past, prune, sweep_rows
 
@@ -139,8 +144,12 @@ def history(arguments: argparse.Namespace, settings: Settings) -> int:
             _print_removed(*prune(spark, settings, vacuum=True), settings)
         _warn_of_unfinished(spark, None, settings)
         past = load_past(spark, settings, arguments.limit)
-    if settings.format == "json":
-        print_result(render_object({"schema_version": 1, **asdict(past)}))
+    if asked is not None:
+        kind = HISTORY_ROWS[asked.name]
+        print_table(asked, [getattr(past, asked.name)], kind, settings)
+    elif settings.format == "json":
+        rows = {name: [to_dict(row) for row in getattr(past, name)] for name in HISTORY_ROWS}
+        print_result(render_object({"schema_version": 1, **rows}))
     else:
         print_result(render_history(past))
     return 0

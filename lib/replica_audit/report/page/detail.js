@@ -127,10 +127,12 @@ function committedAt(detail, offset) {
   return offset < mark.hw_lower ? 'below the high watermark' : known(mark.hw_upper) && offset >= mark.hw_upper ? `not committed on the ${comparedTo(detail)}` : 'perhaps committed';
 }
 
-function table(head, rows, cls) {
-  return el('div', { class: 'scroll' }, el('table', { class: cls || 'small' },
+// `name`: of the file that its button hands out.
+function table(head, rows, cls, name) {
+  const node = el('table', { class: cls || 'small' },
     el('thead', null, el('tr', null, head.map(([text, kind, title]) => el('th', { scope: 'col', class: kind, title }, text)))),
-    el('tbody', null, rows.map((cells) => el('tr', null, cells.map((cell, index) => el('td', { class: head[index][1], 'data-label': head[index][0] }, cell)))))));
+    el('tbody', null, rows.map((cells) => el('tr', null, cells.map((cell, index) => el('td', { class: head[index][1], 'data-label': head[index][0] }, cell))))));
+  return el('div', { class: 'scroll' }, node, name && csvButton(name, () => shownCells(node)));
 }
 
 function replicaBlock(detail, reference) {
@@ -146,5 +148,5 @@ function replicaBlock(detail, reference) {
     [el('code', null, lineage(row.epochs)), known(row.checkpoint_epochs) && lineage(row.checkpoint_epochs) !== lineage(row.epochs) ? [' · file ', el('code', null, lineage(row.checkpoint_epochs))] : known(row.checkpoint_epochs) ? '' : ' · no file'],
   ]);
   return el('details', { class: 'fold' }, el('summary', null, `Replicas as found (${rows.length})`), table(
-    [['broker', 'wrap'], ['in sync', ''], ['log start', 'n'], ['log end', 'n'], ['HW checkpoint', 'n'], ['recovery point', 'n'], ['same up to', 'n'], ['records', 'n'], ['state', 'wrap'], ['epoch:start', 'wrap']], rows, 'small stack'));
+    [['broker', 'wrap'], ['in sync', ''], ['log start', 'n'], ['log end', 'n'], ['HW checkpoint', 'n'], ['recovery point', 'n'], ['same up to', 'n'], ['records', 'n'], ['state', 'wrap'], ['epoch:start', 'wrap']], rows, 'small stack', 'replicas'));
 }

@@ -61,6 +61,7 @@ LIST_LIMIT = 500
 _SCRIPTS = (
     "decode.js",
     "words.js",
+    "csv.js",
     "scale.js",
     "labels.js",
     "picture.js",

@@ -195,6 +195,10 @@ function buildTable(page, rows, details, gallery) {
       set({ verdicts: chosen });
     });
   }
+  // Every row that the filters leave, not only those that are there.
+  const CSV = ['topic', 'partition', 'verdict', 'leader', 'epoch', 'hw_lower', 'hw_upper', 'lost', 'lost_committed', 'in_sync', 'assigned', 'severity', 'code'];
+  const csvLine = (row) => CSV.map((name) => ({ verdict: () => page.verdicts[row.verdict], severity: () => page.severities[row.severity], in_sync: () => row.isr && row.isr.length }[name] || (() => row[name]))());
+  nodes.count.after(csvButton('partitions', () => [CSV, ...matching.map(csvLine)]));
   const wordsOf = (text) => text.toLowerCase().split(/\s+(?!\d+\b)/).filter(Boolean);
   nodes.search.addEventListener('input', () => set({ words: wordsOf(nodes.search.value) }));
   return { render, set, show, restore, clear, toggle, state, visible: () => matching.filter((row) => built.has(row.index) && built.get(row.index).row.isConnected), button: (row) => built.get(row.index).button };
