@@ -19,7 +19,6 @@ from tests.support.fixtures import FIXTURES  # noqa: E402
 from tests.support.large_audit import audit_models, large_results  # noqa: E402
 
 from replica_audit.report.facts.verdict import build_verdict  # noqa: E402
-from replica_audit.report.first_steps import tell_what_to_do  # noqa: E402
 from replica_audit.report.page.document import render_page  # noqa: E402
 
 TARGET = 5_000_000
@@ -52,7 +51,7 @@ def main() -> int:
         results = large_results(arguments.partitions, bad, calm, share)
         verdict = build_verdict(results, "high")
         started = time.process_time()
-        page = render_page(results, verdict, tell_what_to_do(results))
+        page = render_page(results, verdict)
         seconds = time.process_time() - started
         size = len(page.encode("utf-8"))
         worst = max(worst, size)

@@ -13,7 +13,6 @@ from tests.support.snapshots import Replica
 from tests.support.some import some
 
 from replica_audit.report.facts.verdict import build_verdict
-from replica_audit.report.first_steps import tell_what_to_do
 from replica_audit.report.markdown import render_markdown
 from replica_audit.report.metrics import render_metrics
 
@@ -118,7 +117,7 @@ def test_the_reports_say_the_number_of_the_table() -> None:
     verdict = build_verdict(results, "high")
     metrics = render_metrics(results, verdict, "")
     assert "replica_audit_lost_records 27\n" in metrics and "replica_audit_lost_committed_records 27\n" in metrics
-    assert "| 27 | 27 |" in render_markdown(results, verdict, tell_what_to_do(results))
+    assert "| 27 | 27 |" in render_markdown(results, verdict)
     roles = {row["broker_id"]: row["role"] for row in results.tables["replicas"]}
     assert sorted(roles.values()) == ["compared", "compared", "leader"]
 

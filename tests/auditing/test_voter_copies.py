@@ -38,8 +38,8 @@ def texts(results: Results) -> dict[str, str]:
     verdict = build_verdict(results, "high")
     forms = {
         "show": render_summary(results),
-        "summary.md": render_markdown(results, verdict, None),
-        "page": render_page(results, verdict, None),
+        "summary.md": render_markdown(results, verdict),
+        "page": render_page(results, verdict),
     }
     return {name: " ".join(text.replace("\\", "").split()) for name, text in forms.items()}
 

@@ -3,7 +3,6 @@
 from pathlib import Path
 
 from replica_audit.report.facts.verdict import build_verdict
-from replica_audit.report.first_steps import tell_what_to_do
 from replica_audit.report.page.document import render_page
 from replica_audit.results import Results
 
@@ -76,7 +75,7 @@ return seen.filter((node) => lines(node) > 1).map((node) => node.textContent);
 
 
 def write(found: Results, path: Path) -> Path:
-    path.write_text(render_page(found, build_verdict(found, "high"), tell_what_to_do(found)), encoding="utf-8")
+    path.write_text(render_page(found, build_verdict(found, "high")), encoding="utf-8")
     return path
 
 

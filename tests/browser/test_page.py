@@ -19,7 +19,6 @@ from replica_audit.auditing.known_findings import Earlier
 from replica_audit.config import Settings
 from replica_audit.model import TopicPartition
 from replica_audit.report.facts.verdict import build_verdict
-from replica_audit.report.first_steps import tell_what_to_do
 from replica_audit.report.page.document import render_page
 from replica_audit.results import Results
 from replica_audit.runner.in_process import audit_all as audit_snapshot
@@ -34,7 +33,7 @@ SHOWN = "document.querySelectorAll('tr.partition').length"
 
 
 def write(found: Results, path: Path, earlier: Earlier | None = None) -> Path:
-    path.write_text(render_page(found, build_verdict(found, "high"), tell_what_to_do(found), earlier), encoding="utf-8")
+    path.write_text(render_page(found, build_verdict(found, "high"), earlier), encoding="utf-8")
     return path
 
 

@@ -19,7 +19,7 @@ from tests.exhaustive.written_snapshots import TOPIC, directory_of, write_snapsh
 
 from replica_audit.config import Settings
 from replica_audit.elect.plan_model import Plan, SalvageSource, Step
-from replica_audit.report.first_steps import first_steps
+from replica_audit.report.what_to_do import first_steps
 from replica_audit.salvage.partition_salvage import Choices
 from replica_audit.salvage.planned_leaders import PlannedLeaders
 from replica_audit.salvage.snapshot_salvage import SalvagedSnapshot

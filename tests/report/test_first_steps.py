@@ -17,8 +17,8 @@ from tests.support.snapshots import Replica
 from replica_audit.elect.election_plan import advise
 from replica_audit.report.answer import build_answer
 from replica_audit.report.facts.verdict import build_verdict
-from replica_audit.report.first_steps import LIMITS, SAFE
 from replica_audit.report.sentences import plain_text
+from replica_audit.report.what_to_do import LIMITS, SAFE
 from replica_audit.results import Results
 
 Truth = Mapping[str, Any]
@@ -27,7 +27,7 @@ Truth = Mapping[str, Any]
 def steps_of(found: Results) -> list[str]:
     return [
         " ".join([plain_text(step.sentence), *step.commands])
-        for step in build_answer(found, build_verdict(found, "high")).first_steps
+        for step in build_answer(found, build_verdict(found, "high")).todo.first
     ]
 
 

@@ -40,7 +40,7 @@ FULL = Replica(written(0, 50, 0))
 def forms(found: Results) -> list[str]:
     """The reports as text in one line each, without markup."""
     verdict = build_verdict(found, "high")
-    rendered = render_summary(found), render_markdown(found, verdict, None), render_page(found, verdict, None)
+    rendered = render_summary(found), render_markdown(found, verdict), render_page(found, verdict)
     return [" ".join(re.sub(r"<[^>]*>|\\", "", text).split()) for text in rendered]
 
 

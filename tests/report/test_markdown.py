@@ -9,14 +9,13 @@ from tests.support.samples import SAMPLES
 from replica_audit.config import Settings
 from replica_audit.model import TopicPartition
 from replica_audit.report.facts.verdict import build_verdict
-from replica_audit.report.first_steps import tell_what_to_do
 from replica_audit.report.markdown import FINDING_LIMIT, PARTITION_LIMIT, code_span, escape, render_markdown
 from replica_audit.results import Results
 from replica_audit.runner.in_process import audit_one
 
 
 def markdown(found: Results) -> str:
-    return render_markdown(found, build_verdict(found, "high"), tell_what_to_do(found))
+    return render_markdown(found, build_verdict(found, "high"))
 
 
 def html(text: str) -> str:

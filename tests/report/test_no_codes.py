@@ -20,7 +20,6 @@ from replica_audit import text as wording
 from replica_audit.elect.election_plan import plan_elections
 from replica_audit.report.audit_summary import render_summary
 from replica_audit.report.facts.verdict import build_verdict
-from replica_audit.report.first_steps import tell_what_to_do
 from replica_audit.report.markdown import render_markdown
 from replica_audit.report.partition_page import render_partition
 from replica_audit.report.plan_text import render_plan
@@ -51,7 +50,7 @@ def texts(results: Results) -> Iterator[tuple[str, str]]:
     yield "show", render_summary(results)
     yield "show TOPIC-PARTITION", render_partition(results)
     yield "elect", render_plan(plan_elections(results))
-    yield "summary.md", render_markdown(results, build_verdict(results, "high"), tell_what_to_do(results))
+    yield "summary.md", render_markdown(results, build_verdict(results, "high"))
 
 
 def test_the_sets_have_codes():

@@ -14,7 +14,6 @@ from replica_audit.report.answer import build_answer
 from replica_audit.report.audit_summary import render_summary
 from replica_audit.report.facts.by_partition import worst_partitions
 from replica_audit.report.facts.verdict import build_verdict
-from replica_audit.report.first_steps import tell_what_to_do
 from replica_audit.report.junit import render_junit
 from replica_audit.report.markdown import render_markdown
 from replica_audit.report.metrics import render_metrics
@@ -58,7 +57,7 @@ def test_every_text_has_the_same_number(capture: str, records: int, committed: i
     lines = re.findall(r"lost_records (\d+), lost_committed (\d+)", "\n".join(suites.itertext()))
     assert (sum(int(one) for one, _ in lines), sum(int(other) for _, other in lines)) == (records, committed)
 
-    markdown = render_markdown(found, verdict, tell_what_to_do(found))
+    markdown = render_markdown(found, verdict)
     cells = [line.split("|")[5:7] for line in markdown.splitlines() if line.startswith("| `")]
     assert tuple(sum(int(cell[column]) for cell in cells if cell[column].strip() != "-") for column in (0, 1)) == (
         records,

@@ -14,7 +14,6 @@ from replica_audit.quality.quality_facts import find_facts
 from replica_audit.report.audit_summary import render_summary
 from replica_audit.report.facts.by_partition import rows_by_partition
 from replica_audit.report.facts.verdict import build_verdict
-from replica_audit.report.first_steps import tell_what_to_do
 from replica_audit.report.junit import render_junit
 from replica_audit.report.layout import render_interval
 from replica_audit.report.markdown import render_markdown
@@ -51,10 +50,10 @@ def test_the_terminal_the_story_and_the_summaries_say_at_least(found):
     ((place, rows),) = rows_by_partition(found)
     told = [plain_text(sentence) for sentence in tell_story(place, rows, "fetch")]
     assert any(sentence.startswith("The high watermark is at least 30") for sentence in told)
-    verdict, todo = build_verdict(found, "high"), tell_what_to_do(found)
+    verdict = build_verdict(found, "high")
     assert "at least 30, not exact, leader's log end -," in render_partition(found)
     assert "leader 3, compared with 1, leader epoch 2" in " ".join(render_partition(found).split())
-    for text in (render_summary(found), render_markdown(found, verdict, todo), render_page(found, verdict, todo)):
+    for text in (render_summary(found), render_markdown(found, verdict), render_page(found, verdict)):
         assert "at least 30" in text
     assert "None" not in render_metrics(found, verdict, "") + render_junit(found, verdict)
 

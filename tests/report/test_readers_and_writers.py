@@ -15,7 +15,6 @@ from tests.support.report_rows import objects, partition, results, row
 from replica_audit.config import Settings
 from replica_audit.elect.election_plan import plan_elections
 from replica_audit.report.facts.verdict import build_verdict
-from replica_audit.report.first_steps import tell_what_to_do
 from replica_audit.report.markdown import READER_LIMIT, render_markdown
 from replica_audit.report.page.content import build_pieces
 from replica_audit.report.readers_and_writers import find_hits, hit_groups_of, writers_of
@@ -43,7 +42,7 @@ def transactions() -> Results:
 
 
 def markdown(found: Results) -> str:
-    return render_markdown(found, build_verdict(found, "high"), tell_what_to_do(found))
+    return render_markdown(found, build_verdict(found, "high"))
 
 
 def test_summary_names_the_groups_that_are_hit_and_under_whom(audited: Results) -> None:

@@ -10,7 +10,6 @@ from typing import Any
 
 from replica_audit.auditing.known_findings import Earlier
 from replica_audit.report.facts.verdict import build_verdict
-from replica_audit.report.first_steps import tell_what_to_do
 from replica_audit.report.page.document import render_page
 from replica_audit.results import Results
 
@@ -57,4 +56,4 @@ class Page(HTMLParser):
 
 
 def page_of(found: Results, earlier: Earlier | None = None) -> Page:
-    return Page(render_page(found, build_verdict(found, "high"), tell_what_to_do(found), earlier))
+    return Page(render_page(found, build_verdict(found, "high"), earlier))

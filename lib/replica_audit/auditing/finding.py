@@ -26,8 +26,6 @@ TRAITS = {
     "damage": "says that a replica's own files are damaged, as whoever lets it lead has to know",
     "no_files": "says that files of an assigned replica are missing or could not be read",
     "unreadable": "says that input could not be read at all, so that the audit does not say everything",
-    "saved_first": "asks for nothing more once the records that it is about are saved",
-    "own_step": "has a step of its own in what to do",
     "quorum": "is about the copies of the metadata log, where it is of no partition",
     "earlier": "is about records that an earlier audit saw",
     "padding": "is about space that a file has beyond its last batch, without being damaged",

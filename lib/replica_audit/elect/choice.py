@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from replica_audit.auditing.case import Case
 from replica_audit.auditing.replicas.reference import log_epoch
+from replica_audit.elect.cost_words import say_damage, say_loss
 from replica_audit.elect.costs import CandidateCost
-from replica_audit.elect.loss_words import say_loss
 from replica_audit.literals import STANDINGS, Standing
 from replica_audit.text import name_brokers
 
@@ -106,8 +106,7 @@ def choose(case: Case, costs: Sequence[CandidateCost], damaged: Mapping[int, Seq
     worst = None if _say_loss(case, last) == _say_loss(case, best) else last
     reason = _reason(case, best, ranked[1:], standings)
     if codes := damaged.get(best.broker_id):
-        name = f"broker {best.broker_id}"
-        reason = f"{reason}. The files of {name} are damaged ({', '.join(codes)}): copy them before it is started"
+        reason = f"{reason}. {say_damage(best.broker_id, codes)}"
     return Choice(best, worst, reason)
 
 

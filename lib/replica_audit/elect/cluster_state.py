@@ -21,6 +21,9 @@ _MIN_ISR = "min.insync.replicas"
 #: The first version that can have eligible leader replicas (KIP-966); clusters formatted by 4.1 and later do.
 _ELR_POSSIBLE = (4, 0)
 
+#: Why nothing tells what a controller will do, as a clause.
+METADATA_IN_DOUBT = "copies of the metadata log are stale or contradict each other"
+
 #: Sources of leadership, the least trusted first.
 _TRUST = ("user", "topics_describe", "zookeeper", "metadata_log")
 

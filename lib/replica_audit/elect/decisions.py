@@ -8,6 +8,7 @@ from collections.abc import Collection, Sequence
 from replica_audit.elect.affected_groups import CommittedOffset, groups_hit
 from replica_audit.elect.cluster_state import PresentState
 from replica_audit.elect.cost_matrix import Matrix
+from replica_audit.elect.cost_words import say_damage
 from replica_audit.elect.plan_model import Candidate, Conflict, Decision
 from replica_audit.errors import UsageError
 from replica_audit.model import Place
@@ -102,8 +103,7 @@ def _undisturbed(matrix: Matrix, decision: Decision, state: PresentState) -> Dec
         return decision
     why = f"broker {leader} is elected by itself, since the registered leader, broker {decision.present_leader_id}, is down"
     if own.damage:
-        damage = ", ".join(own.damage)
-        why = f"{why}. The files of broker {leader} are damaged ({damage}): copy them before its next start"
+        why = f"{why}. {say_damage(own.candidate_id, own.damage)}"
     return decision.instead(own.candidate_id, matrix.sources(place, own.candidate_id), why)
 
 

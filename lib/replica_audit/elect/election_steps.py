@@ -11,7 +11,7 @@ from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
 
-from replica_audit.elect.cluster_state import PresentState
+from replica_audit.elect.cluster_state import METADATA_IN_DOUBT, PresentState
 from replica_audit.elect.cost_matrix import Matrix
 from replica_audit.elect.kafka_commands import Tools
 from replica_audit.elect.plan_model import Alternative, Conflict, Decision, KeepStopped, Step
@@ -23,8 +23,8 @@ from replica_audit.text import name_brokers
 _NO_TOOL = "kafka-leader-election.sh exists since Kafka 2.4: no tool of this version elects a given replica"
 _NO_ISR = "nothing says who is assigned and in sync: add a listing of kafka-topics.sh --describe, or leadership.json"
 _NO_METADATA = (
-    "the metadata logs are stale or contradict each other, so that nothing tells what a controller will do: put the right one "
-    "in place first (replica-audit explain META-FORK)"
+    f"{METADATA_IN_DOUBT}, so that nothing tells what a controller will do: put the right one in place first "
+    "(replica-audit explain META-FORK)"
 )
 _CONTROLLERS_UP = "The controllers are up: where they are down, start them first"
 _OVERTAKEN = "what says who leads and who is in sync is older than the logs: make it again and audit again"

@@ -8,6 +8,13 @@ from collections.abc import Collection, Container, Iterable, Iterator, Sequence
 
 from replica_audit.auditing.catalogue import CATALOGUE, SEVERITIES, at_or_above, codes_with
 from replica_audit.auditing.code_texts import code_text
+from replica_audit.auditing.findings.div import DIV_EPOCH
+from replica_audit.auditing.findings.hwm_loss import HWM_LOSS
+from replica_audit.auditing.findings.hwm_marks import HWM_CP_ABOVE_LEO, HWM_UNDER_MIN_ISR
+from replica_audit.auditing.findings.meta_elections import META_UNCLEAN_ELECTION
+from replica_audit.auditing.findings.meta_identity import META_NO_LEADER
+from replica_audit.auditing.findings.rep import REP_ISR_SHORT, REP_LEADER_SHORTER
+from replica_audit.auditing.findings.trn import TRN_BELOW_HW
 from replica_audit.auditing.findings.txn import TXN_HANGING, TXN_MARKER_LOST
 from replica_audit.elect.decisions import Matrix
 from replica_audit.elect.kafka_commands import Tools
@@ -16,6 +23,23 @@ from replica_audit.elect.step_list import list_names
 from replica_audit.model import Place
 from replica_audit.results import FindingPlace, Results
 from replica_audit.schema import FindingRow
+
+#: Codes that the plan has a step of its own for, decided or not: who stays up, and which transaction is ended.
+_OWN_STEP = frozenset(one.code for one in (META_NO_LEADER, REP_ISR_SHORT, TXN_HANGING))
+
+#: Codes whose remedy is what a decision does anyway: copy the records first, and start replicas in the right order.
+_DECIDED = frozenset(
+    one.code
+    for one in (
+        DIV_EPOCH,
+        HWM_CP_ABOVE_LEO,
+        HWM_LOSS,
+        HWM_UNDER_MIN_ISR,
+        META_UNCLEAN_ELECTION,
+        REP_LEADER_SHORTER,
+        TRN_BELOW_HW,
+    )
+)
 
 
 def mending_steps(
@@ -110,9 +134,9 @@ def _places(rows: Sequence[FindingRow]) -> set[Place]:
 
 def _is_loud(row: FindingRow, decided: Collection[Place]) -> bool:
     """True if a remedy needs a step: it is loud, and the plan has no step of its own for it."""
-    is_own = row.code in codes_with("own_step") or (row.topic is None and row.code in codes_with("quorum"))
-    is_saved = row.code in codes_with("saved_first") and (row.topic, row.partition) in decided
-    return _is_medium(row) and not is_own and not is_saved
+    is_own = row.code in _OWN_STEP or (row.topic is None and row.code in codes_with("quorum"))
+    is_decided = row.code in _DECIDED and (row.topic, row.partition) in decided
+    return _is_medium(row) and not is_own and not is_decided
 
 
 def _is_medium(row: FindingRow) -> bool:

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Annotated
 
-from replica_audit.elect.loss_words import say_loss
+from replica_audit.elect.cost_words import ask_for_copies, say_loss, say_uncaptured
 from replica_audit.errors import FormatError, UsageError
 from replica_audit.model import Place
 from replica_audit.parsing import parse_json
@@ -128,16 +128,9 @@ class Decision:
     @property
     def open_question(self) -> str:
         """The information that is needed before a decision, as a clause."""
-        who = name_brokers(self.depends_on)
-        if len(self.depends_on) == 1:
-            return (
-                f"the replica on {who} was not captured and may hold committed records: copy its log, before it is started if it is down, add "
-                "the copy to the snapshot and audit again"
-            )
-        return (
-            f"the replicas on {who} were not captured and may hold committed records: copy their logs, before any of them that is down is "
-            "started, add the copies to the snapshot and audit again"
-        )
+        replicas = len(self.depends_on)
+        who = f"the replica{'' if replicas == 1 else 's'} on {name_brokers(self.depends_on)}"
+        return f"{who} {say_uncaptured(replicas)}: {ask_for_copies(replicas, None)}"
 
     def instead(self, candidate_id: int, salvage: tuple[SalvageSource, ...], why: str) -> Decision:
         """Another candidate in place of the best, with where what it loses can be taken from, and the reason."""

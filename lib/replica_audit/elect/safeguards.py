@@ -10,8 +10,9 @@ from collections.abc import Collection, Container, Iterable, Iterator, Mapping, 
 from dataclasses import dataclass
 
 from replica_audit.auditing.findings.rep import REP_ISR_SHORT
-from replica_audit.elect.cluster_state import PresentState
+from replica_audit.elect.cluster_state import METADATA_IN_DOUBT, PresentState
 from replica_audit.elect.cost_matrix import Matrix
+from replica_audit.elect.cost_words import say_uncaptured
 from replica_audit.elect.kafka_commands import Copies
 from replica_audit.elect.plan_model import Decision, SalvageSource, Step
 from replica_audit.elect.step_list import list_names, list_places
@@ -112,9 +113,9 @@ def _copy_metadata(state: PresentState, copies: Copies) -> Iterator[Step]:
     brokers, controllers = state.doubted
     yield Step(
         action="copy",
-        text="Start no controller and no broker before __cluster_metadata-0 of every one of them is copied: their metadata logs are "
-        "stale or contradict each other, and a node that follows cuts its own without a warning. Then choose the right one by the "
-        "rules of replica-audit explain META-FORK",
+        text=f"Start no controller and no broker before __cluster_metadata-0 of every one of them is copied: "
+        f"{METADATA_IN_DOUBT}, and a node that follows cuts its own without a warning. Then choose the right one by the rules of "
+        "replica-audit explain META-FORK",
         brokers=brokers,
         controllers=controllers,
         commands=(
@@ -138,7 +139,7 @@ def _capture(matrix: Matrix, state: PresentState, copies: Copies, about: Contain
         places = list(together)
         one = len(brokers) == 1
         what = "what it has" if one else "what each of them has"
-        may = f"{what} of {list_places(places)} was not captured and may hold committed records"
+        may = f"{what} of {list_places(places)} {say_uncaptured(1)}"
         then = f"Add the {'copy' if one else 'copies'} to the snapshot and audit again"
         yield Step(
             action="capture",

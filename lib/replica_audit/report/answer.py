@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from replica_audit.elect.election_plan import advise
+from replica_audit.elect.cluster_state import METADATA_IN_DOUBT
+from replica_audit.elect.cost_words import ask_for_copies, say_uncaptured
 from replica_audit.report.facts.conditions import Conditions, places_of
 from replica_audit.report.facts.losses import PlaceLoss
-from replica_audit.report.first_steps import FirstStep, tell_first_steps
 from replica_audit.report.headline import NO_PARTITION, Outcome, WorstCase, count_records, find_outcome, tell_headline
 from replica_audit.report.layout import clean, name_bound, render_count
 from replica_audit.report.sentences import (
@@ -24,13 +24,12 @@ from replica_audit.report.sentences import (
     verb,
 )
 from replica_audit.report.verdict_object import VerdictObject
+from replica_audit.report.what_to_do import WhatToDo, tell_what_to_do
 from replica_audit.results import Results, place_of
 from replica_audit.schema import PartitionRow
 from replica_audit.text import name_brokers, render_time
 
-QUORUM = Template(
-    "Copies of the metadata log are stale or contradict each other: start no controller before all of them are copied."
-)
+QUORUM = Template(f"{capitalise(METADATA_IN_DOUBT)}: start no controller before all of them are copied.")
 NO_LEADER = Template("{partitions} {have} no leader: {places}.")
 DELETED = Template("The metadata log has deleted the topic of {places}: brokers remove what is left of it.")
 HANGING = Template("A transaction that will never end stops read_committed consumers at offset {offset} of {places}.")
@@ -48,15 +47,9 @@ RETURNED_IN_MANY = Template(
     "those that crashed may have lost the ends of their logs, and these files cannot tell."
 )
 GONE = Template("Records that an earlier audit saw in {places} are gone from every replica.")
-NEEDED = Template(
-    "{brokers} {was} not captured and may hold committed records of {places}: {act}; add {copies} and audit again."
-)
-NEEDED_WHOLE = Template(
-    "{brokers} {was} not captured whole and may hold more committed records of {places}: {act}; add {copies} and audit again."
-)
-NEEDED_ELSEWHERE = Template(
-    "{brokers} {was} captured without {places} and may hold committed records of {it}: {act}; add {copies} and audit again."
-)
+NEEDED = Template("{brokers} {uncaptured} of {places}: {act}.")
+NEEDED_WHOLE = Template("{brokers} {was} not captured whole and may hold more committed records of {places}: {act}.")
+NEEDED_ELSEWHERE = Template("{brokers} {was} captured without {places} and may hold committed records of {it}: {act}.")
 LOGGED_CUTS = Template(
     "{brokers} cut {logs} below {marks} high watermark in {places}; these files cannot tell what was lost by it."
 )
@@ -96,18 +89,14 @@ def tell_urgent(conditions: Conditions) -> Iterator[Sentence]:
 def tell_needed(conditions: Conditions) -> Iterator[Sentence]:
     """A sentence for replicas that were not captured and may hold committed records, those of the most partitions first."""
     for one in conditions.needed:
-        several = len(one.brokers) > 1
-        logs = "their logs" if several else "its log"
-        start = f"do not start {'them' if several else 'it'} before {logs} {'are' if several else 'is'} copied"
-        unknown = f"if {'they are' if several else 'it is'} down, {start}"
-        acts = {True: f"copy {logs}", False: start, None: unknown}
+        replicas = len(one.brokers)
         yield {"partial": NEEDED_WHOLE, "absent": NEEDED_ELSEWHERE}.get(one.state, NEEDED).say(
             brokers=capitalise(name_brokers(one.brokers)),
-            was=verb(len(one.brokers), "was", "were"),
+            was=verb(replicas, "was", "were"),
+            uncaptured=say_uncaptured(replicas),
             places=name_partitions(one.places),
             it=verb(len(one.places), "it", "them"),
-            act=acts[one.is_up],
-            copies=verb(len(one.brokers), "it", "them"),
+            act=ask_for_copies(replicas, one.is_up),
         )
 
 
@@ -226,20 +215,20 @@ class WorstPartition:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """`tone` is bad, warn, unknown or good; `first_steps` are empty when there is nothing to do."""
+    """The answer in words; `tone` is bad, warn, unknown or good."""
 
     tone: str
     headline: str
     cases: tuple[WorstPartition, ...]
     more: tuple[Sentence, ...]
-    first_steps: tuple[FirstStep, ...]
+    todo: WhatToDo
 
 
 def build_answer(results: Results, verdict: VerdictObject) -> Answer:
     """The answer of `results`, whose verdict.json is `verdict`."""
     outcome = find_outcome(results, verdict["untrusted"], verdict["verdict"])
     if outcome is None:
-        return Answer("unknown", plain_text(NO_PARTITION.say()), (), tuple(_untrusted(verdict)), ())
+        return Answer("unknown", plain_text(NO_PARTITION.say()), (), tuple(_untrusted(verdict)), WhatToDo())
     urgent = tell_urgent(outcome.conditions)
     doubts = list(tell_doubts(outcome.conditions))
     needed = tell_needed(outcome.conditions)
@@ -265,7 +254,7 @@ def build_answer(results: Results, verdict: VerdictObject) -> Answer:
             *_others(outcome),
             *_untrusted(verdict),
         ),
-        first_steps=tuple(tell_first_steps(results, advise(results))),
+        todo=tell_what_to_do(results),
     )
 
 

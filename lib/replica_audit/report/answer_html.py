@@ -32,9 +32,9 @@ def render_answer_html(results: Results, verdict: VerdictObject) -> str:
     ]
     parts += [f"<ul>{''.join(cases)}</ul>"] if cases else []
     parts += [f"<p>{_text(plain_text(sentence))}</p>" for sentence in answer.more]
-    if answer.first_steps:
+    if answer.todo.first:
         steps = "".join(
-            f"<li>{_text(plain_text(step.sentence))}{_commands(step.commands)}</li>" for step in answer.first_steps
+            f"<li>{_text(plain_text(step.sentence))}{_commands(step.commands)}</li>" for step in answer.todo.first
         )
         parts.append(f"<p><b>Do first</b></p><ol>{steps}</ol>")
     partitions = worst_partitions(results)

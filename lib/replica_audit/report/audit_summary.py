@@ -74,9 +74,9 @@ def render_answer(results: Results) -> list[str]:
     answer = build_answer(results, build_verdict(results, "never"))
     lines = [paint(line, _TONES[answer.tone]) for line in wrap(answer.headline)]
     lines += _captures(results)
-    if answer.first_steps:
+    if answer.todo.first:
         lines += ["", paint("Do first", "head")]
-    for number, step in enumerate(answer.first_steps, 1):
+    for number, step in enumerate(answer.todo.first, 1):
         lines += wrap(plain_text(step.sentence), f"{number}. ", "   ")
         lines += (line for command in step.commands for line in wrap_command(command, "   "))
     return lines

@@ -13,11 +13,11 @@ from replica_audit.report.facts.by_partition import (
     rows_by_partition,
     worst_of_each,
 )
-from replica_audit.report.first_steps import WhatToDo
 from replica_audit.report.layout import clean, render_count, render_interval, render_lost, render_range
 from replica_audit.report.readers_and_writers import find_hits, hit_groups_of, tell_group, tell_writer, writers_of
 from replica_audit.report.sentences import Sentence
 from replica_audit.report.verdict_object import VerdictObject, render_status_line
+from replica_audit.report.what_to_do import WhatToDo
 from replica_audit.results import Results
 from replica_audit.schema import FindingRow, PartitionRow
 
@@ -32,21 +32,19 @@ _LINKED = re.compile(r"[@#<>&]|://|www\.|^GH-")
 _SPECIAL = re.compile(r"[\\`*_\[\]|~$]")
 
 
-def render_markdown(results: Results, verdict: VerdictObject, todo: WhatToDo | None) -> str:
-    """summary.md of `results`, whose verdict.json is `verdict` and the rest of whose plan is `todo`; nothing from the snapshot is
-    taken for markup.
-    """
+def render_markdown(results: Results, verdict: VerdictObject) -> str:
+    """summary.md of `results`, whose verdict.json is `verdict`; nothing from the snapshot is taken for markup."""
     answer = build_answer(results, verdict)
     blocks = [f"## {_MARKS[answer.tone]} {escape(answer.headline)}", *_captures(results), *_cases(answer)]
-    if answer.first_steps:
+    if answer.todo.first:
         lines = [
             line
-            for number, step in enumerate(answer.first_steps, 1)
+            for number, step in enumerate(answer.todo.first, 1)
             for line in (f"{number}. {_render(step.sentence)}", *_commands(step.commands))
         ]
         blocks.append("\n".join(["**Do first**", "", *lines]).rstrip())
-    if todo is not None:
-        blocks.append(_what_to_do(todo))
+    if answer.todo.goes_on:
+        blocks.append(_what_to_do(answer.todo))
     blocks += _readers_and_writers(results)
     partitions = inconsistent_partitions(results)
     if partitions:
@@ -88,7 +86,7 @@ def _what_to_do(todo: WhatToDo) -> str:
     steps = render_count(todo.step_count, "more step" if todo.are_more else "step")
     lines += [f"<details><summary>{steps} of the plan, with commands</summary>", ""]
     for step in todo.steps:
-        lines += [f"- Step {step.number}: {escape(step.text)}", *_commands(step.commands)]
+        lines += [f"- Step {step.number}: {_render(step.sentence)}", *_commands(step.commands)]
     told = f"What must hold before each step, and what each log is after it: {code_span(todo.command)}"
     return "\n".join([*lines, "", told, "", "</details>"])
 

@@ -9,7 +9,6 @@ from replica_audit.auditing.known_findings import Earlier
 from replica_audit.report.audit_json import render_audit_json, render_lines, render_worst_parts
 from replica_audit.report.facts.by_partition import is_large
 from replica_audit.report.facts.verdict import build_verdict
-from replica_audit.report.first_steps import tell_what_to_do
 from replica_audit.report.junit import render_junit
 from replica_audit.report.layout import render_object
 from replica_audit.report.markdown import render_markdown
@@ -38,11 +37,10 @@ def write_report(
         # Of an audit before.
         with suppress(FileNotFoundError):
             os.unlink(lines)
-    todo = tell_what_to_do(results)
     data_docs = "data_docs/index.html"
     known = data_docs if results.quality and os.path.exists(os.path.join(path, data_docs)) else None
-    write_file(os.path.join(path, "index.html"), render_page(results, verdict, todo, earlier, known))
-    write_file(os.path.join(path, "summary.md"), render_markdown(results, verdict, todo))
+    write_file(os.path.join(path, "index.html"), render_page(results, verdict, earlier, known))
+    write_file(os.path.join(path, "summary.md"), render_markdown(results, verdict))
     write_file(os.path.join(path, "junit.xml"), render_junit(results, verdict))
     write_file(os.path.join(path, "metrics.prom"), render_metrics(results, verdict, page_url(path, url)))
     write_file(os.path.join(path, "verdict.json"), render_object(verdict))

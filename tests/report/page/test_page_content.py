@@ -21,7 +21,6 @@ from replica_audit.config import Settings
 from replica_audit.elect.election_plan import advise
 from replica_audit.model import TopicPartition
 from replica_audit.report.facts.verdict import build_verdict
-from replica_audit.report.first_steps import tell_what_to_do
 from replica_audit.report.page.columns import SAFE_INTEGER, encode_column
 from replica_audit.report.page.content import PIECE
 from replica_audit.report.page.document import render_page
@@ -156,7 +155,7 @@ def test_a_name_that_is_markup_is_text_everywhere() -> None:
 
 def test_control_characters_and_direction_marks_are_shown_as_their_numbers() -> None:
     found = results([partition("a\u202eb\x1b[31m\udcff", 0)])
-    text = render_page(found, build_verdict(found, "high"), tell_what_to_do(found))
+    text = render_page(found, build_verdict(found, "high"))
     text.encode("utf-8")
     assert "a\\u202eb\\x1b[31m\\udcff" in text and "\u202e" not in text
     frame, _ = Page(text).unpack()
@@ -252,7 +251,7 @@ def test_quality_expectations_that_are_not_met_are_listed_and_their_pages_linked
         row("quality", suite="s", name="fine", severity="low", success=True, expectation="e"),
     ]
     found = results(quality=rows)
-    text = render_page(found, build_verdict(found, "high"), tell_what_to_do(found), data_docs="data_docs/index.html")
+    text = render_page(found, build_verdict(found, "high"), data_docs="data_docs/index.html")
     page = Page(text)
     assert "1 of 2 expectations met" in page.text and "2 of 9 rows" in page.text and "<b>CRC</b> valid" in page.text
     assert ("a", {"href": "data_docs/index.html"}) in page.tags
@@ -263,7 +262,7 @@ def test_what_to_do_next_is_the_rest_of_the_plan():
     found = audit_one(
         str(SAMPLES / "last-replica-standing"), TopicPartition("orders", 0), Settings(kafka_version="3.9.1")
     )
-    page = render_page(found, build_verdict(found, "high"), tell_what_to_do(found))
+    page = render_page(found, build_verdict(found, "high"))
     section = page[page.index('<section class="plan"') : page.index('<section class="tiles"')]
     text = re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", section))
     told = "Elect broker 2. Broker 2 loses nothing; broker 1 would lose 7 committed records."
@@ -276,5 +275,4 @@ def test_where_nothing_is_to_be_decided_the_page_has_no_plan():
     assert '<section class="plan"' not in render_page(
         results([partition("calm")]),
         build_verdict(results([partition("calm")]), "high"),
-        tell_what_to_do(results([partition("calm")])),
     )

@@ -114,7 +114,7 @@ def test_no_form_of_the_report_counts_voters_and_all_begin_with_copies(capture):
     left = f"Only the log of nodes {right} lacks nothing" if right else "no copy here is right as it is"
     verdict = build_verdict(results, "high")
     assert verdict["exit_status"] == 1
-    forms = render_summary(results), render_markdown(results, verdict, None), render_page(results, verdict, None)
+    forms = render_summary(results), render_markdown(results, verdict), render_page(results, verdict)
     for form in forms:
         text = " ".join(form.replace("\\", "").split())
         assert left in text

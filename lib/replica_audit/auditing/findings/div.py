@@ -31,7 +31,7 @@ DIV_EPOCH = Code(
     "DIV-EPOCH",
     ("high", "medium", "info"),
     ("WILL_LOSE_ON_TRUNCATION", "INCONCLUSIVE", "UNCOMMITTED_DIVERGENCE"),
-    traits=("records", "difference", "saved_first"),
+    traits=("records", "difference"),
 )
 DIV_TAIL_PENDING = Code("DIV-TAIL-PENDING", ("info",), ("UNCOMMITTED_DIVERGENCE",), traits=("records", "difference"))
 DIV_HIDDEN = Code("DIV-HIDDEN", ("critical",), ("COMMITTED_DIVERGENCE",), traits=("records", "difference"))

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from replica_audit.auditing.leadership.checkpoint_proofs import OrphanedMark
     from replica_audit.auditing.replicas.replica_facts import ReplicaFacts
 
-HWM_LOSS = Code("HWM-LOSS", ("critical",), ("COMMITTED_LOSS",), traits=("records", "held", "saved_first"))
+HWM_LOSS = Code("HWM-LOSS", ("critical",), ("COMMITTED_LOSS",), traits=("records", "held"))
 HWM_GONE = Code("HWM-GONE", ("high",), ("COMMITTED_LOSS",), traits=("earlier",))
 HWM_UNSEEN = Code("HWM-UNSEEN", ("medium",), ("INCONCLUSIVE",), traits=("earlier",))
 CODES = (HWM_LOSS, HWM_GONE, HWM_UNSEEN)

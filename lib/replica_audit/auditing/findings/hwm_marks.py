@@ -18,11 +18,11 @@ HWM_CP_ABOVE_LEO = Code(
     "HWM-CP-ABOVE-LEO",
     ("critical", "high"),
     ("COMMITTED_LOSS", "LATENT_CORRUPTION"),
-    traits=("gone", "lost_tail", "saved_first"),
+    traits=("gone", "lost_tail"),
 )
 HWM_RP_ABOVE_LEO = Code("HWM-RP-ABOVE-LEO", ("high",), ("LATENT_CORRUPTION",), traits=("lost_tail",))
 HWM_ABOVE_ISR_PREFIX = Code("HWM-ABOVE-ISR-PREFIX", ("critical",), ("COMMITTED_DIVERGENCE",))
-HWM_UNDER_MIN_ISR = Code("HWM-UNDER-MIN-ISR", ("medium",), traits=("saved_first",))
+HWM_UNDER_MIN_ISR = Code("HWM-UNDER-MIN-ISR", ("medium",))
 CODES = (HWM_CP_ABOVE_LEO, HWM_RP_ABOVE_LEO, HWM_ABOVE_ISR_PREFIX, HWM_UNDER_MIN_ISR)
 
 

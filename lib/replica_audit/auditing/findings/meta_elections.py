@@ -21,9 +21,7 @@ if TYPE_CHECKING:
     from replica_audit.model import Leadership
     from replica_audit.protocol.election import Election
 
-META_UNCLEAN_ELECTION = Code(
-    "META-UNCLEAN-ELECTION", ("high", "info"), ("WILL_LOSE_ON_TRUNCATION",), traits=("saved_first",)
-)
+META_UNCLEAN_ELECTION = Code("META-UNCLEAN-ELECTION", ("high", "info"), ("WILL_LOSE_ON_TRUNCATION",))
 CODES = (META_UNCLEAN_ELECTION,)
 
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from replica_audit.auditing.case import Case
     from replica_audit.model import Leadership
 
-META_NO_LEADER = Code("META-NO-LEADER", ("medium", "info"), traits=("own_step",))
+META_NO_LEADER = Code("META-NO-LEADER", ("medium", "info"))
 META_ISR_UNKNOWN = Code("META-ISR-UNKNOWN", ("info",))
 META_TOPICID_MISMATCH = Code("META-TOPICID-MISMATCH", ("medium", "info"), ("INCONCLUSIVE",), traits=("doubt",))
 META_DUP_DIR = Code("META-DUP-DIR", ("medium",))

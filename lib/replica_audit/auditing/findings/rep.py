@@ -19,11 +19,9 @@ if TYPE_CHECKING:
 
 REP_UNDER_REPLICATED = Code("REP-UNDER-REPLICATED", ("low",), ("LAGGING",))
 REP_LAG = Code("REP-LAG", ("info",), ("LAGGING",))
-REP_ISR_SHORT = Code(
-    "REP-ISR-SHORT", ("high", "medium"), ("WILL_LOSE_ON_TRUNCATION", "INCONCLUSIVE"), traits=("own_step",)
-)
+REP_ISR_SHORT = Code("REP-ISR-SHORT", ("high", "medium"), ("WILL_LOSE_ON_TRUNCATION", "INCONCLUSIVE"))
 REP_LEADER_SHORTER = Code(
-    "REP-LEADER-SHORTER", ("high",), ("COMMITTED_LOSS", "WILL_LOSE_ON_TRUNCATION"), traits=("held", "saved_first")
+    "REP-LEADER-SHORTER", ("high",), ("COMMITTED_LOSS", "WILL_LOSE_ON_TRUNCATION"), traits=("held",)
 )
 #: Why skew of the copies does not explain an end.
 _AT_REST = considered("capture skew: no, the cluster was at rest")

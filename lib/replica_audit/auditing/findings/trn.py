@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from replica_audit.auditing.compare.comparison import Comparison
     from replica_audit.auditing.leadership.broker_log_evidence import LoggedCut, LoggedElection
 
-TRN_BELOW_HW = Code("TRN-BELOW-HW", ("critical",), ("COMMITTED_LOSS",), traits=("records", "saved_first"))
+TRN_BELOW_HW = Code("TRN-BELOW-HW", ("critical",), ("COMMITTED_LOSS",), traits=("records",))
 TRN_LOGGED = Code("TRN-LOGGED", ("medium", "info"), traits=("records",))
 TRN_REPLAY_GAP = Code("TRN-REPLAY-GAP", ("critical",), ("COMMITTED_DIVERGENCE",), traits=("records",))
 TRN_HW_FALLBACK = Code("TRN-HW-FALLBACK", ("medium",), traits=("records",))

@@ -22,7 +22,6 @@ from replica_audit.report.facts.by_partition import (
 )
 from replica_audit.report.facts.changes import compare_partition, count_moves, has_baseline, is_compared
 from replica_audit.report.facts.conditions import whole_audit
-from replica_audit.report.first_steps import WhatToDo
 from replica_audit.report.layout import clean, render_count, render_interval, render_lost, render_size
 from replica_audit.report.page.columns import encode_column, pack, portable
 from replica_audit.report.page.content import (
@@ -84,11 +83,10 @@ _SCRIPTS = (
 def render_page(
     results: Results,
     verdict: VerdictObject,
-    todo: WhatToDo | None,
     earlier: Earlier | None = None,
     data_docs: str | None = None,
 ) -> str:
-    """index.html of `results`, whose verdict.json is `verdict` and the rest of whose plan is `todo`.
+    """index.html of `results`, whose verdict.json is `verdict`.
 
     `earlier` is the audit that it is compared with; `data_docs` the path of the quality checks' own pages, relative to
     this one, where they are.
@@ -116,7 +114,7 @@ def render_page(
         answer=answer,
         captures=tell_captures(results),
         capture_heads=HEADS,
-        todo=todo,
+        todo=answer.todo,
         tiles=_tiles(results, earlier),
         words=VERDICT_WORDS,
         data_docs=data_docs,

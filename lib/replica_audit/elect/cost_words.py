@@ -1,6 +1,8 @@
-"""The loss of an election, in words."""
+"""What a choice of leader costs and what is not known of it, in clauses that plan, headline and steps share."""
 
 from __future__ import annotations
+
+from collections.abc import Collection
 
 from replica_audit.text import count
 
@@ -48,3 +50,24 @@ def _say_records(lost_records: int, lost_committed: int, lost_possible: int, at_
         if parts
         else f"{text} that {'was' if lost_records == 1 else 'were'} not committed"
     )
+
+
+def say_damage(broker_id: int, codes: Collection[str]) -> str:
+    """A sentence on a candidate whose files are damaged, as `codes` say."""
+    return f"The files of broker {broker_id} are damaged ({', '.join(codes)}): copy them before its next start"
+
+
+def say_uncaptured(replicas: int) -> str:
+    """The predicate for so many replicas that are needed."""
+    return f"{'was' if replicas == 1 else 'were'} not captured and may hold committed records"
+
+
+def ask_for_copies(replicas: int, is_up: bool | None) -> str:
+    """What to do with so many replicas that are needed, by whether their brokers are up (None: nothing tells)."""
+    several = replicas > 1
+    logs = "their logs" if several else "its log"
+    them = "them" if several else "it"
+    if is_up:
+        return f"copy {logs}; add {them} and audit again"
+    unless = "" if is_up is False else f"if {'they are' if several else 'it is'} down, "
+    return f"{unless}do not start {them} before {logs} {'are' if several else 'is'} copied; add {them} and audit again"

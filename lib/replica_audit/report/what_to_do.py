@@ -1,0 +1,155 @@
+"""What to do: the plan of an audit in words, its beginning as Do first and what is left of it, for terminal, page and summary.md."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+
+from replica_audit.command_line import render_command
+from replica_audit.elect.election_plan import advise
+from replica_audit.elect.plan_model import Plan, Step
+from replica_audit.model import Place
+from replica_audit.report.layout import clean
+from replica_audit.report.plan_text import (
+    ToldDecision,
+    split_steps,
+    tell_decisions,
+    tell_left_out,
+    tell_long_file,
+    tell_snapshot,
+)
+from replica_audit.report.sentences import Sentence, capitalise, end_sentence, name_partitions
+from replica_audit.results import Results
+
+#: Steps of the plan that keep records safe, and those that come after everything has a leader. What is between them is
+#: told by what it decides.
+SAFE = ("capture", "copy", "keep_up")
+AFTER = ("end_transaction", "mend")
+#: So many of each action, and of the decisions, are in Do first.
+LIMITS = {"capture": 3, "copy": 3, "keep_up": 2, "end_transaction": 3, "mend": 2}
+DECISION_LIMIT = 4
+#: How many of the other choices are listed; `elect` lists all.
+CHOICE_LIMIT = 8
+#: Partitions that one choice names.
+PLACE_LIMIT = 4
+
+
+@dataclass(frozen=True, slots=True)
+class ToldStep:
+    """A step of the plan, or a decision that asks for something, with its commands for a POSIX shell."""
+
+    sentence: Sentence
+    commands: tuple[str, ...] = ()
+    number: int | None = None
+    """In the plan; None for a decision."""
+
+
+@dataclass(frozen=True, slots=True)
+class ToldChoice:
+    """Choice for partitions, `more` of which are not named."""
+
+    places: tuple[Place, ...]
+    more: int
+    sentence: str
+
+
+@dataclass(frozen=True, slots=True)
+class WhatToDo:
+    """The plan of an audit: what to do first, most urgent first, and the rest, which is empty where nothing is decided.
+
+    Partitions of `left_out` choices are shown by `command` only.
+    """
+
+    first: tuple[ToldStep, ...] = ()
+    choices: tuple[ToldChoice, ...] = ()
+    """Those that ask for nothing, or are too many to do first."""
+    left_out: int = 0
+    steps: tuple[ToldStep, ...] = ()
+    step_count: int = 0
+    """Steps that Do first leaves; of those that do the same for other partitions not all are among `steps`."""
+    are_more: bool = False
+    """Do first has other steps of the plan."""
+    command: str = ""
+
+    @property
+    def goes_on(self) -> bool:
+        """True if Do first is not all of it."""
+        return bool(self.choices or self.steps)
+
+
+def tell_what_to_do(results: Results) -> WhatToDo:
+    """The plan of `results` in words."""
+    plan = advise(results)
+    decisions = list(tell_decisions(plan))
+    asking = [one for one in decisions if one.asks_for_something]
+    done = first_steps(plan)
+    first = (
+        *(_tell_step(step) for step in done if step.action in SAFE),
+        *_decide(results, plan, asking),
+        *(_tell_step(step) for step in done if step.action in AFTER),
+    )
+    if not decisions:
+        return WhatToDo(first)
+    said = asking[:DECISION_LIMIT]
+    choices = [one for one in decisions if one not in said]
+    steps = [step for step in plan.steps if step not in done]
+    return WhatToDo(
+        first=first,
+        choices=tuple(
+            ToldChoice(one.places[:PLACE_LIMIT], len(one.places[PLACE_LIMIT:]), clean(one.sentence))
+            for one in choices[:CHOICE_LIMIT]
+        ),
+        left_out=sum(len(one.places) for one in choices[CHOICE_LIMIT:]),
+        steps=tuple(_tell_step(step, left_out) for step, left_out in split_steps(steps)),
+        step_count=len(steps),
+        are_more=bool(done),
+        command=render_command(results, "elect"),
+    )
+
+
+def first_steps(plan: Plan, actions: Collection[str] = (*SAFE, *AFTER)) -> list[Step]:
+    """The steps of `plan` with these actions that Do first prints, in order."""
+    told: Counter[str] = Counter()
+    found = []
+    for step in plan.steps:
+        told[step.action] += 1
+        if step.action in actions and told[step.action] <= LIMITS[step.action]:
+            found.append(step)
+    return found
+
+
+def _tell_step(step: Step, left_out: int = 0) -> ToldStep:
+    """A step, its first clause stressed where it keeps records safe; `left_out` others after it do the same elsewhere."""
+    commands = tuple(map(clean, step.commands))
+    files = (
+        tell_long_file(name, content)
+        or f"printf '%s\\n' '{clean(' '.join(line.strip() for line in content.splitlines()))}' > {name}"
+        for name, content in step.files.items()
+    )
+    lead = ""
+    rest = f"{clean(step.text)}."
+    if step.action in SAFE:
+        lead, colon, clause = clean(step.text).partition(": ")
+        rest = f"{colon}{clause}."
+        if step.snapshot:
+            rest += f" {tell_snapshot(step.snapshot)}"
+        if commands:
+            rest += " On each node:" if step.controllers else f" On the broker{'' if len(commands) == 1 else 's'}:"
+    if left_out:
+        rest += f" {end_sentence(tell_left_out(step, left_out))}"
+    return ToldStep(("", lead, rest) if lead else (rest,), (*files, *commands), step.number)
+
+
+def _decide(results: Results, plan: Plan, asking: Sequence[ToldDecision]) -> Iterator[ToldStep]:
+    """Decisions that ask for something, and where the steps are."""
+    for one in asking[:DECISION_LIMIT]:
+        yield ToldStep(("", name_partitions(one.places), f": {clean(one.sentence)}"))
+    command = (render_command(results, "elect"),)
+    if len(asking) > DECISION_LIMIT:
+        yield ToldStep((f"{len(asking) - DECISION_LIMIT} more decisions and all steps:",), command)
+    elif asking:
+        all_steps = f"All {len(plan.steps)} steps, what must hold before each"
+        named = {0: "", 1: "The plan, and ", 2: "Both steps, what must hold before each, and "}
+        steps = named.get(len(plan.steps), f"{all_steps}, and ")
+        yield ToldStep((f"{capitalise(f'{steps}what every other choice costs')}:",), command)
