@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import sys
 from collections import defaultdict
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
@@ -22,11 +23,13 @@ from tests.support.snapshots import TOPIC, Replica
 from tests.support.some import some
 
 from replica_audit.auditing.compare.aligned_pair import batches_in
+from replica_audit.auditing.compare.loss import RecordRange
 from replica_audit.auditing.comparison_plan import plan_audit
 from replica_audit.auditing.conclude import conclude
 from replica_audit.config import Settings
+from replica_audit.elect.costs import lost_past_end
 from replica_audit.elect.election_plan import plan_elections
-from replica_audit.elect.held_records import holding
+from replica_audit.elect.held_records import CommittedRange, holding
 from replica_audit.model import TopicPartition
 from replica_audit.report.plan_text import tell_decisions
 from replica_audit.results import Results
@@ -427,3 +430,21 @@ def test_equal_logs_of_old_formats_lose_nothing_whoever_leads_compacted_ones_too
     ).tables
     costs = [(row["lost_records"], row["lost_committed"], row["lost_possible"]) for row in tables["elections"]]
     assert len(costs) == 4 * len(partitions) and set(costs) == {(0, 0, 0)}
+
+
+PAST_END = CommittedRange(RecordRange((1, "d"), (0,), 10, 14, 4, 12, 0, exact=True), 14, 0, is_ahead=True)
+BELOW = replace(PAST_END, is_ahead=False)
+
+
+@pytest.mark.parametrize(
+    ("item", "may_have", "is_doubtful", "counts"),
+    [
+        (BELOW, True, False, BELOW),
+        (PAST_END, False, False, PAST_END),
+        (PAST_END, True, False, None),
+        (PAST_END, True, True, PAST_END.unproven()),
+    ],
+    ids=["not past the end", "the leader has it not", "the leader may have it", "it may, which is doubtful"],
+)
+def test_what_lies_past_the_leaders_end_counts_where_the_leader_cannot_have_it(item, may_have, is_doubtful, counts):
+    assert lost_past_end(item, may_have, is_doubtful) == counts

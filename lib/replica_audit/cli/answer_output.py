@@ -9,7 +9,6 @@ from replica_audit.config import Settings
 from replica_audit.report.audit_json import render_audit_json
 from replica_audit.report.audit_summary import render_summary
 from replica_audit.report.facts.verdict import build_verdict
-from replica_audit.report.first_steps import tell_what_to_do
 from replica_audit.report.markdown import render_markdown
 from replica_audit.report.quality_report import render_failed
 from replica_audit.report.verdict_object import render_status_line
@@ -22,7 +21,7 @@ def print_answers(results: Results, settings: Settings, asked: AskedTable | None
     if asked is not None:
         print_answer_table(asked, results, settings)
     elif settings.format == "markdown":
-        print_result(render_markdown(results, verdict, tell_what_to_do(results)))
+        print_result(render_markdown(results, verdict))
     elif settings.format == "json":
         print_pieces(render_audit_json(results, verdict))
     else:

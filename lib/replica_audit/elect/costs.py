@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 
 from replica_audit.auditing.case import Case
 from replica_audit.auditing.compare.aligned_pair import batches_in
-from replica_audit.auditing.compare.comparison import Comparison
 from replica_audit.auditing.compare.epoch_corruption import restore_epochs
 from replica_audit.auditing.compare.loss import Count, RecordRange, count_beyond
 from replica_audit.auditing.compare.record_comparison import RecordSource
@@ -274,63 +274,31 @@ def _cost(
 ) -> CandidateCost:
     own = holdings[candidate.broker_id]
     cuts = _cuts(case, candidate, holdings, cuts_of)
+    end = cuts[candidate.broker_id]
     stays = candidate.key == case.reference.facts.key and case.reference.leader_id == candidate.broker_id
-    mine = own.parted(cuts[candidate.broker_id])[0]
-    held = list(mine)
-    dropped = {}
-    cut_producers = set()
-    transactions = CandidateTransactions.of(case, candidate, own, cuts[candidate.broker_id], markers)
-    hidden: list[CommittedRange | None] = []
-    committed: dict[int, int] = {}
-    for broker, cut in cuts.items():
-        kept, gone = holdings[broker].parted(cut)
-        if broker != candidate.broker_id:
-            stranded, kept = in_holes(case, candidate, kept)
-            # A follower that ends below the local start begins anew there: what remote storage has not is gone with its files.
-            gone, unseen = (gone + stranded, []) if cut < candidate.local_start_offset else (gone, stranded)
-            hidden += unseen
-            kept += unseen
-        committed[broker] = _count(gone)[0].committed
-        held += kept if broker != candidate.broker_id else ()
-        compacted = candidate.compacted or holdings[broker].facts.compacted
-        if stays and broker not in shorter:
-            # The leader may have what lies past its end and nothing contradicts: it was copied earlier.
-            kept = [item for item in kept if not item.is_ahead]
-            gone = [
-                item.unproven() if item.is_ahead else item
-                for item in gone
-                if is_doubtful or not item.is_ahead or case.reference.is_before(item.leader_epoch)
-            ]
-        if broker != candidate.broker_id and not compacted:
-            hidden += [item.above(candidate.local_start_offset) for item in kept]
-        # Of a batch that the candidate's log start goes through, the beginning was deleted.
-        above = filter(None, (item.above(candidate.log_start_offset) for item in gone))
-        dropped[broker] = [item for item in above if not (compacted and _was_cleaned(candidate, item))]
-        may_be_newer = stays and broker not in shorter and not is_doubtful
-        cut_producers |= set(transactions.cut_in(holdings[broker], cut, may_be_newer))
-    for item, one in zip(case.beside, aside, strict=True):
-        may_be_newer = stays and not is_doubtful and not case.is_lost_tail(item)
-        cut_producers |= set(transactions.cut_in(one, cuts_of[one.facts.key], may_be_newer))
+    logs = {
+        broker: _follow(case, candidate, holdings[broker], cut, stays and broker not in shorter, is_doubtful)
+        for broker, cut in cuts.items()
+    }
     beside = {
-        one.facts.key: list(_beside(case, candidate, item, one, stays, is_doubtful))
+        one.facts.key: list(_beside(candidate, one, stays and not case.is_lost_tail(item), is_doubtful))
         for item, one in zip(case.beside, aside, strict=True)
     }
-    lost = [item for items in (*dropped.values(), *beside.values()) for item in items]
+    transactions = CandidateTransactions.of(case, candidate, own, end, markers)
+    cut_producers: set[int] = set()
+    for broker, cut in cuts.items():
+        may_be_newer = stays and broker not in shorter and not is_doubtful
+        cut_producers.update(transactions.cut_in(holdings[broker], cut, may_be_newer))
+    for item, one in zip(case.beside, aside, strict=True):
+        may_be_newer = stays and not is_doubtful and not case.is_lost_tail(item)
+        cut_producers.update(transactions.cut_in(one, cuts_of[one.facts.key], may_be_newer))
+    mine = own.parted(end)[0]
+    held = [*mine, *(item for log in logs.values() for item in log.held)]
     remote = unserved(case, candidate, stays=stays)
-    lost += remote
+    lost = [item for log in logs.values() for item in log.dropped]
+    lost += [*(item for items in beside.values() for item in items), *remote]
     count, at_most = _count(lost, held)
     possible, _ = count_beyond(as_possible(lost), as_possible(held))
-    # What is about to be deleted elsewhere is as good as only here.
-    staying = [one for one in aside if not one.facts.is_about_to_go]
-    others = [*(one for broker, one in holdings.items() if broker != candidate.broker_id), *staying]
-    alone, _ = _count(
-        [
-            item
-            for item in own.marked
-            if not any(_was_cleaned(one.facts, item) for one in others if one.facts.compacted)
-        ],
-        [item for one in others for item in one.marked],
-    )
     return CandidateCost(
         facts=candidate,
         followers=tuple(
@@ -338,8 +306,8 @@ def _cost(
                 broker_id=broker,
                 kept_to=cuts[broker],
                 dropped=holdings[broker].dropped(cuts[broker]),
-                committed_dropped=committed[broker],
-                lost_held=_count(dropped[broker], held)[0].records,
+                committed_dropped=logs[broker].committed_dropped,
+                lost_held=_count(logs[broker].dropped, held)[0].records,
             )
             for broker in sorted(cuts)
         ),
@@ -348,36 +316,104 @@ def _cost(
         lost_possible=max(0, possible.committed - count.committed),
         at_most=at_most or any(one.facts.compacted for one in holdings.values()) and count.records > 0,
         cut_transactions=len(cut_producers),
-        only_here=alone.records,
+        only_here=_only_here(own, holdings, aside),
         beside=tuple(
             CopyBeside(one.facts, max(cuts_of[one.facts.key], one.facts.log_start_offset), held_there)
             for one in aside
             if (held_there := _count(beside[one.facts.key], held)[0].records)
         ),
-        hidden_records=_count(filter(None, hidden), mine)[0].records,
+        hidden_records=_count((item for log in logs.values() for item in log.hidden), mine)[0].records,
         remote_records=_count(remote, held)[0].records,
     )
 
 
-def _beside(
-    case: Case, candidate: ReplicaFacts, item: Comparison, holding: ReplicaRecords, stays: bool, is_doubtful: bool
-) -> Iterator[CommittedRange]:
-    """Records above the candidate's log start in a copy that neither leads nor follows.
+class _FollowingLog(NamedTuple):
+    """The records of one replica once a candidate leads."""
 
-    Where the candidate `stays` the leader, it may have what the copy has past its end: the copy was made later. That
-    counts where it was in the leader's log before, and where the leader's own checkpoints lie past its end (`is_doubtful`)
-    as not proven.
+    held: list[CommittedRange]
+    """What it keeps beside the candidate's own log."""
+    hidden: list[CommittedRange]
+    """What it keeps and the candidate may lack."""
+    dropped: list[CommittedRange]
+    """What it loses that was not deleted anyway."""
+    committed_dropped: int
+    """Records above its cut that are proven committed."""
+
+
+def _follow(
+    case: Case, candidate: ReplicaFacts, log: ReplicaRecords, cut: int, may_have: bool, is_doubtful: bool
+) -> _FollowingLog:
+    """What a replica keeps and loses as it follows `candidate`; of the candidate itself, what its own start cuts.
+
+    | where its records lie | they are |
+    |---|---|
+    | below the cut, where neither candidate nor remote storage has any, and it begins anew | dropped |
+    | the same, and it goes on | held and hidden |
+    | elsewhere below the cut | held; hidden too above the candidate's local log start, unless a log is compacted |
+    | above the cut, below the candidate's log start | deleted |
+    | above the cut, where a cleaner has been on a log of the same lineage | deleted |
+    | elsewhere above the cut | dropped, as `lost_past_end` counts it |
+
+    What lies past the end of a leader that `may_have` it is not hidden from it.
     """
+    kept, gone = log.parted(cut)
+    is_other = log.facts.broker_id != candidate.broker_id
+    hidden: list[CommittedRange] = []
+    if is_other:
+        stranded, kept = in_holes(case, candidate, kept)
+        if cut < candidate.local_start_offset:
+            gone = gone + stranded
+        else:
+            hidden = stranded
+            kept = kept + stranded
+    is_compacted = candidate.compacted or log.facts.compacted
+    if is_other and not is_compacted:
+        unseen = (item for item in kept if not (may_have and item.is_ahead))
+        hidden = [*hidden, *filter(None, (item.above(candidate.local_start_offset) for item in unseen))]
+    dropped = []
+    for item in gone:
+        counted = lost_past_end(item, may_have, is_doubtful or case.reference.is_before(item.leader_epoch))
+        # Of a batch that the candidate's log start goes through, the beginning was deleted.
+        part = None if counted is None else counted.above(candidate.log_start_offset)
+        if part is not None and not (is_compacted and _was_cleaned(candidate, part)):
+            dropped.append(part)
+    return _FollowingLog(kept if is_other else [], hidden, dropped, _count(gone)[0].committed)
+
+
+def lost_past_end(item: CommittedRange, may_have: bool, is_doubtful: bool) -> CommittedRange | None:
+    """A range that a copy holds and the candidate lacks, as it counts where the candidate leads already.
+
+    | past the leader's end | the leader may have it: it was copied earlier | that is doubtful | counts |
+    |---|---|---|---|
+    | no | | | whole |
+    | yes | no | | whole |
+    | yes | yes | no | not at all |
+    | yes | yes | yes | as possibly committed |
+    """
+    if not (item.is_ahead and may_have):
+        return item
+    return item.unproven() if is_doubtful else None
+
+
+def _only_here(own: ReplicaRecords, holdings: Mapping[int, ReplicaRecords], aside: Sequence[ReplicaRecords]) -> int:
+    """Records that no other replica holds; what is about to be deleted elsewhere is as good as only here."""
+    others = [one for one in holdings.values() if one is not own]
+    others += [one for one in aside if not one.facts.is_about_to_go]
+    cleaned = [one.facts for one in others if one.facts.compacted]
+    own_items = [item for item in own.marked if not any(_was_cleaned(facts, item) for facts in cleaned)]
+    return _count(own_items, [item for one in others for item in one.marked])[0].records
+
+
+def _beside(
+    candidate: ReplicaFacts, holding: ReplicaRecords, may_have: bool, is_doubtful: bool
+) -> Iterator[CommittedRange]:
+    """Records above the candidate's local log start in a copy that neither leads nor follows, and that are lost with it."""
+    is_compacted = holding.facts.compacted or candidate.compacted
     for one in holding.marked:
         part = one.above(candidate.local_start_offset)
-        if part is None:
-            continue
-        if part.is_ahead and stays and not case.is_lost_tail(item):
-            if not is_doubtful:
-                continue
-            part = part.unproven()
-        if not (holding.facts.compacted or candidate.compacted) or not _was_cleaned(candidate, part):
-            yield part
+        counted = None if part is None else lost_past_end(part, may_have, is_doubtful)
+        if counted is not None and not (is_compacted and _was_cleaned(candidate, counted)):
+            yield counted
 
 
 def _cuts(

@@ -18,6 +18,7 @@ from replica_audit.elect.plan_model import Alternative, Conflict, Decision, Keep
 from replica_audit.elect.simulation import LeaderChange, Round, Scenario, Scenarios, order_rounds
 from replica_audit.elect.step_list import StepList, list_places
 from replica_audit.model import Place
+from replica_audit.protocol.controller import Registration
 from replica_audit.text import name_brokers
 
 _NO_TOOL = "kafka-leader-election.sh exists since Kafka 2.4: no tool of this version elects a given replica"
@@ -114,7 +115,7 @@ def _try(
     state: PresentState, matrix: Matrix, decisions: Sequence[Decision], tools: Tools
 ) -> tuple[PlannedDecisions, frozenset[Place], frozenset[Place]]:
     """The outcome for these very candidates, the partitions that no order serves, and those that lose a leader on the way."""
-    sorted_out = [_sort_out(state, one, tools) for one in decisions]
+    sorted_out = [sort_out(state, one, tools) for one in decisions]
     decisions = [one for one, _ in sorted_out]
     conflicts = [Conflict(one.topic, one.partition, reason) for one, reason in sorted_out if reason is not None]
     given_up: dict[Place, str] = {}
@@ -156,46 +157,62 @@ def _try(
     return outcome, frozenset(unserved), frozenset(attempt.interrupted)
 
 
-def _sort_out(state: PresentState, decision: Decision, tools: Tools) -> tuple[Decision, str | None]:
-    """The decision with the procedure that it wants, and why there is none."""
-    registration = state.partitions.get(place_of(decision))
+def sort_out(state: PresentState, decision: Decision, tools: Tools) -> tuple[Decision, str | None]:
+    """The decision with the procedure that it wants, and for `unplanned` the reason. The first line that holds decides.
+
+    | what is so | procedure |
+    |---|---|
+    | the metadata logs are in doubt, or what says who leads is older than the logs | unplanned |
+    | a replica was not captured and may hold more, and nobody asked for the candidate | unplanned |
+    | the metadata log has an assigned broker up that has lost the end of a log | unplanned |
+    | nothing says who is assigned; the candidate leads, and is up | none |
+    | as before, and it may be down | confirm |
+    | nothing says who is assigned | unplanned |
+    | the candidate leads | none |
+    | it is the registered leader and may be down, or is elected by itself | confirm |
+    | it is not assigned, or no tool of this version elects a replica | unplanned |
+    | every replica is up, one leads, and the candidate is in sync | reorder |
+    | none of these | elect |
+    """
+    place = place_of(decision)
     choice = decision.candidate_id
-    reason = None
-    if state.doubted is not None:
+    registration = state.partitions.get(place)
+    reason = _why_nothing(state, decision, registration)
+    if reason is not None:
         procedure = "unplanned"
-        reason = _NO_METADATA
-    elif place_of(decision) in state.overtaken:
-        procedure = "unplanned"
-        reason = _OVERTAKEN
-    elif decision.depends_on and not decision.asked:
-        procedure = "unplanned"
-        reason = decision.open_question
-    elif registration is not None and (contradicted := state.contradicted.intersection(registration.replicas)):
-        procedure = "unplanned"
-        reason = _may_be_down(contradicted)
     elif registration is None:
-        if decision.chosen.standing != "leader" or not {choice} & (state.up | state.unknown):
-            procedure = "unplanned"
-            reason = _NO_ISR
-        else:
-            procedure = "none" if choice in state.up else "confirm"
-    elif state.leader_now(place_of(decision)) == choice:
+        procedure = "none" if choice in state.up else "confirm"
+    elif state.leader_now(place) == choice:
         procedure = "none"
-    elif (registration.leader_id == choice and choice in state.unknown) or (
-        choice == state.elected_by_itself(place_of(decision))
-    ):
+    elif state.may_lead(place, choice):
         procedure = "confirm"
-    elif choice not in registration.replicas:
+    elif reason := _why_no_election(choice, registration, tools):
         procedure = "unplanned"
-        reason = f"broker {choice} is not assigned to it, so that no election finds it"
-    elif not tools.has_elections():
-        procedure = "unplanned"
-        reason = _NO_TOOL
     else:
-        all_up = set(registration.replicas) <= state.up
-        in_sync = registration.leader_id is not None and choice in registration.isr
-        procedure = "reorder" if all_up and in_sync else "elect"
+        is_led = registration.leader_id is not None and state.up.issuperset(registration.replicas)
+        procedure = "reorder" if is_led and choice in registration.isr else "elect"
     return replace(decision, procedure=procedure), reason
+
+
+def _why_nothing(state: PresentState, decision: Decision, registration: Registration | None) -> str | None:
+    """Why nothing is started, stopped or elected for a partition; None where something may be."""
+    if state.doubted is not None:
+        return _NO_METADATA
+    if place_of(decision) in state.overtaken:
+        return _OVERTAKEN
+    if decision.depends_on and not decision.asked:
+        return decision.open_question
+    if registration is None:
+        is_led = decision.chosen.standing == "leader" and decision.candidate_id in state.up | state.unknown
+        return None if is_led else _NO_ISR
+    contradicted = state.contradicted.intersection(registration.replicas)
+    return _may_be_down(contradicted) if contradicted else None
+
+
+def _why_no_election(choice: int, registration: Registration, tools: Tools) -> str | None:
+    if choice not in registration.replicas:
+        return f"broker {choice} is not assigned to it, so that no election finds it"
+    return None if tools.has_elections() else _NO_TOOL
 
 
 def _may_be_down(brokers: Collection[int]) -> str:

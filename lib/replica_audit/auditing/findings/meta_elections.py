@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from replica_audit.auditing.compare.divergence_cause import promised_in_all
@@ -24,6 +24,10 @@ if TYPE_CHECKING:
 META_UNCLEAN_ELECTION = Code("META-UNCLEAN-ELECTION", ("high", "info"), ("WILL_LOSE_ON_TRUNCATION",))
 CODES = (META_UNCLEAN_ELECTION,)
 
+_MAY_HAVE_LOST = (
+    "it may have lost records, and these files cannot tell: no replica here still holds any that it left behind"
+)
+
 
 def judge(case: Case) -> Iterator[Finding]:
     """META-UNCLEAN-ELECTION for each election: high while a replica still holds records that it left behind."""
@@ -39,6 +43,50 @@ def judge(case: Case) -> Iterator[Finding]:
 
 
 def _unclean(case: Case, leadership: Leadership, past: PastElections, election: Election) -> Finding:
+    """The finding of one election, by what is here of the records that it left behind.
+
+    | what is here | severity | verdict | what is said |
+    |---|---|---|---|
+    | some, on a replica that follows | high | WILL_LOSE_ON_TRUNCATION | who still has them |
+    | some, only in files about to go | info | | the same, and that more may be lost |
+    | none; the leader before is as it was | info | | nothing was lost |
+    | none; remote storage has an earlier epoch | info | | records were lost |
+    | none | info | | records may have been lost |
+    """
+    left, to_be_cut = _left_behind(case, election)
+    end = max((run.end_offset for runs in left.values() for run in runs), default=None)
+    start = past.start_of(election.leader_epoch)
+    if left:
+        said, reason = _told_left(case, election, left, to_be_cut)
+    elif nothing := _lost_nothing(case, leadership, election):
+        said, reason = nothing, Evidence("loss", text=nothing, value="0")
+    else:
+        said = _in_remote_storage(case, election) or _MAY_HAVE_LOST
+        reason = considered(_unseen(case, election))
+    began = "" if start is None else f"; it leads from offset {start}"
+    return finding(
+        META_UNCLEAN_ELECTION,
+        f"{describe(election)}{began}; {said}",
+        severity="high" if to_be_cut else "info",
+        verdict="WILL_LOSE_ON_TRUNCATION" if to_be_cut else None,
+        broker_id=election.leader_id,
+        start_offset=start,
+        end_offset=end if start is not None and end is not None and end > start else None,
+        replica_epoch=election.leader_epoch,
+        evidence=[
+            Evidence(
+                "leadership",
+                text=f"record {election.metadata_offset} of the metadata log: {describe(election)}",
+                broker_id=election.leader_id,
+                value=str(election.leader_epoch),
+            ),
+            reason,
+        ],
+    )
+
+
+def _left_behind(case: Case, election: Election) -> tuple[dict[str, list[DivergentRange]], bool]:
+    """Divergent ranges that an election caused, by the name of the copy that has them, and whether any of these will be cut."""
     left: dict[str, list[DivergentRange]] = {}
     to_be_cut = False
     for item in (*case.comparisons, *case.beside):
@@ -47,48 +95,19 @@ def _unclean(case: Case, leadership: Leadership, past: PastElections, election: 
             if run.cause is not None and run.batches and election in run.cause.elections:
                 left.setdefault(holder, []).append(run)
                 to_be_cut = to_be_cut or not item.follower.is_about_to_go
-    start = past.start_of(election.leader_epoch)
-    end = max((run.end_offset for runs in left.values() for run in runs), default=None)
-    began = "" if start is None else f"; it leads from offset {start}"
-    evidence = [
-        Evidence(
-            "leadership",
-            text=f"record {election.metadata_offset} of the metadata log: {describe(election)}",
-            broker_id=election.leader_id,
-            value=str(election.leader_epoch),
-        )
-    ]
-    if left:
-        parts = [f"{holder} still has {_loss(runs)}" for holder, runs in left.items()]
-        nowhere = f"broker {case.reference.facts.broker_id} has none of this"
-        message = f"{describe(election)}{began}; {'; '.join(parts)}; {nowhere}"
-        if to_be_cut:
-            evidence.append(considered("healed: no, they are cut as soon as their broker follows"))
-        else:
-            message += "; it may have lost more, and these files cannot tell: whoever held that has been cut since"
-            evidence.append(considered(_unseen(case, election)))
-    else:
-        nothing = _lost_nothing(case, leadership, election)
-        said = (
-            nothing
-            or _in_remote_storage(case, election)
-            or "it may have lost records, and these files cannot tell: no replica here still holds any that it left behind"
-        )
-        message = f"{describe(election)}{began}; {said}"
-        evidence.append(
-            considered(_unseen(case, election)) if nothing is None else Evidence("loss", text=nothing, value="0")
-        )
-    return finding(
-        META_UNCLEAN_ELECTION,
-        message,
-        severity="high" if to_be_cut else "info",
-        verdict="WILL_LOSE_ON_TRUNCATION" if to_be_cut else None,
-        broker_id=election.leader_id,
-        start_offset=start,
-        end_offset=end if start is not None and end is not None and end > start else None,
-        replica_epoch=election.leader_epoch,
-        evidence=evidence,
-    )
+    return left, to_be_cut
+
+
+def _told_left(
+    case: Case, election: Election, left: Mapping[str, list[DivergentRange]], to_be_cut: bool
+) -> tuple[str, Evidence]:
+    """A clause that says who still has records, and why that is not, or not all, of what was lost."""
+    parts = "; ".join(f"{holder} still has {_loss(runs)}" for holder, runs in left.items())
+    said = f"{parts}; broker {case.reference.facts.broker_id} has none of this"
+    if to_be_cut:
+        return said, considered("healed: no, they are cut as soon as their broker follows")
+    more = "it may have lost more, and these files cannot tell: whoever held that has been cut since"
+    return f"{said}; {more}", considered(_unseen(case, election))
 
 
 def _loss(runs: list[DivergentRange]) -> str:
