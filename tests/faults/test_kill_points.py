@@ -7,6 +7,7 @@ import os
 import random
 import shutil
 import time
+from contextlib import suppress
 from datetime import datetime, timedelta, timezone
 from multiprocessing.context import BaseContext
 from pathlib import Path
@@ -17,6 +18,7 @@ from tests.faults.stages import KILLED, die_in_time, run_and_copy, run_stages
 from tests.support.fixtures import FIXTURES
 
 from replica_audit.bronze_tables import BRONZE_TABLES
+from replica_audit.errors import InputError
 from replica_audit.schema import REPORT_TABLES, sort_rows
 from replica_audit.warehouse.attempts import finished_attempts, own_rows
 from replica_audit.warehouse.delta_tables import Warehouse
@@ -45,8 +47,8 @@ def _answers(place: Path) -> dict[str, list[dict[str, Any]]]:
         (set(REPORT_TABLES) - set(BRONZE_TABLES), {"audit_id": audit.audit_id}),
     ):
         for table in sorted(tables):
-            if warehouse.exists(table):
-                names = [column.name for column in columns_of(table) if column.name not in _OF_THE_RUN]
+            names = [column.name for column in columns_of(table) if column.name not in _OF_THE_RUN]
+            with suppress(InputError):  # there is no such table
                 found[table] = sorted(map(repr, sort_rows(warehouse.read(table, names, **ids))))
     return found
 
@@ -74,7 +76,7 @@ def _check(snapshot: str, place: Path, undisturbed: dict[str, list[dict[str, Any
     assert _answers(place) == undisturbed
     owners = {row.ingest_id for row in finished_attempts(warehouse, "ingest")}
     for table in BRONZE_TABLES:
-        if warehouse.exists(table):
+        if table in undisturbed:
             assert {row["ingest_id"] for row in warehouse.read(table, ("ingest_id",))} <= owners, table
 
 

@@ -314,14 +314,19 @@ def test_run_checks_keeps_and_reports_quality_and_one_flag_leaves_it_out(
     assert not (tmp_path / "report" / "data_docs").exists(), "those are another audit's"
 
 
+@pytest.fixture(scope="module")
+def quiet(run_stages):
+    """A sample without a grave finding, audited."""
+    return run_stages(Path(__file__).parents[2] / "data" / "samples" / "hw-truncation-before")
+
+
 @pytest.mark.parametrize(("severity", "fail_on", "status", "word"), [
     ("high", "high", 1, "CRITICAL"), ("medium", "high", 0, "WARNING"), ("medium", "medium", 1, "CRITICAL"),
     ("low", "high", 0, "OK"),
 ])  # fmt: skip
-def test_the_exit_status_follows_severity(in_session, run_stages, tmp_path, capsys, severity, fail_on, status, word):
+def test_the_exit_status_follows_severity(in_session, quiet, tmp_path, capsys, severity, fail_on, status, word):
     from replica_audit.cli.main import main
 
-    quiet = run_stages(Path(__file__).parents[2] / "data" / "samples" / "hw-truncation-before")
     own = tmp_path / "own.yaml"
     own.write_text(
         "suites: [{name: own, table: replicas, expectations: [{name: few, type: expect_column_values_to_be_between,"

@@ -1,8 +1,7 @@
-"""The stages as transactions: what is there is recognised, what failed is replaced, what finished is left alone."""
+"""The stages in a session: what they write is there for Spark and in a catalog; tests/warehouse has them as transactions."""
 
 from __future__ import annotations
 
-import os
 from contextlib import nullcontext
 from dataclasses import replace
 from types import SimpleNamespace
@@ -11,7 +10,7 @@ import pytest
 from tests.spark.conftest import SILENT
 from tests.support.audit_json_text import audit_json_text
 from tests.support.in_process import without_run
-from tests.support.planted import CLUSTER_ID, FAR, UNLED, write_far, write_leadership, write_small
+from tests.support.planted import CLUSTER_ID, FAR, UNLED, write_far, write_leadership
 
 from replica_audit.bronze_tables import BRONZE_TABLES
 from replica_audit.config import Settings
@@ -19,133 +18,12 @@ from replica_audit.errors import UsageError
 from replica_audit.model import TopicPartition
 from replica_audit.runner.in_process import audit_one
 from replica_audit.schema import REPORT_TABLES, AttemptRow
-from replica_audit.warehouse.attempts import attempts, finished_attempts, own_rows
 from replica_audit.warehouse.delta_tables import Warehouse
-
-#: Bronze tables with rows of a small snapshot.
-FILLED = ("snapshots", "replica_dirs", "segments", "batches", "leader_epochs", "offset_checkpoints")
 
 
 @pytest.fixture(scope="module")
 def warehouse(settings):
     return Warehouse(settings.warehouse)
-
-
-def counts(warehouse, **equals):
-    return {table: len(warehouse.read(table, **equals)) for table in FILLED}
-
-
-@pytest.fixture
-def full_disk(monkeypatch):
-    """Lets the commit of one table fail."""
-
-    def fill(of_table):
-        real = Warehouse.append
-
-        def append(self, table, *rest):
-            if table == of_table:
-                raise OSError("no space left on device")
-            real(self, table, *rest)
-
-        monkeypatch.setattr(Warehouse, "append", append)
-
-    return fill
-
-
-def test_what_a_failed_ingest_left_counts_for_nobody(
-    spark, settings, warehouse, sample, full_disk, monkeypatch, tmp_path
-):
-    from replica_audit.spark.pipeline import run_audit, run_ingest
-
-    path = write_small(tmp_path / "snapshot")
-    before = counts(warehouse, snapshot_id=sample.snapshot_id)
-    full_disk("snapshots")
-    with pytest.raises(OSError, match="no space left"):
-        run_ingest(spark, str(path), settings, SILENT)
-    monkeypatch.undo()
-    assert [run.state for run in attempts(warehouse, "ingest")][-1] == "failed"
-    left = {row["snapshot_id"] for row in warehouse.read("batches", ("snapshot_id",))}
-    known = {run.snapshot_id for run in finished_attempts(warehouse, "ingest")}
-    (orphan,) = left - known
-    with pytest.raises(UsageError, match="no finished ingest"):
-        run_audit(spark, orphan, settings, SILENT)
-
-    assert run_ingest(spark, str(path), settings, SILENT) == orphan
-    (attempt,) = finished_attempts(warehouse, "ingest", snapshot_id=orphan)
-    own = counts(warehouse, **own_rows(attempt))
-    assert own["batches"] == 1 and own["snapshots"] == 1
-    assert len(warehouse.read("batches", snapshot_id=orphan)) == 2, "of both attempts"
-    assert run_audit(spark, orphan, settings, SILENT).rows("partitions")
-    assert counts(warehouse, snapshot_id=sample.snapshot_id) == before
-
-
-def test_of_two_ingests_of_one_snapshot_the_first_that_finished_is_used(spark, run_stages, warehouse, tmp_path):
-    from replica_audit.runner import ingest
-    from replica_audit.spark.pipeline import run_audit
-    from replica_audit.spark.tasks import SparkExecutor
-
-    path = write_small(tmp_path / "snapshot", ("raced",), batches=3)
-    first = run_stages(path)
-    with pytest.MonkeyPatch.context() as patch:
-        # A second run that began before the first had finished sees nothing of it.
-        patch.setattr(ingest, "ingested_before", lambda *_: None)
-        patch.setattr(ingest, "finished_here", lambda *_: [])
-        assert ingest.ingest(SparkExecutor(spark), warehouse, str(path), first.settings, SILENT) == first.snapshot_id
-    assert len(warehouse.read("batches", snapshot_id=first.snapshot_id)) == 6
-    again = run_audit(spark, first.snapshot_id, first.settings, SILENT)
-    assert without_run(again) == without_run(first.results)
-
-
-def test_a_snapshot_that_is_there_is_recognised_and_nothing_is_added(spark, sample, warehouse):
-    from replica_audit.spark.pipeline import run_ingest
-
-    before = counts(warehouse)
-    assert run_ingest(spark, str(sample.path), sample.settings, SILENT) == sample.snapshot_id
-    assert counts(warehouse) == before
-
-
-def test_what_changed_inside_a_file_is_another_snapshot_whatever_its_time_says(run_stages, warehouse, tmp_path):
-    path = write_small(tmp_path / "snapshot", ("rotten",), batches=3)
-    before = run_stages(path)
-    (segment,) = path.glob("broker-1/rotten-0/*.log")
-    content, state = bytearray(segment.read_bytes()), segment.stat()
-    content[len(content) // 2] ^= 1
-    segment.write_bytes(content)
-    os.utime(segment, ns=(state.st_atime_ns, state.st_mtime_ns))
-    after = run_stages(path)
-    assert after.snapshot_id != before.snapshot_id, "size, name and both ends of the file are as they were"
-    for one in (before, after):
-        assert len(warehouse.read("batches", snapshot_id=one.snapshot_id)) == 3
-    told = [{row["code"] for row in one.results.rows("findings")} for one in (before, after)]
-    assert "LOG-CORRUPT-MID" in told[1] - told[0]
-
-
-def test_a_copy_elsewhere_is_the_same_snapshot_and_only_its_place_is_noted(spark, run_stages, warehouse, tmp_path):
-    from replica_audit.spark.pipeline import run_ingest
-
-    path = write_small(tmp_path / "snapshot", ("moved",))
-    before = run_stages(path)
-    rows, copy = counts(warehouse), tmp_path / "elsewhere"
-    path.rename(copy)
-    assert run_ingest(spark, str(copy), before.settings, SILENT) == before.snapshot_id
-    assert counts(warehouse) == rows and len(attempts(warehouse, "ingest", snapshot_id=before.snapshot_id)) == 1
-    (row,) = warehouse.read("snapshots", snapshot_id=before.snapshot_id)
-    assert row["location"] == str(copy)
-
-
-def test_an_unchanged_snapshot_is_not_scanned_again(spark, run_stages, tmp_path, monkeypatch):
-    from replica_audit.runner import ingest
-    from replica_audit.spark.pipeline import run_ingest
-
-    path = write_small(tmp_path / "snapshot", ("unchanged",))
-    before = run_stages(path)
-    scans = []
-    real = ingest.scan_files
-    monkeypatch.setattr(ingest, "scan_files", lambda *args, **named: scans.append(1) or real(*args, **named))
-    assert run_ingest(spark, str(path), before.settings, SILENT) == before.snapshot_id and not scans
-    (segment,) = path.glob("broker-1/unchanged-0/*.log")
-    segment.touch()
-    assert run_ingest(spark, str(path), before.settings, SILENT) == before.snapshot_id and scans
 
 
 def test_batches_at_offsets_that_no_floating_point_number_has_are_found(run_stages, tmp_path):
@@ -155,26 +33,6 @@ def test_batches_at_offsets_that_no_floating_point_number_has_are_found(run_stag
     assert audited.results.rows("divergences") == audit_one(
         str(audited.path), TopicPartition("far", 0), audited.settings
     ).rows("divergences")
-
-
-def test_a_second_audit_has_its_own_id_gives_the_same_answers_and_leaves_the_first_alone(spark, sample):
-    from replica_audit.spark.pipeline import load_results, run_audit
-
-    first = sample.results
-    second = run_audit(spark, sample.snapshot_id, sample.settings, SILENT)
-    assert second.audit["audit_id"] != first.audit["audit_id"]
-    assert without_run(second) == without_run(first)
-    loaded = load_results(spark, first.audit["audit_id"], sample.settings)
-    assert audit_json_text(loaded) == audit_json_text(first)
-
-
-def test_an_unknown_audit_is_told(spark, sample):
-    from replica_audit.spark.pipeline import load_results
-
-    with pytest.raises(
-        UsageError, match="no finished audit with audit_id none-such in .*: replica-audit run SNAPSHOT --warehouse "
-    ):
-        load_results(spark, "none-such", sample.settings)
 
 
 def test_a_topic_pattern_and_a_leadership_file(run_stages, planted, tmp_path):

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from tests.spark.conftest import SILENT
 from tests.support.fixtures import FIXTURES
+from tests.support.in_process import run_stages
 from tests.support.report_rows import attempt
 
 from replica_audit.config import Settings
@@ -22,17 +23,14 @@ DAY = "2026-01-{:02d}T00:00:00.000Z"
 
 
 @pytest.fixture(scope="module")
-def past(spark, tmp_path_factory):
+def past(tmp_path_factory):
     """A warehouse with two audits of one sample and then one of another: (settings, warehouse, audit ids)."""
-    from replica_audit.spark.pipeline import run_audit, run_ingest
-    from replica_audit.warehouse.delta_tables import Warehouse
-
     settings = Settings(warehouse=str(tmp_path_factory.mktemp("past") / "warehouse"), quiet=True, time_travel_days=90)
-    ids = []
-    for sample in ("last-replica-standing", "last-replica-standing", "isr-minimum"):
-        snapshot_id = run_ingest(spark, str(SAMPLES / sample), settings, SILENT)
-        ids.append(run_audit(spark, snapshot_id, settings, SILENT).audit["audit_id"])
-    return settings, Warehouse(settings.warehouse), ids
+    runs = [
+        run_stages(SAMPLES / sample, Path(settings.warehouse), time_travel_days=90)
+        for sample in ("last-replica-standing", "last-replica-standing", "isr-minimum")
+    ]
+    return settings, runs[0].warehouse, [run.results.audit["audit_id"] for run in runs]
 
 
 def test_every_audit_is_kept_and_told(spark, past):
@@ -188,14 +186,11 @@ def test_a_removal_that_was_interrupted_is_finished_by_the_next(spark, past, tmp
     assert Warehouse(own.warehouse).read("findings", audit_id=ids[0]) == []
 
 
-def test_records_that_an_earlier_audit_saw_and_nobody_holds_now_are_told_once(spark, tmp_path):
+def test_records_that_an_earlier_audit_saw_and_nobody_holds_now_are_told_once(tmp_path):
     """The pair of captures before and after the old leader followed the new one, and the audit after that."""
-    from replica_audit.spark.pipeline import run_audit, run_ingest
-
-    own = Settings(warehouse=str(tmp_path / "warehouse"), quiet=True, topics=("ledger",))
     found = []
     for name in ("diverged-unclean", "diverged-healed", "diverged-healed"):
-        results = run_audit(spark, run_ingest(spark, str(FIXTURES / name), own, SILENT), own, SILENT)
+        results = run_stages(FIXTURES / name, tmp_path / "warehouse", topics=("ledger",)).results
         rows = [row for row in results.rows("findings") if row["code"] == "HWM-GONE"]
         verdicts = {row["verdict"] for row in results.rows("partitions")}
         found.append((rows, verdicts, build_verdict(results, "high")["exit_status"], results.audit["audit_id"]))

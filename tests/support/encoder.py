@@ -10,7 +10,7 @@ import gzip
 import struct
 import zlib
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import cramjam
 import google_crc32c
@@ -129,22 +129,17 @@ def encode_batch(
     """
     if isinstance(records, int):
         records = make_records(records, mark)
-    placed = [
-        replace(
-            record,
-            offset_delta=place if record.offset_delta is None else record.offset_delta,
-            timestamp_ms=timestamp_ms if record.timestamp_ms is None else record.timestamp_ms,
-        )
-        for place, record in enumerate(records)
-    ]
-    base_timestamp = timestamp_ms if placed else -1
+    deltas = [place if one.offset_delta is None else one.offset_delta for place, one in enumerate(records)]
+    times = [timestamp_ms if one.timestamp_ms is None else one.timestamp_ms for one in records]
+    base_timestamp = timestamp_ms if records else -1
     if delete_horizon_ms is not None:
         base_timestamp = delete_horizon_ms
     content = b"".join(
-        encode_record(record, record.offset_delta, record.timestamp_ms - base_timestamp) for record in placed
+        encode_record(one, delta, time_ms - base_timestamp)
+        for one, delta, time_ms in zip(records, deltas, times, strict=True)
     )
     if last_offset_delta is None:
-        last_offset_delta = placed[-1].offset_delta if placed else 0
+        last_offset_delta = deltas[-1] if deltas else 0
     if attributes is None:
         attributes = (
             CODECS[codec]
@@ -158,12 +153,12 @@ def encode_batch(
         attributes,
         last_offset_delta,
         base_timestamp,
-        max((record.timestamp_ms for record in placed), default=timestamp_ms),
+        max(times, default=timestamp_ms),
         producer_id,
         producer_epoch,
         base_sequence,
-        len(placed) if record_count is None else record_count,
-    ) + (compress(codec, content, xerial=xerial) if placed else b"")
+        len(records) if record_count is None else record_count,
+    ) + (compress(codec, content, xerial=xerial) if records else b"")
     if crc is None:
         crc = google_crc32c.value(checked)
     return struct.pack(">qiibI", base_offset, len(checked) + 9, leader_epoch, 2, crc) + checked

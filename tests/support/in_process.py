@@ -38,7 +38,8 @@ class Ran:
 
 def run_stages(snapshot: Path, place: Path, **settings: Any) -> Ran:
     """Ingest and audit a snapshot into a warehouse at `place`."""
-    warehouse, chosen = Warehouse(str(place)), Settings(warehouse=str(place), quiet=True, **settings)
+    chosen = Settings(warehouse=str(place), quiet=True, **settings)
+    warehouse = Warehouse(chosen.warehouse, time_travel_days=chosen.time_travel_days)
     snapshot_id = ingest(InProcess(), warehouse, str(snapshot), chosen, Unseen())
     return Ran(warehouse, snapshot_id, audit(InProcess(), warehouse, snapshot_id, chosen, Unseen()))
 
