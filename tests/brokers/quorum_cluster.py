@@ -7,7 +7,7 @@ from __future__ import annotations
 import json
 import shutil
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ from tests.brokers.steered_cluster import SteeredCluster
 CONTROLLERS, BROKERS = (100, 101, 102), (0, 1)
 CLUSTER_ID = "Quorum-LostAAAAAAAAAAA"
 _PATIENCE_SECONDS = 60
+_PORTS = "ports.json"
 
 
 class QuorumCluster(SteeredCluster):
@@ -27,6 +28,13 @@ class QuorumCluster(SteeredCluster):
     def __init__(self, capture: Path, out: Path, jars: Path, *, is_dynamic: bool) -> None:
         self.is_dynamic = is_dynamic
         super().__init__(capture, out, jars)
+
+    def _choose_ports(self, capture: Path) -> dict[int, int]:
+        """Those of before, where there was one: the log of a dynamic quorum names the addresses of its voters."""
+        known = capture / _PORTS
+        if known.exists():
+            return {int(node): port for node, port in json.loads(known.read_text()).items()}
+        return super()._choose_ports(capture)
 
     def _properties(self, node: int) -> Mapping[str, str]:
         known = dict(super()._properties(node))
@@ -99,6 +107,7 @@ def make_disks(out: Path, jars: Path, *, is_dynamic: bool) -> Path:
         cluster.kill(*cluster.controllers)
         for directory in cluster.directories.values():
             shutil.copytree(directory, out / "disks" / directory.name, ignore=shutil.ignore_patterns(".lock"))
+        (out / "disks" / _PORTS).write_text(json.dumps(cluster.ports))
     return out / "disks"
 
 
@@ -143,8 +152,3 @@ def topics_of(cluster: QuorumCluster) -> dict[tuple[str, int], int | None]:
             break
         time.sleep(1)
     return found
-
-
-def steps_of(plan: Path) -> Iterator[dict[str, Any]]:
-    """The steps in the file that `quorum --plan` wrote."""
-    yield from json.loads(plan.read_text())["steps"]

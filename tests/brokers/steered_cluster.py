@@ -123,7 +123,7 @@ class SteeredCluster:
         for name, text in (("log4j2.properties", _LOG4J2), ("log4j.properties", _LOG4J1)):
             (out / name).write_text(text)
             (out / f"quiet-{name}").write_text(text.replace("=INFO", "=ERROR"))
-        self.ports = dict(zip(self.directories, free_ports(len(self.directories)), strict=True))
+        self.ports = self._choose_ports(capture)
         for node in self.directories:
             text = "".join(f"{name}={value}\n" for name, value in self._properties(node).items())
             self.properties(node).write_text(text)
@@ -156,6 +156,11 @@ class SteeredCluster:
     def up(self) -> list[int]:
         """Brokers that run, in the order in which they were started."""
         return sorted(filter(self._is_up, self.brokers), key=lambda node: self._started(node).stat().st_mtime_ns)
+
+    def _choose_ports(self, capture: Path) -> dict[int, int]:
+        """The port that each node listens on."""
+        del capture
+        return dict(zip(self.directories, free_ports(len(self.directories)), strict=True))
 
     @property
     def running(self) -> list[int]:

@@ -12,6 +12,7 @@ from tests.support.controllers import APPLIED, BEGIN, LATE, LATE_ID, TOPIC_ID, V
 from tests.support.encoder import Record, encode_batch
 from tests.support.fixtures import FIXTURES
 from tests.support.metadata_log import MetadataLog
+from tests.support.samples import SAMPLES
 from tests.support.snapshots import Replica, make_uuid, write_snapshot
 
 from replica_audit.cli.main import main
@@ -101,6 +102,17 @@ def test_a_stale_majority(tmp_path: Path, good: int) -> None:
     assert actions(found)[:2] == ["copy", "stop"] and not any("standalone" in one for one in repr(found.steps).split())
     # The log goes where it belongs before anything is started, the one that was chosen first.
     assert actions(found).index("start") > max(at for at, one in enumerate(actions(found)) if one == "seed")
+
+
+def test_a_blank_disk_and_a_stale_one_are_a_majority_that_must_not_elect(tmp_path: Path) -> None:
+    """Q2, Q3: the only voter that has everything is down; a blank one that has it all again is harmless."""
+    blank = log(b"", directory_id=IDS[101])
+    found = written(tmp_path / "1", {100: WHOLE, 101: blank, 102: BEGIN, 1: WHOLE}, {1: APPLIED}, clean=(1,))
+    assert found.verdict == "choose" and found.choice.node_id == 100
+    assert "102 lacks some of it" in found.reason and "101 counts as lost" in found.reason
+    assert [step.controllers for step in found.steps if step.action == "seed"] == [(101,), (102,)]
+    back = written(tmp_path / "2", {100: WHOLE, 101: WHOLE, 102: BEGIN, 1: WHOLE}, {1: APPLIED}, clean=(1,))
+    assert back.verdict == "agree"
 
 
 def test_records_of_partitions_that_would_be_set_aside_are_counted(tmp_path: Path) -> None:
@@ -298,3 +310,23 @@ def test_a_snapshot_without_a_metadata_log_is_refused(tmp_path: Path) -> None:
 def test_captures_of_sound_quorums_are_quiet(name: str) -> None:
     found = answer(FIXTURES / name)
     assert (found.verdict, found.choice, found.steps, found.quarantine) == ("agree", None, (), ())
+
+
+def test_the_sample_has_the_answer_that_was_worked_out_by_hand() -> None:
+    sample = SAMPLES / "lost-quorum"
+    expected = json.loads((sample / "expected-quorum.json").read_text())
+    found = answer_object(answer(sample))
+    assert {name: found["choice"][name] for name in expected["choice"]} == expected["choice"]
+    assert (found["verdict"], found["without_log"]) == (expected["verdict"], expected["without_log"])
+    assert {str(one["node_id"]): one["proven_end"] for one in found["copies"]} == expected["proven_end"]
+    lost = found["copies"][0]["lost"]
+    assert {
+        "topics": [one["topic"] for one in lost["topics"]],
+        **{
+            name: [f"{one['topic']}-{one['partition']}" for one in lost[name]]
+            for name in ("leader_changes", "isr_changes")
+        },
+        "records": lost["records"],
+        "stray_records": sum(one["records"] for one in lost["stray"]),
+    } == expected["lost_with_102"]
+    assert [step["controllers"][0] for step in found["steps"] if step["action"] == "seed"] == expected["seeded"]

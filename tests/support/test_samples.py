@@ -89,7 +89,7 @@ def test_each_sample_says_what_happened_and_what_the_answer_is(name):
 
 
 def test_the_directory_of_samples_holds_nothing_else():
-    assert sorted(path.name for path in SAMPLES.iterdir()) == sorted(["README.md", *TEXTBOOK, *CAPTURES])
+    assert sorted(path.name for path in SAMPLES.iterdir()) == sorted(["README.md", "lost-quorum", *TEXTBOOK, *CAPTURES])
 
 
 def test_an_answer_is_written_with_one_line_for_each_field_of_a_partition():

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from replica_audit.quorum.answer_model import Lost
 from replica_audit.quorum.held_metadata import HeldMetadata
-from replica_audit.snapshot.metadata.histories import find_conditions, seen_epoch
+from replica_audit.snapshot.metadata.histories import find_barred, seen_epoch
 from replica_audit.snapshot.metadata.log_copies import MetadataCopy
 from replica_audit.snapshot.metadata.quorum import name_nodes, parting
 from replica_audit.text import count
@@ -24,7 +24,7 @@ def find_breaks(held: HeldMetadata, copy: MetadataCopy, lost: Lost | None) -> It
             f"{count(len(lost.stray), 'directory', 'directories')} of {brokers} with {count(records, 'record')} become -stray: their "
             "topics are unknown"
         )
-    yield from (one.rstrip(".") for one in find_conditions(held.snapshot, copy, held.compared.copies))
+    yield from (one.rstrip(".") for one in find_barred(held.snapshot, copy, held.compared.copies))
 
 
 def goes_on(other: MetadataCopy, copy: MetadataCopy) -> bool:

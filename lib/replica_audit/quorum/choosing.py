@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from replica_audit.quorum.answer_model import Verdict
-from replica_audit.quorum.held_metadata import HeldMetadata, available_voters
+from replica_audit.quorum.held_metadata import HeldMetadata
 from replica_audit.snapshot.metadata.histories import QuorumHistory, prefer_history
 from replica_audit.snapshot.metadata.log_copies import MetadataCopy
 from replica_audit.snapshot.metadata.quorum import name_nodes
@@ -123,27 +123,35 @@ def _needs_one(held: HeldMetadata) -> str | None:
     """Why a choice has to be made though no copies contradict each other; None where there is nothing to decide."""
     found = held.compared.found
     assert found is not None
-    stale = found.stale
-    if stale is not None:
-        lacking = [*stale.copies, *stale.skewed]
+    stale, voters = found.stale, held.voters
+    if stale is not None and (lacking := [*stale.copies, *stale.skewed]):
         text = (
-            f"{name_nodes(copy.node_id for copy in lacking)} {'lacks' if len(lacking) == 1 else 'lack'} what was committed: "
+            f"{_capital(name_nodes(copy.node_id for copy in lacking))} {'lacks' if len(lacking) == 1 else 'lack'} what was committed: "
             f"{stale.applied.proof}. Too few voters have it, so that those may elect a leader without it"
         )
-        if lacking:
-            return text if stale.copies else f"{text}. {_SKEW}"
-    if held.voters is None:
+        return text if stale.copies else f"{text}. {_SKEW}"
+    if voters is None:
         return None
-    able = available_voters(held.copies, held.voters)
-    if len(able) > len(held.voters.ids) // 2:
+    able = held.able_voters()
+    if len(able) > len(voters.ids) // 2:
         return _refused_at_rest(held)
-    others = [node for node in held.voters.ids if node not in able]
-    nodes = name_nodes(others)
-    return (
-        f"Of the voters {listed(held.voters.ids)} only {len(able) or 'none'} can vote with the log that is in this snapshot, and a "
-        f"majority is {len(held.voters.ids) // 2 + 1}. {nodes[:1].upper()}{nodes[1:]} {'is' if len(others) == 1 else 'are'} counted as "
-        "lost: a disk that still exists may hold more"
+    proven = held.proven[0]
+    of = f", up to offset {proven.end_offset}" if proven.end_offset else ""
+    text = (
+        f"Of the voters {listed(voters.ids)} {name_nodes(able) if able else 'none'} {'have' if len(able) > 1 else 'has'} the committed "
+        f"metadata in this snapshot{of}, and a majority is {len(voters.ids) // 2 + 1}"
     )
+    others = [node for node in voters.ids if node not in able]
+    short = [node for node in others if node in held.available]
+    if short:
+        text += f". {_capital(name_nodes(short))} {'lacks' if len(short) == 1 else 'lack'} some of it: {proven.proof}"
+    if rest := [node for node in others if node not in short]:
+        text += f". {_capital(name_nodes(rest))} {'counts' if len(rest) == 1 else 'count'} as lost: a disk that still exists may hold more"
+    return text
+
+
+def _capital(text: str) -> str:
+    return f"{text[:1].upper()}{text[1:]}"
 
 
 def _refused_at_rest(held: HeldMetadata) -> str | None:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -98,7 +98,7 @@ class HeldMetadata:
                 )
                 found.append(Proven(overlap.committed_end, f"{nodes}, a majority of the voters, hold it"))
         try:
-            image = replay(self.snapshot, history.copies, quorum)
+            image = replay(self.snapshot, history.copies, replace(quorum, committed_end=None))
         except (FormatError, MessageError, OSError):
             image = None
         applied = None if image is None else find_applied(image.leaderships(), self._epochs_of)
@@ -108,6 +108,26 @@ class HeldMetadata:
         if stale is not None and any(copy.log.path == one.log.path for copy in history.copies for one in stale.copies):
             found.append(Proven(stale.applied.end_offset, stale.applied.proof))
         return max(found, key=lambda one: one.end_offset)
+
+    @cached_property
+    def available(self) -> frozenset[int]:
+        """Voters with records of the log that they can vote with."""
+        return frozenset(copy.node_id for copy in self._of_voters() if copy.node_id is not None)
+
+    def able_voters(self) -> list[int]:
+        """Voters, in order, that hold what is proven committed of the history that they are of."""
+        found = set()
+        for copy in self._of_voters():
+            number = self.history_of(copy)
+            if copy.node_id is not None and number is not None and copy.end_offset >= self.proven[number].end_offset:
+                found.add(copy.node_id)
+        return sorted(found)
+
+    def _of_voters(self) -> Iterator[MetadataCopy]:
+        """Copies with records that are of a voter, and of the directory that it votes from."""
+        for copy in self.copies:
+            if self.voters is not None and copy.end_offset and self.voters.admits(copy.node_id, copy.log.directory_id):
+                yield copy
 
     def seeded(self, copy: MetadataCopy) -> str | None:
         """What shows that a voter's log was put there, not written or fetched: then it proves no majority (R5)."""
@@ -201,12 +221,3 @@ def missing_records(copy: MetadataCopy, other: MetadataCopy) -> int:
 def digest_of(copy: MetadataCopy) -> str:
     """Changes with any batch of the copy."""
     return hashlib.sha256(np.ascontiguousarray(copy.keys).tobytes()).hexdigest()[:32]
-
-
-def available_voters(copies: Sequence[MetadataCopy], voters: Voters) -> set[int]:
-    """Voters with a log that they can vote from."""
-    return {
-        copy.node_id
-        for copy in copies
-        if copy.node_id is not None and copy.end_offset and voters.admits(copy.node_id, copy.log.directory_id)
-    }

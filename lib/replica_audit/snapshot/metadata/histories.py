@@ -55,7 +55,7 @@ def find_forgotten(snapshot: Snapshot, log: MetadataCopy, other: MetadataCopy) -
 def find_conditions(snapshot: Snapshot, log: MetadataCopy, copies: Sequence[MetadataCopy]) -> Iterator[str]:
     """Sentences on what must be repaired before voters start with `log`; `copies` are all that were captured."""
     yield from _too_early(log, copies)
-    yield from _other_directories(snapshot, log, copies)
+    yield from find_barred(snapshot, log, copies)
 
 
 def _too_early(log: MetadataCopy, copies: Sequence[MetadataCopy]) -> Iterator[str]:
@@ -78,8 +78,8 @@ def seen_epoch(copy: MetadataCopy) -> int:
     return max(copy.epoch, voted)
 
 
-def _other_directories(snapshot: Snapshot, log: MetadataCopy, copies: Sequence[MetadataCopy]) -> Iterator[str]:
-    """Voters that were formatted anew: the log knows them by the directory that they had, and they do not vote."""
+def find_barred(snapshot: Snapshot, log: MetadataCopy, copies: Sequence[MetadataCopy]) -> Iterator[str]:
+    """A sentence on voters that were formatted anew: the log knows them by the directory that they had, and they do not vote."""
     voters = log.voters(snapshot)
     if voters is None:
         return
