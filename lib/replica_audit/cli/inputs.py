@@ -1,4 +1,4 @@
-"""Inputs that arguments name: a snapshot, and the plan.json of `elect`."""
+"""Checks a snapshot that an argument names."""
 
 from __future__ import annotations
 

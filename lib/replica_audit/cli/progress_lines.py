@@ -118,7 +118,7 @@ class ProgressLine:
 
 
 def render_reading(read_bytes: int, known_bytes: int, known_segments: int) -> str:
-    """One sentence: what was read of segments, and what was known before."""
+    """A sentence on segments that were read and those already known."""
     read = f"read {render_size(read_bytes)} of segments"
     if not known_bytes:
         return read

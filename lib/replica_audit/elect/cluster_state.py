@@ -29,7 +29,7 @@ _TRUST = ("user", "topics_describe", "zookeeper", "metadata_log")
 
 
 def states_of_source(states: Sequence[PartitionStateRow]) -> list[PartitionStateRow]:
-    """Of one partition's rows of `partition_states` those of its most trusted source, oldest first, tentative ones left out."""
+    """Rows of `partition_states` of one partition from its most trusted source, oldest first, without uncommitted ones."""
     known = [row for row in states if row.source in _TRUST and not row.uncommitted]
     best = max((_TRUST.index(row.source) for row in known), default=0)
     return sorted((row for row in known if row.source == _TRUST[best]), key=lambda row: row.entry or 0)
@@ -192,7 +192,7 @@ class PresentState:
         )
 
     def leader_now(self, place: Place) -> int | None:
-        """Who leads at this moment: the registered leader, if it is known to be up."""
+        """The registered leader, if it is known to be up."""
         registration = self.partitions.get(place)
         leader = None if registration is None else registration.leader_id
         return leader if leader in self.up else None

@@ -1,4 +1,4 @@
-"""What a choice of leader costs and what is not known of it, in clauses that plan, headline and steps share."""
+"""Clauses on the cost of a choice of leader, shared by plan, headline and steps: losses, damaged files, missing replicas."""
 
 from __future__ import annotations
 
@@ -53,17 +53,17 @@ def _say_records(lost_records: int, lost_committed: int, lost_possible: int, at_
 
 
 def say_damage(broker_id: int, codes: Collection[str]) -> str:
-    """A sentence on a candidate whose files are damaged, as `codes` say."""
+    """A sentence on a candidate with damaged files; `codes` name the damage."""
     return f"The files of broker {broker_id} are damaged ({', '.join(codes)}): copy them before its next start"
 
 
 def say_uncaptured(replicas: int) -> str:
-    """The predicate for so many replicas that are needed."""
+    """Predicate of a sentence whose subject is that many missing replicas."""
     return f"{'was' if replicas == 1 else 'were'} not captured and may hold committed records"
 
 
 def ask_for_copies(replicas: int, is_up: bool | None) -> str:
-    """What to do with so many replicas that are needed, by whether their brokers are up (None: nothing tells)."""
+    """The request to copy and add missing replicas; `is_up` says whether their brokers run (None: unknown)."""
     several = replicas > 1
     logs = "their logs" if several else "its log"
     them = "them" if several else "it"

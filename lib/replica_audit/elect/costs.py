@@ -328,14 +328,14 @@ def _cost(
 
 
 class _FollowingLog(NamedTuple):
-    """The records of one replica once a candidate leads."""
+    """Records of one replica under a candidate."""
 
     held: list[CommittedRange]
-    """What it keeps beside the candidate's own log."""
+    """Kept by a replica other than the candidate."""
     hidden: list[CommittedRange]
-    """What it keeps and the candidate may lack."""
+    """Kept here, and possibly missing on the candidate."""
     dropped: list[CommittedRange]
-    """What it loses that was not deleted anyway."""
+    """Lost here, except what retention, DeleteRecords or a cleaner deleted."""
     committed_dropped: int
     """Records above its cut that are proven committed."""
 
@@ -343,7 +343,7 @@ class _FollowingLog(NamedTuple):
 def _follow(
     case: Case, candidate: ReplicaFacts, log: ReplicaRecords, cut: int, may_have: bool, is_doubtful: bool
 ) -> _FollowingLog:
-    """What a replica keeps and loses as it follows `candidate`; of the candidate itself, what its own start cuts.
+    """Records that a replica keeps and loses as it follows `candidate`; for the candidate itself, those that its own start cuts.
 
     | where its records lie | they are |
     |---|---|
@@ -381,7 +381,7 @@ def _follow(
 
 
 def lost_past_end(item: CommittedRange, may_have: bool, is_doubtful: bool) -> CommittedRange | None:
-    """A range that a copy holds and the candidate lacks, as it counts where the candidate leads already.
+    """How a range that a copy holds and the candidate lacks counts as lost if the candidate already leads.
 
     | past the leader's end | the leader may have it: it was copied earlier | that is doubtful | counts |
     |---|---|---|---|

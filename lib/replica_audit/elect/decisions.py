@@ -92,8 +92,8 @@ def _concentrated(matrix: Matrix, decisions: Sequence[Decision], state: PresentS
 
 
 def _undisturbed(matrix: Matrix, decision: Decision, state: PresentState) -> Decision:
-    """Whoever is elected by itself in place of a leader that is down, where it loses no more of what may have been
-    acknowledged: to stop it for another one would be for nothing.
+    """Prefer the broker that the controller elects in place of a leader that is down, unless it loses more acknowledged records:
+    stopping it for another one would gain nothing.
     """
     place = (decision.topic, decision.partition)
     leader = state.elected_by_itself(place)

@@ -32,8 +32,8 @@ SALVAGED = "salvaged"
 def salvage_steps(
     results: Results, decisions: Sequence[Decision], made_with: Sequence[str], partitions: Sequence[str]
 ) -> Iterator[Step]:
-    """One step for everything that the plan's leaders lack, and a copy has; `made_with` are the options of its `elect`, and
-    `partitions` those that it was asked for.
+    """One step that salvages everything the plan's leaders lack and a copy has. `made_with` are the options of `elect` that make
+    this plan, `partitions` those that it was asked for.
     """
     places = _worth_it(decisions)
     if places:
@@ -56,7 +56,7 @@ def salvage_steps(
 
 
 def restore_steps(decisions: Sequence[Decision], bootstrap: str, client_config: str | None) -> Iterator[Step]:
-    """One step that produces again what was salvaged; none while a partition of it has no plan."""
+    """One step that produces the salvaged records again; none while one of their partitions has no plan."""
     places = _worth_it(decisions)
     if places:
         config = [] if client_config is None else ["--command-config", client_config]
@@ -91,7 +91,7 @@ def _has_records(results: Results, decisions: Sequence[Decision], places: Sequen
 
 
 def _worth_it(decisions: Sequence[Decision]) -> list[Place]:
-    """Partitions that lose what may have been acknowledged and a copy still has."""
+    """Partitions that lose possibly acknowledged records which a copy still has."""
     return [
         (one.topic, one.partition)
         for one in decisions

@@ -43,7 +43,7 @@ def decided_rows(
 
 
 def is_leader_down(audit: PartitionAudit, up: Collection[int] | None) -> bool:
-    """Whether there is a leader, and it is none of the brokers that are said to be `up`; False where nothing is said."""
+    """True if the leader is known and not among the brokers given as `up`; False if none are given."""
     leader = None if audit.case is None else audit.case.reference.leader_id
     return up is not None and leader is not None and leader not in up
 

@@ -31,7 +31,7 @@ _CONTROLLERS_UP = "The controllers are up: where they are down, start them first
 _OVERTAKEN = "what says who leads and who is in sync is older than the logs: make it again and audit again"
 
 
-#: So many conditions of one kind a step names one by one.
+#: Most conditions of one kind that a step lists.
 _MOST_CONDITIONS = 40
 
 
@@ -195,7 +195,7 @@ def sort_out(state: PresentState, decision: Decision, tools: Tools) -> tuple[Dec
 
 
 def _why_nothing(state: PresentState, decision: Decision, registration: Registration | None) -> str | None:
-    """Why nothing is started, stopped or elected for a partition; None where something may be."""
+    """The reason to leave a partition alone, as a clause; None if its brokers may be started, stopped and elected."""
     if state.doubted is not None:
         return _NO_METADATA
     if place_of(decision) in state.overtaken:
@@ -225,7 +225,7 @@ def _may_be_down(brokers: Collection[int]) -> str:
 
 
 class _Attempt:
-    """One try at all steps, with unclean elections forbidden for `forbidden` topics first."""
+    """An attempt at all steps, which first forbids unclean elections of the `forbidden` topics."""
 
     def __init__(
         self,
@@ -337,7 +337,7 @@ class _Attempt:
             self.list.reorder(self._now, orders, uncut)
 
     def _round(self, one: Round, later: Collection[Place]) -> None:
-        """One candidate: alone, elected, and looked at. `later` are the partitions of the rounds that follow."""
+        """Start a candidate alone, elect it and check the result. `later` are the partitions of the rounds that follow."""
         candidate = one.candidate_id
         taken = self._kinds.where(later, lambda place: candidate in self._now.takers(place))
         if self._is_simple(one):
@@ -513,8 +513,8 @@ class _Attempt:
         self.list.start(self._now, broker, text, tuple(before))
 
     def _start_rest(self, rounds: Sequence[Round]) -> None:
-        """Everybody else, one at a time: first who is to lead other partitions again, last who led those of `rounds` before, and
-        so may hold most that is wrong.
+        """Start the remaining brokers one at a time: leaders of other partitions first, former leaders of those in `rounds` last,
+        since their logs may diverge most.
         """
         partitions = [self._state.partitions[place] for one in rounds for place in one.places]
         down = {broker for one in partitions for broker in one.replicas} | self._stopped

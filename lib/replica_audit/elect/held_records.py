@@ -324,7 +324,7 @@ def _piece(
 
 
 def _shared(case: Case, facts: ReplicaFacts, start: int) -> tuple[int, int]:
-    """How far records from `start` on are committed that are in no run: proven, and at most. They are of the reference's own
+    """(proven, possible) ends of what is committed of records from `start` on that are in no run. They are of the reference's own
     history, except below its log start, where nothing may show that.
     """
     mark = case.high_watermark

@@ -35,7 +35,7 @@ ZOOKEEPER_ITSELF = "zookeeper"
 
 @dataclass(frozen=True, slots=True)
 class Tools:
-    """How to call the tools of one version against one cluster; where none is known, steps that differ have both forms."""
+    """Kafka's tools of one version, for one cluster. If the version is unknown, commands that differ are given in both forms."""
 
     kafka_version: tuple[int, ...] | None = None
     bootstrap: str = BOOTSTRAP
@@ -77,7 +77,7 @@ class Tools:
         ]
 
     def way_to_configure(self, *, is_any_up: bool) -> str | None:
-        """How a topic's setting is changed: through a broker, or where none is up through a controller (KRaft since 3.7,
+        """The way to change a topic's setting: through a broker, or if none is up through a controller (KRaft since 3.7,
         KIP-919) or ZooKeeper (before 3.0); None: not at all.
         """
         if is_any_up:

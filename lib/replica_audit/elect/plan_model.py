@@ -169,7 +169,7 @@ LedBy = Annotated[tuple[str, int, int | None], Names(("topic", "partition", "lea
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """One step. `commands` are for a POSIX shell on a host with Kafka's tools; those of stop, start and copy on the broker's own."""
+    """A step. `commands` are for a POSIX shell on a host with Kafka's tools; those of stop, start and copy on the broker's own."""
 
     number: int = 0
     """From 1 on; 0 as long as the plan is not complete."""
@@ -250,7 +250,7 @@ class PlannedPartition:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """One plan for the whole cluster."""
+    """The plan for a whole cluster."""
 
     cluster_id: str | None = None
     tool_version: str = ""

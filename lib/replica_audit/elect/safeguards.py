@@ -33,7 +33,7 @@ _FATE_OF_A_SECOND_DISK = "a broker does not start with two directories of one pa
 
 
 def copy_put_aside(state: PresentState, decisions: Sequence[Decision], copies: Copies) -> Iterator[Step]:
-    """One for each directory that has what a choice loses, then one for each broker with `.deleted` files that have."""
+    """A step for each directory with records that a choice loses, then one for each broker with such `.deleted` files."""
     deleted: dict[int, list[tuple[Place, SalvageSource, str]]] = defaultdict(list)
     for decision in decisions:
         place = (decision.topic, decision.partition)

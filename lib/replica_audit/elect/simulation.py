@@ -167,7 +167,7 @@ class Scenario:
         return self._moved(asked, lambda one: elect(one, self.up, unclean=True), ordered=True)._settled()
 
     def reordered(self, place: Place, replicas: tuple[int, ...]) -> Scenario:
-        """With the assignment in another order, and its first broker elected (H9)."""
+        """After the assignment was reordered and its first broker elected (H9)."""
         partitions = {**self.partitions, place: replace(self.partitions[place], replicas=replicas)}
         return replace(self, partitions=partitions)._moved([place], lambda one: prefer(one, self.up), ordered=True)
 

@@ -114,7 +114,7 @@ class StepList:
         )
 
     def copy_again(self, after: Scenarios, broker: int, places: Sequence[Place]) -> None:
-        """What a leader was sent since the snapshot: it is cut off it as it follows whoever is elected."""
+        """Copy what producers sent to a leader since the snapshot: it is truncated as soon as it follows the new leader."""
         end = self._matrix.replicas[places[0]][broker].log_end_offset
         later = f"it ends past offset {end}" if len(places) == 1 else "any of them ends later than in this snapshot"
         command = self._again.of_partitions(broker, places)

@@ -172,9 +172,9 @@ def tell_doubts(conditions: Conditions) -> Iterator[Sentence]:
         )
 
 
-#: How many partitions are named one by one.
+#: Most partitions that are named one by one.
 CASE_LIMIT = 3
-#: What each verdict says of a partition, in a word or two.
+#: Each verdict in a word or two.
 VERDICT_WORDS = {
     "COMMITTED_LOSS": "committed records lost",
     "COMMITTED_DIVERGENCE": "differing for good",
@@ -206,7 +206,7 @@ UNTRUSTED = Template("*Not all of this can be trusted*: {reason}.")
 
 @dataclass(frozen=True, slots=True)
 class WorstPartition:
-    """One partition of the worst verdict and what is wrong with it."""
+    """A partition of the worst verdict, with a sentence on what is wrong."""
 
     topic: str
     partition: int

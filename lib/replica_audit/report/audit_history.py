@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from replica_audit.auditing.catalogue import SEVERITIES, VERDICTS
 from replica_audit.auditing.history import AuditHistory, PastAudit, PastFinding, VerdictChange
-from replica_audit.report.layout import align_columns, clean, drop_columns, paint, render_count, wrap
+from replica_audit.report.layout import align_columns, clean, drop_columns, paint, render_count, render_rest, wrap
 
 #: Changes and findings that a terminal shows; --format json has them all.
 CHANGE_LIMIT = 20
@@ -61,7 +61,7 @@ def _changes(changes: Sequence[VerdictChange]) -> list[str]:
         steps = [f"{step.verdict} ({_time(step.finished)})" for step in row.verdicts]
         shown = steps if len(steps) <= 4 else [steps[0], "...", *steps[-3:]]
         lines += wrap(f"{clean(row.topic)}-{row.partition}  {' -> '.join(shown)}", "", "    ")
-    return lines + _rest(changes, CHANGE_LIMIT)
+    return lines + render_rest(len(changes) - CHANGE_LIMIT)
 
 
 def _findings(title: str, findings: Sequence[PastFinding]) -> list[str]:
@@ -82,11 +82,7 @@ def _findings(title: str, findings: Sequence[PastFinding]) -> list[str]:
             *wrap(told, "          "),
             *wrap(row.message, "          "),
         ]
-    return lines + _rest(findings, FINDING_LIMIT)
-
-
-def _rest(rows: Sequence[object], limit: int) -> list[str]:
-    return [f"and {len(rows) - limit} more (--format json has them all)"] if len(rows) > limit else []
+    return lines + render_rest(len(findings) - FINDING_LIMIT)
 
 
 def _time(text: str | None) -> str:

@@ -22,6 +22,7 @@ from replica_audit.report.layout import (
     render_interval,
     render_lost,
     render_range,
+    render_rest,
     text_width,
     wrap,
 )
@@ -83,7 +84,7 @@ def render_answer(results: Results) -> list[str]:
 
 
 def _captures(results: Results) -> list[str]:
-    """Which replicas are in the snapshot, where one is missing."""
+    """Table of captured replicas; empty if none is missing."""
     told = tell_captures(results)
     if told is None:
         return []
@@ -101,10 +102,7 @@ def _partition_table(results: Results) -> list[str]:
     for row in partitions[:PARTITION_LIMIT]:
         of_row = results.at((row.topic, row.partition))
         rows.append(_cells(row, of_row.divergences, present(of_row.findings)))
-    lines = _lay_out(rows)
-    if len(partitions) > PARTITION_LIMIT:
-        lines.append(f"and {len(partitions) - PARTITION_LIMIT} more (--format json has all)")
-    return lines
+    return [*_lay_out(rows), *render_rest(len(partitions) - PARTITION_LIMIT)]
 
 
 def _cells(row: PartitionRow, divergent: Sequence[DivergenceRow], findings: Sequence[FindingRow]) -> list[str]:

@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-#: What a broker did while it was copied (`kind` of manifest.json).
+#: States of a broker while it is copied (`kind` in manifest.json).
 KINDS = ("live", "stopped", "killed")
 
 #: The order of files within a log dir (docs/semantics.md C.2): its name, why, and what `find` is asked for.
@@ -218,7 +218,7 @@ exit 0
 
 @dataclass(frozen=True, slots=True)
 class CapturedBroker:
-    """One broker of a capture: `host` None is the machine that the script runs on."""
+    """A broker to capture; without a `host` it is on the machine that runs the script."""
 
     broker_id: int
     log_dirs: tuple[str, ...]

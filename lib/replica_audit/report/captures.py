@@ -20,7 +20,7 @@ from replica_audit.text import name_nodes
 
 @dataclass(frozen=True, slots=True)
 class BrokerCaptures:
-    """How many replicas of a broker, or of each of several, are in each state; `needed` of those that were not captured."""
+    """Number of replicas in each state on a broker, or on each of several, and how many missing ones are `needed`."""
 
     brokers: tuple[int, ...]
     states: tuple[int, ...]
@@ -91,11 +91,11 @@ MORE_NOT_HERE = Template("Replicas of {count} are missing: captures in audit.jso
 #: Heads of the table: how many replicas of a broker are in the snapshot, and how.
 HEADS = ("broker", "whole", "in part", "missing", "needed")
 
-#: How many sentences there are at most, and files of one replica in them.
+#: Most sentences, and most files that one of them names.
 LINES = 5
 _FILES = 3
 
-#: What is said of brokers by the state of their replica; `files` are those that are missing.
+#: Clause by state of the replica; `files` are those that are missing.
 _STATES = {
     "partial": "{nodes} captured without {files}",
     "named": "{nodes} not captured",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from replica_audit.report.facts.finding_groups import Fact, brokers_of, group_facts, ranges_of
-from replica_audit.report.layout import clean, elide, paint, render_range, wrap
+from replica_audit.report.layout import clean, elide, paint, render_range, render_rest, wrap
 from replica_audit.report.sentences import join_some, join_words
 from replica_audit.results import FindingPlace
 from replica_audit.schema import FindingRow
@@ -58,9 +58,7 @@ def render_facts(findings: Sequence[FindingRow], limit: int) -> list[str]:
             lines += wrap(f"and {len(messages) - SENTENCES} more like these", " " * 10)
         if fact.other:
             lines += wrap(f"same records: {_others(fact)}", " " * 10)
-    if len(told) > limit:
-        lines.append(f"and {len(told) - limit} more (--format json has all)")
-    return lines
+    return lines + render_rest(len(told) - limit)
 
 
 def _said(fact: Fact) -> object:
@@ -86,9 +84,7 @@ def render_proven_facts(findings: Sequence[FindingRow], limit: int) -> list[str]
             lines += wrap(row.message or "", " " * 12)
             lines += render_evidence(row, " " * 12)
         told += len(rows)
-    if len(findings) > limit:
-        lines.append(f"  and {len(findings) - limit} more (--format json has all)")
-    return lines
+    return lines + render_rest(len(findings) - limit, "  ")
 
 
 def _by_code(facts: Sequence[Fact]) -> Iterator[Sequence[FindingRow]]:

@@ -112,6 +112,12 @@ def render_count(number: int | None, noun: str) -> str:
     return count(number, noun) if number is not None else f"- {noun}s"
 
 
+def render_rest(left: int, indent: str = "", noun: str = "") -> list[str]:
+    """A closing line for a list that leaves out `left` rows, named by `noun`; no line if it shows all."""
+    what = f"{left} more" if not noun else render_count(left, f"more {noun}")
+    return [f"{indent}and {what} (--format json has all)"] if left > 0 else []
+
+
 def render_range(start: int | None, end: int | None) -> str:
     """Half-open range of offsets, e.g. [6, 10); from 6 on without an end."""
     return f"from {start} on" if end is None and start is not None else f"[{clean(start)}, {clean(end)})"

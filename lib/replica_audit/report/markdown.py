@@ -21,7 +21,7 @@ from replica_audit.report.what_to_do import WhatToDo
 from replica_audit.results import Results
 from replica_audit.schema import FindingRow, PartitionRow
 
-#: How many partitions and findings are listed; the page and audit.json have them all.
+#: Most partitions and findings that are listed; the page and audit.json have them all.
 PARTITION_LIMIT = 20
 FINDING_LIMIT = 20
 #: Consumer groups, and producers of lost records.
@@ -61,7 +61,7 @@ def render_markdown(results: Results, verdict: VerdictObject) -> str:
 
 
 def _captures(results: Results) -> list[str]:
-    """Which replicas are in the snapshot, where one is missing."""
+    """Table of captured replicas; empty if none is missing."""
     told = tell_captures(results)
     if told is None:
         return []

@@ -14,6 +14,7 @@ from replica_audit.report.layout import (
     render_count,
     render_interval,
     render_range,
+    render_rest,
     text_width,
     wrap,
 )
@@ -32,7 +33,7 @@ from replica_audit.text import name_cut, name_source, render_time
 #: Rows of one list that a terminal shows; audit.json has them all.
 LIMIT = 50
 
-#: What is said of a high watermark that is not exact, by `method`.
+#: Reason why a high watermark is not exact, by `method`.
 _INEXACT = {"capture_skew": "not exact, since it moved while the copies were made"}
 
 _HEAD = "BROKER ISR START END LOADED RECOVERED CHECKPOINT PREFIX BATCHES TAIL STOPPED"
@@ -167,8 +168,7 @@ def _timeline(rows: Sequence[HighWatermarkTimelineRow]) -> list[str]:
         if row.limiting_broker_id is not None:
             text += f", limited by broker {row.limiting_broker_id}"
         lines += wrap(text + (f": {row.deviation}" if row.deviation else ""), "  ", "    ")
-    if len(told) > LIMIT:
-        lines.append(f"  and {render_count(len(told) - LIMIT, 'more move')} (--format json has all)")
+    lines += render_rest(len(told) - LIMIT, "  ", "move")
     quiet = len(rows) - len(told)
     return [*lines, *([f"  {render_count(quiet, 'observation')} at which nothing changed"] if quiet else [])]
 
@@ -191,9 +191,7 @@ def _divergences(rows: Sequence[DivergenceRow]) -> list[str]:
         if row.first_timestamp_ms is not None:
             text += f", written {render_time(row.first_timestamp_ms)} to {render_time(row.last_timestamp_ms)}"
         lines += wrap(text, "  ", "    ")
-    if len(rows) > LIMIT:
-        lines.append(f"  and {len(rows) - LIMIT} more (--format json has all)")
-    return lines
+    return lines + render_rest(len(rows) - LIMIT, "  ")
 
 
 def _truncations(rows: Sequence[TruncationRow]) -> list[str]:
@@ -213,9 +211,7 @@ def _truncations(rows: Sequence[TruncationRow]) -> list[str]:
         lines += wrap(text, "  ", "    ")
         for number, step in enumerate(row.steps or (), 1):
             lines += wrap(f"{number}. {_step(step)}", "      ", "         ")
-    if len(rows) > LIMIT:
-        lines.append(f"  and {len(rows) - LIMIT} more (--format json has all)")
-    return lines
+    return lines + render_rest(len(rows) - LIMIT, "  ")
 
 
 def _epoch(epoch: int | None) -> str:

@@ -237,7 +237,7 @@ def _keep_down(held: Sequence[KeepStopped]) -> Iterator[str]:
 
 
 def _elsewhere(plan: Plan) -> Iterator[str]:
-    """How brokers are started and stopped where Kafka's scripts do not do it."""
+    """Hints for brokers that systemd or Strimzi starts and stops."""
     if any(step.action in ("start", "stop") for step in plan.steps):
         yield from wrap(
             "Where systemd runs the brokers, stop and start them with systemctl on each host. Under Strimzi, scale the Cluster "
@@ -292,7 +292,7 @@ def split_steps(steps: Sequence[Step]) -> Iterator[tuple[Step, int]]:
 
 
 def tell_left_out(step: Step, number: int) -> str:
-    """Where to find the `number` steps after `step` that are left out."""
+    """A reference to the `number` steps after `step` that are left out."""
     return f"{count(number, 'more step')} up to {step.number + number} {verb(number, 'does', 'do')} the same for other partitions: plan.json"
 
 

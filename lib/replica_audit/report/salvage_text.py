@@ -23,7 +23,7 @@ _RIGHT = (1, 2, 3, 5)
 _GIVE_WAY = ("FIRST TIME", "EPOCH", "COMMITTED", "LAST TIME")
 _SHOWN = 40
 
-#: What was left where it is, one record and several, in the order of the sentence.
+#: Clause by reason for which records were not salvaged, in the order of the text.
 _LEFT = {
     "aborted_transaction": "of aborted transactions (--include-aborted takes them too)",
     "open_transaction": "of transactions that no marker ends (--include-aborted takes them too)",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from replica_audit.report.audit_json import render_tables
-from replica_audit.report.layout import align_columns, clean, paint, render_count, render_range, wrap
+from replica_audit.report.layout import align_columns, clean, paint, render_count, render_range, render_rest, wrap
 from replica_audit.schema import VERIFICATION_TABLES, GoneRecordsRow, SurpriseRow, VerificationRow
 from replica_audit.text import count, name_brokers
 from replica_audit.verify.verification import Verification
@@ -34,7 +34,7 @@ def render_verification(found: Verification) -> str:
     )
     told = [row for row in found.verifications if _is_told(row)]
     if told:
-        lines += ["", *_table(told[:ROW_LIMIT]), *_more(len(told))]
+        lines += ["", *_table(told[:ROW_LIMIT]), *render_rest(len(told) - ROW_LIMIT)]
     quiet = len(found.verifications) - len(told)
     if quiet:
         lines += [
@@ -45,17 +45,17 @@ def render_verification(found: Verification) -> str:
         lines += ["", paint("Held before, and on no replica now", "head")]
         for gone in found.gone_records[:ROW_LIMIT]:
             lines += wrap(_gone(gone), "", "  ")
-        lines += _more(len(found.gone_records))
+        lines += render_rest(len(found.gone_records) - ROW_LIMIT)
     if found.surprises:
         lines += ["", paint("Not as the plan predicted", "head")]
         for surprise in found.surprises[:ROW_LIMIT]:
             lines += wrap(_surprise(surprise), "", "  ")
-        lines += _more(len(found.surprises))
+        lines += render_rest(len(found.surprises) - ROW_LIMIT)
     if found.not_verified:
         lines += ["", paint("Not compared", "head")]
         for left in found.not_verified[:ROW_LIMIT]:
             lines += wrap(f"{clean(left.topic)}-{left.partition}: {left.reason}", "", "  ")
-        lines += _more(len(found.not_verified))
+        lines += render_rest(len(found.not_verified) - ROW_LIMIT)
     return "\n".join([*lines, "", render_verification_status(found)]) + "\n"
 
 
@@ -123,7 +123,3 @@ def _surprise(row: SurpriseRow) -> str:
     broker = "" if row.broker_id is None else f" broker {row.broker_id}"
     was = clean(row.found) if row.found is not None else "none"
     return f"{clean(row.topic)}-{row.partition}{broker}: {row.what}: {clean(row.predicted)} was predicted, found {was}"
-
-
-def _more(total: int) -> list[str]:
-    return [f"and {total - ROW_LIMIT} more (--format json has all)"] if total > ROW_LIMIT else []

@@ -1,4 +1,4 @@
-"""What to do: the plan of an audit in words, its beginning as Do first and what is left of it, for terminal, page and summary.md."""
+"""The plan of an audit in words, for terminal, page and summary.md: Do first, then the remaining choices and steps."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ from replica_audit.results import Results
 #: told by what it decides.
 SAFE = ("capture", "copy", "keep_up")
 AFTER = ("end_transaction", "mend")
-#: So many of each action, and of the decisions, are in Do first.
+#: Most steps of each action, and most decisions, in Do first.
 LIMITS = {"capture": 3, "copy": 3, "keep_up": 2, "end_transaction": 3, "mend": 2}
 DECISION_LIMIT = 4
-#: How many of the other choices are listed; `elect` lists all.
+#: Most other choices that are listed; `elect` lists all.
 CHOICE_LIMIT = 8
 #: Partitions that one choice names.
 PLACE_LIMIT = 4

@@ -1,4 +1,4 @@
-"""How salvaged records are recognised in a cluster: by the headers that name their source, or, if they were never lost, by offset,
+"""Recognises salvaged records in a cluster: by the headers that name their source, or, if they were never lost, by offset,
 leader epoch and content.
 """
 

@@ -28,7 +28,7 @@ from replica_audit.snapshot.storage import Snapshot
 
 @dataclass(frozen=True, slots=True)
 class Choices:
-    """What to salvage, as the user chose."""
+    """Options of `salvage` that choose records."""
 
     payloads: bool = False
     include_aborted: bool = False

@@ -67,7 +67,7 @@ def open_writers(directory: Path, place: TopicPartition, forms: Sequence[str], e
 
 
 class JsonLines:
-    """One object a line; key, value and headers are text where `encoding` is text and all of them are UTF-8, else base64."""
+    """A JSON object per line; key, value and headers are text where `encoding` is text and all of them are UTF-8, else base64."""
 
     def __init__(self, path: Path, place: TopicPartition, encoding: str) -> None:
         self._path = path
@@ -105,7 +105,7 @@ class JsonLines:
 
 
 class ParquetRows:
-    """One row a record, bytes as they are."""
+    """A Parquet row per record, with keys and values as bytes."""
 
     def __init__(self, path: Path, place: TopicPartition) -> None:
         self._path = path

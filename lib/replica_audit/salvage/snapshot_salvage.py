@@ -137,7 +137,7 @@ class SalvagedSnapshot:
     def _audit(
         self, examined: Examined, states: Mapping[int, TransactionState]
     ) -> Iterator[tuple[Examined, Mapping[CopyKey, np.ndarray], PartitionAudit]]:
-        """One partition audited; nothing where the plan only rests on it, or it is passed over."""
+        """Audit one partition; yield nothing if it is only a premise of the plan, or is skipped."""
         partition = examined.plan.evidence.topic_partition
         batches = self._opened.read_batches(examined)
         audit = conclude(examined.plan, batches, self.reader, states)

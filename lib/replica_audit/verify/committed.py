@@ -41,11 +41,11 @@ class MissingBatch:
         return self._between(self.start_offset, self.end_offset, start_offset)
 
     def committed_records(self, start_offset: int) -> int:
-        """Those that were proven committed."""
+        """Records from `start_offset` on that were proven committed."""
         return self._between(self.start_offset, self.committed, start_offset)
 
     def possible_records(self, start_offset: int) -> int:
-        """Those that may have been committed, without proof."""
+        """Records from `start_offset` on that may have been committed."""
         return self._between(self.committed, self.possible, start_offset)
 
     def _between(self, start: int, end: int, floor: int) -> int:
@@ -127,7 +127,7 @@ def lacking_batches(item: Comparison, before: Case) -> list[MissingBatch]:
 
 
 def _reach(ranges: Iterable[OffsetRange], start: int, end: int) -> int:
-    """How far `ranges` cover [start, end) from its start on."""
+    """End of the part of [start, end) that `ranges` cover without a gap from `start` on."""
     reached = start
     for part in sorted(ranges):
         if part.start_offset <= reached < part.end_offset:

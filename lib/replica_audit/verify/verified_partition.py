@@ -54,7 +54,7 @@ def measure_kept(
     with_itself: Comparison,
     protocol: str,
 ) -> Kept:
-    """How far `old`, now `new`, kept its log, given its comparisons with the present leader and with what it is now."""
+    """Offsets up to which replica `old`, now `new`, kept its log, from its comparisons with the present leader and with itself."""
     end = old.log_end_offset
     floor = shared_start(new, leader)
     if floor >= end:

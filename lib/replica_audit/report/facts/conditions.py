@@ -43,7 +43,7 @@ class NeededBrokers:
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """How many copies of the partitions were compared; places in the order of `partitions`."""
+    """Partitions with copies that were compared with nothing, or with an unknown number of others; in the order of `partitions`."""
 
     alone: tuple[Place, ...]
     """One copy is in the snapshot, and there are others, or nothing says that there are none."""
@@ -75,7 +75,7 @@ def find_needed(results: Results) -> tuple[NeededBrokers, ...]:
 
 
 def find_compared(results: Results) -> Compared:
-    """How many copies of each partition were compared, beside how many there are said to be."""
+    """Compare the number of copies of each partition with the number of replicas that it has."""
     assigned = {place: state.replicas for place, state in newest_states(results).items()}
     copies = Counter((row.topic, row.partition) for row in results.replicas if row.role in _COMPARED)
     alone: list[Place] = []
@@ -94,7 +94,7 @@ def find_compared(results: Results) -> Compared:
 
 
 def join_compared(parts: Sequence[Compared]) -> Compared:
-    """What was compared in several parts of an audit, in their order."""
+    """Concatenate `Compared` of several parts of an audit."""
     return Compared(
         alone=tuple(chain.from_iterable(one.alone for one in parts)),
         single=tuple(chain.from_iterable(one.single for one in parts)),
@@ -328,7 +328,7 @@ class WholeAudit:
 
 
 def seen_parts(results: Results) -> Iterator[Results]:
-    """`results.parts()`; whoever has gone through them all has what `whole_audit` gives."""
+    """Iterate `results.parts()`; when exhausted, `whole_audit` is known too."""
     conditions: list[Conditions] = []
     holders: list[Mapping[int, Holder]] = []
     untimed: set[Place] = set()
@@ -355,7 +355,7 @@ def seen_parts(results: Results) -> Iterator[Results]:
 
 
 def whole_audit(results: Results) -> WholeAudit:
-    """What is said of all partitions of `results`. It is worked out once."""
+    """`WholeAudit` of `results`, worked out once."""
     if "whole" not in results.remembered:
         for _ in seen_parts(results):
             pass

@@ -90,7 +90,7 @@ def find_holders(results: Results) -> dict[int, Holder]:
 
 
 def join_holders(parts: Iterable[Mapping[int, Holder]]) -> dict[int, Holder]:
-    """What each broker holds in several parts of an audit."""
+    """Sum holders over several parts of an audit."""
     found: dict[int, Holder] = {}
     for part in parts:
         for one in part.values():

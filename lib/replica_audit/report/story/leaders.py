@@ -108,7 +108,7 @@ def is_of_leadership(finding: FindingRow, rows: PartitionRows) -> bool:
     return may_have_lost(finding) or bool(epochs & set(map(str, shown)))
 
 
-#: How many changes are shown, the newest.
+#: Most changes that are shown; older ones are left out.
 LIMIT = 6
 LEFT_OUT = Template("{changes} of leader or of the replicas in sync {are} left out here.")
 NOBODY_LED = Template("At {time} broker {leader} stopped leading and *nobody led*; in sync: {isr}{eligible}.")
@@ -189,7 +189,7 @@ _INSTEAD = {
 
 
 def tell_leadership(partition: PartitionRow, rows: PartitionRows) -> Iterator[Sentence]:
-    """Who leads and who is in sync, then what the others are compared with where that is not the leader."""
+    """Sentences on the leader and the ISR, and on the reference if it is not the leader."""
     leading = find_leading(partition, rows)
     reference = partition.reference_id
     isr = partition.isr

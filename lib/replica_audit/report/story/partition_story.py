@@ -208,7 +208,7 @@ def _span(first: int, last: int | None) -> str:
     return f"from {start} to {end}"
 
 
-#: How many findings the story has; the tables below it have them all.
+#: Most findings in the story; the tables below it have them all.
 FINDING_LIMIT = 4
 HW_EXACT = Template("The high watermark is *exactly {lower}*{proof}.")
 HW_AT_LEAST = Template("The high watermark is *at least {lower}*{proof}.")
