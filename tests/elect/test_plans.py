@@ -414,16 +414,6 @@ def test_the_label_of_a_version_ends_where_a_command_of_every_version_follows() 
     assert step.commands[-2].startswith("kafka-leader-election.sh") and step.commands[-3] == "# every version:"
 
 
-def test_without_the_isr_there_is_no_plan() -> None:
-    plan = plan_of(Part("a", replicas=(1, 2), leader=2, isr=None, choice=1), up=(2,), version="3.9.1")
-    assert [one.reason.startswith("nothing says who is assigned and in sync") for one in plan.conflicts] == [True]
-
-
-def test_one_that_is_not_assigned_is_not_elected() -> None:
-    plan = plan_of(Part("a", replicas=(2, 3), leader=2, isr=(2,), choice=1), up=(2,), version="3.9.1")
-    assert [one.reason for one in plan.conflicts] == ["broker 1 is not assigned to it, so that no election finds it"]
-
-
 def test_a_plan_is_plain_json() -> None:
     content = plan_object(plan_elections(audited("diverged-unclean", "4.3.1")))
     assert json.loads(json.dumps(content)).keys() == content.keys()

@@ -187,13 +187,6 @@ def test_no_line_is_too_long(topic: str, scale: int, colour: bool) -> None:
         assert_fits(in_colour(render, answers) if colour else render(answers))
 
 
-def test_colour_changes_nothing_but_colour() -> None:
-    for render in (render_summary, render_partition):
-        painted = in_colour(render, _loss())
-        assert "\x1b" in painted and re.sub(r"\x1b\[[0-9;]*m", "", painted) == render(_loss())
-        assert "\x1b" not in render(_loss())
-
-
 def test_columns_line_up() -> None:
     rows = [partition("a", 0), partition("a-longer-name", 12, "UNCOMMITTED_DIVERGENCE", hw_upper=99)]
     lines = render_summary(results(rows)).splitlines()
@@ -316,12 +309,25 @@ def test_the_answer_and_what_to_do_first_come_before_the_table() -> None:
     assert_fits("\n".join(lines))
 
 
-def test_colour_changes_nothing_but_colour_and_a_verdict_has_its_own() -> None:
-    escape = re.compile(r"\x1b\[[0-9;]*m")
-    found = results([partition("LAGGING", 0, "LAGGING"), partition("orders", 1)])
-    plain, painted = render_summary(found), in_colour(render_summary, found)
-    assert escape.sub("", painted) == plain and "\x1b" not in plain
-    (line,) = [line for line in painted.splitlines() if line.startswith("LAGGING ")]
-    assert line.count("\x1b[36mLAGGING\x1b[0m") == 1, "the verdict and not the topic of that name"
-    verdict = build_verdict(found, "high")
-    assert escape.sub("", in_colour(render_status_line, verdict)) == render_status_line(verdict)
+LAGGING = results([partition("LAGGING", 0, "LAGGING"), partition("orders", 1)])
+
+
+@pytest.mark.parametrize(
+    ("render", "answer"),
+    [
+        (render_summary, _loss()),
+        (render_partition, _loss()),
+        (render_summary, LAGGING),
+        (render_status_line, build_verdict(LAGGING, "high")),
+    ],
+)
+def test_colour_changes_nothing_but_colour(render, answer) -> None:
+    plain = render(answer)
+    painted = in_colour(render, answer)
+    assert "\x1b" in painted and "\x1b" not in plain
+    assert re.sub(r"\x1b\[[0-9;]*m", "", painted) == plain
+
+
+def test_a_verdict_is_painted_and_not_the_topic_of_that_name() -> None:
+    (line,) = [line for line in in_colour(render_summary, LAGGING).splitlines() if line.startswith("LAGGING ")]
+    assert line.count("\x1b[36mLAGGING\x1b[0m") == 1

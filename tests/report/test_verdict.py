@@ -11,6 +11,7 @@ from replica_audit.auditing.catalogue import SEVERITIES, VERDICTS
 from replica_audit.config import FAIL_LEVELS
 from replica_audit.report.facts.verdict import build_verdict
 from replica_audit.report.verdict_object import build_failure, render_status_line
+from replica_audit.results import Results
 
 
 @pytest.mark.parametrize("level", FAIL_LEVELS)
@@ -30,33 +31,30 @@ def test_an_audit_without_findings_is_ok() -> None:
     assert verdict["partitions"] == {**dict.fromkeys(VERDICTS, 0), "CONSISTENT": 1}
 
 
-def test_an_audit_without_partitions_is_not_trusted() -> None:
-    verdict = build_verdict(results(partitions=[]), "high")
-    assert (verdict["status"], verdict["exit_status"]) == ("UNKNOWN", 3)
+UNREADABLE = {code: results(findings=[finding(code, "high")]) for code in ("CAP-UNREADABLE", "CHK-MALFORMED")}
+UNDECIDED = results([partition(verdict="INCONCLUSIVE"), partition(number=1)])
 
 
-@pytest.mark.parametrize("level", FAIL_LEVELS)
-def test_an_inconclusive_partition_is_not_trusted_whatever_the_level(level: str) -> None:
-    verdict = build_verdict(results([partition(verdict="INCONCLUSIVE"), partition(number=1)]), level)
-    assert (verdict["status"], verdict["exit_status"]) == ("UNKNOWN", 3)
+def quarantined(code: str) -> Results:
+    return results(quarantine=[row("quarantine", path="x", code=code, reason="it is so")])
 
 
-@pytest.mark.parametrize("code", ["CAP-UNREADABLE", "CHK-MALFORMED"])
-def test_unreadable_input_is_not_trusted_and_a_failing_finding_goes_before_it(code: str) -> None:
-    unreadable = results(findings=[finding(code, "high")])
-    assert build_verdict(unreadable, "critical")["exit_status"] == 3
-    assert build_verdict(unreadable, "never")["exit_status"] == 3
-    assert build_verdict(unreadable, "high")["exit_status"] == 1
-
-
-def test_unreadable_input_without_a_finding_is_seen_in_the_quarantine() -> None:
-    quarantined = results(quarantine=[row("quarantine", path="x", code="CAP-UNREADABLE", reason="no broker id")])
-    assert build_verdict(quarantined, "high")["exit_status"] == 3
-
-
-def test_a_bad_range_in_a_readable_log_is_a_finding_and_not_mistrust() -> None:
-    quarantined = results(quarantine=[row("quarantine", path="x", code="LOG-CORRUPT-MID", reason="crc")])
-    assert build_verdict(quarantined, "high")["exit_status"] == 0
+@pytest.mark.parametrize(
+    ("found", "level", "status", "exit_status"),
+    [
+        (results(partitions=[]), "high", "UNKNOWN", 3),
+        *((UNDECIDED, level, "UNKNOWN", 3) for level in FAIL_LEVELS),
+        # A failing finding goes before mistrust.
+        *((one, level, "UNKNOWN", 3) for one in UNREADABLE.values() for level in ("critical", "never")),
+        *((one, "high", "CRITICAL", 1) for one in UNREADABLE.values()),
+        # Without a finding the quarantine tells; a bad range in a log that can be read is a finding and no mistrust.
+        (quarantined("CAP-UNREADABLE"), "high", "UNKNOWN", 3),
+        (quarantined("LOG-CORRUPT-MID"), "high", "OK", 0),
+    ],
+)
+def test_what_is_not_trusted(found: Results, level: str, status: str, exit_status: int) -> None:
+    verdict = build_verdict(found, level)
+    assert (verdict["status"], verdict["exit_status"]) == (status, exit_status)
 
 
 def test_known_and_resolved_findings_are_counted_apart() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -37,96 +36,84 @@ def _write(path: Path, logs: dict[int, list[tuple[int, int]]], leader: int, isr:
     write_snapshot(path, written, leadership=[said], manifest={"quiesced": True})
 
 
+def _verify(path: Path, before: tuple, after: tuple) -> Any:
+    """The verification of two snapshots, each given as logs, ISR and what `_write` takes besides; broker 1 leads both."""
+    for name, (logs, isr, more) in (("before", before), ("after", after)):
+        _write(path / name, logs, 1, isr, **more)
+    return verify_snapshots(str(path / "before"), str(path / "after"), Settings())
+
+
 #: Broker 2 led epoch 0 to 20, of which broker 1 had 15; broker 1 leads epoch 1 from there.
-FORKED = {1: [(0, 10), (0, 5), (1, 5)], 2: [(0, 10), (0, 5), (0, 5)]}
+LEADER = [(0, 10), (0, 5), (1, 5)]
+OLD = [(0, 10), (0, 5), (0, 5)]
 
 
-@pytest.fixture
-def forked(tmp_path: Path) -> Callable[..., Any]:
-    def verify(logs: dict[int, list[tuple[int, int]]], isr: list[int], mark: int = 15, **more: Any):
-        _write(tmp_path / "before", FORKED, 1, [1], marks={1: 15, 2: mark})
-        _write(tmp_path / "after", logs, 1, isr, **more)
-        return verify_snapshots(str(tmp_path / "before"), str(tmp_path / "after"), Settings())
-
-    return verify
+def forked(mark: int = 15) -> tuple:
+    return {1: LEADER, 2: OLD}, [1], {"marks": {1: 15, 2: mark}}
 
 
-def _said(found: Any, broker: int) -> tuple:
-    (row,) = (row for row in found.verifications if row.broker_id == broker)
-    return row.verdict, row.kept_to, row.expected
+#: Before, after, (verdict, kept to, expected) of broker 2, exit status, ranges that no replica holds now.
+CASES = {
+    "cut where it should be": (
+        forked(), ({1: LEADER, 2: LEADER}, [1, 2], {}), ("correct", 15, 15), 0, [(15, 20, "no")],
+    ),
+    "cut, and has not fetched the rest": (
+        forked(), ({1: LEADER, 2: OLD[:2]}, [1], {}), ("correct", 15, 15), 0, [(15, 20, "no")],
+    ),
+    "not cut, though it joined the ISR": (
+        forked(), ({1: LEADER, 2: OLD}, [1, 2], {}), ("under_truncated", 20, 15), 1, [],
+    ),
+    "went on from its own end": (
+        forked(), ({1: [*LEADER, (1, 5)], 2: [*OLD, (1, 5)]}, [1], {}), ("under_truncated", 20, 15), 1, [],
+    ),
+    "still down, and has not followed": (
+        forked(), ({1: LEADER, 2: OLD}, [1], {}), ("not_yet", 20, 15), 1, [],
+    ),
+    "cut too far": (
+        forked(), ({1: LEADER, 2: OLD[:1]}, [1], {}), ("over_truncated", 10, 15), 1, [(15, 20, "no")],
+    ),
+    "cut, and committed records with it": (
+        forked(18), ({1: LEADER, 2: LEADER}, [1, 2], {}), ("lost_committed", 15, 15), 1, [(15, 18, "proven"), (18, 20, "no")],
+    ),
+    "followed a leader that lost its tail": (
+        ({1: OLD[:2], 2: OLD[:2]}, [1, 2], {}), ({1: OLD[:1], 2: OLD[:1]}, [1, 2], {}), ("lost_committed", 10, 10), 1,
+        [(10, 15, "proven")],
+    ),
+    "retention, and new records": (
+        ({1: OLD[:2], 2: OLD[:1]}, [1, 2], {"marks": {1: 10, 2: 10}}),
+        ({1: [(0, 5), (0, 9)], 2: [(0, 5), (0, 9)]}, [1, 2], {"starts": {1: 10, 2: 10}}),
+        ("correct", 10, 10), 0, [],
+    ),
+    "not in the later snapshot": (
+        forked(18), ({1: LEADER}, [1], {}), ("not_yet", None, None), 1, [(15, 18, "proven"), (18, 20, "no")],
+    ),
+}  # fmt: skip
 
 
-def test_a_follower_that_was_cut_where_it_should_be_is_correct(forked: Callable[..., Any]) -> None:
-    found = forked({1: FORKED[1], 2: FORKED[1]}, [1, 2])
-    assert _said(found, 2) == ("correct", 15, 15)
-    assert found.exit_status == 0
-    assert [(row.start_offset, row.end_offset, row.committed) for row in found.gone_records] == [(15, 20, "no")]
+@pytest.mark.parametrize(("before", "after", "said", "status", "gone"), CASES.values(), ids=CASES)
+def test_what_became_of_a_follower(
+    tmp_path: Path, before: tuple, after: tuple, said: tuple, status: int, gone: list[tuple]
+) -> None:
+    found = _verify(tmp_path, before, after)
+    (row,) = (row for row in found.verifications if row.broker_id == 2)
+    assert (row.verdict, row.kept_to, row.expected) == said
+    assert found.exit_status == status
+    assert [(one.start_offset, one.end_offset, one.committed) for one in found.gone_records] == gone
+    # A log that is not in the later snapshot may hold what nobody else does.
+    assert {tuple(one.may_hold) for one in found.gone_records} <= ({(2,)} if row.kept_to is None else {()})
+    proven = sum(end - start for start, end, committed in gone if committed == "proven")
+    assert row.lost_committed in (None, proven)
 
 
-def test_one_that_is_cut_and_has_not_fetched_the_rest_is_correct_too(forked: Callable[..., Any]) -> None:
-    assert _said(forked({1: FORKED[1], 2: [(0, 10), (0, 5)]}, [1]), 2) == ("correct", 15, 15)
-
-
-def test_a_follower_that_was_not_cut_though_it_joined_the_isr(forked: Callable[..., Any]) -> None:
-    found = forked({1: FORKED[1], 2: FORKED[2]}, [1, 2])
-    assert _said(found, 2) == ("under_truncated", 20, 15)
-    assert found.exit_status == 1
-
-
-def test_a_follower_that_went_on_from_its_own_end(forked: Callable[..., Any]) -> None:
-    found = forked({1: [*FORKED[1], (1, 5)], 2: [*FORKED[2], (1, 5)]}, [1])
-    assert _said(found, 2) == ("under_truncated", 20, 15)
-
-
-def test_a_follower_that_is_still_down_has_not_followed_yet(forked: Callable[..., Any]) -> None:
-    found = forked({1: FORKED[1], 2: FORKED[2]}, [1])
-    assert _said(found, 2) == ("not_yet", 20, 15)
-    assert found.exit_status == 1
-    assert not found.gone_records
-
-
-def test_a_follower_that_was_cut_too_far(forked: Callable[..., Any]) -> None:
-    found = forked({1: FORKED[1], 2: [(0, 10)]}, [1])
-    assert _said(found, 2) == ("over_truncated", 10, 15)
-    assert found.exit_status == 1
-
-
-def test_a_cut_that_costs_committed_records(forked: Callable[..., Any]) -> None:
-    found = forked({1: FORKED[1], 2: FORKED[1]}, [1, 2], mark=18)
-    assert _said(found, 2) == ("lost_committed", 15, 15)
-    told = [(row.start_offset, row.end_offset, row.committed) for row in found.gone_records]
-    assert told == [(15, 18, "proven"), (18, 20, "no")]
-    assert [row.lost_committed for row in found.verifications] == [0, 3]
-
-
-def test_a_leader_that_lost_its_own_tail(tmp_path: Path) -> None:
-    _write(tmp_path / "before", {1: [(0, 10), (0, 5)], 2: [(0, 10), (0, 5)]}, 1, [1, 2])
-    _write(tmp_path / "after", {1: [(0, 10)], 2: [(0, 10)]}, 1, [1, 2])
-    found = verify_snapshots(str(tmp_path / "before"), str(tmp_path / "after"), Settings())
-    assert [_said(found, broker) for broker in (1, 2)] == [("lost_committed", 10, 10)] * 2
-    assert [(row.start_offset, row.end_offset, row.committed) for row in found.gone_records] == [(10, 15, "proven")]
-
-
-def test_retention_and_new_records_are_no_loss(tmp_path: Path) -> None:
-    _write(tmp_path / "before", {1: [(0, 10), (0, 5)], 2: [(0, 10)]}, 1, [1, 2], marks={1: 10, 2: 10})
-    later = {"starts": {1: 10, 2: 10}}
-    _write(tmp_path / "after", {1: [(0, 5), (0, 9)], 2: [(0, 5), (0, 9)]}, 1, [1, 2], **later)
-    found = verify_snapshots(str(tmp_path / "before"), str(tmp_path / "after"), Settings())
-    assert {row.verdict for row in found.verifications} == {"correct"}
-    assert (found.exit_status, found.gone_records) == (0, ())
-
-
-def test_a_log_that_is_not_in_the_later_snapshot_may_hold_what_nobody_else_does(tmp_path: Path) -> None:
-    _write(tmp_path / "before", FORKED, 1, [1], marks={1: 15, 2: 18})
-    _write(tmp_path / "after", {1: FORKED[1]}, 1, [1])
-    found = verify_snapshots(str(tmp_path / "before"), str(tmp_path / "after"), Settings())
-    assert _said(found, 2) == ("not_yet", None, None)
-    assert [row.may_hold for row in found.gone_records] == [[2], [2]]
+def test_a_leader_that_lost_its_own_tail_is_told_like_its_followers(tmp_path: Path) -> None:
+    before, after, said, *_ = CASES["followed a leader that lost its tail"]
+    found = _verify(tmp_path, before, after)
+    assert [(row.verdict, row.kept_to, row.expected) for row in found.verifications] == [said] * 2
 
 
 def test_a_log_that_cannot_be_read_is_said_and_is_3(tmp_path: Path) -> None:
-    _write(tmp_path / "before", {1: [(0, 10)], 2: [(0, 10)]}, 1, [1, 2])
-    _write(tmp_path / "after", {1: [(0, 10)], 2: [(0, 10)]}, 1, [1, 2])
+    for name in ("before", "after"):
+        _write(tmp_path / name, {1: [(0, 10)], 2: [(0, 10)]}, 1, [1, 2])
     (log,) = (tmp_path / "after" / "broker-2" / "orders-0").glob("*.log")
     log.unlink()
     found = verify_snapshots(str(tmp_path / "before"), str(tmp_path / "after"), Settings())
