@@ -15,9 +15,7 @@ import pytest
 from tests.exhaustive.states import walks
 from tests.exhaustive.written_snapshots import write_snapshot
 from tests.support.captures import SNAPSHOTS, audited, whole
-from tests.support.less import CALM, too_calm
-from tests.support.parts import some_parts, take_away
-from tests.support.row_tables import rows_of
+from tests.support.less import CALM, rows_of, some_parts, take_away, too_calm
 from tests.support.some import some
 
 from replica_audit.model import Place

@@ -9,8 +9,7 @@ from tests.exhaustive.states import reachable, walks
 from tests.exhaustive.written_snapshots import write_snapshot
 from tests.support.captures import SNAPSHOTS, audited, whole
 from tests.support.fixtures import ATTACKS
-from tests.support.less import too_calm, without
-from tests.support.row_tables import rows_of
+from tests.support.less import rows_of, too_calm, without
 
 #: States of up to three events, every so manieth; what `make test-exhaustive` asks of all states is in tests/exhaustive.
 EVERY = 29

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from tests.support.encoder import encode_batch
 from tests.support.led_by_first import COMMON, LEADER, led_by_first, replica
-from tests.support.many_partitions import write_cluster
+from tests.support.samples import write_cluster
 
 ROOT = Path(__file__).parents[2]
 

@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.support.many_partitions import write_cluster
-from tests.support.samples import TEXTBOOK
+from tests.support.samples import TEXTBOOK, write_cluster
 
 from replica_audit.auditing import opened_snapshot, opening
 from replica_audit.auditing.catalogue import VERDICTS

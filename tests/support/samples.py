@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import json
 import shutil
-from dataclasses import dataclass, field
+from collections import defaultdict
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -273,6 +274,20 @@ def write_sample(name: str, path: Path) -> None:
         lines = ",\n  ".join(map(json.dumps, brokers))
         (path / "manifest.json").write_text(f'{{"schema_version": 1, "brokers": [\n  {lines}]}}\n')
     (path / "expected.json").write_text(answer_text(expected_answer(sample)))
+
+
+def write_cluster(path: Path, partitions: int, samples: tuple[str, ...] = tuple(TEXTBOOK)) -> Path:
+    """A snapshot at `path`, which is returned: every sample of `samples` is a topic of its name with `partitions` partitions."""
+    held: dict[int, list[Replica]] = defaultdict(list)
+    listed = []
+    for name in samples:
+        sample, named = TEXTBOOK[name], {"topic": name, "topic_id": make_uuid(name)}
+        for broker_id in sample.brokers:
+            first = sample_replica(sample, broker_id, **named)
+            held[broker_id] += [replace(first, partition=number) for number in range(partitions)]
+        first = Listed(sample.leader, tuple(sample.brokers), sample.isr, configs=sample.configs, **named)
+        listed += [replace(first, partition=number) for number in range(partitions)]
+    return write_snapshot(path, held, listed, cluster_id=make_uuid("many partitions"))
 
 
 def main() -> None:

@@ -20,8 +20,7 @@ from tests.support.fixtures import ATTACKS, FIXTURES
 from tests.support.identity import identify
 from tests.support.in_process import Ran, run_stages
 from tests.support.less import without
-from tests.support.many_partitions import write_cluster
-from tests.support.samples import SAMPLES, TEXTBOOK
+from tests.support.samples import SAMPLES, TEXTBOOK, write_cluster
 from tests.support.second_hand import batch_rows, copy_files, copy_text, write_table
 
 from replica_audit.config import Settings

@@ -1,4 +1,4 @@
-"""EPO-* of one replica's epoch file, in cases that are put together from facts: which entries count, and where."""
+"""EPO-* of one replica's epoch file: which entries count, and where, in cases put together from facts, and on disk."""
 
 from __future__ import annotations
 
@@ -19,6 +19,8 @@ from tests.support.made_cases import (
     segment,
     texts,
 )
+from tests.support.scenario import audit, written
+from tests.support.snapshots import Replica
 
 from replica_audit.auditing.finding import Finding
 from replica_audit.auditing.findings import epo
@@ -204,3 +206,81 @@ def test_the_epoch_file_of_every_replica_is_looked_at():
     one, three = (log(broker, *LINEAGE, checkpoint_epochs=((0, 0),)) for broker in (1, 3))
     told = list(epo.judge(case(one, compared(log(2, *LINEAGE)), compared(three))))
     assert [item.broker_id for item in told] == [1, 3]
+
+
+LOG = [*written(0, 20, 0), *written(20, 40, 2)]
+
+
+def beside_a_sound_one(path, broker: Replica, **options):
+    """The answer on two logs on disk, the first one sound."""
+    return audit(path, {1: Replica(LOG), 2: broker}, **options)
+
+
+@pytest.mark.parametrize("content", [b"0\n3\n0 0\n2 20\n", b"1\n2\n0 0\n2 20\n", b"nonsense", b"0\n1\n-1 0\n"])
+def test_a_file_on_which_a_broker_refuses_to_start(tmp_path, content):
+    answer = beside_a_sound_one(tmp_path, Replica(LOG, replace={"orders-0/leader-epoch-checkpoint": content}))
+    assert answer.one("EPO-FILE-CORRUPT", 2)[:2] == ("high", "proven")
+    assert answer.verdict == "LATENT_CORRUPTION"
+    assert answer.replica(2)["checkpoint_epochs"] is None
+
+
+def test_an_empty_file_is_wrong_beside_epochs_and_right_beside_an_empty_log(tmp_path):
+    assert beside_a_sound_one(tmp_path / "wrong", Replica(LOG, epochs=[])).one("EPO-FILE-CORRUPT", 2)[0] == "high"
+    right = audit(tmp_path / "right", {1: Replica([], epochs=[(0, 0)]), 2: Replica([], epochs=[])})
+    assert right.tables["findings"] == []
+
+
+def test_an_epoch_of_the_batches_that_the_file_lacks(tmp_path):
+    middle = [*LOG, *written(40, 50, 5)]
+    brokers = {1: Replica(middle), 2: Replica(middle, epochs=[(0, 0), (5, 40)])}
+    answer = audit(tmp_path, brokers)
+    assert answer.one("EPO-CACHE-MISSING", 2)[:3] == ("high", "proven", 20)
+    assert answer.verdict == "LATENT_CORRUPTION"
+
+
+@pytest.mark.parametrize(("quiesced", "severity"), [(None, "info"), (True, "high")])
+def test_a_file_that_lacks_only_the_newest_epoch_may_have_been_copied_first(tmp_path, quiesced, severity):
+    answer = beside_a_sound_one(tmp_path, Replica(LOG, epochs=[(0, 0)]), quiesced=quiesced)
+    assert answer.one("EPO-CACHE-MISSING", 2)[0] == severity
+    assert answer.verdict == ("LATENT_CORRUPTION" if quiesced else "CONSISTENT")
+
+
+@pytest.mark.parametrize(("quiesced", "severity"), [(None, "info"), (True, "high")])
+def test_a_leader_that_wrote_nothing_may_have_been_followed_while_it_was_copied(tmp_path, quiesced, severity):
+    """Elected in epoch 1 at 20 as its file was copied; in epoch 2, at the same offset, before its segments were."""
+    answer = beside_a_sound_one(tmp_path, Replica(LOG, epochs=[(0, 0), (1, 20)]), quiesced=quiesced)
+    assert answer.one("EPO-CACHE-MISSING", 2)[0] == severity
+    assert answer.verdict == ("LATENT_CORRUPTION" if quiesced else "CONSISTENT")
+
+
+@pytest.mark.parametrize("epochs", [[(0, 0), (2, 20), (3, 40)], [(0, 0), (2, 20), (5, 40)]])
+def test_a_last_epoch_without_records_is_healthy(tmp_path, epochs):
+    assert beside_a_sound_one(tmp_path, Replica(LOG, epochs=epochs)).tables["findings"] == []
+
+
+def test_two_epochs_at_one_offset_are_not_what_a_broker_writes(tmp_path):
+    assert beside_a_sound_one(tmp_path, Replica(LOG, epochs=[(0, 0), (1, 20), (2, 20)])).codes() == {
+        "EPO-NON-MONOTONIC"
+    }
+
+
+def test_entries_past_the_log_end_are_stale(tmp_path):
+    answer = beside_a_sound_one(tmp_path, Replica(LOG, epochs=[(0, 0), (2, 20), (6, 999_999)]))
+    assert answer.one("EPO-CACHE-STALE", 2)[0] == "info"
+    assert answer.verdict == "CONSISTENT"
+
+
+def test_a_damaged_file_does_not_win_the_inferred_leadership(tmp_path):
+    answer = beside_a_sound_one(tmp_path, Replica(LOG, epochs=[(0, 0), (2, 20), (6, 999_999)]), source="inferred")
+    assert answer.tables["partitions"][0]["reference_id"] == 1
+    assert answer.tables["partitions"][0]["leader_epoch"] == 2
+
+
+def test_a_file_that_goes_back(tmp_path):
+    answer = beside_a_sound_one(tmp_path, Replica(LOG, epochs=[(0, 0), (2, 20), (1, 30)]))
+    assert answer.one("EPO-NON-MONOTONIC", 2)[:3] == ("medium", "proven", 30)
+
+
+def test_a_file_cut_by_retention_lacks_nothing(tmp_path):
+    brokers = {1: Replica(LOG), 2: Replica(LOG[5:], epochs=[(2, 25)], first_base_offset=25)}
+    assert audit(tmp_path, brokers).tables["findings"] == []

@@ -1,4 +1,4 @@
-"""EPO-* of two lineages, in cases that are put together from facts: which starts and epochs count, and where."""
+"""EPO-* of two lineages: which starts and epochs count, and where, in cases put together from facts, and on disk."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 from tests.support.made_cases import ALIKE, LINEAGE, case, compared, found, leadership, log, place
+from tests.support.scenario import audit, written
+from tests.support.snapshots import Replica
 
 from replica_audit.auditing.compare.alignment import Alignment, CorruptPair, Difference
 from replica_audit.auditing.finding import Finding
@@ -220,3 +222,77 @@ def test_an_epoch_that_the_metadata_does_not_know(epoch, told):
     without = log(1, (-1, 0))
     assert list(epo.judge(case(without, said=leadership(leader_epoch=1)))) == []
     assert list(epo.judge(replace(case(REFERENCE), leadership=None))) == []
+
+
+LOG = [*written(0, 20, 0), *written(20, 40, 2)]
+
+
+def beside_a_sound_one(path, broker: Replica, **options):
+    """The answer on two logs on disk, the first one sound."""
+    return audit(path, {1: Replica(LOG), 2: broker}, **options)
+
+
+def test_one_epoch_with_two_starts_inside_both_logs(tmp_path):
+    other = [*written(0, 25, 0), *written(25, 40, 2)]
+    answer = audit(tmp_path, {1: Replica(LOG), 2: Replica(other)})
+    assert answer.one("EPO-START-MISMATCH", 2) == ("high", "proven", 20, 25)
+    # The checkpoint 40 lies above the run, where the logs agree again: it proves nothing about it.
+    assert answer.runs(2) == [("DIV-HIDDEN", 20, 25, 2, 0, False)]
+    assert answer.verdict == "COMMITTED_DIVERGENCE"
+
+
+def test_the_first_retained_entry_is_no_start(tmp_path):
+    brokers = {1: Replica(LOG), 2: Replica(LOG[2:], first_base_offset=10)}
+    answer = audit(tmp_path, brokers)
+    assert not answer.found("EPO-START-MISMATCH")
+    assert answer.tables["findings"] == []
+
+
+@pytest.mark.parametrize("damaged", [1, 2])
+@pytest.mark.parametrize("base", [18, 22, 1020])
+def test_a_changed_base_offset_where_an_epoch_begins_is_damage_and_no_other_start(tmp_path, damaged, base):
+    moved = [*LOG[:4], base.to_bytes(8, "big") + LOG[4][8:], *LOG[5:]]
+    brokers = {1: Replica(LOG), 2: Replica(LOG), damaged: Replica(moved, epochs=[(0, 0), (2, 20)])}
+    answer = audit(tmp_path, brokers)
+    assert answer.one("LOG-CRC-BLIND", damaged)[2:] == (20, 25)
+    assert not answer.found("EPO-START-MISMATCH"), answer
+    assert answer.verdict == "LATENT_CORRUPTION"
+
+
+def test_an_epoch_that_the_leader_never_had(tmp_path):
+    in_tail = [*written(0, 20, 0), *written(20, 30, 1)]
+    answer = audit(tmp_path / "tail", {1: Replica(LOG), 2: Replica(in_tail, high_watermark=20)}, isr=(1,))
+    assert answer.one("EPO-UNKNOWN-TO-LEADER", 2)[0] == "info"
+    below = [*written(0, 10, 0), *written(10, 20, 1), *written(20, 40, 2)]
+    answer = audit(tmp_path / "below", {1: Replica(LOG), 2: Replica(below)})
+    assert answer.one("EPO-UNKNOWN-TO-LEADER", 2)[0] == "medium"
+    assert answer.verdict == "COMMITTED_DIVERGENCE"
+
+
+def test_batches_of_an_epoch_that_leadership_does_not_know(tmp_path):
+    """On the leader, leadership is stale where no skew explains it; on a replica that is out of sync nothing follows."""
+    answer = beside_a_sound_one(tmp_path / "live", Replica(LOG), source="user", leader_epoch=1)
+    assert answer.one("EPO-AHEAD-OF-METADATA", 2)[0] == "info"
+    assert answer.verdict == "CONSISTENT"
+    answer = beside_a_sound_one(tmp_path / "at rest", Replica(LOG), source="user", leader_epoch=1, quiesced=True)
+    assert answer.one("META-STALE", 1)[0] == "high" and not answer.found("EPO-AHEAD-OF-METADATA"), answer
+    assert answer.verdict == "INCONCLUSIVE"
+    old = {1: Replica(LOG[:4]), 2: Replica(LOG)}
+    for quiesced, severity in ((None, "info"), (True, "medium")):
+        answer = audit(tmp_path / f"out {quiesced}", old, source="user", leader_epoch=1, quiesced=quiesced, isr=(1,))
+        assert answer.one("EPO-AHEAD-OF-METADATA", 2)[0] == severity, answer
+        assert not answer.found("META-STALE"), answer
+
+
+def test_leadership_older_than_the_leaders_records_hides_no_conflict(tmp_path):
+    old = [*written(0, 20, 0), *written(20, 50, 1, "old ")]
+    brokers = {1: Replica(LOG, high_watermark=20), 2: Replica(old, high_watermark=45)}
+    answer = audit(tmp_path, brokers, isr=(1,), source="user", leader_epoch=1)
+    assert answer.runs(2)[-1][:3] == ("DIV-EPOCH", 40, 50), answer
+    assert answer.verdict == "COMMITTED_LOSS"
+
+
+def test_leadership_that_knows_the_epoch_or_none(tmp_path):
+    for name, epoch in (("same", 2), ("later", 3), ("none", None)):
+        answer = beside_a_sound_one(tmp_path / name, Replica(LOG), source="user", leader_epoch=epoch, quiesced=True)
+        assert not answer.found("EPO-AHEAD-OF-METADATA")
