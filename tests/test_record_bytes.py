@@ -16,6 +16,7 @@ from pathlib import Path
 import google_crc32c
 import pyarrow.parquet as parquet
 import pytest
+from tests.support import metadata_log
 from tests.support.dump_lines import batch_line, listing, record_line
 from tests.support.encoder import Record, encode_batch, encode_legacy, encode_marker, encode_wrapper
 from tests.support.fake_cluster import FakeCluster
@@ -226,6 +227,7 @@ CASES: dict[str, list[str]] = {
         "{snapshot} lost-0 --candidate 2 --plan {out}/plan.json",
         "{snapshot} --check {out}/plan.json",
     ],
+    "quorum": ["{voters} --plan {out}/quorum.json", "{voters} --check {out}/quorum.json"],
     "verify": ["{snapshot} {after}", "{snapshot} {after} --plan {out}/plan.json"],
     "salvage": [
         "{snapshot} --to {out}/counted-{form}",
@@ -256,6 +258,13 @@ def places(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     found["snapshot"], found["after"] = write_marked_snapshot(path / "snapshot"), path / "after"
     shutil.copytree(found["snapshot"], found["after"])
     (found["after"] / "broker-2" / "lost-0" / f"{0:020d}.log").write_bytes(BINARY * 20)
+    found["voters"] = path / "voters"
+    shutil.copytree(found["snapshot"], found["voters"])
+    for node in (100, 101, 102):
+        log = metadata_log.history([metadata_log.config(2, "lost", "note", TEXT)], voters=(100, 101, 102))
+        metadata_log.write_metadata_log(
+            found["voters"], node, metadata_log.MetadataLog({0: log}, voters=(100, 101, 102))
+        )
     return found
 
 
@@ -289,7 +298,7 @@ def _texts(path: Path) -> Iterator[bytes]:
 
 def _assert_no_mark(places: dict[str, Path]) -> None:
     for name, root in places.items():
-        if name not in ("snapshot", "after", "asked"):
+        if name not in ("snapshot", "after", "voters", "asked"):
             for path in (path for path in root.rglob("*") if path.is_file()):
                 assert not any(shown_in(text) for text in _texts(path)), path
 
