@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,8 @@ from tests.brokers.quorum_cluster import BROKERS, CONTROLLERS, QuorumCluster, Qu
 from tests.brokers.test_elections import JARS
 
 pytestmark = [pytest.mark.brokers, pytest.mark.timeout(1200)]
+
+_SETTLE_SECONDS = 15
 
 
 @pytest.fixture(scope="module")
@@ -113,3 +116,43 @@ def test_a_dynamic_quorum_seeded_from_a_broker(disks: Callable[..., Path], tmp_p
         _lose(cluster, of, lost=(100, 101), stale=True)
         answer = _carry_out(cluster, cluster.capture("before", without=(100, 101)), "4.3.1", set(CONTROLLERS))
     assert answer["choice"]["node_id"] in BROKERS
+
+
+@pytest.mark.slow
+def test_a_spliced_voter_fetches_the_log_anew(disks: Callable[..., Path], tmp_path: Path) -> None:
+    """D4s: formatted with --standalone, it keeps a beginning of its own, and nothing but its records shows it."""
+    of = disks("4.3.1", is_dynamic=True)
+    with QuorumCluster(of, tmp_path / "run", JARS["4.3.1"], is_dynamic=True) as cluster:
+        cluster.start_all()
+        cluster.kill(102)
+        cluster.lose_disk(102)
+        cluster.format(102, "--standalone")
+        cluster.launch(102)
+        time.sleep(_SETTLE_SECONDS)
+        before = cluster.capture("before")
+        answer = _carry_out(cluster, before, "4.3.1", {102})
+    assert next(one for one in answer["copies"] if one["node_id"] == 102)["parts_at"] is not None
+
+
+@pytest.mark.slow
+def test_a_voter_formatted_anew_is_put_into_its_old_place(disks: Callable[..., Path], tmp_path: Path) -> None:
+    """D4a: removed, then added from the directory that it has now."""
+    of = disks("4.3.1", is_dynamic=True)
+    with QuorumCluster(of, tmp_path / "run", JARS["4.3.1"], is_dynamic=True) as cluster:
+        cluster.start_all()
+        cluster.kill(102)
+        cluster.lose_disk(102)
+        cluster.format(102, "--no-initial-controllers")
+        cluster.launch(102)
+        time.sleep(_SETTLE_SECONDS)
+        before, file = cluster.capture("before"), cluster.out / "plan.json"
+        text = run("quorum", str(before), "--plan", str(file), "--kafka-version", "4.3.1")
+        answer = json.loads(file.read_text())
+        assert answer["verdict"] == "rejoin", text
+        assert QuorumOperator(cluster, "4.3.1", before).carry_out(text, answer) == []
+        # Its new directory is in the log, and a majority without 100 elects with it.
+        cluster.kill(100)
+        produce_values(cluster.bootstrap, "late", 0, ["after"])
+        again = run_json("quorum", str(cluster.capture("again")))
+    assert again["verdict"] == "agree", again["reason"]
+    assert {"node_id": 102, "directory_id": cluster.directory_id(102)} in again["copies"][0]["voter_directories"]

@@ -199,6 +199,39 @@ def test_two_blank_voters_of_a_dynamic_quorum_get_their_old_directory_ids(tmp_pa
     assert "standalone" not in repr(found.steps)
 
 
+def test_blank_voters_that_elected_an_empty_history_are_seeded_from_the_survivor(tmp_path: Path) -> None:
+    """D1d: a majority agrees on it, and knows none of the topics that brokers applied."""
+    old = DYNAMIC + elected(4, 100, 3)
+    empty = write.leader_change(0, 101, VOTERS, time_ms=write.TIME_MS + DAY_MS) + write.voters_record(1, IDS)
+    metadata = {100: log(old, 3, directory_id=IDS[100]), 1: log(old, 3)}
+    metadata |= {node: log(empty, 1, directory_id=IDS[node]) for node in (101, 102)}
+    found = written(tmp_path, metadata, {1: APPLIED_T}, clean=(1,))
+    assert found.verdict == "choose" and found.choice.node_id == 100
+    assert [step.controllers for step in found.steps if step.action == "seed"] == [(101,), (102,)]
+    assert "does not know topic t" in " ".join(found.copies[1].refused)
+
+
+def test_the_same_epoch_of_two_leaders_is_decided_by_what_brokers_applied(tmp_path: Path) -> None:
+    """D3: stale voters elected one in an epoch that another had led, and end later; without brokers nothing tells."""
+    stale = DYNAMIC + elected(4, 102, 3, write.TIME_MS + DAY_MS) + moved(5, epoch=3) + moved(6, 1, epoch=3)
+    whole = DYNAMIC + elected(4, 100, 3)
+    whole += write.batch(5, [write.topic("late", LATE_ID), write.partition(LATE_ID, (1, 2), 2)], epoch=3)
+    metadata = {100: log(whole, 3, directory_id=IDS[100]), 1: log(whole, 3)}
+    metadata |= {node: log(stale, 3, directory_id=IDS[node]) for node in (101, 102)}
+    found = written(tmp_path / "1", metadata, {1: APPLIED}, clean=(1,))
+    assert found.verdict == "choose" and found.choice.node_id == 100
+    assert found.copies[1].parts_at == 4 and [one.topic for one in found.copies[1].lost.topics] == ["late"]
+
+
+def test_a_survivor_that_was_formatted_anew_gets_its_own_id_back(tmp_path: Path) -> None:
+    """D5b: with another id nobody elects, though it has everything; its log stays where it is."""
+    survivor = log(DYNAMIC + moved(4), 1, directory_id=make_uuid("new 100"))
+    found = written(tmp_path, {100: survivor, 1: DYNAMIC}, {1: APPLIED_T})
+    assert found.choice.node_id == 100 and found.copies[0].may_vote is False
+    own = next(step for step in found.steps if step.action == "seed" and step.controllers == (100,))
+    assert own.commands == (f"sed -i 's/^directory[.]id=.*/directory.id={IDS[100]}/' LOG_DIR_OF_100/meta.properties",)
+
+
 def test_one_voter_formatted_anew_is_removed_before_it_is_added(tmp_path: Path) -> None:
     """D4a; with its old directory id it votes at once (D4n) and nothing is to be done."""
     sound = {node: log(DYNAMIC, 1, directory_id=IDS[node]) for node in (100, 101)} | {1: DYNAMIC}

@@ -25,7 +25,7 @@ _NO_TOOL = "kafka-leader-election.sh exists since Kafka 2.4: no tool of this ver
 _NO_ISR = "nothing says who is assigned and in sync: add a listing of kafka-topics.sh --describe, or leadership.json"
 _NO_METADATA = (
     f"{METADATA_IN_DOUBT}, so that nothing tells what a controller will do: put the right one in place first "
-    "(replica-audit explain META-FORK)"
+    "(replica-audit quorum SNAPSHOT)"
 )
 _CONTROLLERS_UP = "The controllers are up: where they are down, start them first"
 _OVERTAKEN = "what says who leads and who is in sync is older than the logs: make it again and audit again"

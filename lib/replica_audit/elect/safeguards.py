@@ -114,8 +114,8 @@ def _copy_metadata(state: PresentState, copies: Copies) -> Iterator[Step]:
     yield Step(
         action="copy",
         text=f"Start no controller and no broker before __cluster_metadata-0 of every one of them is copied: "
-        f"{METADATA_IN_DOUBT}, and a node that follows cuts its own without a warning. Then choose the right one by the rules of "
-        "replica-audit explain META-FORK",
+        f"{METADATA_IN_DOUBT}, and a node that follows cuts its own without a warning. Then replica-audit "
+        "quorum SNAPSHOT, with all of them in it, says which is the right one",
         brokers=brokers,
         controllers=controllers,
         commands=(
