@@ -18,7 +18,16 @@ LIBRARY = Path(replica_audit.__file__).parent
 FAMILY_FILES = LIBRARY / "auditing" / "findings"
 
 #: Rooms that name codes without making a finding: readers say what a file goes by in `quarantine`, answers look findings up.
-NAMING = ("snapshot/", "segments/", "report/facts/", "report/story/", "auditing/open", "runner/", "warehouse/")
+NAMING = (
+    "snapshot/",
+    "segments/",
+    "report/facts/",
+    "report/headline",
+    "report/story/",
+    "auditing/open",
+    "runner/",
+    "warehouse/",
+)
 
 
 def _files() -> dict[str, ast.Module]:

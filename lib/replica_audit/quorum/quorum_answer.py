@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from replica_audit import __version__
+from replica_audit.auditing.catalogue import codes_with
 from replica_audit.elect.kafka_commands import BOOTSTRAP, Tools
 from replica_audit.errors import UsageError
 from replica_audit.protocol.versions import parse_kafka_version
@@ -185,5 +186,5 @@ def _unusable(held: HeldMetadata) -> Iterator[Unusable]:
         yield Unusable(row.path, row.position, row.reason)
     known = {one.path for one in held.inventory.metadata_logs}
     for row in held.inventory.quarantine:
-        if row.path.endswith("meta.properties") and row.code == "CAP-UNREADABLE" and row.path not in known:
+        if row.path.endswith("meta.properties") and row.code in codes_with("unreadable") and row.path not in known:
             yield Unusable(row.path, row.position, row.reason)
