@@ -13,6 +13,7 @@
 #   make test-brokers-quick   a quick half of them
 #   make install-restore   adds the locked confluent-kafka to .venv: what `replica-audit restore` needs
 #   make test-s3   build/s3 with a locked S3 server, and snapshots and warehouses in it
+#   make engines   build/engines with locked DuckDB and Polars: the queries of docs/queries.md are then tested too
 #   make dist      wheel and sdist in dist/, checked as a registry does
 #   make test-dist the wheel in empty environments, the core with every Python here, all extras with one
 #   make wheelhouse   build/wheelhouse: the wheel with every package that it needs, for a machine without a network; EXTRAS=[all]
@@ -27,7 +28,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DELETE_ON_ERROR:
-.PHONY: install audit lint mutation fuzz test-fast test test-exhaustive test-spark dist test-dist wheelhouse sbom advisories test-airflow test-s3 test-brokers test-brokers-quick install-restore zip environment lock clean
+.PHONY: install audit lint mutation fuzz test-fast test test-exhaustive test-spark dist test-dist wheelhouse sbom advisories test-airflow test-s3 engines test-brokers test-brokers-quick install-restore zip environment lock clean
 MAKEFLAGS += --no-builtin-rules
 # Without bytecode every Python process compiles the project anew, and pytest all tests: a third of what make test costs. Some
 # environments have it switched off for pip's sake.
@@ -235,6 +236,13 @@ $(S3)/.stamp: $(STAMPS)/venv .locks/s3.txt
 test-s3: install $(S3)/.stamp
 	$(RUN) -m pytest -m s3 $(PYTEST_ARGS)
 
+# DuckDB and Polars are wanted by the queries of docs/queries.md only; the tests find them in build/engines.
+engines: build/engines/.stamp
+build/engines/.stamp: $(STAMPS)/venv .locks/engines.txt
+	@rm -rf build/engines; echo "installing .locks/engines.txt" >&2; \
+	$(RUN) -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes --only-binary :all: --target build/engines -r .locks/engines.txt; \
+	touch $@
+
 # The client of a cluster is wanted by one command only, so it is not part of .venv unless asked for.
 install-restore: install
 	$(RUN) -m pip install --quiet --disable-pip-version-check --require-hashes --only-binary :all: -r .locks/restore.txt
@@ -347,6 +355,8 @@ lock:
 	  --no-emit-index-url --no-header --no-annotate --only-binary :all: --output-file .locks/s3.txt
 	@printf 'build\ntwine\ncheck-wheel-contents\n' | uv pip compile --quiet - --python-version 3.10 --universal --upgrade --generate-hashes \
 	  --no-emit-index-url --no-header --no-annotate --only-binary :all: --output-file .locks/dist.txt
+	@printf 'duckdb\npolars\n' | uv pip compile --quiet - --python-version 3.10 --universal --upgrade --generate-hashes \
+	  --no-emit-index-url --no-header --no-annotate --only-binary :all: --output-file .locks/engines.txt
 	@printf 'confluent-kafka>=2.6,<3\n' | uv pip compile --quiet - --python-version 3.10 --universal --upgrade --generate-hashes \
 	  --no-emit-index-url --no-header --no-annotate --only-binary :all: --output-file .locks/restore.txt
 

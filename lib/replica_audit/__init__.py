@@ -1,28 +1,42 @@
 """Offline audit of Kafka replica logs: high watermark, divergence, truncation replay.
 
-`audit` runs on Spark, `show` in this process; `read_batches`, `read_records` and `read_metadata_log` give
-DataFrames of what a snapshot has. See docs/reference.md, Python.
+`audit` runs on Spark; `show`, `elect`, `verify`, `salvage`, `history` and `explain` in this process; `read_batches`,
+`read_records` and `read_metadata_log` give DataFrames of what a snapshot has. See docs/reference.md, Python.
 """
 
 from __future__ import annotations
 
+import sys
 from importlib import import_module
+from types import ModuleType
 
 __version__ = "0.1.0"
 
 #: Modules of the public names. They are imported on first use, so that importing the package costs nothing.
 _PLACES = {
-    "Answers": "replica_audit.api",
-    "Audit": "replica_audit.api",
+    "Answers": "replica_audit.api.answers",
+    "Audit": "replica_audit.api.answers",
     "EngineError": "replica_audit.errors",
+    "Explained": "replica_audit.api.explained",
+    "History": "replica_audit.api.past",
     "InputError": "replica_audit.errors",
+    "PlannedElection": "replica_audit.api.elected",
     "ReplicaAuditError": "replica_audit.errors",
+    "Salvaged": "replica_audit.api.salvaged",
+    "Table": "replica_audit.api.typed_table",
     "UsageError": "replica_audit.errors",
-    "audit": "replica_audit.api",
-    "read_batches": "replica_audit.api",
-    "read_metadata_log": "replica_audit.api",
-    "read_records": "replica_audit.api",
-    "show": "replica_audit.api",
+    "Verified": "replica_audit.api.verified",
+    "audit": "replica_audit.api.answers",
+    "elect": "replica_audit.api.elected",
+    "explain": "replica_audit.api.explained",
+    "history": "replica_audit.api.past",
+    "read_batches": "replica_audit.api.answers",
+    "read_metadata_log": "replica_audit.api.answers",
+    "read_records": "replica_audit.api.answers",
+    "register": "replica_audit.api.answers",
+    "salvage": "replica_audit.api.salvaged",
+    "show": "replica_audit.api.answers",
+    "verify": "replica_audit.api.verified",
 }
 
 __all__ = ["__version__", *_PLACES]  # noqa: PLE0604
@@ -36,3 +50,16 @@ def __getattr__(name: str) -> object:
 
 def __dir__() -> list[str]:
     return sorted(__all__)
+
+
+class _Package(ModuleType):
+    """The package: its functions `elect`, `salvage` and `verify` are not hidden by the rooms of these names: importing
+    a room binds nothing here, and `from replica_audit.elect import …` finds it all the same.
+    """
+
+    def __setattr__(self, name: str, value: object) -> None:
+        if name not in _PLACES or not isinstance(value, ModuleType):
+            super().__setattr__(name, value)
+
+
+sys.modules[__name__].__class__ = _Package

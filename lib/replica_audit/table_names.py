@@ -30,3 +30,12 @@ def choose_columns(of: Sequence[Column], asked: Sequence[str], table: str) -> tu
         if name not in named:
             raise UnknownNameError(f"{name}: no such column of {table}; {nearest(name, named)}")
     return tuple(named[name] for name in asked) or tuple(of)
+
+
+def check_choices(argument: str, values: Iterable[str], choices: Sequence[str]) -> None:
+    """Raises UnknownNameError for a value of `argument` that is not one of its `choices`."""
+    for value in values:
+        if value not in choices:
+            raise UnknownNameError(
+                f"{argument}: {value!r} is not one of {', '.join(choices)}; {nearest(value, choices)}"
+            )

@@ -53,12 +53,13 @@ def test_the_examples_of_the_reference_run_as_they_are(spark, tmp_path, monkeypa
     examples = re.findall(
         r"^```python\n(.*?)^```$", (ROOT / "docs" / "reference.md").read_text(), re.MULTILINE | re.DOTALL
     )
-    assert len(examples) == 2
+    assert len(examples) == 3
     names = {"spark": spark}
     for example in examples:
         exec(example, names)
     printed = capsys.readouterr().out
     lost = names["audit"].rows("divergences")
+    assert "HWM-LOSS  Committed records" in printed and "2 ['copy', " in printed
     assert "|broker_id|base_offset|" in printed and f"{lost[0]['start_offset']}" in printed
     assert (tmp_path / "report" / "index.html").is_file()
 
@@ -82,6 +83,8 @@ def test_the_notebook_runs_from_top_to_bottom(spark, tmp_path, monkeypatch, caps
     audit = names["audit"]
     assert audit.verdict == "COMMITTED_LOSS" and shown[0] is audit and "Do first" in audit._repr_html_()
     printed = capsys.readouterr().out
+    assert "HWM-LOSS  Committed records" in printed and "Elect broker 2. Broker 2 loses nothing" in printed
+    assert {row.candidate_id for row in names["plan"]["elections"]} == {1, 2}
     found = names["found"].collect()
     (lost,) = (row for row in audit.rows("divergences") if row["lost_records"])
     covered = {offset for row in found for offset in range(row.base_offset, row.last_offset + 1)}

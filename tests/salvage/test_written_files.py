@@ -21,6 +21,7 @@ from tests.support.fixtures import FIXTURES
 from tests.support.led_by_first import COMMON, LEADER, led_by_first, replica
 
 from replica_audit.cli.main import main
+from replica_audit.salvage import written_salvage
 from replica_audit.salvage.salvage_manifest import SalvageManifest
 from replica_audit.segments.records import decode_payloads
 from replica_audit.segments.records import encode_batch as encode_again
@@ -61,7 +62,7 @@ def test_an_error_while_writing_leaves_nothing_behind(tmp_path: Path, monkeypatc
     def fail(*arguments: Any) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("replica_audit.salvage.written_salvage.hash_file", fail)
+    monkeypatch.setattr(written_salvage, "hash_file", fail)
     assert main(["salvage", str(snapshot), "--to", str(tmp_path / "out"), "--payloads"]) == 2
     assert sorted(path.name for path in tmp_path.iterdir()) == ["s"]
 
@@ -74,7 +75,7 @@ def test_what_cannot_be_removed_after_an_error_is_named(
     def fail(*arguments: Any) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("replica_audit.salvage.written_salvage.hash_file", fail)
+    monkeypatch.setattr(written_salvage, "hash_file", fail)
     monkeypatch.setattr("replica_audit.scratch.shutil.rmtree", lambda *_, **__: None)
     assert main(["salvage", str(snapshot), "--to", str(tmp_path / "out"), "--payloads"]) == 2
     (left,) = tmp_path.glob(".out.*")

@@ -38,7 +38,7 @@ ONLY_IN = {
     "py4j": ("spark",),
     "deltalake": ("warehouse",),
     "great_expectations": ("quality",),
-    "pandas": ("quality",),
+    "pandas": ("quality", "api"),
     "confluent_kafka": ("restore",),
     "airflow": (),
 }

@@ -41,7 +41,7 @@ def run(arguments: argparse.Namespace, settings: Settings) -> int:
     discard_verdict(settings)
     INTERRUPTION.tell = partial(leave_verdict, settings)
     with quality_stage(settings, print_error) as stage, spark_session("replica-audit run", settings) as spark:
-        from replica_audit.api import audit_snapshot
+        from replica_audit.api.answers import audit_snapshot
 
         progress = ProgressLine(settings.quiet)
         answers = audit_snapshot(spark, arguments.snapshot, settings, progress, baseline, stage)

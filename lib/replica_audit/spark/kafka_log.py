@@ -20,6 +20,7 @@ from replica_audit.bronze_tables import BRONZE_TABLES, PayloadRow, RecordRow, Se
 from replica_audit.errors import InputError, UsageError
 from replica_audit.runner.task_planning import SegmentWork, deal_work
 from replica_audit.schema import Column, columns, ddl
+from replica_audit.spark.callers_session import use_own_python
 from replica_audit.spark.row_filters import Condition, matching_rows, may_match, take_filters
 from replica_audit.spark.tasks import parallelism
 from replica_audit.warehouse.table_layout import absolute_location
@@ -262,11 +263,14 @@ _registered: weakref.WeakSet = weakref.WeakSet()
 
 
 def register(spark: SparkSession) -> None:
-    """Make the format known to a session that has not found it by itself."""
+    """Make the format `kafka_log` known to a session that has not found it by itself, as where a script is run by the Python of an
+    environment that is not activated; a local session's workers are then of that Python.
+    """
     from pyspark.errors import AnalysisException
 
     if spark in _registered:
         return
+    use_own_python(spark)
     try:
         spark.dataSource.register(KafkaLogSource)
     except AnalysisException as error:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
-from dataclasses import fields, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import chain
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
+from replica_audit.api.argument_settings import resolved
+from replica_audit.api.typed_table import Tables
 from replica_audit.auditing.known_findings import Baseline, Earlier, read_baseline
-from replica_audit.config import Settings, resolve_settings
+from replica_audit.config import Settings
 from replica_audit.errors import UsageError
 from replica_audit.model import TopicPartition
 from replica_audit.parsing import parse_partition
@@ -23,8 +26,9 @@ from replica_audit.report.partition_page import render_partition
 from replica_audit.report.report_files import write_report
 from replica_audit.report.verdict_object import VerdictObject
 from replica_audit.results import Results
-from replica_audit.schema import REPORT_TABLES, to_dict
+from replica_audit.schema import REPORT_ROWS, REPORT_TABLES, to_dict
 from replica_audit.spark.quality_stage import QualityStage, QualityUnavailable, discard_data_docs, quality_stage
+from replica_audit.table_names import check_table
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -33,13 +37,14 @@ if TYPE_CHECKING:
     from replica_audit.auditing.opening import Progress
 
 
-class Answers:
-    """The answers of one audit. Tables have the names and columns of `audit.json`."""
+class Answers(Tables):
+    """The answers of one audit. Tables have the names and columns of `audit.json`; `answers["findings"]` has all rows, typed."""
 
     def __init__(
         self, results: Results, fail_on: str, earlier: Earlier | None = None, partition: TopicPartition | None = None
     ) -> None:
         """`earlier` is the audit that a report compares with; `partition` the only one that was asked for."""
+        super().__init__(REPORT_ROWS, self._all_rows)
         self.results = results
         self.fail_on = fail_on
         self._earlier = earlier
@@ -67,6 +72,7 @@ class Answers:
 
     def rows(self, table: str) -> Sequence[Mapping[str, object]]:
         """Rows of a table as in audit.json, of more than 10,000 partitions those of the worst. Raises KeyError for an unknown table."""
+        check_table(table, REPORT_ROWS)
         rows = self.results.rows(table)
         return rows if self.results.stored is None else list(map(to_dict, told_rows(self.results, table)))
 
@@ -75,6 +81,9 @@ class Answers:
         from replica_audit.arrow_rows import arrow_schema, rows_to_arrow
 
         return rows_to_arrow(self.rows(table), arrow_schema(REPORT_TABLES[table]))
+
+    def _all_rows(self, table: str) -> Iterator[object]:
+        return chain.from_iterable(getattr(part, table) for part in self.results.parts((table,)))
 
     def report(self, directory: str, url: str | None = None) -> str:
         """Write the report into `directory`, which is created, with the `url` at which it will be published; returns its path. Raises OSError."""
@@ -198,11 +207,19 @@ def audit(
     catalog: str | None = None,
     topics: Sequence[str] = (),
     leadership: str | None = None,
+    leadership_source: str | None = None,
+    full: bool = False,
     protocol: str | None = None,
     kafka_version: str | None = None,
+    since: str | None = None,
     fail_on: str = "high",
     baseline: str | None = None,
+    accept: str | None = None,
     report: str | None = None,
+    report_url: str | None = None,
+    keep_days: int | None = None,
+    keep_audits: int | None = None,
+    time_travel_days: int = 365,
     quality: bool = False,
     suites: Sequence[str] = (),
     config: str | None = None,
@@ -222,26 +239,41 @@ def audit(
         "catalog": catalog,
         "topics": tuple(topics),
         "leadership": leadership,
+        "leadership_source": leadership_source,
+        "full": full,
         "protocol": protocol,
         "kafka_version": kafka_version,
+        "since": since,
         "fail_on": fail_on,
         "baseline": baseline,
+        "accept": accept,
         "report": report,
+        "report_url": report_url,
+        "keep_days": keep_days,
+        "keep_audits": keep_audits,
+        "time_travel_days": time_travel_days,
         "quality": quality,
         "suites": tuple(suites),
     }
     if quality and report is None:
         raise UsageError("quality needs report: the Data Docs of its checks are written there")
-    settings = _settings(given, config)
+    settings = resolved(given, config)
     check_outputs(path, settings, report=report is not None)
     check_files(settings)
     known = read_baseline(settings)
     from replica_audit.auditing.opening import Unseen
+    from replica_audit.spark.callers_session import use_own_python
+
+    use_own_python(spark)
 
     with quality_stage(settings, lambda sentence: warnings.warn(sentence, stacklevel=4)) as stage:
         audited = audit_snapshot(spark, path, settings, progress or Unseen(), known, stage)
+        if keep_days is not None or keep_audits is not None:
+            from replica_audit.spark.pipeline import prune
+
+            prune(spark, settings)
     if report is not None:
-        audited.report(report)
+        audited.report(report, report_url)
     return audited
 
 
@@ -251,11 +283,14 @@ def show(
     *,
     topics: Sequence[str] = (),
     leadership: str | None = None,
+    leadership_source: str | None = None,
     protocol: str | None = None,
     kafka_version: str | None = None,
     fail_on: str = "high",
     baseline: str | None = None,
+    accept: str | None = None,
     config: str | None = None,
+    progress: Progress | None = None,
 ) -> Answers:
     """Audit the snapshot at `path` in this process, without Spark, or only `partition` ("orders-0"); nothing is written.
 
@@ -264,28 +299,21 @@ def show(
     given = {
         "topics": tuple(topics),
         "leadership": leadership,
+        "leadership_source": leadership_source,
         "protocol": protocol,
         "kafka_version": kafka_version,
         "fail_on": fail_on,
         "baseline": baseline,
+        "accept": accept,
     }
-    settings = _settings(given, config)
+    settings = resolved(given, config)
     check_files(settings)
     from replica_audit.runner.in_process import audit_all, audit_one
 
     asked = None if partition is None else parse_partition(partition)
     known = read_baseline(settings)
-    results = audit_all(path, settings) if asked is None else audit_one(path, asked, settings)
+    results = audit_all(path, settings, progress) if asked is None else audit_one(path, asked, settings)
     return Answers(known.compare(results), settings.fail_on, None, asked)
-
-
-def _settings(given: Mapping[str, object], config: str | None) -> Settings:
-    """Settings of the arguments that differ from their defaults, then of the file."""
-    defaults = {item.name: getattr(Settings(), item.name) for item in fields(Settings)}
-    chosen = {name: value for name, value in given.items() if value is not None and value != defaults[name]}
-    if "quality" in given:
-        chosen["quality"] = given["quality"]
-    return resolve_settings(chosen, {}, config, source="argument").settings
 
 
 def read_batches(
@@ -327,6 +355,16 @@ def read_records(
 def read_metadata_log(spark: SparkSession, path: str, *, topics: Sequence[str] = ()) -> DataFrame:
     """A row for each state of a partition that the snapshot's metadata log knows: the columns of `partition_states`."""
     return _read(spark, path, "leadership", topics).where("source = 'metadata_log'")
+
+
+def register(spark: SparkSession) -> None:
+    """Make the format `kafka_log` known to a session that does not find it, in a script that is run without its environment.
+
+    The functions of this module do it themselves.
+    """
+    from replica_audit.spark.kafka_log import register as register_source
+
+    register_source(spark)
 
 
 def _read(

@@ -1,0 +1,166 @@
+"""The plan of `elect`: what each choice of leader costs, and how the best is carried out. No cluster is contacted."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from replica_audit.api.argument_settings import resolved
+from replica_audit.api.typed_table import Tables
+from replica_audit.auditing.opening import Progress
+from replica_audit.config import Settings
+from replica_audit.elect.election_plan import plan_elections
+from replica_audit.elect.kafka_commands import BOOTSTRAP
+from replica_audit.elect.plan_model import Plan, plan_object, read_plan
+from replica_audit.elect.premises import ChangedPremise, moved_since
+from replica_audit.errors import UsageError
+from replica_audit.model import TopicPartition
+from replica_audit.parsing import parse_partition
+from replica_audit.paths import check_files, check_outside
+from replica_audit.quorum.answer_model import QuorumAnswer
+from replica_audit.redaction import redact
+from replica_audit.report.layout import render_object
+from replica_audit.report.plan_text import render_moved, render_plan, tell_long_file
+from replica_audit.report.whole_files import write_file
+from replica_audit.results import Results
+from replica_audit.runner.in_process import audit_all
+from replica_audit.schema import REPORT_ROWS
+
+
+class ElectionOptions(NamedTuple):
+    """What the caller knows or wants, beside the snapshot."""
+
+    candidate: int | None = None
+    up: Sequence[int] | None = None
+    stopped_cleanly: Sequence[int] | None = None
+    bootstrap_server: str | None = None
+    command_config: str | None = None
+
+    def made_with(self) -> list[str]:
+        """The options that the plan depends on, for the commands in it."""
+        given = {"--candidate": self.candidate, "--up": self.up, "--stopped-cleanly": self.stopped_cleanly}
+        words = []
+        for name, value in given.items():
+            if value is not None:
+                words += [name, str(value) if isinstance(value, int) else ",".join(map(str, value))]
+        return words
+
+
+class PlannedElection(Tables):
+    """A plan: `plan` has its decisions and steps, `election["elections"]` what each choice costs each replica.
+
+    With a plan that was made before, `moved` has what has changed since; the exit status is 1 then if anything has, else if a
+    partition has no plan.
+    """
+
+    def __init__(self, results: Results, plan: Plan, before: Plan | None) -> None:
+        super().__init__({"elections": REPORT_ROWS["elections"]}, lambda _: results.elections)
+        self.plan = plan
+        changes = [] if before is None else moved_since(before, plan.cluster_id, plan.rests_on)
+        self.moved: Sequence[ChangedPremise] = list(changes)
+        self._is_check = before is not None
+
+    @property
+    def exit_status(self) -> int:
+        """Exit status of the command line."""
+        return int(bool(self.moved if self._is_check else self.plan.conflicts))
+
+    def to_dict(self) -> Mapping[str, object]:
+        """The content of `plan.json`."""
+        return plan_object(self.plan)
+
+    def write(self, path: str) -> None:
+        """Write `plan.json`, and beside it the files of its steps that are too long to print. Raises UsageError."""
+        write_plan_files(path, render_object(plan_object(self.plan)), self.plan)
+
+    def __str__(self) -> str:
+        """The text that `elect` prints."""
+        return render_moved(self.moved) if self._is_check else render_plan(self.plan)
+
+
+def elect(
+    path: str,
+    partitions: Sequence[str] = (),
+    *,
+    candidate: int | None = None,
+    up: Sequence[int] | None = None,
+    stopped_cleanly: Sequence[int] | None = None,
+    bootstrap_server: str | None = None,
+    command_config: str | None = None,
+    plan: str | None = None,
+    check: str | None = None,
+    topics: Sequence[str] = (),
+    leadership: str | None = None,
+    leadership_source: str | None = None,
+    protocol: str | None = None,
+    kafka_version: str | None = None,
+    config: str | None = None,
+    progress: Progress | None = None,
+) -> PlannedElection:
+    """Compare the choices of leader in the snapshot at `path`, for `partitions` ("orders-0") or all with something to decide.
+
+    `plan` is a file that the plan is written to, `check` one that was written before. Raises UsageError and InputError.
+    """
+    given = {
+        "topics": tuple(topics),
+        "leadership": leadership,
+        "leadership_source": leadership_source,
+        "protocol": protocol,
+        "kafka_version": kafka_version,
+    }
+    choices = ElectionOptions(candidate, up, stopped_cleanly, bootstrap_server, command_config)
+    found = elect_snapshot(path, partitions, choices, resolved(given, config), progress, plan, check)
+    if plan is not None and check is None:
+        found.write(plan)
+    return found
+
+
+def elect_snapshot(
+    path: str,
+    partitions: Sequence[str],
+    choices: ElectionOptions,
+    settings: Settings,
+    progress: Progress | None,
+    plan_file: str | None,
+    check: str | None,
+) -> PlannedElection:
+    """`elect` with `settings`; `plan_file` is only looked at, and has to lie outside the snapshot."""
+    check_files(settings)
+    if plan_file is not None:
+        check_outside("--plan", plan_file, path)
+    before = None if check is None else read_plan(check, "--check")
+    asked = [parse_partition(text) for text in partitions]
+    if before is not None:
+        asked = [TopicPartition(one.topic, one.partition) for one in before.rests_on]
+    results = audit_all(path, settings, progress, asked, choices.up)
+    known = {(row.topic, row.partition) for row in results.partitions}
+    places = [(one.topic, one.partition) for one in asked]
+    missing = [one for one, place in zip(asked, places, strict=True) if place not in known]
+    if missing and before is None:
+        raise UsageError(f"{missing[0]} is not in {path}")
+    plan = plan_elections(
+        results,
+        asked=[place for place in places if place in known],
+        candidate_id=choices.candidate,
+        up=choices.up,
+        stopped_cleanly=choices.stopped_cleanly,
+        bootstrap=choices.bootstrap_server or BOOTSTRAP,
+        client_config=choices.command_config,
+        made_with=choices.made_with(),
+    )
+    return PlannedElection(results, plan, before)
+
+
+def write_plan_files(path: str, content: str, plan: Plan | QuorumAnswer) -> None:
+    """Write the `content` of a plan, and beside it the files of its steps that are too long to print. Raises UsageError."""
+    directory = os.path.dirname(path) or "."
+    try:
+        os.makedirs(directory, exist_ok=True)
+        for step in plan.steps:
+            for name, text in step.files.items():
+                if tell_long_file(name, text) is not None:
+                    write_file(os.path.join(directory, name), text)
+        write_file(path, redact(content))
+    except OSError as error:
+        raise UsageError(f"--plan {path}: {error}") from error

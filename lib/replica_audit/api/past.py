@@ -1,0 +1,60 @@
+"""The answer of `history`: the audits of a warehouse, verdicts over time, and when each finding first appeared."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from replica_audit.api.argument_settings import resolved
+from replica_audit.api.typed_table import Tables
+from replica_audit.auditing.history import HISTORY_ROWS, AuditHistory
+from replica_audit.paths import check_outputs
+from replica_audit.report.audit_history import render_history
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+class History(Tables):
+    """Tables of the audits of a warehouse: `audits`, `changes` of verdicts, and `findings`."""
+
+    def __init__(self, past: AuditHistory) -> None:
+        super().__init__(HISTORY_ROWS, lambda table: getattr(past, table))
+        self.past = past
+
+    def __str__(self) -> str:
+        """The text that `history` prints."""
+        return render_history(self.past)
+
+
+def history(
+    warehouse: str | None = None,
+    *,
+    catalog: str | None = None,
+    spark: SparkSession | None = None,
+    topics: Sequence[str] = (),
+    limit: int | None = None,
+    prune: bool = False,
+    keep_days: int | None = None,
+    keep_audits: int | None = None,
+    config: str | None = None,
+) -> History:
+    """The history of the audits in `warehouse` (default: replica-audit-warehouse), or in a `catalog`, which needs `spark`.
+
+    `limit` shows the latest audits only; `prune` first removes what is not kept. Raises UsageError.
+    """
+    given = {
+        "warehouse": warehouse,
+        "catalog": catalog,
+        "topics": tuple(topics),
+        "keep_days": keep_days,
+        "keep_audits": keep_audits,
+    }
+    settings = resolved(given, config)
+    check_outputs(None, settings, report=False)
+    from replica_audit.spark import pipeline
+
+    if prune:
+        pipeline.sweep_rows(spark, settings)
+        pipeline.prune(spark, settings, vacuum=True)
+    return History(pipeline.load_past(spark, settings, limit))

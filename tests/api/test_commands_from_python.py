@@ -1,0 +1,167 @@
+"""elect, verify, salvage, history and explain from Python: the answers of the commands, as typed tables."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pyarrow as pa
+import pytest
+from tests.support.samples import SAMPLES
+
+import replica_audit
+from replica_audit.auditing.history import AuditHistory, PastAudit, PastFinding, PastVerdict, VerdictChange
+from replica_audit.cli.main import main
+from replica_audit.cli.parser import build_parser, parsers_of
+from replica_audit.errors import InputError, UsageError
+from replica_audit.literals import SEVERITIES
+from replica_audit.schema import REPORT_ROWS, FindingRow
+
+SAMPLE = str(SAMPLES / "last-replica-standing")
+
+
+@pytest.fixture
+def command(capsys):
+    """Status and JSON of a command."""
+
+    def run(*words: str) -> tuple[int, dict]:
+        status = main([*words, "--format", "json"])
+        return status, json.loads(capsys.readouterr().out)
+
+    return run
+
+
+def test_every_table_has_typed_rows_and_is_an_arrow_table(command):
+    answers = replica_audit.show(SAMPLE)
+    _, told = command("show", SAMPLE)
+    assert answers.tables == tuple(REPORT_ROWS)
+    for name in answers.tables:
+        table = answers[name]
+        assert len(table) == len(told[name]) and all(isinstance(row, REPORT_ROWS[name]) for row in table)
+        arrow = table.to_arrow()
+        assert isinstance(arrow, pa.Table) and arrow.num_rows == len(table)
+        assert arrow.schema.names == [column.name for column in table.columns]
+    findings = answers["findings"]
+    assert findings.kind is FindingRow and {row.code for row in findings} >= {"HWM-LOSS"}
+    assert len(findings[:2]) == 2 and findings[:2][0] == findings[0] and "4 rows of FindingRow" in repr(findings)
+
+
+def test_unknown_names_raise_with_the_one_that_is_meant():
+    answers = replica_audit.show(SAMPLE)
+    for ask in (lambda: answers["finding"], lambda: answers.rows("finding"), lambda: answers.arrow("finding")):
+        with pytest.raises(KeyError, match=r"did you mean findings\?") as caught:
+            ask()
+        assert isinstance(caught.value, UsageError)
+    with pytest.raises(UsageError, match=r"forms: 'json' is not one of .*; did you mean jsonl\?"):
+        replica_audit.salvage(SAMPLE, "nowhere", forms=["json"])
+    with pytest.raises(UsageError, match="did you mean HWM-LOSS"):
+        replica_audit.explain("HWM-LOS")
+    with pytest.raises(UsageError, match=r"did you mean kip-101\?"):
+        replica_audit.verify(SAMPLE, SAMPLE, protocol="kip-11")
+
+
+def test_tables_become_frames_of_pandas_and_polars():
+    pandas = pytest.importorskip("pandas")
+    table = replica_audit.show(SAMPLE)["partitions"]
+    frame = table.to_pandas()
+    assert isinstance(frame, pandas.DataFrame) and frame["lost_committed"].tolist() == [7]
+    assert str(frame["promised_dropped"].dtype) == "Int64" and frame["promised_dropped"].isna().all()
+    polars = pytest.importorskip("polars")
+    assert table.to_polars().select(polars.col("lost_committed").sum()).item() == 7
+
+
+def test_elect_gives_the_plan_of_the_command_and_checks_it(command, tmp_path):
+    found = replica_audit.elect(SAMPLE, plan=str(tmp_path / "plan.json"))
+    status, told = command("elect", SAMPLE)
+    assert found.exit_status == status == 0
+    assert json.loads(json.dumps(found.to_dict())) == told == json.loads((tmp_path / "plan.json").read_text())
+    assert {row.candidate_id for row in found["elections"]} == {1, 2} and "Elect broker 2" in str(found)
+    again = replica_audit.elect(SAMPLE, check=str(tmp_path / "plan.json"))
+    assert again.exit_status == 0 and not again.moved
+    asked = replica_audit.elect(SAMPLE, ["orders-0"], candidate=1, up=[1], stopped_cleanly=[])
+    _, told = command("elect", SAMPLE, "orders-0", "--candidate", "1", "--up", "1", "--stopped-cleanly", "")
+    assert json.loads(json.dumps(asked.to_dict())) == told
+    with pytest.raises(UsageError, match="orders-9 is not in"):
+        replica_audit.elect(SAMPLE, ["orders-9"])
+
+
+def test_verify_gives_the_tables_of_the_command(command):
+    found = replica_audit.verify(SAMPLE, SAMPLE)
+    status, told = command("verify", SAMPLE, SAMPLE)
+    assert found.exit_status == status == 1 and "not_yet" in str(found)
+    for name in found.tables:
+        assert [json.loads(json.dumps(row._asdict())) for row in found[name]] == told[name]
+
+
+def test_salvage_writes_what_the_command_writes(command, tmp_path):
+    found = replica_audit.salvage(SAMPLE, str(tmp_path / "python"), payloads=True, forms=["jsonl"])
+    status, told = command("salvage", SAMPLE, "--to", str(tmp_path / "command"), "--payloads", "--form", "jsonl")
+    assert found.exit_status == status == 0 and found.manifest.totals.written == 7 and "7" in str(found)
+    assert json.loads(json.dumps(found.to_dict()))["totals"] == told["totals"]
+
+    def files(name: str) -> list[str]:
+        return sorted(str(path.relative_to(tmp_path / name)) for path in (tmp_path / name).rglob("*"))
+
+    assert files("python") == files("command")
+    with pytest.raises(UsageError, match="lies inside the snapshot"):
+        replica_audit.salvage(SAMPLE, f"{SAMPLE}/out")
+
+
+def test_history_has_tables_that_can_be_computed_with():
+    counts = {severity: int(severity == "low") for severity in SEVERITIES}
+    audit = PastAudit("a", None, "s", "1", "2", "0", {"findings": 3}, "LAGGING", {"LAGGING": 1}, counts, 1, 0)
+    change = VerdictChange(None, "t", 0, [PastVerdict("a", "2", "LAGGING")])
+    finding = PastFinding("f", "REP-LAG", "low", None, "t", 0, None, None, "m", "a", "2", "a", "2", 1, None)
+    from replica_audit.api.past import History
+
+    found = History(AuditHistory([audit], [change], [finding]))
+    assert found.tables == ("audits", "changes", "findings")
+    assert found["audits"].to_arrow().to_pylist()[0]["findings"] == list(counts.items())
+    assert found["changes"].to_arrow().to_pylist()[0]["verdicts"] == [
+        {"audit_id": "a", "finished": "2", "verdict": "LAGGING"}
+    ]
+    assert "REP-LAG" in str(found)
+
+
+def test_history_of_no_warehouse_is_an_error_with_a_sentence(tmp_path):
+    with pytest.raises((UsageError, InputError), match="nowhere"):
+        replica_audit.history(str(tmp_path / "nowhere"))
+
+
+def test_explain_gives_text_and_object(command):
+    found = replica_audit.explain("HWM-LOSS")
+    assert (
+        str(found).startswith("HWM-LOSS") and json.loads(json.dumps(found.content)) == command("explain", "HWM-LOSS")[1]
+    )
+    assert len(replica_audit.explain().content["codes"]) > 50
+
+
+def test_functions_are_there_before_and_after_the_rooms_of_their_names_were_imported():
+    program = (
+        "import replica_audit; from replica_audit.elect import costs; import replica_audit.verify.pairing;"
+        "from replica_audit.salvage.selection import SelectedRecords;"
+        "assert all(callable(getattr(replica_audit, name)) for name in ('elect', 'verify', 'salvage')), dir(replica_audit);"
+        "assert costs.__name__ == 'replica_audit.elect.costs'"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True)
+
+
+#: Options of the command line that are about its output, or that the call from Python has under another name.
+OTHERS = {
+    "help", "version", "config", "print-config", "format", "color", "quiet", "table", "columns", "topic", "form",
+    "audit-id", "snapshot-id", "report", "no-quality", "suites",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ["show", "elect", "verify", "salvage", "history", "explain", "run"])
+def test_every_option_of_the_command_is_an_argument(name):
+    parser = parsers_of(build_parser())[name]
+    options = {
+        action.option_strings[-1].removeprefix("--")
+        for action in parser._actions
+        if action.option_strings and action.help != "==SUPPRESS=="
+    }
+    function = replica_audit.audit if name == "run" else getattr(replica_audit, name)
+    taken = {argument.replace("_", "-") for argument in function.__annotations__}
+    assert options - OTHERS - taken == set()

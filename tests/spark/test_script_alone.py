@@ -1,0 +1,40 @@
+"""A script run by the Python of an environment that is not activated, where the directory has a file named as a module of Python."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from tests.support.samples import SAMPLES
+
+pytestmark = pytest.mark.spark
+SCRIPT = """
+import sys
+from pyspark.sql import SparkSession
+import replica_audit
+
+spark = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate()
+print(replica_audit.audit(spark, sys.argv[1], warehouse=sys.argv[2]).verdict)
+print(replica_audit.read_batches(spark, sys.argv[1]).count())
+replica_audit.register(spark)
+print(spark.read.format("kafka_log").load(sys.argv[1]).count())
+"""
+
+
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="workers of Python 3.10 import from the current directory")
+def test_workers_are_of_the_scripts_python_and_import_nothing_from_where_it_runs(tmp_path):
+    (tmp_path / "script").mkdir()
+    (tmp_path / "script" / "script.py").write_text(SCRIPT)
+    (tmp_path / "numbers.py").write_text("raise SystemExit('this is not the numbers of Python')\n")
+    # No environment on the path: python3 is the system's, which has none of the packages.
+    kept = {name: os.environ[name] for name in ("JAVA_HOME", "HOME") if name in os.environ}
+    words = [tmp_path / "script" / "script.py", SAMPLES / "last-replica-standing", tmp_path / "warehouse"]
+    ran = subprocess.run(
+        [sys.executable, *map(str, words)],
+        cwd=tmp_path, env={**kept, "PATH": "/usr/bin:/bin"}, capture_output=True, text=True, timeout=300,
+    )  # fmt: skip
+    assert ran.stdout.split() == ["COMMITTED_LOSS", "40", "40"], ran.stderr[-3000:]
+    assert Path(tmp_path / "warehouse" / "findings").is_dir()
