@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from replica_audit.auditing.case import Case
 from replica_audit.auditing.replicas.reference import log_epoch
-from replica_audit.elect.cost_words import say_damage, say_loss
+from replica_audit.elect.cost_words import rank_loss, say_damage, say_loss
 from replica_audit.elect.costs import CandidateCost
 from replica_audit.literals import STANDINGS, Standing
 from replica_audit.text import name_brokers
@@ -87,7 +87,7 @@ def choose(case: Case, costs: Sequence[CandidateCost], damaged: Mapping[int, Seq
         place = order.index(broker) if broker in order else len(order)
         leads = standings[broker] == "leader" and not (damaged.get(broker) and is_leader_gone(case))
         return (
-            *_loss(cost),
+            *rank_loss(cost)[:3],
             not leads,
             cost.hidden_records,
             cost.lost_records,
@@ -102,17 +102,12 @@ def choose(case: Case, costs: Sequence[CandidateCost], damaged: Mapping[int, Seq
 
     ranked = sorted(electable, key=rank)
     best = ranked[0]
-    last = max(ranked, key=lambda cost: (*_loss(cost), cost.lost_records))
+    last = max(ranked, key=lambda cost: rank_loss(cost))
     worst = None if _say_loss(case, last) == _say_loss(case, best) else last
     reason = _reason(case, best, ranked[1:], standings)
     if codes := damaged.get(best.broker_id):
         reason = f"{reason}. {say_damage(best.broker_id, codes)}"
     return Choice(best, worst, reason)
-
-
-def _loss(cost: CandidateCost) -> tuple[int, int, int]:
-    """The loss that an election may prevent: records possibly acknowledged, records proven committed, transactions left hanging."""
-    return cost.lost_acknowledged, cost.lost_committed, cost.cut_transactions
 
 
 def _reason(case: Case, best: CandidateCost, others: Sequence[CandidateCost], standings: Mapping[int, Standing]) -> str:
@@ -124,7 +119,7 @@ def _reason(case: Case, best: CandidateCost, others: Sequence[CandidateCost], st
     rest = [cost for cost in others if _say_loss(case, cost) != _say_loss(case, best)]
     reason = f"{name} loses {_say_loss(case, best)}"
     if rest:
-        least = min(rest, key=lambda cost: (*_loss(cost), cost.lost_records))
+        least = min(rest, key=lambda cost: rank_loss(cost))
         next_best = ", the next best," if len(rest) > 1 else ""
         reason = f"{reason}; broker {least.broker_id}{next_best} would lose {_say_loss(case, least)}"
     if equals:
@@ -160,12 +155,6 @@ def _advantage(
 
 
 def _say_loss(case: Case, cost: CandidateCost) -> str:
-    return say_loss(
-        cost.lost_records,
-        cost.lost_committed,
-        cost.lost_possible,
-        cost.at_most,
-        cost.cut_transactions,
-        cost.hidden_records,
-        case.leadership is not None and case.leadership.replicas is not None and not case.needed_replicas,
-    )
+    leadership = case.leadership
+    is_assigned = leadership is not None and leadership.replicas is not None
+    return say_loss(cost, is_all_known=is_assigned and not case.needed_replicas)

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from replica_audit.auditing.catalogue import codes_with
 from replica_audit.model import Place
 from replica_audit.protocol.controller import Registration, next_leader
-from replica_audit.results import Results, by_place
+from replica_audit.results import Results, by_place, place_of
 from replica_audit.schema import FindingRow, PartitionStateRow
 from replica_audit.snapshot.log_dir_names import METADATA_PARTITION
 
@@ -38,7 +38,7 @@ def states_of_source(states: Sequence[PartitionStateRow]) -> list[PartitionState
 def newest_states(results: Results) -> dict[Place, PartitionStateRow]:
     """The newest state of each partition that any source knows."""
     newest = (states[-1] for rows in by_place(results.partition_states).values() if (states := states_of_source(rows)))
-    return {(state.topic, state.partition): state for state in newest}
+    return {place_of(state): state for state in newest}
 
 
 def deleted_places(results: Results) -> frozenset[Place]:
@@ -206,7 +206,7 @@ def present_state(
 ) -> PresentState:
     """The state that `results` tell; `up` and `stopped_cleanly`, where given, go before fencing and flags."""
     newest = newest_states(results)
-    leaders = {(row.topic, row.partition): row for row in results.partitions}
+    leaders = {place_of(row): row for row in results.partitions}
     sources = {row.source for row in newest.values()}
     mode = _mode(sources, kafka_version)
     has_elr = _has_elr(results, mode, kafka_version)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from replica_audit.elect.plan_model import Decision, SalvageSource
 from replica_audit.model import Place
-from replica_audit.results import Results
+from replica_audit.results import Results, place_of
 from replica_audit.schema import ElectionRow, ReplicaRow
 
 #: Roles of the replicas that are compared; other copies are of an earlier topic, or not served from.
@@ -20,18 +20,18 @@ class Matrix:
     def __init__(self, results: Results) -> None:
         self.rows: dict[Place, dict[int, dict[int, ElectionRow]]] = defaultdict(lambda: defaultdict(dict))
         for row in results.elections:
-            self.rows[row.topic, row.partition][row.candidate_id][row.broker_id] = row
+            self.rows[place_of(row)][row.candidate_id][row.broker_id] = row
         self.replicas: dict[Place, dict[int, ReplicaRow]] = defaultdict(dict)
         for replica in results.replicas:
             if replica.role in _COMPARED:
-                self.replicas[replica.topic, replica.partition][replica.broker_id] = replica
-        self.lost = {(row.topic, row.partition): row.lost_records for row in results.partitions}
+                self.replicas[place_of(replica)][replica.broker_id] = replica
+        self.lost = {place_of(row): row.lost_records for row in results.partitions}
         """Records that the reference lacks, by partition; None if unknown."""
         self.needed: dict[Place, list[int]] = defaultdict(list)
         """Brokers whose log was not captured, and without which nothing is certain."""
         for capture in results.captures:
             if capture.needed:
-                self.needed[capture.topic, capture.partition].append(capture.broker_id)
+                self.needed[place_of(capture)].append(capture.broker_id)
 
     def places(self) -> list[Place]:
         return sorted(self.rows)
@@ -52,7 +52,7 @@ class Matrix:
         """Pairs (leader, follower) in which the follower is cut and loses the last copy of records that the choice keeps."""
         least = decision.chosen.loss
         worse = {one.candidate_id for one in decision.candidates if one.loss > least}
-        rows = self.rows[decision.topic, decision.partition]
+        rows = self.rows[place_of(decision)]
         return frozenset(
             (leader, follower)
             for leader in worse

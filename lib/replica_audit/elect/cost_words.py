@@ -3,40 +3,53 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from typing import Protocol
 
 from replica_audit.text import count
 
 
-def say_loss(
-    lost_records: int,
-    lost_committed: int,
-    lost_possible: int,
-    at_most: bool,
-    cut_transactions: int = 0,
-    hidden_records: int = 0,
-    is_all_known: bool = True,
-) -> str:
+class Loss(Protocol):
+    """The loss of a candidate, as the cost matrix has it and as a plan does."""
+
+    @property
+    def lost_records(self) -> int: ...
+    @property
+    def lost_committed(self) -> int: ...
+    @property
+    def lost_possible(self) -> int: ...
+    @property
+    def lost_at_most(self) -> bool: ...
+    @property
+    def cut_transactions(self) -> int: ...
+    @property
+    def hidden_records(self) -> int: ...
+
+
+def rank_loss(one: Loss) -> tuple[int, int, int, int]:
+    """The order of losses: records that may have been acknowledged, proven ones, cut transactions, all records."""
+    return one.lost_committed + one.lost_possible, one.lost_committed, one.cut_transactions, one.lost_records
+
+
+def say_loss(one: Loss, is_all_known: bool = True) -> str:
     """A loss as the object of a sentence: `43 committed records`, `3 records, 1 of them committed`, `nothing`.
 
-    `cut_transactions`: those that will be left without an end; `hidden_records`: what another replica keeps and it lacks.
-    Where nothing says who is assigned, or a replica that is needed was not captured, it may have more than the copies here.
+    Unless `is_all_known`, other replicas than the captured ones may hold more.
     """
-    loss = _say_loss(lost_records, lost_committed, lost_possible, at_most, cut_transactions)
+    parts = [_say_records(one)] if one.lost_records else []
+    parts += [f"the end of {count(one.cut_transactions, 'transaction')}"] if one.cut_transactions else []
+    loss = " and ".join(parts)
     of_these = "" if is_all_known else " that the copies here have"
-    if not hidden_records:
+    if not one.hidden_records:
         return loss or f"nothing{of_these}"
     more = f"{loss}, and" if loss else f"nothing more{of_these}, but"
-    return f"{more} lacks {count(hidden_records, 'record')} that another replica has where no truncation finds them"
+    return f"{more} lacks {count(one.hidden_records, 'record')} that another replica has where no truncation finds them"
 
 
-def _say_loss(lost_records: int, lost_committed: int, lost_possible: int, at_most: bool, cut_transactions: int) -> str:
-    parts = [_say_records(lost_records, lost_committed, lost_possible, at_most)] if lost_records else []
-    parts += [f"the end of {count(cut_transactions, 'transaction')}"] if cut_transactions else []
-    return " and ".join(parts)
-
-
-def _say_records(lost_records: int, lost_committed: int, lost_possible: int, at_most: bool) -> str:
-    most = "at most " if at_most else ""
+def _say_records(one: Loss) -> str:
+    lost_records = one.lost_records
+    lost_committed = one.lost_committed
+    lost_possible = one.lost_possible
+    most = "at most " if one.lost_at_most else ""
     if lost_committed == lost_records:
         return most + count(lost_records, "committed record")
     if lost_possible == lost_records:

@@ -148,7 +148,7 @@ class CandidateCost:
     """Of these, proven committed."""
     lost_possible: int
     """Of these, possibly committed besides."""
-    at_most: bool
+    lost_at_most: bool
     """The numbers are upper bounds: of some of it only offsets tell how many records there are."""
     cut_transactions: int
     """Transactions of which the candidate has a part, and a part that may have been committed is lost: data or the marker, also
@@ -211,7 +211,7 @@ def _or_recovered(cost: CandidateCost, recovered: CandidateCost) -> CandidateCos
         facts=cost.facts,
         lost_committed=cost.lost_committed,
         lost_possible=max(cost.lost_possible, recovered.lost_acknowledged - cost.lost_committed),
-        at_most=True,
+        lost_at_most=True,
     )
 
 
@@ -314,7 +314,7 @@ def _cost(
         lost_records=count.records,
         lost_committed=count.committed,
         lost_possible=max(0, possible.committed - count.committed),
-        at_most=at_most or any(one.facts.compacted for one in holdings.values()) and count.records > 0,
+        lost_at_most=at_most or any(one.facts.compacted for one in holdings.values()) and count.records > 0,
         cut_transactions=len(cut_producers),
         only_here=_only_here(own, holdings, aside),
         beside=tuple(

@@ -13,7 +13,7 @@ from replica_audit.elect.plan_model import Candidate, Conflict, Decision
 from replica_audit.errors import UsageError
 from replica_audit.model import Place
 from replica_audit.protocol.controller import next_leader
-from replica_audit.results import by_place
+from replica_audit.results import by_place, place_of
 
 _DELETED = "the topic was deleted, so that nobody is elected, and brokers remove what is left of it"
 
@@ -73,9 +73,9 @@ def _concentrated(matrix: Matrix, decisions: Sequence[Decision], state: PresentS
     leading: Counter[int] = Counter()
     free = []
     for decision in decisions:
-        if (decision.topic, decision.partition) not in state.partitions:
+        if place_of(decision) not in state.partitions:
             continue
-        stays = state.may_lead((decision.topic, decision.partition), decision.candidate_id)
+        stays = state.may_lead(place_of(decision), decision.candidate_id)
         if decision.asked or stays or not decision.equals:
             leading[decision.candidate_id] += 1
         else:
@@ -85,7 +85,7 @@ def _concentrated(matrix: Matrix, decisions: Sequence[Decision], state: PresentS
         choice = max((decision.candidate_id, *decision.equals), key=lambda one: leading[one])
         leading[choice] += 1
         if choice != decision.candidate_id:
-            salvage = matrix.sources((decision.topic, decision.partition), choice)
+            salvage = matrix.sources(place_of(decision), choice)
             why = f"broker {choice} leads other partitions of this plan too"
             instead[id(decision)] = decision.instead(choice, salvage, why)
     return [instead.get(id(decision), decision) for decision in decisions]
@@ -95,7 +95,7 @@ def _undisturbed(matrix: Matrix, decision: Decision, state: PresentState) -> Dec
     """Prefer the broker that the controller elects in place of a leader that is down, unless it loses more acknowledged records:
     stopping it for another one would gain nothing.
     """
-    place = (decision.topic, decision.partition)
+    place = place_of(decision)
     leader = state.elected_by_itself(place)
     best = decision.chosen
     own = next((one for one in decision.candidates if one.candidate_id == leader), None)

@@ -21,7 +21,7 @@ from replica_audit.elect.safeguards import copy_of_outrun, safeguard_steps
 from replica_audit.elect.step_list import list_places
 from replica_audit.model import Place
 from replica_audit.protocol.versions import parse_kafka_version
-from replica_audit.results import Results
+from replica_audit.results import Results, place_of
 from replica_audit.text import count, name_brokers
 
 #: Names in the commands of a plan.
@@ -41,7 +41,7 @@ def salvage_steps(
             # Two copies may hold the same ones.
             min(one.chosen.lost_records, sum(source.records for source in one.salvage))
             for one in decisions
-            if (one.topic, one.partition) in places
+            if place_of(one) in places
         )
         yield Step(
             action="salvage",
@@ -78,7 +78,7 @@ def _has_records(results: Results, decisions: Sequence[Decision], places: Sequen
     needed = {
         (*place, broker)
         for one in decisions
-        if (place := (one.topic, one.partition)) in places
+        if (place := place_of(one)) in places
         for broker in (one.candidate_id, *(source.broker_id for source in one.salvage))
     }
     told = [row for row in results.replicas if row.clean_shutdown is None]
@@ -93,9 +93,7 @@ def _has_records(results: Results, decisions: Sequence[Decision], places: Sequen
 def _worth_it(decisions: Sequence[Decision]) -> list[Place]:
     """Partitions that lose possibly acknowledged records which a copy still has."""
     return [
-        (one.topic, one.partition)
-        for one in decisions
-        if one.salvage and one.loses_acknowledged and one.procedure != "unplanned"
+        place_of(one) for one in decisions if one.salvage and one.loses_acknowledged and one.procedure != "unplanned"
     ]
 
 
@@ -155,7 +153,7 @@ def plan_elections(
         keep_down=tuple(replace(one, until_step=one.until_step + len(first)) for one in outcome.keep_down),
         conflicts=(*conflicts, *outcome.conflicts),
         alternatives=outcome.alternatives,
-        rests_on=tuple(rests_on(results, matrix, {(one.topic, one.partition) for one in decisions})),
+        rests_on=tuple(rests_on(results, matrix, {place_of(one) for one in decisions})),
         leaderless=tuple(one for one in state.leaderless() if one in about),
     )
 

@@ -94,7 +94,7 @@ def election_rows(
                 "lost_records": cost.lost_records,
                 "lost_committed": cost.lost_committed,
                 "lost_possible": cost.lost_possible,
-                "lost_at_most": cost.at_most,
+                "lost_at_most": cost.lost_at_most,
                 "cut_transactions": cost.cut_transactions,
                 "only_here": cost.only_here,
                 "hidden_records": cost.hidden_records,

@@ -19,6 +19,7 @@ from replica_audit.elect.simulation import LeaderChange, Round, Scenario, Scenar
 from replica_audit.elect.step_list import StepList, list_places
 from replica_audit.model import Place
 from replica_audit.protocol.controller import Registration
+from replica_audit.results import place_of
 from replica_audit.text import name_brokers
 
 _NO_TOOL = "kafka-leader-election.sh exists since Kafka 2.4: no tool of this version elects a given replica"
@@ -596,8 +597,3 @@ class _Attempt:
 
     def _choice(self, place: Place) -> int:
         return self.decisions[place].candidate_id
-
-
-def place_of(decision: Decision) -> Place:
-    """The partition of a decision."""
-    return decision.topic, decision.partition

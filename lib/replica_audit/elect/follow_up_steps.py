@@ -21,7 +21,7 @@ from replica_audit.elect.kafka_commands import Tools
 from replica_audit.elect.plan_model import Decision, Step
 from replica_audit.elect.step_list import list_names
 from replica_audit.model import Place
-from replica_audit.results import FindingPlace, Results
+from replica_audit.results import FindingPlace, Results, place_of
 from replica_audit.schema import FindingRow
 
 #: Codes that the plan has a step of its own for, decided or not: who stays up, and which transaction is ended.
@@ -56,21 +56,19 @@ def mending_steps(
     found = [
         row
         for row in results.findings
-        if row.status != "resolved" and (place := (row.topic, row.partition)) in about and place not in deleted
+        if row.status != "resolved" and (place := place_of(row)) in about and place not in deleted
     ]
-    moving = {(one.topic, one.partition) for one in decisions if one.procedure != "none"}
+    moving = {place_of(one) for one in decisions if one.procedure != "none"}
     yield from _transactions(found, matrix, moving, tools)
-    captured = [
-        row for row in found if not (row.code in codes_with("no_files") and (row.topic, row.partition) in matrix.needed)
-    ]
-    yield from _remedies(captured, results, {(one.topic, one.partition) for one in decisions}, moving)
+    captured = [row for row in found if not (row.code in codes_with("no_files") and place_of(row) in matrix.needed)]
+    yield from _remedies(captured, results, {place_of(one) for one in decisions}, moving)
 
 
 def _transactions(
     found: Sequence[FindingRow], matrix: Matrix, moving: Collection[Place], tools: Tools
 ) -> Iterator[Step]:
     """Hanging transactions that may be ended: not where another log has the marker, or another leader is to be elected."""
-    decided = {(row.topic, row.partition) for row in found if row.code == TXN_MARKER_LOST.code}
+    decided = {place_of(row) for row in found if row.code == TXN_MARKER_LOST.code}
     for row in found:
         if row.code != TXN_HANGING.code or row.topic is None or row.partition is None or row.start_offset is None:
             continue
@@ -101,11 +99,11 @@ def _remedies(
     None for partitions that get another leader: a remedy for a replica may contradict the plan, and another audit
     follows.
     """
-    lagging = {(row.topic, row.partition) for row in results.partitions if row.verdict == "LAGGING"}
-    loud = [row for row in found if _is_loud(row, decided) and (row.topic, row.partition) not in moving]
+    lagging = {place_of(row) for row in results.partitions if row.verdict == "LAGGING"}
+    loud = [row for row in found if _is_loud(row, decided) and place_of(row) not in moving]
     if not loud and not decided:
         # Nothing is loud: what keeps the followers behind is worth a line all the same.
-        behind = [row for row in found if (row.topic, row.partition) in lagging]
+        behind = [row for row in found if place_of(row) in lagging]
         loud = _worst_of_each(behind)
     rows_of: dict[str, list[FindingRow]] = defaultdict(list)
     for row in loud:
@@ -135,7 +133,7 @@ def _places(rows: Sequence[FindingRow]) -> set[Place]:
 def _is_loud(row: FindingRow, decided: Collection[Place]) -> bool:
     """True if a remedy needs a step: it is loud, and the plan has no step of its own for it."""
     is_own = row.code in _OWN_STEP or (row.topic is None and row.code in codes_with("quorum"))
-    is_decided = row.code in _DECIDED and (row.topic, row.partition) in decided
+    is_decided = row.code in _DECIDED and place_of(row) in decided
     return _is_medium(row) and not is_own and not is_decided
 
 
@@ -147,7 +145,7 @@ def _worst_of_each(found: Sequence[FindingRow]) -> list[FindingRow]:
     """The worst finding of each partition."""
     worst: dict[FindingPlace, FindingRow] = {}
     for row in sorted(found, key=lambda row: (SEVERITIES.index(row.severity), row.code)):
-        worst.setdefault((row.topic, row.partition), row)
+        worst.setdefault(place_of(row), row)
     return list(worst.values())
 
 

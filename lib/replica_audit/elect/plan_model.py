@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Annotated
 
-from replica_audit.elect.cost_words import ask_for_copies, say_loss, say_uncaptured
+from replica_audit.elect.cost_words import ask_for_copies, rank_loss, say_loss, say_uncaptured
 from replica_audit.errors import FormatError, UsageError
 from replica_audit.model import Place
 from replica_audit.parsing import parse_json
@@ -67,20 +67,13 @@ class Candidate:
 
     @property
     def loss(self) -> tuple[int, int, int, int]:
-        """The order of candidates: records that may have been acknowledged, proven ones, cut transactions, all records."""
-        return self.lost_committed + self.lost_possible, self.lost_committed, self.cut_transactions, self.lost_records
+        """The order of candidates (`rank_loss`)."""
+        return rank_loss(self)
 
     @property
     def loss_told(self) -> str:
         """Its loss, as the object of a sentence."""
-        return say_loss(
-            self.lost_records,
-            self.lost_committed,
-            self.lost_possible,
-            self.lost_at_most,
-            self.cut_transactions,
-            self.hidden_records,
-        )
+        return say_loss(self)
 
 
 @dataclass(frozen=True, slots=True)

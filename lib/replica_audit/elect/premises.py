@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from replica_audit.elect.cost_matrix import Matrix
 from replica_audit.elect.plan_model import Plan, PlannedPartition, PlannedReplica
 from replica_audit.model import Place
-from replica_audit.results import Results, by_place
+from replica_audit.results import Results, by_place, place_of
 
 _WORDS = {
     "topic_id": "topic id",
@@ -45,7 +45,7 @@ def rests_on(results: Results, matrix: Matrix, places: Collection[Place]) -> lis
             ),
         )
         for row in results.partitions
-        if (place := (row.topic, row.partition)) in places
+        if (place := place_of(row)) in places
     ]
 
 
@@ -68,11 +68,11 @@ def moved_since(before: Plan, cluster_id: str | None, rests_on: Iterable[Planned
 
     Values that either side does not know are not compared.
     """
-    present = {(one.topic, one.partition): one for one in rests_on}
+    present = {place_of(one): one for one in rests_on}
     if before.cluster_id and cluster_id and before.cluster_id != cluster_id:
         yield ChangedPremise(None, None, None, "cluster", before.cluster_id, cluster_id)
     for then in before.rests_on:
-        today = present.get((then.topic, then.partition))
+        today = present.get(place_of(then))
         if today is None:
             yield ChangedPremise(then.topic, then.partition, None, "partition", "in the snapshot", "not in this one")
             continue

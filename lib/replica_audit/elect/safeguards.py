@@ -17,7 +17,7 @@ from replica_audit.elect.kafka_commands import Copies
 from replica_audit.elect.plan_model import Decision, SalvageSource, Step
 from replica_audit.elect.step_list import list_names, list_places
 from replica_audit.model import Place
-from replica_audit.results import Results
+from replica_audit.results import Results, place_of
 from replica_audit.snapshot.log_dir_names import directory_of_deleted, parse_directory_name
 from replica_audit.text import count, name_brokers
 
@@ -36,7 +36,7 @@ def copy_put_aside(state: PresentState, decisions: Sequence[Decision], copies: C
     """A step for each directory with records that a choice loses, then one for each broker with such `.deleted` files."""
     deleted: dict[int, list[tuple[Place, SalvageSource, str]]] = defaultdict(list)
     for decision in decisions:
-        place = (decision.topic, decision.partition)
+        place = place_of(decision)
         for one in decision.salvage:
             if one.directory is None or one.name is None:
                 continue
@@ -195,7 +195,7 @@ def _find_other(
     """
     wanted: dict[int, list[Place]] = defaultdict(list)
     for decision in decisions:
-        place = (decision.topic, decision.partition)
+        place = place_of(decision)
         stays = decision.procedure != "unplanned" and state.may_lead(place, decision.candidate_id)
         sources: set[int] = set()
         if decision.chosen.cut_transactions:
@@ -217,7 +217,7 @@ def _find_cut(
     """
     wanted: dict[int, list[Place]] = defaultdict(list)
     for decision in decisions:
-        place = (decision.topic, decision.partition)
+        place = place_of(decision)
         choice = decision.candidate_id
         followed = next((one for one in decision.candidates if one.candidate_id == matrix.reference(place)), None)
         if followed is None or followed.loss[:3] <= decision.chosen.loss[:3] or (choice, place) in copied:

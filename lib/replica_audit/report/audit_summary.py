@@ -28,7 +28,7 @@ from replica_audit.report.layout import (
 )
 from replica_audit.report.plan_text import wrap_command
 from replica_audit.report.sentences import plain_text
-from replica_audit.results import Results
+from replica_audit.results import Results, place_of
 from replica_audit.schema import DivergenceRow, FindingRow, PartitionRow
 
 #: Partitions and findings that a terminal shows; audit.json has them all.
@@ -100,7 +100,7 @@ def _partition_table(results: Results) -> list[str]:
         return ["no partitions"]
     rows = []
     for row in partitions[:PARTITION_LIMIT]:
-        of_row = results.at((row.topic, row.partition))
+        of_row = results.at(place_of(row))
         rows.append(_cells(row, of_row.divergences, present(of_row.findings)))
     return [*_lay_out(rows), *render_rest(len(partitions) - PARTITION_LIMIT)]
 

@@ -13,7 +13,7 @@ from replica_audit.model import Place
 from replica_audit.report.facts.conditions import STATES, is_incomplete, is_of_voter, whole_audit
 from replica_audit.report.layout import clean, render_count
 from replica_audit.report.sentences import Sentence, Template, capitalise, join_some, name_partitions
-from replica_audit.results import Results
+from replica_audit.results import Results, place_of
 from replica_audit.schema import CaptureRow
 from replica_audit.text import name_nodes
 
@@ -73,7 +73,7 @@ def _missing(rows: Sequence[CaptureRow]) -> tuple[MissingReplicas, ...]:
     by_place: dict[Place, list[CaptureRow]] = defaultdict(list)
     for row in rows:
         if row.state != "whole":
-            by_place[row.topic, row.partition].append(row)
+            by_place[place_of(row)].append(row)
     groups: dict[tuple[object, ...], list[Place]] = defaultdict(list)
     for place, of_place in by_place.items():
         groups[tuple(_kind(row) for row in of_place)].append(place)

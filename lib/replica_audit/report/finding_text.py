@@ -7,14 +7,14 @@ from collections.abc import Iterator, Sequence
 from replica_audit.report.facts.finding_groups import Fact, brokers_of, group_facts, ranges_of
 from replica_audit.report.layout import clean, elide, paint, render_range, render_rest, wrap
 from replica_audit.report.sentences import join_some, join_words
-from replica_audit.results import FindingPlace
+from replica_audit.results import FindingPlace, place_of
 from replica_audit.schema import FindingRow
 from replica_audit.text import name_brokers
 
 
 def render_headline(row: FindingRow) -> str:
     """One line: severity, code, place, range, confidence, and the status when it is not new."""
-    return _head([row], [(row.topic, row.partition)])
+    return _head([row], [place_of(row)])
 
 
 def render_evidence(row: FindingRow, indent: str) -> list[str]:

@@ -387,7 +387,7 @@ def count_records(total: Total, count: int, noun: str) -> str:
 
 def _name_damaged(outcome: Outcome) -> dict[str, str]:
     """Words for the damaged files: brokers, partitions, and the reference if its copy is whole."""
-    rows = [(row.topic, row.partition) for row in outcome.partitions[: outcome.affected]]
+    rows = [place_of(row) for row in outcome.partitions[: outcome.affected]]
     few = outcome.affected < len(outcome.partitions) and outcome.affected <= _NAMED
     where = _where(outcome.affected, len(outcome.partitions))
     return {

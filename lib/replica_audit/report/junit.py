@@ -18,7 +18,7 @@ from replica_audit.report.facts.verdict import is_undecided
 from replica_audit.report.finding_text import render_headline
 from replica_audit.report.layout import clean, render_count, render_lost
 from replica_audit.report.verdict_object import VerdictObject
-from replica_audit.results import Results, by_place
+from replica_audit.results import Results, by_place, place_of
 from replica_audit.schema import FindingRow, PartitionRow, QualityRow
 
 #: Findings of one partition that a case tells; audit.json has them all.
@@ -34,20 +34,20 @@ def render_junit(results: Results, verdict: VerdictObject) -> str:
     """
     findings = {place: present(rows) for place, rows in by_place(results.findings).items()}
     suites: dict[str, list[ElementTree.Element]] = {}
-    for row in sorted(detailed_partitions(results), key=lambda row: (row.topic, row.partition)):
+    for row in sorted(detailed_partitions(results), key=lambda row: place_of(row)):
         name = clean(row.topic)
         case = _case(
             name,
             f"{name}-{row.partition}",
             row.verdict,
-            findings.pop((row.topic, row.partition), []),
+            findings.pop(place_of(row), []),
             verdict,
             _lost(row),
         )
         suites.setdefault(name, []).append(case)
     for one, rows in _alike(results).items():
         name = clean(one.topic)
-        found = [finding for row in rows for finding in findings.pop((row.topic, row.partition), ())]
+        found = [finding for row in rows for finding in findings.pop(place_of(row), ())]
         title = f"{name}, {render_count(len(rows), 'partition')} {one.verdict}"
         suites.setdefault(name, []).append(_case(name, title, one.verdict, found, verdict))
     # What is left is of no partition that was audited.

@@ -18,7 +18,7 @@ from replica_audit.report.readers_and_writers import find_hits, hit_groups_of, t
 from replica_audit.report.sentences import Sentence
 from replica_audit.report.verdict_object import VerdictObject, render_status_line
 from replica_audit.report.what_to_do import WhatToDo
-from replica_audit.results import Results
+from replica_audit.results import Results, place_of
 from replica_audit.schema import FindingRow, PartitionRow
 
 #: Most partitions and findings that are listed; the page and audit.json have them all.
@@ -106,7 +106,7 @@ def _readers_and_writers(results: Results) -> list[str]:
     writers: list[str] = []
     for row, rows in rows_by_partition(results):
         place = f"{row.topic}-{row.partition}"
-        for one in hit_groups_of(rows.group_offsets, hits.get((row.topic, row.partition), {})):
+        for one in hit_groups_of(rows.group_offsets, hits.get(place_of(row), {})):
             told = escape(tell_group(one, row.reference_id))
             groups.append(f"- {code_span(place)}: group {code_span(one.offset.group)} {told}")
         for writer in writers_of(rows.lost_producers):
@@ -163,7 +163,7 @@ def _table(partitions: Sequence[PartitionRow], results: Results) -> str:
         "|---|---|--:|--:|--:|--:|---|",
     ]
     for row in partitions[:PARTITION_LIMIT]:
-        found = worst.get((row.topic, row.partition))
+        found = worst.get(place_of(row))
         name = f"{row.topic}-{row.partition}"
         cells = [
             _cell(name),

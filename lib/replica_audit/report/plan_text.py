@@ -22,6 +22,7 @@ from replica_audit.elect.premises import ChangedPremise
 from replica_audit.model import Place
 from replica_audit.report.layout import align_columns, clean, name_bound, paint, render_range, text_width, wrap
 from replica_audit.report.sentences import capitalise, end_sentence, join_some, join_words, name_partitions, verb
+from replica_audit.results import place_of
 from replica_audit.text import count, name_brokers
 
 
@@ -38,9 +39,9 @@ class ToldDecision:
 def tell_decisions(plan: Plan) -> Iterator[ToldDecision]:
     """All decisions of a plan, and what has none, in the order of their first partitions."""
     said: dict[tuple[str, bool], list[Place]] = defaultdict(list)
-    unplanned = {(one.topic, one.partition): one for one in plan.conflicts}
+    unplanned = {place_of(one): one for one in plan.conflicts}
     for decision in plan.decisions:
-        place = (decision.topic, decision.partition)
+        place = place_of(decision)
         sentence = tell_decision(decision, unplanned.pop(place, None))
         # Where a replica has to be copied first, a step of its own says so.
         waits = bool(decision.depends_on) and not decision.asked
@@ -150,21 +151,7 @@ def render_plan(plan: Plan) -> str:
         lines += wrap(_nothing_to_decide(plan), "")
         if not plan.steps:
             return "\n".join(lines)
-    known = {(one.topic, one.partition): one for one in plan.decisions}
-    decided = list(tell_decisions(plan))
-    for told in decided[:DECISION_LIMIT]:
-        same: dict[tuple[str, ...], list[Decision]] = defaultdict(list)
-        for place in told.places:
-            if place in known:
-                same[tuple(_table(known[place]))].append(known[place])
-        lines += [
-            paint(clean(name_partitions(told.places, PLACE_LIMIT)), "head"),
-            *wrap(told.sentence, "  "),
-        ]
-        for table, decisions in islice(same.items(), PLACE_LIMIT):
-            lines += [*table, *_kafka(decisions, plan), ""]
-        lines += [] if same else [""]
-    lines += _more_decisions([place for told in decided[DECISION_LIMIT:] for place in told.places], known)
+    lines += _decisions(plan)
     lines += _brokers(plan)
     if plan.is_at_rest and plan.decisions:
         nothing = "No leader has to change" if plan.steps else "Nothing needs to be done"
@@ -179,6 +166,24 @@ def render_plan(plan: Plan) -> str:
     if plan.alternatives:
         lines += ["", *_alternatives(plan)]
     return "\n".join(lines).rstrip()
+
+
+def _decisions(plan: Plan) -> Iterator[str]:
+    """Decisions with their costs, those of partitions with equal ones together, and how many more there are."""
+    known = {place_of(one): one for one in plan.decisions}
+    decided = list(tell_decisions(plan))
+    for told in decided[:DECISION_LIMIT]:
+        same: dict[tuple[str, ...], list[Decision]] = defaultdict(list)
+        for place in told.places:
+            if place in known:
+                same[tuple(_table(known[place]))].append(known[place])
+        yield paint(clean(name_partitions(told.places, PLACE_LIMIT)), "head")
+        yield from wrap(told.sentence, "  ")
+        for table, decisions in islice(same.items(), PLACE_LIMIT):
+            yield from (*table, *_kafka(decisions, plan), "")
+        if not same:
+            yield ""
+    yield from _more_decisions([place for told in decided[DECISION_LIMIT:] for place in told.places], known)
 
 
 def _more_decisions(places: Sequence[Place], known: Mapping[Place, Decision]) -> Iterator[str]:
@@ -218,7 +223,7 @@ def _kafka(decisions: Sequence[Decision], plan: Plan) -> Iterator[str]:
             text = (
                 f"As things are, Kafka chooses broker {one.kafka_choice_id}{unless}: {_RIGHTS[one.kafka_choice_right]}."
             )
-        elif (one.topic, one.partition) in plan.leaderless:
+        elif place_of(one) in plan.leaderless:
             text = "As things are, Kafka elects nobody."
         else:
             continue

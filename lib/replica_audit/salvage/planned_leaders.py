@@ -13,7 +13,7 @@ from replica_audit.elect.plan_model import Decision, Plan, PlannedPartition
 from replica_audit.elect.premises import ChangedPremise, moved_since, rests_on
 from replica_audit.errors import UsageError
 from replica_audit.model import TopicPartition
-from replica_audit.results import Results
+from replica_audit.results import Results, place_of
 from replica_audit.schema import sort_rows
 from replica_audit.text import count
 
@@ -38,7 +38,7 @@ class PlannedLeaders:
         tables = {table: sort_rows(rows) for table, rows in report_rows(audit).items()}
         results = Results({}, {**tables, "partition_states": sort_rows(states)})
         place = audit.evidence.topic_partition
-        self._seen += rests_on(results, Matrix(results), {(place.topic, place.partition)})
+        self._seen += rests_on(results, Matrix(results), {place_of(place)})
 
     def check(self, cluster_id: str | None) -> None:
         """Raise UsageError if the snapshot contradicts anything that the plan is based on."""

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Annotated, TypeVar
 
 from replica_audit.errors import UsageError
+from replica_audit.results import place_of
 from replica_audit.salvage.private_files import new_file
 from replica_audit.typed_json import Flat, ShapeError, Sparse, from_object, to_object
 
@@ -347,7 +348,7 @@ class SalvageManifest:
         common = _common(topic, partition)
         if common in self.starts:
             place = (topic, partition)
-            yield from takewhile(lambda one: (one.topic, one.partition) == place, self._records(self.starts[common]))
+            yield from takewhile(lambda one: place_of(one) == place, self._records(self.starts[common]))
 
     def _records(self, position: int) -> Iterator[ManifestRecord]:
         with self.path.open("rb") as stream:

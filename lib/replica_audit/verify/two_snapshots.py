@@ -13,6 +13,7 @@ from replica_audit.config import Settings
 from replica_audit.elect.plan_model import Plan
 from replica_audit.errors import InputError
 from replica_audit.model import TopicPartition
+from replica_audit.results import place_of
 from replica_audit.schema import NotVerifiedRow, sort_rows
 from replica_audit.snapshot.record_reader import RecordReader
 from replica_audit.snapshot.storage import Snapshot
@@ -68,7 +69,7 @@ def verify_snapshots(
         tuple(sort_rows([row for one in results.values() for row in one.verifications])),
         tuple(sort_rows([row for one in results.values() for row in one.gone])),
         tuple(sort_rows(left)),
-        {(one.topic, one.partition): result.leader for one, result in results.items()},
+        {place_of(one): result.leader for one, result in results.items()},
     )
     return verified if plan is None else with_plan(verified, plan)
 

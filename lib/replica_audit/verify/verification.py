@@ -9,6 +9,7 @@ from typing import TypedDict
 
 from replica_audit.elect.plan_model import Plan
 from replica_audit.model import Place
+from replica_audit.results import place_of
 from replica_audit.schema import GoneRecordsRow, NotVerifiedRow, SurpriseRow, VerificationRow
 
 
@@ -105,7 +106,7 @@ def outcomes_of(plan: Plan) -> dict[Place, PredictedPartition]:
         for topic, partition, leader_id in step.leaders:
             found[topic, partition].leader_id = leader_id
         for one in step.after:
-            outcome = found[one.topic, one.partition]
+            outcome = found[place_of(one)]
             if one.leader_epoch is not None:
                 outcome.leader_epoch = max(one.leader_epoch, outcome.leader_epoch or 0)
             earlier = outcome.replicas.get(one.broker_id, (None, 0))[0]
@@ -120,10 +121,10 @@ def with_plan(found: Verification, plan: Plan) -> Verification:
     A replica that lost committed records by a predicted cut did as planned.
     """
     outcomes = outcomes_of(plan)
-    rows = [_with_prediction(row, outcomes.get((row.topic, row.partition))) for row in found.verifications]
+    rows = [_with_prediction(row, outcomes.get(place_of(row))) for row in found.verifications]
     replicas: dict[Place, dict[int, VerificationRow]] = defaultdict(dict)
     for row in rows:
-        replicas[row.topic, row.partition][row.broker_id] = row
+        replicas[place_of(row)][row.broker_id] = row
     surprises = [
         one
         for place, outcome in sorted(outcomes.items())

@@ -32,7 +32,7 @@ def rows_by_partition(
     """Each partition, or each of `partitions`, with its rows, in the order of `worst_partitions`."""
     chosen = worst_partitions(results) if partitions is None else partitions
     for row in chosen:
-        yield row, results.at((row.topic, row.partition))
+        yield row, results.at(place_of(row))
 
 
 def worst_first(findings: Iterable[FindingRow]) -> list[FindingRow]:
@@ -74,7 +74,7 @@ def worst_of_each(findings: Iterable[FindingRow]) -> dict[tuple[str | None, int 
     """Worst present finding of each partition."""
     worst: dict[tuple[str | None, int | None], FindingRow] = {}
     for row in worst_first(present(findings)):
-        worst.setdefault((row.topic, row.partition), row)
+        worst.setdefault(place_of(row), row)
     return worst
 
 
@@ -109,13 +109,13 @@ def is_large(results: Results) -> bool:
 def other_partitions(results: Results) -> list[PartitionRow]:
     """Rows of the partitions that are not shown in detail, by name."""
     told = detailed_places(results)
-    others = (row for row in results.partitions if (row.topic, row.partition) not in told)
-    return sorted(others, key=lambda row: (row.topic, row.partition))
+    others = (row for row in results.partitions if place_of(row) not in told)
+    return sorted(others, key=lambda row: place_of(row))
 
 
 def detailed_places(results: Results) -> frozenset[Place]:
     """The partitions that are shown in detail."""
-    return frozenset((row.topic, row.partition) for row in detailed_partitions(results))
+    return frozenset(place_of(row) for row in detailed_partitions(results))
 
 
 def told_rows(results: Results, table: str) -> list[ReportRow]:
@@ -125,7 +125,7 @@ def told_rows(results: Results, table: str) -> list[ReportRow]:
     if table == "quarantine" and is_large(results):
         return list(results.tables.get(table, ()))[: detail.DETAILED]
     told = detailed_places(results)
-    left_out = frozenset(place for row in results.partitions if (place := (row.topic, row.partition)) not in told)
+    left_out = frozenset(place for row in results.partitions if (place := place_of(row)) not in told)
     return [row for row in results.tables.get(table, ()) if place_of(row) not in left_out]
 
 

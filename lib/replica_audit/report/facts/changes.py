@@ -8,7 +8,7 @@ from typing import NamedTuple
 from replica_audit.auditing.catalogue import VERDICTS
 from replica_audit.auditing.known_findings import Earlier
 from replica_audit.report.facts.by_partition import present
-from replica_audit.results import Results
+from replica_audit.results import Results, place_of
 from replica_audit.schema import FindingRow, PartitionRow
 
 
@@ -24,7 +24,7 @@ class ChangeSince(NamedTuple):
 def compare_partition(partition: PartitionRow, findings: Sequence[FindingRow], earlier: Earlier | None) -> ChangeSince:
     """The change of one partition with its `findings`; without `earlier` by what a baseline has marked them."""
     found = present(findings)
-    place = (partition.topic, partition.partition)
+    place = place_of(partition)
     if earlier is None:
         new = sum(row.status == "new" for row in found)
         return ChangeSince(new, len(found) - new, len(findings) - len(found), None)

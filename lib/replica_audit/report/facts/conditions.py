@@ -66,7 +66,7 @@ def find_needed(results: Results) -> tuple[NeededBrokers, ...]:
     places: dict[tuple[int, str], list[Place]] = defaultdict(list)
     for row in results.captures:
         if row.needed is not None:
-            places[row.broker_id, row.state].append((row.topic, row.partition))
+            places[row.broker_id, row.state].append(place_of(row))
     alike: dict[tuple[tuple[Place, ...], bool | None, str], list[int]] = defaultdict(list)
     for (broker_id, state), of_broker in sorted(places.items()):
         alike[tuple(dict.fromkeys(of_broker)), up.get(broker_id), state].append(broker_id)
@@ -77,19 +77,19 @@ def find_needed(results: Results) -> tuple[NeededBrokers, ...]:
 def find_compared(results: Results) -> Compared:
     """Compare the number of copies of each partition with the number of replicas that it has."""
     assigned = {place: state.replicas for place, state in newest_states(results).items()}
-    copies = Counter((row.topic, row.partition) for row in results.replicas if row.role in _COMPARED)
+    copies = Counter(place_of(row) for row in results.replicas if row.role in _COMPARED)
     alone: list[Place] = []
     single: list[Place] = []
     unassigned: list[tuple[Place, int]] = []
     for row in results.partitions:
-        place = (row.topic, row.partition)
+        place = place_of(row)
         replicas = assigned.get(place)
         count = copies[place]
         if count == 1:
             (single if replicas is not None and len(replicas) == 1 else alone).append(place)
         elif count and replicas is None:
             unassigned.append((place, count))
-    second = [((row.topic, row.partition), row.broker_id) for row in results.replicas if row.role == "duplicate"]
+    second = [(place_of(row), row.broker_id) for row in results.replicas if row.role == "duplicate"]
     return Compared(tuple(alone), tuple(single), tuple(unassigned), tuple(second))
 
 
@@ -293,7 +293,7 @@ def may_have_lost(row: FindingRow) -> bool:
 
 def places_of(findings: Sequence[FindingRow | TruncationRow]) -> list[Place]:
     """The partitions of findings, each once, in order."""
-    places = ((row.topic, row.partition) for row in findings)
+    places = (place_of(row) for row in findings)
     return list(dict.fromkeys((topic, number) for topic, number in places if topic is not None and number is not None))
 
 

@@ -9,7 +9,7 @@ from operator import add
 from typing import NamedTuple
 
 from replica_audit.model import Place
-from replica_audit.results import Results
+from replica_audit.results import Results, place_of
 from replica_audit.schema import DivergenceRow, LostHolder, PartitionRow, ReplicaRow
 
 
@@ -63,8 +63,8 @@ def total_loss(partitions: Sequence[PartitionRow]) -> Total:
         committed=sum(row.lost_committed or 0 for row in committed),
         at_most=any(row.lost_at_most for row in lost),
         at_least=any(row.lost_at_least for row in lost),
-        places=tuple((row.topic, row.partition) for row in lost),
-        committed_places=tuple((row.topic, row.partition) for row in committed),
+        places=tuple(place_of(row) for row in lost),
+        committed_places=tuple(place_of(row) for row in committed),
         unknown=sum(row.lost_records is None for row in partitions),
     )
 
@@ -73,7 +73,7 @@ def find_holders(results: Results) -> dict[int, Holder]:
     """By broker id, most committed records first, what it holds of the lost records of all partitions."""
     found: dict[int, list[LostHolder]] = defaultdict(list)
     for row in results.partitions:
-        for one in holders_at(row, results.at((row.topic, row.partition)).replicas):
+        for one in holders_at(row, results.at(place_of(row)).replicas):
             found[one.broker_id].append(one)
     holders = [
         Holder(
@@ -137,7 +137,7 @@ class AboutToGo:
 def find_about_to_go(results: Results) -> Iterator[AboutToGo]:
     """Partitions with such records, those of which no file that stays has any, or one `.deleted` copy has more."""
     for row in results.partitions:
-        place = (row.topic, row.partition)
+        place = place_of(row)
         holding = [one for one in results.at(place).replicas if one.lost_held]
         deleted = [one for one in holding if one.role == "deleted_segments"]
         # Several of these may have the same records, which then are in none of them only.

@@ -17,7 +17,7 @@ from replica_audit.auditing.catalogue import (
 from replica_audit.quality.quality_facts import FINDINGS_SUITE
 from replica_audit.report.facts.by_partition import present
 from replica_audit.report.verdict_object import SCHEMA_VERSION, QualityAnswer, QualityObject, RunStatus, VerdictObject
-from replica_audit.results import Results
+from replica_audit.results import Results, place_of
 from replica_audit.schema import QualityRow
 from replica_audit.text import count
 
@@ -61,8 +61,8 @@ def _untrusted(results: Results) -> str | None:
     if not partitions:
         return "no log directory or partition found"
     inconclusive = sum(is_undecided(row.verdict) for row in partitions)
-    undecided = {(row.topic, row.partition) for row in partitions if is_undecided(row.verdict)}
-    needed = {(row.topic, row.partition) for row in results.captures if row.needed is not None}
+    undecided = {place_of(row) for row in partitions if is_undecided(row.verdict)}
+    needed = {place_of(row) for row in results.captures if row.needed is not None}
     unreadable = sum(row.code in codes_with("unreadable") for row in present(results.findings))
     # A directory without a partition has no finding of its own, only its row among the input that was not used.
     unreadable = unreadable or sum(row.code in codes_with("unreadable") for row in results.quarantine)

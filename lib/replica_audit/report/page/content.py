@@ -29,7 +29,7 @@ from replica_audit.report.page.columns import encode_column
 from replica_audit.report.plan_text import tell_decisions
 from replica_audit.report.readers_and_writers import Hits, find_hits, hit_groups_of, writers_of
 from replica_audit.report.story.partition_story import tell_story
-from replica_audit.results import PartitionRows, Results
+from replica_audit.results import PartitionRows, Results, place_of
 from replica_audit.schema import FindingRow, PartitionRow
 
 #: Partitions in one compressed piece of details: the page unpacks one piece when the first of them is opened.
@@ -68,13 +68,11 @@ def build_overview(results: Results, earlier: Earlier | None) -> dict[str, objec
     """Columns of the partitions that are shown in detail: what the table shows, filters and sorts by."""
     plan = advise(results)
     told = {place: one.sentence for one in tell_decisions(plan) for place in one.places}
-    decided = {(one.topic, one.partition): one for one in plan.decisions}
+    decided = {place_of(one): one for one in plan.decisions}
     rows = [
         {
             **_overview_row(partition, rows, earlier, told),
-            "choice": None
-            if (one := decided.get((partition.topic, partition.partition))) is None
-            else one.candidate_id,
+            "choice": None if (one := decided.get(place_of(partition))) is None else one.candidate_id,
             "costs_open": one is not None and bool(one.depends_on),
         }
         for partition, rows in rows_by_partition(results, detailed_partitions(results))
@@ -164,7 +162,7 @@ def _overview_row(
         "under": partition.under_replicated,
         "severity": None if worst is None else SEVERITIES.index(worst.severity),
         "code": None if worst is None else worst.code,
-        "advice": _advice(worst, found, told.get((partition.topic, partition.partition))),
+        "advice": _advice(worst, found, told.get(place_of(partition))),
         "codes": sorted({row.code for row in found}),
         "brokers": sorted({row.broker_id for row in found if row.broker_id is not None}),
         "new": change.new,
@@ -185,7 +183,7 @@ def _advice(worst: FindingRow | None, found: Sequence[FindingRow], decision: str
 
 def _piece(items: Sequence[tuple[PartitionRow, PartitionRows]], protocol: str, hits: Hits) -> dict[str, object]:
     bases = [_base(partition, rows) for partition, rows in items]
-    details = [_detail(rows, hits.get((partition.topic, partition.partition), {})) for partition, rows in items]
+    details = [_detail(rows, hits.get(place_of(partition), {})) for partition, rows in items]
     tables: dict[str, object] = {}
     for table in PartitionRows._fields:
         placed = [(number, row) for number, rows in enumerate(details) for row in rows[table]]
