@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from tests.support.encoder import Record, encode_batch, encode_legacy, encode_marker, encode_wrapper
 from tests.support.led_by_first import COMMON, HEX, LEADER, led_by_first, replica
-from tests.support.snapshots import make_uuid
+from tests.support.snapshots import Replica, make_uuid
 
 from replica_audit.cli.main import main
 
@@ -31,75 +31,142 @@ def _values(mark: str, offsets: range, first: int) -> list[tuple[int, bytes]]:
     return [(offset, f"{mark}#{offset - first}".encode()) for offset in offsets]
 
 
-def test_the_tail_of_an_earlier_epoch(tmp_path: Path) -> None:
-    follower = replica([*COMMON, encode_batch(10, 8, 0, mark="old")], ((0, 0),))
-    manifest, records = salvaged(led_by_first(tmp_path / "s", LEADER, follower))
-    assert records == _values("old", range(10, 18), 10)
-    assert manifest["partitions"][0]["reasons"] == {"other_record": 5, "past_end": 3}
+EPOCH_0 = ((0, 0),)
+EPOCH_1_FROM_10 = ((0, 0), (1, 10))
+COMPACTED = {"cleanup.policy": "compact"}
 
 
-def test_records_that_the_leader_has_in_other_batches_are_not_lacking(tmp_path: Path) -> None:
-    records = tuple(Record(f"k{n}".encode(), f"v{n}".encode()) for n in range(6))
-    changed = (*records[:4], Record(b"k4", b"other"), records[5])
-    leader = replica([encode_batch(0, records[:3], 0), encode_batch(3, records[3:], 0)], ((0, 0),))
-    follower = replica([encode_batch(0, changed, 0, codec="lz4", producer_id=-1)], ((0, 0),))
-    snapshot = led_by_first(tmp_path / "s", leader, follower)
-    _, found = salvaged(snapshot)
-    assert found == [(4, b"other")]
+def _transactions(number: int, **more: Any) -> dict[str, Any]:
+    return {"producer_id": number, "producer_epoch": 0, "base_sequence": 0, "transactional": True, **more}
 
 
-def test_a_rewrite_in_a_later_epoch_of_the_same_record_is_not_lacking(tmp_path: Path) -> None:
-    same = tuple(Record(b"k", f"v{n}".encode()) for n in range(4))
-    leader = replica(
-        [*COMMON, encode_batch(10, same, 1, producer_id=7, producer_epoch=0, base_sequence=0)], ((0, 0), (1, 10))
-    )
-    follower = replica(
-        [*COMMON, encode_batch(10, same, 0, producer_id=7, producer_epoch=0, base_sequence=0)], ((0, 0),)
-    )
-    _, found = salvaged(led_by_first(tmp_path / "s", leader, follower))
-    assert found == []
+def _marker(base: int, outcome: str, leader_epoch: int, producer_epoch: int = 0) -> bytes:
+    return encode_marker(base, outcome, leader_epoch, producer_id=1, producer_epoch=producer_epoch)
 
 
-def test_a_hole_of_the_leader_is_filled(tmp_path: Path) -> None:
-    leader = replica([encode_batch(0, 5, 0, mark="a"), encode_batch(8, 4, 0, mark="c")], ((0, 0),))
-    follower = replica(
-        [encode_batch(0, 5, 0, mark="a"), encode_batch(5, 3, 0, mark="b"), encode_batch(8, 4, 0, mark="c")], ((0, 0),)
-    )
-    manifest, found = salvaged(led_by_first(tmp_path / "s", leader, follower))
-    assert found == _values("b", range(5, 8), 5)
-    assert manifest["partitions"][0]["reasons"] == {"hole": 3}
+def _broken(batch: bytes) -> bytes:
+    return batch[:-1] + bytes([batch[-1] ^ 1])
 
 
-def test_what_the_leader_cannot_read_is_taken_from_a_sound_copy(tmp_path: Path) -> None:
-    batches = [encode_batch(0, 5, 0, mark="a"), encode_batch(5, 3, 0, mark="b"), encode_batch(8, 4, 0, mark="c")]
-    broken = bytearray(batches[1])
-    broken[-1] ^= 1
-    snapshot = led_by_first(
-        tmp_path / "s", replica([batches[0], bytes(broken), batches[2]], ((0, 0),)), replica(batches, ((0, 0),))
-    )
-    manifest, found = salvaged(snapshot)
-    assert found == _values("b", range(5, 8), 5)
-    assert manifest["partitions"][0]["reasons"] == {"unreadable_there": 3}
+THREE = [encode_batch(0, 5, 0, mark="a"), encode_batch(5, 3, 0, mark="b"), encode_batch(8, 4, 0, mark="c")]
+SIX = tuple(Record(f"k{n}".encode(), f"v{n}".encode()) for n in range(6))
+SAME = tuple(Record(b"k", f"v{n}".encode()) for n in range(4))
+LONGER = [*COMMON, encode_batch(10, 2, 0, mark="more")]
+OPEN = encode_batch(10, 2, 0, mark="old", **_transactions(1))
+ENDED = [encode_batch(0, 2, 0, **_transactions(1)), _marker(2, "COMMIT", 0)]
+KEPT = (Record(b"k0", b"v0"), Record(b"k9", b"v9", offset_delta=9))
+WHOLE = encode_batch(10, 4, 0, mark="old")
+OLD_FORMAT = [encode_legacy(0, b"same", magic=1), encode_legacy(1, b"same", magic=1)]
+WRAPPED = encode_wrapper(2, [(b"k", f"w{n}".encode()) for n in range(4)], "gzip", magic=1)
 
 
-def test_records_of_the_reference_s_own_epoch_past_its_end_may_be_skew(tmp_path: Path) -> None:
-    leader, longer = replica(COMMON, ((0, 0),)), replica([*COMMON, encode_batch(10, 2, 0, mark="more")], ((0, 0),))
-    snapshot = led_by_first(tmp_path / "s", leader, longer)
-    manifest, found = salvaged(snapshot)
-    assert found == []
-    assert manifest["partitions"][0]["left_out"] == {"ahead": 2}
-    _, found = salvaged(snapshot, "--include-ahead")
-    assert found == _values("more", range(10, 12), 10)
+def _led(*tail: bytes) -> Replica:
+    """A leader that begins epoch 1 at 10."""
+    return replica([*COMMON, encode_batch(10, 1, 1, mark="leader"), *tail], EPOCH_1_FROM_10)
 
 
-def test_of_copies_of_one_moment_they_are_lost(tmp_path: Path) -> None:
-    leader, longer = replica(COMMON, ((0, 0),)), replica([*COMMON, encode_batch(10, 2, 0, mark="more")], ((0, 0),))
-    _, found = salvaged(led_by_first(tmp_path / "s", leader, longer, quiesced=True))
-    assert found == _values("more", range(10, 12), 10)
+#: The replicas, the leader first; how they were captured, and options of the command; records that are salvaged; what the
+#: manifest says of the partition.
+CASES: dict[str, tuple[tuple[Replica, ...], dict[str, Any], tuple[str, ...], list[tuple[int, bytes]], dict[str, Any]]] = {
+    "the tail of an earlier epoch": (
+        (LEADER, replica([*COMMON, encode_batch(10, 8, 0, mark="old")], EPOCH_0)), {}, (),
+        _values("old", range(10, 18), 10), {"reasons": {"other_record": 5, "past_end": 3}},
+    ),
+    "the same records in other batches, but one": (
+        (
+            replica([encode_batch(0, SIX[:3], 0), encode_batch(3, SIX[3:], 0)], EPOCH_0),
+            replica([encode_batch(0, (*SIX[:4], Record(b"k4", b"other"), SIX[5]), 0, codec="lz4", producer_id=-1)], EPOCH_0),
+        ), {}, (), [(4, b"other")], {},
+    ),
+    "the same records in a later epoch": (
+        tuple(
+            replica([*COMMON, encode_batch(10, SAME, epoch, producer_id=7, producer_epoch=0, base_sequence=0)], starts)
+            for epoch, starts in ((1, EPOCH_1_FROM_10), (0, EPOCH_0))
+        ), {}, (), [], {},
+    ),
+    "a hole of the leader": (
+        (replica([THREE[0], THREE[2]], EPOCH_0), replica(THREE, EPOCH_0)), {}, (),
+        _values("b", range(5, 8), 5), {"reasons": {"hole": 3}},
+    ),
+    "a batch that the leader cannot read": (
+        (replica([THREE[0], _broken(THREE[1]), THREE[2]], EPOCH_0), replica(THREE, EPOCH_0)), {}, (),
+        _values("b", range(5, 8), 5), {"reasons": {"unreadable_there": 3}},
+    ),
+    "past the end in the leader's epoch, which may be skew": (
+        (replica(COMMON, EPOCH_0), replica(LONGER, EPOCH_0)), {}, (), [], {"left_out": {"ahead": 2}},
+    ),
+    "the same, asked for": (
+        (replica(COMMON, EPOCH_0), replica(LONGER, EPOCH_0)), {}, ("--include-ahead",),
+        _values("more", range(10, 12), 10), {},
+    ),
+    "the same, of copies of one moment": (
+        (replica(COMMON, EPOCH_0), replica(LONGER, EPOCH_0)), {"quiesced": True}, (),
+        _values("more", range(10, 12), 10), {},
+    ),
+    **{
+        f"a transaction that the coordinator ended on the new leader by {outcome}": (
+            (_led(_marker(11, outcome, 1)), replica([*COMMON, OPEN], EPOCH_0)), {}, (), found, {},
+        )
+        for outcome, found in (("COMMIT", _values("old", range(10, 12), 10)), ("ABORT", []))
+    },
+    "a marker that the producer got before the fork decides nothing": (
+        (
+            replica([*ENDED, encode_batch(3, 2, 1, mark="leader")], ((0, 0), (1, 3))),
+            replica([*ENDED, encode_batch(3, 2, 0, mark="old", **_transactions(1))], EPOCH_0),
+        ), {}, (), [], {"left_out": {"open_transaction": 2}},
+    ),
+    "a marker of the producer's next transaction decides nothing": (
+        (
+            replica(
+                [*COMMON, encode_batch(10, 1, 1, mark="leader", **_transactions(1, base_sequence=2)), _marker(11, "COMMIT", 1)],
+                EPOCH_1_FROM_10,
+            ),
+            replica([*COMMON, OPEN], EPOCH_0),
+        ), {}, (), [], {"left_out": {"open_transaction": 2}},
+    ),
+    **{
+        f"a marker of producer epoch {epoch} for data of epoch 1": (
+            (
+                _led(_marker(11, "COMMIT", 1, epoch)),
+                replica([*COMMON, encode_batch(10, 2, 0, mark="old", **_transactions(1, producer_epoch=1))], EPOCH_0),
+            ), {}, (), found, {},
+        )
+        for epoch, found in ((0, []), (1, _values("old", range(10, 12), 10)), (2, _values("old", range(10, 12), 10)))
+    },
+    # Other values than the leader's: a log that is wrong.
+    "what a cleaner removed": (
+        (
+            replica([encode_batch(0, KEPT, 0, last_offset_delta=9), encode_batch(10, 2, 0, mark="end")], EPOCH_0),
+            replica([encode_batch(0, 10, 0), encode_batch(10, 2, 0, mark="end")], EPOCH_0),
+        ), {"configs": COMPACTED}, (), [(0, b"#0"), (9, b"#9")], {"left_out": {"cleaned": 8}},
+    ),
+    "a broken batch that another copy has whole": (
+        (LEADER, *(replica([*COMMON, one], EPOCH_0) for one in (_broken(WHOLE), WHOLE))), {}, (),
+        _values("old", range(10, 14), 10), {},
+    ),
+    "messages of old formats": (
+        (
+            replica([*OLD_FORMAT, encode_legacy(2, b"w0", b"k", magic=1), encode_legacy(3, b"leader", magic=1)], ()),
+            replica([*OLD_FORMAT, WRAPPED], ()),
+        ), {}, (), [(3, b"w1"), (4, b"w2"), (5, b"w3")], {},
+    ),
+}  # fmt: skip
 
 
-def _transactions(number: int) -> dict[str, Any]:
-    return {"producer_id": number, "producer_epoch": 0, "base_sequence": 0, "transactional": True}
+@pytest.mark.parametrize(("replicas", "captured", "options", "records", "said"), CASES.values(), ids=CASES)
+def test_what_is_salvaged(
+    tmp_path: Path,
+    replicas: tuple[Replica, ...],
+    captured: dict[str, Any],
+    options: tuple[str, ...],
+    records: list[tuple[int, bytes]],
+    said: dict[str, Any],
+) -> None:
+    manifest, found = salvaged(led_by_first(tmp_path / "s", *replicas, **captured), *options)
+    (row,) = manifest["partitions"]
+    assert found == records
+    assert {name: row[name] for name in said} == said
+    assert manifest["unread"] == []
 
 
 def test_aborted_and_open_transactions_are_left_out_and_counted(tmp_path: Path) -> None:
@@ -121,47 +188,6 @@ def test_aborted_and_open_transactions_are_left_out_and_counted(tmp_path: Path) 
     assert manifest["partitions"][0]["transactions"] == {"aborted": 1, "committed": 1, "open": 1}
 
 
-def test_the_coordinator_s_marker_on_the_new_leader_decides(tmp_path: Path) -> None:
-    for kind, count in (("COMMIT", 2), ("ABORT", 0)):
-        marker = encode_marker(11, kind, 1, producer_id=1, producer_epoch=0)
-        leader = replica([*COMMON, encode_batch(10, 1, 1, mark="leader"), marker], ((0, 0), (1, 10)))
-        tail = encode_batch(10, 2, 0, mark="old", **_transactions(1))
-        _, found = salvaged(led_by_first(tmp_path / kind, leader, replica([*COMMON, tail], ((0, 0),))))
-        assert len(found) == count
-
-
-def test_a_marker_that_a_producer_of_the_same_id_got_before_the_fork_decides_nothing(tmp_path: Path) -> None:
-    before = [encode_batch(0, 2, 0, **_transactions(1)), encode_marker(2, "COMMIT", 0, producer_id=1, producer_epoch=0)]
-    leader = replica([*before, encode_batch(3, 2, 1, mark="leader")], ((0, 0), (1, 3)))
-    follower = replica([*before, encode_batch(3, 2, 0, mark="old", **_transactions(1))], ((0, 0),))
-    manifest, found = salvaged(led_by_first(tmp_path / "s", leader, follower))
-    assert found == []
-    assert manifest["partitions"][0]["left_out"] == {"open_transaction": 2}
-
-
-def test_the_marker_of_the_producers_next_transaction_decides_nothing(tmp_path: Path) -> None:
-    following = encode_batch(10, 1, 1, mark="leader", **{**_transactions(1), "base_sequence": 2})
-    marker = encode_marker(11, "COMMIT", 1, producer_id=1, producer_epoch=0)
-    leader = replica([*COMMON, following, marker], ((0, 0), (1, 10)))
-    follower = replica([*COMMON, encode_batch(10, 2, 0, mark="old", **_transactions(1))], ((0, 0),))
-    manifest, found = salvaged(led_by_first(tmp_path / "s", leader, follower))
-    assert found == []
-    assert manifest["partitions"][0]["left_out"] == {"open_transaction": 2}
-
-
-def test_a_marker_has_the_epoch_of_the_data_or_a_later_one(tmp_path: Path) -> None:
-    for epoch, count in ((0, 0), (1, 2), (2, 2)):
-        marker = encode_marker(11, "COMMIT", 1, producer_id=1, producer_epoch=epoch)
-        leader = replica([*COMMON, encode_batch(10, 1, 1, mark="leader"), marker], ((0, 0), (1, 10)))
-        data = {**_transactions(1), "producer_epoch": 1}
-        follower = replica([*COMMON, encode_batch(10, 2, 0, mark="old", **data)], ((0, 0),))
-        _, found = salvaged(led_by_first(tmp_path / str(epoch), leader, follower))
-        assert len(found) == count
-
-
-COMPACTED = {"cleanup.policy": "compact"}
-
-
 def test_of_a_compacted_topic_each_record_says_whether_its_key_has_a_later_value(tmp_path: Path) -> None:
     mine = (Record(b"a", b"old a"), Record(b"b", b"old b"), Record(b"c", b"old c"))
     theirs = (Record(b"x", b"x"), Record(b"a", b"new a"), Record(b"c", None))
@@ -171,15 +197,6 @@ def test_of_a_compacted_topic_each_record_says_whether_its_key_has_a_later_value
     assert [value for _, value in found] == [b"old a", b"old b", b"old c"]
     assert [row["later_value"] for row in manifest["records"]] == [True, False, True]
     assert manifest["partitions"][0]["later_value"] == 2
-
-
-def test_what_a_cleaner_removed_is_not_lacking(tmp_path: Path) -> None:
-    kept = (Record(b"k0", b"v0"), Record(b"k9", b"v9", offset_delta=9))
-    leader = replica([encode_batch(0, kept, 0, last_offset_delta=9), encode_batch(10, 2, 0, mark="end")], ((0, 0),))
-    follower = replica([encode_batch(0, 10, 0), encode_batch(10, 2, 0, mark="end")], ((0, 0),))
-    manifest, found = salvaged(led_by_first(tmp_path / "s", leader, follower, configs=COMPACTED))
-    assert [offset for offset, _ in found] == [0, 9]  # other values than the leader's: a log that is wrong
-    assert manifest["partitions"][0]["left_out"]["cleaned"] == 8
 
 
 def test_every_directory_that_kafka_puts_aside_is_a_source(tmp_path: Path) -> None:
@@ -227,26 +244,14 @@ def test_two_different_records_of_one_epoch_and_offset_are_both_kept(tmp_path: P
 
 
 def test_a_batch_whose_checksum_is_wrong_is_1(tmp_path: Path) -> None:
-    broken = bytearray(encode_batch(14, 3, 0, mark="old"))
-    broken[-1] ^= 1
-    tail = [encode_batch(10, 4, 0, mark="old"), bytes(broken), encode_batch(17, 2, 0, mark="end")]
+    broken = _broken(encode_batch(14, 3, 0, mark="old"))
+    tail = [WHOLE, broken, encode_batch(17, 2, 0, mark="end")]
     snapshot = led_by_first(tmp_path / "s", LEADER, replica([*COMMON, *tail], ((0, 0),)))
     manifest, found = salvaged(snapshot, status=1)
     assert [offset for offset, _ in found] == [10, 11, 12, 13, 17, 18]
     assert manifest["totals"]["expected"] == 9 and manifest["totals"]["written"] == 6
     (row,) = manifest["unread"]
     assert (row["start_offset"], row["end_offset"], row["records"]) == (14, 17, 3)
-
-
-def test_another_copy_of_a_broken_batch_does_not_help_to_forget_it(tmp_path: Path) -> None:
-    whole = encode_batch(10, 4, 0, mark="old")
-    broken = bytearray(whole)
-    broken[-1] ^= 1
-    second = replica([*COMMON, bytes(broken)], ((0, 0),))
-    snapshot = led_by_first(tmp_path / "s", LEADER, second, replica([*COMMON, whole], ((0, 0),)))
-    manifest, found = salvaged(snapshot)
-    assert found == _values("old", range(10, 14), 10)
-    assert manifest["unread"] == []
 
 
 def test_a_segment_that_cannot_be_read_is_3(tmp_path: Path) -> None:
@@ -275,15 +280,6 @@ def test_that_no_copy_holds_any_is_not_said_of_what_could_not_be_read(tmp_path: 
 def test_nothing_to_do_is_0(tmp_path: Path) -> None:
     manifest, found = salvaged(led_by_first(tmp_path / "s", LEADER, LEADER))
     assert found == [] and manifest["records"] == [] and manifest["unread"] == []
-
-
-def test_messages_of_old_formats_are_salvaged_as_well(tmp_path: Path) -> None:
-    messages = [(b"k", f"w{n}".encode()) for n in range(4)]
-    common = [encode_legacy(0, b"same", magic=1), encode_legacy(1, b"same", magic=1)]
-    leader = replica([*common, encode_legacy(2, b"w0", b"k", magic=1), encode_legacy(3, b"leader", magic=1)], ())
-    follower = replica([*common, encode_wrapper(2, messages, "gzip", magic=1)], ())
-    _, found = salvaged(led_by_first(tmp_path / "s", leader, follower))
-    assert found == [(3, b"w1"), (4, b"w2"), (5, b"w3")]
 
 
 def _resent(base: int, epoch: int, mark: str = "sent", **more: Any) -> bytes:
