@@ -26,6 +26,7 @@ INSIDE = {
 
 PURE_ROOMS = (
     "",
+    "collect",
     "protocol",
     "segments",
     "snapshot",

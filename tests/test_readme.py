@@ -23,7 +23,7 @@ from replica_audit.schema import REPORT_TABLES
 
 ROOT = Path(__file__).parents[1]
 #: In the order in which a reader would type their examples; the first leaves the audit that the others look at.
-PAGES = ("README.md", "docs/capture.md", "docs/reference.md", "docs/operations.md")
+PAGES = ("README.md", "docs/capture.md", "docs/evidence.md", "docs/reference.md", "docs/operations.md")
 TEXTS = {name: (ROOT / name).read_text(encoding="utf-8") for name in PAGES}
 TEXT = "\n".join(TEXTS.values())
 

@@ -57,8 +57,12 @@ IrregularityKind = Literal[
     "crc", "gap", "regression", "duplicate", "epoch_regression", "segment_name", "field", "producer_duplicate"
 ]
 
-#: What a log was read from.
-SegmentSource = Literal["segment", "dump_text", "batch_table", "record_table"]
+#: Why records of a batch cannot be compared; lost: the file is gone or has changed, or the batch is too large to be expanded,
+#: not_captured: they are not part of the evidence, undecodable: Kafka could not read them either.
+RecordProblemKind = Literal["lost", "not_captured", "undecodable"]
+
+#: What a log was read from; evidence: a segment of which evidence has not all that an audit needs.
+SegmentSource = Literal["segment", "evidence", "dump_text", "batch_table", "record_table"]
 
 #: How two logs differ (`Difference`).
 DifferenceKind = Literal["epoch", "content", "hole_here", "hole_there", "batching", "format"]

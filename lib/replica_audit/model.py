@@ -246,7 +246,7 @@ class SegmentSummary:
     ended_producers: tuple[tuple[int, int], ...] = ()
     """(producer id, greatest epoch of its markers in this file)."""
     source: SegmentSource = "segment"
-    """What was read: segment, dump_text, batch_table or record_table."""
+    """What was read."""
     form: str = "batches"
     """What stands for a record batch (`snapshot.provenance`): only logs of one form can be compared batch by batch."""
     unproven: tuple[str, ...] = ()

@@ -454,7 +454,7 @@ class Evidence(NamedTuple):
     """One thing that a finding stands on: a place in a file, a value, or a benign explanation that was considered."""
 
     kind: str
-    """batch, checkpoint, lineage, replay, leadership, log, timeline, loss, file, or considered"""
+    """batch, checkpoint, lineage, replay, leadership, log, timeline, loss, file, wanted, or considered"""
     broker_id: Int | None = None
     path: str | None = None
     position: int | None = None

@@ -12,6 +12,7 @@ LIBRARY = Path(replica_audit.__file__).parent
 #: Rooms from the bottom up; a room imports itself and what is on a lower step, never the same step or above.
 STEPS = {
     "": 0,  # the modules beside the rooms: model, schema, errors, config, results, text
+    "collect": 1,
     "protocol": 1,
     "segments": 1,
     "snapshot": 2,

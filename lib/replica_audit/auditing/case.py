@@ -55,7 +55,9 @@ class Case:
     strangers: tuple[tuple[Comparison, str], ...] = ()
     """Replicas of which it is not known whether they are of the same topic, and why; nothing is concluded from them."""
     set_aside: tuple[ReplicaFacts, ...] = ()
-    """Logs that are known from a text or table which cannot be compared with the reference's."""
+    """Logs that are known from a text or table which cannot be compared with the reference's, and those of `waiting`."""
+    waiting: tuple[Comparison, ...] = ()
+    """Of which nothing is concluded before records that are not part of the evidence are there (`awaits_records`)."""
     orphans: Mapping[tuple[int, str, str], int] = field(default_factory=dict)
     """(broker id, log dir, checkpoint file) → value, where the log dir has no directory of the partition."""
     times: CaptureTimes = CaptureTimes()

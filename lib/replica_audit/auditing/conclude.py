@@ -96,13 +96,16 @@ def conclude(
     if reference is None:
         return _without_replicas(plan)
     leadership = None if evidence.leadership is None else evidence.leadership.believed
-    found = list(_compare(plan, rows, records))
+    pairs = list(_compare(plan, rows, records))
+    waiting = tuple(item for item in pairs if item.awaits_records)
+    followers = [item for item in pairs[: len(grouping.followers)] if not item.awaits_records]
+    copies = [item for item in pairs[len(grouping.followers) :] if not item.awaits_records]
     events = of_present_topic(evidence.log_events, reference.facts.directory.topic_id)
-    kept, strangers = _apart(reference, found[: len(grouping.followers)], leadership, events)
+    kept, strangers = _apart(reference, followers, leadership, events)
     replicas = (reference.facts, *(item.follower for item in kept))
     terms = sole_terms(replicas, leadership, evidence.kafka_version)
     frozen = frozen_epochs(replicas, leadership, evidence.kafka_version)
-    everything = (*kept, *found[len(grouping.followers) :])
+    everything = (*kept, *copies)
     lost = lost_marks(reference, replicas)
     everything = with_unproven_below_start(with_lost_marks(everything, lost), reference, replicas, lost)
     everything = with_causes(with_proofs(everything, terms), reference, leadership)
@@ -142,7 +145,11 @@ def conclude(
         strangers=tuple(strangers),
         beside=beside,
         duplicates=grouping.duplicates,
-        set_aside=grouping.set_aside,
+        set_aside=(
+            *grouping.set_aside,
+            *(one.follower.awaiting for one in pairs[: len(grouping.followers)] if one in waiting),
+        ),
+        waiting=waiting,
         orphans=evidence.orphans,
         log_events=events,
         times=evidence.times,
@@ -219,7 +226,7 @@ def _apart(
     strangers = []
     for item in compared:
         found = other_life(reference, item, leadership, events)
-        if found is None or found.judged:
+        if found is None or found.judged or item.lacks_records:
             kept.append(item if found is None else replace(item, doubt=found.reason))
         else:
             uncommitted = (replace(run, committed_end=None, committed_records=0, proof=None) for run in item.runs)

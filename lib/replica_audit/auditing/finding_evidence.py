@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from replica_audit.auditing.finding import Finding, considered, finding
@@ -19,6 +19,12 @@ if TYPE_CHECKING:
     from replica_audit.auditing.finding import Code
     from replica_audit.auditing.replicas.replica_facts import ReplicaFacts
     from replica_audit.snapshot.broker_logs import BrokerLogEvent
+
+
+#: Kind of evidence for bytes that an audit would need.
+WANTED = "wanted"
+#: More ranges of one replica are not told apart.
+_GREATEST_RANGES = 1000
 
 
 def name_copy(facts: ReplicaFacts) -> str:
@@ -75,6 +81,29 @@ def unread_records(code: Code, problems: Sequence[RecordProblem], what: str) -> 
             Evidence("batch", text=first.reason, broker_id=first.broker_id, path=first.path, position=first.position)
         ],
     )
+
+
+def wanted_range(broker_id: int, path: str, position: int, size: int | None) -> Evidence:
+    """Evidence that names bytes of a file that an audit would need, `size` of them from `position` on; None: up to its end."""
+    text = "to the end of the file" if size is None else count(size, "byte")
+    return Evidence(
+        WANTED, broker_id=broker_id, path=path, position=position, value=None if size is None else str(size), text=text
+    )
+
+
+def joined_ranges(ranges: Iterable[tuple[str, int, int]]) -> list[tuple[str, int, int]]:
+    """Ranges (path, start, end) in order, those together that touch, and the nearest of a file where there are too many."""
+    gap, ordered = 0, sorted(ranges)
+    while True:
+        joined: list[tuple[str, int, int]] = []
+        for path, start, end in ordered:
+            if joined and joined[-1][0] == path and start <= joined[-1][2] + gap:
+                joined[-1] = path, joined[-1][1], max(end, joined[-1][2])
+            else:
+                joined.append((path, start, end))
+        if len(joined) <= _GREATEST_RANGES or gap > 1 << 40:
+            return joined
+        gap = 2 * gap or 1 << 10
 
 
 def unusable_input(code: Code, row: QuarantineRow) -> Finding:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import re
 from collections import Counter
+from importlib.resources import files
 
 from replica_audit.cli.output import print_result
 from replica_audit.config import Settings
@@ -18,7 +19,10 @@ _EXAMPLE = "give ID=DIR, ID=DIR,DIR or ID@HOST=DIR, for example 1=/var/lib/kafka
 
 
 def capture_plan(arguments: argparse.Namespace, settings: Settings) -> int:
-    """Print the shell script for the brokers; with `--format json` its steps."""
+    """Print the shell script for the brokers; with `--format json` its steps, with `--collector` the collector of evidence."""
+    if arguments.collector:
+        print_result(collector_text().rstrip("\n"))
+        return 0
     brokers = [parse_broker(text) for text in arguments.brokers]
     if not brokers:
         raise UsageError(f"capture-plan: no broker; {_EXAMPLE}")
@@ -41,6 +45,11 @@ def capture_plan(arguments: argparse.Namespace, settings: Settings) -> int:
     )
     print_result(script.rstrip("\n"))
     return 0
+
+
+def collector_text() -> str:
+    """The collector of evidence, which runs on brokers by itself (docs/evidence.md)."""
+    return files("replica_audit.collect").joinpath("collect.py").read_text(encoding="utf-8")
 
 
 def parse_broker(text: str) -> CapturedBroker:

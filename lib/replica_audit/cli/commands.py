@@ -136,6 +136,8 @@ def _add_show_arguments(command: argparse.ArgumentParser) -> None:
     text = "for example orders-0 (default: a triage of all partitions)"
     arguments.add_argument("topic_partition", metavar="TOPIC-PARTITION", nargs="?", help=text)
     _add_table(command)
+    text = "of evidence, write the bytes that the answer would need into FILE, for collect.py --wanted"
+    command.add_argument("--wanted", metavar="FILE", help=text)
 
 
 def _add_elect_arguments(command: argparse.ArgumentParser) -> None:
@@ -228,6 +230,8 @@ def _add_capture_arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument("--bootstrap-server", metavar="HOST:PORT", help="have the script take the topic listing")
     text = f"state of the brokers during the copy: {', '.join(KINDS)} (default: %(default)s)"
     command.add_argument("--kind", metavar="KIND", type=one_of(KINDS), choices=KINDS, default="live", help=text)
+    text = "print collect.py, which takes evidence in place of a copy (docs/evidence.md)"
+    command.add_argument("--collector", action="store_true", help=text)
 
 
 def _add_explain_arguments(command: argparse.ArgumentParser) -> None:

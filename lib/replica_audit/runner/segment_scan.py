@@ -13,10 +13,10 @@ import numpy as np
 
 from replica_audit.model import Damage, SegmentSummary
 from replica_audit.runner.task_planning import SegmentWork
+from replica_audit.segments.frames import FrameStream
 from replica_audit.segments.known_segments import KnownSegment, Relation, hash_headers, relate, sound_end
-from replica_audit.segments.scan import scan_segment
 from replica_audit.segments.summary import Summariser
-from replica_audit.snapshot.segment_sources import open_source
+from replica_audit.snapshot.segment_sources import open_source, scan_source
 from replica_audit.warehouse.known_batches import known_batches, known_summary
 
 if TYPE_CHECKING:
@@ -68,6 +68,8 @@ class OpenSegment:
     relation: Relation
     before: tuple[KnownSegment, SegmentSummary] | None
     """What is known of it, where the file is that one or has grown."""
+    evidence: FrameStream | None = None
+    """What `stream` reads from, where that is evidence."""
 
 
 def open_segment(snapshot: Snapshot, directory: str, work: SegmentWork) -> OpenSegment | None:
@@ -83,11 +85,14 @@ def open_segment(snapshot: Snapshot, directory: str, work: SegmentWork) -> OpenS
         summary = None if known is None else known_summary(directory, known)
         if known is not None and summary is not None:
             relation = relate(stream, file.size_bytes, change, snapshot.location, known, summary)
+            if relation is Relation.GROWN and isinstance(opened, FrameStream):
+                relation = Relation.OTHER  # its headers are all there, and cost less to read than those that are known
             before = None if relation is Relation.OTHER else (known, summary)
         if relation is not Relation.SAME:
             snapshot.check_copy(file.path, opened)
             snapshot.expect(opened, _taken_over(before))
-        return OpenSegment(stream, change, relation, before)
+        evidence = opened if isinstance(opened, FrameStream) else None
+        return OpenSegment(stream, change, relation, before, evidence)
     except BaseException:
         opened.close()
         raise
@@ -124,8 +129,7 @@ def scan_segment_file(
             known, summary = opened.before
             marks = {"last_change": opened.last_change, "last_position": known.last_position, "headers": known.headers}
             return ScannedSegment(summary, marks, stream.count, file.size_bytes, True)
-        summariser = Summariser(file.path, file.base_offset, file.size_bytes)
-        items = scan_segment(stream, file.size_bytes, file.base_offset, known=taken_over)
+        items, summariser = scan_source(stream, file, opened.evidence, taken_over)
         last_position = _pass_on(items, summariser, write)
         headers = hash_headers(stream, last_position)
         marks = {"last_change": opened.last_change, "last_position": last_position, "headers": headers}

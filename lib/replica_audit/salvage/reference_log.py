@@ -108,7 +108,7 @@ class ReferenceLog:
             for index in range(first, max(first, last))
         }
         outcome = self._reader(requests)
-        bad = [requests[request] for request, _ in (*outcome.unread, *outcome.undecodable)]
+        bad = [requests[request] for request, _ in (*outcome.unread, *outcome.not_captured, *outcome.undecodable)]
         bounds = [(int(self._batches[at]["base_offset"]), int(self._batches[at]["last_offset"]) + 1) for at in bad]
         return outcome.rows, bounds
 

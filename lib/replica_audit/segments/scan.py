@@ -13,6 +13,7 @@ import numpy as np
 
 from replica_audit.errors import FormatError
 from replica_audit.model import Damage
+from replica_audit.segments.frames import FrameStream
 from replica_audit.segments.message_set import decode_entries
 from replica_audit.segments.record_batch import (
     BATCH_DTYPE,
@@ -55,7 +56,8 @@ def scan_segment(
     lengths of damage tile the file exactly. A batch whose length leads to a plausible next header (or the end of the
     file) but whose CRC is wrong is a batch with `crc_valid` False; where the frame itself is wrong it is damage.
     Memory: a few windows, or one legacy entry if that is larger. `known` are the batches that the file begins with, where an
-    earlier scan found nothing wrong up to their end: they come first, and reading begins after them.
+    earlier scan found nothing wrong up to their end: they come first, and reading begins after them. Of evidence they are those
+    that it has headers of.
 
     Raises FormatError when the file is shorter than `size_bytes`, for one that is larger than Kafka opens
     (`FileRecords`), and where the items do not account for every byte.
@@ -63,6 +65,8 @@ def scan_segment(
     if size_bytes > GREATEST_SEGMENT:
         expected = f"a segment of at most {GREATEST_SEGMENT} bytes"
         raise FormatError("segment", None, expected, f"{size_bytes} bytes", "Kafka refuses to open such a file")
+    if isinstance(stream, FrameStream):
+        known = stream.known()
     items = _Scan(SegmentWindow(stream, size_bytes, max(window, 2 * HEADER_BYTES)), base_offset).items(known)
     yield from account_for_bytes(items, size_bytes)
 

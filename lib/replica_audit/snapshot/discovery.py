@@ -22,7 +22,7 @@ from replica_audit.snapshot.log_dir_names import (
     parse_file_name,
     progress_form,
 )
-from replica_audit.snapshot.manifest import parse_manifest
+from replica_audit.snapshot.manifest import parse_manifest, with_log_dirs
 from replica_audit.snapshot.metadata.compared_copies import AppliedEvidence
 from replica_audit.snapshot.metadata.metadata_log import read_metadata
 from replica_audit.snapshot.metadata.stale_copies import copy_moments
@@ -89,7 +89,7 @@ class _Discovery:
 
     def __init__(self, snapshot: Snapshot, topics: tuple[str, ...]) -> None:
         self._snapshot = snapshot
-        self._patterns = topics
+        self._patterns = topics or tuple(sorted(snapshot.evidence.topics))
         tree = snapshot.list_tree()
         self._files = [entry for entry in tree.entries if not entry.is_dir]
         self._folders = arrange_folders(tree.entries)
@@ -122,7 +122,9 @@ class _Discovery:
         foreign = [one for one in log_dirs if one.cluster_id not in (None, cluster_id)]
         for log_dir, folder in zip(log_dirs, found, strict=True):
             self._look_into(log_dir, folder, log_dir_paths, log_dir in foreign)
-        manifest = self._root.read("manifest.json", "manifest", parse_manifest)
+        manifest = with_log_dirs(
+            self._root.read("manifest.json", "manifest", parse_manifest), self._snapshot.evidence.log_dirs.values()
+        )
         evidence = AppliedEvidence(self._epochs_of, tuple(self._replicas), copy_moments(manifest, log_dirs))
         metadata = read_metadata(self._snapshot, self._metadata_logs, evidence)
         leaderships, leadership_files = read_leaderships(self._root, metadata, self._replicas, self._is_wanted)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from functools import lru_cache
@@ -164,6 +164,17 @@ def parse_manifest(data: bytes | str, path: str) -> Manifest:
         kafka_version=_optional(path, "kafka_version", fields.get("kafka_version"), str, "text"),
         brokers=copied,
     )
+
+
+def with_log_dirs(manifest: Manifest | None, collected: Iterable[CopiedLogDir]) -> Manifest | None:
+    """The manifest with the log dirs that were collected as evidence, unless it names them itself."""
+    named = () if manifest is None else manifest.brokers
+    known = {one.log_dir for one in named}
+    added = tuple(one for one in collected if one.log_dir not in known)
+    if not added:
+        return manifest
+    quiesced, version = (None, None) if manifest is None else (manifest.quiesced, manifest.kafka_version)
+    return Manifest(quiesced, version, (*named, *added))
 
 
 def _parse_broker(path: str, place: str, entry: object) -> CopiedLogDir:

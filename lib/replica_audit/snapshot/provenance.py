@@ -14,6 +14,9 @@ if TYPE_CHECKING:
 #: A fingerprint of what is shown of records stands where a batch's own CRC is not shown; no CRC is as great.
 FINGERPRINT = 1 << 40
 
+#: The word of `UNPROVEN` for bytes that evidence does not have.
+NOT_CAPTURED = "not_captured"
+
 #: What second-hand input may leave unproven, in the words of `SegmentSummary.unproven`.
 UNPROVEN = {
     "checksums": "checksums are what the input says of them, and were not computed again",
@@ -31,6 +34,7 @@ UNPROVEN = {
     "attributes": "codecs, control records and transactions are not told apart",
     "producers": "no producer fields: repeated batches of a producer are not seen",
     "tail": "what the bytes after the last batch are is not shown",
+    NOT_CAPTURED: "bytes after the last sound batch are not part of the evidence: the log may go on, or be damaged, there",
     "rest": "what follows the place where the dump tool stopped is not shown",
     "left_out": "lines of the listing are missing or cannot be read: the log goes on, or has more in the middle",
     "cut_short": "the replica's own checkpoints lie past the end of what is shown: the listing may have been cut short",
@@ -40,7 +44,7 @@ UNPROVEN = {
 }
 
 #: Of these, those that leave open what the log holds, so that it cannot be compared with another.
-UNDECIDED = ("leader_epochs", "left_out", "cut_short", "one_moment", "overlap")
+UNDECIDED = ("leader_epochs", "left_out", NOT_CAPTURED, "cut_short", "one_moment", "overlap")
 
 #: Forms: what stands for a record batch. A segment file is of the first; legacy entries without compression look the
 #: same in it and in a deep listing of 0.10 to 2.1, where a fingerprint stands for a compressed entry.

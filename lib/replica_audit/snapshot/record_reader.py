@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, BinaryIO, Protocol
 
 import numpy as np
 
+from replica_audit.segments.frames import NotCapturedError
 from replica_audit.segments.record_batch import LEAST_ENTRY_BYTES, MAGIC_AT, PREFIX_BYTES
 from replica_audit.segments.records import RECORD_DTYPE, RecordError, RecordHasher, UnexpandedError, decode_records
 from replica_audit.snapshot.storage import Snapshot
@@ -49,8 +50,14 @@ class RecordRows:
     unread: tuple[tuple[RecordRequest, str], ...] = ()
     """With the reason: a file that is gone, cannot be read, or is not the one that was scanned; a batch that is too large
     to be expanded."""
+    not_captured: tuple[tuple[RecordRequest, str], ...] = ()
+    """With the reason: they are not part of the evidence."""
     undecodable: tuple[tuple[RecordRequest, str], ...] = ()
     """With the reason: read, but Kafka could not decode their records."""
+
+
+class NotCaptured(str):
+    """The reason of `RecordReader.entries` for bytes that are not part of the evidence."""
 
 
 class FileSource(Protocol):
@@ -76,10 +83,11 @@ class RecordReader:
         """
         parts: list[NDArray[np.void]] = []
         unread: list[tuple[RecordRequest, str]] = []
+        not_captured: list[tuple[RecordRequest, str]] = []
         undecodable: list[tuple[RecordRequest, str]] = []
         for request, entry in self.entries(requests):
             if isinstance(entry, str):
-                unread.append((request, entry))
+                (not_captured if isinstance(entry, NotCaptured) else unread).append((request, entry))
                 continue
             try:
                 rows = decode_records(entry, self.hasher)
@@ -93,13 +101,22 @@ class RecordReader:
         # As bytes, since numpy compares the fields of every two arrays that it joins.
         joined = b"".join(part.tobytes() for part in parts)
         rows = np.frombuffer(joined, RECORD_DTYPE) if joined else np.empty(0, RECORD_DTYPE)
-        return RecordRows(rows[np.argsort(rows["offset"], kind="stable")], tuple(unread), tuple(undecodable))
+        ordered = rows[np.argsort(rows["offset"], kind="stable")]
+        return RecordRows(ordered, tuple(unread), tuple(not_captured), tuple(undecodable))
 
     def entries(self, requests: Iterable[RecordRequest]) -> Iterator[tuple[RecordRequest, bytes | str]]:
         """Each of `requests` once, by path and position, with the bytes of its batch, or with why they cannot be had."""
-        for group in _neighbours(sorted(set(requests))):
+        groups = list(_neighbours(sorted(set(requests))))[::-1]
+        while groups:
+            group = groups.pop()
             try:
                 data = self._read(group)
+            except NotCapturedError as error:
+                if len(group) > 1:  # what lies between them may be all that is not there
+                    groups += [[request] for request in reversed(group)]
+                else:
+                    yield group[0], NotCaptured(error)
+                continue
             except (OSError, ValueError) as error:
                 for request in group:
                     yield request, f"the file could not be read: {_reason(error)}"

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
 import numpy as np
 
 from replica_audit.model import Damage, SegmentSummary
+from replica_audit.segments.frames import FrameStream
 from replica_audit.segments.scan import scan_segment
 from replica_audit.segments.summary import Summariser
 from replica_audit.snapshot.dump.dump_text import Section
 from replica_audit.snapshot.dump.dumped_segment import assemble_dumped_log, parse_listing
 from replica_audit.snapshot.inventory import SegmentFile
-from replica_audit.snapshot.provenance import SecondHandLog
+from replica_audit.snapshot.provenance import NOT_CAPTURED, SecondHandLog
 from replica_audit.snapshot.storage import Snapshot
 
 if TYPE_CHECKING:
@@ -35,15 +36,35 @@ def open_source(snapshot: Snapshot, file: SegmentFile) -> Iterator[OpenSource]:
     """Open `file` for one pass. Raises OSError and FormatError, here or while the items are taken."""
     if file.source == "segment":
         with snapshot.open_file(file.path) as stream:
-            items = scan_segment(stream, file.size_bytes, file.base_offset)
-            yield OpenSource(items, Summariser(file.path, file.base_offset, file.size_bytes))
+            yield scan_source(stream, file)
         return
     log = _read_second_hand(snapshot, file)
-    items = iter([*([log.batches] if len(log.batches) else []), *log.damage])
+    items: Iterator[NDArray[np.void] | Damage] = iter([*([log.batches] if len(log.batches) else []), *log.damage])
     summariser = Summariser(
         file.path, file.base_offset, log.size_bytes, source=file.source, form=log.form, unproven=log.unproven
     )
     yield OpenSource(items, summariser)
+
+
+def scan_source(
+    stream: BinaryIO, file: SegmentFile, evidence: FrameStream | None = None, known: Iterable[NDArray[np.void]] = ()
+) -> OpenSource:
+    """The scan of a segment that is open, `known` as for `scan_segment`; `evidence`: what `stream` reads from, if that is evidence.
+
+    Where evidence has not all bytes that no header stands for, only what its headers tell is known of the segment.
+    """
+    evidence = stream if isinstance(stream, FrameStream) else evidence
+    items: Iterator[NDArray[np.void] | Damage]
+    if evidence is None:
+        items = scan_segment(stream, file.size_bytes, file.base_offset, known=known)
+    elif evidence.missing:
+        summariser = Summariser(
+            file.path, file.base_offset, evidence.known_end, source="evidence", unproven=(NOT_CAPTURED,)
+        )
+        return OpenSource(evidence.known(), summariser)
+    else:
+        items = scan_segment(stream, file.size_bytes, file.base_offset, known=evidence.known())
+    return OpenSource(items, Summariser(file.path, file.base_offset, file.size_bytes))
 
 
 def summarise_source(snapshot: Snapshot, file: SegmentFile) -> SegmentSummary:

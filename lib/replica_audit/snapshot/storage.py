@@ -9,11 +9,13 @@ import errno
 import os
 import stat
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, BinaryIO
 
 from replica_audit.errors import FormatError
 from replica_audit.redaction import redact
+from replica_audit.snapshot.evidence_files import PREFIX, EvidenceFiles, find_evidence
 from replica_audit.snapshot.file_tree import Problem, Tree, TreeEntry
 from replica_audit.snapshot.manifest import MANIFEST, CopiedFiles, find_copied_files
 from replica_audit.snapshot.read_ahead import ReadAhead, read_many
@@ -230,18 +232,28 @@ class Snapshot:
         return f"{self._root.rstrip('/')}/{path}" if path else self._root
 
     def list_tree(self) -> Tree:
-        """Everything below the root, and what the manifest says should be. A directory that cannot be read is a problem, not
-        an error.
+        """Everything below the root, what evidence stands for, and what the manifest says should be. A directory that cannot
+        be read is a problem, not an error.
         """
-        return self._copied.complete(self._list_tree())
+        return self._copied.complete(self.evidence.overlay(self._list_tree()))
+
+    @cached_property
+    def evidence(self) -> EvidenceFiles:
+        """The evidence at its root."""
+        try:
+            return find_evidence(self._list_directory("", PREFIX), self._open)
+        except OSError:  # a root that cannot be listed is a problem of the tree
+            return EvidenceFiles()
 
     @cached_property
     def _copied(self) -> CopiedFiles:
         try:
             with self._open(MANIFEST) as file:
-                return find_copied_files(file.read(GREATEST_SMALL_FILE))
+                copied = find_copied_files(file.read(GREATEST_SMALL_FILE))
         except OSError:  # most snapshots have none; one that cannot be read is reported by its reader
-            return CopiedFiles()
+            copied = CopiedFiles()
+        unread = self.evidence.incomplete
+        return replace(copied, incomplete={**unread, **copied.incomplete}) if unread else copied
 
     def _list_tree(self) -> Tree:
         if self._store is None:
@@ -254,6 +266,9 @@ class Snapshot:
         """Entries directly below a directory whose names begin with `prefix`, sorted by path; none if there is no such
         directory. Raises OSError.
         """
+        return self.evidence.children(path, self._list_directory(path, prefix), prefix)
+
+    def _list_directory(self, path: str, prefix: str) -> tuple[TreeEntry, ...]:
         if self._store is None:
             return list_directory(self._root, path, prefix)
         found = (entry for entry, _ in self._store.list_below(self._root, path))
@@ -264,6 +279,13 @@ class Snapshot:
 
         Locally that is also the change of the inode, which no copying tool can set back.
         """
+        if self.evidence:
+            known = self.evidence.files
+            others = iter(self._last_changes([path for path in paths if path not in known]))
+            return [known[path].change if path in known else next(others) for path in paths]
+        return self._last_changes(paths)
+
+    def _last_changes(self, paths: Sequence[str]) -> list[str | None]:
         if self._store is None:
             return [last_change(self.absolute(path)) for path in paths]
         if not all(path in self._times for path in paths):
@@ -273,6 +295,8 @@ class Snapshot:
 
     def last_change(self, path: str, stream: BinaryIO) -> str | None:
         """Description of an open file's last change, for `is_unchanged`; for an object its ETag, if it has one."""
+        if path in self.evidence.files:
+            return self.evidence.files[path].change
         if not isinstance(stream, ReadAhead):
             return describe_change(os.fstat(stream.fileno()))
         return stream.etag or self.last_changes([path])[0]
@@ -285,6 +309,8 @@ class Snapshot:
         snapshot. `checked` False leaves the comparison with the manifest to `check_copy`.
         """
         self._copied.refuse_incomplete(path)
+        if path in self.evidence.files:
+            return self.evidence.open(path, self._open)
         try:
             stream = self._open(path)
         except OSError as error:

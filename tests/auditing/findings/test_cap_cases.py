@@ -99,7 +99,9 @@ def test_entries_of_log_dirs_that_do_not_have_the_partition_are_told_in_order():
 
 
 def _problem(broker_id: int, start: int, *, lost: bool) -> RecordProblem:
-    return RecordProblem(broker_id, f"broker-{broker_id}/x.log", 7, start, start + 5, "it is gone", lost)
+    return RecordProblem(
+        broker_id, f"broker-{broker_id}/x.log", 7, start, start + 5, 90, "it is gone", "lost" if lost else "undecodable"
+    )
 
 
 def test_records_that_could_not_be_read_are_told_once_a_broker_and_undecodable_ones_elsewhere():

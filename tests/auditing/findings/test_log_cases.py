@@ -293,7 +293,8 @@ def test_of_batches_that_were_compared_changed_headers_and_records_that_nobody_c
     """Bad checksums are DIV-CORRUPT, and records that could not be read are the copy's trouble."""
     pairs = [CorruptPair(kind, base, base + 5, 2, 1, 100, "magic 9") for kind, base in (("crc", 10), ("blind", 20))]
     problems = [
-        RecordProblem(2, "0.log", 100, base, base + 5, "bad lz4", lost) for base, lost in ((30, True), (35, False))
+        RecordProblem(2, "0.log", 100, base, base + 5, 90, "bad lz4", kind)
+        for base, kind in ((30, "lost"), (35, "undecodable"))
     ]
     item = compared(log(2), alignment=Alignment(corrupt=pairs), problems=tuple(problems))
     told = list(log_rules.judge(case(log(1), item)))

@@ -180,9 +180,8 @@ def align_pair(
     compaction = None
     problems: tuple[RecordProblem, ...] = ()
     can_read = records is not None and not (leader.second_hand or follower.second_hand)
-    alignment = with_resent(
-        leader, follower, alignment, RecordComparison(records.read) if records and can_read else None
-    )
+    resent = RecordComparison(records.read) if records and can_read else None
+    alignment = with_resent(leader, follower, alignment, resent)
     if records is not None and can_read:
         reading = RecordComparison(records.read)
         if leader.compacted or follower.compacted:
@@ -190,4 +189,6 @@ def align_pair(
         else:
             alignment = decide_by_records(leader, follower, alignment, reading)
         problems = tuple(reading.problems)
+    if resent is not None:
+        problems += tuple(one for one in resent.problems if one.kind == "not_captured")
     return AlignedPair(alignment, frozenset(loaded), compaction, problems)

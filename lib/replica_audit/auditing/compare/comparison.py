@@ -16,6 +16,7 @@ from replica_audit.auditing.compare.record_comparison import RecordProblem
 from replica_audit.auditing.compare.replays import file_replay, first_dropped, replay_all
 from replica_audit.auditing.compare.tallies import Tally, tally_batches, tally_from
 from replica_audit.auditing.replicas.offset_ranges import shared_end, shared_start
+from replica_audit.literals import RecordProblemKind
 from replica_audit.model import OffsetRange
 from replica_audit.protocol.truncation import Replay
 from replica_audit.segments.batch_rows import find_rows
@@ -57,9 +58,20 @@ class Comparison:
     doubt: str | None = None
     """Another explanation of all differences, because of which none of them is proven; None if there is none."""
 
-    def problems_by_broker(self, *, lost: bool) -> list[list[RecordProblem]]:
-        """Problems with records that could not be read (`lost`) or decoded, of one broker each."""
-        of_kind = sorted((one for one in self.problems if one.lost == lost), key=lambda one: one.broker_id)
+    @property
+    def lacks_records(self) -> bool:
+        """True if records that had to be compared are not part of the evidence."""
+        return any(one.kind == "not_captured" for one in self.problems)
+
+    @property
+    def awaits_records(self) -> bool:
+        """True if nothing may be concluded before these records are there: what batches differ in is not known without them.
+        Of a compacted log the comparison says what it could not see."""
+        return self.compaction is None and self.lacks_records
+
+    def problems_by_broker(self, kind: RecordProblemKind) -> list[list[RecordProblem]]:
+        """Problems with records of that kind, of one broker each."""
+        of_kind = sorted((one for one in self.problems if one.kind == kind), key=lambda one: one.broker_id)
         return [list(of_broker) for _, of_broker in groupby(of_kind, key=lambda one: one.broker_id)]
 
     @property

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
+from replica_audit.literals import RecordProblemKind
 from replica_audit.segments.records import RECORD_DTYPE
 from replica_audit.snapshot.record_reader import RecordRequest, RecordRows
 
@@ -70,9 +71,9 @@ class RecordProblem:
     position: int
     start_offset: int
     end_offset: int
+    size: int
     reason: str
-    lost: bool
-    """The file is gone or has changed, or the batch is too large to be expanded; else Kafka could not read its records."""
+    kind: RecordProblemKind
 
 
 class RecordComparison:
@@ -90,7 +91,11 @@ class RecordComparison:
         if not requests:
             return np.empty(0, RECORD_DTYPE), []
         outcome = self._read(requests, keys)
-        found = [(*one, True) for one in outcome.unread] + [(*one, False) for one in outcome.undecodable]
+        found: list[tuple[RecordRequest, str, RecordProblemKind]] = [
+            *((*one, "lost") for one in outcome.unread),
+            *((*one, "not_captured") for one in outcome.not_captured),
+            *((*one, "undecodable") for one in outcome.undecodable),
+        ]
         problems = [
             RecordProblem(
                 facts.broker_id,
@@ -98,10 +103,11 @@ class RecordComparison:
                 request.position,
                 requests[request].base_offset,
                 requests[request].end_offset,
+                request.size,
                 reason,
-                lost,
+                kind,
             )
-            for request, reason, lost in found
+            for request, reason, kind in found
         ]
         self.problems += problems
         return outcome.rows, [(problem.start_offset, problem.end_offset) for problem in problems]

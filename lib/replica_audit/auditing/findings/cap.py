@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from replica_audit.auditing.compare.comparable import open_question, why_not_comparable
 from replica_audit.auditing.finding import Code, Finding, considered, finding
-from replica_audit.auditing.finding_evidence import unread_records, unusable_input
+from replica_audit.auditing.finding_evidence import joined_ranges, unread_records, unusable_input, wanted_range
 from replica_audit.auditing.findings.meta_copies import explained_by_skew, overtaken_text
 from replica_audit.auditing.leadership.needed_replicas import WHY_NEEDED
 from replica_audit.auditing.replicas.offset_ranges import traces_of_segment
 from replica_audit.schema import Evidence, QuarantineRow
-from replica_audit.snapshot.provenance import UNPROVEN
-from replica_audit.text import name_offsets, name_source
+from replica_audit.snapshot.provenance import NOT_CAPTURED, UNPROVEN
+from replica_audit.text import count, name_offsets, name_source
 
 if TYPE_CHECKING:
     from replica_audit.auditing.case import Case
+    from replica_audit.auditing.compare.record_comparison import RecordProblem
     from replica_audit.auditing.replicas.replica_facts import ReplicaFacts
     from replica_audit.model import Leadership, OffsetRange
 
@@ -26,8 +27,17 @@ CAP_MISSING_SEGMENT = Code("CAP-MISSING-SEGMENT", ("medium",), ("INCONCLUSIVE",)
 CAP_UNREADABLE = Code("CAP-UNREADABLE", ("high",), ("INCONCLUSIVE",), traits=("doubt", "no_files", "unreadable"))
 CAP_NOT_AUDITED = Code("CAP-NOT-AUDITED", ("high",), ("INCONCLUSIVE",))
 CAP_SKEW = Code("CAP-SKEW", ("medium", "info"), ("INCONCLUSIVE",))
+CAP_NOT_CAPTURED = Code("CAP-NOT-CAPTURED", ("medium",), ("INCONCLUSIVE",), traits=("doubt",))
 CAP_SECOND_HAND = Code("CAP-SECOND-HAND", ("medium", "info"), ("INCONCLUSIVE",), traits=("doubt",))
-CODES = (CAP_MISSING_REPLICA, CAP_MISSING_SEGMENT, CAP_UNREADABLE, CAP_NOT_AUDITED, CAP_SKEW, CAP_SECOND_HAND)
+CODES = (
+    CAP_MISSING_REPLICA,
+    CAP_MISSING_SEGMENT,
+    CAP_UNREADABLE,
+    CAP_NOT_AUDITED,
+    CAP_SKEW,
+    CAP_NOT_CAPTURED,
+    CAP_SECOND_HAND,
+)
 
 
 _SOURCES = {
@@ -63,8 +73,11 @@ def _files(case: Case) -> Iterator[Finding]:
         yield from _indexes_without_log(facts)
     yield from _missing_replicas(case)
     for item in case.comparisons:
-        for problems in item.problems_by_broker(lost=True):
+        for problems in item.problems_by_broker("lost"):
             yield unread_records(CAP_UNREADABLE, problems, "could not be read")
+    for item in (*case.comparisons, *case.beside, *case.waiting):
+        for problems in item.problems_by_broker("not_captured"):
+            yield _records_not_captured(problems)
 
 
 def judge_copy(facts: ReplicaFacts) -> Iterator[Finding]:
@@ -316,7 +329,9 @@ def _second_hand_logs(case: Case) -> Iterator[Finding]:
         if facts.unread is not None:
             continue
         reason = reasons.get(facts.key) or (UNPROVEN[facts.undecided[0]] if facts.undecided else None)
-        if facts.second_hand:
+        if NOT_CAPTURED in facts.unproven:
+            yield from _bytes_not_captured(facts)
+        elif facts.second_hand:
             yield _second_hand(facts, reason)
         elif reason is not None:
             yield _set_aside(facts, reference, reason)
@@ -339,6 +354,36 @@ def _second_hand(facts: ReplicaFacts, reason: str | None) -> Finding:
         verdict="INCONCLUSIVE" if reason else None,
         broker_id=facts.broker_id,
         evidence=[*evidence, *(Evidence("unproven", text=text, broker_id=facts.broker_id) for text in open_points)],
+    )
+
+
+def _records_not_captured(problems: Sequence[RecordProblem]) -> Finding:
+    """Records of one broker that had to be compared, and of which the evidence has the headers of their batches only."""
+    first, size = problems[0], sum(problem.size for problem in problems)
+    ranges = joined_ranges((problem.path, problem.position, problem.position + problem.size) for problem in problems)
+    return finding(
+        CAP_NOT_CAPTURED,
+        f"broker {first.broker_id}: the records of {count(len(problems), 'batch', 'batches')} have to be compared, and are not part "
+        f"of the evidence: {count(size, 'byte')} of them are wanted",
+        broker_id=first.broker_id,
+        start_offset=min(problem.start_offset for problem in problems),
+        end_offset=max(problem.end_offset for problem in problems),
+        evidence=[wanted_range(first.broker_id, path, start, end - start) for path, start, end in ranges],
+    )
+
+
+def _bytes_not_captured(facts: ReplicaFacts) -> Iterator[Finding]:
+    """Bytes after the last sound batch of segments, of which the evidence has nothing."""
+    segments = [segment for segment in facts.segments if segment.source == "evidence"]
+    if not segments:
+        return  # its records are wanted
+    where = f"segment {segments[0].base_offset}" if len(segments) == 1 else count(len(segments), "segment")
+    yield finding(
+        CAP_NOT_CAPTURED,
+        f"broker {facts.broker_id}: what follows the last sound batch in {where} is not part of the evidence; its log is compared "
+        "with nothing",
+        broker_id=facts.broker_id,
+        evidence=[wanted_range(facts.broker_id, segment.path, segment.size_bytes, None) for segment in segments],
     )
 
 

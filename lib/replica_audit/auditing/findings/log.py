@@ -216,7 +216,7 @@ def _wrong(case: Case) -> Iterator[Finding]:
         for pair in item.alignment.corrupt:
             if pair.kind == "blind":
                 yield damaged_pair(LOG_CRC_BLIND, pair)
-        for problems in item.problems_by_broker(lost=False):
+        for problems in item.problems_by_broker("undecodable"):
             yield unread_records(
                 LOG_FIELD, problems, "cannot be decoded, and not by Kafka either, though the checksum is right"
             )

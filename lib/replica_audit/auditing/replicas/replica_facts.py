@@ -16,7 +16,7 @@ from replica_audit.protocol.loading import LoadedLog, load_log, log_end_of
 from replica_audit.protocol.truncation import ReplicaState
 from replica_audit.segments.summary import merge_chunks
 from replica_audit.snapshot.log_dir_names import kind_of_copy
-from replica_audit.snapshot.provenance import UNDECIDED, join_forms
+from replica_audit.snapshot.provenance import NOT_CAPTURED, UNDECIDED, join_forms
 from replica_audit.text import count
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ def border_gaps(segments: Sequence[SegmentSummary]) -> Iterator[OffsetRange]:
     """Offsets between the end of one segment and the base of the next."""
     for segment, following in zip(segments, segments[1:]):
         end = segment.base_offset if segment.greatest_last_offset is None else segment.greatest_last_offset + 1
-        damaged_tail = any(damage.next_offset is None for damage in segment.damage)
+        damaged_tail = any(damage.next_offset is None for damage in segment.damage) or NOT_CAPTURED in segment.unproven
         if following.base_offset > end and not damaged_tail:
             yield OffsetRange(end, following.base_offset)
 
@@ -224,6 +224,11 @@ class ReplicaFacts:
             word for word in self.unproven if word in UNDECIDED and not (epochless and word == "leader_epochs")
         )
 
+    @property
+    def awaiting(self) -> ReplicaFacts:
+        """The log, marked as lacking bytes that the answer needs: they are not part of the evidence."""
+        return replace(self, segments=tuple(replace(one, unproven=(NOT_CAPTURED,)) for one in self.segments))
+
     @cached_property
     def unread_bases(self) -> tuple[int, ...]:
         """Base offsets of segments that are there and could not be read."""
@@ -249,7 +254,9 @@ class ReplicaFacts:
     @cached_property
     def end_is_known(self) -> bool:
         """True if the end of what was read is an end of the log at all."""
-        return self.unread is None and not {"left_out", "one_moment", "cut_short", "overlap"} & set(self.unproven)
+        return self.unread is None and not {"left_out", NOT_CAPTURED, "one_moment", "cut_short", "overlap"} & set(
+            self.unproven
+        )
 
     @cached_property
     def form(self) -> str:

@@ -1,0 +1,1 @@
+"""The collector of evidence, which runs on brokers by itself: nothing here imports the library."""

@@ -1,0 +1,293 @@
+"""Evidence of a segment: frames that stand for every byte of the file, read as a stream of it (docs/evidence.md).
+
+Headers are handed to the scan as batches that are known; bytes are read as of the file itself, and those that were not captured
+raise an error that says so. Nothing is judged here.
+"""
+
+from __future__ import annotations
+
+import io
+import struct
+import zlib
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, BinaryIO, NamedTuple
+
+import google_crc32c
+import numpy as np
+
+from replica_audit.errors import FormatError
+from replica_audit.segments.record_batch import (
+    CRC_FROM,
+    HEADER_BYTES,
+    HEADER_DTYPE,
+    PREFIX_BYTES,
+    decode_headers,
+)
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+MAGIC = b"RAFRAME1"
+_FRAME = struct.Struct(">cQQIII")
+_CONTROL = struct.Struct(">QI")
+#: Limits of a frame; what is inflated is never more than they allow.
+GREATEST_COUNT = 65536
+GREATEST_BYTES = 1 << 20
+_GREATEST_CONTROL = (4 << 20) + 4096 + _CONTROL.size
+_HINT = "collect this broker again"
+
+#: Reads one part of a file of the evidence; raises OSError where it is not what was written.
+ReadPart = Callable[[], bytes]
+
+
+class NotCapturedError(OSError):
+    """Bytes of a file that are not part of the evidence, whatever the file has there."""
+
+
+class Frame(NamedTuple):
+    """A frame: what it says of the bytes [position, end) of the file, and where its payload is."""
+
+    kind: bytes
+    """V: headers whose checksums are right, X: control batches among them, R: bytes, Z: zeros, U: not taken, S: cut off."""
+    position: int
+    end: int
+    batches: int
+    part: int
+    start: int
+    size: int
+
+
+class FrameFile:
+    """The frames of one file of evidence. Raises FormatError where they are not what the format says."""
+
+    def __init__(self, path: str, parts: Sequence[ReadPart]) -> None:
+        """Read all parts once. Raises OSError and FormatError; `path` is the name that errors give the file."""
+        self.path = path
+        self._parts = parts
+        self._held: tuple[int, bytes] | None = None
+        self._inflated: tuple[Frame, bytes] | None = None
+        self.frames: list[Frame] = []
+        for number in range(len(parts)):
+            self.frames += self._index(number)
+
+    def inflate(self, frame: Frame) -> bytes:
+        """The payload of a frame, as long as it was."""
+        if self._inflated is None or self._inflated[0] != frame:
+            data = self._part(frame.part)[frame.start : frame.start + frame.size]
+            self._inflated = frame, self._expand(frame, data)
+        return self._inflated[1]
+
+    def _expand(self, frame: Frame, data: bytes) -> bytes:
+        whole = {b"V": HEADER_BYTES * frame.batches, b"X": _GREATEST_CONTROL}.get(
+            frame.kind, frame.end - frame.position
+        )
+        inflater = zlib.decompressobj()
+        try:
+            found = inflater.decompress(data, whole + 1)
+        except zlib.error as error:
+            raise self.refuse(frame.position, "a payload that zlib inflates", str(error)) from None
+        if len(found) > whole or not inflater.eof or (frame.kind != b"X" and len(found) != whole):
+            more = "more" if len(found) > whole else f"{len(found)} bytes"
+            raise self.refuse(frame.position, f"a payload of {whole} bytes", more)
+        return found
+
+    def refuse(self, position: int | None, expected: str, found: str) -> FormatError:
+        """The error of frames that cannot be used; `position` is one of the file that they stand for."""
+        return FormatError(self.path, position, f"in its evidence {expected}", found, _HINT)
+
+    def _part(self, number: int) -> bytes:
+        if self._held is None or self._held[0] != number:
+            self._held = number, self._parts[number]()
+        return self._held[1]
+
+    def _index(self, number: int) -> Iterator[Frame]:
+        data = self._part(number)
+        if data[: len(MAGIC)] != MAGIC:
+            raise self.refuse(None, f"frames that begin with {MAGIC.decode()}", "another beginning")
+        at = len(MAGIC)
+        while at < len(data):
+            if at + _FRAME.size > len(data):
+                raise self.refuse(None, "whole frames", f"{len(data) - at} bytes after the last one")
+            kind, position, length, count, size, crc = _FRAME.unpack_from(data, at)
+            at += _FRAME.size
+            payload = data[at : at + size]
+            if kind not in (b"V", b"X", b"R", b"Z", b"U", b"S"):
+                raise self.refuse(position, "a frame of format 1", f"one of type {kind!r}")
+            if len(payload) != size or zlib.crc32(payload) != crc:
+                raise self.refuse(position, "a frame with its payload", "another checksum of it")
+            if (
+                not length
+                or (kind == b"V") != (0 < count <= GREATEST_COUNT)
+                or (kind == b"R" and length > GREATEST_BYTES)
+            ):
+                raise self.refuse(position, "a frame within its limits", f"{length} bytes, {count} batches")
+            yield Frame(kind, position, position + length, count, number, at, size)
+            at += size
+
+
+class FrameStream(io.RawIOBase, BinaryIO):
+    """A segment or other file as a binary stream of `size_bytes`, from its frames.
+
+    What can be read: bytes of R, X and Z, those that were `brought` later, and the 61 of a header where a batch begins. All
+    else is NotCapturedError.
+    """
+
+    def __init__(self, file: FrameFile, size_bytes: int, brought: Sequence[FrameFile] = ()) -> None:
+        """Raises FormatError where the frames are not each byte of the file once."""
+        self.size_bytes = size_bytes
+        self._file = file
+        self._position = 0
+        self._frames = [frame for frame in file.frames if frame.kind != b"X"]
+        self._controls = {frame.position: frame for frame in file.frames if frame.kind == b"X"}
+        self._pieces = sorted(
+            ((frame, one) for one in brought for frame in one.frames if frame.kind in (b"R", b"Z")),
+            key=lambda piece: piece[0].position,
+        )
+        self._brought_batch: tuple[int, bytes] | None = None
+        self._batches: tuple[Frame, NDArray[np.void], NDArray[np.int64]] | None = None
+        end, headers_end = 0, 0
+        for frame in self._frames:
+            if frame.position != end:
+                raise file.refuse(end, f"a frame that begins at {end}", f"one at {frame.position}")
+            if frame.kind == b"V" and headers_end != end:
+                raise file.refuse(end, "headers before all else", "headers after other frames")
+            end = frame.end
+            headers_end = end if frame.kind == b"V" else headers_end
+        if end != size_bytes:
+            raise file.refuse(end, f"frames of {size_bytes} bytes", f"frames of {end}")
+        self._starts = [frame.position for frame in self._frames]
+        self.known_end = headers_end
+        """Position after the last batch that is known by its header."""
+
+    @cached_property
+    def missing(self) -> tuple[tuple[int, int], ...]:
+        """[start, end) of bytes that no header stands for and that nobody has brought."""
+        found = []
+        for frame in self._frames:
+            at = frame.position
+            if frame.kind in (b"U", b"S"):
+                for piece, _ in self._pieces:
+                    if piece.position <= at < piece.end:
+                        at = piece.end
+                if at < frame.end:
+                    found.append((at, frame.end))
+        return tuple(found)
+
+    def known(self) -> Iterator[NDArray[np.void]]:
+        """The batches that the file begins with, by their headers, as `BATCH_DTYPE`; raises FormatError for impossible ones."""
+        for frame in self._frames:
+            if frame.kind == b"V":
+                headers, positions = self._headers(frame)
+                batches, broken = decode_headers(headers, positions)
+                if broken.any() or (batches["magic"].view(np.uint8) < 2).any():
+                    raise self._file.refuse(int(positions[broken][:1].sum()), "headers of batches of magic 2", "others")
+                batches["crc_valid"] = True
+                yield batches
+
+    def readable(self) -> bool:
+        """True."""
+        return True
+
+    def seekable(self) -> bool:
+        """True."""
+        return True
+
+    def tell(self) -> int:
+        """Position of the next read."""
+        return self._position
+
+    def seek(self, position: int, whence: int = 0) -> int:
+        """As of any binary file."""
+        self._position = max(0, position + (0, self._position, self.size_bytes)[whence])
+        return self._position
+
+    def read(self, count: int | None = -1) -> bytes:
+        """Up to `count` bytes, fewer only at the end.
+
+        Raises NotCapturedError, FormatError, and OSError among headers where no batch begins: the file has no such bytes to give.
+        """
+        at = self._position
+        self._check_start(at)
+        end = self.size_bytes if count is None or count < 0 else min(self.size_bytes, at + count)
+        parts = []
+        while at < end:
+            parts.append(self._piece(at, end))
+            at += len(parts[-1])
+        self._position = max(self._position, end)
+        return parts[0] if len(parts) == 1 else b"".join(parts)
+
+    def _check_start(self, at: int) -> None:
+        if at < self.known_end:
+            _, positions = self._headers(self._frames[bisect_right(self._starts, at) - 1])
+            if at not in positions:
+                raise OSError(f"no batch begins at {at}")
+
+    def _piece(self, at: int, end: int) -> bytes:
+        """Some bytes from `at` on, at least one."""
+        frame = self._frames[bisect_right(self._starts, at) - 1]
+        if frame.kind == b"R":
+            return self._file.inflate(frame)[at - frame.position : end - frame.position]
+        if frame.kind == b"Z":
+            return bytes(min(end, frame.end) - at)
+        found = self._of_batch(frame, at) if frame.kind == b"V" else self._brought(at, frame.end)
+        if not found:
+            raise NotCapturedError(f"the bytes at {at} are not part of the evidence")
+        return found[: end - at]
+
+    def _headers(self, frame: Frame) -> tuple[NDArray[np.void], NDArray[np.int64]]:
+        """The headers of a frame (`HEADER_DTYPE`), and where they are in the file."""
+        if self._batches is None or self._batches[0] != frame:
+            planes = np.frombuffer(self._file.inflate(frame), np.uint8).reshape(HEADER_BYTES, frame.batches)
+            headers = np.ascontiguousarray(planes.T).view(HEADER_DTYPE).reshape(frame.batches)
+            sizes = headers["length"].astype(np.int64) + PREFIX_BYTES
+            ends = frame.position + np.cumsum(sizes)
+            if (sizes < HEADER_BYTES).any() or ends[-1] != frame.end:
+                raise self._file.refuse(frame.position, f"batches up to {frame.end}", "lengths that lead elsewhere")
+            self._batches = frame, headers, ends - sizes
+        return self._batches[1:]
+
+    def _of_batch(self, frame: Frame, at: int) -> bytes:
+        """What there is from `at` on of the batch around it; nothing, or only its header."""
+        headers, positions = self._headers(frame)
+        index = int(positions.searchsorted(at, side="right")) - 1
+        start, header = int(positions[index]), headers[index]
+        end = start + PREFIX_BYTES + int(header["length"])
+        for data in (self._control_batch(frame, start), self._brought_whole(start, end, header)):
+            if data is not None:
+                return data[at - start :]
+        return header.tobytes()[at - start :]
+
+    def _control_batch(self, frame: Frame, start: int) -> bytes | None:
+        controls = self._controls.get(frame.position)
+        if controls is None:
+            return None
+        data, at = self._file.inflate(controls), 0
+        while at + _CONTROL.size <= len(data):
+            position, size = _CONTROL.unpack_from(data, at)
+            at += _CONTROL.size
+            if position == start:
+                return data[at : at + size]
+            at += size
+        return None
+
+    def _brought_whole(self, start: int, end: int, header: np.void) -> bytes | None:
+        """All bytes of a batch, where they were brought later and are those of its header."""
+        if self._brought_batch is None or self._brought_batch[0] != start:
+            parts, at = [], start
+            while at < end and (part := self._brought(at, end)):
+                parts.append(part)
+                at += len(part)
+            data = b"".join(parts)
+            is_same = data[:HEADER_BYTES] == header.tobytes() and google_crc32c.value(data[CRC_FROM:]) == header["crc"]
+            self._brought_batch = start, data if at == end and is_same else b""
+        return self._brought_batch[1] or None
+
+    def _brought(self, at: int, end: int) -> bytes:
+        for frame, file in self._pieces:
+            if frame.position <= at < frame.end:
+                if frame.kind == b"Z":
+                    return bytes(min(end, frame.end) - at)
+                return file.inflate(frame)[at - frame.position : end - frame.position]
+        return b""

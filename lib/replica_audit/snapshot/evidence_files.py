@@ -1,0 +1,320 @@
+"""Evidence of brokers in a snapshot: files that stand for those of log dirs, listed and opened as if they were there.
+
+`evidence-<broker>.json` at the snapshot's root, or at the root of a tar there, names lists of files, these the parts of each with
+their SHA-256 (docs/evidence.md). What does not fit them is refused by name.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import re
+import tarfile
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import BinaryIO, NamedTuple
+
+from replica_audit.errors import FormatError
+from replica_audit.literals import CaptureKind
+from replica_audit.parsing import INT64, fits, is_whole, parse_json, show_value
+from replica_audit.segments.frames import FrameFile, FrameStream, NotCapturedError
+from replica_audit.snapshot.file_tree import Problem, Tree, TreeEntry
+from replica_audit.snapshot.inventory import CopiedLogDir
+
+#: What the names of its files at the root begin with.
+PREFIX = "evidence"
+FORMAT = 1
+_HEAD = re.compile(r"evidence-[0-9]{1,9}(\.bytes-[0-9]{1,16})?\.json")
+_SHA256 = re.compile(r"[0-9a-f]{64}")
+#: No part of the evidence is larger; a list and the file that names them are far smaller.
+_GREATEST_PART = (8 << 20) + 4096
+_HINT = "collect this broker again"
+_FRAMES = ".frames"
+_KINDS: dict[object, CaptureKind] = {"live": "live", "stopped": "stopped", "killed": "killed"}
+
+#: Opens a file of the snapshot by its path. Raises OSError.
+Open = Callable[[str], BinaryIO]
+
+
+class Member(NamedTuple):
+    """Where the bytes of a part are."""
+
+    file: str
+    offset: int
+    size: int
+
+
+class EvidencePart(NamedTuple):
+    """A part as a list names it."""
+
+    member: Member
+    sha256: str
+
+
+class ListedFile(NamedTuple):
+    """A file of a log dir, as a list names it."""
+
+    kind: str
+    """whole, frames or stub."""
+    size: int
+    parts: tuple[EvidencePart, ...]
+    change: str
+    """Inode and time of the last change of its content, as `Snapshot.last_change` gives them, and a digest in place of the inode's."""
+    source: str
+    """The file that names the list."""
+    brought: tuple[tuple[EvidencePart, ...], ...] = ()
+    """Ranges that were collected later."""
+
+
+@dataclass(slots=True)
+class EvidenceFiles:
+    """The evidence of a snapshot; paths are relative to it."""
+
+    files: dict[str, ListedFile] = field(default_factory=dict)
+    directories: set[str] = field(default_factory=set)
+    incomplete: dict[str, str] = field(default_factory=dict)
+    """What could not be read on the broker, with the reason."""
+    log_dirs: dict[str, CopiedLogDir] = field(default_factory=dict)
+    sources: dict[str, str] = field(default_factory=dict)
+    """The directory on the broker of each log dir."""
+    topics: set[str] = field(default_factory=set)
+    """Patterns of the topics that were collected; empty: all."""
+    problems: list[Problem] = field(default_factory=list)
+    _own: set[str] = field(default_factory=set)
+    _children: dict[str, dict[str, TreeEntry]] = field(default_factory=lambda: defaultdict(dict))
+
+    def __bool__(self) -> bool:
+        return bool(self._own)
+
+    def overlay(self, tree: Tree) -> Tree:
+        """The tree with the files that the evidence stands for, in place of its own."""
+        if not self._own and not any(entry.path.endswith(_FRAMES) for entry in tree.entries):
+            return tree
+        entries = {entry.path: entry for entry in tree.entries if entry.path not in self._own}
+        problems = [*tree.problems, *self.problems]
+        unlisted = {path.partition("/")[0] for path in entries if path.endswith(_FRAMES)}
+        for top in sorted(unlisted):
+            reason = f"evidence that no evidence-<broker>.json lists, so it may be incomplete: {_HINT}"
+            problems.append(Problem(top, reason))
+        for path in self.files.keys() & entries.keys():
+            where = "copied as well; the evidence is used: put copies into a directory of their own"
+            problems.append(Problem(path, where, is_told_elsewhere=True))
+        entries.update((one.path, one) for of_folder in self._children.values() for one in of_folder.values())
+        told = sorted(problems, key=lambda problem: problem.path)
+        return Tree(tuple(sorted(entries.values())), tuple(told))
+
+    def children(self, folder: str, found: Iterable[TreeEntry], prefix: str = "") -> tuple[TreeEntry, ...]:
+        """What is directly in a directory, given what the storage has `found` there."""
+        entries = {entry.path: entry for entry in found if entry.path not in self._own}
+        entries.update(self._children.get(folder, {}))
+        return tuple(sorted(one for one in entries.values() if one.path.rpartition("/")[2].startswith(prefix)))
+
+    def open(self, path: str, open_real: Open) -> BinaryIO:
+        """A file that the evidence stands for. Raises OSError, NotCapturedError and FormatError."""
+        file = self.files[path]
+        if file.kind == "stub":
+            raise NotCapturedError(f"{path}: only its name is part of the evidence")
+        read = [partial(_read_part, open_real, file.source, path, part) for part in file.parts]
+        if file.kind == "whole":
+            return io.BytesIO(b"".join(one() for one in read))
+        brought = [
+            FrameFile(path, [partial(_read_part, open_real, file.source, path, part) for part in parts])
+            for parts in file.brought
+        ]
+        return FrameStream(FrameFile(path, read), file.size, brought)
+
+    def _add(self, path: str, file: ListedFile) -> None:
+        self.files[path] = file
+        folder = path.rpartition("/")[0]
+        self._add_directory(folder)
+        self._children[folder][path] = TreeEntry(path, file.size, False)
+
+    def _add_directory(self, path: str) -> None:
+        while path and path not in self.directories:
+            self.directories.add(path)
+            above = path.rpartition("/")[0]
+            self._children[above][path] = TreeEntry(path, 0, True)
+            path = above
+
+
+def _read_part(open_real: Open, source: str, path: str, part: EvidencePart) -> bytes:
+    data = _read_member(open_real, part.member)
+    if len(data) != part.member.size or hashlib.sha256(data).hexdigest() != part.sha256:
+        raise OSError(f"{path}: not the evidence that was collected (SHA-256 in {source}): {_HINT}")
+    return data
+
+
+def _read_member(open_real: Open, member: Member) -> bytes:
+    with open_real(member.file) as stream:
+        stream.seek(member.offset)
+        return stream.read(member.size)
+
+
+def find_evidence(root: Sequence[TreeEntry], open_real: Open) -> EvidenceFiles:
+    """The evidence of a snapshot, given the entries of its root. Nothing is raised: what cannot be used is in `problems`."""
+    found = EvidenceFiles()
+    places: list[tuple[str, Mapping[str, Member]]] = []
+    heads = {one.path: Member(one.path, 0, one.size) for one in root if not one.is_dir and _HEAD.fullmatch(one.path)}
+    if heads:
+        places.append(("", heads))
+    for entry in root:
+        if not entry.is_dir and entry.path.endswith(".tar"):
+            found._own.add(entry.path)
+            try:
+                places.append((entry.path, _list_tar(open_real, entry.path)))
+            except (OSError, tarfile.TarError, ValueError) as error:
+                found.problems.append(
+                    Problem(entry.path, f"an archive of evidence that is incomplete: {error}; {_HINT}")
+                )
+    later: list[tuple[str, Iterator[tuple[str, ListedFile]]]] = []
+    for place, members in places:
+        names = sorted(name for name in members if _HEAD.fullmatch(name))
+        if not names:
+            reason = f"it has no evidence-<broker>.json, which is written last: the collection broke off; {_HINT}"
+            found.problems.append(Problem(place, reason))
+        for name in names:
+            shown = f"{place}: {name}" if place else name
+            reader = _HeadReader(found, open_real, shown, None if not place else members)
+            try:
+                if name.endswith(".json") and ".bytes-" in name:
+                    later.append((shown, reader.brought(members[name])))
+                else:
+                    reader.read(members[name])
+            except (OSError, FormatError) as error:
+                found.problems.append(Problem(place or name, str(error)))
+    for shown, ranges in later:
+        try:
+            for path, brought in ranges:
+                base = found.files.get(path)
+                if base is not None and base.change.split()[0] == brought.change.split()[0]:
+                    found.files[path] = base._replace(brought=(*base.brought, brought.parts))
+        except (OSError, FormatError) as error:
+            found.problems.append(Problem(shown.partition(":")[0], str(error)))
+    return found
+
+
+def _list_tar(open_real: Open, path: str) -> dict[str, Member]:
+    """The files of a tar; of several with one name the last. Raises OSError and tarfile's errors."""
+    with open_real(path) as stream, tarfile.open(fileobj=stream, mode="r:") as archive:
+        members = {}
+        for info in archive:
+            if info.isreg() and not info.issparse():
+                members[info.name] = Member(path, info.offset_data, info.size)
+        return members
+
+
+class _HeadReader:
+    """Reads one `evidence-<broker>.json` and its lists."""
+
+    def __init__(self, found: EvidenceFiles, open_real: Open, shown: str, members: Mapping[str, Member] | None) -> None:
+        """`members` of the tar that it is in; None: of the snapshot's root."""
+        self._found, self._open, self._shown, self._members = found, open_real, shown, members
+
+    def read(self, member: Member) -> None:
+        """Take over all that it lists. Raises OSError and FormatError, and then nothing of it is taken."""
+        head = self._head(member)
+        log_dirs = [self._log_dir(index, one, head["broker_id"]) for index, one in enumerate(head["log_dirs"])]
+        tops = [one.log_dir for one, _ in log_dirs]
+        taken = next((top for top in tops if top in self._found.log_dirs), None)
+        if taken is not None:
+            raise self._refuse(f"no other evidence of {taken}", "one more: put each into a snapshot of its own")
+        lines = list(self._lines(head))
+        files: dict[str, ListedFile] = {}
+        for line in lines:
+            path, kind = line["path"], line["as"]
+            if not any(path.startswith(f"{top}/") for top in tops):
+                raise self._refuse("paths below its log dirs", show_value(path))
+            if kind in ("whole", "frames", "stub"):
+                files[path] = self._file(line)
+        for line in lines:
+            if line["as"] == "directory":
+                self._found._add_directory(line["path"])
+            elif line["as"] == "unread":
+                self._found.incomplete[line["path"]] = str(line.get("reason", "it could not be read"))
+        for path, file in files.items():
+            self._found._add(path, file)
+        for one, source in log_dirs:
+            self._found._add_directory(one.log_dir)
+            self._found.log_dirs[one.log_dir] = one
+            self._found.sources[one.log_dir] = source
+        self._found.topics.update(head["topics"])
+
+    def brought(self, member: Member) -> Iterator[tuple[str, ListedFile]]:
+        """The files of which ranges were collected later. Raises OSError and FormatError."""
+        for line in self._lines(self._head(member)):
+            if line["as"] == "bytes":
+                yield line["path"], self._file(line)
+
+    def _head(self, member: Member) -> dict:
+        if member.size > _GREATEST_PART:
+            raise self._refuse("a small file", f"{member.size} bytes")
+        head = parse_json(_read_member(self._open, member), self._shown, _HINT)
+        version = head.get("format") if isinstance(head, dict) else None
+        if not isinstance(head, dict) or not is_whole(version, FORMAT, FORMAT):
+            raise self._refuse(f"format {FORMAT}", show_value(version))
+        wanted = {"broker_id": int, "log_dirs": [{"as": str, "log_dir": str}], "topics": [str], "lists": [list]}
+        if not fits(head, wanted):
+            raise self._refuse("broker_id, log_dirs, topics and lists", "others")
+        if self._members is None:
+            self._found._own.add(member.file)
+        return head
+
+    def _lines(self, head: dict) -> Iterator[dict]:
+        for entry in head["lists"]:
+            part = self._part(entry)
+            for number, text in enumerate(_read_part(self._open, self._shown, str(entry[0]), part).splitlines(), 1):
+                try:
+                    line = json.loads(text)
+                except ValueError:
+                    line = None
+                if not isinstance(line, dict) or not fits(line, {"path": str, "as": str}):
+                    raise self._refuse(f"an object with path and as in line {number} of {entry[0]}", "another")
+                _check_name(line["path"], self._refuse)
+                yield line
+
+    def _file(self, line: dict) -> ListedFile:
+        parts = line.get("parts", [])
+        numbers = [line.get(name, 0) for name in ("size", "inode", "mtime_ns")]
+        if not all(is_whole(one, 0, INT64) for one in numbers) or not isinstance(parts, list):
+            raise self._refuse(f"size, inode and mtime_ns of {line['path']}", show_value(numbers))
+        size, inode, mtime = numbers
+        digest = hashlib.sha256()
+        read = tuple(map(self._part, parts))
+        for part in read:
+            digest.update(part.sha256.encode())
+        if line["as"] == "whole" and size != sum(part.member.size for part in read):
+            raise self._refuse(f"parts of {size} bytes of {line['path']}", "others")
+        return ListedFile(line["as"], size, read, f"{inode} {mtime} {digest.hexdigest()[:16]}", self._shown)
+
+    def _part(self, entry: object) -> EvidencePart:
+        if not isinstance(entry, list) or len(entry) != 3 or not isinstance(entry[0], str):
+            raise self._refuse("parts as name, size and SHA-256", show_value(entry))
+        name, size, digest = entry
+        if not is_whole(size, 0, _GREATEST_PART) or not isinstance(digest, str) or not _SHA256.fullmatch(digest):
+            raise self._refuse(f"size and SHA-256 of {name}", show_value(entry[1:]))
+        _check_name(name, self._refuse)
+        if self._members is None:
+            self._found._own.add(name)
+            return EvidencePart(Member(name, 0, size), digest)
+        member = self._members.get(name)
+        if member is None or member.size != size:
+            raise self._refuse(f"{name} of {size} bytes", "none" if member is None else f"{member.size} bytes")
+        return EvidencePart(member, digest)
+
+    def _log_dir(self, index: int, entry: dict, broker_id: int) -> tuple[CopiedLogDir, str]:
+        _check_name(entry["as"], self._refuse)
+        started, finished, kind = (entry.get(name) for name in ("started", "finished", "kind"))
+        if not (is_whole(broker_id) and is_whole(started, 0, INT64) and is_whole(finished, 0, INT64)):
+            raise self._refuse(f"broker_id, started and finished of log_dirs[{index}]", show_value(entry))
+        return CopiedLogDir(broker_id, entry["as"], started, finished, _KINDS.get(kind)), entry["log_dir"]
+
+    def _refuse(self, expected: str, found: str) -> FormatError:
+        return FormatError(self._shown, None, expected, found, _HINT)
+
+
+def _check_name(name: str, refuse: Callable[[str, str], FormatError]) -> None:
+    if any(part in ("", ".", "..") for part in name.split("/")):
+        raise refuse("relative paths", show_value(name))

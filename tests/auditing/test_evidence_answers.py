@@ -1,0 +1,166 @@
+"""Evidence gives the answers of the copies that it stands for, or says what it would need for them."""
+
+from __future__ import annotations
+
+import io
+import tarfile
+from pathlib import Path
+
+import pytest
+from tests.support.collected import answers, bring_wanted, collect_snapshot, copy_snapshot, log_dirs_of
+from tests.support.encoder import encode_batch
+from tests.support.fixtures import ATTACKS, CAPTURES, FIXTURES
+from tests.support.in_process import run_stages, without_run
+from tests.support.snapshots import Listed, Replica, write_snapshot
+
+SEVERE = ("critical", "high")
+#: Damage, a torn tail, old formats, compaction, transactions, tiers, several disks, loss.
+SOME = (
+    "corrupted-flip-payload",
+    "corrupted-tail-torn",
+    "old-upgraded",
+    "compacted-skewed-1",
+    "txn-failover-1-unclean",
+    "tiered-1",
+    "jbod-moving",
+    "diverged-unclean",
+)
+_ATTACKS = sorted(
+    path.relative_to(ATTACKS).as_posix()
+    for path in (*ATTACKS.iterdir(), *ATTACKS.glob("*/*"))
+    if path.is_dir() and any(path.glob("broker-*"))
+)
+
+
+def _snapshots() -> list[Path]:
+    return [*(FIXTURES / name for name in CAPTURES), *(ATTACKS / name for name in _ATTACKS)]
+
+
+def _collectable(path: Path) -> bool:
+    return bool(log_dirs_of(path))
+
+
+def _check_with_raw(snapshot: Path, place: Path) -> int:
+    """Rounds that it took to have the answers of copies."""
+    copy = copy_snapshot(snapshot, place / "copy" / "snapshot")
+    evidence = collect_snapshot(snapshot, place / "evidence" / "snapshot", "--raw")
+    expected = answers(copy)
+    for rounds in range(3):
+        found = answers(evidence)
+        if found == expected:
+            return rounds
+        if not bring_wanted(snapshot, evidence, rounds):
+            break
+    assert found == expected
+    return 0
+
+
+def _check_without_raw(snapshot: Path, place: Path) -> None:
+    """Nothing is found that copies do not show, and what hides the rest is named."""
+    copied = answers(copy_snapshot(snapshot, place / "plain" / "copy" / "snapshot"))
+    collected = answers(collect_snapshot(snapshot, place / "plain" / "evidence" / "snapshot"))
+    names = ("code", "severity", "topic", "partition", "broker_id", "start_offset")
+    known, found = (
+        {tuple(row[name] for name in names) for row in one["findings"] if row["code"] != "CAP-NOT-CAPTURED"}
+        for one in (copied, collected)
+    )
+    assert found <= known
+    verdicts = {(row["topic"], row["partition"]): row["verdict"] for row in copied["partitions"]}
+    lacking = {(row["topic"], row["partition"]) for row in collected["findings"] if row["code"] == "CAP-NOT-CAPTURED"}
+    for row in collected["partitions"]:
+        at = row["topic"], row["partition"]
+        assert row["verdict"] == verdicts[at] or (row["verdict"] == "INCONCLUSIVE" and at in lacking)
+
+
+@pytest.mark.parametrize("name", SOME)
+def test_a_capture_collected_answers_as_its_copy(name: str, tmp_path: Path) -> None:
+    assert _check_with_raw(FIXTURES / name, tmp_path) <= 2
+    _check_without_raw(FIXTURES / name, tmp_path)
+
+
+@pytest.mark.slow
+def test_every_capture_and_attack_collected_answers_as_its_copy(tmp_path: Path) -> None:
+    snapshots = [path for path in _snapshots() if path.name not in SOME and _collectable(path)]
+    assert len(snapshots) > 100
+    for number, snapshot in enumerate(snapshots):
+        assert _check_with_raw(snapshot, tmp_path / str(number)) <= 2, snapshot
+        _check_without_raw(snapshot, tmp_path / str(number))
+
+
+def _differing(place: Path) -> Path:
+    """Two replicas with a batch of the same offsets and other records, of which nothing is known but the headers."""
+    sides = {
+        broker_id: Replica([encode_batch(0, 3, 0), encode_batch(3, 5, 0, mark=mark)])
+        for broker_id, mark in ((1, "one"), (2, "two"))
+    }
+    return write_snapshot(place, sides, [Listed(1, (1, 2), (1, 2))])
+
+
+def test_records_that_differ_are_wanted_before_anything_is_said(tmp_path: Path) -> None:
+    snapshot = _differing(tmp_path / "snapshot")
+    evidence = collect_snapshot(snapshot, tmp_path / "evidence")
+    found = answers(evidence)["findings"]
+    assert {row["code"] for row in found} == {"CAP-NOT-CAPTURED"}
+    assert {row["broker_id"] for row in found} == {1, 2}
+    size = len(encode_batch(3, 5, 0, mark="one"))
+    assert bring_wanted(snapshot, evidence, 1) == 2 * size
+    codes = {row["code"] for row in answers(evidence)["findings"]}
+    assert "DIV-CONTENT" in codes and "CAP-NOT-CAPTURED" not in codes
+
+
+def test_bytes_that_changed_before_they_were_brought_are_not_used(tmp_path: Path) -> None:
+    snapshot = _differing(tmp_path / "snapshot")
+    evidence = collect_snapshot(snapshot, tmp_path / "evidence")
+    log = snapshot / "broker-2" / "orders-0" / "00000000000000000000.log"
+    with log.open("r+b") as file:
+        file.seek(-2, io.SEEK_END)
+        file.write(b"!!")
+    assert bring_wanted(snapshot, evidence, 1)
+    found = [row for row in answers(evidence)["findings"] if row["code"] == "CAP-NOT-CAPTURED"]
+    assert [row["broker_id"] for row in found] == [2]
+
+
+def test_a_damaged_log_without_its_bytes_is_compared_with_nothing(tmp_path: Path) -> None:
+    sound = Replica([encode_batch(0, 3, 0), encode_batch(3, 3, 0)])
+    torn = Replica([encode_batch(0, 3, 0)], tail=b"\x07" * 50)
+    snapshot = write_snapshot(tmp_path / "snapshot", {1: sound, 2: torn}, [Listed(1, (1, 2), (1, 2))])
+    evidence = collect_snapshot(snapshot, tmp_path / "evidence")
+    assert [(row["code"], row["severity"], row["broker_id"]) for row in answers(evidence)["findings"]] == [
+        ("CAP-NOT-CAPTURED", "medium", 2)
+    ]
+    assert bring_wanted(snapshot, evidence, 1) == 50
+    assert "LOG-TAIL-GARBAGE" in {row["code"] for row in answers(evidence)["findings"]}
+
+
+def test_evidence_of_one_broker_stands_among_copies_of_others(tmp_path: Path) -> None:
+    snapshot = FIXTURES / "diverged-unclean"
+    copy = copy_snapshot(snapshot, tmp_path / "copy" / "snapshot")
+    mixed = copy_snapshot(snapshot, tmp_path / "mixed" / "snapshot")
+    collected = collect_snapshot(snapshot, tmp_path / "collected", "--raw")
+    for path in sorted((mixed / "broker-1").rglob("*"), reverse=True):
+        path.rmdir() if path.is_dir() else path.unlink()
+    (mixed / "broker-1").rmdir()
+    number = next(at for at, (_, path) in enumerate(log_dirs_of(snapshot) or (), 1) if path == "broker-1")
+    (collected / f"evidence-{number}.tar").rename(mixed / "evidence-1.tar")
+    assert answers(mixed) == answers(copy)
+
+
+def test_an_archive_that_was_unpacked_answers_the_same(tmp_path: Path) -> None:
+    snapshot = write_snapshot(tmp_path / "snapshot", {1: Replica([encode_batch(0, 3, 0)], tail=b"\0" * 9)})
+    packed = collect_snapshot(snapshot, tmp_path / "packed", "--raw")
+    expected = answers(packed)
+    with tarfile.open(packed / "evidence-1.tar") as archive:
+        archive.extractall(packed, filter="data")
+    (packed / "evidence-1.tar").unlink()
+    assert answers(packed) == expected
+    assert "LOG-TAIL-ZERO" in {row["code"] for row in expected["findings"]}
+
+
+def test_a_run_has_the_answers_of_show_and_knows_what_it_has_ingested(tmp_path: Path) -> None:
+    evidence = collect_snapshot(FIXTURES / "diverged-unclean", tmp_path / "evidence")
+    ran = run_stages(evidence, tmp_path / "warehouse")
+    content = without_run(ran.results)
+    shown = answers(evidence)
+    assert content["findings"] == shown["findings"] and content["partitions"] == shown["partitions"]
+    again = collect_snapshot(FIXTURES / "diverged-unclean", tmp_path / "again")
+    assert without_run(run_stages(again, tmp_path / "warehouse").results)["partitions"] == content["partitions"]

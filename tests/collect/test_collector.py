@@ -1,0 +1,222 @@
+"""The collector: what it takes and leaves, and how it ends where it cannot."""
+
+from __future__ import annotations
+
+import ast
+import json
+import os
+import subprocess
+import sys
+import tarfile
+from pathlib import Path
+
+import pytest
+from tests.support.collected import collect_into, payload_of
+from tests.support.encoder import Record, encode_batch, encode_marker
+from tests.support.snapshots import Replica, write_snapshot
+
+from replica_audit.cli.capture_plan_command import collector_text
+from replica_audit.collect import collect
+
+SECRET = b"nobody-may-see-this"
+
+
+def _snapshot(place: Path, **fields: object) -> Path:
+    """One broker with a sound batch, a marker, and a tail that holds a record."""
+    batches = [
+        encode_batch(0, [Record(b"k", SECRET)], 0),
+        encode_marker(1, "COMMIT", 0, producer_id=7, producer_epoch=0),
+    ]
+    replica = Replica(batches, tail=b"\x09" * 20 + SECRET, **fields)  # type: ignore[arg-type]
+    return write_snapshot(place, {1: replica}) / "broker-1"
+
+
+def _lines(archive: Path) -> list[dict]:
+    with tarfile.open(archive) as tar:
+        names = [name for name in tar.getnames() if name.endswith(".jsonl")]
+        return [json.loads(line) for name in names for line in tar.extractfile(name).read().splitlines()]  # type: ignore[union-attr]
+
+
+def _run(arguments: list[str], **options: object) -> subprocess.CompletedProcess:
+    command = [sys.executable, "-I", "-B", "-", *arguments]
+    return subprocess.run(command, input=collector_text().encode(), capture_output=True, **options)  # type: ignore[call-overload]
+
+
+def test_it_is_python_3_6() -> None:
+    ast.parse(collector_text(), feature_version=(3, 6))
+    imported = {
+        node.names[0].name if isinstance(node, ast.Import) else node.module
+        for node in ast.walk(ast.parse(collector_text()))
+        if isinstance(node, (ast.Import, ast.ImportFrom))
+    }
+    assert {name for name in imported if name not in sys.stdlib_module_names} == {"google_crc32c"}
+
+
+def test_it_runs_from_standard_input_and_writes_a_tar(tmp_path: Path) -> None:
+    log_dir = _snapshot(tmp_path / "snapshot")
+    ended = _run(["--log-dir", str(log_dir)])
+    assert (ended.returncode, ended.stderr) == (0, b"")
+    archive = tmp_path / "evidence.tar"
+    archive.write_bytes(ended.stdout)
+    with tarfile.open(archive) as tar:
+        assert tar.getnames()[-1] == "evidence-1.json"
+        assert all(info.mode == 0o600 for info in tar)
+
+
+def test_no_record_is_taken_unless_it_is_asked_for(tmp_path: Path) -> None:
+    log_dir = _snapshot(tmp_path / "snapshot")
+    collect_into(tmp_path / "plain.tar", "--log-dir", str(log_dir))
+    assert SECRET not in payload_of(tmp_path / "plain.tar")
+    (log,) = (one for one in _lines(tmp_path / "plain.tar") if one["path"].endswith(".log"))
+    assert log["not_captured"] == 20 + len(SECRET)
+    collect_into(tmp_path / "raw.tar", "--log-dir", str(log_dir), "--raw")
+    assert payload_of(tmp_path / "raw.tar").count(SECRET) == 1
+
+
+def test_kafkas_own_topics_are_whole(tmp_path: Path) -> None:
+    log_dir = _snapshot(tmp_path / "snapshot", topic="__consumer_offsets")
+    collect_into(tmp_path / "evidence.tar", "--log-dir", str(log_dir))
+    assert payload_of(tmp_path / "evidence.tar").count(SECRET) == 2
+
+
+def test_the_same_file_gives_the_same_frames(tmp_path: Path) -> None:
+    log_dir = _snapshot(tmp_path / "snapshot")
+    for name in ("one", "two"):
+        collect_into(tmp_path / f"{name}.tar", "--log-dir", str(log_dir))
+    one, two = ([line.get("parts") for line in _lines(tmp_path / name)] for name in ("one.tar", "two.tar"))
+    assert one == two
+
+
+def test_topics_that_were_not_asked_for_are_left_out(tmp_path: Path) -> None:
+    replicas = [Replica([encode_batch(0, 3, 0)], topic=topic) for topic in ("orders", "orders.eu", "users")]
+    log_dir = write_snapshot(tmp_path / "snapshot", {1: replicas}) / "broker-1"
+    collect_into(tmp_path / "evidence.tar", "--log-dir", str(log_dir), "--topic", "orders*")
+    taken = {line["path"] for line in _lines(tmp_path / "evidence.tar") if line["as"] == "directory"}
+    assert taken == {"broker-1/orders-0", "broker-1/orders.eu-0"}
+
+
+def test_what_cannot_be_read_is_named_and_ends_with_1(tmp_path: Path) -> None:
+    log_dir = _snapshot(tmp_path / "snapshot")
+    os.mkfifo(log_dir / "orders-0" / "00000000000000000099.log")
+    ended = _run(["--log-dir", str(log_dir)])
+    assert ended.returncode == 1
+    assert b"broker-1/orders-0/00000000000000000099.log: not a file" in ended.stderr
+
+
+def test_a_receiver_that_goes_away_ends_it_with_1(tmp_path: Path) -> None:
+    log_dir = _snapshot(tmp_path / "snapshot")
+    command = [sys.executable, "-I", "-B", "-", "--log-dir", str(log_dir)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as running:
+        assert running.stdin is not None and running.stdout is not None and running.stderr is not None
+        running.stdout.close()
+        running.stdin.write(collector_text().encode())
+        running.stdin.close()
+        said = running.stderr.read()
+    assert running.returncode == 1
+    assert b"the archive could not be written" in said
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--log-dir", "/nowhere/at/all", "--broker-id", "1"], b"no such directory"),
+        (["--log-dir", "/proc"], b"no broker.id or node.id in meta.properties"),
+        (["--log-dir", "/proc=../x", "--broker-id", "1"], b"not the name of a directory"),
+        (["--log-dir", "/proc", "--broker-id", "1", "--wanted", "/nowhere"], b"--wanted /nowhere"),
+        (["--log-dir", "/proc", "--rate-mib", "0"], b"have to be above 0"),
+    ],
+)
+def test_wrong_arguments_end_it_with_2_before_anything_is_written(arguments: list[str], said: bytes) -> None:
+    ended = _run(arguments)
+    assert (ended.returncode, ended.stdout) == (2, b"")
+    assert said in ended.stderr
+
+
+def test_without_a_library_for_the_checksums_it_refuses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "google_crc32c", None)
+    monkeypatch.setattr(collect.ctypes, "CDLL", lambda _: (_ for _ in ()).throw(OSError()))
+    with pytest.raises(collect.CollectError, match="no library computes CRC-32C here: install"):
+        collect.find_crc32c()
+
+
+def test_a_library_that_computes_something_else_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Wrong:
+        implementation = "c"
+
+        @staticmethod
+        def extend(crc: int, data: bytes) -> int:
+            return 0
+
+    monkeypatch.setitem(sys.modules, "google_crc32c", Wrong)
+    monkeypatch.setattr(collect.ctypes, "CDLL", lambda _: (_ for _ in ()).throw(OSError()))
+    with pytest.raises(collect.CollectError):
+        collect.find_crc32c()
+
+
+def _segment(path: Path, tar: Path) -> tuple[collect.SegmentFrames, collect.BrokerFile]:
+    source = collect.BrokerFile(str(path), collect.Limit(1e15, 1e15))
+    out = collect.Tar(os.open(tar, os.O_WRONLY | os.O_CREAT))
+    return collect.SegmentFrames(source, collect.Parts(out, "x", 0), collect.find_crc32c()[1], False), source
+
+
+def test_a_batch_that_was_half_written_is_taken_when_it_is_whole(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    first, second, third = (encode_batch(base, 3, 0) for base in (0, 3, 6))
+    path.write_bytes(first + second[:-10])
+    frames, source = _segment(path, tmp_path / "tar")
+    path.write_bytes(first + second + third)
+    frames.write()
+    source.close()
+    assert (frames.batches, frames.size, frames.not_captured) == (2, len(first + second), 0)
+
+
+def test_a_file_that_is_cut_while_it_is_read_is_not_taken(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    path.write_bytes(encode_batch(0, 3, 0) + encode_batch(3, 3, 0))
+    frames, source = _segment(path, tmp_path / "tar")
+    original = source.read
+
+    def read(position: int, size: int) -> bytes:
+        data = original(position, size)
+        path.write_bytes(encode_batch(0, 3, 0) + encode_batch(3, 3, 1))
+        return data
+
+    source.read = read  # type: ignore[method-assign]
+    with pytest.raises(collect.FileChangedError):
+        frames.write()
+
+
+def test_batches_longer_than_a_step_are_checked_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    batches = [encode_batch(base, [Record(b"k", os.urandom(500))], 0) for base in range(9)]
+    log_dir = write_snapshot(tmp_path / "snapshot", {1: Replica(batches)}) / "broker-1"
+    collect_into(tmp_path / "one.tar", "--log-dir", str(log_dir))
+    monkeypatch.setattr(collect, "STEP", 128)
+    collect_into(tmp_path / "two.tar", "--log-dir", str(log_dir))
+    one, two = ([line.get("parts") for line in _lines(tmp_path / name)] for name in ("one.tar", "two.tar"))
+    assert one == two
+
+
+def test_reads_are_spread_over_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [100.0]
+    monkeypatch.setattr(collect.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(collect.time, "sleep", lambda seconds: now.__setitem__(0, now[0] + seconds))
+    limit = collect.Limit(10 << 20, 100)
+    for _ in range(50):
+        limit.take(1 << 20)
+    assert now[0] == pytest.approx(100 + 5 - 1)  # a second's burst
+    for _ in range(1000):
+        limit.take(1)
+    assert now[0] == pytest.approx(100 + 5 - 1 + 10)
+    assert (limit.reads, limit.bytes_read) == (1050, 50 * (1 << 20) + 1000)
+
+
+def test_no_part_is_larger_than_it_may_be(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    batches = [encode_batch(base, 1, 0, producer_id=base * 7919) for base in range(3000)]
+    log_dir = write_snapshot(tmp_path / "snapshot", {1: Replica(batches)}) / "broker-1"
+    monkeypatch.setattr(collect, "PART_BYTES", 8_000)
+    monkeypatch.setattr(collect, "BATCHES_IN_FRAME", 500)
+    monkeypatch.setattr(collect, "LIST_BYTES", 200)
+    collect_into(tmp_path / "evidence.tar", "--log-dir", str(log_dir))
+    with tarfile.open(tmp_path / "evidence.tar") as tar:
+        sizes = {info.name: info.size for info in tar if ".frames" in info.name}
+    assert len(sizes) > 1 and max(sizes.values()) <= 8_000

@@ -1,0 +1,250 @@
+"""Evidence that is incomplete, damaged or made to harm: it is refused, by name and in one sentence."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import struct
+import tarfile
+import zlib
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import pytest
+from tests.support.collected import answers, collect_into
+from tests.support.encoder import encode_batch
+from tests.support.snapshots import Replica, write_snapshot
+
+from replica_audit.errors import FormatError
+from replica_audit.segments.frames import MAGIC, FrameFile, FrameStream, NotCapturedError
+from replica_audit.snapshot.storage import Snapshot
+
+LOG = "broker-1/orders-0/00000000000000000000.log"
+BATCHES = [encode_batch(0, 3, 0), encode_batch(3, 2, 0)]
+
+
+@pytest.fixture
+def archive(tmp_path: Path) -> Path:
+    """The evidence of one broker, in a snapshot beside a copy of another."""
+    snapshot = write_snapshot(tmp_path / "copies", {1: Replica(BATCHES), 2: Replica(BATCHES)})
+    target = tmp_path / "snapshot"
+    target.mkdir()
+    (snapshot / "broker-2").rename(target / "broker-2")
+    collect_into(target / "evidence-1.tar", "--log-dir", str(snapshot / "broker-1"))
+    return target / "evidence-1.tar"
+
+
+def _members(archive: Path) -> dict[str, bytes]:
+    with tarfile.open(archive) as tar:
+        return {info.name: tar.extractfile(info).read() for info in tar}  # type: ignore[union-attr]
+
+
+def _pack(archive: Path, members: Mapping[str, bytes]) -> None:
+    with tarfile.open(archive, "w") as tar:
+        for name, data in members.items():
+            info = tarfile.TarInfo(name)
+            info.size = len(data)
+            tar.addfile(info, io.BytesIO(data))
+
+
+def _repacked(archive: Path, change: Callable[[dict[str, bytes], list[dict]], None]) -> None:
+    """Change members and lines of the list, and give them digests that are right."""
+    members = _members(archive)
+    (listed,) = (name for name in members if name.endswith(".jsonl"))
+    lines = [json.loads(line) for line in members[listed].splitlines()]
+    change(members, lines)
+    for line in lines:
+        for part in line.get("parts", []):
+            data = members.get(part[0], b"")
+            part[1:] = [len(data), hashlib.sha256(data).hexdigest()]
+    members[listed] = b"".join(json.dumps(line).encode() + b"\n" for line in lines)
+    head = json.loads(members["evidence-1.json"])
+    head["lists"] = [[listed, len(members[listed]), hashlib.sha256(members[listed]).hexdigest()]]
+    members["evidence-1.json"] = json.dumps(head).encode()
+    _pack(archive, members)
+
+
+def _reasons(archive: Path) -> list[str]:
+    content = answers(archive.parent)
+    assert {row["path"] for row in content["findings"] if row.get("code") == "LOG-CORRUPT-MID"} == set()
+    return [f"{row['path']}: {row['reason']}" for row in content["quarantine"] if row["code"] == "CAP-UNREADABLE"]
+
+
+def _frame(
+    kind: bytes, position: int, length: int, payload: bytes = b"", count: int = 0, crc: int | None = None
+) -> bytes:
+    checksum = zlib.crc32(payload) if crc is None else crc
+    return struct.pack(">cQQIII", kind, position, length, count, len(payload), checksum) + payload
+
+
+def test_an_archive_that_broke_off_is_refused_wherever_it_ends(archive: Path) -> None:
+    whole = archive.read_bytes()
+    for size in (0, 300, 512, 2000, len(whole) // 2, len(whole) - 2048, len(whole) - 1500):
+        archive.write_bytes(whole[:size])
+        (reason,) = _reasons(archive)
+        assert reason.startswith("evidence-1.tar: ") and "collect this broker again" in reason, size
+
+
+def test_unpacked_evidence_without_its_last_file_is_refused(archive: Path) -> None:
+    with tarfile.open(archive) as tar:
+        tar.extractall(archive.parent, filter="data")
+    (archive.parent / "evidence-1.json").unlink()
+    archive.unlink()
+    assert any("no evidence-<broker>.json lists" in reason for reason in _reasons(archive))
+
+
+def test_a_part_with_another_digest_is_refused(archive: Path) -> None:
+    data = bytearray(archive.read_bytes())
+    at = data.index(MAGIC) + len(MAGIC) + 3
+    data[at] ^= 1
+    archive.write_bytes(data)
+    (reason,) = _reasons(archive)
+    assert "SHA-256 in evidence-1.tar: evidence-1.json" in reason and reason.startswith(LOG)
+
+
+def _with_frames(frames: bytes, size: int | None = None) -> Callable[[dict[str, bytes], list[dict]], None]:
+    def change(members: dict[str, bytes], lines: list[dict]) -> None:
+        members[f"{LOG}.frames"] = MAGIC + frames
+        for line in lines:
+            if line["path"] == LOG and size is not None:
+                line["size"] = size
+
+    return change
+
+
+_PLANES = zlib.compress(bytes(header[plane] for plane in range(61) for header in BATCHES))
+_SIZE = sum(map(len, BATCHES))
+_WHOLE = _frame(b"V", 0, _SIZE, _PLANES, 2)
+
+
+@pytest.mark.parametrize(
+    ("frames", "size", "said"),
+    [
+        (_WHOLE + _frame(b"Z", _SIZE - 1, 10), _SIZE + 9, f"a frame that begins at {_SIZE}"),
+        (_WHOLE + _frame(b"Z", _SIZE + 1, 10), _SIZE + 11, f"a frame that begins at {_SIZE}"),
+        (_WHOLE, _SIZE + 1, f"frames of {_SIZE + 1} bytes"),
+        (_frame(b"Z", 0, 10) + _frame(b"V", 10, _SIZE, _PLANES, 2), _SIZE + 10, "headers before all else"),
+        (_frame(b"V", 0, _SIZE - 1, _PLANES, 2), _SIZE - 1, "lengths that lead elsewhere"),
+        (_frame(b"V", 0, _SIZE, _PLANES, 3), _SIZE, "a payload of 183 bytes"),
+        (_frame(b"V", 0, _SIZE, zlib.compress(bytes(1 << 24)), 2), _SIZE, "a payload of 122 bytes, found more"),
+        (_frame(b"R", 0, 1 << 20, zlib.compress(bytes(1 << 24))), 1 << 20, "found more"),
+        (_frame(b"R", 0, 1 << 30, zlib.compress(b"")), 1 << 30, "a frame within its limits"),
+        (_frame(b"V", 0, _SIZE, _PLANES, 1 << 30), _SIZE, "a frame within its limits"),
+        (_frame(b"V", 0, _SIZE, _PLANES, 2, crc=7), _SIZE, "another checksum"),
+        (_frame(b"H", 0, _SIZE, _PLANES, 2), _SIZE, "one of type b'H'"),
+        (_WHOLE[:-1], _SIZE, "another checksum"),
+        (_WHOLE + b"x", _SIZE, "1 bytes after the last one"),
+        (_frame(b"V", 0, 122, zlib.compress(bytes(122)), 2), 122, "lengths that lead elsewhere"),
+    ],
+)
+def test_frames_that_are_not_the_file_are_refused(archive: Path, frames: bytes, size: int, said: str) -> None:
+    _repacked(archive, _with_frames(frames, size))
+    (reason,) = _reasons(archive)
+    assert reason.startswith(LOG) and said in reason
+
+
+@pytest.mark.parametrize("path", ["../outside", "broker-1/../../outside", "/etc/passwd", "broker-2/x", "broker-1//x"])
+def test_a_path_that_leads_outside_is_refused(archive: Path, path: str) -> None:
+    def change(_: dict[str, bytes], lines: list[dict]) -> None:
+        lines.append({"path": path, "as": "stub", "size": 1, "mtime_ns": 1})
+
+    _repacked(archive, change)
+    (reason,) = _reasons(archive)
+    assert reason.startswith("evidence-1.tar: ") and "expected" in reason
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"format": 2},
+        {"format": None},
+        {"lists": [["x", 1, "0" * 64]]},
+        {"lists": [["evidence-1.json", -1, "0" * 64]]},
+        {"lists": "x"},
+        {"broker_id": -1},
+        {"log_dirs": [{"as": "..", "log_dir": "/"}]},
+        {"log_dirs": [{"as": "broker-1", "log_dir": "/", "started": "now", "finished": 1}]},
+    ],
+)
+def test_a_last_file_that_is_another_is_refused(archive: Path, change: dict) -> None:
+    members = _members(archive)
+    members["evidence-1.json"] = json.dumps({**json.loads(members["evidence-1.json"]), **change}).encode()
+    _pack(archive, members)
+    (reason,) = _reasons(archive)
+    assert reason.startswith("evidence-1.tar: evidence-1.tar: evidence-1.json: expected ")
+
+
+def test_links_in_an_archive_are_not_followed(archive: Path) -> None:
+    members = _members(archive)
+    name = f"{LOG}.frames"
+    del members[name]
+    _pack(archive, members)
+    with tarfile.open(archive, "a") as tar:
+        info = tarfile.TarInfo(name)
+        info.type, info.linkname = tarfile.SYMTYPE, "/etc/passwd"
+        tar.addfile(info)
+    (reason,) = _reasons(archive)
+    assert f"expected {name} of" in reason
+
+
+def test_the_evidence_of_a_log_dir_counts_once(archive: Path) -> None:
+    (archive.parent / "evidence-2.tar").write_bytes(archive.read_bytes())
+    (reason,) = _reasons(archive)
+    assert reason.startswith("evidence-2.tar: ") and "no other evidence of broker-1" in reason
+
+
+def test_what_could_not_be_read_on_the_broker_is_not_compared(archive: Path) -> None:
+    def change(_: dict[str, bytes], lines: list[dict]) -> None:
+        lines[:] = [line for line in lines if line["path"] != LOG]
+        lines.append({"path": LOG, "as": "unread", "reason": "Input/output error"})
+
+    _repacked(archive, change)
+    reasons = _reasons(archive)
+    assert any(LOG in reason and "Input/output error" in reason for reason in reasons)
+
+
+def test_a_stream_gives_what_is_there_and_names_what_is_not() -> None:
+    rest = b"\x01" * 10
+    frames = (
+        _WHOLE
+        + _frame(b"R", _SIZE, 10, zlib.compress(rest))
+        + _frame(b"Z", _SIZE + 10, 5)
+        + _frame(b"U", _SIZE + 15, 7)
+    )
+    file = FrameFile("log", [lambda: MAGIC + frames])
+    stream = FrameStream(file, _SIZE + 22)
+    assert stream.missing == ((_SIZE + 15, _SIZE + 22),)
+    stream.seek(_SIZE)
+    assert stream.read(15) == rest + bytes(5)
+    with pytest.raises(NotCapturedError):
+        stream.read(1)
+    for position, batch in ((0, BATCHES[0]), (len(BATCHES[0]), BATCHES[1])):
+        stream.seek(position)
+        assert stream.read(61) == batch[:61]
+        stream.seek(position)
+        with pytest.raises(NotCapturedError):
+            stream.read(len(batch))
+    stream.seek(5)
+    with pytest.raises(OSError, match="no batch begins at 5"):
+        stream.read(1)
+    (known,) = stream.known()
+    assert known["crc_valid"].all() and known["last_offset"].tolist() == [2, 4]
+
+
+def test_a_header_that_cannot_be_is_refused() -> None:
+    impossible = bytearray(BATCHES[0][:61])
+    impossible[0] = 0xFF
+    payload = zlib.compress(bytes(impossible))
+    size = len(BATCHES[0])
+    stream = FrameStream(FrameFile("log", [lambda: MAGIC + _frame(b"V", 0, size, payload, 1)]), size)
+    with pytest.raises(FormatError, match="headers of batches of magic 2"):
+        list(stream.known())
+
+
+def test_an_index_is_known_by_its_name_alone(archive: Path) -> None:
+    snapshot = Snapshot.open(archive.parent)
+    stubs = [path for path, file in snapshot.evidence.files.items() if file.kind == "stub"]
+    for path in stubs:
+        with pytest.raises(OSError, match="only its name"):
+            snapshot.open_file(path)

@@ -1,0 +1,116 @@
+"""Snapshots collected as evidence: what is no log dir is copied, each log dir is collected into an archive of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import tarfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from tests.support.audit_json_text import audit_json_text
+
+from replica_audit.collect import collect
+from replica_audit.config import Settings
+from replica_audit.report.wanted_ranges import render_wanted
+from replica_audit.runner.in_process import audit_all
+from replica_audit.segments.frames import MAGIC, FrameFile
+from replica_audit.snapshot.discovery import discover
+from replica_audit.snapshot.storage import Snapshot
+
+#: As fast as it can.
+UNLIMITED = ("--rate-mib", "1e9", "--iops", "1e9")
+
+
+def collect_into(archive: Path, *arguments: str) -> int:
+    """Collect into the archive; the number of files that could not be read."""
+    out = os.open(archive, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    try:
+        return collect.collect(collect.parse_arguments([*arguments, *UNLIMITED]), out)
+    finally:
+        os.close(out)
+
+
+def log_dirs_of(snapshot: Path) -> list[tuple[int, str]] | None:
+    """Broker id and path of each log dir; None where one has no id, holds another, or is the snapshot itself."""
+    found = [(one.broker_id, one.path) for one in discover(Snapshot.open(snapshot)).log_dirs]
+    paths = [path for _, path in found]
+    nested = any(one != other and other.startswith(f"{one}/") for one in paths for other in paths)
+    if nested or "" in paths or any(broker_id is None for broker_id, _ in found):
+        return None
+    return [(broker_id, path) for broker_id, path in found if broker_id is not None]
+
+
+def collect_snapshot(snapshot: Path, target: Path, *arguments: str) -> Path:
+    """Collect a snapshot into `target`, which is returned.
+
+    The times of its manifest are kept; where it has none, the manifest says that there are none (`same_times`).
+    """
+    log_dirs = log_dirs_of(snapshot)
+    assert log_dirs, snapshot
+    target.mkdir(parents=True)
+    for number, (broker_id, path) in enumerate(log_dirs, 1):
+        given = f"{snapshot / path}={path}"
+        collect_into(target / f"evidence-{number}.tar", "--log-dir", given, "--broker-id", str(broker_id), *arguments)
+    _copy_rest(snapshot, target, [path for _, path in log_dirs])
+    same_times(target, log_dirs)
+    return target
+
+
+def copy_snapshot(snapshot: Path, target: Path) -> Path:
+    """The copy that `collect_snapshot` is compared with."""
+    shutil.copytree(snapshot, target, symlinks=True)
+    same_times(target, log_dirs_of(snapshot) or ())
+    return target
+
+
+def same_times(snapshot: Path, log_dirs: Sequence[tuple[int, str]]) -> None:
+    """Name every log dir in the manifest, so that the times of its evidence, which copies do not have, do not count."""
+    manifest = snapshot / "manifest.json"
+    content = json.loads(manifest.read_text()) if manifest.exists() else {"schema_version": 1}
+    named = {one["log_dir"].strip("/") for one in content.get("brokers", [])}
+    added = [{"broker_id": broker_id, "log_dir": path} for broker_id, path in log_dirs if path not in named]
+    manifest.unlink(missing_ok=True)
+    manifest.write_text(json.dumps({**content, "brokers": [*content.get("brokers", []), *added]}))
+
+
+def _copy_rest(snapshot: Path, target: Path, log_dirs: Sequence[str]) -> None:
+    for path in sorted(snapshot.rglob("*")):
+        shown = path.relative_to(snapshot).as_posix()
+        if path.is_file() and not any(shown.startswith(f"{one}/") for one in log_dirs):
+            (target / shown).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(path, target / shown)
+
+
+def answers(snapshot: Path) -> dict:
+    """All tables of an audit, without what is of the run and where it lies."""
+    text = audit_json_text(audit_all(str(snapshot), Settings(quiet=True))).replace(str(snapshot), "SNAPSHOT")
+    content = json.loads(text)
+    content.pop("audit")
+    return content
+
+
+def bring_wanted(copy: Path, evidence: Path, number: int) -> int:
+    """Collect what an audit of `evidence` wants of the log dirs of `copy`; how many bytes that is."""
+    wanted = evidence.parent / f"{evidence.name}-wanted-{number}.json"
+    found = render_wanted(audit_all(str(evidence), Settings(quiet=True)), Snapshot.open(evidence).evidence)
+    wanted.write_text(found)
+    if json.loads(found)["wanted"]:
+        for at, (broker_id, path) in enumerate(log_dirs_of(copy) or (), 1):
+            given = ("--log-dir", f"{copy / path}={path}", "--broker-id", str(broker_id), "--wanted", str(wanted))
+            collect_into(evidence / f"evidence-{at}-{number}.tar", *given)
+    return json.loads(found)["bytes"]
+
+
+def payload_of(archive: Path) -> bytes:
+    """Everything in an archive, with what its frames inflate to."""
+    found = []
+    with tarfile.open(archive) as tar:
+        for info in tar:
+            data = tar.extractfile(info).read()  # type: ignore[union-attr]
+            found.append(data)
+            if data.startswith(MAGIC):
+                file = FrameFile(info.name, [lambda data=data: data])
+                found += [file.inflate(frame) for frame in file.frames if frame.kind in (b"V", b"X", b"R")]
+    return b"\n".join(found)
