@@ -8,7 +8,7 @@ from typing import Protocol
 from replica_audit.text import count
 
 
-class Loss(Protocol):
+class CandidateLoss(Protocol):
     """The loss of a candidate, as the cost matrix has it and as a plan does."""
 
     @property
@@ -25,12 +25,12 @@ class Loss(Protocol):
     def hidden_records(self) -> int: ...
 
 
-def rank_loss(one: Loss) -> tuple[int, int, int, int]:
+def rank_loss(one: CandidateLoss) -> tuple[int, int, int, int]:
     """The order of losses: records that may have been acknowledged, proven ones, cut transactions, all records."""
     return one.lost_committed + one.lost_possible, one.lost_committed, one.cut_transactions, one.lost_records
 
 
-def say_loss(one: Loss, is_all_known: bool = True) -> str:
+def say_loss(one: CandidateLoss, is_all_known: bool = True) -> str:
     """A loss as the object of a sentence: `43 committed records`, `3 records, 1 of them committed`, `nothing`.
 
     Unless `is_all_known`, other replicas than the captured ones may hold more.
@@ -45,7 +45,7 @@ def say_loss(one: Loss, is_all_known: bool = True) -> str:
     return f"{more} lacks {count(one.hidden_records, 'record')} that another replica has where no truncation finds them"
 
 
-def _say_records(one: Loss) -> str:
+def _say_records(one: CandidateLoss) -> str:
     lost_records = one.lost_records
     lost_committed = one.lost_committed
     lost_possible = one.lost_possible
