@@ -127,12 +127,12 @@ build/fuzz/tools/.installed: $(STAMPS)/project .locks/fuzz.txt
 
 # What an edit of the reading, judging and telling can break. What chance makes is left to make test: the simulated cluster, since
 # on few histories its tests cannot see enough cases, states of the model, and random parts of captures, damage, batches and keys,
-# which take a good third of tests/auditing.
+# which take a good third of tests/auditing. Its first process audits the captures, and tells what it found: once for both rooms.
 FAST_NOT := $(addprefix tests/auditing/test_,less_is_never_more.py verdict_and_costs.py random_damage.py batch_rows.py key_store.py)
-FAST_TESTS := tests/protocol tests/segments tests/snapshot tests/report tests/docs tests/test_imports.py
+FAST_TESTS := tests/protocol tests/segments tests/snapshot tests/docs tests/test_imports.py
 test-fast: $(STAMPS)/project
 	@mkdir -p build; chosen="not spark and not session and not chromium and not slow and $(OPT_IN)"; \
-	$(RUN) -m pytest -q -m "$$chosen" tests/auditing $(FAST_NOT:%=--ignore=%) $(PYTEST_ARGS) > build/tests-fast.log 2>&1 & others=$$!; \
+	$(RUN) -m pytest -q -m "$$chosen" tests/auditing tests/report $(FAST_NOT:%=--ignore=%) $(PYTEST_ARGS) > build/tests-fast.log 2>&1 & others=$$!; \
 	status=0; $(RUN) -m pytest -q -m "$$chosen" $(FAST_TESTS) $(PYTEST_ARGS) || status=$$?; \
 	wait $$others || status=$$?; \
 	cat build/tests-fast.log; exit $$status
@@ -142,7 +142,7 @@ SPARK_TESTS := tests/spark tests/api tests/cli/test_interruption.py tests/test_r
 # What audits captures and looks at the answers, which a process keeps; and as much of the rest as makes both processes without
 # Spark equally long.
 ANSWER_TESTS := tests/auditing tests/elect tests/property tests/report tests/salvage tests/verify \
-  tests/quality/test_quality_facts.py tests/snapshot
+  tests/quality/test_quality_facts.py tests/snapshot tests/exhaustive tests/hostile tests/quorum tests/segments
 # Four processes side by side, two for the tests without Spark, one for those that share a Spark session and one for those that
 # start Spark anew: they end at about the same time, so that no core is left idle. What three of them print is shown at the end.
 test: install

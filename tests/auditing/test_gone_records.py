@@ -6,6 +6,7 @@ import json
 from dataclasses import replace
 
 import pytest
+from tests.support.captures import audit_whole
 from tests.support.fixtures import FIXTURES
 from tests.support.report_rows import finding
 
@@ -45,7 +46,7 @@ def seen_by(results: Results, finished: str = "2026-11-20T10:00:00.000Z") -> lis
 def audit(name: str, seen: list[dict] = (), monkeypatch=None, change=lambda evidence: evidence, **settings) -> Results:
     """The audit of a fixture after others that saw these rows."""
     if monkeypatch is None:
-        return audit_all(str(FIXTURES / name), Settings(**settings))
+        return audit_all(str(FIXTURES / name), Settings(**settings)) if settings else audit_whole(FIXTURES / name)
     real = opened_snapshot.partition_evidence
 
     def with_rows(partition, rows, options):
