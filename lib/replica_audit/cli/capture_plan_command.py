@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import argparse
 import re
+import shlex
 from collections import Counter
 from importlib.resources import files
 
 from replica_audit.cli.output import print_result
+from replica_audit.collect import collect
 from replica_audit.config import Settings
 from replica_audit.errors import UsageError
 from replica_audit.report.capture_script import STEPS, CapturedBroker, render_capture_script
+from replica_audit.report.evidence_script import render_evidence_script
 from replica_audit.report.layout import render_object
 from replica_audit.snapshot.topics_describe import parse_topics_describe
 
@@ -19,7 +22,8 @@ _EXAMPLE = "give ID=DIR, ID=DIR,DIR or ID@HOST=DIR, for example 1=/var/lib/kafka
 
 
 def capture_plan(arguments: argparse.Namespace, settings: Settings) -> int:
-    """Print the shell script for the brokers; with `--format json` its steps, with `--collector` the collector of evidence."""
+    """Print the shell script for the brokers; with `--format json` its steps, with `--evidence` the one that collects evidence, with
+    `--collector` the collector alone."""
     if arguments.collector:
         print_result(collector_text().rstrip("\n"))
         return 0
@@ -33,6 +37,9 @@ def capture_plan(arguments: argparse.Namespace, settings: Settings) -> int:
         )
     if arguments.describe:
         brokers = order_brokers(brokers, arguments.describe)
+    if arguments.evidence or arguments.wanted is not None:
+        print_result(_evidence_script(brokers, arguments).rstrip("\n"))
+        return 0
     if settings.format == "json":
         print_result(render_object(_plan(brokers, arguments)))
         return 0
@@ -45,6 +52,28 @@ def capture_plan(arguments: argparse.Namespace, settings: Settings) -> int:
     )
     print_result(script.rstrip("\n"))
     return 0
+
+
+def _evidence_script(brokers: list[CapturedBroker], arguments: argparse.Namespace) -> str:
+    options = ["--kind", arguments.kind, *shlex.split(arguments.collect_options)]
+    given = collect.parse_arguments(["--log-dir", "/", *options])
+    wanted = None
+    if arguments.wanted is not None:
+        try:
+            collect.read_wanted(arguments.wanted)
+            with open(arguments.wanted, encoding="utf-8") as file:
+                wanted = file.read()
+        except (collect.CollectError, OSError) as error:
+            raise UsageError(f"capture-plan: {error}") from error
+    return render_evidence_script(
+        brokers,
+        arguments.to,
+        collector_text(),
+        options,
+        rate_mib=given.rate_mib,
+        wanted=wanted,
+        bootstrap=arguments.bootstrap_server,
+    )
 
 
 def collector_text() -> str:

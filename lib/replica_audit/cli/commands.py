@@ -230,8 +230,13 @@ def _add_capture_arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument("--bootstrap-server", metavar="HOST:PORT", help="have the script take the topic listing")
     text = f"state of the brokers during the copy: {', '.join(KINDS)} (default: %(default)s)"
     command.add_argument("--kind", metavar="KIND", type=one_of(KINDS), choices=KINDS, default="live", help=text)
-    text = "print collect.py, which takes evidence in place of a copy (docs/evidence.md)"
-    command.add_argument("--collector", action="store_true", help=text)
+    text = "collect evidence in place of copies (docs/evidence.md)"
+    command.add_argument("--evidence", action="store_true", help=text)
+    text = "of evidence, bring only the bytes that show --wanted wrote into FILE"
+    command.add_argument("--wanted", metavar="FILE", help=text)
+    text = "of evidence, options for the collector, such as '--topic orders --rate-mib 20'"
+    command.add_argument("--collect-options", metavar="TEXT", default="", help=text)
+    command.add_argument("--collector", action="store_true", help="print the collector alone, collect.py")
 
 
 def _add_explain_arguments(command: argparse.ArgumentParser) -> None:

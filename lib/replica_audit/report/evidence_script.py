@@ -1,0 +1,131 @@
+"""The script that collects evidence of given brokers, all at the same time, with the collector in it."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+
+from replica_audit.report.capture_script import CapturedBroker
+
+#: No line of the collector.
+_END = "END_OF_COLLECTOR"
+
+_HEAD = """\
+#!/usr/bin/env bash
+# Evidence for replica-audit, to be read before it is run: it only reads on the brokers and writes below {to}.
+# The brokers are read at the same time, each at a limited rate. Needs bash{ssh}; on the brokers python3 with a library for CRC-32C.
+# Ends with 1 where something could not be read. With --dry-run it only says how much there is to read.
+{{
+set -euo pipefail
+exec </dev/null
+export LC_ALL=C
+umask 077
+TO={quoted_to}
+{check}
+WORK=$(mktemp -d)
+trap 'rm -rf "$WORK"' EXIT
+cat >"$WORK/collect.py" <<'{end}'
+{collector}
+{end}
+
+# on HOST COMMAND: runs a command of a shell on a host; HOST - is this machine.
+on() {{
+  if [ "$1" = - ]; then bash -c "$2"; else ssh -T -o BatchMode=yes "$1" "$2"; fi
+}}
+
+# collect BROKER HOST COMMAND: the archive has its name only once it is whole.
+collect() {{
+  local status=0 part="$TO/.$1.part" name="$TO/evidence-$1{suffix}.tar"
+  on "$2" "$3" <"$WORK/collect.py" >"$part" 2>"$WORK/$1.said" || status=$?
+  sed "s/^/broker $1: /" "$WORK/$1.said" >&2
+  if [ "$status" -le 1 ] && grep -qa '"lists":' <(tail -c 65536 "$part"); then
+    mv "$part" "$name"
+  else
+    rm -f "$part"
+    echo "broker $1: no evidence, exit status $status" >&2
+    return 4
+  fi
+  return "$status"
+}}
+
+# measure BROKER HOST COMMAND: how much there is to read.
+measure() {{
+  on "$2" "$3" | awk -v broker="$1" -v rate={rate} '
+    {{ files++; bytes += $1 }}
+    END {{ printf "broker %s: %d segments, %.1f GiB, %.1f hours\\n", broker, files, bytes / 2^30, bytes / 2^20 / rate / 3600 }}'
+}}
+
+if [ "${{1:-}}" = --dry-run ]; then
+{measures}
+  exit 0
+fi
+mkdir -p "$TO"
+running=()
+{collects}
+failed=0
+for one in "${{running[@]}}"; do
+  wait "$one" || failed=1
+done
+"""
+
+_TAIL = """\
+{listing}if [ "$failed" = 1 ]; then
+  echo "collected into $TO, but not all of it; the audit says what it cannot know without it" >&2
+  exit 1
+fi
+echo "collected into $TO; now: replica-audit show $TO --wanted wanted.json"
+exit 0
+}}
+"""
+
+_NEW = """\
+if [ "${1:-}" != --dry-run ] && [ -e "$TO" ] && [ -n "$(ls -A "$TO")" ]; then
+  echo "$TO is not empty: give a new directory, so that two captures are not mixed" >&2
+  exit 2
+fi"""
+
+
+def render_evidence_script(
+    brokers: Sequence[CapturedBroker],
+    to: str,
+    collector: str,
+    options: Sequence[str] = (),
+    *,
+    rate_mib: float,
+    wanted: str | None = None,
+    bootstrap: str | None = None,
+) -> str:
+    """The script that writes the evidence of `brokers` into the directory `to`, an archive each.
+
+    `collector` is the text of collect.py, `options` more of its options, `rate_mib` what they say of the rate. With `wanted`,
+    the content of wanted.json, only these bytes are brought, into a directory that has evidence already.
+    """
+    text = collector if wanted is None else f"WANTED = {wanted!r}\n{collector}"
+    if f"\n{_END}\n" in text:
+        raise ValueError("the collector ends itself")
+    measures, collects = [], []
+    for broker in brokers:
+        host = broker.host or "-"
+        given = [part for path, name in broker.copies() for part in ("--log-dir", f"{path}={name}")]
+        command = shlex.join(["python3", "-I", "-B", "-", *given, "--broker-id", str(broker.broker_id), *options])
+        find = shlex.join(["find", "-L", *broker.log_dirs, "-name", "*.log", "-type", "f", "-printf", "%s\\n"])
+        measures.append("  " + shlex.join(["measure", str(broker.broker_id), host, find]))
+        collects.append(shlex.join(["collect", str(broker.broker_id), host, command]) + ' & running+=("$!")')
+    listing = ""
+    if bootstrap and wanted is None:
+        describe = f"kafka-topics.sh --bootstrap-server {shlex.quote(bootstrap)} --describe"
+        file = '"$TO/kafka-topics-describe.txt"'
+        listing = f"{describe} >{file} || {{ failed=1; rm -f {file}; echo 'no listing of the topics' >&2; }}\n"
+    head = _HEAD.format(
+        to=to,
+        ssh=" and ssh" if any(broker.host for broker in brokers) else "",
+        quoted_to=shlex.quote(to),
+        check=_NEW if wanted is None else "",
+        end=_END,
+        collector=text.rstrip("\n"),
+        suffix="" if wanted is None else "-wanted-$(date -u +%Y%m%dT%H%M%SZ)",
+        rate=f"{rate_mib:g}",
+        measures="\n".join(measures),
+        collects="\n".join(collects),
+    )
+    return head + _TAIL.format(listing=listing)

@@ -1,0 +1,86 @@
+"""`capture-plan --evidence`: the script that it prints is run, and the audit of what it collects is that of the original."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from tests.support.collected import answers
+from tests.support.fixtures import FIXTURES
+
+from replica_audit.cli.main import main
+from replica_audit.parsing import parse_json
+
+CAPTURE = FIXTURES / "compacted-skewed-2"
+
+
+def _plan(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    assert main(["capture-plan", *arguments]) == 0
+    return capsys.readouterr().out
+
+
+def _run(script: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    # The Python of the tests has a library for the checksums.
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    command = ["bash", "-s", "--", *arguments]
+    return subprocess.run(command, input=script, capture_output=True, text=True, env={**os.environ, "PATH": path})
+
+
+def _brokers(capture: Path) -> list[str]:
+    return [f"{path.name[7:]}={path}" for path in sorted(capture.glob("broker-*"))]
+
+
+def test_the_script_collects_and_brings_what_is_wanted(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    to, wanted = tmp_path / "a snapshot's place", tmp_path / "wanted.json"
+    fast = ("--collect-options", "--raw --rate-mib 1e9 --iops 1e9")
+    ended = _run(_plan(capsys, "--evidence", *_brokers(CAPTURE), "--to", str(to), *fast))
+    assert ended.returncode == 0, ended.stderr
+    assert sorted(path.name for path in to.iterdir()) == [f"evidence-{number}.tar" for number in range(3)]
+    assert all(path.stat().st_mode & 0o777 == 0o600 for path in to.iterdir())
+    rounds = 0
+    while True:
+        main(["show", str(to), "-q", "--wanted", str(wanted)])
+        capsys.readouterr()
+        if not parse_json(wanted.read_bytes(), "wanted.json", "")["wanted"]:
+            break
+        rounds += 1
+        ended = _run(_plan(capsys, "--wanted", str(wanted), *_brokers(CAPTURE), "--to", str(to), *fast))
+        assert ended.returncode == 0, ended.stderr
+    assert rounds == 2
+    codes = {row["code"] for row in answers(to)["findings"]}
+    assert "CAP-NOT-CAPTURED" not in codes
+    assert codes >= {row["code"] for row in answers(CAPTURE)["findings"] if row["severity"] == "high"} != set()
+
+
+def test_how_much_there_is_to_read_is_said_first(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    to = tmp_path / "snapshot"
+    ended = _run(_plan(capsys, "--evidence", *_brokers(CAPTURE), "--to", str(to)), "--dry-run")
+    assert ended.returncode == 0 and not to.exists()
+    assert [line.split(":")[0] for line in ended.stdout.splitlines()] == ["broker 0", "broker 1", "broker 2"]
+
+
+def test_a_broker_that_cannot_be_read_does_not_stop_the_others(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    to = tmp_path / "snapshot"
+    given = [*_brokers(CAPTURE)[:1], f"9={tmp_path}/nowhere"]
+    ended = _run(_plan(capsys, "--evidence", *given, "--to", str(to), "--collect-options", "--rate-mib 1e9 --iops 1e9"))
+    assert ended.returncode == 1
+    assert "broker 9: no evidence, exit status 2" in ended.stderr and "no such directory" in ended.stderr
+    assert [path.name for path in to.iterdir()] == ["evidence-0.tar"]
+
+
+def test_a_directory_that_is_not_empty_is_refused(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    (tmp_path / "x").write_text("x")
+    ended = _run(_plan(capsys, "--evidence", *_brokers(CAPTURE), "--to", str(tmp_path)))
+    assert ended.returncode == 2 and "is not empty" in ended.stderr
+
+
+def test_wanted_ranges_that_are_none_are_refused(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    (tmp_path / "wanted.json").write_text(json.dumps({"format": 1, "wanted": [{"path": "../x"}]}))
+    assert main(["capture-plan", "--wanted", str(tmp_path / "wanted.json"), "1=/data"]) == 2
+    assert "the wanted ranges could not be read" in capsys.readouterr().err
