@@ -2,7 +2,7 @@
 #   make install   .venv with the locked packages, and replica-audit setup; at once when nothing changed
 #   make audit     audits the sample whose last standing replica lost records
 #   make lint      ruff, mypy and vulture, locked, in build/lint: style, types, and what only tests use
-#   make test-fast the tests that need neither Java nor Chromium and take less than a minute, in two processes
+#   make test-fast the tests that need neither Java nor Chromium nor much time, in two processes
 #   make test      the whole suite but the runs under Airflow, in four processes
 #   make test-exhaustive   every history of a replicated partition in up to five events, written as logs, audited and judged
 #   make test-spark SPARK=4.0   build/spark-4.0 with the locked packages of that minor of Spark, and every Spark test in it
