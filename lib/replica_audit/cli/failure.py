@@ -1,4 +1,4 @@
-"""verdict.json of a run without answers: a scheduler must never take an earlier run's for this one's."""
+"""Writes verdict.json for a run that failed, so that a scheduler never reads that of an earlier run."""
 
 from __future__ import annotations
 

@@ -69,7 +69,7 @@ class Interruption:
             signal.signal(number, handler)
 
     def use_scratch(self) -> None:
-        """Have all temporary files of this process in one directory, which goes with it."""
+        """Put all temporary files of this process into one directory, which is removed at its end."""
         if self._handlers:
             tempfile.tempdir = str(scratch_directory())
 

@@ -83,7 +83,7 @@ class ProgressLine:
                 self.warn(render_reading(*reading))
 
     def warn(self, text: str) -> None:
-        """Say something that is to be read, however quiet it is."""
+        """Print a warning, even if `quiet`."""
         self._stream.write(f"replica-audit: {redact(text)}\n")
         self._stream.flush()
 

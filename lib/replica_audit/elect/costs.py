@@ -222,7 +222,7 @@ def replicas_of(case: Case) -> list[ReplicaFacts]:
 
 
 def copies_beside(case: Case) -> list[ReplicaFacts]:
-    """Copies that Kafka does not serve from: not candidates, but records that only they hold are lost with them."""
+    """Copies that Kafka does not serve from. They are no candidates; records that only they hold are lost."""
     return [item.follower for item in case.beside]
 
 
@@ -241,7 +241,7 @@ def holdings_of(
 
 
 def committed_ranges(case: Case, batches: Mapping[CopyKey, np.ndarray]) -> dict[CopyKey, list[tuple[int, int]]]:
-    """By copy, the [start, end) of its log whose records are proven committed; `batches` as for `candidate_costs`."""
+    """Ranges [start, end) of proven committed records, by copy; `batches` as for `candidate_costs`."""
     beside = copies_beside(case)
     cuts = cuts_of_candidates(case.reference, replicas_of(case), case.protocol, case.is_tiered, beside)
     return {

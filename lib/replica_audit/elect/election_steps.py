@@ -75,7 +75,7 @@ def _instead(decision: Decision, candidate: int, matrix: Matrix, why: str) -> De
 
 
 def _alternatives(decisions: Sequence[Decision]) -> dict[int, frozenset[Place]]:
-    """Brokers that lose the same as the choice for partitions that are to be elected, and these partitions."""
+    """Partitions to be elected, by broker that would lose as much as the chosen one."""
     found: dict[int, set[Place]] = defaultdict(set)
     for one in decisions:
         if one.procedure != "elect" or one.asked:

@@ -24,10 +24,10 @@ from replica_audit.model import Place
 from replica_audit.results import FindingPlace, Results, place_of
 from replica_audit.schema import FindingRow
 
-#: Codes that the plan has a step of its own for, decided or not: who stays up, and which transaction is ended.
+#: Codes for which the plan has steps of its own, with or without a decision.
 _OWN_STEP = frozenset(one.code for one in (META_NO_LEADER, REP_ISR_SHORT, TXN_HANGING))
 
-#: Codes whose remedy is what a decision does anyway: copy the records first, and start replicas in the right order.
+#: Codes whose remedy is part of every decision: copy the records first, then start replicas in the right order.
 _DECIDED = frozenset(
     one.code
     for one in (

@@ -162,7 +162,7 @@ class Places:
 
     @classmethod
     def of(cls, item: Comparison | None, batches: Batches) -> Places:
-        """The places of a follower's `batches`; of the reference itself, without a comparison, nothing is said."""
+        """Comparison results of a follower's `batches`; empty for the reference itself, which has no comparison."""
         runs = () if item is None else item.runs
         place = batches.columns(*_PLACE)
         run = np.full(len(batches), -1)
@@ -309,8 +309,8 @@ def _marked(
 
 
 def _as_other(part: CommittedRange, facts: ReplicaFacts) -> CommittedRange:
-    """Records that are not those of the reference, though their offsets and epoch are: the bytes tell them apart, and
-    every cleaner writes its own.
+    """Mark records as different from the reference's at the same offsets and epoch: the batch's CRC identifies them, except in
+    compacted logs, where every cleaner writes its own batches.
     """
     piece = part.piece
     return replace(part, piece=replace(piece, identity=(*piece.identity, 0 if facts.compacted else piece.crc)))

@@ -157,7 +157,7 @@ def _copy(
     copies: Copies,
     about: Container[Place],
 ) -> Iterator[Step]:
-    """Copies of records that are gone as soon as a broker follows, then of others that exist only once or that the choice loses."""
+    """Steps to copy records that a broker deletes as soon as it follows, then those that exist once or that the choice loses."""
     holdings = _find_holdings(matrix, about)
     groups: dict[tuple, list[int]] = defaultdict(list)
     for broker, held in holdings.items():
@@ -212,9 +212,7 @@ def _find_other(
 def _find_cut(
     matrix: Matrix, decisions: Sequence[Decision], copied: Collection[tuple[int, Place]]
 ) -> dict[int, list[Place]]:
-    """By broker the partitions that it is chosen for, and of which the log that the others are compared with would cut what may
-    have been committed off it and off all others.
-    """
+    """By broker, the partitions for which it is chosen and whose reference log would cut possibly committed records off every replica."""
     wanted: dict[int, list[Place]] = defaultdict(list)
     for decision in decisions:
         place = place_of(decision)
@@ -287,7 +285,7 @@ def _find_holdings(matrix: Matrix, about: Container[Place]) -> dict[int, list[Re
 
 
 def _keep_up(results: Results, state: PresentState, about: Container[Place]) -> Iterator[Step]:
-    """Leaders that have committed records which a member of the ISR lacks: it leads next if they stop."""
+    """Steps to keep leaders up while a member of the ISR, which would lead next, lacks committed records."""
     members: dict[tuple[int, int], list[Place]] = defaultdict(list)
     for row in results.findings:
         if row.code != REP_ISR_SHORT.code or row.status == "resolved" or row.broker_id is None:

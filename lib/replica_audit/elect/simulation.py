@@ -127,7 +127,7 @@ class Scenario:
         return replace(scenario, changes=())
 
     def is_like(self, other: Scenario) -> bool:
-        """True if nothing tells the two apart."""
+        """True if both have the same brokers up and the same partitions."""
         return self.up == other.up and self.partitions == other.partitions
 
     def leader(self, place: Place) -> int | None:

@@ -17,7 +17,7 @@ _GIVE_WAY = ("INFO", "LOW", "NEW", "RESOLVED", "MED", "PART", "HIGH", "CRIT")
 
 
 def render_history(history: AuditHistory) -> str:
-    """Cluster after cluster, the worst first: its audits, oldest first, then what changed and was found, worst first.
+    """The history by cluster, worst first: audits from oldest to newest, then changes and findings, worst first.
 
     No line is longer than the text's width.
     """

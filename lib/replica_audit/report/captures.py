@@ -30,7 +30,7 @@ class BrokerCaptures:
 
 @dataclass(frozen=True, slots=True)
 class MissingReplicas:
-    """Partitions of which the same brokers' replicas are missing in the same way: rows of `captures` of any other state than whole."""
+    """Partitions whose replicas are missing on the same brokers in the same way (rows of `captures` that are not whole)."""
 
     places: tuple[Place, ...]
     rows: tuple[CaptureRow, ...]

@@ -1,4 +1,4 @@
-"""The terminal's answer of a salvage: what other copies hold and leaders lack, what was left, what could not be read."""
+"""Text of `salvage` for a terminal: salvaged records, those left out, and input that could not be read."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def _with_finds(partitions: Sequence[ManifestPartition]) -> list[tuple[ManifestP
 
 
 def _about(holding: Sequence[ManifestPartition]) -> list[str]:
-    """Sentences about producers, transactions, places that are easily overlooked, and keys."""
+    """Sentences on producers, transactions, copies that are easily overlooked, and keys."""
     producers = {one.producer_id for _, finds in _with_finds(holding) for one in finds.producers} - {None}
     transactions: Counter[str] = Counter()
     for _, finds in _with_finds(holding):

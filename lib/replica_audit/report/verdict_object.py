@@ -96,7 +96,7 @@ def render_status_line(verdict: VerdictObject) -> str:
 
 
 def render_shortfall(counts: QualityObject | None) -> str:
-    """A part of the status line, out of `count_quality`: expectations that failed, beside those on findings."""
+    """Clause of the status line on failed quality expectations other than those on findings; empty without any."""
     if not counts or not counts["beside_findings"]:
         return ""
     return f"; {render_count(counts['beside_findings'], 'quality expectation')} failed"

@@ -26,7 +26,7 @@ _COMMITTED = {"proven": "committed ", "possible": "possibly committed ", "no": "
 
 
 def render_verification(found: Verification) -> str:
-    """The snapshots, replicas that dropped records or are not correct, records on no replica now, and the status line."""
+    """The verification as text: replicas that dropped records or are not correct, lost records, surprises, and the status line."""
     inputs = found.inputs
     cluster = f", cluster {inputs['cluster_id']}" if inputs["cluster_id"] else ""
     lines = wrap(

@@ -215,7 +215,7 @@ class TransactionalSession:
         self._repeat("the transactional producer", lambda: self._producer.init_transactions(_REQUEST_SECONDS))
 
     def progress(self, topic: str, partition: int) -> RestoreProgress | None:
-        """The progress for a partition that was committed under this name, by any earlier run."""
+        """Progress of a partition that an earlier run committed under this name."""
         return self._contact._progress(self._consumer, topic, partition)
 
     def produce(self, topic: str, partition: int, records: Sequence[Produced], progress: RestoreProgress) -> None:

@@ -230,7 +230,7 @@ def _judge(
 
 
 def _place(offset: int, epoch: int, reference: ReferenceLog, copy: Copy, ahead_too: bool) -> str:
-    """Why there is no record of the reference at `offset`, where a copy has one of `epoch` (-1: none)."""
+    """The reason why the reference has no record at `offset`, where a copy has one of `epoch` (-1: none)."""
     facts = reference.facts
     if offset >= facts.log_end_offset:
         return "past_end" if ahead_too or 0 <= epoch < reference.leader_epoch else AHEAD
@@ -291,7 +291,7 @@ def _unread_batch(copy: Copy, request: RecordRequest, batch: np.void, reason: st
 
 
 def _moved_back(rows: np.ndarray, places: np.ndarray, files: Sequence[SegmentFile]) -> np.ndarray:
-    """`rows` with each base offset where the batch before it in the file ends: no CRC covers the one that is there."""
+    """`rows` with base offsets recomputed from the end of the preceding batch in the file, since no CRC covers them."""
     moved = rows.copy()
     if not len(rows):
         return moved

@@ -40,7 +40,7 @@ class ReferenceLog:
         lineage: Lineage,
         leader_epoch: int | None,
     ) -> None:
-        """`lineage` and `leader_epoch` are those that it answers with."""
+        """`lineage` and `leader_epoch` are those with which it answers followers."""
         self.facts = facts
         self.lineage = lineage
         self.leader_epoch = -1 if leader_epoch is None else leader_epoch

@@ -368,7 +368,7 @@ def _parse(path: Path, text: bytes, kind: type[_Entry]) -> _Entry:
 
 
 def _common(topic: str, partition: int) -> bytes:
-    """The beginning of the lines of a partition's records."""
+    """Common prefix of the lines of a partition's records."""
     row = {"topic": topic, "partition": partition}
     return json.dumps(row, separators=(",", ":")).encode("ascii").rstrip(b"}")
 

@@ -68,7 +68,7 @@ class SalvagedSnapshot:
         self._digests: list[SegmentDigest] = []
 
     def find(self, progress: Progress | None = None) -> SnapshotSalvage:
-        """Audit every partition and lay its copies beside its leader's log: with a plan that of the leader which it chose.
+        """Audit every partition and compare its copies with the log of its leader, or of the leader that the plan chose.
 
         Raises UsageError where the plan was made from another snapshot.
         """

@@ -268,7 +268,7 @@ def _judge(
 
 
 def _led_between(old: ReplicaFacts, new: ReplicaFacts, leader: ReplicaFacts, offset: int) -> int | None:
-    """The epoch that a replica has at `offset` by now, where it is new to it and the present leader's log never had it."""
+    """The epoch that a replica now has at `offset`, if neither its earlier log nor the present leader's has that epoch."""
     epoch = new.lineage.epoch_for_offset(offset) if offset < new.log_end_offset else None
     known = {one for facts in (old, leader) for one, _ in (*facts.lineage, *(facts.directory.checkpoint_epochs or ()))}
     return None if epoch in known else epoch

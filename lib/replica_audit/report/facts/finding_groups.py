@@ -54,7 +54,7 @@ def group_facts(findings: Sequence[FindingRow]) -> list[Fact]:
 
 
 def _alike(rows: Sequence[FindingRow]) -> Iterator[tuple[int, int]]:
-    """Numbers of rows, each with the first that has the same code, severity and confidence."""
+    """Pairs of row numbers: each row, and the first one with its partition, code, severity and confidence."""
     first: dict[tuple[object, ...], int] = {}
     for number, row in enumerate(rows):
         key = (*_place(row), row.code, row.severity, row.confidence)

@@ -1,1 +1,1 @@
-"""index.html: one page that asks nobody for anything; its data is columns, compressed, and it draws for itself."""
+"""index.html: one self-contained page, which unpacks compressed columns and draws them by script."""

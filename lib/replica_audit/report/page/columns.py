@@ -64,7 +64,7 @@ def pack(content: object) -> str:
 
 
 def _distinct(values: Sequence[object]) -> tuple[list[object], dict[object, object]]:
-    """A key for each value that tells it from the others, and the distinct values by key as they travel, in order."""
+    """(keys, distinct values by key): a key per value, equal for equal values, and each distinct value in portable form."""
     keys: list[object] = [value if value.__class__ in _PLAIN else (repr(value),) for value in values]
     return keys, {key: portable(value) for key, value in dict(zip(keys, values, strict=True)).items()}
 

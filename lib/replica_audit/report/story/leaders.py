@@ -175,7 +175,7 @@ _LEADING = {
 
 
 def tell_past_elections(rows: PartitionRows) -> Iterator[Sentence]:
-    """Unclean elections that left nothing behind on any captured replica; those that did are among the differences."""
+    """Sentences on unclean elections whose losses no captured replica shows; others are among the differences."""
     yield from map(tell_finding, filter(may_have_lost, present(rows.findings)))
 
 

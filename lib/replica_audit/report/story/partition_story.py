@@ -108,7 +108,7 @@ def _cut(one: Truncation) -> Sentence:
 
 
 def _asks(row: TruncationRow) -> str:
-    """The leader's answers, in the order in which they come."""
+    """Clause with the leader's answers to the follower's epoch requests, in order."""
     steps = [step for step in row.steps or () if step.leader_end_offset is not None]
     answers = [
         (step.request_epoch if step.leader_epoch is None else step.leader_epoch, step.leader_end_offset)
@@ -126,7 +126,7 @@ class DifferingRun(NamedTuple):
 
     @property
     def is_wholly_committed(self) -> bool:
-        """True where all of it was committed, as far as is known; `committed_records` counts them where it is only a part."""
+        """True unless only a part of its records, counted by `committed_records`, was committed."""
         return self.row.committed_records in (None, self.row.record_count)
 
 
