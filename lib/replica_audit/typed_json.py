@@ -9,7 +9,8 @@ from functools import cache
 from types import UnionType
 from typing import Annotated, Literal, NamedTuple, TypeVar, Union, get_args, get_origin, get_type_hints
 
-from replica_audit.parsing import INT64, is_whole
+from replica_audit.errors import FormatError, UsageError
+from replica_audit.parsing import INT64, is_whole, parse_json
 
 _Object = TypeVar("_Object")
 
@@ -53,6 +54,41 @@ def to_object(value: object) -> dict[str, object]:
         else:
             found |= to_object(one)
     return found
+
+
+class Written(NamedTuple):
+    """A file that one command writes as JSON and another reads."""
+
+    command: str
+    schema_version: int
+    members: tuple[str, ...]
+    """Names that tell it from other JSON."""
+
+
+def parse_written(kind: type[_Object], content: object, written: Written) -> _Object:
+    """The object in JSON that a command wrote. Raises UsageError for anything else and for another version."""
+    by = f"replica-audit {written.command}"
+    if not isinstance(content, dict) or not content.keys() >= {*written.members}:
+        raise UsageError(f"this is not the plan of {by}: expected an object with {' and '.join(written.members)}")
+    if (version := content.get("schema_version")) != written.schema_version:
+        raise UsageError(
+            f"this plan has schema_version {version}, and this version reads {written.schema_version}: make it again"
+        )
+    try:
+        return from_object(kind, content)
+    except ShapeError as error:
+        raise UsageError(f"{error.place} of this plan is not as {by} writes it: make it again") from None
+
+
+def read_written(path: str, option: str, parse: Callable[[object], _Object], written: Written) -> _Object:
+    """`parse` applied to the JSON in the file at `path`, which `option` named. Raises UsageError."""
+    try:
+        with open(path, encoding="utf-8") as file:
+            return parse(parse_json(file.read(), path, f"give the plan of replica-audit {written.command}"))
+    except FormatError as error:
+        raise UsageError(f"{option} {error}") from error
+    except (OSError, ValueError, UsageError) as error:
+        raise UsageError(f"{option} {path}: {error}") from error
 
 
 def from_object(kind: type[_Object], value: object) -> _Object:

@@ -10,14 +10,14 @@ from dataclasses import dataclass, field, replace
 from typing import Annotated
 
 from replica_audit.elect.cost_words import ask_for_copies, rank_loss, say_loss, say_uncaptured
-from replica_audit.errors import FormatError, UsageError
+from replica_audit.errors import UsageError
 from replica_audit.model import Place
-from replica_audit.parsing import parse_json
 from replica_audit.snapshot.log_dir_names import directory_of_deleted
 from replica_audit.text import name_brokers
-from replica_audit.typed_json import Names, PlaceObject, ShapeError, from_object, to_object
+from replica_audit.typed_json import Names, PlaceObject, Written, parse_written, read_written, to_object
 
 SCHEMA_VERSION = 1
+_WRITTEN = Written("elect", SCHEMA_VERSION, ("rests_on", "steps"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -294,16 +294,7 @@ def plan_object(plan: Plan) -> dict[str, object]:
 
 def parse_plan(content: object) -> Plan:
     """The plan in a plan.json that was parsed as JSON. Raises UsageError for anything else and for another version."""
-    if not isinstance(content, dict) or not isinstance(content.get("rests_on"), list) or "steps" not in content:
-        raise UsageError("this is not a plan: expected the plan.json of replica-audit elect, with steps and rests_on")
-    if content.get("schema_version") != SCHEMA_VERSION:
-        raise UsageError(
-            f"the plan has schema_version {content.get('schema_version')}, and this version reads {SCHEMA_VERSION}: make it again"
-        )
-    try:
-        plan = from_object(Plan, content)
-    except ShapeError as error:
-        raise UsageError(f"{error.place} of this plan is not as replica-audit elect writes it: make it again") from None
+    plan = parse_written(Plan, content, _WRITTEN)
     for one in plan.decisions:
         if all(candidate.candidate_id != one.candidate_id for candidate in one.candidates):
             raise UsageError(
@@ -314,10 +305,4 @@ def parse_plan(content: object) -> Plan:
 
 def read_plan(path: str, option: str) -> Plan:
     """The plan in the file at `path`, which `option` named; raises UsageError."""
-    try:
-        with open(path, encoding="utf-8") as file:
-            return parse_plan(parse_json(file.read(), path, "give the plan.json of replica-audit elect"))
-    except FormatError as error:
-        raise UsageError(f"{option} {error}") from error
-    except (OSError, ValueError, UsageError) as error:
-        raise UsageError(f"{option} {path}: {error}") from error
+    return read_written(path, option, parse_plan, _WRITTEN)

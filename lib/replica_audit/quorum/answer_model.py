@@ -9,11 +9,10 @@ from dataclasses import dataclass
 from typing import Annotated, Literal
 
 from replica_audit.elect.plan_model import Step
-from replica_audit.errors import FormatError, UsageError
-from replica_audit.parsing import parse_json
-from replica_audit.typed_json import Names, PlaceObject, ShapeError, from_object, to_object
+from replica_audit.typed_json import Names, PlaceObject, Written, parse_written, read_written, to_object
 
 SCHEMA_VERSION = 1
+_WRITTEN = Written("quorum", SCHEMA_VERSION, ("copies", "rests_on"))
 
 #: agree: nothing has to be decided; rejoin: nor here, but voters were formatted anew and cannot vote; choose: one copy is the
 #: best; keep_both: two histories hold what the other lacks and brokers applied; none: no copy here can be the right one.
@@ -197,23 +196,4 @@ def answer_object(answer: QuorumAnswer) -> dict[str, object]:
 
 def read_answer(path: str, option: str) -> QuorumAnswer:
     """The answer in the file at `path`, which `option` named; raises UsageError."""
-    try:
-        with open(path, encoding="utf-8") as file:
-            content = parse_json(file.read(), path, "give the plan of replica-audit quorum")
-    except FormatError as error:
-        raise UsageError(f"{option} {error}") from error
-    except (OSError, ValueError) as error:
-        raise UsageError(f"{option} {path}: {error}") from error
-    if not isinstance(content, dict) or "rests_on" not in content or "copies" not in content:
-        raise UsageError(f"{option} {path}: expected the plan of replica-audit quorum, with copies and rests_on")
-    if content.get("schema_version") != SCHEMA_VERSION:
-        raise UsageError(
-            f"{option} {path}: it has schema_version {content.get('schema_version')}, and this version reads "
-            f"{SCHEMA_VERSION}: make it again"
-        )
-    try:
-        return from_object(QuorumAnswer, content)
-    except ShapeError as error:
-        raise UsageError(
-            f"{option} {path}: {error.place} is not as replica-audit quorum writes it: make it again"
-        ) from None
+    return read_written(path, option, lambda content: parse_written(QuorumAnswer, content, _WRITTEN), _WRITTEN)

@@ -30,7 +30,7 @@ class BrokerCaptures:
 
 @dataclass(frozen=True, slots=True)
 class MissingReplicas:
-    """Partitions whose replicas are missing on the same brokers in the same way (rows of `captures` that are not whole)."""
+    """Partitions whose replicas are missing on the same brokers in the same way (rows of `captures` in another state than whole)."""
 
     places: tuple[Place, ...]
     rows: tuple[CaptureRow, ...]
