@@ -156,3 +156,23 @@ def test_a_voter_formatted_anew_is_put_into_its_old_place(disks: Callable[..., P
         again = run_json("quorum", str(cluster.capture("again")))
     assert again["verdict"] == "agree", again["reason"]
     assert {"node_id": 102, "directory_id": cluster.directory_id(102)} in again["copies"][0]["voter_directories"]
+
+
+@pytest.mark.slow
+def test_brokers_that_have_seen_a_later_epoch_register(disks: Callable[..., Path], tmp_path: Path) -> None:
+    """Q7, R4: without the epoch that the plan writes into the seeds they would give up after a minute."""
+    of = disks("4.3.1", is_dynamic=False)
+    with QuorumCluster(of, tmp_path / "run", JARS["4.3.1"], is_dynamic=False) as cluster:
+        cluster.start_all()
+        cluster.stop(*BROKERS)
+        cluster.kill(*CONTROLLERS)
+        for node in BROKERS:
+            file = cluster.directories[node] / "__cluster_metadata-0" / "quorum-state"
+            state = json.loads(file.read_text())
+            file.write_text(json.dumps({**state, "leaderEpoch": state["leaderEpoch"] + 5}))
+        cluster.lose_disk(100, 101)
+        shutil.rmtree(cluster.directories[102])
+        shutil.copytree(of / "stale-102", cluster.directories[102])
+        answer = _carry_out(cluster, cluster.capture("before", without=(100, 101)), "4.3.1", set(CONTROLLERS))
+    written = [json.loads(text)["leaderEpoch"] for step in answer["steps"] for text in step["files"].values()]
+    assert written == [state["leaderEpoch"] + 5] * 3

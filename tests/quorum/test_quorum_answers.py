@@ -123,6 +123,17 @@ def test_records_of_partitions_that_would_be_set_aside_are_counted(tmp_path: Pat
     assert [(one.broker_id, one.topic, one.records) for one in stale.lost.stray] == [(1, "late", 3)]
 
 
+def test_copies_that_may_only_have_been_made_earlier_are_said_to_be_so(tmp_path: Path) -> None:
+    """The cluster ran, and the last records are little older than the newest; after a day it is no order of copying."""
+    ran = written(tmp_path / "1", {100: BEGIN, 101: BEGIN, 102: BEGIN, 1: WHOLE}, {1: APPLIED})
+    assert ran.verdict == "choose" and "nothing has to be done: copy them once more" in ran.reason
+    tomorrow = write.batch(
+        3, [write.topic("late", LATE_ID), write.partition(LATE_ID, (1, 2), 2)], time_ms=write.TIME_MS + DAY_MS
+    )
+    old = written(tmp_path / "2", {100: BEGIN, 101: BEGIN, 102: BEGIN, 1: BEGIN + tomorrow}, {1: APPLIED})
+    assert old.verdict == "choose" and "copy them once more" not in old.reason
+
+
 def test_lost_disks_are_asked_for_first(tmp_path: Path) -> None:
     found = written(tmp_path, {102: BEGIN, 1: WHOLE}, {1: APPLIED}, clean=(1,))
     assert found.choice.node_id == 1 and found.without_log == (100, 101)

@@ -18,6 +18,10 @@ _SKEW = (
 )
 
 
+#: What it may take to copy all nodes one after the other.
+_LONGEST_COPY_MS = 3_600_000
+
+
 @dataclass(frozen=True, slots=True)
 class Chosen:
     """The verdict with its reason, and the best copy where there is one."""
@@ -129,7 +133,7 @@ def _needs_one(held: HeldMetadata) -> str | None:
             f"{_capital(name_nodes(copy.node_id for copy in lacking))} {'lacks' if len(lacking) == 1 else 'lack'} what was committed: "
             f"{stale.applied.proof}. Too few voters have it, so that those may elect a leader without it"
         )
-        return text if stale.copies else f"{text}. {_SKEW}"
+        return f"{text}. {_SKEW}" if _may_be_skew(held, lacking) else text
     if voters is None:
         return None
     able = held.able_voters()
@@ -147,7 +151,16 @@ def _needs_one(held: HeldMetadata) -> str | None:
         text += f". {_capital(name_nodes(short))} {'lacks' if len(short) == 1 else 'lack'} some of it: {proven.proof}"
     if rest := [node for node in others if node not in short]:
         text += f". {_capital(name_nodes(rest))} {'counts' if len(rest) == 1 else 'count'} as lost: a disk that still exists may hold more"
-    return text
+    lacking = [copy for copy in held.copies if copy.node_id in short]
+    return f"{text}. {_SKEW}" if not rest and _may_be_skew(held, lacking) else text
+
+
+def _may_be_skew(held: HeldMetadata, lacking: Sequence[MetadataCopy]) -> bool:
+    """True if copies may only have been made earlier: nothing says that all are of one moment, and their last records are little
+    older than the newest; a running quorum writes every half second (`metadata.max.idle.interval.ms`).
+    """
+    newest = max(copy.last_time_ms for copy in held.copies)
+    return not held.moments.at_rest and all(newest - copy.last_time_ms < _LONGEST_COPY_MS for copy in lacking)
 
 
 def _capital(text: str) -> str:

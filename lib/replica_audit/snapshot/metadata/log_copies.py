@@ -84,6 +84,11 @@ class MetadataCopy:
         return self.epoch, self.end_offset
 
     @property
+    def last_time_ms(self) -> int:
+        """Of its last batch; -1 without one."""
+        return int(self.pieces[-1].headers["base_timestamp"][-1]) if self.pieces else -1
+
+    @property
     def keys(self) -> NDArray[np.void]:
         """Base offset, epoch and checksum of every batch: what two copies of one log have in common."""
         parts = [piece.headers[["base_offset", "leader_epoch", "crc"]] for piece in self.pieces]
