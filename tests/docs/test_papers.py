@@ -13,6 +13,7 @@ from tests.support.fixtures import ATTACKS
 from tests.support.imports import LIBRARY, ONLY_IN, STEPS
 
 from replica_audit.auditing.catalogue import CATALOGUE, FAMILIES, SEVERITIES, VERDICTS
+from replica_audit.report.explanation import SECTIONS
 from replica_audit.snapshot import log_dir_names
 
 ROOT = Path(__file__).parents[2]
@@ -147,3 +148,16 @@ def test_every_test_that_the_fault_matrix_names_is_there():
     named = re.findall(r"`(tests/[\w/]+(?:\.py)?)`", (ROOT / "docs" / "faults.md").read_text(encoding="utf-8"))
     assert named
     assert [path for path in named if not (ROOT / path).exists()] == []
+
+
+def test_explanations_name_the_section_that_has_the_rule():
+    text = (ROOT / "docs" / "semantics.md").read_text(encoding="utf-8")
+    codes_of = {
+        re.sub(r"[^\w\- ]", "", part.partition("\n")[0].lower()).replace(" ", "-"): set(
+            re.findall(r"^\| ([A-Z-]+) \|", part, re.M)
+        )
+        for part in re.split(r"^## ", text, flags=re.MULTILINE)
+    }
+    for code in CATALOGUE.values():
+        page, _, anchor = SECTIONS[code.family].partition("#")
+        assert page == "docs/semantics.md" and code.code in codes_of[anchor], code.code

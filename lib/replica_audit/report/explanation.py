@@ -18,6 +18,23 @@ from replica_audit.report.finding_text import render_evidence, render_headline
 from replica_audit.report.layout import paint, wrap
 from replica_audit.schema import FindingRow, read_row
 
+_RULES = "docs/semantics.md#"
+#: Where the rules of each family stand.
+SECTIONS = {
+    "LOG": f"{_RULES}f2-integrity-of-one-replica",
+    "EPO": f"{_RULES}f3-lineage",
+    "DIV": f"{_RULES}f4-divergence",
+    "HWM": f"{_RULES}f5-high-watermark-and-loss",
+    "REP": f"{_RULES}f5-high-watermark-and-loss",
+    "TXN": f"{_RULES}f5-high-watermark-and-loss",
+    "TIER": f"{_RULES}f7-metadata-and-capture",
+    "CHK": f"{_RULES}f5-high-watermark-and-loss",
+    "TRN": f"{_RULES}f6-truncation-replay",
+    "GRP": f"{_RULES}f6-truncation-replay",
+    "META": f"{_RULES}f7-metadata-and-capture",
+    "CAP": f"{_RULES}f7-metadata-and-capture",
+}
+
 
 def render_explanation(code: Code) -> str:
     """Meaning of a code, its proof, its remedy, and harmless look-alikes."""
@@ -30,6 +47,7 @@ def render_explanation(code: Code) -> str:
     for title, said in sections:
         if said:
             lines += ["", paint(title, "head"), *wrap(said, "  ")]
+    lines += ["", *wrap(f"The rule: {SECTIONS[code.family]}")]
     return "\n".join(lines) + "\n"
 
 

@@ -9,6 +9,17 @@ const csvCell = (value) => {
 };
 const csvText = (lines) => lines.map((cells) => `${cells.map(csvCell).join(',')}\n`).join('');
 
+// A command with a button that copies it; the button's word is no text of the page, so that who selects the command has it alone.
+function copyable(node) {
+  const button = el('button', { type: 'button', class: 'copy', 'aria-label': 'Copy the command', title: 'Copy the command', onclick: async () => {
+    await navigator.clipboard.writeText(node.textContent);
+    button.dataset.done = 'yes';
+    setTimeout(() => { delete button.dataset.done; }, 2000);
+  } });
+  node.append(button);
+  return node;
+}
+
 // A button that hands out `name`.csv; `lines` gives the cells of its lines when it is pressed.
 function csvButton(name, lines) {
   return el('button', { type: 'button', class: 'csv', title: `${name}.csv, for a spreadsheet`, 'aria-label': `Save the table ${name} as CSV`, onclick: () => {

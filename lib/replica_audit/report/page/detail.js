@@ -4,11 +4,11 @@
 function buildDetail(page, partition, detail) {
   const reference = detail.high_watermarks.length ? detail.high_watermarks[0].reference_id : null;
   const worst = partition.code && page.codes[partition.code];
-  const todo = worst && partition.severity < 4 && el('aside', { class: 'todo' }, el('h4', null, 'What to do'), el('p', null, partition.advice || worst.remedy),
+  const todo = worst && partition.severity < 4 && el('aside', { class: 'todo' }, heading('What to do'), el('p', null, partition.advice || worst.remedy),
     el('p', { class: 'soft' }, 'All that is known, in a terminal: ', commandLine(page, partition)));
   return el('div', { class: 'detail' }, pictureBlock(page, partition, detail),
     el('div', { class: todo ? 'columns advised' : 'columns' },
-      el('div', { class: 'happened' }, el('h4', null, 'What happened'), el('ol', { class: 'story' }, detail.story.map((parts) => el('li', null, sentence(parts))))),
+      el('div', { class: 'happened' }, heading('What happened'), el('ol', { class: 'story' }, detail.story.map((parts) => el('li', null, sentence(parts))))),
       todo,
       el('div', { class: 'replay' }, protocolBlock(detail), electionBlock(partition, detail), groupBlock(detail), writerBlock(detail), replicaBlock(detail, reference))),
     findingBlock(page, detail));
@@ -17,7 +17,7 @@ function buildDetail(page, partition, detail) {
 // For a POSIX shell; the page has the command with the snapshot's path, quoted already.
 function commandLine(page, partition) {
   const quoted = /^[\w./:@-]+$/.test(partition.name) ? partition.name : `'${partition.name.replaceAll("'", `'"'"'`)}'`;
-  return el('code', { class: 'command' }, `${page.command} ${quoted.startsWith('-') ? '-- ' : ''}${quoted}`);
+  return copyable(el('code', { class: 'command' }, `${page.command} ${quoted.startsWith('-') ? '-- ' : ''}${quoted}`));
 }
 
 // Width of a picture on A4 with the margins of page.css, in CSS pixels: before printing, pictures are drawn for the paper.
@@ -45,7 +45,7 @@ function pictureBlock(page, partition, detail) {
   const drawHistories = () => {
     const led = drawLeadership(detail.partition_states, width);
     const marks = drawTimeline(detail.high_watermark_timeline, width);
-    histories.replaceChildren(...(led ? [el('h4', null, 'Who led, and who was in sync'), led] : []), ...(marks ? [el('h4', null, 'High watermark over time'), marks] : []));
+    histories.replaceChildren(...(led ? [heading('Who led, and who was in sync'), led] : []), ...(marks ? [heading('High watermark over time'), marks] : []));
   };
   const redraw = () => {
     if (!holder.isConnected) return;

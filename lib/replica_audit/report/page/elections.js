@@ -16,6 +16,6 @@ function electionBlock(partition, detail) {
       ...(groups ? [detail.group_offsets.filter((one) => one.hit_by.includes(row.candidate_id)).length] : []),
       cuts.length ? cuts.map((one) => `broker ${one.broker_id} is cut to ${one.kept_to}`).join(', ') : 'nobody is cut'];
   });
-  return el('div', null, el('h4', null, 'What each choice of leader costs'), table(
+  return el('div', null, heading('What each choice of leader costs'), table(
     [['leader', 'wrap'], ['by right', ''], ['log end', 'n'], ['lost', 'n', 'records that no log holds any more'], ['committed', 'n'], ['possibly', 'n', 'possibly committed'], ['transactions', 'n', 'of which a part is lost'], ...(groups ? [['groups', 'n', 'consumer groups that have read what is lost then']] : []), ['and then', 'wrap']], rows, 'small stack', 'choices'));
 }

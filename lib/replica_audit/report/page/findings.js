@@ -8,7 +8,7 @@ function findingBlock(page, detail) {
   if (!rows.length) return [];
   const facts = factsOf(rows);
   const number = facts.length === rows.length ? rows.length : `${facts.length}, told by ${rows.length} rows of audit.json`;
-  return [el('h4', null, 'Findings ', el('span', { class: 'soft plainly' }, `(${number})`)), factList(page, rows)];
+  return [heading('Findings ', el('span', { class: 'soft plainly' }, `(${number})`)), factList(page, rows)];
 }
 
 // Rows carry the number of their fact; facts come worst first, and in each fact the worst row.

@@ -6,7 +6,7 @@ function protocolBlock(detail) {
   const blocks = [];
   if (cutting.size) {
     const lines = [...cutting].sort((one, other) => one - other).flatMap((broker) => outcomesOf(detail.truncations.filter((row) => row.broker_id === broker)));
-    blocks.push(el('h4', null, 'What each protocol would do'), table(
+    blocks.push(heading('What each protocol would do'), table(
       [['broker', 'n'], ['protocol', 'wrap'], ['keeps up to', 'n'], ['drops', 'n'], ['committed', 'n'], ['and then', 'wrap']], lines.map((rows) => outcomeLine(rows, comparedTo(detail))), 'small stack', 'truncations'));
   }
   if (quiet.length) blocks.push(el('p', { class: 'soft' }, `No protocol would cut anything from broker${quiet.length === 1 ? '' : 's'} ${list(quiet)}.`));

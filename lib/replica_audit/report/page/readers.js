@@ -17,7 +17,7 @@ function groupBlock(detail) {
       bad ? el('b', { class: 'bad' }, effects[row.effect]) : effects[row.effect] || 'of an earlier topic', shown(row.parted_at),
       ...(decided ? [row.hit_by.length ? brokersNamed(row.hit_by) : 'none'] : [])];
   });
-  return el('div', { class: 'groups' }, el('h4', null, 'Consumer groups that are hit'), table(
+  return el('div', { class: 'groups' }, heading('Consumer groups that are hit'), table(
     [['group', 'wrap'], ['committed', 'n'], ['stands', 'wrap'], ['parted at', 'n', 'where what the group read and this log part'], ...(decided ? [['hit under', 'wrap', 'leaders whose log lacks what the group read']] : [])], rows, 'small stack', 'groups'));
 }
 
@@ -28,6 +28,6 @@ function writerBlock(detail) {
       known(row.transaction_state) && el('span', { class: 'soft' }, `, ${row.transaction_state}`)],
     brokersNamed(row.brokers), range(row.start_offset, row.end_offset), row.record_count,
     known(row.first_timestamp_ms) ? [el('span', { class: 'nb' }, time(row.first_timestamp_ms)), row.last_timestamp_ms === row.first_timestamp_ms ? '' : [' to ', el('span', { class: 'nb' }, time(row.last_timestamp_ms))]] : '–']);
-  return el('div', { class: 'writers' }, el('h4', null, 'Who wrote the lost records'), table(
+  return el('div', { class: 'writers' }, heading('Who wrote the lost records'), table(
     [['producer', 'wrap'], ['held by', 'wrap'], ['offsets', 'n'], ['records', 'n'], ['timestamps', 'wrap']], rows, 'small stack', 'producers'));
 }

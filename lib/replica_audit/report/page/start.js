@@ -40,14 +40,49 @@ async function start() {
     view.show(decodeURIComponent(link.getAttribute('href').slice(1)));
   });
   keyboard(view);
+  for (const node of document.querySelectorAll('main .command:not(.remark)')) copyable(node);
+  const toStep = () => {
+    const step = /^#plan-step-\d+$/.test(location.hash) && document.getElementById(location.hash.slice(1));
+    if (!step) return;
+    step.closest('details').open = true;
+    step.scrollIntoView();
+  };
+  addEventListener('hashchange', toStep);
   const serious = rows.filter((row) => row.verdict < page.verdicts.length - 1).length;
   if (!(name && await view.show(name)) && !Object.keys(values).length && rows.length && (serious === 1 || rows.length <= 5) && (serious || rows.length === 1)) {
     await view.toggle(rows[0], true, true);
   }
+  printBad(page, rows, details, view);
   buildPlaces(page, rows, view);
   buildOthers(page);
   buildRead(page);
+  toStep();
   document.documentElement.dataset.ready = 'yes';
+}
+
+//: Partitions that are opened for the paper, the worst first.
+const PRINTED = 40;
+
+// Before printing, the plan and the worst partitions are opened, and closed again after it. Their details are unpacked while nobody
+// waits, since a print does not wait for them.
+function printBad(page, rows, details, view) {
+  const bad = rows.filter((row) => row.verdict < page.verdicts.length - 2).slice(0, PRINTED);
+  const held = new Map();
+  const unpack = async () => { for (const row of bad) held.set(row, await details(row.index)); document.documentElement.dataset.printable = 'yes'; };
+  setTimeout(unpack, 500);
+  let opened = [];
+  addEventListener('beforeprint', () => {
+    const folded = [...document.querySelectorAll('#plan-steps:not([open])')];
+    const closed = [...held.keys()].filter((row) => !view.state.open.has(row.index) && view.visible().includes(row));
+    for (const fold of folded) fold.open = true;
+    for (const row of closed) view.toggle(row, true, true, held.get(row));
+    for (const redraw of printed) redraw();
+    opened = [...folded.map((fold) => () => { fold.open = false; }), ...closed.map((row) => () => view.toggle(row, false))];
+  });
+  addEventListener('afterprint', () => {
+    for (const close of opened) close();
+    opened = [];
+  });
 }
 
 function keyboard(view) {

@@ -126,8 +126,8 @@ function buildTable(page, rows, details, gallery) {
     return { row: node, button, detail: null, id };
   }
 
-  // `quietly`: without a word in the address, where nobody asked for it.
-  async function toggle(row, force, quietly) {
+  // `quietly`: without a word in the address, where nobody asked for it; `held`: its detail, if it is unpacked already.
+  async function toggle(row, force, quietly, held) {
     const nodes_ = rowNodes(row) && built.get(row.index);
     const open = force === undefined ? !state.open.has(row.index) : force;
     nodes_.button.setAttribute('aria-expanded', String(open));
@@ -144,8 +144,7 @@ function buildTable(page, rows, details, gallery) {
       const cell = el('td', { colspan: width }, el('p', { class: 'soft' }, 'Unpacking …'));
       nodes_.detail = el('tr', { class: 'details', id: nodes_.id }, cell);
       nodes_.row.after(nodes_.detail);
-      const detail = await details(row.index);
-      cell.replaceChildren(buildDetail(page, row, detail));
+      cell.replaceChildren(buildDetail(page, row, held || await details(row.index)));
     } else if (!nodes_.detail.isConnected) nodes_.row.after(nodes_.detail);
     if (quietly) return;
     state.named = row.name;

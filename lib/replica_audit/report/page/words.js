@@ -22,6 +22,9 @@ function draw(name, attributes, ...children) {
   return fill(document.createElementNS(SVG, name), attributes, children);
 }
 
+// A heading within a partition, which stands below the heading of the table.
+const heading = (...children) => el('h4', { 'aria-level': 3 }, ...children);
+
 const known = (value) => value !== null && value !== undefined;
 const shown = (value) => (known(value) ? String(value) : '–');
 const count = (number, noun) => `${shown(number)} ${noun}${number === 1 ? '' : 's'}`;
