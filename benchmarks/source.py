@@ -8,6 +8,7 @@ Parquet; the query makes every column of every row. Prints seconds of the fastes
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 import tempfile
 import time
@@ -37,7 +38,7 @@ def main() -> int:
 
     from replica_audit.auditing.opening import open_snapshot
     from replica_audit.runner.scanning import SCANNED_TABLES, scan_files
-    from replica_audit.runner.task_planning import SegmentWork
+    from replica_audit.runner.task_planning import ScanTask, SegmentWork, deal_work
     from replica_audit.spark.session import build_session
     from replica_audit.spark.tasks import SparkExecutor
 
@@ -46,13 +47,14 @@ def main() -> int:
         write_snapshot(directory, arguments.mib * MIB, arguments.batch_bytes)
         snapshot, inventory = open_snapshot(str(directory), (), None)
         works = [SegmentWork(file) for file in inventory.segments]
+        tasks = [ScanTask(dealt) for dealt in deal_work(works, os.cpu_count() or 1)]
         targets = {table: str(Path(scratch) / table) for table in SCANNED_TABLES}
         for target in targets.values():
             Path(target).mkdir()
         spark = build_session("benchmark", local=True)
 
         def scan() -> None:
-            scan_files(SparkExecutor(spark), snapshot, works, targets, {"cluster_id": None, "ingest_id": "benchmark"})
+            scan_files(SparkExecutor(spark), snapshot, tasks, targets, {"cluster_id": None, "ingest_id": "benchmark"})
 
         def query() -> None:
             rows = spark.read.format("kafka_log").load(str(directory))

@@ -7,7 +7,7 @@ from replica_audit.runner.scanning import SCANNED_TABLES, ReadBytes, scan_task
 from replica_audit.runner.task_planning import SegmentWork, deal_work
 from replica_audit.text import now
 from replica_audit.warehouse.attempts import record_attempt
-from replica_audit.warehouse.known_batches import known_segments
+from replica_audit.warehouse.known_batches import EarlierSegments
 
 
 def directories(warehouse):
@@ -17,7 +17,7 @@ def directories(warehouse):
 def ingest(warehouse, path, ingest_id, full=False, cores=1, topics=()):
     """The rows of an attempt (segments, quarantine, batches), and what it read."""
     snapshot, inventory = open_snapshot(str(path), topics, None)
-    known = {} if full else known_segments(warehouse, inventory.cluster_id, inventory.segments)
+    known = {} if full else EarlierSegments.of(warehouse, inventory.cluster_id).find(inventory.segments)
     works = [SegmentWork(file, known.get((file.broker_id, file.path))) for file in inventory.segments]
     ids = {"cluster_id": inventory.cluster_id, "snapshot_id": f"s-{ingest_id}", "ingest_id": ingest_id}
     read = ReadBytes()

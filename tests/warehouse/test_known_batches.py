@@ -18,10 +18,10 @@ from replica_audit.auditing.opening import open_snapshot
 from replica_audit.runner.scanning import scan_task
 from replica_audit.runner.task_planning import SegmentWork, deal_work
 from replica_audit.segments.known_segments import KnownSegment
-from replica_audit.snapshot.inventory import SegmentFile
+from replica_audit.snapshot.segment_file import SegmentFile
 from replica_audit.warehouse.batch_files import BatchFileWriter
 from replica_audit.warehouse.delta_tables import Warehouse
-from replica_audit.warehouse.known_batches import known_segments
+from replica_audit.warehouse.known_batches import EarlierSegments
 
 CAPTURES = (
     "healthy",
@@ -183,7 +183,7 @@ def test_batches_that_the_warehouse_lost_are_scanned_again(warehouse, tmp_path, 
         shutil.copy(_written_elsewhere(tmp_path), file)
     before = set(Path(warehouse.directory("batches")).glob("*.parquet"))
     snapshot, inventory = open_snapshot(str(copy(path, tmp_path / "2")), (), None)
-    known = known_segments(warehouse, "c", inventory.segments)
+    known = EarlierSegments.of(warehouse, "c").find(inventory.segments)
     works = [SegmentWork(one, known[one.broker_id, one.path]) for one in inventory.segments]
     part = scan_task(snapshot, works, directories(warehouse), {"cluster_id": "c", "ingest_id": "2"})
     assert part.read.known_segments == 0 and part.read.read_bytes >= sizes(path)
@@ -216,8 +216,8 @@ def test_a_cluster_does_not_know_the_segments_of_another(warehouse, tmp_path):
     path = log(tmp_path / "1", 2)
     ingest(warehouse, path, "1")
     files = open_snapshot(str(path), (), None)[1].segments
-    assert len(known_segments(warehouse, "c", files)) == len(files)
-    assert known_segments(warehouse, "d", files) == known_segments(warehouse, None, files) == {}
+    assert len(EarlierSegments.of(warehouse, "c").find(files)) == len(files)
+    assert EarlierSegments.of(warehouse, "d").find(files) == EarlierSegments.of(warehouse, None).find(files) == {}
 
 
 def test_what_cannot_be_written_is_no_fault_of_the_segment(warehouse, tmp_path, monkeypatch):

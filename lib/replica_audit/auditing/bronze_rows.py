@@ -20,22 +20,41 @@ _CHECKPOINTS = {
     "cleaner-offset-checkpoint": ("cleaner_checkpoint", "cleaner_file"),
 }
 
+#: Tables that have rows of copies only, and of checkpoints' lines.
+COPY_TABLES = ("replica_dirs", "leader_epochs", "offset_checkpoints")
+
 #: Columns of `replica_dirs` that are fields of `ReplicaDir` with the state of a file.
 _FILES = ("epoch_file", *(state for _, state in _CHECKPOINTS.values()))
 
 
 def bronze_rows(inventory: Inventory) -> dict[str, list[dict]]:
-    """Rows of replica_dirs, leader_epochs, offset_checkpoints, partition_states and quarantine, without their ids."""
-    return {
-        "replica_dirs": [_directory_row(replica) for replica in inventory.copies],
-        "leader_epochs": [row for replica in inventory.copies for row in _epoch_rows(replica)],
-        "offset_checkpoints": [
-            *(row for replica in inventory.copies for row in _checkpoint_rows(replica)),
-            *_orphan_rows(inventory),
-        ],
-        "partition_states": [to_dict(row) for leadership in inventory.leaderships for row in state_rows(leadership)],
-        "quarantine": [row._asdict() for row in inventory.quarantine],
-    }
+    """Rows of replica_dirs, leader_epochs, offset_checkpoints, quarantine and partition_states, without their ids; of replicas those
+    that were read here.
+    """
+    return {**directory_rows(inventory), "partition_states": list(leadership_rows(inventory))}
+
+
+def directory_rows(inventory: Inventory) -> dict[str, list[dict]]:
+    """`bronze_rows` without partition_states."""
+    rows = copy_rows(inventory.copies)
+    rows["offset_checkpoints"] += _orphan_rows(inventory)
+    rows["quarantine"] = [row._asdict() for row in inventory.quarantine]
+    return rows
+
+
+def copy_rows(copies: Iterable[ReplicaDir]) -> dict[str, list[dict]]:
+    """Rows of replica_dirs, leader_epochs and offset_checkpoints."""
+    rows: dict[str, list[dict]] = {table: [] for table in COPY_TABLES}
+    for replica in copies:
+        rows["replica_dirs"].append(_directory_row(replica))
+        rows["leader_epochs"] += _epoch_rows(replica)
+        rows["offset_checkpoints"] += _checkpoint_rows(replica)
+    return rows
+
+
+def leadership_rows(inventory: Inventory) -> Iterator[dict]:
+    """Rows of partition_states, in order of partition."""
+    return (to_dict(row) for leadership in inventory.leaderships for row in state_rows(leadership))
 
 
 def segment_row(replica: ReplicaDir | dict, summary: SegmentSummary) -> dict:

@@ -31,9 +31,10 @@ from replica_audit.segments.digests import rows_of_chunks
 from replica_audit.snapshot.broker_logs import read_broker_log
 from replica_audit.snapshot.consumer_offsets import GROUP_OFFSETS
 from replica_audit.snapshot.internal_topics import Each, InternalTopic
-from replica_audit.snapshot.inventory import Inventory, SegmentFile
+from replica_audit.snapshot.inventory import Inventory
 from replica_audit.snapshot.log_dir_names import parse_directory_name
 from replica_audit.snapshot.remote_log_metadata import REMOTE_SEGMENTS
+from replica_audit.snapshot.segment_file import SegmentFile
 from replica_audit.snapshot.segment_sources import open_source, summarise_source
 from replica_audit.snapshot.storage import Snapshot
 from replica_audit.snapshot.transaction_log import read_latest_states

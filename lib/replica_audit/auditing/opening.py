@@ -7,6 +7,7 @@ import shlex
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import chain
 from typing import Protocol
 
 from replica_audit.auditing.evidence import AuditOptions, has_metadata_log, resolve_options
@@ -18,6 +19,7 @@ from replica_audit.snapshot.discovery import discover
 from replica_audit.snapshot.inventory import Inventory, Manifest
 from replica_audit.snapshot.leadership_sources import parse_leadership
 from replica_audit.snapshot.log_dir_names import is_redpanda_segment, parse_directory_name, parse_file_name
+from replica_audit.snapshot.spread_discovery import Spreading
 from replica_audit.snapshot.storage import Snapshot
 
 _SHOWN = 3
@@ -82,14 +84,16 @@ def snapshots_below(inventory: Inventory) -> list[str]:
             brokers[above].add(log_dir.broker_id)
             clusters[above].update(() if log_dir.cluster_id is None else (log_dir.cluster_id,))
     several = sorted(above for above, ids in brokers.items() if len(ids) > 1)
+    if len(several) <= 1:
+        return []
     copies: dict[tuple[int, TopicPartition], set[str]] = defaultdict(set)
-    for replica in inventory.replicas:
+    for replica in chain(inventory.replicas, inventory.spread):
         copies[replica.broker_id, replica.topic_partition].add(replica.path.partition("/")[0])
     twice = sum(len(found.intersection(several)) > 1 for found in copies.values())
     # A disk may have an outdated copy of a partition; most of them are captured again only in another snapshot.
     is_again = twice * 2 > len(copies)
     are_foreign = len(set().union(*(clusters[above] for above in several))) > 1
-    return several if len(several) > 1 and (is_again or are_foreign) else []
+    return several if is_again or are_foreign else []
 
 
 def _one_of_several(uri: str, names: Sequence[str]) -> str:
@@ -128,16 +132,20 @@ class Unseen:
 
 
 def open_snapshot(
-    uri: str, topics: tuple[str, ...], leadership: str | None, source: str | None = None
+    uri: str,
+    topics: tuple[str, ...],
+    leadership: str | None,
+    source: str | None = None,
+    spreading: Spreading | None = None,
 ) -> tuple[Snapshot, Inventory]:
     """A snapshot and what it holds, with the leadership of the file `leadership` in place of its own `user` entries.
 
-    With `source`, one of LEADERSHIP_SOURCES, what others say of who leads is left out.
+    `spreading` as for `discover`. With `source`, one of LEADERSHIP_SOURCES, what others say of who leads is left out.
 
     Raises UsageError when there is no such snapshot or `uri` is above several, `topics` match nothing, the leadership file is wrong, or `source`
     names no leader; InputError when no log dir or partition is found.
     """
-    snapshot, inventory = _open_with_leadership(uri, topics, leadership)
+    snapshot, inventory = _open_with_leadership(uri, topics, leadership, spreading)
     if source is None:
         return snapshot, inventory
     told = tuple(one for one in inventory.leaderships if one.source == source)
@@ -147,13 +155,15 @@ def open_snapshot(
     return snapshot, replace(inventory, leaderships=told)
 
 
-def _open_with_leadership(uri: str, topics: tuple[str, ...], leadership: str | None) -> tuple[Snapshot, Inventory]:
+def _open_with_leadership(
+    uri: str, topics: tuple[str, ...], leadership: str | None, spreading: Spreading | None
+) -> tuple[Snapshot, Inventory]:
     try:
         snapshot = Snapshot.open(uri)
     except (OSError, ValueError) as error:
         raise UsageError(str(error)) from error
-    inventory = discover(snapshot, topics)
-    named = inventory.replicas or inventory.leaderships or inventory.progress_files
+    inventory = discover(snapshot, topics, spreading)
+    named = inventory.replica_count or inventory.leaderships or inventory.progress_files
     if topics and inventory.topics and not named:
         known = ", ".join(inventory.topics[:10]) or "none"
         raise UsageError(f"{' '.join(topics)} matches no topic of {uri}; topics there: {known}")
@@ -169,7 +179,9 @@ def _open_with_leadership(uri: str, topics: tuple[str, ...], leadership: str | N
     except (OSError, FormatError) as error:
         raise UsageError(f"--leadership {leadership}: {error}") from error
     kept = tuple(one for one in inventory.leaderships if one.source != "user")
-    names = {(one.topic, one.partition) for one in inventory.replicas}
+    asked = {(one.topic, one.partition) for one in given}
+    held = ((one.topic, one.partition) for one in chain(inventory.replicas, inventory.spread))
+    names = asked.intersection(held)
     return snapshot, replace(
         inventory, leaderships=(*kept, *(one for one in given if (one.topic, one.partition) in names))
     )

@@ -26,6 +26,7 @@ from dataclasses import asdict
 from typing import NamedTuple
 
 from replica_audit.auditing.bronze_rows import bronze_rows
+from replica_audit.auditing.sorted_lines import merge_lines
 from replica_audit.schema import RawRow
 from replica_audit.snapshot.inventory import Inventory
 from replica_audit.snapshot.storage import Snapshot
@@ -73,28 +74,46 @@ def inventory_lines(
         lines.append(_line("voters", [one._asdict() for one in inventory.voters]))
     if inventory.progress_files:
         lines.append(_line("topics", sorted(topics)))
-    for table, of_table in (bronze_rows(inventory) if rows is None else rows).items():
-        for row in of_table:
-            given = {name: value for name, value in row.items() if value is not None and value != [] and value != {}}
-            given.pop("reason", None)
-            lines.append(_line(table, given))
+    lines += row_lines(bronze_rows(inventory) if rows is None else rows)
     return sorted(lines)
 
 
+def row_lines(rows: Mapping[str, Iterable[RawRow]]) -> Iterator[str]:
+    """The lines of rows by table, as from `bronze_rows`."""
+    for table, of_table in rows.items():
+        for row in of_table:
+            given = {name: value for name, value in row.items() if value is not None and value != [] and value != {}}
+            given.pop("reason", None)
+            yield _line(table, given)
+
+
+def segment_lines(segments: Iterable[SegmentDigest]) -> Iterator[str]:
+    """The lines of segments."""
+    return (_line("segment", *one) for one in segments)
+
+
 def identify_snapshot(
-    inventory_lines: Iterable[str], segments: Iterable[SegmentDigest], texts: Iterable[TextDigest] = ()
+    inventory_lines: Iterable[str],
+    segments: Iterable[SegmentDigest],
+    texts: Iterable[TextDigest] = (),
+    runs: Iterable[bytes] = (),
 ) -> str:
-    """The snapshot's id from `inventory_lines`, and what was read of segments and texts, in any order."""
-    lines = [*inventory_lines, *(_line("segment", *one) for one in segments), *(_line("text", *one) for one in texts)]
-    return hash_lines(lines)
-
-
-def hash_lines(lines: Iterable[str]) -> str:
-    """32 hex digits of the SHA-256 of the lines, sorted."""
+    """The snapshot's id from `inventory_lines`, and what was read of segments and texts, in any order; further lines are in `runs`
+    (`sorted_lines.pack_lines`).
+    """
+    lines = [*inventory_lines, *segment_lines(segments), *(_line("text", *one) for one in texts)]
     digest = hashlib.sha256()
-    for line in sorted(lines):
+    for line in merge_lines(lines, runs):
         digest.update(line.encode("ascii") + b"\n")
     return digest.hexdigest()[:32]
+
+
+def sum_lines(lines: Iterable[str]) -> int:
+    """The sum modulo 2^128 of a hash of each line: sums of parts add up to that of all lines, whatever their order."""
+    found = 0
+    for line in lines:
+        found += int.from_bytes(hashlib.sha256(line.encode("ascii")).digest()[:16], "big")
+    return found % (1 << 128)
 
 
 def text_files(inventory: Inventory) -> list[tuple[str, int]]:

@@ -8,31 +8,34 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
+from itertools import chain, islice
 from typing import Any
 
 from replica_audit import __version__
-from replica_audit.auditing.bronze_rows import bronze_rows
+from replica_audit.auditing.bronze_rows import COPY_TABLES, directory_rows, leadership_rows
 from replica_audit.auditing.opening import open_snapshot
 from replica_audit.auditing.snapshot_id import (
-    SegmentDigest,
     TextDigest,
     digest_texts,
-    hash_lines,
     hash_piece,
     identify_snapshot,
     inventory_lines,
     pieces_of,
+    row_lines,
+    sum_lines,
     text_files,
 )
+from replica_audit.auditing.sorted_lines import merge_lines, pack_lines
 from replica_audit.config import Settings
 from replica_audit.redaction import redact
 from replica_audit.runner.executor import Executor, map_each
 from replica_audit.runner.observation_files import LOG_EVENTS, PROGRESS, scan_broker_logs, scan_progress
-from replica_audit.runner.scanning import SCANNED_TABLES, ReadBytes, scan_files
-from replica_audit.runner.task_planning import SegmentWork
+from replica_audit.runner.scanning import SCANNED_TABLES, ReadBytes, ScannedFiles, scan_files
+from replica_audit.runner.spread_tasks import SpreadTasks, file_lines
+from replica_audit.runner.task_planning import ScanTask, SegmentWork, deal_packs, deal_work
 from replica_audit.schema import AttemptRow
 from replica_audit.snapshot.consumer_offsets import GROUP_OFFSETS
 from replica_audit.snapshot.inventory import Inventory
@@ -41,8 +44,12 @@ from replica_audit.snapshot.storage import Snapshot
 from replica_audit.text import now
 from replica_audit.warehouse.attempts import attempts, finished_attempts, record_attempt
 from replica_audit.warehouse.delta_tables import Warehouse
-from replica_audit.warehouse.known_batches import known_segments
+from replica_audit.warehouse.known_batches import EarlierSegments
 from replica_audit.warehouse.table_layout import DataFile
+
+#: The table of leadership, which is written a few rows at a time, and the lines of it that are packed at once.
+STATES = "partition_states"
+_LINES = 1 << 14
 
 
 def ingest(executor: Executor, warehouse: Warehouse, uri: str, settings: Settings, progress) -> str:
@@ -59,27 +66,33 @@ def ingest(executor: Executor, warehouse: Warehouse, uri: str, settings: Setting
     started = now()
     progress.begin("listing log dirs")
     try:
-        snapshot, inventory = open_snapshot(uri, settings.topics, settings.leadership, settings.leadership_source)
+        spreading = SpreadTasks(executor)
+        snapshot, inventory = open_snapshot(
+            uri, settings.topics, settings.leadership, settings.leadership_source, spreading
+        )
     finally:
         progress.end()
-    rows = bronze_rows(inventory)
+    rows = directory_rows(inventory)
     lines = inventory_lines(inventory, settings.topics, rows)
-    changes = hash_changes(snapshot, inventory, lines)
+    runs = list(_state_lines(inventory))
+    changes = hash_changes(snapshot, inventory, merge_lines(lines, runs), spreading.changes)
     same = None if settings.full else ingested_before(warehouse, changes)
     if same is not None:
-        progress.tell_reading(ReadBytes(known_bytes=_size(inventory), known_segments=len(inventory.all_segments)))
+        progress.tell_reading(ReadBytes(known_bytes=inventory.segment_bytes, known_segments=inventory.segment_count))
         return same
     ingest_id, cluster_id = uuid.uuid4().hex, inventory.cluster_id
     attempt: dict[str, Any] = {"started": started, "audit_id": None, "ingest_id": ingest_id, "cluster_id": cluster_id}
     warehouse.describe_commits(stage="ingest", ingest_id=ingest_id)
     snapshot_id = None
     try:
-        rows, files, digests, read = _scan(
-            executor, warehouse, snapshot, inventory, rows, ingest_id, settings, progress
-        )
+        rows, files, scanned = _scan(executor, warehouse, snapshot, inventory, rows, ingest_id, settings, progress)
+        read = ReadBytes.sum(part.read for part in scanned)
         counts = {table: len(rows.get(table, ())) + _count(files.get(table, ())) for table in (*files, *rows)}
         attempt["options"] = json.dumps({"full": settings.full, **read._asdict()}, sort_keys=True)
-        snapshot_id = identify_snapshot(lines, digests, hash_texts(executor, snapshot, text_files(inventory)))
+        texts = hash_texts(executor, snapshot, text_files(inventory))
+        digests = (digest for part in scanned for digest in part.digests)
+        runs += (part.lines for part in scanned if part.lines is not None)
+        snapshot_id = identify_snapshot(lines, digests, texts, runs)
         ids = {"cluster_id": cluster_id, "snapshot_id": snapshot_id, "ingest_id": ingest_id}
         row = snapshot_row(snapshot, inventory, changes)
         warehouse.describe_commits(stage="ingest", snapshot_id=snapshot_id, ingest_id=ingest_id)
@@ -109,19 +122,31 @@ def finished_here(warehouse: Warehouse, snapshot_id: str) -> list[AttemptRow]:
     return [row for row in found if row.tool_version == __version__]
 
 
-def hash_changes(snapshot: Snapshot, inventory: Inventory, lines: Iterable[str]) -> str | None:
+def hash_changes(
+    snapshot: Snapshot, inventory: Inventory, lines: Iterable[str], changes: Iterable[int | None] = ()
+) -> str | None:
     """32 hex digits over where the snapshot lies, what its small files say (`inventory_lines`), and size and last change of
     each file that is scanned; None where a storage does not say when a file was changed.
+
+    `changes` are sums over what tasks have read (`SpreadTasks.changes`).
     """
     paths = {file.path: file.size_bytes for file in inventory.all_segments if file.source == "segment"}
     paths |= {part.path: part.end for file in inventory.all_segments for part in file.parts}
     paths |= dict(text_files(inventory))
-    listed = sorted(paths)
-    changes = snapshot.last_changes(listed)
-    if None in changes:
+    files = sorted(paths.items())
+    found = snapshot.last_changes([path for path, _ in files])
+    sums = [*changes]
+    if None in found or None in sums:
         return None
-    files = (json.dumps([path, paths[path], change]) for path, change in zip(listed, changes))
-    return hash_lines([json.dumps(["location", snapshot.location]), *files, *lines])
+    own = sum_lines(chain([json.dumps(["location", snapshot.location])], file_lines(files, found), lines))
+    return f"{(own + sum(one for one in sums if one is not None)) % (1 << 128):032x}"
+
+
+def _state_lines(inventory: Inventory) -> Iterator[bytes]:
+    """The lines of leadership, as runs."""
+    rows = leadership_rows(inventory)
+    while part := list(islice(rows, _LINES)):
+        yield pack_lines(row_lines({STATES: part}))
 
 
 def ingested_before(warehouse: Warehouse, changes: str | None) -> str | None:
@@ -156,31 +181,31 @@ def _scan(
     ingest_id: str,
     settings: Settings,
     progress,
-) -> tuple[dict[str, list[dict]], dict[str, list[DataFile]], list[SegmentDigest], ReadBytes]:
-    """Rows of the small bronze tables, files of what was scanned, which wait for their commit, the segments' digests, and
-    what it took.
-    """
+) -> tuple[dict[str, list[dict]], dict[str, list[DataFile]], list[ScannedFiles]]:
+    """Rows of the small bronze tables, files of what was scanned, which wait for their commit, and what tasks gave back."""
     # In order of partitions: a task of the audit reads the rows of its own, which are neighbours then.
     rows = {table: _by_partition(of_table) for table, of_table in known_rows.items()}
     rows["segments"] = []
-    files: dict[str, list[DataFile]] = {table: [] for table in SCANNED_TABLES}
-    digests: list[SegmentDigest] = []
-    known = {} if settings.full else known_segments(warehouse, inventory.cluster_id, inventory.all_segments)
-    works = [SegmentWork(file, known.get((file.broker_id, file.path))) for file in inventory.all_segments]
-    read = ReadBytes()
     constants = {"cluster_id": inventory.cluster_id, "ingest_id": ingest_id}
+    files: dict[str, list[DataFile]] = {table: [] for table in (*SCANNED_TABLES, *COPY_TABLES)}
+    files[STATES] = [*warehouse.write(STATES, leadership_rows(inventory), constants)]
+    earlier = EarlierSegments() if settings.full else EarlierSegments.of(warehouse, inventory.cluster_id)
+    known = earlier.find(inventory.all_segments)
+    works = [SegmentWork(file, known.get((file.broker_id, file.path))) for file in inventory.all_segments]
 
-    def ended(of_task: list[SegmentWork]) -> None:
-        progress.advance(len(of_task), sum(work.file.size_bytes for work in of_task))
+    def ended(task: ScanTask) -> None:
+        progress.advance(task.segment_count, task.size_bytes)
 
-    progress.begin("scanning", len(works), _size(inventory))
+    progress.begin("scanning", inventory.segment_count, inventory.segment_bytes)
     try:
-        directories = {table: warehouse.directory(table) for table in SCANNED_TABLES}
-        for part in scan_files(executor, snapshot, works, directories, constants, ended):
+        tables = (*SCANNED_TABLES, *(COPY_TABLES if inventory.spread else ()))
+        directories = {table: warehouse.directory(table) for table in tables}
+        tasks = deal_packs(inventory.spread, executor.parallelism) if inventory.spread else []
+        tasks += (ScanTask(dealt) for dealt in deal_work(works, executor.parallelism))
+        scanned = scan_files(executor, snapshot, tasks, directories, constants, earlier, ended)
+        for part in scanned:
             for table, file in part.files.items():
                 files[table].append(file)
-            digests += part.digests
-            read = read.plus(part.read)
         scans: tuple[tuple[str, Callable[..., Any], Sequence[Any]], ...] = (
             (PROGRESS, scan_progress, inventory.progress_files),
             (LOG_EVENTS, scan_broker_logs, inventory.broker_logs),
@@ -197,7 +222,7 @@ def _scan(
             rows["quarantine"] += (row._asdict() for row in unread)
     finally:
         progress.end()
-    return rows, files, digests, read
+    return rows, files, scanned
 
 
 def _by_partition(rows: list[dict]) -> list[dict]:
@@ -206,10 +231,6 @@ def _by_partition(rows: list[dict]) -> list[dict]:
 
 def _count(files: Iterable[DataFile]) -> int:
     return sum(file.row_count for file in files)
-
-
-def _size(inventory: Inventory) -> int:
-    return sum(file.size_bytes for file in inventory.all_segments)
 
 
 def snapshot_row(snapshot: Snapshot, inventory: Inventory, changes: str | None) -> dict[str, Any]:
@@ -222,9 +243,9 @@ def snapshot_row(snapshot: Snapshot, inventory: Inventory, changes: str | None) 
         "manifest": manifest,
         "log_dir_count": len(inventory.log_dirs),
         "brokers": list(inventory.brokers),
-        "replica_count": len(inventory.replicas),
-        "segment_count": len(inventory.all_segments),
-        "size_bytes": _size(inventory),
+        "replica_count": inventory.replica_count,
+        "segment_count": inventory.segment_count,
+        "size_bytes": inventory.segment_bytes,
         "inventory": dict(inventory.counts),
         "voters": [one._asdict() for one in inventory.voters],
     }

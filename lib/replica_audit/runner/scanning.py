@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import partial, reduce
 from typing import TYPE_CHECKING, NamedTuple
 
 from replica_audit.runner.executor import Executor
-from replica_audit.runner.task_planning import SegmentWork, deal_work
+from replica_audit.runner.task_planning import ScanTask, SegmentWork
 from replica_audit.warehouse.table_layout import DataFile
 
 if TYPE_CHECKING:
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from replica_audit.auditing.snapshot_id import SegmentDigest
     from replica_audit.snapshot.storage import Snapshot
     from replica_audit.warehouse.batch_files import BatchFileWriter
+    from replica_audit.warehouse.known_batches import EarlierSegments
     from replica_audit.warehouse.table_files import RowFiles
 
 
@@ -25,6 +26,7 @@ SCANNED_TABLES = ("batches", "segments", "quarantine")
 
 #: Rows of `segments` in a row group: an audit reads those of one partition here and there.
 _GROUP_ROWS = 64
+_COPY_GROUP_ROWS = 1 << 11
 
 
 class ReadBytes(NamedTuple):
@@ -39,6 +41,11 @@ class ReadBytes(NamedTuple):
         """Both together."""
         return ReadBytes(*(one + two for one, two in zip(self, other, strict=True)))
 
+    @classmethod
+    def sum(cls, parts: Iterable[ReadBytes]) -> ReadBytes:
+        """All together."""
+        return reduce(cls.plus, parts, cls())
+
 
 @dataclass(frozen=True, slots=True)
 class ScannedFiles:
@@ -46,27 +53,59 @@ class ScannedFiles:
 
     files: Mapping[str, DataFile]
     digests: list[SegmentDigest]
-    """One for each segment."""
+    """One for each segment of works."""
     read: ReadBytes
+    lines: bytes | None = None
+    """Of packed replicas and segments, what the snapshot's id is made of (`sorted_lines.pack_lines`)."""
 
 
 def scan_files(
     executor: Executor,
     snapshot: Snapshot,
-    works: Sequence[SegmentWork],
+    tasks: Sequence[ScanTask],
     directories: Mapping[str, str],
     constants: Mapping[str, str | None],
-    ended: Callable[[list[SegmentWork]], None] | None = None,
+    earlier: EarlierSegments | None = None,
+    ended: Callable[[ScanTask], None] | None = None,
 ) -> list[ScannedFiles]:
-    """Scan segments; rows go below `directories`, those of `SCANNED_TABLES`, and wait for a commit.
+    """Scan segments; rows go below `directories` (`SCANNED_TABLES`; of packs `COPY_TABLES` too) and wait for a commit.
 
-    `constants` are the ids of every row (cluster_id, ingest_id); `ended` is called with the work of each task that has ended.
+    `constants` are the ids of every row (cluster_id, ingest_id); of packs what is known is looked up in `earlier`. `ended` is called
+    with each task that has ended.
     """
 
-    def scan(of_task: list[SegmentWork]) -> list[ScannedFiles]:
-        return [scan_task(snapshot, of_task, directories, constants)]
+    def scan(task: ScanTask) -> list[ScannedFiles]:
+        if task.works:
+            return [scan_task(snapshot, task.works, directories, constants)]
+        return [scan_packs(snapshot, task, directories, constants, earlier)]
 
-    return executor.map(deal_work(works, executor.parallelism), scan, ended)
+    return executor.map(tasks, scan, ended)
+
+
+def scan_packs(
+    snapshot: Snapshot,
+    task: ScanTask,
+    directories: Mapping[str, str],
+    constants: Mapping[str, str | None],
+    earlier: EarlierSegments | None,
+) -> ScannedFiles:
+    """`scan_task` of all segments of packs; the rows of their replicas are written too."""
+    from replica_audit.auditing.bronze_rows import COPY_TABLES, copy_rows
+    from replica_audit.auditing.snapshot_id import row_lines, segment_lines
+    from replica_audit.auditing.sorted_lines import pack_lines
+    from replica_audit.warehouse.table_files import RowFiles
+
+    held = [one for pack in task.replicas for one in pack.unpack()]
+    files = [file for one in held for file in one.segments]
+    files += (file for pack in task.segments for file in pack.unpack())
+    known = {} if earlier is None else earlier.find(files, all_partitions=False)
+    works = [SegmentWork(file, known.get((file.broker_id, file.path))) for file in files]
+    rows = copy_rows(one.replica for one in held)
+    writer = RowFiles({table: directories[table] for table in COPY_TABLES}, constants, _COPY_GROUP_ROWS)
+    writer.add(rows)
+    found = scan_task(snapshot, works, directories, constants)
+    lines = pack_lines([*row_lines(rows), *segment_lines(found.digests)])
+    return ScannedFiles({**found.files, **writer.close()}, [], found.read, lines)
 
 
 def scan_task(

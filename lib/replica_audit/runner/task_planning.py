@@ -8,7 +8,8 @@ from itertools import groupby
 from typing import NamedTuple, TypeVar
 
 from replica_audit.segments.known_segments import KnownSegment
-from replica_audit.snapshot.inventory import SegmentFile
+from replica_audit.snapshot.packed_replicas import PackedReplicas, PackedSegments, SpreadReplicas
+from replica_audit.snapshot.segment_file import SegmentFile
 
 Item = TypeVar("Item")
 
@@ -21,6 +22,9 @@ _ONE_TASK_BYTES = 32 << 20
 #: What a file costs beside its bytes: opening it, its summary and its row.
 _FILE_BYTES = 64 << 10
 
+#: What a replica's rows cost, as bytes to scan.
+_REPLICA_BYTES = 8 << 10
+
 #: What a batch costs that is taken over, as bytes to scan.
 _KNOWN_BATCH_BYTES = 128
 
@@ -30,6 +34,39 @@ class SegmentWork(NamedTuple):
 
     file: SegmentFile
     known: KnownSegment | None = None
+
+
+class ScanTask(NamedTuple):
+    """What one task scans: files, or all of some packs."""
+
+    works: Sequence[SegmentWork] = ()
+    replicas: Sequence[PackedReplicas] = ()
+    """Whose rows the task writes, and whose segments it scans."""
+    segments: Sequence[PackedSegments] = ()
+
+    @property
+    def segment_count(self) -> int:
+        """Files that are scanned."""
+        packed = sum(pack.segment_count for pack in self.replicas) + sum(pack.segment_count for pack in self.segments)
+        return len(self.works) + packed
+
+    @property
+    def size_bytes(self) -> int:
+        """Of these files."""
+        packed = sum(pack.size_bytes for pack in self.replicas) + sum(pack.size_bytes for pack in self.segments)
+        return packed + sum(work.file.size_bytes for work in self.works)
+
+
+def deal_packs(spread: SpreadReplicas, cores: int) -> list[ScanTask]:
+    """All replicas of tasks as tasks of about equal work, each a stretch of partitions; before them the segments of large ones."""
+    total = sum(map(_weigh_pack, spread.packs))
+    count = 1 if total <= _ONE_TASK_BYTES else in_rounds(total // _TASK_BYTES, cores)
+    stretches = cut_stretches(spread.packs, _weigh_pack, total // count)
+    return [*(ScanTask(segments=[one]) for one in spread.large), *(ScanTask(replicas=one) for one in stretches)]
+
+
+def _weigh_pack(pack: PackedReplicas) -> int:
+    return pack.size_bytes + _FILE_BYTES * pack.segment_count + _REPLICA_BYTES * pack.replica_count
 
 
 def deal_work(works: Iterable[SegmentWork], cores: int) -> list[list[SegmentWork]]:

@@ -16,8 +16,8 @@ from replica_audit.salvage.partition_logs import Copy, Unread
 from replica_audit.salvage.reference_log import ReferenceLog, read_batches, request_of
 from replica_audit.segments.batch_rows import Batches
 from replica_audit.segments.records import RECORD_DTYPE, RecordError, UnexpandedError, decode_records
-from replica_audit.snapshot.inventory import SegmentFile
 from replica_audit.snapshot.record_reader import RecordReader, RecordRequest
+from replica_audit.snapshot.segment_file import SegmentFile
 from replica_audit.snapshot.storage import Snapshot
 
 #: Reasons why the reference lacks a record.

@@ -12,8 +12,9 @@ from replica_audit.auditing.replicas.replica_facts import CopyKey, ReplicaFacts,
 from replica_audit.elect.costs import replicas_of
 from replica_audit.literals import PUT_ASIDE
 from replica_audit.model import ReplicaDir
-from replica_audit.snapshot.inventory import Inventory, SegmentFile
+from replica_audit.snapshot.inventory import Inventory
 from replica_audit.snapshot.log_dir_names import parse_directory_name
+from replica_audit.snapshot.segment_file import SegmentFile
 
 #: Kinds of copies in the order in which a record is taken from them: the first that holds it is its source.
 KINDS = ("replica", "duplicate", *PUT_ASIDE)

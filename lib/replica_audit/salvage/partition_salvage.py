@@ -21,8 +21,8 @@ from replica_audit.salvage.partition_logs import Copy, Unread, copies_of
 from replica_audit.salvage.reference_log import ReferenceLog, planned_log, present_log
 from replica_audit.salvage.selection import SelectedRecords, select
 from replica_audit.salvage.transaction_outcomes import decide, undecided_producers
-from replica_audit.snapshot.inventory import SegmentFile
 from replica_audit.snapshot.record_reader import RecordReader
+from replica_audit.snapshot.segment_file import SegmentFile
 from replica_audit.snapshot.storage import Snapshot
 
 

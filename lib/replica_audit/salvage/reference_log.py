@@ -22,8 +22,8 @@ from replica_audit.protocol.lineage import Lineage
 from replica_audit.salvage.partition_logs import Unread
 from replica_audit.segments.digests import rows_of_chunks
 from replica_audit.segments.record_batch import BATCH_DTYPE
-from replica_audit.snapshot.inventory import SegmentFile
 from replica_audit.snapshot.record_reader import RecordReader, RecordRequest
+from replica_audit.snapshot.segment_file import SegmentFile
 from replica_audit.snapshot.segment_sources import open_source
 from replica_audit.snapshot.storage import Snapshot
 

@@ -29,8 +29,8 @@ from replica_audit.model import Damage
 from replica_audit.parsing import parse_json
 from replica_audit.segments.header_columns import filled
 from replica_audit.segments.record_batch import BATCH_DTYPE
-from replica_audit.snapshot.inventory import SegmentFile
 from replica_audit.snapshot.provenance import BATCHES, FINGERPRINT, SecondHandLog
+from replica_audit.snapshot.segment_file import SegmentFile
 from replica_audit.snapshot.storage import Snapshot
 
 if TYPE_CHECKING:

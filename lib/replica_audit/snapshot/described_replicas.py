@@ -17,7 +17,7 @@ from replica_audit.literals import SegmentSource
 from replica_audit.model import CheckpointFile, ReplicaDir, TopicPartition
 from replica_audit.schema import QuarantineRow
 from replica_audit.snapshot.dump.dump_text import find_sections, shows_files
-from replica_audit.snapshot.inventory import LogDir, Part, SegmentFile
+from replica_audit.snapshot.inventory import LogDir
 from replica_audit.snapshot.log_dir_names import (
     CLEANER_OFFSETS,
     HIGH_WATERMARKS,
@@ -28,6 +28,7 @@ from replica_audit.snapshot.log_dir_names import (
     parse_file_name,
 )
 from replica_audit.snapshot.replica_dirs import OffsetFile
+from replica_audit.snapshot.segment_file import Part, SegmentFile
 from replica_audit.snapshot.storage import Snapshot
 
 if TYPE_CHECKING:

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from fnmatch import fnmatchcase
+from functools import partial
+from itertools import chain
 
 from replica_audit.literals import PUT_ASIDE
 from replica_audit.model import Leadership, ReplicaDir, TopicPartition
 from replica_audit.schema import QuarantineRow
 from replica_audit.snapshot.broker_logs import broker_of_path, is_broker_log
 from replica_audit.snapshot.described_replicas import Found, read_stand_ins
-from replica_audit.snapshot.inventory import Inventory, LogDir, MetadataLog, OffsetCheckpoint, SegmentFile
+from replica_audit.snapshot.inventory import DuplicateReplica, Inventory, LogDir, MetadataLog, OffsetCheckpoint
 from replica_audit.snapshot.leadership_sources import RootFiles, read_leaderships
 from replica_audit.snapshot.log_dir_names import (
     LOG_DIR_FILES,
@@ -40,8 +43,11 @@ from replica_audit.snapshot.owners import (
     replica_key,
     segment_key,
 )
+from replica_audit.snapshot.packed_replicas import SpreadReplicas
 from replica_audit.snapshot.put_aside import PutAside, deleted_segments, of_known_topics, read_put_aside
 from replica_audit.snapshot.replica_dirs import OffsetFile, read_epochs, read_offset_files, read_replica
+from replica_audit.snapshot.segment_file import SegmentFile
+from replica_audit.snapshot.spread_discovery import AllReplicas, ReadOffsets, Spreading, SpreadTree, read_spread
 from replica_audit.snapshot.storage import GREATEST_AHEAD, Snapshot
 from replica_audit.text import count
 
@@ -74,25 +80,36 @@ def _stand_in(path: str) -> str | None:
 _KNOWN_DIRECTORIES = {"remote-log-index-cache", "dump", "logs"}
 
 
-def discover(snapshot: Snapshot, topics: tuple[str, ...] = ()) -> Inventory:
+def discover(snapshot: Snapshot, topics: tuple[str, ...] = (), spreading: Spreading | None = None) -> Inventory:
     """Everything in `snapshot`; `topics` are shell patterns on whole names that replicas and segments must match.
+
+    With `spreading`, tasks read the directories of partitions where they are many: what they find is in `spread`, and not in `replicas`
+    and `segments`. What stands in for segments is looked up among all of these, so with it one pass reads all.
 
     Reads the small text files, and of segments only a `.swap` (Kafka asks for its end). What cannot be used is in
     `quarantine`: CAP-UNREADABLE for what had to be read, META-FOREIGN-DIR, and INPUT-IGNORED for files that are not
     input.
     """
-    return _Discovery(snapshot, topics).inventory()
+    spread = None if spreading is None else read_spread(snapshot, partial(_matches, topics), spreading)
+    if spread is not None and any(_stand_in(entry.path) for entry in spread.tree.entries if not entry.is_dir):
+        spread = None
+    return _Discovery(snapshot, topics, spread).inventory()
+
+
+def _matches(patterns: tuple[str, ...], topic: str) -> bool:
+    return not patterns or any(fnmatchcase(topic, pattern) for pattern in patterns)
 
 
 class _Discovery:
-    """One pass over one snapshot."""
+    """One pass over one snapshot, or over what tasks have left of it."""
 
-    def __init__(self, snapshot: Snapshot, topics: tuple[str, ...]) -> None:
+    def __init__(self, snapshot: Snapshot, topics: tuple[str, ...], spread: SpreadTree | None) -> None:
         self._snapshot = snapshot
-        self._patterns = topics or tuple(sorted(snapshot.evidence.topics))
-        tree = snapshot.list_tree()
+        self._is_wanted = partial(_matches, topics or tuple(sorted(snapshot.evidence.topics)))
+        self._spread = SpreadReplicas() if spread is None else spread.replicas
+        tree = snapshot.list_tree() if spread is None else spread.tree
         self._files = [entry for entry in tree.entries if not entry.is_dir]
-        self._folders = arrange_folders(tree.entries)
+        self._folders = arrange_folders(tree.entries, tree.unlisted)
         self._root = RootFiles(snapshot, tuple(sorted(self._folders[""].files)))
         self._problems = {problem.path: problem for problem in tree.problems}
         self._kinds: dict[str, str] = {}
@@ -107,6 +124,13 @@ class _Discovery:
         self._put_aside: list[PutAside] = []
         self._unread: dict[tuple[int, TopicPartition], list[Folder]] = defaultdict(list)
         self._offset_files: dict[str, dict[str, OffsetFile]] = {}
+        self._log_dirs_of: dict[int, list[str]] = defaultdict(list)
+        self._size_bytes = sum(entry.size for entry in self._files)
+        self._read_offsets: Mapping[str, ReadOffsets] = {} if spread is None else spread.offset_files
+        if spread is not None:
+            self._counts.update(spread.counts)
+            self._size_bytes += spread.size_bytes
+            self._quarantine += spread.quarantine
 
     def inventory(self) -> Inventory:
         self._snapshot.read_ahead(self._small_files())
@@ -125,9 +149,11 @@ class _Discovery:
         manifest = with_log_dirs(
             self._root.read("manifest.json", "manifest", parse_manifest), self._snapshot.evidence.log_dirs.values()
         )
-        evidence = AppliedEvidence(self._epochs_of, tuple(self._replicas), copy_moments(manifest, log_dirs))
+        held = AllReplicas(tuple(sorted(self._replicas, key=replica_key)), self._spread)
+        applied = held if self._spread else tuple(self._replicas)
+        evidence = AppliedEvidence(self._epochs_of, applied, copy_moments(manifest, log_dirs))
         metadata = read_metadata(self._snapshot, self._metadata_logs, evidence)
-        leaderships, leadership_files = read_leaderships(self._root, metadata, self._replicas, self._is_wanted)
+        leaderships, leadership_files = read_leaderships(self._root, metadata, held, self._is_wanted)
         self._kinds.update(self._root.kinds)
         self._quarantine += [*metadata.quarantine, *self._root.quarantine]
         dumps = [entry.path for entry in self._files if self._kind(entry.path) == "dump_text"]
@@ -147,7 +173,7 @@ class _Discovery:
             log_dirs=tuple(log_dirs),
             replicas=tuple(sorted(self._replicas, key=replica_key)),
             segments=tuple(sorted(self._segments, key=segment_key)),
-            duplicates=find_duplicates(self._replicas),
+            duplicates=self._duplicates(log_dirs),
             orphan_checkpoints=tuple(self._orphans),
             metadata_logs=tuple(self._metadata_logs),
             voters=find_voters(metadata.voters, self._metadata_logs, metadata.unread, log_dirs),
@@ -160,11 +186,12 @@ class _Discovery:
             progress_files=tuple(progress),
             topics=tuple(sorted(self._topics)),
             counts=dict(sorted(self._counts.items())),
-            size_bytes=sum(entry.size for entry in self._files),
+            size_bytes=self._size_bytes,
             quarantine=tuple(sorted(self._quarantine, key=lambda row: (row.path, row.code, row.reason))),
             put_aside=tuple(sorted((one.replica for one in put_aside), key=replica_key)),
             put_aside_segments=tuple(sorted((file for one in put_aside for file in one.segments), key=segment_key)),
             unplaced=tuple(unplaced[path] for path in sorted(unplaced.keys() - placed)),
+            spread=self._spread,
         )
 
     def _small_files(self) -> Iterator[str]:
@@ -192,6 +219,8 @@ class _Discovery:
 
     def _add_stand_ins(self, dumps: list[str], tables: list[str], log_dirs: list[LogDir]) -> None:
         """Take the logs that only texts and tables show."""
+        if not dumps and not tables:
+            return
         found = Found(log_dirs, self._offset_files, self._replicas, self._segments)
         added = read_stand_ins(self._snapshot, dumps, tables, found, self._is_wanted)
         self._replicas, self._segments = list(added.replicas), list(added.segments)
@@ -207,6 +236,8 @@ class _Discovery:
             if kind or name.endswith(".tmp"):
                 self._kinds[entry.path] = kind or "tmp"
         partitions: list[tuple[TopicPartition, Folder]] = []
+        if folder.unlisted:
+            self._counts["directory_current"] += len(folder.unlisted)
         for name, child in sorted(folder.folders.items()):
             parsed = parse_directory_name(name)
             if child.path in log_dirs:
@@ -228,8 +259,9 @@ class _Discovery:
                 # A link that is not followed, say, where the directory of a partition is expected.
                 partitions.append((parsed.topic_partition, Folder(entry.path)))
         if is_foreign:
-            are = "is" if len(partitions) == 1 else "are"
-            left_out = f"its {count(len(partitions), 'partition')} {are} left out"
+            number = len(partitions) + len(folder.unlisted)
+            are = "is" if number == 1 else "are"
+            left_out = f"its {count(number, 'partition')} {are} left out"
             reason = f"a log dir of cluster {log_dir.cluster_id}: {left_out}"
             self._quarantine.append(ignored_row("META-FOREIGN-DIR", folder.path or ".", reason, log_dir.broker_id))
         elif log_dir.broker_id is not None and log_dir.kind == "broker":
@@ -247,19 +279,34 @@ class _Discovery:
 
     def _wanted_copies(self, found: Iterable[PutAside], leaderships: Iterable[Leadership]) -> Iterator[PutAside]:
         """Those of the copies that Kafka has put aside that are of the partitions that are wanted."""
-        told = [(one.topic_id, TopicPartition(one.topic, one.partition)) for one in leaderships]
-        told += [(one.topic_id, one.topic_partition) for one in self._replicas]
-        wanted = [(topic_id, at) for topic_id, at in told if self._is_wanted(at.topic)]
+        found = list(found)
+        asked = {(one.replica.topic_id, one.replica.partition) for one in found}
+        names = {one.replica.topic_partition for one in found}
+        told: Iterable[tuple[str | None, TopicPartition]] = chain(
+            ((one.topic_id, TopicPartition(one.topic, one.partition)) for one in leaderships),
+            ((one.topic_id, one.topic_partition) for one in chain(self._replicas, self._spread if found else ())),
+        )
+        wanted = [
+            (topic_id, at)
+            for topic_id, at in told
+            if ((topic_id, at.partition) in asked or at in names) and self._is_wanted(at.topic)
+        ]
         topics = {(topic_id, at.partition): at.topic for topic_id, at in wanted if topic_id is not None}
         return of_known_topics(found, topics, [at for _, at in wanted])
 
     def _read_replicas(
         self, log_dir: LogDir, broker_id: int, folder: Folder, partitions: list[tuple[TopicPartition, Folder]]
     ) -> None:
-        offsets, rows = read_offset_files(self._snapshot, folder, broker_id)
+        known = self._read_offsets.get(folder.path)
+        offsets, rows = read_offset_files(self._snapshot, folder, broker_id) if known is None else known
         self._quarantine += rows
-        self._offset_files[log_dir.path] = offsets
         present = {topic_partition for topic_partition, _ in partitions}
+        if folder.unlisted:
+            present |= {at for name in folder.unlisted if (at := parse_directory_name(name).topic_partition)}
+            self._topics.update(at.topic for at in present)
+            self._log_dirs_of[broker_id].append(log_dir.path)
+        else:
+            self._offset_files[log_dir.path] = offsets
         for name, file in offsets.items():
             for at, value in file.entries.items():
                 if at not in present and self._is_wanted(at.topic):
@@ -285,11 +332,25 @@ class _Discovery:
         """The entries of a broker's leader-epoch-checkpoint, also of a topic that the filter leaves out."""
         at = TopicPartition(topic, partition)
         known = [(one.topic_id, one.checkpoint_epochs) for one in self._read.get((broker_id, at), ())]
-        known += [read_epochs(self._snapshot, folder) for folder in self._unread.get((broker_id, at), ())]
+        unread = [*self._unread.get((broker_id, at), ()), *self._read_by_tasks(broker_id, at)]
+        known += [read_epochs(self._snapshot, folder) for folder in unread]
         return next((entries for of_topic, entries in known if of_topic == topic_id), None)
 
-    def _is_wanted(self, topic: str) -> bool:
-        return not self._patterns or any(fnmatchcase(topic, pattern) for pattern in self._patterns)
+    def _read_by_tasks(self, broker_id: int, at: TopicPartition) -> Iterator[Folder]:
+        """Directories of a partition in log dirs whose directories tasks have read."""
+        for log_dir in self._log_dirs_of[broker_id]:
+            folder = Folder(f"{log_dir}/{at}".lstrip("/"))
+            with suppress(OSError):  # not an ordinary one, so it was read here
+                entries = self._snapshot.list_directory(folder.path)
+                folder.files = {entry.path.rpartition("/")[2]: entry for entry in entries if not entry.is_dir}
+            if folder.files:
+                yield folder
+
+    def _duplicates(self, log_dirs: Iterable[LogDir]) -> tuple[DuplicateReplica, ...]:
+        """Where each broker has one log dir, tasks have found none."""
+        of_brokers = Counter(one.broker_id for one in log_dirs)
+        several = max(of_brokers.values(), default=0) > 1
+        return find_duplicates(chain(self._replicas, self._spread if several else ()))
 
     def _note_files(self, folder: Folder, kind: str, is_foreign: bool) -> None:
         """Remember what the files below a directory of a log dir are counted as."""

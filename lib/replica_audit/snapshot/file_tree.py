@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -32,3 +33,5 @@ class Tree:
 
     entries: tuple[TreeEntry, ...]
     problems: tuple[Problem, ...]
+    unlisted: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Names of directories, by the path of the one above, that were left out with all that is below them."""

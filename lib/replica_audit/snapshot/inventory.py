@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from replica_audit.literals import CaptureKind, SegmentSource
+from replica_audit.literals import CaptureKind
 from replica_audit.model import Leadership, ReplicaDir
 from replica_audit.schema import QuarantineRow, VoterCopy
+from replica_audit.snapshot.packed_replicas import SpreadReplicas
+from replica_audit.snapshot.segment_file import SegmentFile
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,42 +27,6 @@ class LogDir:
     """broker or controller."""
     problem: str | None = None
     """meta.properties that cannot be read, or names another node than the directory's name."""
-
-
-@dataclass(frozen=True, slots=True)
-class Part:
-    """Where a part of a segment's text or table is: bytes [start, end) of a text, or some rows of a table in them."""
-
-    path: str
-    start: int = 0
-    end: int = 0
-    dumped_path: str = ""
-    """As the text says."""
-    columns: tuple[str, ...] = ()
-    """Those that a table has values in."""
-    log_dir: str = ""
-    """As the table says."""
-    segment_base_offset: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class SegmentFile:
-    """A segment of a replica, as Kafka would load it: a `.swap` that wins is one, what it replaces is not.
-
-    Where `source` is not segment, `path` is a name for the reader and what is there is read from `parts`.
-    """
-
-    broker_id: int
-    log_dir: str
-    topic: str
-    partition: int
-    path: str
-    base_offset: int
-    size_bytes: int
-    """Bytes to read."""
-    source: SegmentSource = "segment"
-    """segment, dump_text, batch_table or record_table."""
-    parts: tuple[Part, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,6 +137,8 @@ class Inventory:
     put_aside_segments: tuple[SegmentFile, ...] = ()
     unplaced: tuple[ReplicaDir, ...] = ()
     """What is put aside and is of no partition that is there as far as ids tell."""
+    spread: SpreadReplicas = SpreadReplicas()
+    """Replicas that tasks have read, of a snapshot of many; they are not in `replicas`, nor their segments in `segments`."""
 
     @property
     def copies(self) -> tuple[ReplicaDir, ...]:
@@ -181,6 +149,21 @@ class Inventory:
     def all_segments(self) -> tuple[SegmentFile, ...]:
         """Those of all `copies`."""
         return (*self.segments, *self.put_aside_segments)
+
+    @property
+    def replica_count(self) -> int:
+        """Current replicas, those that tasks have read too."""
+        return len(self.replicas) + len(self.spread)
+
+    @property
+    def segment_count(self) -> int:
+        """Segments of all copies."""
+        return len(self.segments) + len(self.put_aside_segments) + self.spread.segment_count
+
+    @property
+    def segment_bytes(self) -> int:
+        """Bytes of all these segments."""
+        return sum(file.size_bytes for file in self.all_segments) + self.spread.segment_bytes
 
     @property
     def brokers(self) -> list[int]:

@@ -6,10 +6,11 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
+from itertools import groupby
 from typing import TypeVar
 
 from replica_audit.errors import FormatError
-from replica_audit.model import Leadership, ReplicaDir, TopicPartition
+from replica_audit.model import Leadership, Place, ReplicaDir
 from replica_audit.parsing import is_whole, parse_json, show_value
 from replica_audit.schema import QuarantineRow
 from replica_audit.snapshot.metadata.metadata_log import MetadataReading
@@ -80,12 +81,20 @@ def _parse_entry(entry: object, number: int, path: str) -> Leadership:
 
 
 def marked_if_overtaken(told: Iterable[Leadership], replicas: Iterable[ReplicaDir]) -> list[Leadership]:
-    """Leaderships from one file, all marked `overtaken` if the file is older than the logs of one of its partitions."""
+    """Leaderships from one file, all marked `overtaken` if the file is older than the logs of one of its partitions.
+
+    `replicas` are given in order of partition.
+    """
     told = list(told)
-    copies: dict[TopicPartition, list[ReplicaDir]] = {}
-    for one in replicas:
-        copies.setdefault(one.topic_partition, []).append(one)
-    is_older = any(_is_older(one, copies.get(TopicPartition(one.topic, one.partition), ())) for one in told)
+    of_places: dict[Place, list[Leadership]] = {}
+    for leadership in told:
+        of_places.setdefault((leadership.topic, leadership.partition), []).append(leadership)
+    is_older = False
+    for place, copies in groupby(replicas, key=lambda one: (one.topic, one.partition)):
+        of_place = of_places.get(place, ())
+        held = list(copies) if of_place else []
+        if is_older := any(_is_older(one, held) for one in of_place):
+            break
     return [replace(one, overtaken=True) for one in told] if is_older else told
 
 
@@ -152,11 +161,12 @@ class RootFiles:
 
 
 def read_leaderships(
-    root: RootFiles, metadata: MetadataReading, replicas: Sequence[ReplicaDir], is_wanted: Callable[[str], bool]
+    root: RootFiles, metadata: MetadataReading, replicas: Iterable[ReplicaDir], is_wanted: Callable[[str], bool]
 ) -> tuple[tuple[Leadership, ...], tuple[str, ...]]:
     """Leaderships of the wanted topics, sorted, with the names of the files of the root that say them.
 
-    The epoch files of `replicas` tell which of the files are older than the logs.
+    The epoch files of `replicas`, given in order of partition as often as they are iterated, tell which of the files are older than
+    the logs.
     """
     found: _Found = {}
     paths = [*_read_listings(root, replicas, found), *_read_zookeeper(root, replicas, found)]
@@ -175,7 +185,7 @@ def _by_place(leaderships: Iterable[Leadership]) -> _Found:
     return {(one.source, one.topic, one.partition): one for one in leaderships}
 
 
-def _read_listings(root: RootFiles, replicas: Sequence[ReplicaDir], found: _Found) -> list[str]:
+def _read_listings(root: RootFiles, replicas: Iterable[ReplicaDir], found: _Found) -> list[str]:
     paths = []
     for name in root.names:
         if not fnmatchcase(name, "*topics-describe*.txt"):
@@ -191,7 +201,7 @@ def _read_listings(root: RootFiles, replicas: Sequence[ReplicaDir], found: _Foun
     return paths
 
 
-def _read_zookeeper(root: RootFiles, replicas: Sequence[ReplicaDir], found: _Found) -> list[str]:
+def _read_zookeeper(root: RootFiles, replicas: Iterable[ReplicaDir], found: _Found) -> list[str]:
     paths = []
     for name in root.names:
         if not fnmatchcase(name, ZOOKEEPER_PATTERN):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
 
 from replica_audit.errors import FormatError
 from replica_audit.model import ReplicaDir
@@ -12,7 +13,7 @@ from replica_audit.schema import QuarantineRow
 from replica_audit.snapshot.broker_logs import broker_of_path
 from replica_audit.snapshot.checkpoints import parse_meta_properties
 from replica_audit.snapshot.file_tree import TreeEntry
-from replica_audit.snapshot.inventory import BrokerLogFile, DuplicateReplica, LogDir, MetadataLog, SegmentFile
+from replica_audit.snapshot.inventory import BrokerLogFile, DuplicateReplica, LogDir, MetadataLog
 from replica_audit.snapshot.log_dir_names import (
     CLEAN_SHUTDOWN,
     HIGH_WATERMARKS,
@@ -22,6 +23,7 @@ from replica_audit.snapshot.log_dir_names import (
     parse_directory_name,
     parse_file_name,
 )
+from replica_audit.snapshot.segment_file import SegmentFile
 from replica_audit.snapshot.storage import Snapshot
 
 #: Names that only files have, besides those of a partition.
@@ -36,14 +38,18 @@ class Folder:
         self.path = path
         self.files: dict[str, TreeEntry] = {}
         self.folders: dict[str, Folder] = {}
+        self.unlisted: tuple[str, ...] = ()
+        """Names of directories of partitions that are not looked into here."""
 
     def is_partition(self) -> bool:
         """True if it holds files of a partition. The name alone is not enough: `broker-0` looks like a partition too."""
         return any(parse_file_name(name).kind not in ("unknown", "tmp") for name in self.files)
 
 
-def arrange_folders(entries: tuple[TreeEntry, ...]) -> dict[str, Folder]:
-    """All directories by path; '' is the root."""
+def arrange_folders(
+    entries: tuple[TreeEntry, ...], unlisted: Mapping[str, tuple[str, ...]] = MappingProxyType({})
+) -> dict[str, Folder]:
+    """All directories by path, but for those that are `unlisted` (`file_tree.Tree`); '' is the root."""
     folders = {"": Folder("")}
     for entry in entries:
         above, _, name = entry.path.rpartition("/")
@@ -62,6 +68,8 @@ def arrange_folders(entries: tuple[TreeEntry, ...]) -> dict[str, Folder]:
             parent = folders.setdefault(above, Folder(above))
             parent.folders[name] = child
             child = parent
+    for path, names in unlisted.items():
+        folders[path].unlisted = names
     return folders
 
 
@@ -97,7 +105,7 @@ def identify_log_dir(snapshot: Snapshot, folder: Folder) -> tuple[LogDir, list[Q
         node_id = named
     elif named is not None and named != node_id:
         problem = f"meta.properties is of node {node_id}, the directory's name is of {named}"
-    current = [parse_directory_name(name).kind for name in folder.folders]
+    current = [parse_directory_name(name).kind for name in (*folder.folders, *folder.unlisted[:1])]
     is_controller = "metadata" in current and "current" not in current and HIGH_WATERMARKS not in folder.files
     if node_id is None:
         reason = "a log dir without broker id: no node.id or broker.id in meta.properties, and not below broker-<id>"

@@ -7,10 +7,11 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from replica_audit.model import CheckpointFile, ReplicaDir, TopicPartition
-from replica_audit.snapshot.inventory import LogDir, SegmentFile
+from replica_audit.snapshot.inventory import LogDir
 from replica_audit.snapshot.log_dir_names import OFFSET_CHECKPOINTS, deleted_in, kind_of_copy, parse_file_name
 from replica_audit.snapshot.owners import Folder
 from replica_audit.snapshot.replica_dirs import OffsetFile, read_replica
+from replica_audit.snapshot.segment_file import SegmentFile
 from replica_audit.snapshot.storage import Snapshot
 
 #: Nothing is known of their offset checkpoints: entries of the log dir are those of the current directory.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import NamedTuple, TypeVar
 
 from replica_audit.errors import FormatError
@@ -15,7 +15,7 @@ from replica_audit.snapshot.checkpoints import (
     parse_partition_metadata,
 )
 from replica_audit.snapshot.file_tree import TreeEntry
-from replica_audit.snapshot.inventory import LogDir, SegmentFile
+from replica_audit.snapshot.inventory import LogDir
 from replica_audit.snapshot.log_dir_names import (
     CLEANER_OFFSETS,
     EPOCH_CHECKPOINT,
@@ -28,6 +28,7 @@ from replica_audit.snapshot.log_dir_names import (
     parse_file_name,
 )
 from replica_audit.snapshot.owners import Folder
+from replica_audit.snapshot.segment_file import SegmentFile
 from replica_audit.snapshot.storage import Snapshot
 
 _Value = TypeVar("_Value")
@@ -38,6 +39,10 @@ class OffsetFile(NamedTuple):
 
     file: CheckpointFile
     entries: Mapping[TopicPartition, int]
+
+    def without(self, partitions: Collection[TopicPartition | None]) -> OffsetFile:
+        """The file with the entries of all others."""
+        return self._replace(entries={at: value for at, value in self.entries.items() if at not in partitions})
 
 
 class FoundReplica(NamedTuple):

@@ -14,8 +14,8 @@ from replica_audit.segments.scan import scan_segment
 from replica_audit.segments.summary import Summariser
 from replica_audit.snapshot.dump.dump_text import Section
 from replica_audit.snapshot.dump.dumped_segment import assemble_dumped_log, parse_listing
-from replica_audit.snapshot.inventory import SegmentFile
 from replica_audit.snapshot.provenance import NOT_CAPTURED, SecondHandLog
+from replica_audit.snapshot.segment_file import SegmentFile
 from replica_audit.snapshot.storage import Snapshot
 
 if TYPE_CHECKING:

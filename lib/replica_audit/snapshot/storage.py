@@ -8,9 +8,9 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, BinaryIO
 
 from replica_audit.errors import FormatError
@@ -42,10 +42,20 @@ def describe_change(state: os.stat_result) -> str:
 
 def list_tree(root: str) -> Tree:
     """Every directory once, at its own place: of a link to another directory it is only told where that is read."""
+    return walk(root)
+
+
+#: Directories in a folder that are not to be walked, from all names in it and those of directories.
+LeaveOut = Callable[[Collection[str], Collection[str]], Collection[str]]
+
+
+def walk(root: str, start: str = "", leave_out: LeaveOut = lambda names, directories: ()) -> Tree:
+    """What is below the directory `start` of `root`; directories that are left out, and what is below them, are `unlisted`."""
     entries: list[TreeEntry] = []
     problems: list[Problem] = []
+    unlisted: dict[str, tuple[str, ...]] = {}
     top = os.path.realpath(root)
-    pending = [""]
+    pending = [start]
     while pending:
         folder = pending.pop()
         try:
@@ -54,7 +64,12 @@ def list_tree(root: str) -> Tree:
         except OSError as error:
             problems.append(Problem(_shown(folder), f"the directory could not be listed: {error.strerror}"))
             continue
+        left = frozenset(leave_out([child.name for child in children], [*filter(None, map(_directory_name, children))]))
+        if left:
+            unlisted[folder] = tuple(sorted(left))
         for child in children:
+            if child.name in left:
+                continue
             path = f"{folder}/{child.name}" if folder else child.name
             entry, problem = _look_at(child, path, top)
             if problem is not None:
@@ -63,7 +78,7 @@ def list_tree(root: str) -> Tree:
                 entries.append(entry)
                 if entry.is_dir:
                     pending.append(path)
-    return Tree(tuple(sorted(entries)), tuple(sorted(problems, key=lambda problem: problem.path)))
+    return Tree(tuple(sorted(entries)), tuple(sorted(problems, key=lambda problem: problem.path)), unlisted)
 
 
 def list_directory(root: str, folder: str, prefix: str = "") -> tuple[TreeEntry, ...]:
@@ -118,6 +133,14 @@ def open_file(root: str, path: str) -> BinaryIO:
     except BaseException:
         os.close(number)
         raise
+
+
+def _directory_name(child: os.DirEntry) -> str | None:
+    """The name of a directory, as no link and in UTF-8; None of anything else."""
+    try:
+        return child.name if child.is_dir(follow_symlinks=False) and _shown(child.name) == child.name else None
+    except OSError:
+        return None
 
 
 def _look_at(child: os.DirEntry, path: str, top: str) -> tuple[TreeEntry | None, Problem | None]:
@@ -244,6 +267,57 @@ class Snapshot:
             return find_evidence(self._list_directory("", PREFIX), self._open)
         except OSError:  # a root that cannot be listed is a problem of the tree
             return EvidenceFiles()
+
+    def list_skeleton(self, leave_out: LeaveOut) -> Tree | None:
+        """`list_tree` without the directories that are left out, each of which `list_below` lists; None where evidence stands for
+        files, or the manifest says what each should be.
+        """
+        if self.evidence or self._copied.files or self._copied.incomplete:
+            return None
+        return walk(self._root, "", leave_out) if self._store is None else self._walk_store(leave_out)
+
+    def list_below(self, folder: str) -> Tree:
+        """Everything below a directory, the paths relative to the root. A directory that cannot be read is a problem."""
+        if self._store is None:
+            return walk(self._root, folder)
+        found = self._store.list_below(self._root, folder, recursive=True)
+        self._times.update((entry.path, time_ns) for entry, time_ns in found)
+        return Tree(tuple(sorted(entry for entry, _ in found)), ())
+
+    def list_each(self, folders: Sequence[str]) -> list[Tree]:
+        """`list_below` of each of `folders`, in their order, many at once where each takes a request. Raises OSError of a store."""
+        if self._store is None:
+            return [self.list_below(folder) for folder in folders]
+        found = []
+        for _, tree in read_many(self.list_below, folders):
+            if isinstance(tree, BaseException):
+                raise tree
+            found.append(tree)
+        return found
+
+    def _walk_store(self, leave_out: LeaveOut) -> Tree:
+        assert self._store is not None
+        entries: list[TreeEntry] = []
+        unlisted: dict[str, tuple[str, ...]] = {}
+        pending = [""]
+        while pending:
+            listings = read_many(partial(self._store.list_below, self._root), pending)
+            pending = []
+            for folder, found in listings:
+                if isinstance(found, BaseException):
+                    raise found
+                names = {entry.path.rpartition("/")[2]: entry for entry, _ in found}
+                left = frozenset(leave_out(names, [name for name, entry in names.items() if entry.is_dir]))
+                if left:
+                    unlisted[folder] = tuple(sorted(left))
+                for entry, time_ns in found:
+                    if entry.path.rpartition("/")[2] in left:
+                        continue
+                    entries.append(entry)
+                    self._times[entry.path] = time_ns
+                    if entry.is_dir:
+                        pending.append(entry.path)
+        return Tree(tuple(sorted(entries)), (), unlisted)
 
     @cached_property
     def _copied(self) -> CopiedFiles:

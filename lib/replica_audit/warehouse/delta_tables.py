@@ -13,6 +13,7 @@ import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -73,6 +74,9 @@ def with_dropped_columns(data: pa.Table, handle: Any) -> pa.Table:
 
 #: Rows in a row group of what is written here: whoever reads those of one partition reads no more of its file.
 _GROUP_ROWS = 1 << 11
+
+#: Rows that become columns at once.
+_ROWS_AT_ONCE = 1 << 14
 
 _PERIODS = ("delta.logRetentionDuration", "delta.deletedFileRetentionDuration")
 
@@ -239,7 +243,7 @@ class Warehouse(StoredTables):
         values = {} if column is None else {column: ids[column]}
         actions: list[Any] = [
             AddAction(file.path, file.size_bytes, values, moment, True, _statistics(file))
-            for file in (*files, *self._write(table, rows, ids))
+            for file in (*files, *self.write(table, rows, ids))
         ]
         if actions:
             handle.create_write_transaction(
@@ -250,21 +254,24 @@ class Warehouse(StoredTables):
                 commit_properties=self._properties_of_commit(),
             )
 
-    def _write(
-        self, table: str, rows: Sequence[Mapping[str, Any]], ids: Mapping[str, str | None]
-    ) -> Iterator[DataFile]:
-        if not rows:
-            return
+    def write(
+        self, table: str, rows: Iterable[Mapping[str, Any]], ids: Mapping[str, str | None]
+    ) -> tuple[DataFile, ...]:
+        """The file of some rows, which are taken a few at a time, for `append`; none without rows."""
+        remaining = iter(rows)
+        if not (some := list(islice(remaining, _ROWS_AT_ONCE))):
+            return ()
         writer = TableFileWriter(self._made(table), table, ids, _GROUP_ROWS)
-        data = rows_to_arrow(rows, writer.schema)
         try:
-            writer.add(dict(zip(data.schema.names, data.columns, strict=True)), data.num_rows)
+            while some:
+                data = rows_to_arrow(some, writer.schema)
+                writer.add(dict(zip(data.schema.names, data.columns, strict=True)), data.num_rows)
+                some = list(islice(remaining, _ROWS_AT_ONCE))
             file = writer.close()
         except BaseException:
             writer.discard()
             raise
-        if file is not None:
-            yield file
+        return () if file is None else (file,)
 
     def put(self, table: str, rows: Sequence[Mapping[str, Any]], ids: Mapping[str, str | None], *, again: bool) -> None:
         """Add rows of an audit; `again`: in place of those that it has, in the same commit."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -14,11 +15,12 @@ from replica_audit.model import Damage, SegmentSummary
 from replica_audit.segments.digests import ContentDigest
 from replica_audit.segments.known_segments import KnownSegment, in_order
 from replica_audit.segments.summary import summary_from_json
-from replica_audit.snapshot.inventory import SegmentFile
+from replica_audit.snapshot.segment_file import SegmentFile
 from replica_audit.warehouse.attempts import finished_attempts, own_rows
 from replica_audit.warehouse.batch_files import open_batches
 from replica_audit.warehouse.delta_tables import Warehouse
-from replica_audit.warehouse.segment_index import placed_segments, read_summary
+from replica_audit.warehouse.segment_index import PlacedSegments, read_summary
+from replica_audit.warehouse.table_reads import WantedPlaces
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -43,32 +45,47 @@ class StaleBatchesError(Exception):
         self.batch_file = batch_file
 
 
-def known_segments(
-    warehouse: Warehouse, cluster_id: str | None, files: Collection[SegmentFile]
-) -> dict[tuple[int, str], KnownSegment]:
-    """Segments among `files` that finished ingests of the cluster have scanned, by (broker id, path); the latest of each.
+@dataclass(frozen=True, slots=True)
+class EarlierSegments:
+    """Segments that the cluster's latest ingests have scanned, by this version: another may have kept less of a file."""
 
-    Another version may have kept less of a file, so what it ingested is not taken for it.
-    """
-    if not warehouse.exists("segments"):
-        return {}
-    wanted = {(file.broker_id, file.path) for file in files if file.source == "segment"}
-    found: dict[tuple[int, str], KnownSegment] = {}
-    attempts = [
-        row for row in finished_attempts(warehouse, "ingest", cluster_id=cluster_id) if row.tool_version == __version__
-    ]
-    for attempt in attempts[: -_LOOK_BACK - 1 : -1]:
-        rows = placed_segments(warehouse, **own_rows(attempt)) if wanted - found.keys() else []
-        rows = [row for row in rows if (row["broker_id"], row["path"]) in wanted - found.keys()]
-        if not rows:
-            continue
-        snapshots = warehouse.read("snapshots", ("location",), snapshot_id=attempt.snapshot_id)
-        location = next((row["location"] for row in snapshots), None)
-        for row in rows:
-            has_place = not row["batch_count"] or row["batch_file"] is not None
-            if has_place and row["last_change"] and row["headers"]:
-                found[row["broker_id"], row["path"]] = KnownSegment(location, **{name: row[name] for name in _COLUMNS})
-    return found
+    attempts: tuple[tuple[str | None, PlacedSegments], ...] = ()
+    """Where the snapshot of each ingest lies, and its rows; the latest first."""
+
+    @classmethod
+    def of(cls, warehouse: Warehouse, cluster_id: str | None) -> EarlierSegments:
+        """Those in a warehouse."""
+        if not warehouse.exists("segments"):
+            return cls()
+        attempts = [
+            row
+            for row in finished_attempts(warehouse, "ingest", cluster_id=cluster_id)
+            if row.tool_version == __version__
+        ]
+        found = []
+        for attempt in attempts[: -_LOOK_BACK - 1 : -1]:
+            snapshots = warehouse.read("snapshots", ("location",), snapshot_id=attempt.snapshot_id)
+            location = next((row["location"] for row in snapshots), None)
+            found.append((location, PlacedSegments.of(warehouse, **own_rows(attempt))))
+        return cls(tuple(found))
+
+    def find(
+        self, files: Collection[SegmentFile], *, all_partitions: bool = True
+    ) -> dict[tuple[int, str], KnownSegment]:
+        """Those among `files`, by (broker id, path); the latest of each. Unless the files are of all partitions, no rows of others
+        are read.
+        """
+        wanted = {(file.broker_id, file.path) for file in files if file.source == "segment"}
+        places = None if all_partitions else WantedPlaces({(file.topic, file.partition) for file in files})
+        found: dict[tuple[int, str], KnownSegment] = {}
+        for location, segments in self.attempts:
+            for row in segments.read(places) if wanted else ():
+                key = (row["broker_id"], row["path"])
+                has_place = not row["batch_count"] or row["batch_file"] is not None
+                if key in wanted and has_place and row["last_change"] and row["headers"]:
+                    found[key] = KnownSegment(location, **{name: row[name] for name in _COLUMNS})
+            wanted -= found.keys()
+        return found
 
 
 def known_summary(directory: str, known: KnownSegment) -> SegmentSummary | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
@@ -13,7 +14,7 @@ from replica_audit.arrow_rows import arrow_schema, arrow_to_rows
 from replica_audit.bronze_tables import BRONZE_TABLES
 from replica_audit.warehouse.delta_tables import Warehouse
 from replica_audit.warehouse.table_layout import columns_of, open_directory
-from replica_audit.warehouse.table_reads import ROW_NUMBER, FileRows, read_file
+from replica_audit.warehouse.table_reads import ROW_NUMBER, FileRows, WantedPlaces, read_file
 
 TABLE = "segments"
 
@@ -26,21 +27,42 @@ _lock = threading.Lock()
 _ORDER = ("topic", "partition", "broker_id", "path")
 
 
-def placed_segments(warehouse: Warehouse, *, snapshot_id: str | None, ingest_id: str | None) -> list[dict[str, Any]]:
-    """Rows of `segments` of an attempt, in order of partition, broker and path.
+@dataclass(frozen=True, slots=True)
+class PlacedSegments:
+    """The files with the rows of `segments` of one attempt."""
 
-    In place of `summary` they have `summary_file`, relative to the table, and `summary_row`, its number in that file.
-    """
-    names = [column.name for column in BRONZE_TABLES[TABLE] if column.name != "summary"]
-    known = arrow_schema(columns_of(TABLE))
-    schema = pa.schema([*(known.field(name) for name in names), pa.field(ROW_NUMBER, pa.int64())])
-    filesystem, root = open_directory(warehouse.directory(TABLE))
-    found = []
-    for path in warehouse.files(TABLE, snapshot_id):
-        of_ingest = {"ingest_id": [ingest_id]}
-        rows = read_file(filesystem, f"{root}/{path}", schema, {"snapshot_id": snapshot_id}, of_ingest)
-        found += [{**row, "summary_file": path} for row in arrow_to_rows(rows)]
-    return sorted(found, key=lambda row: [row[name] for name in _ORDER])
+    directory: str
+    paths: tuple[str, ...]
+    snapshot_id: str | None
+    ingest_id: str | None
+
+    @classmethod
+    def of(cls, warehouse: Warehouse, *, snapshot_id: str | None, ingest_id: str | None) -> PlacedSegments:
+        """Those of an attempt in a warehouse."""
+        paths = tuple(warehouse.files(TABLE, snapshot_id))
+        return cls(warehouse.directory(TABLE), paths, snapshot_id, ingest_id)
+
+    def read(self, places: WantedPlaces | None = None) -> list[dict[str, Any]]:
+        """The rows, of `places` where these are given, in order of partition, broker and path.
+
+        In place of `summary` they have `summary_file`, relative to the table, and `summary_row`, its number in that file.
+        """
+        names = [column.name for column in BRONZE_TABLES[TABLE] if column.name != "summary"]
+        known = arrow_schema(columns_of(TABLE))
+        schema = pa.schema([*(known.field(name) for name in names), pa.field(ROW_NUMBER, pa.int64())])
+        filesystem, root = open_directory(self.directory)
+        of_snapshot: dict[str | None, str | None] = {"snapshot_id": self.snapshot_id}
+        of_ingest = {"ingest_id": [self.ingest_id]}
+        found = []
+        for path in self.paths:
+            rows = read_file(filesystem, f"{root}/{path}", schema, of_snapshot, of_ingest, places)
+            found += [{**row, "summary_file": path} for row in arrow_to_rows(rows)]
+        return sorted(found, key=lambda row: [row[name] for name in _ORDER])
+
+
+def placed_segments(warehouse: Warehouse, *, snapshot_id: str | None, ingest_id: str | None) -> list[dict[str, Any]]:
+    """All rows of `segments` of an attempt (`PlacedSegments.read`)."""
+    return PlacedSegments.of(warehouse, snapshot_id=snapshot_id, ingest_id=ingest_id).read()
 
 
 def read_summaries(directory: str, rows: Iterable[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:

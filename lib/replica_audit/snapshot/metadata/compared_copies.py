@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from replica_audit.errors import FormatError
@@ -28,8 +28,8 @@ class AppliedEvidence:
 
     epochs: EpochFiles | None = None
     """Entries of the brokers' leader-epoch-checkpoint files."""
-    directories: Sequence[ReplicaDir] = ()
-    """The brokers' partitions."""
+    directories: Iterable[ReplicaDir] = ()
+    """The brokers' partitions, as often as they are iterated."""
     moments: CopyMoments = CopyMoments()
 
 
@@ -123,13 +123,16 @@ def _read(
 
 
 def _left_over(
-    image: MetadataImage, present: Sequence[Leadership], directories: Sequence[ReplicaDir]
+    image: MetadataImage, present: Sequence[Leadership], directories: Iterable[ReplicaDir]
 ) -> Iterator[Leadership]:
     """Partitions of deleted topics of which a broker still has a directory, unless the name is taken again."""
+    deleted = {(one.topic, one.partition, one.topic_id): one for one in image.deleted()}
+    if not deleted:
+        return
     taken = {(one.topic, one.partition) for one in present}
-    held = {(one.topic, one.partition, one.topic_id) for one in directories}
-    for one in image.deleted():
-        if (one.topic, one.partition, one.topic_id) in held and (one.topic, one.partition) not in taken:
+    held = {key for one in directories if (key := (one.topic, one.partition, one.topic_id)) in deleted}
+    for key, one in deleted.items():
+        if key in held and key[:2] not in taken:
             yield one
 
 

@@ -7,7 +7,7 @@ disk agree (R5).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -124,7 +124,7 @@ class QuorumHistory:
 
 
 def find_histories(
-    snapshot: Snapshot, copies: Sequence[MetadataCopy], voters: Voters | None, directories: Sequence[ReplicaDir]
+    snapshot: Snapshot, copies: Sequence[MetadataCopy], voters: Voters | None, directories: Iterable[ReplicaDir]
 ) -> tuple[QuorumHistory, ...]:
     """The histories that the copies hold, the newest first, and why some cannot be right.
 
@@ -237,7 +237,7 @@ def _image(snapshot: Snapshot, group: Sequence[MetadataCopy], voters: Voters | N
         return f"its records cannot be applied one after the other ({error})"
 
 
-def _not_applied(image: MetadataImage, directories: Sequence[ReplicaDir], created: set[str]) -> Iterator[str]:
+def _not_applied(image: MetadataImage, directories: Iterable[ReplicaDir], created: set[str]) -> Iterator[str]:
     """Metadata that brokers have applied and a history lacks (R2), in clauses.
 
     A topic counts that some copy knows, or that a log from its first record on does not: others may have been deleted.

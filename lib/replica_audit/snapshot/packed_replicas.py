@@ -1,0 +1,129 @@
+"""Replicas that tasks have read, packed: of a large snapshot the driver holds bytes, and no objects for each replica.
+
+Packs are in order of partition, and a partition is in one pack with the replicas of all brokers, so that a task that takes some
+packs has whole partitions.
+"""
+
+from __future__ import annotations
+
+import pickle
+import zlib
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import NamedTuple
+
+from replica_audit.model import ReplicaDir
+from replica_audit.snapshot.segment_file import SegmentFile
+
+#: Replicas in a pack, or a few more: of fewer each takes more bytes.
+PACK_REPLICAS = 256
+
+#: The segments of a replica with more bytes are not those of its pack.
+LARGE_BYTES = 256 << 20
+
+
+class HeldReplica(NamedTuple):
+    """A replica with its segments."""
+
+    replica: ReplicaDir
+    segments: tuple[SegmentFile, ...]
+
+    @property
+    def size_bytes(self) -> int:
+        """Of all segments."""
+        return _size(self.segments)
+
+
+class PackedReplicas(NamedTuple):
+    """The replicas of some partitions, in order of partition, broker and log dir."""
+
+    replica_count: int
+    segment_count: int
+    """Those of large replicas left out, as from `size_bytes`."""
+    size_bytes: int
+    content: bytes
+
+    def unpack(self) -> list[HeldReplica]:
+        """The replicas; large ones without their segments."""
+        return pickle.loads(zlib.decompress(self.content))
+
+
+class PackedSegments(NamedTuple):
+    """Segments of a large replica: together `LARGE_BYTES` or a little more, or fewer of the last ones."""
+
+    segment_count: int
+    size_bytes: int
+    content: bytes
+
+    def unpack(self) -> list[SegmentFile]:
+        """The segments, in order."""
+        return pickle.loads(zlib.decompress(self.content))
+
+
+def pack_replicas(held: Iterable[HeldReplica]) -> tuple[list[PackedReplicas], list[PackedSegments]]:
+    """Replicas, given in order of partition, and the segments of large ones apart from them."""
+    packs: list[PackedReplicas] = []
+    large: list[PackedSegments] = []
+    part: list[HeldReplica] = []
+    for _, of_partition in groupby(held, key=lambda one: (one.replica.topic, one.replica.partition)):
+        for one in of_partition:
+            if one.size_bytes > LARGE_BYTES:
+                large += _pack_segments(one.segments)
+                one = one._replace(segments=())
+            part.append(one)
+        if len(part) >= PACK_REPLICAS:
+            packs.append(_pack_part(part))
+            part = []
+    if part:
+        packs.append(_pack_part(part))
+    return packs, large
+
+
+def _pack_part(part: Sequence[HeldReplica]) -> PackedReplicas:
+    files = sum(len(one.segments) for one in part)
+    return PackedReplicas(len(part), files, sum(one.size_bytes for one in part), _pack(part))
+
+
+def _pack_segments(files: Sequence[SegmentFile]) -> Iterator[PackedSegments]:
+    part: list[SegmentFile] = []
+    for number, file in enumerate(files, 1):
+        part.append(file)
+        if _size(part) > LARGE_BYTES or number == len(files):
+            yield PackedSegments(len(part), _size(part), _pack(part))
+            part = []
+
+
+def _pack(items: Sequence[object]) -> bytes:
+    return zlib.compress(pickle.dumps(items, pickle.HIGHEST_PROTOCOL))
+
+
+def _size(files: Sequence[SegmentFile]) -> int:
+    return sum(file.size_bytes for file in files)
+
+
+@dataclass(frozen=True, slots=True)
+class SpreadReplicas(Collection[ReplicaDir]):
+    """All replicas that tasks have read; as a collection, in order of partition, broker and log dir, a pack at a time."""
+
+    packs: tuple[PackedReplicas, ...] = ()
+    large: tuple[PackedSegments, ...] = ()
+
+    def __len__(self) -> int:
+        return sum(pack.replica_count for pack in self.packs)
+
+    def __iter__(self) -> Iterator[ReplicaDir]:
+        return (one.replica for pack in self.packs for one in pack.unpack())
+
+    def __contains__(self, replica: object) -> bool:
+        return any(one == replica for one in self)
+
+    @property
+    def segment_count(self) -> int:
+        """Segments of all of them."""
+        return sum(pack.segment_count for pack in self.packs) + sum(pack.segment_count for pack in self.large)
+
+    @property
+    def segment_bytes(self) -> int:
+        """Bytes of all segments."""
+        return sum(pack.size_bytes for pack in self.packs) + sum(pack.size_bytes for pack in self.large)

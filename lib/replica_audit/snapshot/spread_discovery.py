@@ -1,0 +1,315 @@
+"""Discovery of many replicas by tasks: each reads the directories of some partitions, of all brokers.
+
+Tasks read ordinary directories: below a log dir that its own files show to be one, with nothing in it but files of a partition
+that is at rest. All others, and all that is not a partition, is left to the one pass of `snapshot.discovery` over the snapshot.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+import numpy as np
+
+from replica_audit.model import CheckpointFile, ReplicaDir, TopicPartition
+from replica_audit.schema import QuarantineRow
+from replica_audit.snapshot.file_tree import Problem, Tree, TreeEntry
+from replica_audit.snapshot.inventory import LogDir
+from replica_audit.snapshot.log_dir_names import (
+    META_PROPERTIES,
+    OFFSET_CHECKPOINTS,
+    PARTITION_FILES,
+    SEGMENT_SUFFIXES,
+    parse_directory_name,
+    parse_file_name,
+)
+from replica_audit.snapshot.owners import (
+    Folder,
+    arrange_folders,
+    choose_cluster,
+    find_log_dirs,
+    identify_log_dir,
+    replica_key,
+)
+from replica_audit.snapshot.packed_replicas import HeldReplica, PackedReplicas, PackedSegments, SpreadReplicas
+from replica_audit.snapshot.replica_dirs import OffsetFile, read_offset_files, read_replica
+from replica_audit.snapshot.storage import Snapshot
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+#: Directories of partitions that are read in this process; of more, tasks read all.
+SPREAD_ABOVE = 2000
+
+#: Directories that a task reads, or a few more.
+STRETCH_DIRECTORIES = 2048
+
+_ORDINARY = {*SEGMENT_SUFFIXES, *PARTITION_FILES.values()} - {"quorum_state"}
+
+#: A partition that a checkpoint does not name: its offsets are 0 or more.
+_NONE = -1
+
+
+class DirStretch(NamedTuple):
+    """The directories of some partitions in all log dirs, in order of partition and log dir."""
+
+    topics: tuple[str, ...]
+    topic: NDArray[np.int32]
+    """Of each directory, as a number in `topics`."""
+    partition: NDArray[np.int32]
+    log_dir: NDArray[np.int32]
+    """As a number in `DirReader.owners`."""
+    offsets: NDArray[np.int64]
+    """Of each directory what each of `OFFSET_CHECKPOINTS` says; -1 where it does not name it."""
+
+
+class Owner(NamedTuple):
+    """A log dir, and what of it bears on its replicas."""
+
+    log_dir: LogDir
+    is_foreign: bool
+    checkpoints: Mapping[str, CheckpointFile]
+    """Of its offset checkpoints, by name; none where its replicas are not read."""
+
+
+@dataclass(frozen=True, slots=True)
+class FoundDirs:
+    """What a task found in its directories."""
+
+    held: tuple[HeldReplica, ...]
+    """In order of partition, broker and log dir."""
+    counts: Mapping[str, int]
+    size_bytes: int
+    quarantine: tuple[QuarantineRow, ...]
+    tree: Tree
+    """The directories that are not ordinary, with all that is below them."""
+
+
+class PackedDirs(NamedTuple):
+    """`FoundDirs` with its replicas packed."""
+
+    found: FoundDirs
+    packs: Sequence[PackedReplicas]
+    large: Sequence[PackedSegments]
+
+
+class Spreading(Protocol):
+    """Where tasks run."""
+
+    def read(self, reader: DirReader, stretches: Sequence[DirStretch]) -> Iterable[PackedDirs]:
+        """`reader.read` of each of `stretches`, in their order."""
+
+
+class ReadOffsets(NamedTuple):
+    """The offset checkpoints of a log dir, with the entries of partitions that have no directory there; and what could not be read."""
+
+    files: dict[str, OffsetFile]
+    quarantine: list[QuarantineRow]
+
+
+class SpreadTree(NamedTuple):
+    """A snapshot of which tasks have read the ordinary directories of partitions; `tree` has all others, and their names."""
+
+    tree: Tree
+    replicas: SpreadReplicas
+    counts: Mapping[str, int]
+    """Of all files of those directories, by kind."""
+    size_bytes: int
+    quarantine: tuple[QuarantineRow, ...]
+    offset_files: Mapping[str, ReadOffsets]
+    """By path of the log dir, where all its directories of partitions are ordinary."""
+
+
+@dataclass(frozen=True, slots=True)
+class AllReplicas(Iterable[ReplicaDir]):
+    """Replicas that were read here, which are in order, and those that tasks have read: together in order too."""
+
+    read_here: tuple[ReplicaDir, ...]
+    spread: SpreadReplicas
+
+    def __iter__(self) -> Iterator[ReplicaDir]:
+        return heapq.merge(self.read_here, self.spread, key=replica_key)
+
+
+@dataclass(frozen=True, slots=True)
+class DirReader:
+    """What tasks read directories with."""
+
+    snapshot: Snapshot
+    owners: tuple[Owner, ...]
+    is_wanted: Callable[[str], bool]
+    """Whether replicas of a topic are read; files of others are only counted."""
+
+    def read(self, stretch: DirStretch) -> FoundDirs:
+        """Read all directories of a stretch."""
+        held: list[HeldReplica] = []
+        counts: Counter[str] = Counter()
+        rows: list[QuarantineRow] = []
+        entries: list[TreeEntry] = []
+        problems: list[Problem] = []
+        size_bytes = 0
+        places = [(number, *self._place(stretch, number)) for number in range(len(stretch.topic))]
+        listings = self.snapshot.list_each([_path(owner, at) for _, owner, at in places])
+        listed = [(place, tree) for place, tree in zip(places, listings, strict=True)]
+        self.snapshot.read_ahead(path for (_, owner, at), tree in listed for path in self._small(owner, at, tree))
+        for (number, owner, at), tree in listed:
+            if not is_ordinary(tree):
+                entries += (TreeEntry(_path(owner, at), 0, True), *tree.entries)
+                problems += tree.problems
+                continue
+            folder = Folder(_path(owner, at))
+            folder.files = {entry.path.rpartition("/")[2]: entry for entry in tree.entries}
+            prefix = "foreign_" if owner.is_foreign else ""
+            counts.update(prefix + parse_file_name(name).counted_as for name in folder.files)
+            size_bytes += sum(entry.size for entry in tree.entries)
+            broker_id = owner.log_dir.broker_id
+            if owner.checkpoints and broker_id is not None and self.is_wanted(at.topic):
+                offsets = {
+                    name: OffsetFile(owner.checkpoints[name], {} if value == _NONE else {at: int(value)})
+                    for name, value in zip(OFFSET_CHECKPOINTS, stretch.offsets[number])
+                }
+                found = read_replica(self.snapshot, folder, owner.log_dir, broker_id, at, offsets)
+                held.append(HeldReplica(found.replica, found.segments))
+                rows += found.quarantine
+        held.sort(key=lambda one: replica_key(one.replica))
+        found_tree = Tree(tuple(entries), tuple(problems))
+        return FoundDirs(tuple(held), dict(counts), size_bytes, tuple(rows), found_tree)
+
+    def _place(self, stretch: DirStretch, number: int) -> tuple[Owner, TopicPartition]:
+        topic = stretch.topics[stretch.topic[number]]
+        return self.owners[stretch.log_dir[number]], TopicPartition(topic, int(stretch.partition[number]))
+
+    def _small(self, owner: Owner, at: TopicPartition, tree: Tree) -> Iterator[str]:
+        if owner.checkpoints and self.is_wanted(at.topic) and is_ordinary(tree):
+            yield from (one.path for one in tree.entries if one.path.rpartition("/")[2] in PARTITION_FILES)
+
+
+def is_ordinary(tree: Tree) -> bool:
+    """True if what is below a directory is nothing but files of a partition that nothing replaces or removes."""
+    names = (parse_file_name(entry.path.rpartition("/")[2]) for entry in tree.entries)
+    return (
+        not tree.problems
+        and not any(entry.is_dir for entry in tree.entries)
+        and all(name.kind in _ORDINARY and name.state == "live" for name in names)
+    )
+
+
+def leave_out(names: Collection[str], directories: Collection[str]) -> list[str]:
+    """The directories of partitions in a folder that its files show to be a log dir; none in any other."""
+    if META_PROPERTIES not in names and not any(name in names for name in OFFSET_CHECKPOINTS):
+        return []
+    return [name for name in directories if _partition_of(name) is not None]
+
+
+def _partition_of(name: str) -> TopicPartition | None:
+    """The partition whose directory, as Kafka names it, `name` is."""
+    kind, at = parse_directory_name(name)
+    return at if kind == "current" and at is not None and str(at) == name else None
+
+
+def _path(owner: Owner, at: TopicPartition) -> str:
+    return f"{owner.log_dir.path}/{at}".lstrip("/")
+
+
+def read_spread(snapshot: Snapshot, is_wanted: Callable[[str], bool], spreading: Spreading) -> SpreadTree | None:
+    """The snapshot with its ordinary directories read by tasks; None where one pass has to read it all: directories are few, others
+    than a first look showed are log dirs, or files are not what they seem (`Snapshot.list_skeleton`).
+    """
+    tree = snapshot.list_skeleton(leave_out)
+    if tree is None or sum(map(len, tree.unlisted.values())) <= SPREAD_ABOVE:
+        return None
+    folders = arrange_folders(tree.entries, tree.unlisted)
+    log_dirs = find_log_dirs(folders)
+    identified = [identify_log_dir(snapshot, folder)[0] for folder in log_dirs]
+    cluster_id = choose_cluster(identified)
+    table = _Table()
+    owners: list[Owner] = []
+    read: dict[str, ReadOffsets] = {}
+    for log_dir, folder in zip(identified, log_dirs, strict=True):
+        is_foreign = log_dir.cluster_id not in (None, cluster_id)
+        offsets: dict[str, OffsetFile] = {}
+        if folder.unlisted and not is_foreign and log_dir.broker_id is not None and log_dir.kind == "broker":
+            offsets, rows = read_offset_files(snapshot, folder, log_dir.broker_id)
+            here = {parse_directory_name(name).topic_partition for name in folder.unlisted}
+            read[folder.path] = ReadOffsets({name: file.without(here) for name, file in offsets.items()}, rows)
+        table.add(len(owners), folder.unlisted, offsets)
+        owners.append(Owner(log_dir, is_foreign, {name: offsets[name].file for name in offsets}))
+    parts = list(spreading.read(DirReader(snapshot, tuple(owners), is_wanted), table.stretches()))
+    whole = _put_together(tree, [part.found.tree for part in parts])
+    found = [one.path for one in find_log_dirs(arrange_folders(whole.entries, whole.unlisted))]
+    if found != [one.path for one in log_dirs] or snapshot.evidence.overlay(whole) is not whole:
+        return None
+    packs = tuple(pack for part in parts for pack in part.packs)
+    large = tuple(pack for part in parts for pack in part.large)
+    counts: Counter[str] = Counter()
+    for part in parts:
+        counts.update(part.found.counts)
+    return SpreadTree(
+        whole,
+        SpreadReplicas(packs, large),
+        counts,
+        sum(part.found.size_bytes for part in parts),
+        tuple(row for part in parts for row in part.found.quarantine),
+        {path: one for path, one in read.items() if whole.unlisted[path] == tree.unlisted[path]},
+    )
+
+
+def _put_together(tree: Tree, others: Iterable[Tree]) -> Tree:
+    """The tree with directories that tasks have only listed."""
+    entries, problems = list(tree.entries), list(tree.problems)
+    for other in others:
+        entries += other.entries
+        problems += other.problems
+    listed = {entry.path for entry in entries if entry.is_dir}
+    unlisted = {
+        folder: tuple(name for name in names if f"{folder}/{name}".lstrip("/") not in listed)
+        for folder, names in tree.unlisted.items()
+    }
+    problems.sort(key=lambda problem: problem.path)
+    return replace(tree, entries=tuple(sorted(entries)), problems=tuple(problems), unlisted=unlisted)
+
+
+class _Table:
+    """Directories of partitions by number of the log dir, as columns."""
+
+    def __init__(self) -> None:
+        self._topics: dict[str, int] = {}
+        self._parts: list[tuple[NDArray[np.int32], NDArray[np.int64]]] = []
+
+    def add(self, number: int, names: Sequence[str], offsets: Mapping[str, OffsetFile]) -> None:
+        """The directories `names` of a log dir, and what its offset checkpoints say of them."""
+        places = np.empty((len(names), 3), np.int32)
+        values = np.full((len(names), len(OFFSET_CHECKPOINTS)), _NONE, np.int64)
+        for row, name in enumerate(names):
+            at = parse_directory_name(name).topic_partition
+            assert at is not None, "a directory of a partition"
+            places[row] = self._topics.setdefault(at.topic, len(self._topics)), at.partition, number
+            for column, file in enumerate(OFFSET_CHECKPOINTS):
+                if file in offsets:
+                    values[row, column] = offsets[file].entries.get(at, _NONE)
+        self._parts.append((places, values))
+
+    def stretches(self) -> list[DirStretch]:
+        """All of them in order of partition and log dir, cut between partitions."""
+        places = np.concatenate([places for places, _ in self._parts])
+        values = np.concatenate([values for _, values in self._parts])
+        names = list(self._topics)
+        rank = np.empty(len(names), np.int32)
+        rank[sorted(range(len(names)), key=names.__getitem__)] = np.arange(len(names), dtype=np.int32)
+        order = np.lexsort((places[:, 2], places[:, 1], rank[places[:, 0]]))
+        places, values = places[order], values[order]
+        begins = np.flatnonzero((np.diff(places[:, :2], axis=0, prepend=-1) != 0).any(axis=1))
+        found = []
+        start = 0
+        while start < len(places):
+            after = np.searchsorted(begins, start + STRETCH_DIRECTORIES)
+            end = int(begins[after]) if after < len(begins) else len(places)
+            numbers, topic = np.unique(places[start:end, 0], return_inverse=True)
+            partition, log_dir = (np.ascontiguousarray(places[start:end, column]) for column in (1, 2))
+            topics = tuple(names[number] for number in numbers)
+            found.append(DirStretch(topics, topic.astype(np.int32), partition, log_dir, values[start:end].copy()))
+            start = end
+        return found

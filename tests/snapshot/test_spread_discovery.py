@@ -1,0 +1,171 @@
+"""What tasks discover is what one pass discovers, whatever lies among the directories of partitions."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+from pyarrow import fs
+from tests.support.fixtures import CAPTURES, FIXTURES
+from tests.support.spread import as_one_pass, spread_everything, spreading
+
+from replica_audit.snapshot import storage
+from replica_audit.snapshot.discovery import discover
+from replica_audit.snapshot.object_store import ObjectStore
+from replica_audit.snapshot.storage import Snapshot
+
+CAPTURE = "retention-skewed"
+
+
+def discovered(place: Path | Snapshot, topics: tuple[str, ...] = ()) -> tuple[int, int]:
+    """Replicas that tasks have read, and those that were left; all that is found is what one pass finds."""
+    snapshot = place if isinstance(place, Snapshot) else Snapshot.open(place)
+    found, one_pass = discover(snapshot, topics, spreading()), discover(snapshot, topics)
+    assert as_one_pass(found) == one_pass
+    assert found.replica_count == len(one_pass.replicas)
+    assert found.segment_count == len(one_pass.all_segments)
+    assert found.segment_bytes == sum(file.size_bytes for file in one_pass.all_segments)
+    assert list(found.spread) == sorted(found.spread, key=lambda one: (one.topic, one.partition, one.broker_id))
+    return len(found.spread), len(found.replicas)
+
+
+def without_dumps(name: str, directory: Path) -> Path:
+    """A capture without texts of kafka-dump-log: with these, one pass reads all."""
+    return shutil.copytree(
+        FIXTURES / name, directory / "copy", symlinks=True, ignore=lambda _, names: {"dump"} & {*names}
+    )
+
+
+@pytest.fixture(autouse=True)
+def of_everything(monkeypatch):
+    spread_everything(monkeypatch)
+
+
+@pytest.fixture
+def copy(tmp_path) -> Path:
+    return without_dumps(CAPTURE, tmp_path)
+
+
+def partition_directories(copy: Path) -> list[Path]:
+    return sorted(path.parent for path in copy.glob("*/*/leader-epoch-checkpoint") if "-" in path.parent.name)
+
+
+@pytest.mark.parametrize("name", CAPTURES)
+def test_captures(name, tmp_path):
+    discovered(without_dumps(name, tmp_path))
+
+
+def test_most_directories_are_read_by_tasks(copy):
+    spread, left = discovered(copy)
+    assert spread > 4 and spread > left
+
+
+@pytest.mark.parametrize("size", [1, 2, 1000])
+def test_however_directories_are_dealt_out(monkeypatch, copy, size):
+    spread_everything(monkeypatch, stretch=size, pack=size, large=100 * (size - 1))
+    assert discovered(copy)[0] > 4
+
+
+def test_topics_that_are_not_wanted_are_counted(copy):
+    topics = {path.name.rpartition("-")[0] for path in partition_directories(copy)}
+    for topic in (*sorted(topics), "none"):
+        discovered(copy, (topic,))
+
+
+def test_few_are_read_in_one_pass(monkeypatch, copy):
+    monkeypatch.setattr("replica_audit.snapshot.spread_discovery.SPREAD_ABOVE", 10_000)
+    assert discovered(copy)[0] == 0
+
+
+def _link(place: Path) -> None:
+    """The directory lies elsewhere in the snapshot, where a link leads to."""
+    elsewhere = place.parent.parent / "elsewhere"
+    elsewhere.mkdir()
+    (elsewhere / place.name).symlink_to(place.rename(elsewhere / f"moved {place.name}"))
+    place.symlink_to(elsewhere / f"moved {place.name}")
+
+
+def _link_out(place: Path) -> None:
+    outside = place.parent.parent.parent / "outside"
+    place.rename(outside)
+    place.symlink_to(outside)
+
+
+def _second_copy(place: Path) -> None:
+    """The broker has another log dir with a copy of the partition."""
+    other = place.parent.parent / "broker-other"
+    shutil.copytree(place, other / place.name)
+    shutil.copy(place.parent / "meta.properties", other)
+
+
+def _foreign(place: Path) -> None:
+    path = place.parent / "meta.properties"
+    path.write_text("version=1\nnode.id=1\ncluster.id=another\n")
+
+
+def _unsound_checkpoint(place: Path) -> None:
+    (place / "leader-epoch-checkpoint").write_text("0\n1\nx\n")
+    (place.parent / "replication-offset-checkpoint").write_text("nothing of the kind")
+
+
+def _nested_log_dir(place: Path) -> None:
+    """A directory in that of a partition is a log dir."""
+    shutil.copytree(place, place / "inner" / "nested-0")
+    (place / "inner" / "meta.properties").write_text("version=1\nnode.id=77\n")
+
+
+ODDITIES = {
+    "a link": _link,
+    "a link that leads out": _link_out,
+    "a second copy": _second_copy,
+    "a foreign cluster": _foreign,
+    "unsound checkpoints": _unsound_checkpoint,
+    "a nested log dir": _nested_log_dir,
+    "a directory in it": lambda place: (place / "0").mkdir(),
+    "nothing in it": lambda place: [path.unlink() for path in place.iterdir()],
+    "a file in its place": lambda place: (shutil.rmtree(place), place.write_text("")),
+    "a deleted segment": lambda place: (place / f"{0:020d}.log.deleted").write_bytes(b"x"),
+    "a swap": lambda place: shutil.copy(next(place.glob("*.log")), place / f"{0:020d}.log.swap"),
+    "a temporary file": lambda place: (place / "leader-epoch-checkpoint.tmp").write_text(""),
+    "a file that leads out": lambda place: (place / f"{99:020d}.log").symlink_to("/etc/hostname"),
+    "a pipe": lambda place: os.mkfifo(place / f"{99:020d}.index"),
+    "a name not in UTF-8": lambda place: os.mkdir(os.fsencode(place.parent) + b"/\xff-0"),
+    "another spelling": lambda place: place.rename(place.with_name(place.name.rpartition("-")[0] + "-007")),
+    "put aside": lambda place: place.rename(place.with_name(f"{place.name}.{'a' * 32}-stray")),
+    "text of kafka-dump-log": lambda place: (place.parent.parent / "a.dump.txt").write_text("Dumping x\n"),
+    "evidence that is not listed": lambda place: (place / "segments.frames").write_bytes(b"x"),
+    "a table": lambda place: (place.parent.parent / "batches.csv").write_text("broker_id,topic\n"),
+    "without its owner": lambda place: (place.parent / "meta.properties").unlink(),
+    "no log dir's files": lambda place: [path.unlink() for path in place.parent.iterdir() if path.is_file()],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("make", ODDITIES.values(), ids=ODDITIES)
+def test_oddities(copy, make):
+    place = partition_directories(copy)[1]
+    make(place)
+    discovered(copy)
+
+
+def test_a_directory_that_cannot_be_listed(copy, monkeypatch):
+    place, real = partition_directories(copy)[1], os.scandir
+
+    def scandir(path):
+        if str(path) == str(place):
+            raise PermissionError(13, "Permission denied")
+        return real(path)
+
+    monkeypatch.setattr(storage.os, "scandir", scandir)
+    spread, left = discovered(copy)
+    assert spread > left >= 1
+
+
+def test_of_a_store(copy, monkeypatch):
+    stored = ObjectStore(fs.SubTreeFileSystem(str(copy.parent), fs.LocalFileSystem()))
+    remote = Snapshot("other://x", "copy", stored)
+    monkeypatch.setattr(Snapshot, "__reduce__", lambda self: (Snapshot, ("other://x", "copy", stored)))
+    assert discovered(remote) == discovered(copy)
+    partition_directories(copy)[1].joinpath("0").write_text("")
+    assert discovered(remote) == discovered(copy)

@@ -1,0 +1,145 @@
+"""An ingest whose driver has no object for each replica: the tables, the id and the answers of one whose driver reads all."""
+
+from __future__ import annotations
+
+import gc
+import json
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from tests.support.encoder import encode_batch
+from tests.support.fixtures import FIXTURES
+from tests.support.long_logs import write_long_logs
+from tests.support.spread import Pickling, spread_everything
+
+from replica_audit.auditing.opening import Unseen
+from replica_audit.bronze_tables import BRONZE_TABLES
+from replica_audit.config import Settings
+from replica_audit.model import ReplicaDir
+from replica_audit.runner.executor import InProcess
+from replica_audit.runner.ingest import ingest
+from replica_audit.runner.ingested_source import audit
+from replica_audit.snapshot.file_tree import TreeEntry
+from replica_audit.snapshot.owners import Folder
+from replica_audit.snapshot.segment_file import SegmentFile
+from replica_audit.warehouse.attempts import latest_attempt
+from replica_audit.warehouse.delta_tables import Warehouse
+
+#: Columns that name the run, and files of it.
+_OF_THE_RUN = {"ingest_id", "batch_file", "batch_row", "last_changes"}
+
+CAPTURES = ["retention-skewed", "txn-failover-1-unclean", "last-replica-elr-2-cut", "corrupted-middle-zeros"]
+
+
+class Told(Unseen):
+    """What an ingest says of its reading."""
+
+    def tell_reading(self, reading):
+        self.reading = reading
+
+
+def copied(name: str, directory: Path) -> Path:
+    return shutil.copytree(FIXTURES / name, directory / name, ignore=lambda _, names: {"dump"} & {*names})
+
+
+def tables(warehouse: Warehouse) -> dict[str, list[str]]:
+    """The rows of the latest ingest."""
+    ingest_id = latest_attempt(warehouse, "ingest").ingest_id
+    found = {}
+    for table in BRONZE_TABLES:
+        rows = warehouse.read(table, ingest_id=ingest_id) if warehouse.exists(table) else []
+        kept = ({name: row[name] for name in row if name not in _OF_THE_RUN} for row in rows)
+        found[table] = sorted(json.dumps(row, sort_keys=True) for row in kept)
+    return found
+
+
+def answers(warehouse: Warehouse, snapshot_id: str) -> dict[str, str]:
+    results = audit(InProcess(), warehouse, snapshot_id, Settings(), Unseen())
+    return {table: json.dumps(results.rows(table)) for table in results.tables}
+
+
+@pytest.mark.parametrize("name", CAPTURES)
+@pytest.mark.parametrize("attempts", [1, 2])
+def test_tables_id_and_answers(name, attempts, tmp_path, monkeypatch):
+    """Also where each task is attempted twice: what the first attempt wrote nobody names."""
+    path, one, other = copied(name, tmp_path), Warehouse(str(tmp_path / "one")), Warehouse(str(tmp_path / "other"))
+    whole = ingest(InProcess(), one, str(path), Settings(), Unseen())
+    spread_everything(monkeypatch, large=300)
+    executor = Pickling(attempts)
+    assert ingest(executor, other, str(path), Settings(), Unseen()) == whole
+    assert len(executor.jobs) >= 2, "one that discovers, one that scans"
+    assert tables(other) == tables(one)
+    counts = [latest_attempt(warehouse, "ingest").row_counts for warehouse in (one, other)]
+    assert {**counts[1], **counts[0]} == counts[1]
+    assert answers(other, whole) == answers(one, whole)
+
+
+def test_the_next_day(tmp_path, monkeypatch):
+    """Nothing is scanned where nothing changed, and where a log has grown only what is new."""
+    path, warehouse = copied(CAPTURES[0], tmp_path), Warehouse(str(tmp_path / "warehouse"))
+    spread_everything(monkeypatch)
+    first = ingest(Pickling(), warehouse, str(path), Settings(), Unseen())
+    executor, told = Pickling(), Told()
+    assert ingest(executor, warehouse, str(path), Settings(), told) == first
+    assert len(executor.jobs) == 1 and not told.reading.read_bytes
+    log = max(path.glob("broker-*/[!_]*-*/*.log"), key=lambda one: (one.stat().st_size, one))
+    log.write_bytes(log.read_bytes() + encode_batch(1 << 20, 1, 1 << 10, mark="n"))
+    second = ingest(Pickling(), warehouse, str(path), Settings(), told)
+    assert second != first
+    assert told.reading.known_segments == len(tables(warehouse)["segments"]) - 1
+    whole, other = replace(Settings(), full=True), Warehouse(str(tmp_path / "other"))
+    assert ingest(Pickling(), other, str(path), whole, told) == second and not told.reading.known_segments
+    assert tables(warehouse)["segments"] == tables(other)["segments"]
+
+
+def test_a_checkpoint_that_changed_is_another_snapshot(tmp_path, monkeypatch):
+    path, warehouse = copied(CAPTURES[0], tmp_path), Warehouse(str(tmp_path / "warehouse"))
+    spread_everything(monkeypatch)
+    first = ingest(Pickling(), warehouse, str(path), Settings(), Unseen())
+    next(path.glob("broker-*/[!_]*-*/leader-epoch-checkpoint")).write_text("0\n1\n7 0\n")
+    assert ingest(Pickling(), warehouse, str(path), Settings(), Unseen()) != first
+
+
+class Counted(Unseen):
+    """How many objects of files and replicas the driver holds when the scan begins, and when it has ended."""
+
+    def __init__(self):
+        self.counts = []
+
+    def begin(self, stage, files=0, size_bytes=0):
+        self._count()
+
+    def end(self):
+        self._count()
+
+    def _count(self):
+        gc.collect()
+        kinds = (ReplicaDir, SegmentFile, TreeEntry, Folder)
+        self.counts.append(sum(isinstance(one, kinds) for one in gc.get_objects()))
+
+
+@pytest.mark.parametrize("is_led", [False, True])
+def test_the_driver_holds_bytes_and_no_objects_for_each_replica(is_led, tmp_path, monkeypatch):
+    spread_everything(monkeypatch, stretch=64, pack=256)
+    seen = []
+    for partitions in (200, 400):
+        path, executor, progress = tmp_path / str(partitions), Pickling(), Counted()
+        write_long_logs(path / "snapshot", 1, partitions)
+        led = [{"topic": "orders", "partition": number, "leader": 1, "isr": [1, 2]} for number in range(partitions)]
+        if is_led:
+            (path / "snapshot" / "leadership.json").write_text(json.dumps(led))
+        before = Counted()
+        before.end()
+        ingest(executor, Warehouse(str(path / "warehouse")), str(path / "snapshot"), Settings(), progress)
+        replicas = len(list(path.glob("snapshot/broker-*/*-*/")))
+        assert len(executor.jobs) == 2, "one that discovers, one that scans"
+        assert max(progress.counts) - before.counts[0] < 100
+        seen.append((replicas, executor.jobs))
+        shutil.rmtree(path)
+    (few, low), (many, high) = seen
+    for job in range(2):
+        _, sent, got = (more - less for more, less in zip(high[job], low[job]))
+        assert sent < 150 * (many - few), "bytes to tasks"
+        assert got < 150 * (many - few), "bytes back"
