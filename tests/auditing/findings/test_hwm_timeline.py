@@ -89,24 +89,35 @@ def test_a_mark_that_stands_still(name: str) -> None:
     assert looked_at == ("a controller that could not be reached" if run.held else "min.insync.replicas")
 
 
-def test_a_mark_above_the_rule_says_which_offsets_could_be_read() -> None:
-    (found,) = told(stretch("ahead", (26, 28), (25, 25), limiting_broker_id=2))
-    assert found.message == (
-        f"at {THEN} the high watermark of broker 1 in leader epoch 3 was up to 28, where the rule allows 25: offsets 25 to 27 "
-        "could be read before every replica that has to hold them was known to; broker 2 limits it"
-    )
-    assert (found.code, found.broker_id, found.start_offset, found.end_offset) == ("HWM-AHEAD", 1, 25, 28)
-    assert found.evidence[0].text == f"1 observation from {THEN} to {THEN}: observed 26 to 28, recomputed 25"
-
-
-def test_a_mark_that_went_back_says_what_had_been_reached() -> None:
-    (found,) = told(stretch("regressed", (12, 15), (20, 22), observations=2, end_ms=TIME_MS + 5000))
-    assert found.message == (
-        f"from {THEN} to {LATER} the high watermark of broker 1 in leader epoch 3 went back to 12, though 22 had been reached "
-        "in the same leadership"
-    )
-    assert (found.code, found.broker_id, found.start_offset, found.end_offset) == ("HWM-REGRESSED", 1, 12, 22)
-    assert found.evidence[0].text == f"2 observations from {THEN} to {LATER}: observed 12 to 15, recomputed 20 to 22"
+@pytest.mark.parametrize(
+    ("run", "message", "code", "place", "evidence"),
+    [
+        (
+            stretch("ahead", (26, 28), (25, 25), limiting_broker_id=2),
+            f"at {THEN} the high watermark of broker 1 in leader epoch 3 was up to 28, where the rule allows 25: offsets 25 "
+            "to 27 could be read before every replica that has to hold them was known to; broker 2 limits it",
+            "HWM-AHEAD",
+            (1, 25, 28),
+            f"1 observation from {THEN} to {THEN}: observed 26 to 28, recomputed 25",
+        ),
+        (
+            stretch("regressed", (12, 15), (20, 22), observations=2, end_ms=TIME_MS + 5000),
+            f"from {THEN} to {LATER} the high watermark of broker 1 in leader epoch 3 went back to 12, though 22 had been "
+            "reached in the same leadership",
+            "HWM-REGRESSED",
+            (1, 12, 22),
+            f"2 observations from {THEN} to {LATER}: observed 12 to 15, recomputed 20 to 22",
+        ),
+    ],
+    ids=["above the rule", "went back"],
+)
+def test_a_mark_that_was_wrong_says_which_offsets_that_concerns(
+    run: DeviationRun, message: str, code: str, place: tuple[int, int, int], evidence: str
+) -> None:
+    (found,) = told(run)
+    assert found.message == message
+    assert (found.code, found.broker_id, found.start_offset, found.end_offset) == (code, *place)
+    assert found.evidence[0].text == evidence
 
 
 def test_stretches_that_are_left_out_are_counted_and_those_of_one_moment_are_not_told() -> None:
