@@ -170,7 +170,7 @@ def test_a_run_ends_in_the_middle_of_a_spark_job(
 
 
 _SLOW_SALVAGE = (
-    "import replica_audit.salvage.written_salvage as w; w.hash_file = lambda *_: (print('here'), time.sleep(60)); "
+    "from replica_audit.salvage import written_salvage as w; w.hash_file = lambda *_: (print('here'), time.sleep(60)); "
 )
 _SALVAGE = "entry_point(['salvage', 'snapshot', '--to', 'out', '--payloads', '--quiet'])"
 
