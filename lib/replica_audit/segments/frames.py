@@ -6,18 +6,18 @@ raise an error that says so. Nothing is judged here.
 
 from __future__ import annotations
 
-import io
 import struct
 import zlib
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, BinaryIO, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import google_crc32c
 import numpy as np
 
 from replica_audit.errors import FormatError
+from replica_audit.segments.positioned_reads import PositionedReads
 from replica_audit.segments.record_batch import (
     CRC_FROM,
     HEADER_BYTES,
@@ -127,7 +127,7 @@ class FrameFile:
             at += size
 
 
-class FrameStream(io.RawIOBase, BinaryIO):
+class FrameStream(PositionedReads):
     """A segment or other file as a binary stream of `size_bytes`, from its frames.
 
     What can be read: bytes of R, X and Z, those that were `brought` later, and the 61 of a header where a batch begins. All
@@ -136,9 +136,8 @@ class FrameStream(io.RawIOBase, BinaryIO):
 
     def __init__(self, file: FrameFile, size_bytes: int, brought: Sequence[FrameFile] = ()) -> None:
         """Raises FormatError where the frames are not each byte of the file once."""
-        self.size_bytes = size_bytes
+        super().__init__(size_bytes)
         self._file = file
-        self._position = 0
         self._frames = [frame for frame in file.frames if frame.kind != b"X"]
         self._controls = {frame.position: frame for frame in file.frames if frame.kind == b"X"}
         self._pieces = sorted(
@@ -185,23 +184,6 @@ class FrameStream(io.RawIOBase, BinaryIO):
                     raise self._file.refuse(int(positions[broken][:1].sum()), "headers of batches of magic 2", "others")
                 batches["crc_valid"] = True
                 yield batches
-
-    def readable(self) -> bool:
-        """True."""
-        return True
-
-    def seekable(self) -> bool:
-        """True."""
-        return True
-
-    def tell(self) -> int:
-        """Position of the next read."""
-        return self._position
-
-    def seek(self, position: int, whence: int = 0) -> int:
-        """As of any binary file."""
-        self._position = max(0, position + (0, self._position, self.size_bytes)[whence])
-        return self._position
 
     def read(self, count: int | None = -1) -> bytes:
         """Up to `count` bytes, fewer only at the end.

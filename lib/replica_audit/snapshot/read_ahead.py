@@ -5,15 +5,13 @@ A request to a store takes tens of milliseconds whatever its size, and one at a 
 
 from __future__ import annotations
 
-import io
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import cache
 from itertools import islice
-from typing import TYPE_CHECKING, BinaryIO, TypeVar
+from typing import TypeVar
 
-if TYPE_CHECKING:
-    from _typeshed import WriteableBuffer
+from replica_audit.segments.positioned_reads import PositionedReads
 
 Item = TypeVar("Item")
 Made = TypeVar("Made")
@@ -26,7 +24,7 @@ _AHEAD = 4
 _CONNECTIONS = 32
 
 
-class ReadAhead(io.RawIOBase, BinaryIO):
+class ReadAhead(PositionedReads):
     """A binary stream over `read_at(count, position)` of an object of `size_bytes`, which threads may call at once.
 
     Where reading goes on from where it ended, pieces come ahead of it; a read elsewhere asks for its own bytes only, since
@@ -40,11 +38,10 @@ class ReadAhead(io.RawIOBase, BinaryIO):
         let_go: Callable[[], None] = lambda: None,
         etag: str | None = None,
     ) -> None:
-        self.size_bytes = size_bytes
+        super().__init__(size_bytes)
         self.etag = etag
         self._read_at = read_at
         self._let_go = let_go
-        self._position = 0
         self._end_of_last = -1
         self._origin = 0
         self._pieces: dict[int, Future[bytes]] = {}
@@ -55,23 +52,6 @@ class ReadAhead(io.RawIOBase, BinaryIO):
             self._forget()
             self._let_go()
         super().close()
-
-    def readable(self) -> bool:
-        """True."""
-        return True
-
-    def seekable(self) -> bool:
-        """True."""
-        return True
-
-    def tell(self) -> int:
-        """Position of the next read."""
-        return self._position
-
-    def seek(self, position: int, whence: int = 0) -> int:
-        """As of any binary file."""
-        self._position = max(0, position + (0, self._position, self.size_bytes)[whence])
-        return self._position
 
     def read(self, count: int | None = -1) -> bytes:
         """Up to `count` bytes, fewer only at the end."""
@@ -87,13 +67,6 @@ class ReadAhead(io.RawIOBase, BinaryIO):
             )
         self._position = self._end_of_last = end
         return data
-
-    def readinto(self, buffer: WriteableBuffer) -> int:
-        """As of any binary file."""
-        view = memoryview(buffer)
-        data = self.read(len(view))
-        view[: len(data)] = data
-        return len(data)
 
     def expect(self, position: int) -> None:
         """Say that the file will be read from `position` on: its first piece is asked for at once."""
