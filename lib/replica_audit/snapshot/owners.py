@@ -49,7 +49,7 @@ class Folder:
 def arrange_folders(
     entries: tuple[TreeEntry, ...], unlisted: Mapping[str, tuple[str, ...]] = MappingProxyType({})
 ) -> dict[str, Folder]:
-    """All directories by path, but for those that are `unlisted` (`file_tree.Tree`); '' is the root."""
+    """All directories by path, except those that are `unlisted` (`file_tree.Tree`); '' is the root."""
     folders = {"": Folder("")}
     for entry in entries:
         above, _, name = entry.path.rpartition("/")
