@@ -69,15 +69,20 @@ from replica_audit.config import Settings
 from replica_audit.elect.election_plan import plan_elections
 from replica_audit.runner.in_process import audit_all
 from replica_audit.results import Results
-from replica_audit.schema import sort_rows
+from replica_audit.schema import REPORT_TABLES, sort_rows
 one, copies = audit_all(sys.argv[1], Settings()), int(sys.argv[2])
 tables = {
     table: sort_rows(
-        [{**row, "topic": f"{row['topic']}.{number}"} for row in rows if row.get("topic") for number in range(copies)]
+        [
+            row._replace(topic=f"{row.topic}.{number}")
+            for row in one.table(table)
+            if getattr(row, "topic", None)
+            for number in range(copies)
+        ]
     )
-    for table, rows in one.tables.items()
+    for table in REPORT_TABLES
 }
-results = Results(one.audit, tables, "many")
+results = Results(one.audit, "many", **tables)
 before = time.process_time()
 plan_elections(results)
 print(time.process_time() - before)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -30,6 +30,19 @@ _PLAIN: list[tuple[pa.DataType, st.SearchStrategy[Any]]] = [
 ]
 
 
+class _Both(NamedTuple):
+    a: Any
+    b: Any
+
+
+def _as_dicts(value: Any) -> Any:
+    if isinstance(value, _Both):
+        return {name: _as_dicts(one) for name, one in value._asdict().items()}
+    if isinstance(value, dict):
+        return {name: _as_dicts(one) for name, one in value.items()}
+    return list(map(_as_dicts, value)) if isinstance(value, list) else value
+
+
 def _nested(depth: int) -> st.SearchStrategy[tuple[pa.DataType, st.SearchStrategy[Any]]]:
     """Types, each with its values."""
     plain = st.sampled_from(_PLAIN)
@@ -41,7 +54,7 @@ def _nested(depth: int) -> st.SearchStrategy[tuple[pa.DataType, st.SearchStrateg
     structures = st.tuples(inner, inner).map(
         lambda both: (
             pa.struct([("a", both[0][0]), ("b", both[1][0])]),
-            st.fixed_dictionaries({"a": st.none() | both[0][1]}, optional={"b": both[1][1]}),
+            st.builds(_Both, st.none() | both[0][1], st.none() | both[1][1]),
         )
     )
     return plain | lists | maps | structures
@@ -54,8 +67,9 @@ def test_values_of_every_type_are_as_pyarrow_has_them(data: st.DataObject) -> No
     rows = data.draw(st.lists(st.none() | values, max_size=10))
     found = values_to_arrow(rows, kind)
     found.validate(full=True)
-    assert found.equals(pa.array(rows, kind))
-    assert [value_to_arrow(row, kind) for row in rows] == [pa.scalar(row, kind) for row in rows]
+    plain = _as_dicts(rows)
+    assert found.equals(pa.array(plain, kind))
+    assert [value_to_arrow(row, kind) for row in rows] == [pa.scalar(row, kind) for row in plain]
 
 
 @pytest.mark.parametrize("width", ["?", "i1", "i2", "i4", "i8"])

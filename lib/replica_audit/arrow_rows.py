@@ -6,15 +6,15 @@ takes a Python worker longer than scanning a small snapshot.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache
-from itertools import chain
+from itertools import chain, starmap
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 
-from replica_audit.schema import Column
+from replica_audit.schema import AnyRow, Column, Row, column_names, value_readers
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -50,22 +50,38 @@ def arrow_schema(columns: Sequence[Column]) -> pa.Schema:
     return pa.schema([(column.name, arrow_type(column.type)) for column in columns])
 
 
-def rows_to_arrow(rows: Iterable[Mapping[str, Any]], schema: pa.Schema) -> pa.Table:
-    """An Arrow table of `rows`; a key that a row does not have is null, one that `schema` does not have is left out."""
+def rows_to_arrow(rows: Iterable[Row], schema: pa.Schema) -> pa.Table:
+    """An Arrow table of `rows` of one class; a column that they do not have is null, one that `schema` does not have is left out."""
     rows = list(rows)
-    columns = [values_to_arrow([row.get(field.name) for row in rows], field.type) for field in schema]
+    known = dict(zip(rows[0]._fields, zip(*rows))) if rows else {}
+    absent = [None] * len(rows)
+    columns = [values_to_arrow(known.get(field.name, absent), field.type) for field in schema]
     return pa.Table.from_arrays(columns, schema=schema)
 
 
-def arrow_to_rows(table: pa.Table) -> list[dict[str, Any]]:
-    """Rows as plain dicts, maps as dicts in the order of their keys."""
-    rows = table.to_pylist()
-    for field in table.schema:
-        if pa.types.is_map(field.type):
-            for row in rows:
-                if row[field.name] is not None:
-                    row[field.name] = dict(sorted(row[field.name]))
-    return rows
+#: Rows that become objects at once.
+_STEP = 1 << 12
+
+
+def arrow_to_rows(table: pa.Table, kind: type[AnyRow]) -> Iterator[AnyRow]:
+    """The rows of class `kind`, of columns named for its fields; others are passed over.
+
+    Maps are dicts in the order of their keys; equal texts are one object, since Arrow makes another for every row.
+    """
+    readers = value_readers(kind)
+    texts: dict[str | None, str | None] = {}
+    for batch in table.select(column_names(kind)).to_batches(max_chunksize=_STEP):
+        columns = [_values(column, read, texts) for column, read in zip(batch.columns, readers, strict=True)]
+        yield from starmap(kind, zip(*columns, strict=True))
+
+
+def _values(column: pa.Array, read: Callable[[Any], Any] | None, texts: dict[str | None, str | None]) -> list[Any]:
+    values = column.to_pylist()
+    if pa.types.is_string(column.type):
+        return [texts.setdefault(value, value) for value in values]
+    if pa.types.is_map(column.type):
+        return [None if value is None else dict(sorted(value)) for value in values]
+    return values if read is None else list(map(read, values))
 
 
 def _split(text: str) -> list[str]:
@@ -114,7 +130,7 @@ def values_to_arrow(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
     if pa.types.is_struct(kind):
         fields = [kind.field(number) for number in range(kind.num_fields)]
         children = [
-            values_to_arrow([None if value is None else value.get(field.name) for value in values], field.type)
+            values_to_arrow([None if value is None else getattr(value, field.name) for value in values], field.type)
             for field in fields
         ]
         return pa.Array.from_buffers(kind, len(values), [validity], children=children)

@@ -130,27 +130,59 @@ class ReplicaProgressRow(NamedTuple):
     problem: str | None
 
 
-class BrokerLogEventRow(NamedTuple):
+class BrokerLogEvent(NamedTuple):
     """A line of a broker's own log. Only where a snapshot had such files."""
 
     topic: str
     partition: Int
     broker_id: Int | None
+    """Whose log the line is in."""
     path: str
     line: Int
+    """From 1."""
     kind: str
+    """starts, cut, cut_below_mark, asked_to_cut, no_cut, mark_went_back, loaded, created, isr, elected,
+    elected_uncleanly or refused."""
     clock_ms: int | None
+    """Milliseconds since the epoch in the time zone of the log, taken as UTC; of the day where the line has no date."""
     time: str | None
-    leader_epoch: Int | None
-    partition_epoch: Int | None
-    offset: int | None
-    high_watermark: int | None
-    leader_id: Int | None
-    isr: Sequence[Int] | None
-    leads: bool | None
-    topic_id: str | None
-    final: bool | None
-    problem: str | None
+    """As written."""
+    leader_epoch: Int | None = None
+    partition_epoch: Int | None = None
+    offset: int | None = None
+    """Where the log ended (starts), was cut to (cut), or the high watermark went back to."""
+    high_watermark: int | None = None
+    leader_id: Int | None = None
+    isr: Sequence[Int] | None = None
+    leads: bool | None = None
+    """Of starts: as leader, or as follower."""
+    topic_id: str | None = None
+    final: bool | None = None
+    """Of asked_to_cut: no further question to the leader follows."""
+    problem: str | None = None
+    """Of no line any more; kept for tables that have the column."""
+
+
+class PlacedSegment(NamedTuple):
+    """A row of `segments` as the driver and tasks hold it: with the place of its summary, which grows with the log."""
+
+    broker_id: Int
+    log_dir: str
+    topic: str
+    partition: Int
+    path: str
+    base_offset: int
+    size_bytes: int
+    batch_count: int
+    batch_file: str | None
+    batch_row: int | None
+    last_change: str | None
+    last_position: int | None
+    headers: str | None
+    summary_file: str
+    """relative to the table"""
+    summary_row: int
+    """its number in that file"""
 
 
 #: As ingested, without `INGEST_COLUMNS`; in `batches` the fields of a batch header follow.
@@ -163,7 +195,7 @@ BRONZE_ROWS: dict[str, type] = {
     "offset_checkpoints": OffsetCheckpointRow,
     "partition_states": PartitionStateRow,
     "replica_progress": ReplicaProgressRow,
-    "broker_log_events": BrokerLogEventRow,
+    "broker_log_events": BrokerLogEvent,
     "quarantine": QuarantineRow,
 }
 BRONZE_TABLES: dict[str, tuple[Column, ...]] = {table: columns(row) for table, row in BRONZE_ROWS.items()}

@@ -11,27 +11,23 @@ from typing import Any, NamedTuple, Protocol, TypedDict, TypeVar, overload
 from replica_audit.literals import CaptureKind, Verdict
 from replica_audit.model import Place
 from replica_audit.schema import (
+    REPORT_ROWS,
     REPORT_TABLES,
-    CaptureRow,
     DivergenceRow,
     ElectionRow,
     FindingRow,
     GroupOffsetRow,
     HighWatermarkRow,
     HighWatermarkTimelineRow,
-    InputRow,
     LostProducerRow,
-    PartitionRow,
     PartitionStateRow,
-    QualityRow,
     ReplicaRow,
+    ReportRows,
+    Row,
     TruncationRow,
     VerificationRow,
-    read_row,
     to_dict,
 )
-
-_Row = TypeVar("_Row")
 
 
 class BrokerKind(TypedDict):
@@ -114,92 +110,27 @@ class PartitionRows(NamedTuple):
     findings: Sequence[FindingRow] = ()
 
 
-#: Gives all rows of the audited partitions in the tables named, by table, some partitions at a time and in their order.
-StoredRows = Callable[[Collection[str]], Iterator[Mapping[str, Sequence[Any]]]]
+#: Gives all rows of the audited partitions in the tables named, some partitions at a time and in their order.
+StoredRows = Callable[[Collection[str]], Iterator[ReportRows]]
 
 
 @dataclass(frozen=True)
-class Results:
-    """One finished audit. Its report tables are properties, whose rows are those of `schema`; of a table that was not
-    computed there are none.
+class Results(ReportRows):
+    """One finished audit, with the rows of its report tables.
 
-    `tables` has the rows as they came: as objects, or as the dicts of Delta and audit.json. `location` is the snapshot's
-    place as the user gave it, for the commands that a report prints; audit.json does not have it. Raises ValueError for a
-    table that is not among `REPORT_TABLES`.
-
-    Of an audit of many partitions `tables` has those rows only that its report tells (`warehouse.told_rows`), and `stored` gives
-    all rows of the partitions, some at a time.
+    `location` is the snapshot's place as the user gave it, for the commands that a report prints; audit.json does not have it.
+    Of an audit of many partitions there are those rows only that its report tells (`warehouse.told_rows`), and `stored` gives all
+    rows of the partitions, some at a time.
     """
 
     audit: AuditObject
-    tables: Mapping[str, Sequence[Any]]
     location: str | None = None
     stored: StoredRows | None = None
 
-    def __post_init__(self) -> None:
-        unknown = sorted(set(self.tables) - set(REPORT_TABLES))
-        if unknown:
-            raise ValueError(f"no report tables: {', '.join(unknown)}; known are {', '.join(REPORT_TABLES)}")
-
-    @cached_property
-    def partitions(self) -> Sequence[PartitionRow]:
-        return self._objects("partitions", PartitionRow)
-
-    @cached_property
-    def replicas(self) -> Sequence[ReplicaRow]:
-        return self._objects("replicas", ReplicaRow)
-
-    @cached_property
-    def captures(self) -> Sequence[CaptureRow]:
-        return self._objects("captures", CaptureRow)
-
-    @cached_property
-    def high_watermarks(self) -> Sequence[HighWatermarkRow]:
-        return self._objects("high_watermarks", HighWatermarkRow)
-
-    @cached_property
-    def partition_states(self) -> Sequence[PartitionStateRow]:
-        return self._objects("partition_states", PartitionStateRow)
-
-    @cached_property
-    def high_watermark_timeline(self) -> Sequence[HighWatermarkTimelineRow]:
-        return self._objects("high_watermark_timeline", HighWatermarkTimelineRow)
-
-    @cached_property
-    def divergences(self) -> Sequence[DivergenceRow]:
-        return self._objects("divergences", DivergenceRow)
-
-    @cached_property
-    def truncations(self) -> Sequence[TruncationRow]:
-        return self._objects("truncations", TruncationRow)
-
-    @cached_property
-    def verifications(self) -> Sequence[VerificationRow]:
-        return self._objects("verifications", VerificationRow)
-
-    @cached_property
-    def elections(self) -> Sequence[ElectionRow]:
-        return self._objects("elections", ElectionRow)
-
-    @cached_property
-    def group_offsets(self) -> Sequence[GroupOffsetRow]:
-        return self._objects("group_offsets", GroupOffsetRow)
-
-    @cached_property
-    def lost_producers(self) -> Sequence[LostProducerRow]:
-        return self._objects("lost_producers", LostProducerRow)
-
-    @cached_property
-    def findings(self) -> Sequence[FindingRow]:
-        return self._objects("findings", FindingRow)
-
-    @cached_property
-    def quarantine(self) -> Sequence[InputRow]:
-        return self._objects("quarantine", InputRow)
-
-    @cached_property
-    def quality(self) -> Sequence[QualityRow]:
-        return self._objects("quality", QualityRow)
+    @classmethod
+    def of(cls, audit: AuditObject, rows: ReportRows, location: str | None = None) -> Results:
+        """The results that have these rows."""
+        return cls(audit, location, None, **{table: rows.table(table) for table in REPORT_ROWS})
 
     def parts(self, tables: Collection[str] = tuple(REPORT_TABLES)) -> Iterator[Results]:
         """All rows of `tables`, some partitions at a time and in their order; those that belong to no partition that was audited come
@@ -209,23 +140,18 @@ class Results:
             yield self
             return
         audited = {(row.topic, row.partition) for row in self.partitions}
-        unplaced = {
-            table: [row for row in self.tables.get(table, ()) if place_of(row) not in audited] for table in tables
-        }
-        yield Results(self.audit, unplaced, self.location)
+        unplaced = {table: [row for row in self.table(table) if place_of(row) not in audited] for table in tables}
+        yield Results(self.audit, self.location, None, **unplaced)
         for rows in self.stored(tables):
-            yield Results(self.audit, rows, self.location)
+            yield Results.of(self.audit, rows, self.location)
 
     def at(self, place: FindingPlace) -> PartitionRows:
         """The rows of one partition."""
         return PartitionRows(*(grouped.get(place, ()) for grouped in self._placed))
 
-    def rows(self, table: str) -> Sequence[Mapping[str, Any]]:
-        """Rows of `table` as the dicts of audit.json; none when it was not computed."""
-        if table not in REPORT_TABLES:
-            raise KeyError(table)
-        rows = self.tables.get(table, ())
-        return [to_dict(row) for row in rows] if rows and isinstance(rows[0], tuple) else rows
+    def rows(self, table: str) -> list[dict[str, Any]]:
+        """Rows of `table` as the dicts of audit.json; none when it was not computed. Raises KeyError for an unknown table."""
+        return list(map(to_dict, self.table(table)))
 
     @cached_property
     def remembered(self) -> dict[str, object]:
@@ -234,10 +160,7 @@ class Results:
 
     @cached_property
     def _placed(self) -> list[dict[FindingPlace, list[Any]]]:
-        return [by_place(getattr(self, table)) for table in PartitionRows._fields]
-
-    def _objects(self, table: str, kind: type[_Row]) -> Sequence[_Row]:
-        return [row if isinstance(row, kind) else read_row(kind, row) for row in self.tables.get(table, ())]
+        return [by_place(self.table(table)) for table in PartitionRows._fields]
 
 
 @overload
@@ -245,11 +168,9 @@ def place_of(row: Placed) -> Place: ...
 @overload
 def place_of(row: FindingRow) -> FindingPlace: ...
 @overload
-def place_of(row: object) -> tuple[Any, Any]: ...
+def place_of(row: Row) -> tuple[Any, Any]: ...
 def place_of(row: object) -> tuple[Any, Any]:
-    """The partition of a row, as an object or a dict; (None, None) of a table that has none."""
-    if isinstance(row, Mapping):
-        return row.get("topic"), row.get("partition")
+    """The partition of a row; (None, None) of a table that has none."""
     return getattr(row, "topic", None), getattr(row, "partition", None)
 
 

@@ -8,8 +8,10 @@ unknown, or a question that does not arise. Offsets are 64 bits wide, as all pla
 
 # Without `from __future__ import annotations`: types are read from the classes, and texts would have to be compiled first.
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import cache
+import typing
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, is_dataclass
+from functools import cache, partial
 from operator import itemgetter
 from types import UnionType
 from typing import Annotated, Any, Literal, NamedTuple, TypeVar, Union, get_args, get_origin, get_type_hints
@@ -36,12 +38,20 @@ from replica_audit.literals import (
 #: 32 bits: ids of brokers and partitions, leader epochs.
 Int = Annotated[int, "int"]
 
-#: A row as Delta, Parquet and JSON give it; `read_row` makes it typed.
+#: A row as JSON gives it; `read_row` makes it typed.
 RawRow = Mapping[str, Any]
-#: A row of any report table, as an object of its class or, where it came so, as the dict of Delta and audit.json.
-ReportRow = Any
 
-_Row = TypeVar("_Row")
+
+class Row(typing.Protocol):
+    """A row of any table: a NamedTuple whose fields are columns."""
+
+    @property
+    def _fields(self) -> tuple[str, ...]: ...
+    def __iter__(self) -> Iterator[Any]: ...
+    def __len__(self) -> int: ...
+
+
+AnyRow = TypeVar("AnyRow", bound=Row)
 
 #: (leader epoch, start offset) of each.
 Epochs = Sequence[Sequence[int]]
@@ -493,6 +503,10 @@ class QuarantineRow(NamedTuple):
     code: str
     reason: str
 
+    def as_input(self) -> "InputRow":
+        """The row as the answers have it."""
+        return InputRow(self.broker_id, self.path, self.position, self.length, self.code, self.reason)
+
 
 class InputRow(NamedTuple):
     """A file that could not be used, as the answers have it."""
@@ -659,6 +673,11 @@ def _ddl_type(kind: Any) -> str:
     return f"struct<{','.join(f'{name}:{_ddl_type(of)}' for name, of in fields.items())}>"
 
 
+def column_names(row: type[Row]) -> tuple[str, ...]:
+    """The names of the columns of a class of rows."""
+    return tuple(row.__annotations__)
+
+
 def columns(row: type) -> tuple[Column, ...]:
     """The columns of a class of rows."""
     return tuple(Column(name, _ddl_type(kind)) for name, kind in get_type_hints(row, include_extras=True).items())
@@ -668,24 +687,48 @@ def columns(row: type) -> tuple[Column, ...]:
 INGEST_COLUMNS = (Column("cluster_id", "string"), Column("snapshot_id", "string"), Column("ingest_id", "string"))
 #: Columns that begin every report table.
 AUDIT_COLUMNS = (*INGEST_COLUMNS[:2], Column("audit_id", "string"))
-#: Answers in this order, as in audit.json. Rows are sorted by `SORT_KEYS`.
-REPORT_ROWS: dict[str, type] = {
-    "partitions": PartitionRow,
-    "replicas": ReplicaRow,
-    "captures": CaptureRow,
-    "high_watermarks": HighWatermarkRow,
-    "partition_states": PartitionStateRow,
-    "high_watermark_timeline": HighWatermarkTimelineRow,
-    "divergences": DivergenceRow,
-    "truncations": TruncationRow,
-    "verifications": VerificationRow,
-    "elections": ElectionRow,
-    "group_offsets": GroupOffsetRow,
-    "lost_producers": LostProducerRow,
-    "findings": FindingRow,
-    "quarantine": InputRow,
-    "quality": QualityRow,
-}
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReportRows:
+    """Rows of the report tables, by the names and in the order that audit.json has them; of a table that was not computed there are
+    none. Sorted rows are in the order of `SORT_KEYS`.
+    """
+
+    partitions: list[PartitionRow] = field(default_factory=list)
+    replicas: list[ReplicaRow] = field(default_factory=list)
+    captures: list[CaptureRow] = field(default_factory=list)
+    high_watermarks: list[HighWatermarkRow] = field(default_factory=list)
+    partition_states: list[PartitionStateRow] = field(default_factory=list)
+    high_watermark_timeline: list[HighWatermarkTimelineRow] = field(default_factory=list)
+    divergences: list[DivergenceRow] = field(default_factory=list)
+    truncations: list[TruncationRow] = field(default_factory=list)
+    verifications: list[VerificationRow] = field(default_factory=list)
+    elections: list[ElectionRow] = field(default_factory=list)
+    group_offsets: list[GroupOffsetRow] = field(default_factory=list)
+    lost_producers: list[LostProducerRow] = field(default_factory=list)
+    findings: list[FindingRow] = field(default_factory=list)
+    quarantine: list[InputRow] = field(default_factory=list)
+    quality: list[QualityRow] = field(default_factory=list)
+
+    def table(self, name: str) -> list[Any]:
+        """The rows of a table; raises KeyError for one that there is none of."""
+        if name not in REPORT_ROWS:
+            raise KeyError(name)
+        return getattr(self, name)
+
+    def in_order(self) -> "ReportRows":
+        """Each table's rows in the order of `SORT_KEYS`."""
+        return ReportRows(**{table: sort_rows(self.table(table)) for table in REPORT_ROWS})
+
+    def take(self, more: "ReportRows") -> None:
+        """Add rows."""
+        for table in REPORT_ROWS:
+            self.table(table).extend(more.table(table))
+
+
+#: The class of each table's rows.
+REPORT_ROWS: dict[str, type[Row]] = {table: get_args(kind)[0] for table, kind in get_type_hints(ReportRows).items()}
 #: Their columns, without `AUDIT_COLUMNS`.
 REPORT_TABLES: dict[str, tuple[Column, ...]] = {table: columns(row) for table, row in REPORT_ROWS.items()}
 #: What `verify` prints as JSON: its tables are of two snapshots, and no audit has them.
@@ -731,61 +774,64 @@ def ddl(columns: Iterable[Column]) -> str:
 _LACKING = (False, 0)
 
 
-def row_order(rows: Sequence[Any]) -> Callable[[Any], list]:
+def row_order(rows: Sequence[Row]) -> Callable[[Row], list[Any]]:
     """The key that `rows` of one table are ordered by: a row without a key's value comes before those with one."""
-    fields = set(getattr(rows[0], "_fields", rows[0])) if rows else set()
-    names = [name for name in SORT_KEYS if name in fields]
-    get = getattr if rows and hasattr(rows[0], "_fields") else dict.get
-    return lambda row: [_LACKING if (value := get(row, name)) is None else (True, value) for name in names]
+    names = [name for name in SORT_KEYS if rows and name in rows[0]._fields]
+    return lambda row: [_LACKING if (value := getattr(row, name)) is None else (True, value) for name in names]
 
 
-def to_dict(row: Any) -> dict[str, Any]:
-    """A row as JSON and Arrow have it: structs are dicts, too."""
+def to_dict(row: Row) -> dict[str, Any]:
+    """A row as JSON has it: structs are dicts, too."""
     return {name: _plain(value) for name, value in zip(row._fields, row)}
 
 
 def _plain(value: Any) -> Any:
     if isinstance(value, (list, tuple)):
         return to_dict(value) if hasattr(value, "_fields") else [_plain(one) for one in value]
-    return value
+    return asdict(value) if is_dataclass(value) and not isinstance(value, type) else value
 
 
-def read_row(kind: Callable[..., _Row], row: Mapping[str, Any]) -> _Row:
+def read_row(kind: type[AnyRow], row: RawRow) -> AnyRow:
     """The row of class `kind` that a dict has, structs in it too; the inverse of `to_dict`. Raises KeyError for a column that is not there."""
     return _reader(kind)(row)
 
 
 @cache
-def _reader(kind: Any) -> Callable[[Mapping[str, Any]], Any]:
+def _reader(kind: Any) -> Callable[[RawRow], Any]:
     values = itemgetter(*kind._fields)
-    structs = [
-        (number, struct)
-        for number, hint in enumerate(get_type_hints(kind).values())
-        if (struct := _struct_of(hint)) is not None
-    ]
+    structs = [(number, read) for number, read in enumerate(value_readers(kind)) if read is not None]
 
-    def read(row: Mapping[str, Any]) -> Any:
+    def read(row: RawRow) -> Any:
         found = list(values(row))
-        for number, struct in structs:
-            found[number] = _read_structs(found[number], struct)
+        for number, read_value in structs:
+            found[number] = read_value(found[number])
         return kind._make(found)
 
     return read
 
 
+@cache
+def value_readers(kind: type) -> tuple[Callable[[Any], Any] | None, ...]:
+    """What makes of each column's value of a row, as JSON and Arrow give it, that of class `kind`; None where it is the same."""
+    structs = map(_struct_of, get_type_hints(kind).values())
+    return tuple(None if struct is None else partial(_read_structs, struct) for struct in structs)
+
+
 def _struct_of(hint: Any) -> type | None:
     """The class of structs that a column has, one or several; None for plain values."""
-    if hasattr(hint, "_fields"):
+    if hasattr(hint, "_fields") or is_dataclass(hint):
         return hint
     return next((found for one in get_args(hint) if (found := _struct_of(one)) is not None), None)
 
 
-def _read_structs(value: Any, struct: type) -> Any:
+def _read_structs(struct: Any, value: Any) -> Any:
     if isinstance(value, list):
-        return [_read_structs(one, struct) for one in value]
-    return _reader(struct)(value) if isinstance(value, Mapping) else value
+        return [_read_structs(struct, one) for one in value]
+    if not isinstance(value, Mapping):
+        return value
+    return _reader(struct)(value) if hasattr(struct, "_fields") else struct(**value)
 
 
-def sort_rows(rows: Sequence[Any]) -> list[Any]:
+def sort_rows(rows: Sequence[AnyRow]) -> list[AnyRow]:
     """Rows of one table in the order of `SORT_KEYS`."""
     return sorted(rows, key=row_order(rows))

@@ -11,6 +11,7 @@ from importlib import import_module
 from pathlib import Path
 
 import pytest
+from tests.support.report_rows import answers_of, tables_of
 from tests.support.samples import SAMPLES
 
 import replica_audit
@@ -89,9 +90,9 @@ def test_a_notebook_shows_the_answer_of_the_page_and_escapes_names():
     evil = "<img src=x>"
     tables = {
         table: [{**row, "topic": evil} if row.get("topic") else row for row in rows]
-        for table, rows in answers.results.tables.items()
+        for table, rows in tables_of(answers.results).items()
     }
-    shown = render_answer_html(type(answers.results)(answers.results.audit, tables, evil), answers.verdict_json)
+    shown = render_answer_html(answers_of(answers.results.audit, tables, evil), answers.verdict_json)
     assert evil not in shown and "&lt;img" in shown
 
 

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from tests.support.made_cases import LARGE as NAME
 from tests.support.made_cases import large_directory as directory
+from tests.support.report_rows import tables_of
 from tests.support.some import some
 
 from replica_audit.auditing import comparison_plan as planning
@@ -21,6 +22,7 @@ from replica_audit.auditing.evidence import PartitionEvidence
 from replica_audit.batch_header import CONTROL, TRANSACTIONAL, Batch
 from replica_audit.elect.election_rows import decided_rows
 from replica_audit.model import CheckpointFile, Leadership
+from replica_audit.results import Results
 from replica_audit.segments import batch_rows, digests
 from replica_audit.segments.batch_rows import Batches, find_rows
 from replica_audit.segments.record_batch import BATCH_DTYPE
@@ -194,7 +196,7 @@ def answers(evidence: PartitionEvidence, batches: dict) -> dict[str, list[dict]]
     """All rows, with what elections cost."""
     plan = plan_audit(evidence)
     wanted = {key: digests.rows_of_chunks(batches[key], found) for key, found in plan.batches.items()}
-    return decided_rows(conclude(plan, wanted), wanted, {NAME})
+    return tables_of(Results.of({}, decided_rows(conclude(plan, wanted), wanted, {NAME})))
 
 
 def _each_alone(batches: Batches, chosen: np.ndarray, *_columns: np.ndarray) -> Iterator[tuple[int, int]]:

@@ -22,19 +22,19 @@ from replica_audit.snapshot.broker_logs import broker_of_path, is_broker_log, pa
 def codes(results, least=("critical", "high", "medium")):
     return {
         (row["code"], row["broker_id"], row["start_offset"])
-        for row in results.tables["findings"]
+        for row in results.rows("findings")
         if row["severity"] in least
     }
 
 
 def test_the_loss_that_left_no_trace_is_told_by_the_logs_alone(tmp_path):
     ((name, from_files),) = audit_capture("kip101-restart-3-lost").items()
-    assert from_files.tables["partitions"][0]["verdict"] == "CONSISTENT"
+    assert from_files.rows("partitions")[0]["verdict"] == "CONSISTENT"
     results = audit_one(str(with_logs("kip101-restart-3-lost", tmp_path)), TopicPartition.parse(name), Settings())
     assert codes(results) - codes(from_files) == {("TRN-LOGGED", 1, 6)}, told(results)
-    (cut,) = [row for row in results.tables["findings"] if row["code"] == "TRN-LOGGED" and row["severity"] == "medium"]
+    (cut,) = [row for row in results.rows("findings") if row["code"] == "TRN-LOGGED" and row["severity"] == "medium"]
     assert "led in epoch 3" in cut["message"] and "logs/broker-1/server.log line 7" in cut["message"]
-    (election,) = [row for row in results.tables["findings"] if row["code"] == "META-UNCLEAN-ELECTION"]
+    (election,) = [row for row in results.rows("findings") if row["code"] == "META-UNCLEAN-ELECTION"]
     assert (election["broker_id"], election["severity"], election["confidence"]) == (1, "info", "likely")
     assert "only broker 0 was in sync" in election["message"]
 
@@ -44,7 +44,7 @@ def test_before_it_the_logs_have_an_ordinary_cut(tmp_path):
     results = audit_one(str(with_logs("kip101-restart-1-before", tmp_path)), TopicPartition.parse(name), Settings())
     assert codes(results) == codes(from_files)
     assert codes(results, ("info",)) - codes(from_files, ("info",)) == {("TRN-LOGGED", 1, 6)}
-    assert results.tables["partitions"][0]["verdict"] == "CONSISTENT"
+    assert results.rows("partitions")[0]["verdict"] == "CONSISTENT"
 
 
 @pytest.mark.parametrize(
@@ -59,11 +59,11 @@ def test_before_it_the_logs_have_an_ordinary_cut(tmp_path):
 def test_committed_records_that_every_replica_has_lost_are_told(capture, partition, start, end, tmp_path):
     assert not codes(audit_capture(capture)[partition])
     results = audit_one(str(with_logs(capture, tmp_path)), TopicPartition.parse(partition), Settings())
-    rows = [row for row in results.tables["findings"] if row["code"] == "TRN-BELOW-HW"]
+    rows = [row for row in results.rows("findings") if row["code"] == "TRN-BELOW-HW"]
     assert rows and {(row["severity"], row["start_offset"], row["end_offset"]) for row in rows} == {
         ("critical", start, end)
     }
-    assert results.tables["partitions"][0]["verdict"] == "COMMITTED_LOSS"
+    assert results.rows("partitions")[0]["verdict"] == "COMMITTED_LOSS"
 
 
 @pytest.mark.parametrize(
@@ -81,7 +81,7 @@ def test_the_logs_of_clusters_that_lost_nothing_accuse_nobody(capture, tmp_path)
 def test_a_version_that_could_write_too_high_a_mark_makes_it_suspect(tmp_path):
     path = with_logs("zk-2.8-diverged-healed", tmp_path)
     results = audit_one(str(path), TopicPartition("ledger", 0), Settings(kafka_version="2.8.2"))
-    assert {row["confidence"] for row in results.tables["findings"] if row["code"] == "TRN-BELOW-HW"} == {"suspect"}
+    assert {row["confidence"] for row in results.rows("findings") if row["code"] == "TRN-BELOW-HW"} == {"suspect"}
 
 
 LED = (
@@ -206,13 +206,13 @@ def test_a_cut_below_the_high_watermark_is_evidence_wherever_its_line_lies(tmp_p
     """Broker 0 cut ledger-1 at 41 when it came back; its high watermark had been 58, and epoch 2 begins at 41."""
     uri = with_logs("diverged-healed", tmp_path, place)
     results = audit_one(str(uri), TopicPartition("ledger", 1), Settings())
-    (cut,) = [row for row in results.tables["findings"] if row["code"] == "TRN-BELOW-HW"]
+    (cut,) = [row for row in results.rows("findings") if row["code"] == "TRN-BELOW-HW"]
     owner = 0 if "broker-" in place else None
     assert (cut["broker_id"], cut["start_offset"], cut["end_offset"]) == (owner, 41, 58)
     assert cut["message"].startswith("broker 0 cut" if owner == 0 else "a broker cut")
-    assert results.tables["partitions"][0]["verdict"] == "COMMITTED_LOSS"
+    assert results.rows("partitions")[0]["verdict"] == "COMMITTED_LOSS"
     if owner is None:
-        said = {row["broker_id"] for row in results.tables["findings"] if row["code"] in ("TRN-BELOW-HW", "TRN-LOGGED")}
+        said = {row["broker_id"] for row in results.rows("findings") if row["code"] in ("TRN-BELOW-HW", "TRN-LOGGED")}
         assert said == {None}
 
 

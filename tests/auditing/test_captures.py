@@ -6,6 +6,7 @@ import json
 
 import pytest
 from tests.support.captures import CAPTURES, EXPECTED, FIXTURES, QUIET, audit_by_listing, audit_capture, told, truth
+from tests.support.report_rows import tables_of
 from tests.support.some import some
 
 from replica_audit.auditing.catalogue import at_or_above
@@ -35,7 +36,7 @@ def test_the_captures_are_all_here():
 def test_leadership_ends_and_verdict_are_those_of_the_independent_script(capture, partition):
     # The script read files and listing; what the metadata log adds is held by test_history.
     results, answer = audit_by_listing(capture)[partition], EXPECTED[capture][partition]
-    row = results.tables["partitions"][0]
+    row = results.rows("partitions")[0]
     assert (row["leader_id"], row["reference_id"]) == (answer["leader"], answer["reference"])
     assert row["leader_epoch"] == answer["leader_epoch"]
     assert row["isr"] == sorted(answer["isr"])
@@ -49,7 +50,7 @@ def test_leadership_ends_and_verdict_are_those_of_the_independent_script(capture
 @pytest.mark.parametrize(("capture", "partition"), PARTITIONS)
 def test_the_high_watermark_is_that_of_the_independent_script(capture, partition):
     answer = EXPECTED[capture][partition]["high_watermark"]
-    row = audit_by_listing(capture)[partition].tables["partitions"][0]
+    row = audit_by_listing(capture)[partition].rows("partitions")[0]
     if answer is None:
         assert capture.startswith("live"), "only copies of different moments have no answer"
         assert row["hw_lower"] <= row["hw_upper"]
@@ -59,7 +60,7 @@ def test_the_high_watermark_is_that_of_the_independent_script(capture, partition
 
 @pytest.mark.parametrize(("capture", "partition"), PARTITIONS)
 def test_differences_and_cuts_are_those_of_the_independent_script(capture, partition):
-    tables, answer = audit_by_listing(capture)[partition].tables, EXPECTED[capture][partition]
+    tables, answer = tables_of(audit_by_listing(capture)[partition]), EXPECTED[capture][partition]
     compared = {row["broker_id"] for row in tables["truncations"]}
     assert compared == {int(broker) for broker in answer["followers"]}
     for broker, follower in answer["followers"].items():
@@ -93,7 +94,7 @@ def _client_watermarks() -> list[tuple[str, str, int]]:
 
 @pytest.mark.parametrize(("capture", "partition", "high_watermark"), _client_watermarks())
 def test_the_high_watermark_that_a_client_was_told_lies_in_the_interval(capture, partition, high_watermark):
-    row = audit_capture(capture)[partition].tables["partitions"][0]
+    row = audit_capture(capture)[partition].rows("partitions")[0]
     assert high_watermark <= row["hw_upper"]
     # Clients asked before a live copy was made, and the high watermark moved on.
     if not capture.startswith("live"):
@@ -104,7 +105,7 @@ def test_the_high_watermark_that_a_client_was_told_lies_in_the_interval(capture,
 def test_one_partition_is_answered_alike_whether_it_is_looked_for_alone_or_found_among_all(capture):
     for partition, results in some(audit_capture(capture).items()):
         alone = audit_one(str(FIXTURES / capture), TopicPartition.parse(partition), Settings())
-        assert alone.tables == results.tables, partition
+        assert tables_of(alone) == tables_of(results), partition
 
 
 def test_clients_were_asked_about_many_partitions():
@@ -118,14 +119,14 @@ def test_nothing_above_low_is_said_where_nothing_is_wrong(capture):
     for partition, results in audits.items():
         if (capture, partition) in NOT_QUIET:
             continue
-        alarms = [row for row in results.tables["findings"] if at_or_above(row["severity"], "medium")]
+        alarms = [row for row in results.rows("findings") if at_or_above(row["severity"], "medium")]
         assert not alarms, f"{capture} {partition}\n{told(results)}"
-        assert results.tables["partitions"][0]["verdict"] in ("CONSISTENT", "LAGGING"), f"{partition}\n{told(results)}"
+        assert results.rows("partitions")[0]["verdict"] in ("CONSISTENT", "LAGGING"), f"{partition}\n{told(results)}"
 
 
 @pytest.mark.parametrize("capture", [name for name in CAPTURES if name.startswith("tiered")])
 def test_a_tiered_log_misses_no_segment(capture):
-    codes = {row["code"] for results in audit_capture(capture).values() for row in results.tables["findings"]}
+    codes = {row["code"] for results in audit_capture(capture).values() for row in results.rows("findings")}
     assert not codes & {"CAP-MISSING-SEGMENT", "LOG-GAP", "EPO-CACHE-MISSING"}
 
 
@@ -141,25 +142,25 @@ def test_a_tiered_log_misses_no_segment(capture):
 )
 def test_what_old_protocols_left_different_for_good_is_found(capture, partition, broker, code, start, end):
     results = audit_capture(capture)[partition]
-    rows = results.tables["divergences"]
+    rows = results.rows("divergences")
     assert [(row["broker_id"], row["code"], row["start_offset"], row["end_offset"]) for row in rows] == [
         (broker, code, start, end)
     ], told(results)
-    found = [row for row in results.tables["findings"] if row["code"] == code and row["severity"] == "critical"]
+    found = [row for row in results.rows("findings") if row["code"] == code and row["severity"] == "critical"]
     assert [(row["broker_id"], row["start_offset"], row["end_offset"]) for row in found] == [(broker, start, end)]
-    assert results.tables["partitions"][0]["verdict"] in ("COMMITTED_LOSS", "COMMITTED_DIVERGENCE")
+    assert results.rows("partitions")[0]["verdict"] in ("COMMITTED_LOSS", "COMMITTED_DIVERGENCE")
 
 
 def test_the_loss_of_0_10_is_seen_only_once_it_happened():
-    before = audit_capture("kip101-isr-1-before")["kip101-0"].tables["partitions"][0]
+    before = audit_capture("kip101-isr-1-before")["kip101-0"].rows("partitions")[0]
     assert before["verdict"] in ("CONSISTENT", "LAGGING")
     short = audit_capture("kip101-isr-2-truncated")["kip101-0"]
-    assert {"REP-ISR-SHORT"} <= {row["code"] for row in short.tables["findings"]}, told(short)
+    assert {"REP-ISR-SHORT"} <= {row["code"] for row in short.rows("findings")}, told(short)
     # The checkpoint of broker 0 proves what broker 2 has as well, until that one is cut.
     for capture, brokers in (("kip101-isr-3-lost", (0, 2)), ("kip101-isr-4-healed", (0,))):
         results = audit_capture(capture)["kip101-0"]
-        assert results.tables["partitions"][0]["verdict"] == "COMMITTED_LOSS", told(results)
-        losses = [row for row in results.tables["findings"] if row["code"] == "HWM-LOSS"]
+        assert results.rows("partitions")[0]["verdict"] == "COMMITTED_LOSS", told(results)
+        losses = [row for row in results.rows("findings") if row["code"] == "HWM-LOSS"]
         assert [(row["broker_id"], row["start_offset"], row["end_offset"]) for row in losses] == [
             (broker, 19, 23) for broker in brokers
         ]
@@ -177,7 +178,7 @@ def test_a_loss_is_given_as_the_range_that_brokers_warned_about(capture, lost):
     audits = audit_capture(capture)
     found = {}
     for partition, results in audits.items():
-        rows = [row for row in results.tables["findings"] if row["code"] == "HWM-LOSS"]
+        rows = [row for row in results.rows("findings") if row["code"] == "HWM-LOSS"]
         if rows:
             found[partition] = (min(row["start_offset"] for row in rows), max(row["end_offset"] for row in rows))
     assert found == lost
@@ -186,26 +187,26 @@ def test_a_loss_is_given_as_the_range_that_brokers_warned_about(capture, lost):
 @pytest.mark.parametrize("capture", CAPTURES)
 def test_no_partition_called_lagging_or_consistent_has_a_finding_of_high_or_worse(capture):
     for partition, results in some(audit_capture(capture).items()):
-        if results.tables["partitions"][0]["verdict"] in ("LAGGING", "CONSISTENT"):
-            worst = [row for row in results.tables["findings"] if at_or_above(row["severity"], "high")]
+        if results.rows("partitions")[0]["verdict"] in ("LAGGING", "CONSISTENT"):
+            worst = [row for row in results.rows("findings") if at_or_above(row["severity"], "high")]
             assert not worst, f"{capture} {partition}\n{told(results)}"
 
 
 @pytest.mark.parametrize("capture", ["diverged-multi2", "live-torn", "corrupted-batch-baseoffset-changed"])
 def test_an_audit_says_the_same_every_time(capture):
-    again = {name: results.tables for name, results in audit_capture.__wrapped__(capture).items()}
-    assert again == {name: results.tables for name, results in audit_capture(capture).items()}
+    again = {name: tables_of(results) for name, results in audit_capture.__wrapped__(capture).items()}
+    assert again == {name: tables_of(results) for name, results in audit_capture(capture).items()}
     assert str(FIXTURES) not in str(again), "paths are relative to the snapshot"
 
 
 @pytest.mark.parametrize("capture", CAPTURES)
 def test_every_finding_has_an_id_of_its_own(capture):
-    ids = [row["finding_id"] for results in audit_capture(capture).values() for row in results.tables["findings"]]
+    ids = [row["finding_id"] for results in audit_capture(capture).values() for row in results.rows("findings")]
     # A finding of a whole log dir is told with each of its partitions when these are audited one by one.
     whole = {
         row["finding_id"]
         for results in audit_capture(capture).values()
-        for row in results.tables["findings"]
+        for row in results.rows("findings")
         if row["topic"] is None
     }
     ids = [one for one in ids if one not in whole]
@@ -214,7 +215,7 @@ def test_every_finding_has_an_id_of_its_own(capture):
 
 def test_every_finding_comes_back_from_its_row():
     rows = [
-        row for capture in CAPTURES for results in audit_capture(capture).values() for row in results.tables["findings"]
+        row for capture in CAPTURES for results in audit_capture(capture).values() for row in results.rows("findings")
     ]
     assert len(rows) > 500
     assert len({row["code"] for row in rows}) > 30

@@ -21,6 +21,7 @@ from replica_audit.auditing.evidence import PartitionEvidence
 from replica_audit.auditing.replicas.reference import choose_reference
 from replica_audit.auditing.replicas.replica_facts import ReplicaFacts, replica_facts
 from replica_audit.model import CHUNK_OFFSETS, Leadership, SegmentSummary
+from replica_audit.schema import REPORT_TABLES
 from replica_audit.segments.batch_rows import Batches
 from replica_audit.segments.record_batch import BATCH_DTYPE
 from replica_audit.segments.summary import Summariser
@@ -176,8 +177,8 @@ def test_the_chunks_asked_for_are_enough(seed, monkeypatch):
     seen = report_rows(conclude(plan_audit(evidence), only(batches, wanted)))
     monkeypatch.setattr(comparison_plan, "needed_chunks", lambda one, other, *_: {*one.facts.chunks, *other.chunks})
     whole = report_rows(conclude(plan_audit(evidence), batches))
-    for table in some(whole):
-        assert seen[table] == whole[table], (seed, table)
+    for table in some(REPORT_TABLES):
+        assert seen.table(table) == whole.table(table), (seed, table)
 
 
 def test_the_seeds_cover_what_matters(monkeypatch):
@@ -188,8 +189,8 @@ def test_the_seeds_cover_what_matters(monkeypatch):
         wanted = plan_audit(evidence).batches
         spared += any(wanted.get(key, set()) < chunks[key] for key in chunks)
         tables = report_rows(conclude(plan_audit(evidence), only(batches, wanted)))
-        runs += bool(tables["divergences"])
-        cuts_inside += any(row["truncate_to"] % CHUNK_OFFSETS for row in tables["truncations"])
+        runs += bool(tables.divergences)
+        cuts_inside += any(row.truncate_to % CHUNK_OFFSETS for row in tables.truncations)
     assert spared > 30, "too few audits are spared a chunk"
     assert runs > 30
     assert cuts_inside > 30
@@ -232,9 +233,9 @@ def test_a_hole_beside_a_chunks_border_is_found_on_either_side(hole, reversed_ro
     evidence = PartitionEvidence(NAME, tuple(replicas), leadership)
     wanted = plan_audit(evidence).batches
     assert max(len(chunks) for chunks in wanted.values()) < 3
-    rows = report_rows(conclude(plan_audit(evidence), only(batches, wanted)))["divergences"]
+    rows = report_rows(conclude(plan_audit(evidence), only(batches, wanted))).divergences
     end = next(header.end for header in headers if header.base == hole)
-    assert [(row["code"], row["start_offset"], row["end_offset"]) for row in rows] == [("DIV-HIDDEN", hole, end)]
+    assert [(row.code, row.start_offset, row.end_offset) for row in rows] == [("DIV-HIDDEN", hole, end)]
 
 
 #: Two batches a chunk, so that an offset within one goes through it.

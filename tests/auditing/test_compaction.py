@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import pytest
 from tests.support.captures import FIXTURES, audit_capture, told
 from tests.support.encoder import Record, encode_batch, encode_legacy, encode_marker
+from tests.support.report_rows import tables_of
 from tests.support.scenario import Answer, audit
 from tests.support.snapshots import OF_BATCHES, Replica
 
@@ -333,12 +334,12 @@ def test_of_batches_that_both_have_one_side_is_read_above_the_doubt_and_for_its_
 
 def test_topic_zombies_of_the_real_cluster():
     results = audit_capture("compacted-skewed-2")["zombies-0"]
-    (row,) = [row for row in results.tables["findings"] if row["code"] == "DIV-KEY-STATE"]
+    (row,) = [row for row in results.rows("findings") if row["code"] == "DIV-KEY-STATE"]
     # z0, z2 … z10: the records of six keys, every second offset.
     assert (row["broker_id"], row["start_offset"], row["end_offset"]) == (2, 0, 11)
     assert row["message"].startswith("6 keys")
     assert row["evidence"][0]["value"] == "0, 2, 4, 6, 8"
-    assert results.tables["partitions"][0]["verdict"] == "COMMITTED_DIVERGENCE"
+    assert results.rows("partitions")[0]["verdict"] == "COMMITTED_DIVERGENCE"
 
 
 @pytest.mark.parametrize("capture", ["compacted-skewed-1", "compacted-skewed-2"])
@@ -347,7 +348,7 @@ def test_every_other_compacted_partition_of_the_real_clusters_agrees(capture):
     for partition, results in audit_capture(capture).items():
         if partition == "zombies-0":
             continue
-        findings = results.tables["findings"]
+        findings = results.rows("findings")
         assert not [row for row in findings if row["severity"] in ("critical", "high", "medium")], told(results)
         presence = [row for row in findings if row["code"] == "DIV-PRESENCE"]
         assert all(
@@ -359,7 +360,7 @@ def test_every_other_compacted_partition_of_the_real_clusters_agrees(capture):
 
 
 def test_no_key_or_value_of_a_real_record_is_in_any_answer():
-    answers = str({name: results.tables for name, results in audit_capture("compacted-skewed-2").items()})
+    answers = str({name: tables_of(results) for name, results in audit_capture("compacted-skewed-2").items()})
     words = set()
     for path in (FIXTURES / "compacted-skewed-2").glob("broker-*/zombies-0/*.log"):
         words |= set(re.findall(r"[a-z]+[0-9]{2}", path.read_bytes().decode("latin-1")))

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 from tests.support.encoder import encode_batch, encode_marker
+from tests.support.report_rows import answers_of
 from tests.support.scenario import Answer, audit, written
 from tests.support.scenes import COMMON, NEW, OLD, UNCLEAN_TO_2, UNIQUE, beside, change, scene
 from tests.support.snapshots import TOPIC, Replica, make_uuid, manifest_text
 
 from replica_audit.elect.election_plan import plan_elections
-from replica_audit.results import Results
 
 #: How a copy lies beside the replicas, and its role in the answers.
 PLACES = ("future", "stray", "delete", "duplicate")
@@ -100,7 +100,7 @@ def test_a_copy_of_a_move_says_nothing_of_the_log_that_it_is_behind(tmp_path: Pa
     both_logs = both(
         moving, {1: Replica(COMMON, high_watermark=50), 2: NEW, 3: NEW}, beside(moving, 1, "future", batches)
     )
-    assert not needed(both_logs) and both_logs.tables["partitions"][0]["lost_records"] == 0, both_logs
+    assert not needed(both_logs) and both_logs.rows("partitions")[0]["lost_records"] == 0, both_logs
 
 
 @pytest.mark.parametrize("place", ["future", "stray", "delete"])
@@ -223,7 +223,7 @@ def test_a_transaction_whose_marker_only_a_copy_has_is_not_aborted(
         answer = both(path, {2: new, 3: new}, beside(path, 1, place, batches))
         assert bool(answer.found("TXN-HANGING", 2)) == goes_on, answer
         assert bool(answer.found("TXN-MARKER-LOST", 1)) == is_held, answer
-        plan = plan_elections(Results({}, answer.tables))
+        plan = plan_elections(answers_of({}, answer.tables))
         is_open = place == "future"  # of the log that is behind nothing is known
         assert any(step.action == "end_transaction" for step in plan.steps) == (goes_on and not is_held and not is_open)
         assert [one.chosen.cut_transactions for one in plan.decisions] == [int(is_held)] * (is_held or is_open)

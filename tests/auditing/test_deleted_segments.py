@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from tests.support import metadata_log as write
 from tests.support.captures import EXPECTED, FIXTURES
+from tests.support.report_rows import answers_of
 from tests.support.scenario import Answer, written
 from tests.support.scenes import COMMON, NEW, OLD, UNCLEAN_TO_2, beside, change, scene
 from tests.support.snapshots import TOPIC, Replica
@@ -242,6 +243,6 @@ def test_audits_that_were_written_before_have_their_holders_by_copy() -> None:
     }
     others = {**replica, "lost_committed_only_here": 2}
     found = find_holders(
-        Results({}, {"partitions": [row], "replicas": [others, {**others, "broker_id": 2, "lost_held": 0}]})
+        answers_of({}, {"partitions": [row], "replicas": [others, {**others, "broker_id": 2, "lost_held": 0}]})
     )
     assert list(found.values()) == [(1, 1, 6, 2, 6, 2)]

@@ -6,22 +6,23 @@ import json
 
 import pytest
 from tests.support.fixtures import FIXTURES
-from tests.support.report_rows import attempt, finding, objects, partition, results
+from tests.support.report_rows import attempt, finding, objects, partition, results, tables_of
 
 from replica_audit.auditing import conclude as conclusions
 from replica_audit.auditing import opened_snapshot
 from replica_audit.auditing.catalogue import audit_verdict, unplaced_codes
-from replica_audit.auditing.evidence import EVIDENCE_TABLES, AuditOptions
+from replica_audit.auditing.evidence import AuditOptions
 from replica_audit.auditing.history import JudgedPartition, SeenFinding, build_history
 from replica_audit.config import Settings
 from replica_audit.errors import FormatError
 from replica_audit.model import TopicPartition
 from replica_audit.report.facts.verdict import build_verdict
+from replica_audit.results import Results
 from replica_audit.runner.in_process import audit_all, audit_one
 from replica_audit.runner.ingested_source import TableReader
 from replica_audit.runner.partition_tasks import PartitionTask, PartitionWork, audit_partitions
 from replica_audit.runner.task_rows import Outlet
-from replica_audit.warehouse.evidence_rows import EvidenceRows
+from replica_audit.warehouse.evidence_rows import EVIDENCE_TABLES, EvidenceRows
 
 FIXTURE = FIXTURES / "diverged-unclean"
 BAD = TopicPartition("ledger", 1)
@@ -71,10 +72,10 @@ def test_show_answers_all_others(monkeypatch, caplog, kind, where):
         by_evidence = failing(conclusions.conclude, error, lambda plan: plan.evidence.topic_partition)
         monkeypatch.setattr(conclusions, "conclude", by_evidence)
     else:
-        by_place = failing(opened_snapshot.partition_evidence, error, lambda place: place)
+        by_place = failing(opened_snapshot.partition_evidence, error, lambda place, *_: place)
         monkeypatch.setattr(opened_snapshot, "partition_evidence", by_place)
     after = audit_all(str(FIXTURE), topics)
-    holds_the_failure(after.tables, message, path)
+    holds_the_failure(tables_of(after), message, path)
     assert "Traceback" in caplog.text
     for table in ("partitions", "replicas", "divergences", "truncations", "high_watermarks"):
         kept = [row for row in before.rows(table) if row["partition"] != BAD.partition]
@@ -102,9 +103,9 @@ def test_an_executor_answers_with_the_failure(monkeypatch, kind):
     reader = TableReader(AuditOptions("fetch", None, None, "cluster"), "nowhere", "nowhere", evidence)
     for transactions in (None, {}):
         work = PartitionWork(reader, Outlet(), transactions=transactions)
-        (answer,) = audit_partitions([PartitionTask(BAD, rows={"replica_dirs": [{}]})], work)
+        (answer,) = audit_partitions([PartitionTask(BAD)], work)
         assert not answer.waiting
-        holds_the_failure(answer.rows, message, path)
+        holds_the_failure(tables_of(Results.of({}, answer.rows)), message, path)
 
 
 #: Findings that belong to no partition, and the verdict of an audit whose partitions are all consistent.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
+from dataclasses import fields, replace
 
 import pytest
 from tests.support.captures import audit_whole
@@ -11,12 +11,12 @@ from tests.support.fixtures import FIXTURES
 from tests.support.report_rows import finding
 
 from replica_audit.auditing import opened_snapshot
-from replica_audit.auditing.earlier_losses import losses_of_rows
-from replica_audit.auditing.evidence import EARLIER
+from replica_audit.auditing.earlier_losses import EarlierLosses, EarlierRun, earlier_losses
 from replica_audit.auditing.known_findings import compare_findings, parse_finding
 from replica_audit.config import Settings
 from replica_audit.results import Results
 from replica_audit.runner.in_process import audit_all
+from replica_audit.schema import Evidence
 
 
 def seen_by(results: Results, finished: str = "2026-11-20T10:00:00.000Z") -> list[dict]:
@@ -43,15 +43,26 @@ def seen_by(results: Results, finished: str = "2026-11-20T10:00:00.000Z") -> lis
     return rows + [row for row in results.rows("findings") if row["code"] in ("HWM-GONE", "HWM-UNSEEN")]
 
 
+def losses_of(rows: list[dict]) -> EarlierLosses:
+    """What the loading makes of `seen_by`."""
+    names = {field.name for field in fields(EarlierRun)} - {"broker_ids"}
+    runs = [row for row in rows if "finding_id" not in row]
+    return earlier_losses(
+        [EarlierRun(**{name: row[name] for name in names}, broker_ids=(row["broker_id"],)) for row in runs],
+        {row["finding_id"]: [Evidence(**one) for one in row["evidence"]] for row in rows if "finding_id" in row},
+    )
+
+
 def audit(name: str, seen: list[dict] = (), monkeypatch=None, change=lambda evidence: evidence, **settings) -> Results:
     """The audit of a fixture after others that saw these rows."""
     if monkeypatch is None:
         return audit_all(str(FIXTURES / name), Settings(**settings)) if settings else audit_whole(FIXTURES / name)
     real = opened_snapshot.partition_evidence
 
-    def with_rows(partition, rows, options):
+    def with_rows(partition, *known):
         mine = [row for row in seen if (row["topic"], row["partition"]) == (partition.topic, partition.partition)]
-        return change(real(partition, {**rows, EARLIER: json.loads(json.dumps(mine))}, options))
+        *others, side, options = known
+        return change(real(partition, *others, side._replace(losses=losses_of(mine)), options))
 
     with monkeypatch.context() as patch:
         patch.setattr(opened_snapshot, "partition_evidence", with_rows)
@@ -233,20 +244,20 @@ def test_two_brokers_that_held_the_same_are_one_fact():
     }  # fmt: skip
     other = {**row, "broker_id": 2, "end_offset": 7, "records": 2, "committed": True}
     newer = {**row, "audit_id": "b", "finished": "2026-01-02"}
-    (run,) = losses_of_rows([row, other]).runs
+    (run,) = losses_of([row, other]).runs
     assert (run.broker_ids, run.start_offset, run.end_offset, run.records, run.committed) == ((0, 2), 5, 9, 4, True)
-    (run,) = losses_of_rows([row, other, newer]).runs
+    (run,) = losses_of([row, other, newer]).runs
     assert (run.audit_id, run.broker_ids) == ("b", (0,))
     touching = {**row, "start_offset": 9, "end_offset": 12, "records": 3}
-    (run,) = losses_of_rows([touching, row]).runs
+    (run,) = losses_of([touching, row]).runs
     assert (run.start_offset, run.end_offset, run.records) == (5, 12, 7)
     overlapping = {**newer, "start_offset": 8, "end_offset": 12, "records": 4}
-    assert [(run.start_offset, run.end_offset, run.records) for run in losses_of_rows([overlapping, row]).runs] == [
+    assert [(run.start_offset, run.end_offset, run.records) for run in losses_of([overlapping, row]).runs] == [
         (5, 9, 4), (9, 12, 3),
     ]  # fmt: skip
 
 
 def test_a_finding_that_is_known_without_a_baseline_stays_known():
     row = finding("HWM-GONE", "critical", "t", finding_id="f", status="known")
-    assert compare_findings([row], [], {("t", 0)})[0]["status"] == "known"
-    assert compare_findings([], [parse_finding(row)], {("t", 0)})[0]["status"] == "resolved"
+    assert compare_findings([parse_finding(row)], [], {("t", 0)})[0].status == "known"
+    assert compare_findings([], [parse_finding(row)], {("t", 0)})[0].status == "resolved"

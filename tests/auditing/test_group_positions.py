@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from tests.support.captures_with_more import with_groups
 from tests.support.made_cases import case, log
+from tests.support.report_rows import tables_of
 
 from replica_audit.auditing.compare.group_positions import LostRange, Position, group_position
 from replica_audit.auditing.findings import grp
@@ -108,9 +109,7 @@ def test_groups_of_a_real_unclean_election(tmp_path: Path) -> None:
         ("GRP-PAST-END", 2, "medium", "proven", "1 consumer group stands past the end of the log of broker 1, 50"),
         ("GRP-READ-LOST", 2, "info", "proven", "1 consumer group stands past lost records, which begin at offset 50"),
     ]  # fmt: skip
-    assert "private" not in json.dumps(
-        [dict(results.audit), {name: list(rows) for name, rows in results.tables.items()}]
-    )
+    assert "private" not in json.dumps([dict(results.audit), tables_of(results)])
 
 
 def test_an_election_counts_the_groups_that_each_candidate_hits(tmp_path: Path) -> None:

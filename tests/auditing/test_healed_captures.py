@@ -6,6 +6,7 @@ import re
 
 import pytest
 from tests.support.captures import CAPTURES, FIXTURES, audit_capture, batch_keys, truth
+from tests.support.report_rows import tables_of
 from tests.support.some import some
 
 #: (before, after, generation of the protocol that the brokers ran).
@@ -55,7 +56,7 @@ def _replays(capture: str, protocol: str) -> list[tuple[str, dict, int]]:
     """(partition, its truncation under a protocol, the follower's log end) where the partition had a leader."""
     found = []
     for partition, results in audit_capture(capture).items():
-        tables = results.tables
+        tables = tables_of(results)
         ends = {row["broker_id"]: row["log_end_offset"] for row in tables["replicas"]}
         if tables["partitions"][0]["leader_id"] is None or partition.startswith("__"):
             continue
@@ -102,7 +103,7 @@ def test_followers_kept_the_batches_that_the_replay_says(before, after, protocol
 @pytest.mark.parametrize(("before", "after", "protocol"), [pair for pair in PAIRS if pair[2] in ("kip-279", "fetch")])
 def test_since_kip_279_the_follower_ends_as_a_copy_of_the_leader(before, after, protocol):
     leaders = {
-        partition: results.tables["partitions"][0]["leader_id"] for partition, results in audit_capture(after).items()
+        partition: results.rows("partitions")[0]["leader_id"] for partition, results in audit_capture(after).items()
     }
     for partition, row, _ in some(_replays(before, protocol)):
         if leaders[partition] is None:
@@ -119,7 +120,7 @@ def test_the_old_protocols_left_what_the_replay_leaves():
         for partition, row, _ in some(_replays(before, protocol)):
             remaining = [
                 run["start_offset"]
-                for run in audit_capture(after)[partition].tables["divergences"]
+                for run in audit_capture(after)[partition].rows("divergences")
                 if run["broker_id"] == row["broker_id"]
             ]
             survives = row["truncate_to"] > row["common_prefix_end"]
@@ -130,7 +131,7 @@ def test_the_old_protocols_left_what_the_replay_leaves():
 
 @pytest.mark.parametrize("partition", ["passed-0", "passed-1"])
 def test_a_follower_that_retention_passed_starts_anew_at_the_leaders_log_start(partition):
-    tables = audit_capture("retention-passed-1-down")[partition].tables
+    tables = tables_of(audit_capture("retention-passed-1-down")[partition])
     row = next(row for row in tables["truncations"] if (row["broker_id"], row["protocol"]) == (2, "fetch"))
     assert row["reason"] == "full_truncate"
     assert row["common_prefix_end"] is None
@@ -142,5 +143,5 @@ def test_a_follower_that_retention_passed_starts_anew_at_the_leaders_log_start(p
         if f"fetch offset for partition {partition} " in line
     ]
     assert lines and lines[-1].split("start offset ")[1].split()[0] == str(row["truncate_to"])
-    back = {row["broker_id"]: row for row in audit_capture("retention-passed-2-back")[partition].tables["replicas"]}
+    back = {row["broker_id"]: row for row in audit_capture("retention-passed-2-back")[partition].rows("replicas")}
     assert back[2]["log_start_offset"] == row["truncate_to"]

@@ -9,6 +9,7 @@ import pytest
 from tests.support import metadata_log as write
 from tests.support.captures import CAPTURES, EXPECTED, FIXTURES, audit_by_listing, audit_capture, told, truth
 from tests.support.encoder import encode_marker
+from tests.support.report_rows import tables_of
 from tests.support.scenario import Answer, audit, written
 from tests.support.scenes import COMMON, UNCLEAN_TO_2, change, scene
 from tests.support.snapshots import TOPIC, TOPIC_ID, Replica, make_uuid, write_log_dir
@@ -37,14 +38,14 @@ CLEAN = ("diverged-clean", "elr-elected")
 
 
 def findings(capture: str, *codes: str) -> list[dict]:
-    rows = [row for results in audit_capture(capture).values() for row in results.tables["findings"]]
+    rows = [row for results in audit_capture(capture).values() for row in results.rows("findings")]
     return [row for row in rows if row["code"] in codes]
 
 
 def test_the_metadata_log_goes_before_the_listing():
     for capture in KRAFT:
         for partition, results in some(audit_capture(capture).items()):
-            sources = {row["leadership_source"] for row in results.tables["high_watermarks"]}
+            sources = {row["leadership_source"] for row in results.rows("high_watermarks")}
             assert sources == {"metadata_log"}, (capture, partition)
 
 
@@ -54,28 +55,26 @@ def test_with_the_history_verdicts_are_those_of_the_independent_script_but_for_u
         results = audit_capture(capture)[partition]
         unclean = [
             row
-            for row in results.tables["findings"]
+            for row in results.rows("findings")
             if (row["code"], row["severity"]) == ("META-UNCLEAN-ELECTION", "high")
         ]
         expected = answer["verdict"]
         if expected == "UNCOMMITTED_DIVERGENCE" and unclean:
             expected = "WILL_LOSE_ON_TRUNCATION"
-        assert results.tables["partitions"][0]["verdict"] == expected, f"{partition}\n{told(results)}"
+        assert results.rows("partitions")[0]["verdict"] == expected, f"{partition}\n{told(results)}"
 
 
 @pytest.mark.parametrize("capture", [name for name in KRAFT if name in EXPECTED])
 def test_with_the_history_the_high_watermark_and_the_runs_stay_what_they_are(capture):
     for partition, answer in some(EXPECTED[capture].items()):
-        row = audit_capture(capture)[partition].tables["partitions"][0]
+        row = audit_capture(capture)[partition].rows("partitions")[0]
         if answer["high_watermark"] is not None:
             assert [row["hw_lower"], row["hw_upper"]] == answer["high_watermark"], partition
         if capture in STOPPED:
             continue  # another replica is the reference once nobody leads
         for broker, follower in answer["followers"].items():
             runs = [
-                run
-                for run in audit_capture(capture)[partition].tables["divergences"]
-                if run["broker_id"] == int(broker)
+                run for run in audit_capture(capture)[partition].rows("divergences") if run["broker_id"] == int(broker)
             ]
             assert [[run["start_offset"], run["end_offset"]] for run in runs] == sorted(
                 follower["divergences"] + follower["holes"]
@@ -93,7 +92,7 @@ def test_records_that_an_unclean_election_left_behind(capture):
     assert tails and {row["severity"] for row in tails} == {"high"}
     assert all("unclean election" in row["message"] for row in tails)
     assert not findings(capture, "DIV-TAIL-PENDING")
-    worst = {results.tables["partitions"][0]["verdict"] for results in audit_capture(capture).values()}
+    worst = {results.rows("partitions")[0]["verdict"] for results in audit_capture(capture).values()}
     assert worst & {"COMMITTED_LOSS", "WILL_LOSE_ON_TRUNCATION"}
 
 
@@ -103,7 +102,7 @@ def test_a_tail_that_a_clean_election_left_behind_is_pending(capture):
     tails = findings(capture, "DIV-TAIL-PENDING")
     assert len(tails) == 2 and {row["severity"] for row in tails} == {"info"}
     assert all("clean election" in row["message"] and "unclean" not in row["message"] for row in tails)
-    codes = {row["code"] for results in audit_capture(capture).values() for row in results.tables["divergences"]}
+    codes = {row["code"] for results in audit_capture(capture).values() for row in results.rows("divergences")}
     assert codes == {"DIV-TAIL-PENDING"}
 
 
@@ -136,7 +135,7 @@ _SAID_UNCLEAN = re.compile(r"Setting new leader for topicId (\S+), partition (\d
 def test_unclean_elections_are_those_that_the_controllers_log_names(capture):
     lines = [line for of_node in truth(capture)["controller_log_lines"].values() for line in of_node]
     said = {(match[1], int(match[2]), int(match[3])) for line in lines if (match := _SAID_UNCLEAN.search(line))}
-    ids = {name: results.tables["partition_states"][0]["topic_id"] for name, results in audit_capture(capture).items()}
+    ids = {name: results.rows("partition_states")[0]["topic_id"] for name, results in audit_capture(capture).items()}
     found = {
         (ids[f"{row['topic']}-{row['partition']}"], row["partition"], row["broker_id"])
         for row in findings(capture, "META-UNCLEAN-ELECTION")
@@ -155,7 +154,7 @@ def test_some_controllers_logs_name_unclean_elections():
 def test_what_was_promised_follows_from_min_insync_replicas(capture, promised):
     """Alone with min.insync.replicas=1 a leader promises all it writes; below it, nothing."""
     rows = [
-        results.tables["partitions"][0] for name, results in audit_capture(capture).items() if not name.startswith("__")
+        results.rows("partitions")[0] for name, results in audit_capture(capture).items() if not name.startswith("__")
     ]
     assert {row["promised_dropped"] for row in rows} == promised
     acks = truth(capture)["produced"]
@@ -174,12 +173,12 @@ def test_the_loss_is_counted_three_ways():
 @pytest.mark.parametrize("capture", STOPPED)
 def test_a_stopped_cluster_is_audited_in_full(capture):
     for partition, results in some(audit_capture(capture).items()):
-        row, mark = results.tables["partitions"][0], results.tables["high_watermarks"][0]
+        row, mark = results.rows("partitions")[0], results.rows("high_watermarks")[0]
         assert row["leader_id"] is None and row["reference_id"] is not None
         assert (mark["method"], mark["exact"]) == ("clean_shutdown", True), partition
-        assert len(results.tables["truncations"]) == 8
+        assert len(results.rows("truncations")) == 8
         assert row["verdict"] == "CONSISTENT", told(results)
-        no_leader = [one for one in results.tables["findings"] if one["code"] == "META-NO-LEADER"]
+        no_leader = [one for one in results.rows("findings") if one["code"] == "META-NO-LEADER"]
         assert [one["severity"] for one in no_leader] == ["info"]
         asked = (truth(capture).get("watermarks_from_clients") or {}).get(partition)
         if asked and asked["high_watermark"] >= 0:
@@ -190,7 +189,7 @@ def test_a_leader_alone_in_sync_has_committed_all_it_wrote():
     methods = {}
     for capture in KRAFT:
         for partition, results in audit_capture(capture).items():
-            mark = results.tables["high_watermarks"][0]
+            mark = results.rows("high_watermarks")[0]
             methods.setdefault(mark["method"], []).append((capture, partition))
             asked = (truth(capture).get("watermarks_from_clients") or {}).get(partition)
             if mark["method"] == "sole_isr" and asked:
@@ -203,16 +202,16 @@ def test_a_leader_alone_in_sync_has_committed_all_it_wrote():
 
 
 def test_a_replica_that_was_assigned_elsewhere_counts_for_nothing():
-    row = audit_capture("reassigned-2-done")["left-behind-0"].tables["partitions"][0]
+    row = audit_capture("reassigned-2-done")["left-behind-0"].rows("partitions")[0]
     assert row["verdict"] == "CONSISTENT" and row["max_lag_records"] == 0
     (stale,) = [
-        one for one in audit_capture("reassigned-2-done")["left-behind-0"].tables["replicas"] if one["broker_id"] == 2
+        one for one in audit_capture("reassigned-2-done")["left-behind-0"].rows("replicas") if one["broker_id"] == 2
     ]
     assert stale["in_isr"] is False and stale["log_end_offset"] == row["hw_upper"] - 21
 
 
 def test_states_of_a_partition_are_in_the_answers():
-    rows = audit_capture("diverged-unclean")["ledger-0"].tables["partition_states"]
+    rows = audit_capture("diverged-unclean")["ledger-0"].rows("partition_states")
     history = [row for row in rows if row["source"] == "metadata_log"]
     assert [(row["leader_id"], row["leader_epoch"], row["isr"], row["recovering"]) for row in history] == [
         (0, 0, [0, 1, 2], False),
@@ -223,7 +222,7 @@ def test_states_of_a_partition_are_in_the_answers():
     ]
     assert [row["source"] for row in rows if row not in history] == ["topics_describe"]
     assert history[-1]["fenced"] == [0] and history[0]["configs"]["min.insync.replicas"] == "1"
-    told = audit_by_listing("diverged-unclean")["ledger-0"].tables
+    told = tables_of(audit_by_listing("diverged-unclean")["ledger-0"])
     assert [(row["source"], row["time_ms"]) for row in told["partition_states"]] == [("topics_describe", None)]
     assert {row["leadership_source"] for row in told["high_watermarks"]} == {"topics_describe"}
 
@@ -479,7 +478,7 @@ def test_scene_of_two_copies_the_one_in_the_named_directory_counts(tmp_path):
         write_log_dir(tmp_path / "broker-1" / disk, 1, [replica], directory_id=make_uuid(disk))
     begin = [write.topic(TOPIC, TOPIC_ID), write.partition(TOPIC_ID, (1,), 1, directories=(make_uuid("a"),))]
     write.write_metadata_log(tmp_path, 100, write.history(begin))
-    answer = Answer(audit_one(str(tmp_path), TopicPartition(TOPIC, 0), Settings()).tables)
+    answer = Answer(tables_of(audit_one(str(tmp_path), TopicPartition(TOPIC, 0), Settings())))
     assert answer.tables["high_watermarks"][0]["leader_log_end_offset"] == 20
     assert "'broker-1/b" in answer.found("META-DUP-DIR")[0]["message"]
 

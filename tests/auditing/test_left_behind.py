@@ -66,7 +66,7 @@ def test_a_leader_of_a_stale_listing_bounds_only_where_nobody_else_may_lead(tmp_
     """Broker 1 began epoch 2 at 50, which the listing does not know; broker 3 may lead by now."""
     brokers = {1: log(50, 50, ((0, 0), (2, 50))), 2: log(70, 70, ((0, 0), (1, 50)))}
     here = audit(tmp_path / "here", brokers | {3: log(50, 50)}, leader=3)
-    assert here.interval == (50, 50) and here.tables["partitions"][0]["lost_records"] == 20, here
+    assert here.interval == (50, 50) and here.rows("partitions")[0]["lost_records"] == 20, here
     absent = audit(tmp_path / "absent", brokers, leader=2, replicas=(1, 2, 3), isr=(1, 2, 3))
     assert absent.interval == (50, None) and not absent.mark["exact"], absent
 

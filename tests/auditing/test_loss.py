@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from tests.support.captures import CAPTURES, audit_capture, truth
 from tests.support.encoder import encode_batch, encode_marker
+from tests.support.report_rows import tables_of
 from tests.support.scenario import Answer, audit, written, written_legacy
 from tests.support.snapshots import Replica
 from tests.support.some import some
@@ -104,7 +105,7 @@ def test_what_the_leader_lost_counts_where_the_copies_are_of_one_moment(
 
 
 def test_what_a_clean_election_left_behind_is_not_lost() -> None:
-    rows = [results.tables["partitions"][0] for results in audit_capture("diverged-clean").values()]
+    rows = [results.rows("partitions")[0] for results in audit_capture("diverged-clean").values()]
     assert {(row["lost_records"], row["lost_committed"]) for row in rows} == {(0, 0)}
     assert any(row["dropped_records"] for row in rows)
 
@@ -112,13 +113,13 @@ def test_what_a_clean_election_left_behind_is_not_lost() -> None:
 def test_the_reports_say_the_number_of_the_table() -> None:
     # Two brokers hold the same 27: what followers will drop adds up to 54.
     results = audit_capture("last-replica-standing-2-cut")["transfers-1"]
-    row = results.tables["partitions"][0]
+    row = results.rows("partitions")[0]
     assert (row["lost_records"], row["lost_committed"], row["dropped_records"]) == (27, 27, 54)
     verdict = build_verdict(results, "high")
     metrics = render_metrics(results, verdict, "")
     assert "replica_audit_lost_records 27\n" in metrics and "replica_audit_lost_committed_records 27\n" in metrics
     assert "| 27 | 27 |" in render_markdown(results, verdict)
-    roles = {row["broker_id"]: row["role"] for row in results.tables["replicas"]}
+    roles = {row["broker_id"]: row["role"] for row in results.rows("replicas")}
     assert sorted(roles.values()) == ["compared", "compared", "leader"]
 
 
@@ -155,14 +156,14 @@ def acknowledged(capture: str, partition: str) -> int:
 def test_lost_records_are_those_that_were_acknowledged_and_that_the_leader_does_not_have(capture: str) -> None:
     total = 0
     for partition, results in audit_capture(capture).items():
-        row = results.tables["partitions"][0]
-        of_reference = [one for one in results.tables["replicas"] if one["broker_id"] == row["reference_id"]]
+        row = results.rows("partitions")[0]
+        of_reference = [one for one in results.rows("replicas") if one["broker_id"] == row["reference_id"]]
         if partition.startswith("__") or not of_reference:
             continue
         lost_here = acknowledged(capture, partition) - of_reference[0]["record_count"]
         assert (row["lost_records"], row["lost_at_most"]) == (lost_here, False), partition
         assert row["lost_committed"] == (0 if capture.startswith("diverged-multi") else lost_here), partition
-        assert sum(one["lost_only_here"] for one in results.tables["replicas"]) <= lost_here
+        assert sum(one["lost_only_here"] for one in results.rows("replicas")) <= lost_here
         total += lost_here
     assert total > 0
 
@@ -170,14 +171,14 @@ def test_lost_records_are_those_that_were_acknowledged_and_that_the_leader_does_
 @pytest.mark.parametrize("capture", [name for name in CAPTURES if name.startswith(_NOT_LOST)])
 def test_nothing_is_lost_where_nothing_was(capture: str) -> None:
     for partition, results in some(audit_capture(capture).items()):
-        row = results.tables["partitions"][0]
+        row = results.rows("partitions")[0]
         assert (row["lost_records"], row["lost_committed"]) in ((0, 0), (None, None)), partition
-        assert row["lost_records"] is not None or any(one["compacted"] for one in results.tables["replicas"]), partition
+        assert row["lost_records"] is not None or any(one["compacted"] for one in results.rows("replicas")), partition
 
 
 def test_markers_of_transactions_are_no_committed_records() -> None:
     for partition, count in (("wallet-0", 3), ("wallet-1", 4)):
-        tables = audit_capture("txn-failover-1-unclean")[partition].tables
+        tables = tables_of(audit_capture("txn-failover-1-unclean")[partition])
         rows = tables["divergences"]
         # The log has a marker more there, which no producer wrote.
         assert sum(row["record_count"] for row in rows) == count + 1

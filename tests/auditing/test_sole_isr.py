@@ -260,7 +260,7 @@ def _acknowledged(partition: str) -> int:
 @pytest.mark.parametrize("partition", ["ledger-0", "ledger-1", "ledger-2"])
 def test_acknowledged_records_of_a_killed_leader_are_proven_committed(tmp_path: Path, partition: str) -> None:
     root = _stale(tmp_path)
-    row = audit_one(str(root), TopicPartition.parse(partition), Settings()).tables["partitions"][0]
+    row = audit_one(str(root), TopicPartition.parse(partition), Settings()).rows("partitions")[0]
     assert (row["lost_records"], row["lost_committed"]) == (_acknowledged(partition), _acknowledged(partition))
     assert row["verdict"] == "COMMITTED_LOSS"
 
@@ -269,18 +269,18 @@ def test_without_its_own_copy_of_the_metadata_log_it_is_likely(tmp_path: Path) -
     root = _stale(tmp_path, "broker-0/__cluster_metadata-0")
     for partition in ("ledger-0", "ledger-1", "ledger-2"):
         results = audit_one(str(root), TopicPartition.parse(partition), Settings())
-        row = results.tables["partitions"][0]
+        row = results.rows("partitions")[0]
         assert (row["verdict"], row["lost_committed"]) == ("WILL_LOSE_ON_TRUNCATION", 0)
-        tails = [row["message"] for row in results.tables["findings"] if row["code"] == "DIV-EPOCH"]
+        tails = [row["message"] for row in results.rows("findings") if row["code"] == "DIV-EPOCH"]
         assert tails and all("makes it likely" in tail for tail in tails)
 
 
 @pytest.mark.parametrize("capture", ["diverged-multi", "diverged-multi2"])
 def test_leaders_that_came_back_in_turn_are_likely(capture: str) -> None:
     for partition, results in some(audit_capture(capture).items()):
-        tails = [row for row in results.tables["findings"] if row["code"] == "DIV-EPOCH"]
+        tails = [row for row in results.rows("findings") if row["code"] == "DIV-EPOCH"]
         assert all("makes it likely" in row["message"] for row in tails)
-        assert not any(row["committed"] for row in results.tables["divergences"])
+        assert not any(row["committed"] for row in results.rows("divergences"))
         assert bool(tails) == partition.startswith("journal")
 
 
@@ -291,6 +291,6 @@ def test_leaders_that_came_back_in_turn_are_likely(capture: str) -> None:
 )
 def test_what_proves_nothing_here(capture: str) -> None:
     for results in some(audit_capture(capture).values()):
-        for row in results.tables["findings"]:
+        for row in results.rows("findings"):
             told = [row["message"], *(one["text"] for one in row["evidence"])]
             assert not any("alone in the ISR" in text for text in told)

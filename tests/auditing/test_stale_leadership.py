@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from tests.support import metadata_log as write
+from tests.support.report_rows import tables_of
 from tests.support.scenario import Answer, audit, written
 from tests.support.snapshots import TOPIC, TOPIC_ID, Listed, Replica, write_snapshot
 
@@ -163,7 +164,7 @@ def two_partitions(path: Path, first: dict, second: dict, source: str, leaders: 
         }
         znodes = {**states, f"/brokers/topics/{TOPIC}": {"partitions": {"0": [0, 1, 2], "1": [0, 1, 2]}}}
         (path / "zookeeper.json").write_text(json.dumps(znodes))
-    return Answer(audit_one(str(path), TopicPartition(TOPIC, 1), Settings()).tables)
+    return Answer(tables_of(audit_one(str(path), TopicPartition(TOPIC, 1), Settings())))
 
 
 @pytest.mark.parametrize("source", ["topics_describe", "zookeeper"])

@@ -24,11 +24,13 @@ def test_rows_are_those_of_their_tables(capture):
     for results in some(audit_capture(capture).values()):
         for table in TABLES:
             names = [column.name for column in REPORT_TABLES[table]]
-            assert all(list(row) == names for row in results.tables[table]), table
+            assert all(list(row) == names for row in results.rows(table)), table
 
 
 def test_a_partition_without_any_replica_has_them_too():
     audit = conclude(plan_audit(PartitionEvidence(TopicPartition("orders", 0), ())))
     rows = report_rows(audit)
     for table in ("partitions", "findings"):
-        assert [list(row) for row in rows[table]] == [[column.name for column in REPORT_TABLES[table]]], table
+        assert [list(row._fields) for row in rows.table(table)] == [[column.name for column in REPORT_TABLES[table]]], (
+            table
+        )

@@ -12,6 +12,7 @@ import pytest
 from tests.support.captures import FIXTURES, audit_capture
 from tests.support.encoder import Record, encode_batch
 from tests.support.metadata_log import uuid, uvarint
+from tests.support.report_rows import tables_of
 from tests.support.scenario import Answer, audit, written
 from tests.support.snapshots import TOPIC, TOPIC_ID, Replica, make_uuid
 from tests.support.some import some
@@ -455,7 +456,7 @@ def test_what_is_in_no_segment_is_on_who_has_it_in_its_files(
 def test_in_captures_of_sound_tiered_topics_no_candidate_loses_anything(capture: str) -> None:
     remote = 0
     for name, results in some(audit_capture(capture).items()):
-        answer, place = Answer(results.tables), TopicPartition.parse(name)
+        answer, place = Answer(tables_of(results)), TopicPartition.parse(name)
         assert not any(code.startswith("TIER") for code in answer.codes("info")), name
         found = costs(FIXTURES / capture, place)
         assert len(found) == 3 and set(found.values()) == {(0, 0, 0)}, (name, found)

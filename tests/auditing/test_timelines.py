@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from tests.support.observations import TIME_MS, observed, write_observations
+from tests.support.report_rows import tables_of
 
 from replica_audit.auditing.leadership.timeline_deviations import GREATEST_RUNS
 from replica_audit.config import Settings
@@ -20,7 +21,7 @@ ORDERS = TopicPartition("orders", 0)
 
 def show(path, rows, version=None, partition=ORDERS):
     write_observations(path, rows)
-    return audit_one(str(path), partition, Settings(kafka_version=version)).tables
+    return tables_of(audit_one(str(path), partition, Settings(kafka_version=version)))
 
 
 def joined(*observations):

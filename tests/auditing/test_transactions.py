@@ -156,7 +156,7 @@ def test_a_marker_of_another_producer_or_of_an_earlier_transaction_is_none_of_it
 def test_the_transaction_that_really_hung(capture, lost):
     audits = audit_capture(capture)
     for partition, (start, end, marker) in {"wallet-0": (9, 14, 17), "wallet-1": (9, 12, 16)}.items():
-        rows = {row["code"]: row for row in audits[partition].tables["findings"] if row["code"].startswith("TXN-")}
+        rows = {row["code"]: row for row in audits[partition].rows("findings") if row["code"].startswith("TXN-")}
         hanging = rows["TXN-HANGING"]
         assert (hanging["severity"], hanging["start_offset"], hanging["end_offset"]) == ("medium", start, end)
         assert ("TXN-MARKER-LOST" in rows) == lost, told(audits[partition])
@@ -167,6 +167,6 @@ def test_the_transaction_that_really_hung(capture, lost):
 @pytest.mark.parametrize("capture", [name for name in CAPTURES if not name.startswith("txn-failover")])
 def test_no_other_real_cluster_has_one_the_open_one_of_healthy_included(capture):
     for partition, results in some(audit_capture(capture).items()):
-        assert not [row for row in results.tables["findings"] if row["code"].startswith("TXN-")], (
+        assert not [row for row in results.rows("findings") if row["code"].startswith("TXN-")], (
             f"{partition}\n{told(results)}"
         )

@@ -9,11 +9,11 @@ import socket
 from pathlib import Path
 
 import pytest
+from tests.support.report_rows import answers_of
 from tests.support.scenario import audit, written
 from tests.support.snapshots import Replica
 
 from replica_audit.report.facts.verdict import build_verdict
-from replica_audit.results import Results
 from replica_audit.snapshot.storage import Snapshot
 
 LOG = written(0, 60, 1)
@@ -81,7 +81,7 @@ def holds(answer, broker: int, code: str, path: Path) -> None:
     assert [row["log_end_offset"] for row in answer.tables["replicas"] if row["broker_id"] == broker] == [None]
     assert all(mark["reference_id"] != broker for mark in answer.tables["high_watermarks"])
     assert str(path) not in repr(answer.tables)
-    verdict = build_verdict(Results({"verdict": answer.verdict}, dict(answer.tables)), "never")
+    verdict = build_verdict(answers_of({"verdict": answer.verdict}, answer.tables), "never")
     assert verdict["exit_status"] == 3
 
 

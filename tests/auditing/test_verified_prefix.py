@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 from tests.support.encoder import Record, encode_batch
 from tests.support.planted import moved
+from tests.support.report_rows import tables_of
 from tests.support.scenario import audit
 from tests.support.snapshots import Replica
 
@@ -18,7 +19,7 @@ from replica_audit.auditing.evidence import AuditOptions
 from replica_audit.auditing.opened_snapshot import OpenedSnapshot
 from replica_audit.auditing.opening import open_snapshot
 from replica_audit.model import CHUNK_OFFSETS, TopicPartition
-from replica_audit.schema import sort_rows
+from replica_audit.results import Results
 from replica_audit.snapshot.record_reader import RecordReader
 from replica_audit.warehouse.answer_tables import REPORTED_TABLES
 
@@ -57,14 +58,17 @@ class Day:
 
     def verified(self):
         ends = {row["broker_id"]: row["common_prefix_end"] for row in self.answer.tables["replicas"]}
-        rows = self.examined.rows["segments"]
-        return verified_copies({**row, "common_prefix_end": ends[row["broker_id"]]} for row in rows)
+        return verified_copies(
+            ((directory.broker_id, directory.log_dir), ends[directory.broker_id], summary)
+            for directory, summaries in self.examined.plan.evidence.copies
+            for summary in summaries
+        )
 
     def since(self, day):
         """(chunks wanted of the follower, report rows) of an audit since that of `day`."""
         plan = plan_audit(replace(self.examined.plan.evidence, verified=day.verified()))
         rows = report_rows(conclude(plan, self.opened.read_chunks(self.examined, plan.batches), self.read))
-        return compared(plan), {table: sort_rows(of_table) for table, of_table in rows.items()}
+        return compared(plan), tables_of(Results.of({}, rows.in_order()))
 
 
 def compared(plan):

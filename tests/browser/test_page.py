@@ -23,6 +23,7 @@ from replica_audit.report.page.document import render_page
 from replica_audit.results import Results
 from replica_audit.runner.in_process import audit_all as audit_snapshot
 from replica_audit.runner.in_process import audit_one
+from replica_audit.schema import REPORT_TABLES
 
 # The picture of offsets; those of leadership and of the high watermark over time are there only where something tells them.
 OPEN = "document.querySelectorAll('tr.details figure svg.picture[aria-labelledby]').length"
@@ -40,7 +41,7 @@ def write(found: Results, path: Path, earlier: Earlier | None = None) -> Path:
 def audit_all(name: str, *places: str) -> Results:
     """One audit of several partitions of a sample."""
     parts = [audit_one(str(SAMPLES / name), TopicPartition.parse(place), Settings()) for place in places]
-    tables = {table: [item for part in parts for item in part.rows(table)] for table in parts[0].tables}
+    tables = {table: [item for part in parts for item in part.rows(table)] for table in REPORT_TABLES}
     return replace(parts[0], tables=tables)
 
 

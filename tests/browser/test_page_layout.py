@@ -19,6 +19,7 @@ from replica_audit.config import Settings
 from replica_audit.literals import PROTOCOLS
 from replica_audit.results import Results
 from replica_audit.runner.in_process import audit_one
+from replica_audit.schema import REPORT_TABLES
 
 WIDTHS = (1280, 1920, 390)
 #: A4 without the margins of the style sheet, in CSS pixels.
@@ -30,7 +31,7 @@ def audit_whole(path: Path) -> Results:
     _, inventory = open_snapshot(str(path), (), None)
     places = sorted({one.topic_partition for one in inventory.replicas}, key=str)
     parts = [audit_one(str(path), place, Settings()) for place in places]
-    tables = {table: [item for part in parts for item in part.rows(table)] for table in parts[0].tables}
+    tables = {table: [item for part in parts for item in part.rows(table)] for table in REPORT_TABLES}
     return replace(parts[0], tables=tables)
 
 

@@ -7,18 +7,20 @@ from datetime import date
 from pathlib import Path
 
 import pytest
-from tests.support.report_rows import finding
+from tests.support.report_rows import finding, objects
 
 from replica_audit.auditing.known_findings import parse_acceptances, unmatched, with_acceptances
 from replica_audit.cli.main import main
 from replica_audit.errors import UsageError
+from replica_audit.schema import FindingRow
 
 SAMPLE = Path(__file__).parents[2] / "data" / "samples" / "last-replica-standing"
 ENTRY = {"finding": "0123456789abcdef", "reason": "rebuilt on\nMonday", "until": date(2026, 12, 31)}
 
 
-def _row(**more) -> dict:
-    return finding("LOG-GAP", "low", **{"finding_id": "0123456789abcdef", **more})
+def _row(**more) -> FindingRow:
+    (row,) = objects("findings", [finding("LOG-GAP", "low", **{"finding_id": "0123456789abcdef", **more})])
+    return row
 
 
 def _accepted(*entries: dict):
@@ -28,11 +30,11 @@ def _accepted(*entries: dict):
 def test_it_is_known_up_to_its_last_day_and_new_after_that() -> None:
     accepted = _accepted(ENTRY)
     (row,) = with_acceptances([_row()], accepted, date(2026, 12, 31))
-    assert (row["status"], row["evidence"][0]["text"]) == ("known", "accepted until 2026-12-31: rebuilt on Monday")
+    assert (row.status, row.evidence[0].text) == ("known", "accepted until 2026-12-31: rebuilt on Monday")
     assert with_acceptances([row], accepted, date(2026, 12, 31)) == [row]
     (over,) = with_acceptances([_row(status="known")], accepted, date(2027, 1, 1))
-    assert over["status"] == "new"
-    assert over["evidence"][0]["text"] == "was accepted until 2026-12-31, which is over: rebuilt on Monday"
+    assert over.status == "new"
+    assert over.evidence[0].text == "was accepted until 2026-12-31, which is over: rebuilt on Monday"
 
 
 def test_others_and_resolved_ones_stay_as_they_are() -> None:

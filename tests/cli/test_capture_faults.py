@@ -83,7 +83,7 @@ def arguments(sources, to):
 
 
 def codes(results):
-    return {row["code"] for row in results.tables["findings"]}
+    return {row["code"] for row in results.rows("findings")}
 
 
 def test_a_target_that_is_not_empty_is_refused(capsys, tmp_path, sources):
@@ -120,9 +120,9 @@ def test_a_file_that_changed_since_is_not_read(capsys, tmp_path, sources, name, 
         file.write_bytes(data[:-1] + (b"" if change == "shorter" else bytes([data[-1] ^ 1])))
     found = audited(to)
     assert "CAP-UNREADABLE" in codes(found) and found.audit["verdict"] == "INCONCLUSIVE"
-    (message,) = [row["message"] for row in found.tables["findings"] if row["code"] == "CAP-UNREADABLE"]
+    (message,) = [row["message"] for row in found.rows("findings") if row["code"] == "CAP-UNREADABLE"]
     assert "broker 2" in message
-    (reason,) = [row["reason"] for row in found.tables["quarantine"] if row["path"] == f"broker-2/orders-0/{name}"]
+    (reason,) = [row["reason"] for row in found.rows("quarantine") if row["path"] == f"broker-2/orders-0/{name}"]
     assert "manifest.json" in reason
 
 
@@ -180,7 +180,7 @@ def test_segments_that_retention_deletes_meanwhile_are_no_longer_part_of_the_log
         "CAP-UNREADABLE",
         "LOG-GAP",
     }
-    assert {row["log_start_offset"] for row in found.tables["replicas"]} == {10 * gone}
+    assert {row["log_start_offset"] for row in found.rows("replicas")} == {10 * gone}
 
 
 def test_a_segment_that_retention_deletes_while_older_ones_are_read(capsys, tmp_path, sources):
@@ -247,10 +247,8 @@ def test_what_cannot_be_read_makes_the_copy_incomplete(capsys, what):
         found = audited(to)
         assert found.audit["verdict"] == "INCONCLUSIVE"
         assert any(
-            row["code"] == "CAP-UNREADABLE"
-            and row["broker_id"] == 2
-            and "incomplete" in str(found.tables["quarantine"])
-            for row in found.tables["findings"]
+            row["code"] == "CAP-UNREADABLE" and row["broker_id"] == 2 and "incomplete" in str(found.rows("quarantine"))
+            for row in found.rows("findings")
         )
     finally:
         (top / "data2" / "orders-0").chmod(0o700)
@@ -285,7 +283,7 @@ def test_files_of_any_name_cost_the_manifest_nothing(capsys, name, is_readable):
         one, two = manifest_of(to)["brokers"]
         assert bool(two["incomplete"]) != is_readable and not one["incomplete"]
         assert {file["path"] for file in one["files"]} <= {file["path"] for file in two["files"]}
-        row = audited(to).tables["partitions"][0]
+        row = audited(to).rows("partitions")[0]
         assert row["verdict"] == "CONSISTENT", "it is no file of the partition"
     finally:
         shutil.rmtree(top)
@@ -363,6 +361,6 @@ def test_a_live_cluster_whose_retention_is_faster_than_the_copy_is_ok(capsys, tm
     found = audited(tmp_path / "to")
     assert build_verdict(found, "high")["status"] == "OK"
     # What was put aside may be a row of its own.
-    rows = found.tables["replicas"]
+    rows = found.rows("replicas")
     starts = [max(row["log_start_offset"] for row in rows if row["broker_id"] == number) for number in sources]
     assert starts == sorted(set(starts)) and starts[0] > 0

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from tests.support.report_rows import answers_of
+
 from replica_audit.elect.election_plan import plan_elections
 from replica_audit.elect.plan_model import Plan
 from replica_audit.results import Results
-from replica_audit.schema import REPORT_TABLES
+from replica_audit.schema import REPORT_TABLES, CaptureRow
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,9 +33,9 @@ def _row(table: str, **values: object) -> dict:
     return {**dict.fromkeys(column.name for column in REPORT_TABLES[table]), "partition": 0, **values}
 
 
-def captured(topic: str, broker: int, **said: object) -> dict:
+def captured(topic: str, broker: int, **said: object) -> CaptureRow:
     """A row of `captures`."""
-    return _row("captures", topic=topic, broker_id=broker, **said)
+    return CaptureRow(**_row("captures", topic=topic, broker_id=broker, **said))
 
 
 def results_of(parts: Sequence[Part], version: str | None, source: str) -> Results:
@@ -76,7 +78,7 @@ def results_of(parts: Sequence[Part], version: str | None, source: str) -> Resul
                 }
                 names = {"topic": part.topic, "candidate_id": candidate, "broker_id": broker}
                 tables["elections"].append(_row("elections", **names, **numbers, **loss, **said))
-    return Results({"options": {"protocol": "fetch", "kafka_version": version}}, tables)
+    return answers_of({"options": {"protocol": "fetch", "kafka_version": version}}, tables)
 
 
 def plan_of(*parts: Part, up: Sequence[int], version: str | None = None, source: str = "metadata_log") -> Plan:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from tests.support.report_rows import answers_of
 
 from replica_audit.elect.cluster_state import find_clean, find_up, present_state
 from replica_audit.results import Results
@@ -30,7 +31,7 @@ def results_of(
     if lost_tail is not None:
         tables["findings"] = [row("findings", code=lost_tail, broker_id=1, status="new")]
     kinds = [] if kind is None else [{"broker_id": 1, "kind": kind}]
-    return Results({"inputs": {"brokers": kinds}, "options": {"quiesced": quiesced}}, tables)
+    return answers_of({"inputs": {"brokers": kinds}, "options": {"quiesced": quiesced}}, tables)
 
 
 @pytest.mark.parametrize(
@@ -98,9 +99,7 @@ def test_a_broker_that_is_assigned_nothing_is_not_taken_for_down(
 ) -> None:
     """It may hold a copy that was put aside (-stray), which is copied before it is started, or now."""
     results = results_of(False, False)
-    results.tables["replicas"].append(
-        {**results.tables["replicas"][0], "broker_id": 3, "role": "stray", "clean_shutdown": flag}
-    )
+    results.replicas.append(results.replicas[0]._replace(broker_id=3, role="stray", clean_shutdown=flag))
     results.audit["inputs"]["brokers"] += [] if kind is None else [{"broker_id": 3, "kind": kind}]
     state = present_state(results, None, up=said)
     assert state.liveness(3) == liveness and 3 not in state.unknown

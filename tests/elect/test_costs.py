@@ -16,6 +16,7 @@ from tests.support.captures import FIXTURES, audit_capture, truth
 from tests.support.coordinator_log import COMPLETE_COMMIT, ONGOING, OVER, log_value
 from tests.support.coordinator_log import coordinator as write_coordinator
 from tests.support.encoder import Record, encode_batch, encode_marker
+from tests.support.report_rows import answers_of
 from tests.support.scanned import batches_of, scan_file
 from tests.support.scenario import asked_costs, audit, written
 from tests.support.scenes import change, scene
@@ -32,7 +33,6 @@ from replica_audit.elect.election_plan import plan_elections
 from replica_audit.elect.held_records import CommittedRange, holding
 from replica_audit.model import TopicPartition
 from replica_audit.report.plan_text import tell_decisions
-from replica_audit.results import Results
 from replica_audit.runner.in_process import audit_all
 from replica_audit.segments.records import decode_records
 
@@ -161,7 +161,7 @@ def own_rows(answer) -> dict[int, dict]:
 
 def test_a_calm_partition_has_no_matrix(tmp_path: Path) -> None:
     same = Replica(written(0, 20, 1))
-    assert audit(tmp_path, {1: same, 2: same}, isr=(1, 2)).tables["elections"] == []
+    assert audit(tmp_path, {1: same, 2: same}, isr=(1, 2)).rows("elections") == []
 
 
 def test_the_same_records_on_two_brokers_are_lost_once(tmp_path: Path) -> None:
@@ -309,7 +309,7 @@ def test_the_only_log_that_committed_a_transaction_is_copied_though_the_leader_s
     begun = [*written(0, 30, 1), _begun(30)]
     leader = Replica([*begun, _ended(33, "ABORT", leader_epoch=2), *written(34, 40, 2)])
     answer = audit(tmp_path, {1: leader, 2: Replica([*begun, _ended(33)]), 3: Replica(begun)}, isr=(1,))
-    results = Results({}, answer.tables)
+    results = answers_of({}, answer.tables)
     plan = plan_elections(results)
     assert [(one.candidate_id, one.procedure) for one in plan.decisions] == [(1, "confirm")]
     (step,) = [one for one in plan.steps if one.action == "copy"]
@@ -425,10 +425,9 @@ def test_what_an_outsider_has_of_a_later_epoch_than_the_leader_knows_is_possibly
 @pytest.mark.parametrize("capture", ["old-formats", "old-upgraded"])
 def test_equal_logs_of_old_formats_lose_nothing_whoever_leads_compacted_ones_too(capture):
     partitions = [TopicPartition("compact-v0", 0), TopicPartition("fmt-v0", 0), TopicPartition("mixed", 0)]
-    tables = audit_all(
-        str(FIXTURES / capture), Settings(topics=("compact-v0", "fmt-v0", "mixed")), asked=partitions
-    ).tables
-    costs = [(row["lost_records"], row["lost_committed"], row["lost_possible"]) for row in tables["elections"]]
+    settings = Settings(topics=("compact-v0", "fmt-v0", "mixed"))
+    rows = audit_all(str(FIXTURES / capture), settings, asked=partitions).elections
+    costs = [(row.lost_records, row.lost_committed, row.lost_possible) for row in rows]
     assert len(costs) == 4 * len(partitions) and set(costs) == {(0, 0, 0)}
 
 

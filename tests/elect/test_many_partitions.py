@@ -7,6 +7,7 @@ import re
 import shlex
 import subprocess
 from collections import Counter
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
@@ -46,9 +47,9 @@ def test_partitions_that_are_imagined_once_get_the_plan_of_each_by_itself(monkey
 
 def test_partitions_of_other_epochs_are_alike_and_their_predictions_are_not(monkeypatch: pytest.MonkeyPatch) -> None:
     states = []
-    for number, row in enumerate(large(60).rows("partition_states")):
-        states.append({**row, "leader_epoch": None if row["leader_epoch"] is None else row["leader_epoch"] + number})
-    results = Results(large(60).audit, {**large(60).tables, "partition_states": states}, "many")
+    for number, row in enumerate(large(60).partition_states):
+        states.append(row._replace(leader_epoch=None if row.leader_epoch is None else row.leader_epoch + number))
+    results = replace(large(60), partition_states=states, location="many")
     together = plan_object(plan_elections(results))
     epochs = {one["leader_epoch"] for step in together["steps"] for one in step["after"]}
     assert len(epochs) > 20

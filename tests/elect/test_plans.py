@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from tests.elect.clusters import Part, captured, plan_of, results_of
 from tests.support.fixtures import FIXTURES
+from tests.support.report_rows import change_rows, objects
 from tests.support.some import some
 
 from replica_audit.config import Settings
@@ -29,7 +30,7 @@ from replica_audit.protocol.versions import parse_kafka_version
 from replica_audit.report.plan_text import render_plan, tell_decisions
 from replica_audit.results import Results
 from replica_audit.runner.in_process import audit_all
-from replica_audit.schema import REPORT_TABLES, CaptureRow, FindingRow
+from replica_audit.schema import REPORT_TABLES, BesideRow, CaptureRow, FindingRow
 
 REPORT_COLUMNS = {name: [column.name for column in columns] for name, columns in REPORT_TABLES.items()}
 GOLDEN = Path(__file__).parent / "golden"
@@ -92,9 +93,8 @@ def test_whom_kafka_chooses_is_not_said_for_sure_of_a_broker_that_may_be_down(
 def test_records_that_two_copies_hold_are_salvaged_once() -> None:
     results = results_of([Part("t", (1, 2, 3), 2, (2,), choice=1)], None, "metadata_log")
     name = f"broker-2/t-0.{'0' * 32}-future"
-    beside = [{"broker_id": 2, "log_dir": name, "start_offset": 10, "end_offset": 11, "lost_held": 1}]
-    for row in results.rows("elections"):
-        row["beside"] = beside if row["candidate_id"] == 1 else []
+    beside = [BesideRow(broker_id=2, log_dir=name, start_offset=10, end_offset=11, lost_held=1)]
+    change_rows(results, "elections", lambda row: {"beside": beside if row.candidate_id == 1 else []})
     plan = plan_elections(results, up=(2,))
     assert sum(one.records for one in plan.decisions[0].salvage) == 2
     (step,) = [one for one in plan.steps if one.action == "salvage"]
@@ -118,7 +118,7 @@ def test_a_plan_takes_no_majority_from_the_controllers(
     """Broker 3 is to be elected alone; brokers that are voters too are down then (H16)."""
     results = results_of([Part("t", (1, 2, 3), 2, (2,), choice=3)], "4.3.1", "metadata_log")
     captures = [captured("__cluster_metadata", node, named_by=("voters",), state="named") for node in voters]
-    results = replace(results, tables={**results.tables, "captures": captures})
+    results = replace(results, captures=captures)
     plan = plan_elections(results, up=up, stopped_cleanly={1, 2, 3} - set(up))
     (decision,) = plan.decisions
     elections = [step.action for step in plan.steps if step.action in ("stop", "start", "elect")]
@@ -390,9 +390,14 @@ def test_the_least_epoch_is_that_of_the_order_in_which_least_changes() -> None:
 def test_each_log_dir_of_a_broker_is_copied_by_a_command_of_its_own() -> None:
     parts = [Part(topic, replicas=(2, 1), leader=2, isr=(1, 2), choice=1) for topic in ("a", "b", "c")]
     results = results_of(parts, "4.3.1", "metadata_log")
-    for row in results.tables["replicas"]:
-        row["clean_shutdown"] = False
-        row["log_dir"] = f"broker-{row['broker_id']}/{'disk-2' if row['topic'] == 'b' else 'disk-1'}"
+    change_rows(
+        results,
+        "replicas",
+        lambda row: {
+            "clean_shutdown": False,
+            "log_dir": f"broker-{row.broker_id}/{'disk-2' if row.topic == 'b' else 'disk-1'}",
+        },
+    )
     commands = [
         one for step in plan_elections(results, up=(1, 2)).steps if step.action == "copy" for one in step.commands
     ]
@@ -449,9 +454,7 @@ def test_of_equal_candidates_it_says_that_neither_loses_anything() -> None:
 def test_an_equal_candidate_loses_what_it_lacks_itself() -> None:
     """Both lose one record, each what the other one has."""
     results = results_of([Part("t", (0, 1), None, (), 0), Part("u", (0, 1), None, (), 1)], None, "metadata_log")
-    for row in results.rows("elections"):
-        if row["topic"] == "t":
-            row.update(lost_records=1, lost_committed=1)
+    change_rows(results, "elections", lambda row: {"lost_records": 1, "lost_committed": 1} if row.topic == "t" else {})
     decision = plan_elections(results, up=(), stopped_cleanly=(0, 1)).decisions[0]
     assert (decision.topic, decision.candidate_id) == ("t", 1)
     assert [one.broker_id for one in decision.salvage] == [0]
@@ -474,10 +477,8 @@ def _replaced(isr: tuple[int, ...], up: tuple[int, ...], right: str, **costs: ob
     """Broker 1, the registered leader, is the best by its costs, and down. `costs`: what is other of broker 2's."""
     part = Part("a", (1, 2, 3), leader=1, isr=isr, choice=1, unclean=str(right == "unclean").lower())
     results = results_of([part], "4.3.1", "metadata_log")
-    for row in results.rows("elections"):
-        row.update(lost_records=0, lost_committed=0, hidden_records=0)
-        if row["candidate_id"] == 2:
-            row.update(costs)
+    none = {"lost_records": 0, "lost_committed": 0, "hidden_records": 0}
+    change_rows(results, "elections", lambda row: {**none, **(costs if row.candidate_id == 2 else {})})
     return plan_elections(results, up=up)
 
 
@@ -523,8 +524,7 @@ def test_a_leader_that_is_down_is_elected_again_for_what_may_be_committed(
 def test_of_candidates_that_lack_hidden_records_it_is_not_said_that_they_lose_nothing() -> None:
     plan = _replaced((1, 2), (2,), "isr")
     results = results_of([Part("a", (1, 2), leader=1, isr=(1, 2), choice=1)], "4.3.1", "metadata_log")
-    for row in results.rows("elections"):
-        row.update(lost_records=0, lost_committed=0, hidden_records=4)
+    change_rows(results, "elections", lambda row: {"lost_records": 0, "lost_committed": 0, "hidden_records": 4})
     (decision,) = plan_elections(results, up=[2]).decisions
     assert decision.candidate_id == 2
     assert decision.reason.startswith(
@@ -544,16 +544,28 @@ def test_what_the_present_leader_would_cut_off_the_choice_is_copied_first(
     """Also where the audit counts none of it as lost, since copies of different moments may explain it."""
     part = Part("a", (1, 2), leader=1, isr=isr, choice=2)
     results = results_of([part], "4.3.1", "metadata_log" if up is not None else "topics_describe")
-    for row in results.rows("elections"):
-        is_worse = row["candidate_id"] == 1
-        row.update(only_here=0, lost_records=5 * is_worse, lost_committed=0, lost_possible=5 * is_worse)
-        row["lost_held"] = 5 if (row["candidate_id"], row["broker_id"]) == (1, 2) else 0
-    for row in results.rows("replicas"):
-        row.update(
-            role="leader" if row["broker_id"] == 1 else "compared", lost_held=0, log_end_offset=row["broker_id"] * 5
-        )
+    change_rows(
+        results,
+        "elections",
+        lambda row: {
+            "only_here": 0,
+            "lost_records": 5 * (row.candidate_id == 1),
+            "lost_committed": 0,
+            "lost_possible": 5 * (row.candidate_id == 1),
+            "lost_held": 5 if (row.candidate_id, row.broker_id) == (1, 2) else 0,
+        },
+    )
+    change_rows(
+        results,
+        "replicas",
+        lambda row: {
+            "role": "leader" if row.broker_id == 1 else "compared",
+            "lost_held": 0,
+            "log_end_offset": row.broker_id * 5,
+        },
+    )
     if up is None:
-        results.tables["partition_states"].clear()
+        results.partition_states.clear()
     plan = plan_elections(results, up=up)
     assert [one.procedure for one in plan.decisions] == [procedure]
     assert (
@@ -606,12 +618,11 @@ def test_a_leader_that_may_be_down_is_looked_at_with_the_tool_of_the_version(
 def test_without_a_plan_nothing_is_asked_for() -> None:
     part = Part("a", (1, 2), leader=1, isr=(1, 2), choice=2)
     results = results_of([part], "4.3.1", "metadata_log")
-    for state in results.tables["partition_states"]:
-        state["fenced"] = []
-    results.tables["findings"] = [
+    change_rows(results, "partition_states", lambda row: {"fenced": []})
+    results.findings[:] = objects("findings", [
         {**dict.fromkeys(FindingRow._fields), "topic": "a", "partition": 0, "broker_id": 1, "status": "new",
          "code": "HWM-CP-ABOVE-LEO", "severity": "high", "evidence": []}
-    ]  # fmt: skip
+    ])  # fmt: skip
     plan = plan_elections(results)
     assert [one.reason.partition(":")[0] for one in plan.conflicts] == ["nothing tells whether broker 1 is up"]
     assert not {step.action for step in plan.steps} & {"start", "stop", "elect", "reorder", "forbid_unclean"}
@@ -667,9 +678,8 @@ def test_after_the_loss_of_a_whole_site_everybody_is_started(
     results = results_of(
         [bad, Part("other", (3, 4), leader=3, isr=(3, 4), choice=3, calm=True)], "4.3.1", "metadata_log"
     )
-    for row in results.tables["partitions"]:
-        row["lost_records"] = lost if row["topic"] == "other" else 2
-    results.tables["captures"] = [CaptureRow("other", 0, 4, None, "absent", (), (), "isr")] * needed
+    change_rows(results, "partitions", lambda row: {"lost_records": lost if row.topic == "other" else 2})
+    results.captures[:] = [CaptureRow("other", 0, 4, None, "absent", (), (), "isr")] * needed
     plan = plan_elections(results, up=up, stopped_cleanly=[])
     started = [step.brokers[0] for step in plan.steps if step.action == "start"]
     assert started[0] == 1 and {1, 2} <= {*started, *up}
@@ -680,8 +690,7 @@ def test_after_the_loss_of_a_whole_site_everybody_is_started(
 def test_salvage_waits_for_files_where_a_text_tells_of_a_log(told: tuple[int, ...]) -> None:
     """It compares the files of the plan's leader with those of whoever has the records."""
     results = results_of([Part("a", (1, 2), leader=2, isr=(1, 2), choice=1)], "4.3.1", "metadata_log")
-    for row in results.tables["replicas"]:
-        row["clean_shutdown"] = None if row["broker_id"] in told else False
+    change_rows(results, "replicas", lambda row: {"clean_shutdown": None if row.broker_id in told else False})
     plan = plan_elections(results, up=[2])
     (step,) = (step for step in plan.steps if step.action == "salvage")
     assert [int(one) for one in re.findall(r"\d+", " ".join(step.before))] == list(told)
@@ -714,8 +723,8 @@ def test_what_a_source_that_is_older_than_the_logs_says_is_no_base_of_a_plan(
 ) -> None:
     """The audit says that who is in sync is unknown; then no step goes by who was."""
     results = results_of([Part("a", (1, 2, 3), leader=leader, isr=(2, 3), choice=1)], "4.3.1", "topics_describe")
-    for row in results.tables["partitions"] if not believed else ():
-        row["isr"] = None
+    if not believed:
+        change_rows(results, "partitions", lambda row: {"isr": None})
     plan = plan_elections(results, up=[2, 3])
     moves = {step.action for step in plan.steps} & {"start", "stop", "elect", "reorder", "forbid_unclean"}
     assert bool(moves) == believed and ["older than the logs" in one.reason for one in plan.conflicts] == [True] * (
@@ -729,22 +738,28 @@ def test_what_a_source_that_is_older_than_the_logs_says_is_no_base_of_a_plan(
 @pytest.mark.parametrize("damage", [[], ["EPO-CACHE-MISSING"]])
 def test_nothing_needs_to_be_done_is_not_said_of_damaged_files_nor_above_steps(damage: list[str]) -> None:
     results = results_of([Part("a", (1, 2), leader=1, isr=(1, 2), choice=1)], "4.3.1", "metadata_log")
-    for row in results.rows("elections"):
-        row.update(lost_records=0, lost_committed=0, damage=damage if row["candidate_id"] == 1 else [])
+    change_rows(
+        results,
+        "elections",
+        lambda row: {"lost_records": 0, "lost_committed": 0, "damage": damage if row.candidate_id == 1 else []},
+    )
     finding = dict.fromkeys(REPORT_COLUMNS["findings"])
-    results.tables["findings"] = [
-        {
-            **finding,
-            "topic": "a",
-            "partition": 0,
-            "broker_id": 1,
-            "status": "new",
-            "code": code,
-            "severity": "high",
-            "evidence": [],
-        }
-        for code in damage
-    ]
+    results.findings[:] = objects(
+        "findings",
+        [
+            {
+                **finding,
+                "topic": "a",
+                "partition": 0,
+                "broker_id": 1,
+                "status": "new",
+                "code": code,
+                "severity": "high",
+                "evidence": [],
+            }
+            for code in damage
+        ],
+    )
     plan = plan_elections(results, up=[1, 2])
     text = render_plan(plan)
     assert bool(plan.steps) == bool(damage) and plan.is_at_rest

@@ -8,13 +8,13 @@ from typing import NamedTuple
 
 import pytest
 from tests.support.encoder import encode_batch, encode_marker
+from tests.support.report_rows import answers_of
 from tests.support.scenario import Answer, audit, written
 from tests.support.snapshots import Replica, manifest_text
 from tests.support.some import some
 
 from replica_audit.elect.election_plan import plan_elections
 from replica_audit.report.plan_text import render_plan
-from replica_audit.results import Results
 
 WHOLE = written(0, 80, 0)
 PRODUCER = {"producer_id": 7, "producer_epoch": 0}
@@ -67,7 +67,7 @@ def test_a_transaction_whose_marker_the_start_cuts_is_a_cost(tmp_path, kind, end
     head = [*written(0, 48, 0), *(early or written(48, 49, 0)), *written(49, 50, 0), begun]
     damaged = rest[:-1] + bytes([rest[-1] ^ 0xFF])
     sound, bad = (Replica([*head, one, *late], recovery_point=40) for one in (rest, damaged))
-    rows = audited(tmp_path, {1: sound, 2: bad}, kind).tables["elections"]
+    rows = audited(tmp_path, {1: sound, 2: bad}, kind).rows("elections")
     cut = {row["candidate_id"]: row["cut_transactions"] for row in rows}
     assert cut == {1: 0, 2: 1}
 
@@ -119,7 +119,7 @@ def test_the_only_log_loses_it_too(tmp_path):
 @pytest.mark.parametrize("kind", ["killed", None])
 def test_the_plan_for_such_a_candidate_salvages_first_and_says_where_its_start_may_cut(tmp_path, kind):
     answer = audited(tmp_path, {1: SOUND, 2: BAD}, kind)
-    plan = plan_elections(Results({}, answer.tables), candidate_id=2)
+    plan = plan_elections(answers_of({}, answer.tables), candidate_id=2)
     actions = [step.action for step in plan.steps]
     assert actions.index("copy") < actions.index("salvage") < actions.index("start")
     (source,) = plan.decisions[0].salvage

@@ -13,6 +13,7 @@ from tests.exhaustive.partition import BROKERS, State
 from tests.exhaustive.truth import Rows, Wrong, wrong_answers
 from tests.exhaustive.written_snapshots import TOPIC, write_snapshot
 from tests.support.in_memory import in_memory
+from tests.support.report_rows import tables_of
 
 from replica_audit.config import Settings
 from replica_audit.model import TopicPartition
@@ -67,7 +68,7 @@ def audit(state: State, path: Path, *, quiesced: bool | None) -> Rows:
     shutil.rmtree(path, ignore_errors=True)
     path.mkdir()
     write_snapshot(state, path, quiesced=quiesced)
-    return audit_all(str(path), Settings(), asked=[TopicPartition(TOPIC, 0)]).tables
+    return tables_of(audit_all(str(path), Settings(), asked=[TopicPartition(TOPIC, 0)]))
 
 
 def narrate(failure: Failure) -> str:

@@ -22,6 +22,7 @@ from tests.exhaustive.states import histories
 from tests.exhaustive.transactions import hangs, left_open, with_transactions
 from tests.exhaustive.written_snapshots import TOPIC
 from tests.support.in_memory import in_memory
+from tests.support.report_rows import answers_of, tables_of
 
 from replica_audit.config import Settings
 from replica_audit.elect.election_plan import plan_elections
@@ -159,7 +160,7 @@ def _together(found: Mapping[str, Results], told: Told) -> Results:
     """Partitions that were audited by themselves, as topics of one cluster."""
     tables: dict[str, list[dict[str, Any]]] = defaultdict(list)
     for topic, results in found.items():
-        for table, rows in results.tables.items():
+        for table, rows in tables_of(results).items():
             # The coordinator's log is in the same snapshot.
             tables[table] += [_renamed(row, topic) for row in rows if row.get("topic") in (TOPIC, None)]
     audit = dict(next(iter(found.values())).audit)
@@ -167,7 +168,7 @@ def _together(found: Mapping[str, Results], told: Told) -> Results:
         audit["inputs"] = {**audit["inputs"], "brokers": []}
         for row in tables["partition_states"]:
             row["fenced"] = None
-    return Results(audit, dict(tables))
+    return answers_of(audit, dict(tables))
 
 
 def _renamed(row: Mapping[str, Any], topic: str) -> dict[str, Any]:

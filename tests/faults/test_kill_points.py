@@ -16,10 +16,11 @@ from typing import Any
 import pytest
 from tests.faults.stages import KILLED, die_in_time, run_and_copy, run_stages
 from tests.support.fixtures import FIXTURES
+from tests.support.stored_rows import stored
 
 from replica_audit.bronze_tables import BRONZE_TABLES
 from replica_audit.errors import InputError
-from replica_audit.schema import REPORT_TABLES, sort_rows
+from replica_audit.schema import REPORT_TABLES
 from replica_audit.warehouse.attempts import finished_attempts, own_rows
 from replica_audit.warehouse.delta_tables import Warehouse
 from replica_audit.warehouse.retention import sweep
@@ -49,7 +50,7 @@ def _answers(place: Path) -> dict[str, list[dict[str, Any]]]:
         for table in sorted(tables):
             names = [column.name for column in columns_of(table) if column.name not in _OF_THE_RUN]
             with suppress(InputError):  # there is no such table
-                found[table] = sorted(map(repr, sort_rows(warehouse.read(table, names, **ids))))
+                found[table] = sorted(map(repr, stored(warehouse, table, names, **ids)))
     return found
 
 
@@ -77,7 +78,7 @@ def _check(snapshot: str, place: Path, undisturbed: dict[str, list[dict[str, Any
     owners = {row.ingest_id for row in finished_attempts(warehouse, "ingest")}
     for table in BRONZE_TABLES:
         if table in undisturbed:
-            assert {row["ingest_id"] for row in warehouse.read(table, ("ingest_id",))} <= owners, table
+            assert {row["ingest_id"] for row in stored(warehouse, table, ("ingest_id",))} <= owners, table
 
 
 @pytest.mark.slow

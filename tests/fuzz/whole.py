@@ -18,6 +18,7 @@ from tests.support.archives import Files, write_directory
 from tests.support.bounds import check_rows
 from tests.support.dump_lines import batch_line, listing
 from tests.support.observations import observed
+from tests.support.report_rows import tables_of
 
 from replica_audit.config import Settings
 from replica_audit.errors import ReplicaAuditError
@@ -142,7 +143,7 @@ def _audit(place: Path) -> None:
     from replica_audit.runner.in_process import audit_all
 
     try:
-        tables = audit_all(str(place), Settings()).tables
+        tables = tables_of(audit_all(str(place), Settings()))
     except ReplicaAuditError:
         return
     check_rows(tables, str(place))

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from tests.support.bounds import check_rows, cpu_seconds
+from tests.support.report_rows import tables_of
 from tests.support.scenario import audit, written
 from tests.support.snapshots import Replica, write_snapshot
 
@@ -48,7 +49,7 @@ def test_names_of_any_kind_are_topics_like_others(tmp_path, capsys):
     (tmp_path / "\x1b[2Jtopics-describe.txt").write_text("Topic: q\tgarbage\n")
     os.makedirs(os.fsencode(tmp_path) + b"/broker-1/t\xff\xfe-0")
     results = audit_all(str(tmp_path), Settings(topics=()))
-    check_rows(results.tables, str(tmp_path))
+    check_rows(tables_of(results), str(tmp_path))
     assert set(NAMES) <= {row["topic"] for row in results.rows("partitions")}
     assert any("\\xff" in row["path"] for row in results.rows("quarantine"))
     for arguments in ([tmp_path], [tmp_path, "\x1b[2J-0"], [tmp_path, "--topic", "\x1b*"], ["\x1b[2J"]):

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 from tests.support.captures import CAPTURES, FIXTURES, QUIET, audit_capture, told
 from tests.support.report_rows import finding, partition, results, row
 from tests.support.some import some
 
-from replica_audit.auditing.bronze_rows import segment_row
 from replica_audit.auditing.catalogue import at_or_above
 from replica_audit.auditing.opening import open_snapshot
 from replica_audit.quality.quality_facts import (
@@ -15,7 +16,6 @@ from replica_audit.quality.quality_facts import (
     SegmentCounts,
     count_lineage_conflicts,
     find_facts,
-    in_order_of_replicas,
     name_place,
     segment_counts,
 )
@@ -27,11 +27,7 @@ from replica_audit.snapshot.segment_sources import summarise_source
 def count_snapshot(uri: str) -> CountsByReplica:
     """Counts of every replica of a snapshot that has segments."""
     snapshot, inventory = open_snapshot(uri, (), None)
-    rows = []
-    for file in inventory.segments:
-        names = {name: getattr(file, name) for name in ("broker_id", "log_dir", "topic", "partition")}
-        rows.append(segment_row(names, summarise_source(snapshot, file)))
-    return segment_counts(in_order_of_replicas(rows))
+    return segment_counts(inventory.segments, partial(summarise_source, snapshot))
 
 
 #: What the expectations of type "between" ask, which all on facts are.

@@ -23,14 +23,15 @@ KNOWN = finding("HWM-LOSS", "critical", finding_id="1")
 WAS_KNOWN = parse_finding(KNOWN)
 OTHER_TOPIC = finding("LOG-GAP", "medium", "payments", 3, finding_id="2")
 NEW = finding("DIV-HIDDEN", "critical", finding_id="3")
+IS_NEW = parse_finding(NEW)
 
 
 def _statuses(rows: list) -> dict[str, str]:
-    return {row["finding_id"]: row["status"] for row in rows}
+    return {row.finding_id: row.status for row in rows}
 
 
 def test_what_the_baseline_has_is_known_and_the_rest_is_new() -> None:
-    assert _statuses(compare_findings([KNOWN, NEW], [WAS_KNOWN], {("orders", 0)})) == {"1": "known", "3": "new"}
+    assert _statuses(compare_findings([WAS_KNOWN, IS_NEW], [WAS_KNOWN], {("orders", 0)})) == {"1": "known", "3": "new"}
 
 
 def test_a_finding_of_a_partition_that_was_not_audited_is_not_resolved() -> None:
@@ -40,12 +41,12 @@ def test_a_finding_of_a_partition_that_was_not_audited_is_not_resolved() -> None
 
 
 def test_comparing_twice_changes_nothing() -> None:
-    once = compare_findings([NEW], [WAS_KNOWN], {("orders", 0)})
+    once = compare_findings([IS_NEW], [WAS_KNOWN], {("orders", 0)})
     assert compare_findings(once, [WAS_KNOWN], {("orders", 0)}) == once
 
 
 def test_an_empty_baseline_leaves_everything_new() -> None:
-    assert _statuses(compare_findings([NEW], [], {("orders", 0)})) == {"3": "new"}
+    assert _statuses(compare_findings([IS_NEW], [], {("orders", 0)})) == {"3": "new"}
 
 
 def test_the_baseline_is_an_audit_json_without_what_was_resolved_then() -> None:
@@ -93,5 +94,6 @@ def test_a_baseline_row_with_an_odd_value_is_refused(column: str, value: object)
 def test_what_else_is_odd_in_a_baseline_is_as_if_it_were_not_there() -> None:
     rows = [[], 1, {"suite": []}, {"unexpected_count": "x"}, {"failing": 5}, {"success": 1}, {"suite": "a", "new": []}]
     text = json.dumps({"audit": {"audit_id": 5, "finished": []}, "partitions": 3, "findings": [[]], "quality": rows})
-    assert parse_quality_baseline(text) == [{"suite": "a", "new": []}]
+    (kept,) = parse_quality_baseline(text)
+    assert kept.suite == "a" and set(kept[1:]) == {None}
     assert parse_earlier(text) == Earlier(None, None, {}, {})

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from tests.support.captures import audit_whole
 from tests.support.fixtures import ATTACKS, FIXTURES, truth
-from tests.support.report_rows import AUDIT, finding, partition, results, row
+from tests.support.report_rows import AUDIT, answers_of, finding, objects, partition, results, row
 from tests.support.scenario import audit, written
 from tests.support.snapshots import Replica
 
@@ -127,7 +127,7 @@ def _lost(brokers: Mapping[int, int], kind: str | None, **options: Any) -> Calla
         logs = {1: Replica([*shared, *written(10, 14, 2)])}
         logs |= {broker: Replica([*shared, *written(10, 10 + count, 1)]) for broker, count in brokers.items()}
         kinds = [] if kind is None else [{"broker_id": one, "kind": kind} for one in logs]
-        return Results({**AUDIT, "inputs": {"brokers": kinds}}, audit(path, logs, **options).tables)
+        return answers_of({**AUDIT, "inputs": {"brokers": kinds}}, audit(path, logs, **options).tables)
 
     return made
 
@@ -154,7 +154,7 @@ def test_brokers_that_hold_the_same_are_copied_once(tmp_path: Path) -> None:
 def test_without_costs_what_is_held_is_kept_all_the_same() -> None:
     """Where replicas differ in very many batches, a run works out no costs."""
     whole = audit_whole(FIXTURES / "diverged-unclean")
-    steps = steps_of(replace(whole, tables={name: rows for name, rows in whole.tables.items() if name != "elections"}))
+    steps = steps_of(replace(whole, elections=[]))
     assert steps[0].startswith(
         "Do not start broker 0 before its log directory is copied: it holds 84 committed records"
     )
@@ -186,12 +186,13 @@ def test_one_partition_that_cannot_be_judged_takes_no_other_steps_away() -> None
     whole = audit_whole(FIXTURES / "diverged-unclean")
     unread = partition("other", verdict="INCONCLUSIVE")
     more = finding("CAP-UNREADABLE", "high", topic="other")
-    tables = {
-        **whole.tables,
-        "partitions": [*whole.rows("partitions"), unread],
-        "findings": [*whole.rows("findings"), more],
-    }
-    with_it = steps_of(replace(whole, tables=tables))
+    with_it = steps_of(
+        replace(
+            whole,
+            partitions=[*whole.partitions, *objects("partitions", [unread])],
+            findings=[*whole.findings, *objects("findings", [more])],
+        )
+    )
     assert [
         step for step in steps_of(whole) if step not in with_it and "what every other choice costs" not in step
     ] == []
@@ -200,15 +201,15 @@ def test_one_partition_that_cannot_be_judged_takes_no_other_steps_away() -> None
 
 def test_equal_advice_is_one_line_with_its_partitions() -> None:
     whole = audit_whole(FIXTURES / "diverged-unclean")
-    tables = {name: list(rows) for name, rows in whole.tables.items()}
+    tables = {}
     for name in ("partitions", "replicas", "elections", "partition_states", "findings", "divergences", "truncations"):
-        tables[name] += [
-            {**one, "topic": f"copy-{number}"}
+        tables[name] = whole.table(name) + [
+            one._replace(topic=f"copy-{number}")
             for number in range(6)
-            for one in whole.rows(name)
-            if (one["topic"], one["partition"]) == ("ledger", 2)
+            for one in whole.table(name)
+            if (one.topic, one.partition) == ("ledger", 2)
         ]
-    steps = steps_of(replace(whole, tables=tables))
+    steps = steps_of(replace(whole, **tables))
     assert any(
         step.startswith("copy-0-2, copy-1-2, copy-2-2, copy-3-2 and 3 more partitions: Elect broker 0.")
         for step in steps

@@ -83,7 +83,7 @@ def test_an_inconclusive_partition_is_an_error_and_input_of_no_partition_has_its
     by_name = cases(found, tmp_path)
     assert kinds(by_name["a-0"]) == [Error] and "CAP-SKEW" in by_name["a-0"].result[0].text
     assert kinds(by_name["input"]) == [Failure]
-    assert kinds(cases(Results(AUDIT, {}), tmp_path)["input"]) == [Error]
+    assert kinds(cases(Results(AUDIT), tmp_path)["input"]) == [Error]
 
 
 @pytest.mark.parametrize("name", ['<a> & "b"', "]]>", "a\x00b\x1b\ufffe", "\udcff", "caf\u00e9"])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -71,10 +72,9 @@ def test_all_is_in_the_lines_and_the_worst_are_in_the_other_files(tmp_path: Path
 
 def test_steps_and_quarantine_have_a_bound_and_say_where_the_rest_is(tmp_path: Path) -> None:
     found = audited(8)
-    for one in found.rows("findings")[2:5]:
-        one.update(code="LOG-CORRUPT-MID", severity="high")
+    found.findings[2:5] = [one._replace(code="LOG-CORRUPT-MID", severity="high") for one in found.findings[2:5]]
     refused = [row("quarantine", path=f"{number}.log", code="INPUT-IGNORED") for number in range(5)]
-    found = Results(found.audit, {**found.tables, "quarantine": refused})
+    found = replace(found, quarantine=objects("quarantine", refused))
     write_report(found, str(tmp_path), "high")
     worst, first = json.loads((tmp_path / "audit.json").read_text()), next(lines(tmp_path))
     assert worst["quarantine_elsewhere"] == {"count": 2, "file": LINES} and len(worst["quarantine"]) == 3
@@ -116,7 +116,7 @@ def test_the_list_on_the_page_has_a_bound(monkeypatch: pytest.MonkeyPatch) -> No
 
 def test_cases_of_partitions_without_details_are_one_for_each_topic(tmp_path: Path) -> None:
     found = audited(8)
-    found.rows("findings")[2].update(severity="high")
+    found.findings[2] = found.findings[2]._replace(severity="high")
     write_report(found, str(tmp_path), "high")
     cases = {case.get("name"): case for case in ElementTree.parse(tmp_path / "junit.xml").iter("testcase")}
     assert cases.keys() == {"input", "a-0", "b-7", "b-9", "a, 5 partitions CONSISTENT"}

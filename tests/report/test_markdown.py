@@ -95,7 +95,7 @@ def test_words_that_would_be_links_are_code_and_special_characters_escaped() -> 
 def test_a_calm_audit_and_one_of_nothing_are_one_screen() -> None:
     calm = markdown(results([partition(), partition("b")]))
     assert calm.startswith("## ✅ All is well: both partitions are consistent.") and len(calm.splitlines()) < 8
-    assert markdown(Results(AUDIT, {})).startswith("## ❓ No partition was found")
+    assert markdown(Results(AUDIT)).startswith("## ❓ No partition was found")
 
 
 def test_records_that_two_brokers_hold_are_counted_once() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
 from prometheus_client.parser import text_string_to_metric_families as parse_prometheus
-from tests.support.report_rows import AUDIT, finding, partition, results, row
+from tests.support.report_rows import AUDIT, answers_of, finding, partition, results, row
 
 from replica_audit.auditing.catalogue import CATALOGUE, SEVERITIES, VERDICTS
 from replica_audit.report.facts.verdict import build_verdict
@@ -103,12 +103,12 @@ def test_labels_are_of_the_catalogue_and_never_of_the_snapshot() -> None:
 
 
 def test_a_cluster_id_with_quotes_and_backslashes_is_one_value() -> None:
-    found = Results({**AUDIT, "cluster_id": 'a"b\\c\nd'}, {"partitions": [partition()]})
+    found = answers_of({**AUDIT, "cluster_id": 'a"b\\c\nd'}, {"partitions": [partition()]})
     assert ("replica_audit_run_info", frozenset({("version", "0.1.0"), ("cluster_id", 'a"b\\c\\nd')})) in values(found)
 
 
 def test_an_audit_without_times_and_without_partitions_is_still_valid() -> None:
-    found = values(Results({"audit_id": None}, {}))
+    found = values(Results({"audit_id": None}))
     assert ("replica_audit_last_run_timestamp_seconds", frozenset()) not in found
     assert found["replica_audit_exit_status", frozenset()] == 3
 

@@ -10,12 +10,13 @@ from replica_audit.auditing.known_findings import compare_quality, parse_quality
 from replica_audit.report.facts.verdict import build_quality, build_verdict, count_quality
 from replica_audit.report.quality_report import render_failed, render_quality, render_quality_line
 from replica_audit.report.verdict_object import render_status_line
+from replica_audit.schema import QualityRow
 
 
 def answer(name="few", severity="high", success=False, **values):
     defaults = {"suite": "own", "table": "replicas", "expectation": "expect_x", "status": None if success else "new"}
-    return row("quality", name=name, severity=severity, success=success, **{**defaults, "unexpected_count": 1, "element_count": 3,
-               "failing": ["orders-0: lag 5"], **values})  # fmt: skip
+    values = {**defaults, "unexpected_count": 1, "element_count": 3, "failing": ["orders-0: lag 5"], **values}
+    return QualityRow(**row("quality", name=name, severity=severity, success=success, **values))
 
 
 def failed(severity="high", **values):
@@ -54,20 +55,20 @@ def test_quality_line_counts_by_severity():
 
 
 def baseline(**values):
-    return parse_quality_baseline(json.dumps({"quality": [answer(**values)]}))
+    return parse_quality_baseline(json.dumps({"quality": [answer(**values)._asdict()]}))
 
 
 def test_a_failure_is_known_while_it_is_of_the_same_rows():
     (same,) = compare_quality([answer()], baseline())
-    assert same["status"] == "known"
+    assert same.status == "known"
     assert build_verdict(results(quality=[same]), "high")["exit_status"] == 0
     for now in (answer(failing=["orders-0: lag 6"]), answer(unexpected_count=2), answer("other")):
         (row_now,) = compare_quality([now], baseline())
-        assert row_now["status"] == "new", now
+        assert row_now.status == "new", now
     (met,) = compare_quality([answer(success=True)], baseline())
-    assert met["status"] is None
+    assert met.status is None
     (came,) = compare_quality([answer()], baseline(success=True))
-    assert came["status"] == "new"
+    assert came.status == "new"
 
 
 def test_a_baseline_of_a_version_without_quality_knows_nothing():

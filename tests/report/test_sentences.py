@@ -21,7 +21,7 @@ from tests.support import metadata_log as write
 from tests.support.captures import audit_whole
 from tests.support.fixtures import ATTACKS, FIXTURES, truth
 from tests.support.less import without
-from tests.support.report_rows import AUDIT, finding, partition, results, row
+from tests.support.report_rows import AUDIT, answers_of, finding, partition, results, row
 from tests.support.scenario import audit, written
 from tests.support.snapshots import TOPIC, TOPIC_ID, Replica
 from tests.support.some import some
@@ -314,7 +314,7 @@ SHARED = written(0, 10, 0)
 
 
 def _scenario(path: Path, brokers: dict[int, Replica], **options: Any) -> Results:
-    return Results(AUDIT, audit(path, brokers, **options).tables)
+    return answers_of(AUDIT, audit(path, brokers, **options).tables)
 
 
 def _leaderless(path: Path) -> Results:
@@ -452,7 +452,7 @@ def _needed(fenced: list[int], state: str = "named") -> Callable[[Path], Results
 
 #: (template, what is made, what is said of it)
 MADE: tuple[tuple[Template, Callable[[Path], Results], str], ...] = (
-    (headline.NO_PARTITION, lambda path: Results(AUDIT, {}), "No partition was found: there is nothing to say."),
+    (headline.NO_PARTITION, lambda path: Results(AUDIT), "No partition was found: there is nothing to say."),
     (headline.LOST_LEADERLESS, _leaderless,
      "10 committed records are missing from the log that the others are compared with in the only partition; broker 2 "
      "still has them."),

@@ -256,8 +256,8 @@ def test_offsets_without_a_record_are_told_from_records_without_an_epoch(
     epoch: int | None, other: int | None, count: int, text: str
 ) -> None:
     answer = _loss()
-    first = {**answer.tables["divergences"][0], "replica_epoch": epoch, "leader_epoch": other, "record_count": count}
-    page = render_partition(replace(answer, tables={**answer.tables, "divergences": [first]}))
+    first = answer.divergences[0]._replace(replica_epoch=epoch, leader_epoch=other, record_count=count)
+    page = render_partition(replace(answer, divergences=[first]))
     assert f": {text}, {count} records" in re.sub(r"\s+", " ", page)
 
 

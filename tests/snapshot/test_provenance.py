@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from tests.support.dump_lines import batch_line, listing
+from tests.support.report_rows import tables_of
 from tests.support.scanned import FIXTURES
 from tests.support.second_hand import batch_rows, copy_files, copy_text, write_table
 
@@ -43,7 +44,7 @@ CUT = ("broker_id", "protocol", "truncate_to", "reason", "dropped_records", "dro
 
 def audit(path: Path, partition: str) -> dict[str, list[dict]]:
     """The report tables of one partition."""
-    return audit_one(str(path), TopicPartition.parse(partition), Settings()).tables
+    return tables_of(audit_one(str(path), TopicPartition.parse(partition), Settings()))
 
 
 def codes(tables: dict[str, list[dict]], severity: str | None = None) -> set[str]:

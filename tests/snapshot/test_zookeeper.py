@@ -102,7 +102,7 @@ def test_the_state_of_a_capture_goes_before_its_listing_and_agrees_with_it(captu
         rows = [row for one in told.values() for row in state_rows(one)]
         assert leadership_of_rows(rows) == by_zookeeper
     with_listing = audit_capture(capture)
-    assert {row["source"] for one in with_listing.values() for row in one.tables["partition_states"]} == {
+    assert {row["source"] for one in with_listing.values() for row in one.rows("partition_states")} == {
         "topics_describe"
     }
 

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 from pyspark import cloudpickle
 from tests.support.captures import CAPTURES, FIXTURES, audit_opened, audit_whole
+from tests.support.report_rows import tables_of
 
 from replica_audit.auditing.opening import open_snapshot
 from replica_audit.config import Settings
@@ -110,6 +111,6 @@ def test_tasks_of_spark_have_the_answers_of_this_process(spark) -> None:
     )
     for capture, results in found.items():
         shown = audit_whole(FIXTURES / capture)
-        assert {table: results.rows(table) for table in results.tables} == shown.tables, capture
+        assert tables_of(results) == tables_of(shown), capture
         times = ("started", "finished")
         assert {**results.audit, **dict.fromkeys(times)} == {**shown.audit, **dict.fromkeys(times)}, capture

@@ -11,6 +11,7 @@ from tests.spark.conftest import SILENT
 from tests.support.in_process import without_run
 from tests.support.planted import marked_batch
 from tests.support.samples import SAMPLES
+from tests.support.stored_rows import stored
 
 from replica_audit.cli.progress_lines import ProgressLine
 from replica_audit.errors import UsageError
@@ -55,15 +56,15 @@ def test_the_next_day_costs_what_is_new_and_outlives_the_first(spark, run_stages
         run_audit(spark, snapshot_id, replace(own, since="none"), SILENT)
 
     # In the warehouse that knows it a full scan finds what is there, and adds nothing.
-    rows = len(Warehouse(warehouse).read("batches", ("topic",)))
+    rows = len(stored(Warehouse(warehouse), "batches", ("topic",)))
     assert run_ingest(spark, str(day), replace(own, full=True), fully) == snapshot_id
-    assert fully.reading.known_bytes == 0 and len(Warehouse(warehouse).read("batches", ("topic",))) == rows
+    assert fully.reading.known_bytes == 0 and len(stored(Warehouse(warehouse), "batches", ("topic",))) == rows
 
     removed, snapshots = prune(spark, own, vacuum=True)
     assert before in removed and snapshots == [first.snapshot_id]
     (attempt,) = attempts(Warehouse(warehouse), "ingest", snapshot_id=snapshot_id)
     told = {"full": False, "read_bytes": progress.reading.read_bytes, "known_bytes": progress.reading.known_bytes}
     assert json.loads(attempt.options).items() >= told.items()
-    batches = Warehouse(warehouse).read("batches", **own_rows(attempt))
+    batches = stored(Warehouse(warehouse), "batches", **own_rows(attempt))
     assert len(batches) == sum(row["batch_count"] for row in results.rows("replicas"))
     assert without_run(run_audit(spark, snapshot_id, own, SILENT)) == without_run(results)

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from tests.spark.conftest import SILENT
 from tests.support.fixtures import FIXTURES
+from tests.support.stored_rows import stored
 
 import replica_audit
 from replica_audit.bronze_tables import BRONZE_TABLES
@@ -56,7 +57,7 @@ def test_rows_are_those_of_the_tables(spark, settings, tmp_path, capture):
     for rows, table in TABLES.items():
         found = spark.read.format(FORMAT).option("rows", rows).load(path).collect()
         names = [column.name for column in BRONZE_TABLES[table]]
-        assert told(row.asDict(True) for row in found) == told(warehouse.read(table, names, **attempt)), rows
+        assert told(row.asDict(True) for row in found) == told(stored(warehouse, table, names, **attempt)), rows
 
 
 def test_the_functions_of_the_package_read_what_is_chosen(spark):

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 from tests.support.fixtures import ATTACKS
+from tests.support.report_rows import objects
 
 from replica_audit.errors import UsageError
 from replica_audit.schema import REPORT_TABLES, Column
@@ -172,7 +173,9 @@ def test_data_docs_are_whole_and_ask_no_other_host_for_anything(checked):
 
 def test_built_in_suites_are_answered_alike_on_both_engines(spark):
     """Rows with nulls, with whole numbers above what a float holds, more that fail than are named, and none at all."""
-    from replica_audit.arrow_rows import arrow_schema, rows_to_arrow
+    import pyarrow as pa
+
+    from replica_audit.arrow_rows import arrow_schema
     from replica_audit.quality.checkpoint import run_checkpoint
     from replica_audit.quality.suites import load_plan
     from replica_audit.schema import FACT_TABLES
@@ -194,7 +197,7 @@ def test_built_in_suites_are_answered_alike_on_both_engines(spark):
         local = {}
         for suite in plan.suites:
             made = [{**row, **({null_column: None} if null_column else {})} for row in rows(suite.table, count)]
-            local[suite.name] = rows_to_arrow(made, arrow_schema(tables[suite.table]))
+            local[suite.name] = pa.Table.from_pylist(made, arrow_schema(tables[suite.table]))
         on_spark = {name: spark.createDataFrame(table) for name, table in local.items()}
         return [run_checkpoint(plan, frames, None, "x", RUN_TIME).rows for frames in (local, on_spark)]
 
@@ -257,7 +260,7 @@ def test_a_name_is_never_markup_in_data_docs(spark, sample, tmp_path):
     findings = [{**row, "topic": bad} for row in sample.results.rows("findings")]
     renamed = replace(
         sample,
-        results=replace(sample.results, tables={**sample.results.tables, "partitions": rows, "findings": findings}),
+        results=replace(sample.results, partitions=objects("partitions", rows), findings=objects("findings", findings)),
     )
     run = check(spark, renamed, load_plan(), str(tmp_path / "docs"))
     assert answers(run)["findings/no-critical-finding"]["failing"] == [f"{bad}-0: critical_findings 2"]

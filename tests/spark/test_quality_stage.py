@@ -31,7 +31,7 @@ def test_a_package_that_cannot_be_imported_is_told_when_it_is_needed(monkeypatch
     monkeypatch.setattr("replica_audit.spark.pipeline.count_segments", lambda *_: {})
     stage = QualityStage(Settings(), print)
     with pytest.raises(QualityUnavailable, match="great_expectations cannot be imported .*: quality is not checked"):
-        stage.check(None, Results({"snapshot_id": "s"}, {}))
+        stage.check(None, Results({"snapshot_id": "s"}))
     stage.close()
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from tests.spark.conftest import SILENT
 from tests.support.rebatched import DELETE, rebatched
+from tests.support.report_rows import tables_of
 from tests.support.scanned import FIXTURES
 from tests.support.scenario import audit
 from tests.support.snapshots import Replica
@@ -84,4 +85,4 @@ def test_other_batches_are_as_show_has_them_wherever_the_snapshot_lies(run_stage
     gone = run_audit(spark, audited.snapshot_id, audited.settings, SILENT)
     assert _findings(gone, "CAP-UNREADABLE") == [("orders", 0, 1, 0, 30), ("orders", 0, 2, 0, 30)]
     assert _findings(gone, "DIV-CONTENT") == [("orders", 0, 2, 0, 30)], "the headers' word stands"
-    assert str(tmp_path) not in str(gone.tables)
+    assert str(tmp_path) not in str(tables_of(gone))

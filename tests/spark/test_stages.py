@@ -11,6 +11,7 @@ from tests.spark.conftest import SILENT
 from tests.support.audit_json_text import audit_json_text
 from tests.support.in_process import without_run
 from tests.support.planted import CLUSTER_ID, FAR, UNLED, write_far, write_leadership
+from tests.support.stored_rows import stored
 
 from replica_audit.bronze_tables import BRONZE_TABLES
 from replica_audit.config import Settings
@@ -132,7 +133,7 @@ def test_spark_sees_tables_with_the_columns_of_the_contract_ids_first(spark, sam
 def test_what_a_batch_does_not_have_is_null_and_spark_counts_right(spark, planted, warehouse):
     batches = spark.read.format("delta").load(warehouse.directory("batches"))
     batches = batches.where(f"snapshot_id = '{planted.snapshot_id}'")
-    assert batches.count() == len(warehouse.read("batches", ("topic",), snapshot_id=planted.snapshot_id))
+    assert batches.count() == len(stored(warehouse, "batches", ("topic",), snapshot_id=planted.snapshot_id))
     absent = ("producer_id", "producer_epoch", "base_sequence")
     counted = (f"count({name}) {name}" for name in absent)
     row = batches.selectExpr("count(*) n", *counted, "min(leader_epoch) least").first()

@@ -8,13 +8,14 @@ from pathlib import Path
 
 import pytest
 from tests.support.observations import observed, random_observations, write_observations
+from tests.support.stored_rows import stored
 
-from replica_audit.auditing.leadership.timeline_deviations import summary_of_row, timeline_of
+from replica_audit.auditing.leadership.timeline_deviations import ProgressRow, summary_from_text, timeline_of
 from replica_audit.bronze_tables import BRONZE_TABLES
 from replica_audit.model import TopicPartition
 from replica_audit.protocol.high_watermark import rule_of
 from replica_audit.runner.in_process import audit_one
-from replica_audit.schema import ddl
+from replica_audit.schema import REPORT_TABLES, ddl, to_dict
 from replica_audit.warehouse import answer_tables
 from replica_audit.warehouse.delta_tables import Warehouse
 
@@ -50,15 +51,16 @@ def test_every_row_and_every_stretch_is_that_of_the_pure_rule(spark, histories, 
         row = row.asDict(recursive=True)
         if (summary := row.pop("summary")) is not None:
             assert row["partition"] not in summaries
-            summaries[row["partition"]] = json.loads(summary)
+            summaries[row["partition"]] = summary_from_text(summary)
         found[row["partition"]].append(row)
     deviations = set()
     for partition, rows in histories.items():
-        expected, summary = timeline_of("random", partition, rows, rule, [9] if partition == 1 else [])
+        observed = [ProgressRow(*map(row.get, ProgressRow._fields)) for row in rows]
+        expected, summary = timeline_of("random", partition, observed, rule, [9] if partition == 1 else [])
         for row, own in zip(found[partition], expected, strict=True):
-            assert row == own
-            deviations.add(own["deviation"])
-        assert summary_of_row(summaries[partition]) == summary
+            assert row == to_dict(own)
+            deviations.add(own.deviation)
+        assert summaries[partition] == summary
     assert deviations == {None, "ahead", "stuck", "regressed"}
 
 
@@ -91,16 +93,16 @@ def test_run_tells_what_show_tells(run_stages, spark, tmp_path):
         shown = audit_one(str(snapshot), place, audited.settings)
         for table in ("high_watermark_timeline", "findings", "partitions"):
             of_run = [row for row in audited.results.rows(table) if row["topic"] == place.topic]
-            assert json.loads(json.dumps(of_run)) == json.loads(json.dumps(shown.tables[table])), table
+            assert json.loads(json.dumps(of_run)) == json.loads(json.dumps(shown.rows(table))), table
     assert len(audited.results.rows("high_watermark_timeline")) == 7
     (ignored,) = [row for row in audited.results.rows("quarantine")]
     assert ignored["code"] == "INPUT-IGNORED" and ignored["path"] == "replica_progress.jsonl"
     assert audited.results.audit["inputs"]["observations"] == 7
     audit_id = audited.results.audit["audit_id"]
     warehouse = Warehouse(audited.settings.warehouse)
-    assert len(warehouse.read("high_watermark_timeline", audit_id=audit_id)) == 7
+    assert len(stored(warehouse, "high_watermark_timeline", audit_id=audit_id)) == 7
     loaded = load_results(spark, audit_id, audited.settings)
-    assert all(loaded.rows(table) == audited.results.rows(table) for table in audited.results.tables)
+    assert all(loaded.rows(table) == audited.results.rows(table) for table in REPORT_TABLES)
 
 
 def test_of_a_long_timeline_those_that_deviate_are_reported_first(run_stages, monkeypatch, tmp_path):

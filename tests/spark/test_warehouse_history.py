@@ -12,6 +12,7 @@ from tests.spark.conftest import SILENT
 from tests.support.fixtures import FIXTURES
 from tests.support.in_process import run_stages
 from tests.support.report_rows import attempt
+from tests.support.stored_rows import stored
 
 from replica_audit.config import Settings
 from replica_audit.errors import UsageError
@@ -140,8 +141,8 @@ def test_retention_removes_audits_whole_and_snapshots_that_no_audit_needs(spark,
     left = [audit_id for audit_id in ids if audit_id not in removed]
     assert [audit.audit_id for audit in load_past(spark, own).audits] == left
     for table in ("findings", "partitions", "replicas", "truncations"):
-        assert not {row["audit_id"] for row in warehouse.read(table, ("audit_id",))} & set(removed)
-    assert {row["snapshot_id"] for row in warehouse.read("batches", ("snapshot_id",))} == before - set(snapshots)
+        assert not {row["audit_id"] for row in stored(warehouse, table, ("audit_id",))} & set(removed)
+    assert {row["snapshot_id"] for row in stored(warehouse, "batches", ("snapshot_id",))} == before - set(snapshots)
     assert {run.state for run in attempts(warehouse, "audit")} == {"finished"}
     with pytest.raises(UsageError, match="no finished audit"):
         load_results(spark, removed[0], own)
@@ -183,7 +184,7 @@ def test_a_removal_that_was_interrupted_is_finished_by_the_next(spark, past, tmp
             prune(spark, own)
     assert ids[0] not in {audit.audit_id for audit in load_past(spark, own).audits}
     assert ids[0] in prune(spark, replace(own, keep_audits=None))[0]
-    assert Warehouse(own.warehouse).read("findings", audit_id=ids[0]) == []
+    assert stored(Warehouse(own.warehouse), "findings", audit_id=ids[0]) == []
 
 
 def test_records_that_an_earlier_audit_saw_and_nobody_holds_now_are_told_once(tmp_path):

@@ -76,9 +76,9 @@ def audit_by_listing(capture: str) -> dict[str, Results]:
 
 def told(results: Results) -> str:
     """Verdict and findings, one a line, for the message of a failed assertion."""
-    rows = results.tables["findings"]
+    rows = results.rows("findings")
     lines = [f"{row['severity']} {row['code']} broker {row['broker_id']}: {row['message']}" for row in rows]
-    return "\n".join([results.tables["partitions"][0]["verdict"], *lines])
+    return "\n".join([results.rows("partitions")[0]["verdict"], *lines])
 
 
 def batch_keys(log_dir: Path, partition: str) -> list[tuple[int, int, int, int, int]]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from tests.support.stored_rows import made, stored
+
 from replica_audit.auditing.opening import open_snapshot
 from replica_audit.runner.scanning import SCANNED_TABLES, ReadBytes, scan_task
 from replica_audit.runner.task_planning import SegmentWork, deal_work
@@ -26,11 +28,11 @@ def ingest(warehouse, path, ingest_id, full=False, cores=1, topics=()):
         for table, file in part.files.items():
             warehouse.append(table, (), ids, [file])
         read = read.plus(part.read)
-    warehouse.append("snapshots", [{"location": snapshot.location}], ids)
+    warehouse.append("snapshots", [made({"location": snapshot.location})], ids)
     record_attempt(warehouse, "ingest", "finished", started=now(), audit_id=None, **ids)
     own = {"segment_base_offset", "position", "path", "broker_id", "topic", "partition"}
     segments, quarantine, rows = (
-        warehouse.read(table, ingest_id=ingest_id) for table in ("segments", "quarantine", "batches")
+        stored(warehouse, table, ingest_id=ingest_id) for table in ("segments", "quarantine", "batches")
     )
     ids = {"ingest_id", "snapshot_id", "batch_file", "batch_row", "last_change"}
     kept = [

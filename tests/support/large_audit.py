@@ -10,12 +10,14 @@ import random
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from tests.support.report_rows import answers_of, tables_of
+
 from replica_audit.auditing.catalogue import SEVERITIES, worst_verdict
 from replica_audit.config import Settings
 from replica_audit.model import TopicPartition
 from replica_audit.results import Results
 from replica_audit.runner.in_process import audit_one
-from replica_audit.schema import REPORT_TABLES, sort_rows
+from replica_audit.schema import REPORT_TABLES
 
 #: Columns that are moved by the partition's distance.
 _OFFSETS = {
@@ -58,7 +60,7 @@ Model = Mapping[str, list[dict[str, Any]]]
 
 def audit_models(partitions: Iterable[tuple[str, str]]) -> list[Model]:
     """The report tables of each (snapshot directory, partition), to be copied by `large_results`."""
-    return [audit_one(path, TopicPartition.parse(name), Settings()).tables for path, name in partitions]
+    return [tables_of(audit_one(path, TopicPartition.parse(name), Settings())) for path, name in partitions]
 
 
 def large_results(count: int, bad: list[Model], calm: list[Model], share: float, seed: int = 7) -> Results:
@@ -102,7 +104,8 @@ def large_results(count: int, bad: list[Model], calm: list[Model], share: float,
         },
     }
     assert all(set(row["findings"]) == set(SEVERITIES) for row in tables["partitions"])
-    return Results(audit, {table: sort_rows(rows) for table, rows in tables.items()})
+    found = answers_of(audit, tables)
+    return Results.of(found.audit, found.in_order())
 
 
 def _moved(value: Any, distance: int, late: int, name: str = "") -> Any:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from replica_audit.auditing.catalogue import SEVERITIES
 from replica_audit.results import Results
-from replica_audit.schema import REPORT_ROWS, REPORT_TABLES, AttemptRow, read_row
+from replica_audit.schema import REPORT_ROWS, REPORT_TABLES, AttemptRow, ReportRows, column_names, read_row
 
 #: What a report is written as.
 REPORT_FILES = ("audit.json", "index.html", "junit.xml", "metrics.prom", "summary.md", "verdict.json")
@@ -57,12 +58,31 @@ def attempt(**values: Any) -> AttemptRow:
     return AttemptRow(**{**known, **values})
 
 
-def objects(table: str, rows: list[dict[str, Any]]) -> list[Any]:
+def objects(table: str, rows: Iterable[Any]) -> list[Any]:
     """The rows of `table` as the objects that reports work on."""
-    return [read_row(REPORT_ROWS[table], one) for one in rows]
+    kind = REPORT_ROWS[table]
+    return [
+        one if isinstance(one, tuple) else read_row(kind, {**dict.fromkeys(column_names(kind)), **one}) for one in rows
+    ]
+
+
+def answers_of(audit: Any, tables: Mapping[str, list[Any]], location: str | None = None) -> Results:
+    """Results with rows given as audit.json has them, or as objects."""
+    return Results.of(audit, ReportRows(**{table: objects(table, rows) for table, rows in tables.items()}), location)
+
+
+def change_rows(answers: Results, table: str, new: Callable[[Any], Mapping[str, Any]]) -> None:
+    """Give each row of `table` the values that `new` says of it."""
+    rows = answers.table(table)
+    rows[:] = [row._replace(**new(row)) for row in rows]
+
+
+def tables_of(answers: Results) -> dict[str, list[dict[str, Any]]]:
+    """The rows of every table as audit.json has them."""
+    return {table: answers.rows(table) for table in REPORT_TABLES}
 
 
 def results(partitions: list | None = None, findings: list | None = None, **tables: list) -> Results:
     """Results with one consistent partition unless `partitions` says otherwise."""
     partitions = [partition()] if partitions is None else partitions
-    return Results(AUDIT, {"partitions": partitions, "findings": findings or [], **tables})
+    return answers_of(AUDIT, {"partitions": partitions, "findings": findings or [], **tables})

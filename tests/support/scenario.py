@@ -8,6 +8,7 @@ from pathlib import Path
 
 from tests.support.encoder import encode_batch, encode_legacy
 from tests.support.metadata_log import MetadataLog
+from tests.support.report_rows import tables_of
 from tests.support.snapshots import TOPIC, TOPIC_ID, Listed, Replica, write_snapshot
 
 from replica_audit.config import Settings
@@ -30,6 +31,9 @@ class Answer:
     """The report rows of one audited partition."""
 
     tables: Mapping[str, list[dict]]
+
+    def rows(self, table: str) -> list[dict]:
+        return self.tables[table]
 
     @property
     def verdict(self) -> str:
@@ -123,7 +127,7 @@ def audit(
     )
     if before_audit is not None:
         before_audit()
-    answer = Answer(audit_one(str(path), TopicPartition(topic, 0), Settings(protocol=protocol)).tables)
+    answer = Answer(tables_of(audit_one(str(path), TopicPartition(topic, 0), Settings(protocol=protocol))))
     ids = [row["finding_id"] for row in answer.tables["findings"]]
     assert len(ids) == len(set(ids)), f"two findings with one id\n{answer}"
     return answer
@@ -141,7 +145,7 @@ def costs(answer: Answer, candidate: int) -> tuple[int, int, int]:
 
 def asked_costs(path: Path) -> dict[int, tuple[int, int, int]]:
     """Of each candidate, where the snapshot's partition is asked for whether or not there is anything to decide."""
-    rows = audit_all(str(path), Settings(), asked=[TopicPartition("orders", 0)]).tables["elections"]
+    rows = audit_all(str(path), Settings(), asked=[TopicPartition("orders", 0)]).rows("elections")
     return {
         row["candidate_id"]: (row["lost_records"], row["lost_committed"], row["lost_possible"])
         for row in rows

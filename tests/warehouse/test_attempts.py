@@ -10,6 +10,7 @@ import pytest
 from tests.support.audit_json_text import audit_json_text
 from tests.support.in_process import Ran, run_stages, without_run
 from tests.support.planted import write_small
+from tests.support.stored_rows import stored
 
 from replica_audit.auditing.opening import Unseen
 from replica_audit.config import Settings
@@ -57,7 +58,7 @@ def audit_again(warehouse: Warehouse, snapshot_id: str) -> Results:
 
 
 def counts(warehouse: Warehouse, **equals: str | None) -> dict[str, int]:
-    return {table: len(warehouse.read(table, **equals)) for table in FILLED}
+    return {table: len(stored(warehouse, table, **equals)) for table in FILLED}
 
 
 @pytest.fixture
@@ -87,7 +88,7 @@ def test_what_a_failed_ingest_left_counts_for_nobody(
         ingest_again(warehouse, path)
     monkeypatch.undo()
     assert [run.state for run in attempts(warehouse, "ingest")][-1] == "failed"
-    left = {row["snapshot_id"] for row in warehouse.read("batches", ("snapshot_id",))}
+    left = {row["snapshot_id"] for row in stored(warehouse, "batches", ("snapshot_id",))}
     known = {run.snapshot_id for run in finished_attempts(warehouse, "ingest")}
     (orphan,) = left - known
     with pytest.raises(UsageError, match="no finished ingest"):
@@ -97,7 +98,7 @@ def test_what_a_failed_ingest_left_counts_for_nobody(
     (attempt,) = finished_attempts(warehouse, "ingest", snapshot_id=orphan)
     own = counts(warehouse, **own_rows(attempt))
     assert own["batches"] == 1 and own["snapshots"] == 1
-    assert len(warehouse.read("batches", snapshot_id=orphan)) == 2, "of both attempts"
+    assert len(stored(warehouse, "batches", snapshot_id=orphan)) == 2, "of both attempts"
     assert audit_again(warehouse, orphan).rows("partitions")
     assert counts(warehouse, snapshot_id=sample.snapshot_id) == before
 
@@ -112,7 +113,7 @@ def test_of_two_ingests_of_one_snapshot_the_first_that_finished_is_used(
         patch.setattr(ingesting, "ingested_before", lambda *_: None)
         patch.setattr(ingesting, "finished_here", lambda *_: [])
         assert ingest_again(warehouse, path) == first.snapshot_id
-    assert len(warehouse.read("batches", snapshot_id=first.snapshot_id)) == 6
+    assert len(stored(warehouse, "batches", snapshot_id=first.snapshot_id)) == 6
     again = audit_again(warehouse, first.snapshot_id)
     assert without_run(again) == without_run(first.results)
 
@@ -136,7 +137,7 @@ def test_what_changed_inside_a_file_is_another_snapshot_whatever_its_time_says(
     after = run_stages(path, place)
     assert after.snapshot_id != before.snapshot_id, "size, name and both ends of the file are as they were"
     for one in (before, after):
-        assert len(warehouse.read("batches", snapshot_id=one.snapshot_id)) == 3
+        assert len(stored(warehouse, "batches", snapshot_id=one.snapshot_id)) == 3
     told = [{row["code"] for row in one.results.rows("findings")} for one in (before, after)]
     assert "LOG-CORRUPT-MID" in told[1] - told[0]
 
@@ -150,7 +151,7 @@ def test_a_copy_elsewhere_is_the_same_snapshot_and_only_its_place_is_noted(
     path.rename(copy)
     assert ingest_again(warehouse, copy) == before.snapshot_id
     assert counts(warehouse) == rows and len(attempts(warehouse, "ingest", snapshot_id=before.snapshot_id)) == 1
-    (row,) = warehouse.read("snapshots", snapshot_id=before.snapshot_id)
+    (row,) = stored(warehouse, "snapshots", snapshot_id=before.snapshot_id)
     assert row["location"] == str(copy)
 
 

@@ -12,30 +12,26 @@ from tests.support.fixtures import FIXTURES
 from tests.support.report_rows import attempt
 from tests.support.some import some
 
+from replica_audit.bronze_tables import SnapshotRow
 from replica_audit.cli.main import main
 from replica_audit.config import Settings
 from replica_audit.errors import EngineError
 from replica_audit.report.facts.verdict import build_verdict
 from replica_audit.runner.in_process import audit_all
-from replica_audit.schema import QualityRow
+from replica_audit.schema import QualityRow, QuarantineRow
 from replica_audit.spark import pipeline
 from replica_audit.spark.pipeline import keep_quality
 from replica_audit.warehouse.answer_tables import REPORTED_TABLES, load_results
 from replica_audit.warehouse.attempts import check_large, committed_counts, record_attempt
 from replica_audit.warehouse.delta_tables import Warehouse
-from replica_audit.warehouse.past_audits import earlier_rows, load_earlier, load_history, verified_rows
+from replica_audit.warehouse.past_audits import load_earlier, load_history, past_losses, verified_segments
 from replica_audit.warehouse.retention import unfinished_audits
 
 INGESTED = ("quarantine", "partition_states")
 #: No consumer group committed offsets in this capture.
 WITHOUT_ROWS = "group_offsets"
-SNAPSHOT = {
-    "uri": "s", "location": "/nowhere", "last_changes": None, "manifest": None, "log_dir_count": 1, "replica_count": 1,
-    "segment_count": 1, "size_bytes": 1, "inventory": {},
-}  # fmt: skip
-IGNORED = {
-    "broker_id": None, "path": "x", "position": None, "length": None, "code": "INPUT-IGNORED", "reason": "no input",
-}  # fmt: skip
+SNAPSHOT = SnapshotRow("s", "/nowhere", None, None, 1, (), 1, 1, 1, {}, ())
+IGNORED = QuarantineRow(None, None, None, "x", None, None, "INPUT-IGNORED", "no input")
 
 
 @pytest.fixture(scope="module")
@@ -47,15 +43,15 @@ def write(warehouse: Warehouse, results, *, counted: bool) -> None:
     """What an ingest and an audit leave, with or without counts (as an earlier version)."""
     of_ingest = {"cluster_id": "c", "snapshot_id": "s", "ingest_id": "i"}
     of_audit = {"cluster_id": "c", "snapshot_id": "s", "audit_id": "a"}
-    rows = {table: results.rows(table) for table in INGESTED}
-    rows["quarantine"] = [*rows["quarantine"], {**IGNORED, "topic": None, "partition": None}]
+    rows = {table: results.table(table) for table in INGESTED}
+    rows["quarantine"] = [QuarantineRow(None, None, None, *row[1:]) for row in rows["quarantine"]] + [IGNORED]
     rows["snapshots"] = [SNAPSHOT]
     for table, of_table in rows.items():
         warehouse.append(table, of_table, of_ingest)
     counts = {table: len(of_table) for table, of_table in rows.items()} if counted else None
     record_attempt(warehouse, "ingest", "finished", started="2026-01-01", audit_id=None, row_counts=counts, **of_ingest)
     for table in REPORTED_TABLES:
-        warehouse.append(table, results.rows(table), of_audit)
+        warehouse.append(table, results.table(table), of_audit)
     counts = {table: len(results.rows(table)) for table in REPORTED_TABLES} if counted else None
     record_attempt(warehouse, "audit", "finished", started="2026-01-02", ingest_id="i", row_counts=counts, **of_audit)
 
@@ -96,8 +92,16 @@ def test_a_lost_commit_ends_with_4_and_never_ok(tmp_path, capsys, written, whole
 
 
 QUALITY = [
-    {**dict.fromkeys(QualityRow._fields), "suite": "mine", "expectation": "x", "severity": "high", "success": True},
-    {**dict.fromkeys(QualityRow._fields), "suite": "mine", "expectation": "y", "severity": "high", "success": False},
+    QualityRow(
+        **{
+            **dict.fromkeys(QualityRow._fields),
+            "suite": "mine",
+            "expectation": name,
+            "severity": "high",
+            "success": met,
+        }
+    )
+    for name, met in (("x", True), ("y", False))
 ]
 
 
@@ -151,7 +155,7 @@ def test_an_audit_whose_end_is_lost_is_named_before_the_one_before_it(tmp_path, 
     assert capsys.readouterr().err == f"report: {tmp_path}/report\n"
     of_audit = {"cluster_id": "c", "snapshot_id": "s", "audit_id": "later"}
     for table in REPORTED_TABLES:
-        warehouse.append(table, unclean.rows(table), of_audit)
+        warehouse.append(table, unclean.table(table), of_audit)
     counts = {table: len(unclean.rows(table)) for table in REPORTED_TABLES}
     record_attempt(warehouse, "audit", "finished", started="2026-01-03", ingest_id="i", row_counts=counts, **of_audit)
     assert unfinished_audits(Warehouse(str(place))) == []
@@ -170,11 +174,15 @@ def test_past_audits_are_checked_too(tmp_path, unclean):
         "findings": [
             load_history,
             lambda one: load_earlier(one, later),
-            lambda one: earlier_rows(one, "c", {("ledger", 0)}),
+            lambda one: past_losses(one, "c", {("ledger", 0)}),
         ],
-        "partitions": [load_history, lambda one: load_earlier(one, later), lambda one: verified_rows(one, "a", "c")],
-        "divergences": [lambda one: earlier_rows(one, "c", {("ledger", 0)})],
-        "replicas": [lambda one: verified_rows(one, "a", "c")],
+        "partitions": [
+            load_history,
+            lambda one: load_earlier(one, later),
+            lambda one: verified_segments(one, "a", "c"),
+        ],
+        "divergences": [lambda one: past_losses(one, "c", {("ledger", 0)})],
+        "replicas": [lambda one: verified_segments(one, "a", "c")],
     }
     for table, of_table in readers.items():
         place = tmp_path / table
@@ -216,6 +224,6 @@ def test_a_table_without_the_column_of_counts_gets_it(tmp_path, unclean):
 
 def test_committed_loss_without_a_finding_is_a_fault_of_the_program(tmp_path, unclean):
     warehouse = Warehouse(str(tmp_path))
-    write(warehouse, replace(unclean, tables={**unclean.tables, "findings": []}), counted=False)
+    write(warehouse, replace(unclean, findings=[]), counted=False)
     with pytest.raises(EngineError, match="internal error: ledger-0 is COMMITTED_LOSS"):
         load_results(warehouse, None, "high")

@@ -10,11 +10,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from tests.support.stored_rows import made, stored
 
 from replica_audit.arrow_rows import arrow_schema, arrow_type
-from replica_audit.bronze_tables import BRONZE_TABLES
+from replica_audit.bronze_tables import BRONZE_TABLES, LeaderEpochRow, PlacedSegment, SegmentNames
 from replica_audit.errors import InputError, UsageError
-from replica_audit.model import CHUNK_OFFSETS
+from replica_audit.model import CHUNK_OFFSETS, CheckpointFile
 from replica_audit.schema import REPORT_TABLES, SCHEMA_VERSION, AttemptRow
 from replica_audit.segments.record_batch import BATCH_DTYPE
 from replica_audit.warehouse.attempts import attempts, finished_attempts, latest_attempt, record_attempt
@@ -33,7 +34,7 @@ def warehouse(tmp_path):
 
 def epochs(count, topic="orders"):
     return [
-        {**SEGMENT, "topic": topic, "entry": entry, "leader_epoch": entry, "start_offset": 2**62 + entry}
+        LeaderEpochRow(**{**SEGMENT, "topic": topic}, entry=entry, leader_epoch=entry, start_offset=2**62 + entry)
         for entry in range(count)
     ]
 
@@ -53,12 +54,13 @@ def test_rows_come_back_as_they_were_with_nulls_maps_and_structs(warehouse):
         "topic": "t", "partition": 0, "source": "user", "entry": 0, "isr": [1, 2], "elr": None,
         "configs": {"b": "2", "a": None},
     }  # fmt: skip
-    warehouse.append("partition_states", [row], IDS)
-    (found,) = warehouse.read("partition_states", snapshot_id="s1")
+    warehouse.append("partition_states", [made(row)], IDS)
+    (found,) = stored(warehouse, "partition_states", snapshot_id="s1")
     assert {name: found[name] for name in row} == row and list(found["configs"]) == ["a", "b"]
     file = {"state": "present", "path": "p", "problem": None}
-    warehouse.append("replica_dirs", [{**SEGMENT, "epoch_file": file, "index_bases": [0]}], IDS)
-    (found,) = warehouse.read("replica_dirs", ("epoch_file", "index_bases", "ingest_id"), ingest_id="i1")
+    directory = {**SEGMENT, "epoch_file": CheckpointFile(**file), "index_bases": [0]}
+    warehouse.append("replica_dirs", [made(directory)], IDS)
+    (found,) = stored(warehouse, "replica_dirs", ("epoch_file", "index_bases", "ingest_id"), ingest_id="i1")
     assert found == {"epoch_file": file, "index_bases": [0], "ingest_id": "i1"}
 
 
@@ -66,12 +68,12 @@ def test_rows_are_read_by_id_and_by_nothing_else(warehouse):
     warehouse.append("leader_epochs", epochs(3), IDS)
     warehouse.append("leader_epochs", epochs(2), {**IDS, "ingest_id": "i2"})
     warehouse.append("leader_epochs", epochs(1), {**IDS, "snapshot_id": "s2"})
-    assert len(warehouse.read("leader_epochs")) == 6
-    assert len(warehouse.read("leader_epochs", ("topic",), snapshot_id="s1", ingest_id="i2")) == 2
-    assert len(warehouse.read("leader_epochs", ("snapshot_id",), snapshot_id=["s2", "s1"])) == 6
-    assert warehouse.read("leader_epochs", snapshot_id="none") == []
+    assert len(stored(warehouse, "leader_epochs")) == 6
+    assert len(stored(warehouse, "leader_epochs", ("topic",), snapshot_id="s1", ingest_id="i2")) == 2
+    assert len(stored(warehouse, "leader_epochs", ("snapshot_id",), snapshot_id=["s2", "s1"])) == 6
+    assert stored(warehouse, "leader_epochs", snapshot_id="none") == []
     with pytest.raises(InputError, match="segments is not a Delta table: run replica-audit ingest"):
-        warehouse.read("segments")
+        stored(warehouse, "segments")
 
 
 def test_an_empty_table_is_made_and_nothing_is_committed_twice(warehouse):
@@ -85,11 +87,11 @@ def test_an_empty_table_is_made_and_nothing_is_committed_twice(warehouse):
 def test_rows_of_an_audit_are_replaced_in_one_commit(warehouse):
     ids = {"cluster_id": "c", "snapshot_id": "s1"}
     for audit_id in ("a1", "a2"):
-        warehouse.put("quality", [{"suite": "x", "name": "old"}], {**ids, "audit_id": audit_id}, again=True)
+        warehouse.put("quality", [made({"suite": "x", "name": "old"})], {**ids, "audit_id": audit_id}, again=True)
     version = warehouse.versions(["quality"])["quality"]
-    warehouse.put("quality", [{"suite": "x", "name": "new"}], {**ids, "audit_id": "a1"}, again=True)
+    warehouse.put("quality", [made({"suite": "x", "name": "new"})], {**ids, "audit_id": "a1"}, again=True)
     assert warehouse.versions(["quality"])["quality"] == version + 1
-    rows = warehouse.read("quality", ("audit_id", "name"))
+    rows = stored(warehouse, "quality", ("audit_id", "name"))
     assert sorted((row["audit_id"], row["name"]) for row in rows) == [("a1", "new"), ("a2", "old")]
 
 
@@ -97,15 +99,17 @@ def test_a_table_of_an_earlier_version_gets_the_columns_that_came_since(warehous
     from deltalake import write_deltalake
 
     old = [field for field in arrow_schema(columns_of("leader_epochs")) if field.name not in ("ingest_id", "entry")]
-    rows = pa.Table.from_pylist([{**epochs(1)[0], "cluster_id": "c", "snapshot_id": "s0"}], schema=pa.schema(old))
+    rows = pa.Table.from_pylist(
+        [{**epochs(1)[0]._asdict(), "cluster_id": "c", "snapshot_id": "s0"}], schema=pa.schema(old)
+    )
     place = tmp_path / "a place" / "warehouse" / "leader_epochs"
     place.mkdir(parents=True)
     write_deltalake(str(place), rows, partition_by=[key_of("leader_epochs")])
-    (found,) = warehouse.read("leader_epochs", snapshot_id="s0", ingest_id=None)
+    (found,) = stored(warehouse, "leader_epochs", snapshot_id="s0", ingest_id=None)
     assert (found["ingest_id"], found["entry"], found["topic"]) == (None, None, "orders")
     warehouse.append("leader_epochs", epochs(1), IDS)
-    assert {row["ingest_id"] for row in warehouse.read("leader_epochs")} == {None, "i1"}
-    assert warehouse.read("leader_epochs", snapshot_id="s0", ingest_id="i1") == []
+    assert {row["ingest_id"] for row in stored(warehouse, "leader_epochs")} == {None, "i1"}
+    assert stored(warehouse, "leader_epochs", snapshot_id="s0", ingest_id="i1") == []
 
 
 def test_a_column_that_an_earlier_version_had_is_null_in_new_rows(warehouse, tmp_path):
@@ -117,9 +121,9 @@ def test_a_column_that_an_earlier_version_had_is_null_in_new_rows(warehouse, tmp
     place.mkdir(parents=True)
     write_deltalake(str(place), old, partition_by=[key_of("quality")])
     ids = {"cluster_id": None, "snapshot_id": "s1"}
-    warehouse.append("quality", [{"suite": "x"}], {**ids, "audit_id": "a1"})
-    warehouse.put("quality", [{"suite": "y"}], {**ids, "audit_id": "a0"}, again=True)
-    rows = warehouse.read("quality", ("audit_id", "suite"))
+    warehouse.append("quality", [made({"suite": "x"})], {**ids, "audit_id": "a1"})
+    warehouse.put("quality", [made({"suite": "y"})], {**ids, "audit_id": "a0"}, again=True)
+    rows = stored(warehouse, "quality", ("audit_id", "suite"))
     assert sorted((row["audit_id"], row["suite"]) for row in rows) == [("a0", "y"), ("a1", "x")]
 
 
@@ -139,7 +143,7 @@ def test_writers_at_once_on_a_fresh_warehouse_lose_nothing(warehouse, tmp_path):
     for process in processes:
         process.join(60)
     assert [process.exitcode for process in processes] == [0, 0, 0]
-    rows = Warehouse(place).read("leader_epochs", ("ingest_id",))
+    rows = stored(Warehouse(place), "leader_epochs", ("ingest_id",))
     assert sorted(row["ingest_id"] for row in rows) == sorted(f"{a}-{b}" for a in range(3) for b in range(5))
 
 
@@ -170,8 +174,8 @@ def test_the_first_finished_ingest_of_a_snapshot_counts_and_every_finished_audit
     assert [row.audit_id for row in finished_attempts(warehouse, "audit")] == ["a1"]
     assert [row.ingest_id for row in finished_attempts(warehouse, "ingest")] == ["i1"]
     warehouse.delete("audits", "state", ["removed"])
-    assert {row["state"] for row in warehouse.read("audits", ("state",))} == {"failed", "finished"}
-    assert list(AttemptRow._fields) == list(warehouse.read("audits")[0])
+    assert {row["state"] for row in stored(warehouse, "audits", ("state",))} == {"failed", "finished"}
+    assert list(AttemptRow._fields) == list(stored(warehouse, "audits")[0])
 
 
 def batches(base, count, step=1):
@@ -192,16 +196,18 @@ def test_batches_of_the_chunks_asked_for_come_back_whatever_their_offsets(wareho
     rows, segments = {}, []
     for number, (broker_id, count) in enumerate(((1, 200_000), (2, 70_000), (1, 10))):
         own = batches(base + 300_000 * number, count)
-        segments.append(
-            {**SEGMENT, "broker_id": broker_id, "base_offset": int(own["base_offset"][0]), "batch_count": count,
-             "batch_file": writer.path, "batch_row": writer.row}
-        )  # fmt: skip
+        absent = dict.fromkeys(PlacedSegment._fields)
+        place = {"base_offset": int(own["base_offset"][0]), "batch_file": writer.path, "batch_row": writer.row}
+        segments.append(PlacedSegment(**{**absent, **SEGMENT, **place, "broker_id": broker_id, "batch_count": count}))
         for start in range(0, count, 30_000):
-            writer.add({**SEGMENT, "broker_id": broker_id, "segment_base_offset": base}, own[start : start + 30_000])
+            writer.add(
+                SegmentNames(**{**SEGMENT, "broker_id": broker_id}, segment_base_offset=base),
+                own[start : start + 30_000],
+            )
         rows.setdefault(broker_id, []).append(own)
     file = writer.close()
     warehouse.append("batches", (), {"snapshot_id": "s1"}, [file])
-    assert file.row_count == 270_010 and len(warehouse.read("batches", ("topic",), snapshot_id="s1")) == 270_010
+    assert file.row_count == 270_010 and len(stored(warehouse, "batches", ("topic",), snapshot_id="s1")) == 270_010
     first = base // CHUNK_OFFSETS
     wanted = {(1, "broker-1"): {first, first + 2, (base + 600_005) // CHUNK_OFFSETS}, (2, "broker-1"): {first + 5}}
     found = read_batches(directory, segments, wanted)
@@ -209,14 +215,14 @@ def test_batches_of_the_chunks_asked_for_come_back_whatever_their_offsets(wareho
         own = np.concatenate(rows[broker_id])
         expected = own[np.isin(own["base_offset"] // CHUNK_OFFSETS, sorted(chunks))]
         assert len(expected) and (found[broker_id, "broker-1"] == expected).all()
-    stored = pq.read_table(f"{directory}/{file.path}", columns=["leader_epoch", "crc"], partitioning=None)
-    assert stored["leader_epoch"].null_count == 270_010 and stored["crc"].null_count == 0
+    kept = pq.read_table(f"{directory}/{file.path}", columns=["leader_epoch", "crc"], partitioning=None)
+    assert kept["leader_epoch"].null_count == 270_010 and kept["crc"].null_count == 0
 
 
 def test_files_of_batches_that_are_not_there_are_told_with_what_to_do(warehouse):
     directory = warehouse.directory("batches")
     writer = BatchFileWriter(directory, IDS)
-    writer.add({**SEGMENT, "segment_base_offset": 0}, batches(0, 3))
+    writer.add(SegmentNames(**SEGMENT, segment_base_offset=0), batches(0, 3))
     path = writer.close().path
     check_batch_files(directory, {path})
     with pytest.raises(InputError, match="an earlier version.* run replica-audit ingest for it again"):
@@ -241,7 +247,7 @@ def test_a_table_with_a_later_schema_is_refused_and_not_touched(warehouse, tmp_p
     table = DeltaTable(warehouse.directory("leader_epochs"))
     assert table.metadata().description == f"replica-audit, schema {SCHEMA_VERSION}"
     table.alter.set_table_description(f"replica-audit, schema {SCHEMA_VERSION + 1}")
-    for use in (lambda: warehouse.read("leader_epochs"), lambda: warehouse.append("leader_epochs", epochs(1), IDS)):
+    for use in (lambda: stored(warehouse, "leader_epochs"), lambda: warehouse.append("leader_epochs", epochs(1), IDS)):
         with pytest.raises(
             InputError, match=f"its schema is {SCHEMA_VERSION + 1}, expected at most {SCHEMA_VERSION}; upgrade"
         ):

@@ -11,6 +11,7 @@ from tests.support.encoder import encode_batch
 from tests.support.fixtures import FIXTURES
 from tests.support.long_logs import BATCHES, write_long_logs
 from tests.support.planted import moved
+from tests.support.stored_rows import stored
 
 from replica_audit.cli.progress_lines import ProgressLine
 from replica_audit.config import Settings
@@ -19,6 +20,7 @@ from replica_audit.runner.executor import InProcess
 from replica_audit.runner.in_process import audit_all
 from replica_audit.runner.ingest import ingest
 from replica_audit.runner.ingested_source import audit
+from replica_audit.schema import REPORT_TABLES
 from replica_audit.warehouse.delta_tables import Warehouse
 
 SILENT = ProgressLine(quiet=True)
@@ -43,7 +45,7 @@ class _Counting(InProcess):
 
 
 def tables(results):
-    return {table: json.loads(json.dumps(results.rows(table))) for table in results.tables}
+    return {table: json.loads(json.dumps(results.rows(table))) for table in REPORT_TABLES}
 
 
 def days(path, step):
@@ -59,7 +61,7 @@ def days(path, step):
     since = audit(executor, warehouse, second, replace(settings, since=before.audit["audit_id"]), SILENT)
     assert tables(before) == tables(audit_all(str(path / "1"), settings))
     assert sorted(row["log_end_offset"] - BATCHES * step for row in since.rows("replicas")) == [0, 1]
-    lengths = [len(row["summary"]) for row in warehouse.read("segments", ("summary",))]
+    lengths = [len(row["summary"]) for row in stored(warehouse, "segments", ("summary",))]
     return executor.sizes, sum(lengths)
 
 

@@ -5,13 +5,12 @@ from __future__ import annotations
 import pytest
 from tests.support.fixtures import FIXTURES
 
-from replica_audit.auditing.earlier_losses import losses_of_rows
 from replica_audit.config import Settings
 from replica_audit.runner.in_process import audit_all
 from replica_audit.warehouse.answer_tables import REPORTED_TABLES
 from replica_audit.warehouse.attempts import record_attempt
 from replica_audit.warehouse.delta_tables import Warehouse
-from replica_audit.warehouse.past_audits import earlier_rows
+from replica_audit.warehouse.past_audits import past_losses
 
 PLACES = {("ledger", number) for number in range(3)}
 
@@ -19,7 +18,7 @@ PLACES = {("ledger", number) for number in range(3)}
 def write(warehouse: Warehouse, audit_id: str, results, cluster_id: str | None, state: str = "finished") -> None:
     ids = {"cluster_id": cluster_id, "snapshot_id": "s", "audit_id": audit_id}
     for table in REPORTED_TABLES:
-        warehouse.append(table, results.rows(table), ids)
+        warehouse.append(table, results.table(table), ids)
     record_attempt(warehouse, "audit", state, started="2026-01-01", ingest_id="i", **ids)
 
 
@@ -30,17 +29,17 @@ def unclean():
 
 def test_runs_of_finished_audits_of_the_cluster_are_found(tmp_path, unclean):
     warehouse = Warehouse(str(tmp_path))
-    assert earlier_rows(warehouse, "c", PLACES) == {}
+    assert past_losses(warehouse, "c", PLACES) == {}
     write(warehouse, "a", unclean, "c")
     write(warehouse, "failed", unclean, "c", "failed")
     write(warehouse, "other", unclean, "d")
-    found = earlier_rows(warehouse, "c", PLACES)
+    found = past_losses(warehouse, "c", PLACES)
     assert found.keys() == PLACES
-    assert {row["audit_id"] for rows in found.values() for row in rows} == {"a"}
-    (run,) = losses_of_rows(found["ledger", 0]).runs
+    assert {run.audit_id for losses in found.values() for run in losses.runs} == {"a"}
+    (run,) = found["ledger", 0].runs
     assert (run.start_offset, run.end_offset, run.records, run.broker_ids, run.committed) == (34, 79, 45, (0,), True)
-    assert earlier_rows(warehouse, "c", {("ledger", 1)}).keys() == {("ledger", 1)}
-    assert earlier_rows(warehouse, None, PLACES) == {} == earlier_rows(warehouse, "e", PLACES)
+    assert past_losses(warehouse, "c", {("ledger", 1)}).keys() == {("ledger", 1)}
+    assert past_losses(warehouse, None, PLACES) == {} == past_losses(warehouse, "e", PLACES)
 
 
 def test_audits_without_a_loss_are_not_looked_into(tmp_path, monkeypatch):
@@ -50,4 +49,4 @@ def test_audits_without_a_loss_are_not_looked_into(tmp_path, monkeypatch):
     monkeypatch.setattr(
         warehouse, "read_parts", lambda table, *rest, **equals: tables.append(table) or read(table, *rest, **equals)
     )
-    assert earlier_rows(warehouse, "c", PLACES) == {} and set(tables) == {"audits", "partitions"}
+    assert past_losses(warehouse, "c", PLACES) == {} and set(tables) == {"audits", "partitions"}

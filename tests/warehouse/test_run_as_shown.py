@@ -22,6 +22,7 @@ from tests.support.in_process import Ran, run_stages
 from tests.support.less import without
 from tests.support.samples import SAMPLES, TEXTBOOK, write_cluster
 from tests.support.second_hand import batch_rows, copy_files, copy_text, write_table
+from tests.support.stored_rows import stored
 
 from replica_audit.config import Settings
 from replica_audit.report.facts.verdict import build_verdict
@@ -107,7 +108,7 @@ def test_of_brokers_own_logs(tmp_path: Path) -> None:
     ran = _alike(snapshot, tmp_path / "warehouse")
     assert [row["topic"] for row in ran.results.rows("partitions")] == ["kip101r"]
     assert {"TRN-LOGGED", "META-UNCLEAN-ELECTION"} <= {row["code"] for row in ran.results.rows("findings")}
-    kinds = Counter(row["kind"] for row in ran.warehouse.read("broker_log_events", snapshot_id=ran.snapshot_id))
+    kinds = Counter(row["kind"] for row in stored(ran.warehouse, "broker_log_events", snapshot_id=ran.snapshot_id))
     assert kinds["cut"] == 5 and kinds["elected"] == 3
 
 

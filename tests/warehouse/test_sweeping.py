@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from deltalake import DeltaTable
+from tests.support.stored_rows import made, stored
 
 from replica_audit.warehouse.attempts import record_attempt
 from replica_audit.warehouse.delta_tables import Warehouse
@@ -31,7 +32,7 @@ def warehouse(tmp_path: Path) -> Warehouse:
 
 def _ingest(warehouse: Warehouse, ingest_id: str | None, state: str | None, snapshot_id: str = "s1") -> dict[str, Any]:
     ids = {"cluster_id": "c", "snapshot_id": snapshot_id, "ingest_id": ingest_id}
-    warehouse.append("leader_epochs", [EPOCH, {**EPOCH, "entry": 1}], ids)
+    warehouse.append("leader_epochs", [made(EPOCH), made({**EPOCH, "entry": 1})], ids)
     if state is not None:
         record_attempt(warehouse, "ingest", state, started="2025-01-01T00:00:00.000Z", audit_id=None, **ids)
     return {name: ids[name] for name in ("snapshot_id", "ingest_id")}
@@ -39,7 +40,7 @@ def _ingest(warehouse: Warehouse, ingest_id: str | None, state: str | None, snap
 
 def _audit(warehouse: Warehouse, audit_id: str, state: str | None) -> None:
     ids = {"cluster_id": "c", "snapshot_id": "s1", "audit_id": audit_id}
-    warehouse.append("partitions", [{"topic": "orders", "partition": 0, "verdict": "CONSISTENT"}], ids)
+    warehouse.append("partitions", [made({"topic": "orders", "partition": 0, "verdict": "CONSISTENT"})], ids)
     if state is not None:
         record_attempt(warehouse, "audit", state, started="2025-01-01T00:00:00.000Z", ingest_id="i1", **ids)
 
@@ -54,22 +55,22 @@ def test_rows_of_attempts_that_do_not_count_are_deleted(warehouse: Warehouse) ->
     _audit(warehouse, "a2", None)
     later = datetime.now(timezone.utc) + timedelta(minutes=1)
     assert sweep(warehouse, before=later) == 7
-    assert len(warehouse.read("leader_epochs")) == 4
-    assert len(warehouse.read("leader_epochs", **kept)) == len(warehouse.read("leader_epochs", **other)) == 2
-    assert [row["audit_id"] for row in warehouse.read("partitions")] == ["a1"]
+    assert len(stored(warehouse, "leader_epochs")) == 4
+    assert len(stored(warehouse, "leader_epochs", **kept)) == len(stored(warehouse, "leader_epochs", **other)) == 2
+    assert [row["audit_id"] for row in stored(warehouse, "partitions")] == ["a1"]
     assert sweep(warehouse, before=later) == 0
 
 
 def test_rows_that_a_run_may_be_writing_stay(warehouse: Warehouse) -> None:
     _ingest(warehouse, "running", None)
     assert sweep(warehouse) == 0
-    assert len(warehouse.read("leader_epochs")) == 2
+    assert len(stored(warehouse, "leader_epochs")) == 2
 
 
 def test_rows_of_a_warehouse_without_attempt_ids_stay(warehouse: Warehouse) -> None:
     _ingest(warehouse, None, "finished")
     assert sweep(warehouse, before=datetime.now(timezone.utc) + timedelta(minutes=1)) == 0
-    assert len(warehouse.read("leader_epochs")) == 2
+    assert len(stored(warehouse, "leader_epochs")) == 2
 
 
 def test_nothing_is_committed_where_nothing_is_swept(warehouse: Warehouse, tmp_path: Path) -> None:

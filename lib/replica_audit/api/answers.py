@@ -26,7 +26,7 @@ from replica_audit.report.partition_page import render_partition
 from replica_audit.report.report_files import write_report
 from replica_audit.report.verdict_object import VerdictObject
 from replica_audit.results import Results
-from replica_audit.schema import REPORT_ROWS, REPORT_TABLES, to_dict
+from replica_audit.schema import REPORT_ROWS, REPORT_TABLES, Row, to_dict
 from replica_audit.spark.quality_stage import QualityStage, QualityUnavailable, discard_data_docs, quality_stage
 from replica_audit.table_names import check_table
 
@@ -72,18 +72,20 @@ class Answers(Tables):
 
     def rows(self, table: str) -> Sequence[Mapping[str, object]]:
         """Rows of a table as in audit.json, of more than 10,000 partitions those of the worst. Raises KeyError for an unknown table."""
-        check_table(table, REPORT_ROWS)
-        rows = self.results.rows(table)
-        return rows if self.results.stored is None else list(map(to_dict, told_rows(self.results, table)))
+        return list(map(to_dict, self._told(table)))
 
     def arrow(self, table: str) -> pa.Table:
         """Rows of a table, as an Arrow table. Raises KeyError for an unknown table."""
         from replica_audit.arrow_rows import arrow_schema, rows_to_arrow
 
-        return rows_to_arrow(self.rows(table), arrow_schema(REPORT_TABLES[table]))
+        return rows_to_arrow(self._told(table), arrow_schema(REPORT_TABLES[table]))
 
-    def _all_rows(self, table: str) -> Iterator[object]:
-        return chain.from_iterable(getattr(part, table) for part in self.results.parts((table,)))
+    def _told(self, table: str) -> Sequence[Row]:
+        rows = self.results.table(check_table(table, REPORT_ROWS))
+        return rows if self.results.stored is None else told_rows(self.results, table)
+
+    def _all_rows(self, table: str) -> Iterator[Row]:
+        return chain.from_iterable(part.table(table) for part in self.results.parts((table,)))
 
     def report(self, directory: str, url: str | None = None) -> str:
         """Write the report into `directory`, which is created, with the `url` at which it will be published; returns its path. Raises OSError."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
-from replica_audit.schema import Column, columns, to_dict
+from replica_audit.schema import Column, Row, columns
 from replica_audit.table_names import check_table
 
 if TYPE_CHECKING:
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     import polars
     import pyarrow as pa
 
-_Row = TypeVar("_Row", covariant=True)
+_Row = TypeVar("_Row", bound=Row, covariant=True)
 
 
 class Table(Sequence[_Row], Generic[_Row]):
@@ -52,7 +52,7 @@ class Table(Sequence[_Row], Generic[_Row]):
         """The rows as an Arrow table, structs and lists as such."""
         from replica_audit.arrow_rows import arrow_schema, rows_to_arrow
 
-        return rows_to_arrow(map(to_dict, self._rows), arrow_schema(self.columns))
+        return rows_to_arrow(self._rows, arrow_schema(self.columns))
 
     def to_pandas(self) -> pandas.DataFrame:
         """The rows as a DataFrame of pandas; whole numbers that may be absent are of its nullable types."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import traceback
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator
 from dataclasses import replace
 from pathlib import PurePath
 
@@ -28,50 +28,42 @@ from replica_audit.auditing.replicas.replica_facts import ReplicaFacts
 from replica_audit.literals import PROTOCOLS, PUT_ASIDE, Role
 from replica_audit.model import OffsetRange, TopicPartition
 from replica_audit.schema import (
-    REPORT_TABLES,
     DivergenceRow,
     Evidence,
     HighWatermarkRow,
     LostHolder,
     PartitionRow,
     ReplicaRow,
+    ReportRows,
     SeverityCounts,
     TruncationRow,
-    to_dict,
 )
 
 
-def report_rows(audit: PartitionAudit) -> dict[str, list[dict]]:
-    """Rows by table, as Delta and JSON take them; tables that this partition has no row for are there, empty. Quarantine comes
-    from ingest.
-    """
-    found = dict.fromkeys(REPORT_TABLES, ()) | _rows(audit)
-    return {table: [to_dict(row) for row in rows] for table, rows in found.items()}
-
-
-def _rows(audit: PartitionAudit) -> dict[str, Sequence[tuple]]:
+def report_rows(audit: PartitionAudit) -> ReportRows:
+    """Rows of one partition. Those of quarantine come from the ingest, those of elections from `elect`."""
     case = audit.case
     evidence = audit.evidence
     topic_id = _topic_id(audit)
     loss = _loss(audit)
-    found: dict[str, Sequence[tuple]] = {
-        "partitions": [_partition_row(audit, topic_id, loss)],
-        "captures": list(capture_rows(audit)),
-        "findings": [
+    rows = ReportRows(
+        partitions=[_partition_row(audit, topic_id, loss)],
+        captures=list(capture_rows(audit)),
+        findings=[
             finding_row(item, evidence.topic_partition, topic_id, evidence.cluster_id) for item in audit.findings
         ],
-    }
+    )
     if case is None:
-        return found
+        return rows
     beside = [item.follower for item in case.beside if item.follower not in case.duplicates]
     copies = (*case.replicas, *case.set_aside, *case.foreign, *case.duplicates, *beside)
     shorter = brokers_past_leader(audit.findings)
     strangers = [item for item, _ in case.strangers]
-    return {
-        **found,
-        "replicas": [_replica_row(case, facts, loss) for facts in copies],
-        "high_watermarks": [_high_watermark_row(case)],
-        "divergences": [
+    return replace(
+        rows,
+        replicas=[_replica_row(case, facts, loss) for facts in copies],
+        high_watermarks=[_high_watermark_row(case)],
+        divergences=[
             *(
                 row
                 for item in case.comparisons
@@ -79,12 +71,10 @@ def _rows(audit: PartitionAudit) -> dict[str, Sequence[tuple]]:
             ),
             *(row for item in strangers for row in _divergence_rows(case, item, is_counted=False)),
         ],
-        "truncations": [
-            row for item in (*case.comparisons, *strangers) for row in _truncation_rows(case, item, shorter)
-        ],
-        "group_offsets": list(group_rows(case)),
-        "lost_producers": list(lost_producer_rows(case)),
-    }
+        truncations=[row for item in (*case.comparisons, *strangers) for row in _truncation_rows(case, item, shorter)],
+        group_offsets=list(group_rows(case)),
+        lost_producers=list(lost_producer_rows(case)),
+    )
 
 
 def _topic_id(audit: PartitionAudit) -> str | None:
@@ -354,7 +344,7 @@ _GREATEST_TEXT = 300
 
 def failure_rows(
     partition: TopicPartition, error: Exception, cluster_id: str | None, evidence: PartitionEvidence | None = None
-) -> dict[str, list[dict]]:
+) -> ReportRows:
     """Rows of the report tables for `partition`, of which nothing but `error` is known (CAP-NOT-AUDITED).
 
     The traceback goes to the log of the process that audited the partition, and into no row. `evidence`: as far as it came.

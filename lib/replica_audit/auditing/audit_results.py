@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from typing import cast
 
 from replica_audit.auditing.catalogue import at_or_above, audit_verdict, codes_with
 from replica_audit.errors import EngineError
 from replica_audit.results import AuditObject, Results
 from replica_audit.schema import (
-    REPORT_TABLES,
     AttemptRow,
     FindingRow,
     InputRow,
     PartitionRow,
-    ReportRow,
-    sort_rows,
+    ReportRows,
 )
 
 _RUN = ("audit_id", "snapshot_id", "cluster_id", "tool_version", "started", "finished")
@@ -25,36 +23,28 @@ def audit_results(
     run: AttemptRow,
     inputs: Mapping[str, object],
     options: Mapping[str, object] | None,
-    tables: Mapping[str, Sequence[ReportRow]],
+    rows: ReportRows,
     observations: int,
     location: str | None,
 ) -> Results:
     """`run` is the finished attempt, `inputs` what was read (snapshot, log_dirs, replicas, segments, size_bytes, files,
     brokers), `options` as from `options_row`, `observations` how many the timeline has in all.
 
-    Rows of `tables` are objects, or dicts, which may have more columns. Raises EngineError where a loss has no finding.
+    Raises EngineError where a loss has no finding.
     """
-    rows = {
-        table: sort_rows(_of_columns([column.name for column in columns], tables.get(table, ())))
-        for table, columns in REPORT_TABLES.items()
-    }
     audit: dict[str, object] = {
         **{name: getattr(run, name) for name in _RUN},
         "verdict": None,
         "inputs": None,
         "options": options,
     }
-    results = Results(cast(AuditObject, audit), rows, location)
+    results = Results.of(cast(AuditObject, audit), rows.in_order(), location)
     check_losses(results.partitions, results.findings)
     unplaced = {row.code for row in results.findings if row.topic is None}
     audit["verdict"] = audit_verdict([row.verdict for row in results.partitions], unplaced)
     observed = {"observations": observations} if observations else {}
     audit["inputs"] = {**inputs, **account_for_input(results.quarantine), **observed}
     return results
-
-
-def _of_columns(names: Sequence[str], rows: Sequence[ReportRow]) -> list[ReportRow]:
-    return [row if len(row) == len(names) else {name: row[name] for name in names} for row in rows]
 
 
 #: Quarantine rows of stretches of segments have the code of the finding that judges them.

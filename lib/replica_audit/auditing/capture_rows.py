@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from replica_audit.auditing.replicas.offset_ranges import traces_of_segment
 from replica_audit.literals import CaptureState, NamedBy
-from replica_audit.schema import CaptureRow, RawRow, VoterCopy, read_row, to_dict
+from replica_audit.schema import CaptureRow, VoterCopy
 from replica_audit.snapshot.log_dir_names import METADATA_PARTITION
 
 if TYPE_CHECKING:
@@ -49,15 +49,15 @@ def capture_rows(audit: PartitionAudit) -> Iterator[CaptureRow]:
         yield CaptureRow(topic, partition, broker_id, None, state, named_by, [_DIRECTORY], needed.get(broker_id))
 
 
-def voter_rows(voters: Iterable[RawRow]) -> Iterator[dict]:
+def voter_rows(voters: Iterable[VoterCopy]) -> Iterator[CaptureRow]:
     """A row for each copy of the metadata log that a voter has or should have, from `snapshots.voters`.
 
     No answer on a partition needs one of them: what is committed is on a majority, and on brokers (META-FORK, META-STALE).
     """
     topic = METADATA_PARTITION.topic
     partition = METADATA_PARTITION.partition
-    for one in (read_row(VoterCopy, row) for row in voters):
-        yield to_dict(CaptureRow(topic, partition, one.node_id, one.log_dir, one.state, ["voters"], one.missing, None))
+    for one in voters:
+        yield CaptureRow(topic, partition, one.node_id, one.log_dir, one.state, ["voters"], one.missing, None)
 
 
 def _copies(audit: PartitionAudit) -> list[tuple[ReplicaDir, list[str]]]:

@@ -1,28 +1,21 @@
-"""Consumer groups of one partition: committed offsets from rows and as rows, and their positions on the leader's log (KIP-320)."""
+"""Consumer groups of one partition: committed offsets as rows, and their positions on the leader's log (KIP-320)."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import fields, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from replica_audit.auditing.compare.group_positions import LostRange, Position, group_position
 from replica_audit.auditing.compare.loss import is_lost
 from replica_audit.auditing.compare.replays import answering_lineage
 from replica_audit.model import GroupOffset
-from replica_audit.schema import GroupOffsetRow, RawRow
+from replica_audit.schema import GroupOffsetRow
 
 if TYPE_CHECKING:
     from replica_audit.auditing.case import Case
     from replica_audit.auditing.compare.comparison import Comparison
     from replica_audit.auditing.compare.divergent_ranges import DivergentRange
-
-_FIELDS = tuple(field.name for field in fields(GroupOffset))
-
-
-def offsets_of_rows(rows: Iterable[RawRow]) -> tuple[GroupOffset, ...]:
-    """The committed offsets of rows with their fields."""
-    return tuple(GroupOffset(**{name: row[name] for name in _FIELDS}) for row in rows)
 
 
 def with_groups(case: Case, offsets: Iterable[GroupOffset]) -> Case:

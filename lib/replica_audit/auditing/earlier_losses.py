@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from itertools import groupby
 
-from replica_audit.schema import RawRow
+from replica_audit.schema import Evidence
 
 #: The kind of evidence that remembers a run.
 EARLIER = "earlier"
@@ -51,34 +51,15 @@ class EarlierLosses:
     told: frozenset[str] = frozenset()
 
 
-def losses_of_rows(rows: Iterable[RawRow]) -> EarlierLosses:
-    """Losses from rows of one partition, in any order: rows of `divergences` with audit_id, finished, topic_id, records and
-    leader_epoch (the partition's), each of one broker, and rows of findings HWM-GONE with finding_id and evidence.
+def earlier_losses(runs: Iterable[EarlierRun], told: Mapping[str, Iterable[Evidence]]) -> EarlierLosses:
+    """Losses of one partition from `runs`, in any order, and from the evidence of the findings that have `told` of them, by id.
 
     If several audits saw the same run, the latest counts; a run that only a finding remembers, because its audit was removed,
     counts too.
     """
-    runs: list[EarlierRun] = []
-    told = set()
-    for row in rows:
-        if "finding_id" in row:
-            told.add(row["finding_id"])
-            values = [one["value"] for one in row["evidence"] or () if one["kind"] == EARLIER]
-            runs += (EarlierRun.from_text(value) for value in values if value)
-        else:
-            names = (
-                "audit_id",
-                "finished",
-                "topic_id",
-                "start_offset",
-                "end_offset",
-                "replica_epoch",
-                "records",
-                "leader_epoch",
-            )
-            fields = {name: row[name] for name in names}
-            runs.append(EarlierRun(**fields, broker_ids=(row["broker_id"],), committed=bool(row["committed"])))
-    return EarlierLosses(tuple(_joined(_latest(runs))), frozenset(told))
+    values = (one.value for evidence in told.values() for one in evidence if one.kind == EARLIER)
+    remembered = [EarlierRun.from_text(value) for value in values if value]
+    return EarlierLosses(tuple(_joined(_latest([*remembered, *runs]))), frozenset(told))
 
 
 def _latest(runs: Iterable[EarlierRun]) -> Iterator[EarlierRun]:

@@ -1,27 +1,23 @@
-"""Evidence on one partition, put together from its rows of the bronze tables."""
+"""Evidence on one partition, whatever its snapshot was read from."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
-from replica_audit.auditing.bronze_rows import directories_of_rows
-from replica_audit.auditing.compare.wanted_chunks import VerifiedCopy, verified_copies
-from replica_audit.auditing.consumer_groups import offsets_of_rows
-from replica_audit.auditing.earlier_losses import EarlierLosses, losses_of_rows
-from replica_audit.auditing.leadership.broker_log_evidence import events_of_rows
+from replica_audit.auditing.compare.wanted_chunks import VerifiedCopy
+from replica_audit.auditing.earlier_losses import EarlierLosses
+from replica_audit.auditing.leadership.broker_log_evidence import in_order_of_time
 from replica_audit.auditing.leadership.capture_times import CaptureTimes
-from replica_audit.auditing.leadership.timeline_deviations import TimelineSummary, summary_of_row
+from replica_audit.auditing.leadership.timeline_deviations import TimelineSummary
 from replica_audit.auditing.replicas.replica_facts import CopyKey
 from replica_audit.config import Settings
 from replica_audit.errors import UsageError
 from replica_audit.model import GroupOffset, Leadership, RemoteSegment, ReplicaDir, SegmentSummary, TopicPartition
 from replica_audit.protocol.versions import parse_kafka_version, protocol_of
 from replica_audit.results import OptionsObject
-from replica_audit.schema import PartitionStateRow, RawRow, read_row
-from replica_audit.segments.summary import summary_from_json
 from replica_audit.snapshot.broker_logs import BrokerLogEvent
-from replica_audit.snapshot.leadership_rows import leadership_of_rows
 from replica_audit.snapshot.log_dir_names import kind_of_copy
 
 
@@ -59,6 +55,11 @@ class PartitionEvidence:
     """Copies that Kafka does not serve from (`snapshot.put_aside`)."""
 
     @property
+    def copies(self) -> tuple[tuple[ReplicaDir, tuple[SegmentSummary, ...]], ...]:
+        """Those that Kafka serves from, and those put aside."""
+        return (*self.replicas, *self.put_aside)
+
+    @property
     def was_at_rest(self) -> bool:
         """Nothing was written while the copies were made: a manifest says so, or every log dir was stopped cleanly (F.0)."""
         if self.quiesced is not None:
@@ -71,27 +72,15 @@ class PartitionEvidence:
         return self.leadership is not None and self.leadership.is_tiered
 
 
-def segments_of_rows(rows: Iterable[RawRow]) -> tuple[RemoteSegment, ...]:
-    """The segments of rows with their fields."""
-    return tuple(
-        RemoteSegment(**{**row, "epochs": tuple((epoch, start) for epoch, start in row["epochs"])}) for row in rows
-    )
+class SideEvidence(NamedTuple):
+    """What input of many partitions says of one."""
 
-
-#: Bronze tables that evidence is made of; further rows come under the keys below.
-EVIDENCE_TABLES = ("replica_dirs", "segments", "leader_epochs", "offset_checkpoints", "partition_states")
-#: Bronze table of brokers' own logs, if the snapshot has any.
-LOG_EVENTS = "broker_log_events"
-#: Key of the offsets that consumer groups committed, if the snapshot has any.
-GROUPS = "group_offsets"
-#: Key of the partition's segments in remote storage, if the snapshot has any.
-REMOTE = "remote_segments"
-#: Key of the summary of the partition's timeline, if it was observed.
-TIMELINE = "timeline"
-#: Key of the losses that earlier audits saw (`earlier_losses`), if there were any.
-EARLIER = "earlier"
-#: Key of the segments of an earlier audit that found the partition well (`compare.wanted_chunks.verified_copies`).
-VERIFIED = "verified"
+    log_events: tuple[BrokerLogEvent, ...] = ()
+    group_offsets: tuple[GroupOffset, ...] = ()
+    remote_segments: tuple[RemoteSegment, ...] = ()
+    timeline: TimelineSummary | None = None
+    losses: EarlierLosses = EarlierLosses()
+    verified: Mapping[CopyKey, VerifiedCopy] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,31 +140,33 @@ def options_row(options: AuditOptions, settings: Settings) -> OptionsObject:
 
 
 def partition_evidence(
-    topic_partition: TopicPartition, rows: Mapping[str, Iterable[Mapping]], options: AuditOptions
+    topic_partition: TopicPartition,
+    directories: Iterable[ReplicaDir],
+    summaries: Mapping[CopyKey, Sequence[SegmentSummary]],
+    orphans: Mapping[tuple[int, str, str], int],
+    leadership: Leadership | None,
+    side: SideEvidence,
+    options: AuditOptions,
 ) -> PartitionEvidence:
-    """Evidence from the rows of `EVIDENCE_TABLES` of one partition (dicts as in `bronze_tables.BRONZE_TABLES`)."""
-    directories, orphans = directories_of_rows(rows)
-    summaries: dict[tuple[int, str], list[SegmentSummary]] = {}
-    for row in rows.get("segments", ()):
-        summaries.setdefault((row["broker_id"], row["log_dir"]), []).append(summary_from_json(row["summary"]))
+    """Evidence on one partition; `summaries` are those of the segments of each of its `directories`."""
     copies = [(one, tuple(summaries.get((one.broker_id, one.log_dir), ()))) for one in directories]
     return PartitionEvidence(
         topic_partition=topic_partition,
         replicas=tuple(pair for pair in copies if kind_of_copy(pair[0].path, pair[0].log_dir) == "current"),
         put_aside=tuple(pair for pair in copies if kind_of_copy(pair[0].path, pair[0].log_dir) != "current"),
-        leadership=leadership_of_rows(read_row(PartitionStateRow, row) for row in rows.get("partition_states", ())),
+        leadership=leadership,
         cluster_id=options.cluster_id,
         quiesced=options.quiesced,
         protocol=options.protocol,
         kafka_version=options.kafka_version,
         times=options.times,
-        group_offsets=offsets_of_rows(rows.get(GROUPS, ())),
-        log_events=events_of_rows(rows.get(LOG_EVENTS, ())),
-        losses=losses_of_rows(rows.get(EARLIER, ())),
-        verified=verified_copies(rows.get(VERIFIED, ())),
-        timeline=next((summary_of_row(row) for row in rows.get(TIMELINE, ())), None),
+        group_offsets=side.group_offsets,
+        log_events=in_order_of_time(side.log_events),
+        losses=side.losses,
+        verified=side.verified,
+        timeline=side.timeline,
         orphans=orphans,
         brokers=frozenset(options.brokers),
         has_metadata_log=options.has_metadata_log,
-        remote_segments=segments_of_rows(rows.get(REMOTE, ())),
+        remote_segments=side.remote_segments,
     )

@@ -15,12 +15,12 @@ from typing import Any
 
 from replica_audit.config import Settings
 from replica_audit.errors import FormatError, UsageError
-from replica_audit.literals import SEVERITIES, VERDICTS
+from replica_audit.literals import SEVERITIES, VERDICTS, Status
 from replica_audit.model import Place
 from replica_audit.parsing import INT64, is_whole, parse_json
 from replica_audit.paths import local_path
 from replica_audit.results import Results, StoredRows, by_place
-from replica_audit.schema import REPORT_TABLES, Evidence, FindingRow, read_row, to_dict
+from replica_audit.schema import REPORT_TABLES, Evidence, FindingRow, QualityRow, ReportRows, read_row
 from replica_audit.text import now
 
 
@@ -102,33 +102,33 @@ def _of_kind(name: str, value: Any, kinds: tuple[type, ...]) -> Any:
 
 
 def compare_findings(
-    findings: Sequence[Mapping[str, Any]], baseline: Sequence[FindingRow], audited: set[tuple[str, int]]
-) -> list[dict[str, Any]]:
+    findings: Sequence[FindingRow], baseline: Sequence[FindingRow], audited: Collection[Place]
+) -> list[FindingRow]:
     """`findings` with their status, followed by those of `baseline` that are no longer there, as resolved.
 
     Findings are the same if their finding_id is; one that is known without the baseline stays known. Only what was audited
-    now can be resolved: `audited` has the (topic, partition) of this run, so that a run on one topic does not resolve
-    findings of others. Idempotent.
+    now can be resolved: `audited` has the partitions of this run, so that a run on one topic does not resolve findings of others.
+    Idempotent.
     """
     known = {item.finding_id for item in baseline}
-    present = {row["finding_id"] for row in findings}
-    compared = []
-    for row in findings:
-        status = "known" if row["status"] == "new" and row["finding_id"] in known else row["status"]
-        compared.append({**row, "status": status})
+    present = {row.finding_id for row in findings}
+    compared = [
+        row._replace(status="known") if row.status == "new" and row.finding_id in known else row for row in findings
+    ]
     for item in baseline:
         is_audited = item.partition is None or (item.topic, item.partition) in audited
         if item.finding_id not in present and is_audited:
-            compared.append(to_dict(item._replace(status="resolved")))
+            compared.append(item._replace(status="resolved"))
     return compared
 
 
-def parse_quality_baseline(text: str) -> list[dict[str, Any]]:
+def parse_quality_baseline(text: str) -> list[QualityRow]:
     """Rows of `quality` in an audit.json that `parse_baseline` accepted; none where its version had no such table."""
     rows = _list_of(parse_json(text, "baseline", ""), "quality")
     types = {column.name: column.type for column in REPORT_TABLES["quality"]}
+    absent = dict.fromkeys(types)
     return [
-        row
+        read_row(QualityRow, {**absent, **row})
         for row in rows
         if isinstance(row, dict) and all(_fits(row[name], types[name]) for name in types if name in row)
     ]
@@ -145,27 +145,27 @@ def _fits(value: Any, kind: str) -> bool:
     return isinstance(value, {"string": str, "boolean": bool}[kind])
 
 
-def compare_quality(rows: Sequence[Mapping[str, Any]], baseline: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+def compare_quality(rows: Iterable[QualityRow], baseline: Iterable[QualityRow]) -> list[QualityRow]:
     """Rows of `quality` with their status: a failure is known when the same expectation failed before, on these rows.
 
     One row more, or another value in one of them, makes it new. Met expectations and errors have no status.
     """
-    known = {(row.get("suite"), row.get("name")): row for row in baseline if row.get("success") is False}
+    known = {(row.suite, row.name): row for row in baseline if row.success is False}
     compared = []
     for row in rows:
-        status = None
-        if not row["success"] and row["error"] is None:
-            before = known.get((row["suite"], row["name"]))
+        status: Status | None = None
+        if not row.success and row.error is None:
+            before = known.get((row.suite, row.name))
             status = "known" if before is not None and _covers(before, row) else "new"
-        compared.append({**row, "status": status})
+        compared.append(row._replace(status=status))
     return compared
 
 
-def _covers(before: Mapping[str, Any], row: Mapping[str, Any]) -> bool:
-    if (row["unexpected_count"] or 0) > (before.get("unexpected_count") or 0):
+def _covers(before: QualityRow, row: QualityRow) -> bool:
+    if (row.unexpected_count or 0) > (before.unexpected_count or 0):
         return False
-    return set(row["failing"] or ()) <= set(before.get("failing") or ()) and (
-        row["unexpected_count"] is not None or row["observed"] == before.get("observed")
+    return set(row.failing or ()) <= set(before.failing or ()) and (
+        row.unexpected_count is not None or row.observed == before.observed
     )
 
 
@@ -216,8 +216,8 @@ def parse_acceptances(content: Mapping[str, Any], path: str) -> tuple[Acceptance
 
 
 def with_acceptances(
-    findings: Sequence[Mapping[str, Any]], accepted: Sequence[Acceptance], today: date | None = None
-) -> list[dict[str, Any]]:
+    findings: Iterable[FindingRow], accepted: Sequence[Acceptance], today: date | None = None
+) -> list[FindingRow]:
     """`findings` with the status of accepted ones: known until the acceptance ends, new afterwards, whatever a baseline says.
 
     The reason is added to the evidence. Idempotent.
@@ -226,9 +226,9 @@ def with_acceptances(
     by_id = {one.finding_id: one for one in accepted}
     rows = []
     for row in findings:
-        one = by_id.get(row["finding_id"])
-        if one is None or row["status"] == "resolved":
-            rows.append(dict(row))
+        one = by_id.get(row.finding_id)
+        if one is None or row.status == "resolved":
+            rows.append(row)
             continue
         lasts = today <= one.until
         text = (
@@ -236,16 +236,15 @@ def with_acceptances(
             if lasts
             else f"was accepted until {one.until}, which is over: {one.reason}"
         )
-        item = parse_finding(row)
-        kept = [evidence for evidence in item.evidence if evidence.kind != KIND]
+        kept = [evidence for evidence in row.evidence or () if evidence.kind != KIND]
         evidence = (*kept, Evidence(KIND, text=text, value=str(one.until)))
-        rows.append(to_dict(item._replace(status="known" if lasts else "new", evidence=evidence)))
+        rows.append(row._replace(status="known" if lasts else "new", evidence=evidence))
     return rows
 
 
-def unmatched(findings: Sequence[Mapping[str, Any]], accepted: Sequence[Acceptance]) -> list[Acceptance]:
+def unmatched(findings: Iterable[FindingRow], accepted: Iterable[Acceptance]) -> list[Acceptance]:
     """Entries whose finding is not there: it may be gone, and the entry can be."""
-    present = {row["finding_id"] for row in findings if row["status"] != "resolved"}
+    present = {row.finding_id for row in findings if row.status != "resolved"}
     return [one for one in accepted if one.finding_id not in present]
 
 
@@ -269,7 +268,7 @@ class Baseline:
     """Findings and checks of an earlier audit, and accepted findings; `findings` None: there is no audit to compare with."""
 
     findings: list[FindingRow] | None = None
-    quality: tuple[Mapping[str, Any], ...] = ()
+    quality: tuple[QualityRow, ...] = ()
     earlier: Earlier | None = None
     accepted: tuple[Acceptance, ...] = ()
 
@@ -277,37 +276,31 @@ class Baseline:
         """`results` with the status of findings and of failed expectations: new, known or resolved."""
         if self.findings is None and not self.accepted:
             return results
-        tables = {**results.tables, "findings": self._compared(results, self.findings or ())}
-        if self.findings is not None:
-            tables["quality"] = compare_quality(results.rows("quality"), self.quality)
+        findings = self._compared(results, self.findings or ())
+        quality = results.quality if self.findings is None else compare_quality(results.quality, self.quality)
         stored = None if results.stored is None else partial(self._compared_parts, results.stored)
-        return replace(results, tables=tables, stored=stored)
+        return replace(results, findings=findings, quality=quality, stored=stored)
 
-    def _compared(self, results: Results, baseline: Sequence[FindingRow]) -> list[FindingRow]:
-        audited = {(row.topic, row.partition) for row in results.partitions}
-        findings = results.rows("findings")
+    def _compared(self, rows: ReportRows, baseline: Sequence[FindingRow]) -> list[FindingRow]:
+        findings = rows.findings
         if self.findings is not None:
-            findings = compare_findings(findings, baseline, audited)
-        if self.accepted:
-            findings = with_acceptances(findings, self.accepted)
-        return [read_row(FindingRow, row) for row in findings]
+            findings = compare_findings(findings, baseline, {(row.topic, row.partition) for row in rows.partitions})
+        return with_acceptances(findings, self.accepted) if self.accepted else findings
 
-    def _compared_parts(self, stored: StoredRows, tables: Collection[str]) -> Iterator[Mapping[str, Sequence[Any]]]:
+    def _compared_parts(self, stored: StoredRows, tables: Collection[str]) -> Iterator[ReportRows]:
+        if "findings" not in tables:
+            yield from stored(tables)
+            return
         of_place = by_place(self.findings or ())
-        more = {"partitions"} if "findings" in tables else set()
-        for rows in stored({*tables, *more}):
-            compared = dict(rows)
-            if "findings" in tables:
-                part = Results({}, rows)
-                places = ((row.topic, row.partition) for row in part.partitions)
-                compared["findings"] = self._compared(
-                    part, [one for place in places for one in of_place.get(place, ())]
-                )
-            yield {table: compared[table] for table in compared if table in tables}
+        for rows in stored({*tables, "partitions"}):
+            places = ((row.topic, row.partition) for row in rows.partitions)
+            known = [one for place in places for one in of_place.get(place, ())]
+            compared = replace(rows, findings=self._compared(rows, known))
+            yield compared if "partitions" in tables else replace(compared, partitions=[])
 
     def unused(self, results: Results) -> list[str]:
         """Ids of accepted findings that are not there: they are gone, and their entries can be."""
-        return [one.finding_id for one in unmatched(results.rows("findings"), self.accepted)]
+        return [one.finding_id for one in unmatched(results.findings, self.accepted)]
 
 
 def read_baseline(settings: Settings) -> Baseline:
@@ -364,6 +357,20 @@ class Earlier:
     verdicts: Mapping[Place, str]
     finding_ids: Mapping[Place, frozenset[str]] = field(default_factory=dict)
 
+    @classmethod
+    def of(
+        cls,
+        audit_id: str | None,
+        finished: str | None,
+        verdicts: Mapping[Place, str],
+        found: Iterable[tuple[Place, str]],
+    ) -> Earlier:
+        """The audit that has `found` these finding_ids, each with its partition."""
+        ids: dict[Place, set[str]] = defaultdict(set)
+        for place, finding_id in found:
+            ids[place].add(finding_id)
+        return cls(audit_id, finished, verdicts, {place: frozenset(of_place) for place, of_place in ids.items()})
+
 
 def parse_earlier(text: str) -> Earlier:
     """The earlier audit in the text of its audit.json; rows without a name or a known verdict count as not audited.
@@ -373,22 +380,17 @@ def parse_earlier(text: str) -> Earlier:
     content = parse_json(text, "audit.json", "give the audit.json of an earlier run")
     if not isinstance(content, dict):
         raise ValueError("no JSON object")
-    return build_earlier(content)
-
-
-def build_earlier(content: Mapping) -> Earlier:
-    """The earlier audit from what audit.json has: `audit`, and rows under `partitions` and `findings`."""
     audit = content.get("audit")
     audit = audit if isinstance(audit, dict) else {}
     verdicts = {
         place: row["verdict"] for place, row in _placed(content, "partitions") if row.get("verdict") in VERDICTS
     }
-    found: dict[Place, set[str]] = defaultdict(set)
-    for place, row in _placed(content, "findings"):
-        if row.get("status") != "resolved" and isinstance(row.get("finding_id"), str):
-            found[place].add(row["finding_id"])
-    ids = {place: frozenset(of_place) for place, of_place in found.items()}
-    return Earlier(_text_or_none(audit.get("audit_id")), _text_or_none(audit.get("finished")), verdicts, ids)
+    found = (
+        (place, row["finding_id"])
+        for place, row in _placed(content, "findings")
+        if row.get("status") != "resolved" and isinstance(row.get("finding_id"), str)
+    )
+    return Earlier.of(_text_or_none(audit.get("audit_id")), _text_or_none(audit.get("finished")), verdicts, found)
 
 
 def _text_or_none(value: Any) -> str | None:

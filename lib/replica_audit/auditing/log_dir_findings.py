@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 
 from replica_audit.auditing.finding import finding_row
 from replica_audit.auditing.findings import cap, chk, meta_copies, meta_identity
-from replica_audit.schema import QuarantineRow, RawRow, read_row, to_dict
+from replica_audit.model import ReplicaDir, SegmentSummary
+from replica_audit.schema import FindingRow, QuarantineRow
 from replica_audit.snapshot.log_dir_names import OFFSET_CHECKPOINTS
 
 
@@ -17,20 +18,21 @@ class LogDirTally:
         self._filled: set[tuple[int, str]] = set()
         self._without: set[chk.UnusedCheckpoint] = set()
 
-    def add(self, replica_dirs: Iterable[RawRow], segments: Iterable[RawRow]) -> None:
-        """Take the rows of one partition."""
-        self._filled |= {(row["broker_id"], row["log_dir"]) for row in segments if row["batch_count"]}
-        for row in replica_dirs:
-            file = row["high_watermark_file"]
-            if file["state"] in ("missing", "empty"):
-                self._without.add(chk.UnusedCheckpoint(row["broker_id"], row["log_dir"], file["path"], file["state"]))
+    def add(self, copies: Iterable[tuple[ReplicaDir, Sequence[SegmentSummary]]]) -> None:
+        """Take the directories of one partition, each with its segments."""
+        for directory, segments in copies:
+            if any(one.batch_count for one in segments):
+                self._filled.add((directory.broker_id, directory.log_dir))
+            file = directory.high_watermark_file
+            if file.state in ("missing", "empty"):
+                self._without.add(chk.UnusedCheckpoint(directory.broker_id, directory.log_dir, file.path, file.state))
 
     def merge(self, other: LogDirTally) -> None:
         """Add the state that other partitions showed."""
         self._filled |= other._filled
         self._without |= other._without
 
-    def findings(self, unplaced: Iterable[RawRow], cluster_id: str | None) -> list[dict]:
+    def findings(self, unplaced: Iterable[QuarantineRow], cluster_id: str | None) -> Iterator[FindingRow]:
         """Rows of `findings` without topic and partition: of log dirs without a replication-offset-checkpoint though a
         log in them has batches, and of `unplaced`, quarantine rows without a partition.
         """
@@ -39,12 +41,12 @@ class LogDirTally:
             for one in sorted(self._without)
             if (one.broker_id, one.log_dir) in self._filled
         ]
-        for row in (read_row(QuarantineRow, row) for row in unplaced):
+        for row in unplaced:
             found_by = (family.of_input(row) for family in (cap, meta_identity, meta_copies))
             item = next((one for one in found_by if one is not None), None)
             if item is not None and not _is_told_by_partitions(row):
                 found.append((row.path, item))
-        return [to_dict(finding_row(item, None, name, cluster_id)) for name, item in found]
+        return (finding_row(item, None, name, cluster_id) for name, item in found)
 
 
 def _is_told_by_partitions(row: QuarantineRow) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from operator import itemgetter
 
 import numpy as np
@@ -14,7 +14,7 @@ from replica_audit.auditing.compare.loss import is_lost
 from replica_audit.auditing.compare.tallies import Tally, tally_batches
 from replica_audit.batch_header import TRANSACTIONAL
 from replica_audit.model import TransactionState
-from replica_audit.schema import LostProducerRow, RawRow
+from replica_audit.schema import LostProducerRow
 from replica_audit.segments.batch_rows import Batches
 
 
@@ -50,21 +50,22 @@ def _are_transactional(batches: Batches) -> bool:
     return bool(((batches.rows["magic"] >= 2) & (batches.rows["attributes"] & TRANSACTIONAL != 0)).any())
 
 
-def transactional_producers(rows: Iterable[RawRow]) -> frozenset[int]:
+def transactional_producers(rows: Iterable[LostProducerRow]) -> frozenset[int]:
     """Producers of which the coordinator may know more."""
-    return frozenset(row["producer_id"] for row in rows if awaits_coordinator(row))
+    return frozenset(row.producer_id for row in rows if row.transactional and row.producer_id is not None)
 
 
-def awaits_coordinator(row: RawRow) -> bool:
+def awaits_coordinator(row: LostProducerRow) -> bool:
     """True if the coordinator may know more of the row's producer."""
-    return row["transactional"] and row["producer_id"] is not None
+    return bool(transactional_producers([row]))
 
 
-def with_transactions(rows: Sequence[RawRow], states: Mapping[int, TransactionState]) -> list[dict]:
+def with_transactions(
+    rows: Iterable[LostProducerRow], states: Mapping[int, TransactionState]
+) -> Iterator[LostProducerRow]:
     """`rows` with the coordinator's last state of each producer's transaction, as far as it is known."""
-    named = []
     for row in rows:
-        state = states.get(row["producer_id"])
-        known = {} if state is None else {"transactional_id": state.transactional_id, "transaction_state": state.state}
-        named.append({**row, **known})
-    return named
+        state = None if row.producer_id is None else states.get(row.producer_id)
+        if state is not None:
+            row = row._replace(transactional_id=state.transactional_id, transaction_state=state.state)
+        yield row

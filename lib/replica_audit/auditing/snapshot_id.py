@@ -21,13 +21,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict
 from typing import NamedTuple
 
 from replica_audit.auditing.bronze_rows import bronze_rows
 from replica_audit.auditing.sorted_lines import merge_lines
-from replica_audit.schema import RawRow
+from replica_audit.schema import Row, to_dict
 from replica_audit.snapshot.inventory import Inventory
 from replica_audit.snapshot.storage import Snapshot
 
@@ -64,7 +64,7 @@ class ByteRange(NamedTuple):
 
 
 def inventory_lines(
-    inventory: Inventory, topics: Iterable[str] = (), rows: Mapping[str, Sequence[RawRow]] | None = None
+    inventory: Inventory, topics: Iterable[str] = (), rows: Mapping[str, Iterable[Row]] | None = None
 ) -> list[str]:
     """The lines of what is known before the scan; `rows` are those of `bronze_rows`, where the caller has them."""
     lines = [_line("cluster", inventory.cluster_id)]
@@ -78,10 +78,10 @@ def inventory_lines(
     return sorted(lines)
 
 
-def row_lines(rows: Mapping[str, Iterable[RawRow]]) -> Iterator[str]:
+def row_lines(rows: Mapping[str, Iterable[Row]]) -> Iterator[str]:
     """The lines of rows by table, as from `bronze_rows`."""
     for table, of_table in rows.items():
-        for row in of_table:
+        for row in map(to_dict, of_table):
             given = {name: value for name, value in row.items() if value is not None and value != [] and value != {}}
             given.pop("reason", None)
             yield _line(table, given)

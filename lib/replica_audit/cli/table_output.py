@@ -10,7 +10,7 @@ from replica_audit.cli.output import print_pieces
 from replica_audit.config import Settings
 from replica_audit.report.table_text import render_table
 from replica_audit.results import Results
-from replica_audit.schema import REPORT_ROWS, columns
+from replica_audit.schema import REPORT_ROWS, Row, columns
 from replica_audit.table_names import check_table, choose_columns
 
 
@@ -38,7 +38,7 @@ def asked_table(
     return AskedTable(table, names)
 
 
-def print_table(asked: AskedTable, parts: Iterable[Sequence[object]], kind: type, settings: Settings) -> None:
+def print_table(asked: AskedTable, parts: Iterable[Sequence[Row]], kind: type, settings: Settings) -> None:
     """Print the rows of `parts`, which are of class `kind`."""
     chosen = choose_columns(columns(kind), asked.columns, asked.name)
     print_pieces(render_table(parts, chosen, settings.format))
@@ -49,6 +49,6 @@ def print_answer_table(asked: AskedTable, results: Results, settings: Settings) 
     print_table(asked, table_parts(results, asked.name), REPORT_ROWS[asked.name], settings)
 
 
-def table_parts(results: Results, name: str) -> Iterator[Sequence[object]]:
+def table_parts(results: Results, name: str) -> Iterator[Sequence[Row]]:
     """All rows of a report table, some partitions at a time."""
-    return (getattr(part, name) for part in results.parts((name,)))
+    return (part.table(name) for part in results.parts((name,)))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from replica_audit.auditing.case import Case
 from replica_audit.auditing.replicas.reference import log_epoch
@@ -25,7 +26,7 @@ class Choice:
     reason: str
     """One sentence."""
 
-    def rank(self, cost: CandidateCost) -> str | None:
+    def rank(self, cost: CandidateCost) -> Literal["best", "worst"] | None:
         """Best or worst; None for a candidate in between."""
         if cost is self.best:
             return "best"

@@ -15,6 +15,7 @@ from replica_audit.elect.choice import choose, is_clean, is_leader_gone, standin
 from replica_audit.elect.cluster_state import UNCLEAN
 from replica_audit.elect.costs import candidate_costs
 from replica_audit.model import TopicPartition
+from replica_audit.schema import BesideRow, ElectionRow, ReportRows
 
 #: Verdicts of partitions that need no decision.
 CALM = ("CONSISTENT", "LAGGING")
@@ -26,7 +27,7 @@ def decided_rows(
     asked: Collection[TopicPartition] = (),
     up: Collection[int] | None = None,
     read: RecordSource | None = None,
-) -> dict[str, list[dict]]:
+) -> ReportRows:
     """`report_rows` with `elections` filled: of a partition that is neither consistent nor lagging, that lost records, of which
     the order of starting decides who leads, whose leader is none of the brokers that are said to be `up`, or that is `asked`
     for. Of a topic that was deleted there is nothing to decide.
@@ -35,10 +36,10 @@ def decided_rows(
     leadership = audit.evidence.leadership
     if leadership is not None and leadership.is_deleted:
         return rows
-    has_lost = any(row["lost_records"] for row in rows["partitions"])
+    has_lost = any(row.lost_records for row in rows.partitions)
     is_open = audit.verdict not in CALM or has_lost or is_led_by_whoever_starts(audit) or is_leader_down(audit, up)
     if is_open or audit.evidence.topic_partition in asked:
-        rows["elections"] += election_rows(audit, batches, read)
+        rows.elections.extend(election_rows(audit, batches, read))
     return rows
 
 
@@ -66,7 +67,7 @@ def is_led_by_whoever_starts(audit: PartitionAudit) -> bool:
 
 def election_rows(
     audit: PartitionAudit, batches: Mapping[CopyKey, np.ndarray], read: RecordSource | None = None
-) -> list[dict]:
+) -> list[ElectionRow]:
     """A row for each candidate and each replica, the candidate included; the candidate's own values are in all of its rows."""
     case = audit.case
     if case is None:
@@ -79,42 +80,42 @@ def election_rows(
         name = standing(case, cost.broker_id)
         rank = None if choice is None else choice.rank(cost)
         rows += [
-            {
-                "topic": audit.evidence.topic_partition.topic,
-                "partition": audit.evidence.topic_partition.partition,
-                "candidate_id": cost.broker_id,
-                "broker_id": one.broker_id,
-                "kept_to": one.kept_to,
-                "dropped_records": one.dropped.record_count,
-                "dropped_bytes": one.dropped.size_bytes,
-                "committed_dropped": one.committed_dropped,
-                "first_timestamp_ms": one.dropped.first_timestamp_ms,
-                "last_timestamp_ms": one.dropped.last_timestamp_ms,
-                "lost_held": one.lost_held,
-                "lost_records": cost.lost_records,
-                "lost_committed": cost.lost_committed,
-                "lost_possible": cost.lost_possible,
-                "lost_at_most": cost.lost_at_most,
-                "cut_transactions": cost.cut_transactions,
-                "only_here": cost.only_here,
-                "hidden_records": cost.hidden_records,
-                "remote_records": cost.remote_records,
-                "damage": damaged.get(cost.broker_id, []),
-                "beside": [
-                    {
-                        "broker_id": copy.facts.broker_id,
-                        "log_dir": _directory(copy.facts),
-                        "start_offset": copy.start_offset,
-                        "end_offset": copy.facts.log_end_offset,
-                        "lost_held": copy.lost_held,
-                    }
+            ElectionRow(
+                topic=audit.evidence.topic_partition.topic,
+                partition=audit.evidence.topic_partition.partition,
+                candidate_id=cost.broker_id,
+                broker_id=one.broker_id,
+                kept_to=one.kept_to,
+                dropped_records=one.dropped.record_count,
+                dropped_bytes=one.dropped.size_bytes,
+                committed_dropped=one.committed_dropped,
+                first_timestamp_ms=one.dropped.first_timestamp_ms,
+                last_timestamp_ms=one.dropped.last_timestamp_ms,
+                lost_held=one.lost_held,
+                lost_records=cost.lost_records,
+                lost_committed=cost.lost_committed,
+                lost_possible=cost.lost_possible,
+                lost_at_most=cost.lost_at_most,
+                cut_transactions=cost.cut_transactions,
+                only_here=cost.only_here,
+                hidden_records=cost.hidden_records,
+                remote_records=cost.remote_records,
+                damage=damaged.get(cost.broker_id, []),
+                beside=[
+                    BesideRow(
+                        broker_id=copy.facts.broker_id,
+                        log_dir=_directory(copy.facts),
+                        start_offset=copy.start_offset,
+                        end_offset=copy.facts.log_end_offset,
+                        lost_held=copy.lost_held,
+                    )
                     for copy in cost.beside
                 ],
-                "standing": name,
-                "clean": is_clean(name),
-                "choice": rank,
-                "reason": choice.reason if choice is not None and rank == "best" else None,
-            }
+                standing=name,
+                clean=is_clean(name),
+                choice=rank,
+                reason=choice.reason if choice is not None and rank == "best" else None,
+            )
             for one in cost.followers
         ]
     return rows

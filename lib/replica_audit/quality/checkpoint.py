@@ -19,6 +19,7 @@ from replica_audit.errors import UsageError
 from replica_audit.quality.package import gx
 from replica_audit.quality.data_docs import SITE, data_docs_site, finish_data_docs
 from replica_audit.quality.suites import ExpectationSpec, QualityPlan, Suite
+from replica_audit.schema import QualityRow
 
 import pandas as pd
 import pyarrow as pa
@@ -48,7 +49,7 @@ GREATEST_NAMED = 20
 class QualityRun:
     """Outcome of a checkpoint: rows of the table `quality`, and failures of Actions."""
 
-    rows: list[dict[str, Any]]
+    rows: list[QualityRow]
     warnings: tuple[str, ...]
 
 
@@ -197,30 +198,30 @@ def _said(error: Exception) -> str:
     return " ".join(str(error).split())
 
 
-def _row(suite: str, table: str, result: Any) -> dict[str, Any]:
+def _row(suite: str, table: str, result: Any) -> QualityRow:
     """A row of the table `quality` for one validation result."""
     config = result.expectation_config
     found = result.result or {}
     columns = [config.kwargs[key] for key in ("column", "column_A", "column_B") if key in config.kwargs]
     columns += config.kwargs.get("column_list") or config.kwargs.get("column_set") or []
     errors = list(_errors(result.exception_info))
-    return {
-        "suite": suite,
-        "name": config.meta["name"],
-        "table": table,
-        "expectation": config.type,
-        "column": ", ".join(map(str, columns)) or None,
-        "severity": config.meta["severity"],
-        "success": bool(result.success) and not errors,
-        "element_count": found.get("element_count"),
+    return QualityRow(
+        suite=suite,
+        name=config.meta["name"],
+        table=table,
+        expectation=config.type,
+        column=", ".join(map(str, columns)) or None,
+        severity=config.meta["severity"],
+        success=bool(result.success) and not errors,
+        element_count=found.get("element_count"),
         # A sum over no rows is null on Spark.
-        "unexpected_count": found.get("unexpected_count") if found.get("element_count") != 0 else 0,
-        "observed": _text(found.get("observed_value")),
-        "failing": _failing(found.get("partial_unexpected_index_list") or (), columns),
-        "description": config.description,
-        "error": "; ".join(errors) or None,
-        "status": None if result.success or errors else "new",
-    }
+        unexpected_count=found.get("unexpected_count") if found.get("element_count") != 0 else 0,
+        observed=_text(found.get("observed_value")),
+        failing=_failing(found.get("partial_unexpected_index_list") or (), columns),
+        description=config.description,
+        error="; ".join(errors) or None,
+        status=None if result.success or errors else "new",
+    )
 
 
 def _failing(indexes: Any, columns: list[Any]) -> list[str]:

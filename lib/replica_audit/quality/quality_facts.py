@@ -6,10 +6,10 @@ A fact is a number that is 0 in a sound log and null where it has no meaning, so
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
-from operator import itemgetter
-from typing import NamedTuple
+from operator import attrgetter
+from typing import NamedTuple, Protocol, TypeVar
 
 from replica_audit.literals import PUT_ASIDE, Severity
 from replica_audit.model import SegmentSummary
@@ -24,12 +24,29 @@ from replica_audit.schema import (
     ReplicaFactsRow,
     ReplicaRow,
 )
-from replica_audit.segments.summary import summary_from_json
 
 #: Suite on the number of findings, which the report shows anyway.
 FINDINGS_SUITE = "findings"
 
 _REPLICA = ("topic", "partition", "broker_id", "log_dir")
+
+
+class SegmentOfReplica(Protocol):
+    """A segment, whoever describes it."""
+
+    @property
+    def topic(self) -> str: ...
+    @property
+    def partition(self) -> int: ...
+    @property
+    def broker_id(self) -> int: ...
+    @property
+    def log_dir(self) -> str: ...
+    @property
+    def base_offset(self) -> int: ...
+
+
+_Segment = TypeVar("_Segment", bound=SegmentOfReplica)
 
 
 class SegmentCounts(NamedTuple):
@@ -54,16 +71,12 @@ class QualityFacts(NamedTuple):
     partition_facts: list[PartitionFactsRow]
 
 
-def in_order_of_replicas(rows: Iterable[Mapping[str, object]]) -> list[Mapping[str, object]]:
-    """Rows of `segments`, with or without summaries, by replica and then by base offset."""
-    return sorted(rows, key=itemgetter(*_REPLICA, "base_offset"))
-
-
-def segment_counts(rows: Iterable[Mapping[str, object]]) -> CountsByReplica:
-    """Counts of every replica. `rows` are those of `segments` in the order of `in_order_of_replicas`; one is held at a time."""
+def segment_counts(segments: Iterable[_Segment], read: Callable[[_Segment], SegmentSummary]) -> CountsByReplica:
+    """Counts of every replica; summaries are read one by one."""
+    ordered = sorted(segments, key=attrgetter(*_REPLICA, "base_offset"))
     return {
-        replica: count_segments(summary_from_json(str(row["summary"])) for row in of_replica)
-        for replica, of_replica in groupby(rows, itemgetter(*_REPLICA))
+        replica: count_segments(map(read, of_replica))
+        for replica, of_replica in groupby(ordered, attrgetter(*_REPLICA))
     }
 
 

@@ -9,17 +9,19 @@ import heapq
 import json
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from itertools import chain, groupby
 from operator import itemgetter
 from typing import Any
 
 from replica_audit.elect.election_plan import advise
+from replica_audit.elect.plan_model import Plan, Step
 from replica_audit.model import Place
 from replica_audit.report.facts.by_partition import detailed_places, told_rows
 from replica_audit.report.facts.conditions import seen_parts
 from replica_audit.results import Results, place_of
-from replica_audit.schema import REPORT_TABLES, Column, row_order, to_dict
+from replica_audit.schema import REPORT_TABLES, Column, Row, row_order, to_dict
 from replica_audit.typed_json import to_object
 
 SCHEMA_VERSION = 1
@@ -33,7 +35,7 @@ def render_audit_json(results: Results, verdict: Mapping[str, Any] | None = None
     Raises ValueError for a row that lacks a column, has one that its table does not know, or holds what JSON cannot.
     """
     head = {"audit": _told_audit(results), **({} if verdict is None else {"verdict": verdict})}
-    return _render_parts(head, REPORT_TABLES, partial(_all_in_order, results), lambda: _advice(results))
+    return _render_parts(head, REPORT_TABLES, partial(_all_in_order, results), lambda: _plan_objects(advise(results)))
 
 
 def render_worst_parts(results: Results, file: str) -> Iterator[str]:
@@ -41,13 +43,16 @@ def render_worst_parts(results: Results, file: str) -> Iterator[str]:
     `quarantine` as there are of these; members that end in `_elsewhere` say how much is left out and the `file` that has it.
     """
     told = detailed_places(results)
-    advice = _advice(results)
-    decisions = [one for one in advice["decisions"] if place_of(one) in told]
-    steps = [_in_detail(one, told) for one in advice["steps"]]
+    advice = advise(results)
+    detailed = replace(
+        advice,
+        decisions=tuple(one for one in advice.decisions if place_of(one) in told),
+        steps=tuple(_in_detail(one, told) for one in advice.steps),
+    )
     left_out = {
         "partitions": len(results.partitions) - len(told),
         "quarantine": len(results.quarantine) - len(told_rows(results, "quarantine")),
-        "steps": sum(one != whole for one, whole in zip(steps, advice["steps"], strict=True)),
+        "steps": sum(one != whole for one, whole in zip(detailed.steps, advice.steps, strict=True)),
     }
     head = {
         "audit": _told_audit(results),
@@ -57,43 +62,47 @@ def render_worst_parts(results: Results, file: str) -> Iterator[str]:
         head,
         REPORT_TABLES,
         lambda table, columns: _in_order(table, columns, told_rows(results, table)),
-        lambda: {"decisions": decisions, "steps": steps},
+        lambda: _plan_objects(detailed),
     )
 
 
-def _in_detail(step: Mapping[str, Any], told: Collection[Place]) -> dict[str, Any]:
+def _in_detail(step: Step, told: Collection[Place]) -> Step:
     """A step with the partitions that are reported in detail; one of others too has neither its files nor the directories."""
-    placed = {name: [one for one in step[name] if place_of(one) in told] for name in ("partitions", "after", "leaders")}
-    if placed["partitions"] == step["partitions"]:
-        return {**step, **placed}
-    return {**step, **placed, "files": {}, "snapshot": []}
+    cut = replace(
+        step,
+        partitions=tuple(one for one in step.partitions if one in told),
+        after=tuple(one for one in step.after if place_of(one) in told),
+        leaders=tuple(one for one in step.leaders if one[:2] in told),
+    )
+    return cut if cut.partitions == step.partitions else replace(cut, files={}, snapshot=())
 
 
 def render_lines(results: Results) -> Iterator[str]:
     """audit.jsonl: a line for what belongs to no partition, then one for each in order: its row of `partitions`, and its rows of
     other tables and its decisions where it has any.
     """
-    advice = _advice(results)
-    decisions = _by_place(advice["decisions"])
+    advice = advise(results)
+    decisions = _by_place(advice.decisions)
     head = {"schema_version": SCHEMA_VERSION, "audit": _told_audit(results)}
     members = [f'"{name}": {_render(value, name)}' for name, value in head.items()]
-    steps = f'"steps": {_render(advice["steps"], "steps")}'
+    steps = f'"steps": {_render(list(map(to_object, advice.steps)), "steps")}'
     for number, part in enumerate(seen_parts(results)):
-        grouped = {table: _by_place(part.tables.get(table, ())) for table in REPORT_TABLES}
-        grouped["decisions"] = decisions
+        grouped = {table: _by_place(part.table(table)) for table in REPORT_TABLES}
         audited = grouped.pop("partitions")
         if not number:
             unplaced = {
                 name: [row for place, rows in of_table.items() if place not in audited for row in rows]
                 for name, of_table in grouped.items()
-                if name != "decisions"
             }
             members += (f'"{name}": {_in_one(name, rows)}' for name, rows in unplaced.items() if rows)
             yield "{" + ", ".join([*members, steps]) + "}\n"
         for place in sorted(audited):
             found = {"partitions": audited[place]}
             found.update((name, rows[place]) for name, rows in grouped.items() if place in rows)
-            yield "{" + ", ".join(f'"{name}": {_in_one(name, rows)}' for name, rows in found.items()) + "}\n"
+            texts = [f'"{name}": {_in_one(name, rows)}' for name, rows in found.items()]
+            if place in decisions:
+                texts.append(f'"decisions": {_render(list(map(to_object, decisions[place])), "decisions")}')
+            yield "{" + ", ".join(texts) + "}\n"
 
 
 def _by_place(rows: Iterable[Any]) -> dict[tuple[Any, Any], list[Any]]:
@@ -104,10 +113,8 @@ def _by_place(rows: Iterable[Any]) -> dict[tuple[Any, Any], list[Any]]:
     return found
 
 
-def _in_one(name: str, rows: Sequence[Any]) -> str:
-    columns = REPORT_TABLES.get(name)
-    texts = (_render(row, name) for row in rows) if columns is None else _in_order(name, columns, rows)
-    return f"[{', '.join(texts)}]"
+def _in_one(name: str, rows: Sequence[Row]) -> str:
+    return f"[{', '.join(_in_order(name, REPORT_TABLES[name], rows))}]"
 
 
 def _told_audit(results: Results) -> dict[str, Any]:
@@ -115,10 +122,9 @@ def _told_audit(results: Results) -> dict[str, Any]:
     return _ordered({name: value for name, value in results.audit.items() if name != "table_versions"})
 
 
-def _advice(results: Results) -> Mapping[str, Sequence[Any]]:
+def _plan_objects(plan: Plan) -> dict[str, list[dict[str, object]]]:
     """Decisions and steps, as plan.json has them."""
-    plan = advise(results)
-    return {"decisions": [to_object(one) for one in plan.decisions], "steps": [to_object(one) for one in plan.steps]}
+    return {"decisions": list(map(to_object, plan.decisions)), "steps": list(map(to_object, plan.steps))}
 
 
 def render_tables(
@@ -169,7 +175,7 @@ def _ordered(audit: Mapping[str, Any]) -> dict[str, Any]:
 
 def _all_in_order(results: Results, table: str, columns: tuple[Column, ...]) -> Iterator[str]:
     """All rows of a table as text, of which those of some partitions are held at once."""
-    parts = (_keyed(table, columns, part.tables.get(table, ())) for part in results.parts((table,)))
+    parts = (_keyed(table, columns, part.table(table)) for part in results.parts((table,)))
     # The first part has rows of other partitions than the audited ones, which lie between these.
     first = next(parts)
     return (text for _, text in heapq.merge(first, chain.from_iterable(parts)))
@@ -181,19 +187,12 @@ def _in_order(table: str, columns: tuple[Column, ...], rows: Sequence[Any]) -> I
 
 
 def _keyed(table: str, columns: tuple[Column, ...], rows: Sequence[Any]) -> Iterator[tuple[list[Any], str]]:
-    names = [column.name for column in columns]
-    known = set(names)
     key = row_order(rows)
     keyed = sorted(((key(row), row) for row in rows), key=itemgetter(0))
     for order, same in groupby(keyed, key=itemgetter(0)):
         texts = []
         for _, of_table in same:
-            row = to_dict(of_table) if hasattr(of_table, "_fields") else of_table
-            if row.keys() != known:
-                lacking = sorted(known - set(row))
-                unknown = sorted(set(row) - known)
-                raise ValueError(f"table {table}: row lacks {lacking} and has unknown {unknown}")
-            texts.append(_render({name: row[name] for name in names}, table))
+            texts.append(_render(to_dict(of_table), table))
         yield from ((order, text) for text in sorted(texts))
 
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from replica_audit.report.layout import align_columns, clean, elide, natural_width, paint, text_width, wrap
 from replica_audit.report.markdown import escape
-from replica_audit.schema import Column, to_dict
+from replica_audit.schema import Column, Row, to_dict
 
 #: Width of the longest cells of a text table: where there is room, and the least before a column is left out.
 _WIDEST = 100
@@ -18,7 +18,7 @@ _NARROWEST = 16
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
-def render_table(parts: Iterable[Sequence[object]], columns: Sequence[Column], form: str) -> Iterator[str]:
+def render_table(parts: Iterable[Sequence[Row]], columns: Sequence[Column], form: str) -> Iterator[str]:
     """The `columns` of a table, whose rows (objects of `schema`) come in `parts`, as `form`: csv, markdown, json or text; in pieces.
 
     Values that are null are empty, in text `-`; lists and structs are JSON. CSV has an apostrophe before a
@@ -35,7 +35,7 @@ def render_table(parts: Iterable[Sequence[object]], columns: Sequence[Column], f
     return _text(columns, rows)
 
 
-def _values(row: object, names: Sequence[str]) -> list[object]:
+def _values(row: Row, names: Sequence[str]) -> list[object]:
     """Values of the columns `names`, structs as dicts."""
     values = to_dict(row)
     return [values[name] for name in names]

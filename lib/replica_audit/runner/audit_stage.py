@@ -6,10 +6,10 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from replica_audit.auditing.audit_results import check_answered
 from replica_audit.auditing.capture_rows import voter_rows
@@ -27,6 +27,7 @@ from replica_audit.runner.partition_tasks import (
     audit_partitions,
 )
 from replica_audit.runner.task_rows import Outlet
+from replica_audit.schema import QuarantineRow, ReportRows, VoterCopy
 
 if TYPE_CHECKING:
     from replica_audit.snapshot.internal_topics import Each
@@ -43,15 +44,15 @@ _PARTITION_BATCHES = 1000
 class AuditAnswers:
     """Those of all partitions: rows by report table, and files with more of them."""
 
-    rows: dict[str, list[dict[str, Any]]] = field(default_factory=lambda: defaultdict(list))
+    rows: ReportRows = field(default_factory=ReportRows)
     files: dict[str, list[DataFile]] = field(default_factory=lambda: defaultdict(list))
     log_dirs: LogDirTally = field(default_factory=LogDirTally)
-    unread: list[dict[str, Any]] = field(default_factory=list)
+    unread: list[QuarantineRow] = field(default_factory=list)
     """Quarantine rows of what of the coordinator's log could not be read."""
 
     def count(self, table: str) -> int:
         """Rows of a table, wherever they are."""
-        return len(self.rows[table]) + sum(file.row_count for file in self.files[table])
+        return len(self.rows.table(table)) + sum(file.row_count for file in self.files[table])
 
     def take(self, found: Iterable[TaskAnswer]) -> dict[TopicPartition, frozenset[int]]:
         """Add what was found; returns the producers that partitions wait for."""
@@ -59,8 +60,7 @@ class AuditAnswers:
         for answer in found:
             waiting.update(answer.waiting)
             self.log_dirs.merge(answer.log_dirs)
-            for table, rows in answer.rows.items():
-                self.rows[table] += rows
+            self.rows.take(answer.rows)
             for table, file in answer.files.items():
                 self.files[table].append(file)
         return waiting
@@ -81,14 +81,14 @@ class Source(Protocol):
 
     def read_transactions(
         self, producers: Collection[int], each: Each
-    ) -> tuple[dict[int, TransactionState], list[dict[str, Any]]]:
+    ) -> tuple[dict[int, TransactionState], list[QuarantineRow]]:
         """The coordinator's latest states of `producers`, and quarantine rows that are nowhere yet; for none nothing is read."""
 
     @property
-    def voters(self) -> Iterable[Mapping[str, Any]]:
-        """Rows of `snapshots.voters`."""
+    def voters(self) -> Iterable[VoterCopy]:
+        """Copies of the metadata log that voters have or should have."""
 
-    def unplaced(self) -> Iterable[Mapping[str, Any]]:
+    def unplaced(self) -> Iterable[QuarantineRow]:
         """Quarantine rows that belong to no partition."""
 
 
@@ -126,8 +126,8 @@ def audit(
         work = PartitionWork(source.reader, sink.outlet(tasks), asked, up)
         answers = _answer(executor, source, tasks, work, progress)
         check_answered(tasks, answers.count("partitions"))
-        answers.rows["captures"] += voter_rows(source.voters)
-        answers.rows["findings"] += answers.log_dirs.findings(source.unplaced(), source.cluster_id)
+        answers.rows.captures.extend(voter_rows(source.voters))
+        answers.rows.findings.extend(answers.log_dirs.findings(source.unplaced(), source.cluster_id))
         sink.keep(answers)
     except BaseException:
         sink.fail()
@@ -156,8 +156,8 @@ def _answer(
     states = ask(frozenset().union(*waiting.values()))
     again = [task for task in tasks if task.partition in waiting]
     answers.take(_run(executor, again, replace(work, transactions=states)))
-    lost = answers.rows["lost_producers"]
-    answers.rows["lost_producers"] = with_transactions(lost, ask(transactional_producers(lost)))
+    lost = answers.rows.lost_producers
+    lost[:] = with_transactions(lost, ask(transactional_producers(lost)))
     return answers
 
 
@@ -175,7 +175,10 @@ def _ask(
 
 
 def _run(
-    executor: Executor, tasks: Sequence[PartitionTask], work: PartitionWork, ended: Any = None
+    executor: Executor,
+    tasks: Sequence[PartitionTask],
+    work: PartitionWork,
+    ended: Callable[[list[PartitionTask]], None] | None = None,
 ) -> list[TaskAnswer]:
     dealt = executor.cut(tasks, _cost, _TASK_BATCHES) if tasks else []
     return executor.map(dealt, partial(audit_partitions, work=work), ended)

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
 
 from replica_audit.runner.task_planning import cut_stretches
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from replica_audit.model import Place
     from replica_audit.protocol.high_watermark import Rule
     from replica_audit.warehouse.delta_tables import Warehouse
 
@@ -20,6 +20,14 @@ Result = TypeVar("Result")
 
 #: `write` of `Executor.follow_timelines`: what becomes of the timeline's rows, and what of it the stage hears.
 TimelineWriter = Callable[[Iterator["pa.RecordBatch"]], Iterator["pa.RecordBatch"]]
+
+
+class TimelineNews(NamedTuple):
+    """What a stage hears of a timeline: what that of a partition comes to, or, of none, a file that was written; JSON."""
+
+    topic: str | None
+    partition: int | None
+    payload: str
 
 
 class Executor(Protocol):
@@ -51,8 +59,8 @@ class Executor(Protocol):
         assigned: pa.Table,
         rule: Rule,
         write: TimelineWriter,
-    ) -> list[dict[str, Any]]:
-        """The timeline of every partition that an ingest observed, passed through `write`; its rows (topic, partition, payload).
+    ) -> list[TimelineNews]:
+        """The timeline of every partition that an ingest observed, passed through `write`.
 
         `attempt` has the ingest's snapshot_id and ingest_id; `assigned` is (topic, partition, broker_id). The rows of a
         partition come to one call of `write`, in order of time (`protocol.timeline`).
@@ -88,30 +96,28 @@ class InProcess:
         assigned: pa.Table,
         rule: Rule,
         write: TimelineWriter,
-    ) -> list[dict[str, Any]]:
+    ) -> list[TimelineNews]:
         """All that was observed is held at once."""
         import pyarrow as pa
 
-        from replica_audit.arrow_rows import arrow_schema, rows_to_arrow
-        from replica_audit.auditing.leadership.timeline_deviations import ProgressRow, summary_row, timeline_of
-        from replica_audit.auditing.opened_snapshot import rows_by_partition
-        from replica_audit.schema import REPORT_TABLES
+        from replica_audit.arrow_rows import arrow_to_rows
+        from replica_audit.auditing.leadership.timeline_deviations import ProgressRow, timeline_of
+        from replica_audit.auditing.opened_snapshot import progress_rows, rows_by_partition
+        from replica_audit.runner.timeline_batches import AssignedReplica, timeline_batch
 
-        replicas: dict[tuple[str, int], set[int]] = defaultdict(set)
-        for row in assigned.to_pylist():
-            replicas[row["topic"], row["partition"]].add(row["broker_id"])
-        schema = arrow_schema(REPORT_TABLES["high_watermark_timeline"]).append(pa.field("summary", pa.string()))
+        replicas: dict[Place, set[int]] = defaultdict(set)
+        for one in arrow_to_rows(assigned, AssignedReplica):
+            replicas[one.topic, one.partition].add(one.broker_id)
 
         def follow() -> Iterator[pa.RecordBatch]:
             progress = warehouse.read_arrow("replica_progress", ProgressRow._fields, **attempt)
-            for one, of_one in rows_by_partition(progress):
-                place = (one.topic, one.partition)
-                timeline, course = timeline_of(*place, of_one.to_pylist(), rule, replicas[place])
-                if course is not None:
-                    timeline[-1]["summary"] = json.dumps(summary_row(course))
-                yield from rows_to_arrow(timeline, schema).to_batches()
+            for partition, of_one in rows_by_partition(progress):
+                place = (partition.topic, partition.partition)
+                timeline, course = timeline_of(*place, progress_rows(of_one), rule, replicas[place])
+                yield timeline_batch(timeline, {} if course is None else {len(timeline) - 1: course})
 
-        return [row for batch in write(follow()) for row in batch.to_pylist()]
+        batches = list(write(follow()))
+        return list(arrow_to_rows(pa.Table.from_batches(batches), TimelineNews)) if batches else []
 
 
 def deal(items: Sequence[Task], count: int) -> list[list[Task]]:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
 from itertools import chain, islice
-from typing import Any
+from typing import Any, NamedTuple
 
 from replica_audit import __version__
 from replica_audit.auditing.bronze_rows import COPY_TABLES, directory_rows, leadership_rows
@@ -29,6 +29,7 @@ from replica_audit.auditing.snapshot_id import (
     text_files,
 )
 from replica_audit.auditing.sorted_lines import merge_lines, pack_lines
+from replica_audit.bronze_tables import SnapshotRow
 from replica_audit.config import Settings
 from replica_audit.redaction import redact
 from replica_audit.runner.executor import Executor, map_each
@@ -36,7 +37,7 @@ from replica_audit.runner.observation_files import LOG_EVENTS, PROGRESS, scan_br
 from replica_audit.runner.scanning import SCANNED_TABLES, ReadBytes, ScannedFiles, scan_files
 from replica_audit.runner.spread_tasks import SpreadTasks, file_lines
 from replica_audit.runner.task_planning import ScanTask, SegmentWork, deal_packs, deal_work
-from replica_audit.schema import AttemptRow
+from replica_audit.schema import AttemptRow, Row
 from replica_audit.snapshot.consumer_offsets import GROUP_OFFSETS
 from replica_audit.snapshot.inventory import Inventory
 from replica_audit.snapshot.remote_log_metadata import REMOTE_SEGMENTS
@@ -149,6 +150,11 @@ def _state_lines(inventory: Inventory) -> Iterator[bytes]:
         yield pack_lines(row_lines({STATES: part}))
 
 
+class _Ingested(NamedTuple):
+    snapshot_id: str
+    ingest_id: str
+
+
 def ingested_before(warehouse: Warehouse, changes: str | None) -> str | None:
     """The snapshot of which nothing changed since it was ingested, where it lies now; None where there is none.
 
@@ -156,13 +162,13 @@ def ingested_before(warehouse: Warehouse, changes: str | None) -> str | None:
     """
     if changes is None or not warehouse.exists("snapshots"):
         return None
-    rows = warehouse.read("snapshots", ("snapshot_id", "ingest_id"), last_changes=changes)
+    rows = warehouse.read("snapshots", _Ingested, last_changes=changes)
     finished = {
         (row.snapshot_id, row.ingest_id)
         for row in (attempts(warehouse, "ingest") if rows else ())
         if row.state == "finished" and row.tool_version == __version__
     }
-    return min((row["snapshot_id"] for row in rows if tuple(row.values()) in finished), default=None)
+    return min((row.snapshot_id for row in rows if row in finished), default=None)
 
 
 def hash_texts(executor: Executor, snapshot: Snapshot, files: Sequence[tuple[str, int]]) -> list[TextDigest]:
@@ -177,11 +183,11 @@ def _scan(
     warehouse: Warehouse,
     snapshot: Snapshot,
     inventory: Inventory,
-    known_rows: Mapping[str, list[dict]],
+    known_rows: Mapping[str, list[Row]],
     ingest_id: str,
     settings: Settings,
     progress,
-) -> tuple[dict[str, list[dict]], dict[str, list[DataFile]], list[ScannedFiles]]:
+) -> tuple[dict[str, list[Row]], dict[str, list[DataFile]], list[ScannedFiles]]:
     """Rows of the small bronze tables, files of what was scanned, which wait for their commit, and what tasks gave back."""
     # In order of partitions: a task of the audit reads the rows of its own, which are neighbours then.
     rows = {table: _by_partition(of_table) for table, of_table in known_rows.items()}
@@ -219,33 +225,33 @@ def _scan(
         log_dirs = [one.path for one in inventory.log_dirs if one.kind == "broker"]
         for topic in (GROUP_OFFSETS, REMOTE_SEGMENTS):
             unread = topic.check_all(snapshot, log_dirs, partial(map_each, executor))
-            rows["quarantine"] += (row._asdict() for row in unread)
+            rows["quarantine"] += unread
     finally:
         progress.end()
     return rows, files, scanned
 
 
-def _by_partition(rows: list[dict]) -> list[dict]:
-    return sorted(rows, key=lambda row: (row["topic"] or "", -1 if row["partition"] is None else row["partition"]))
+def _by_partition(rows: Iterable[Any]) -> list[Row]:
+    return sorted(rows, key=lambda row: (row.topic or "", -1 if row.partition is None else row.partition))
 
 
 def _count(files: Iterable[DataFile]) -> int:
     return sum(file.row_count for file in files)
 
 
-def snapshot_row(snapshot: Snapshot, inventory: Inventory, changes: str | None) -> dict[str, Any]:
+def snapshot_row(snapshot: Snapshot, inventory: Inventory, changes: str | None) -> SnapshotRow:
     """The row of `snapshots`; `changes` as from `hash_changes`."""
     manifest = None if inventory.manifest is None else json.dumps(asdict(inventory.manifest), sort_keys=True)
-    return {
-        "uri": snapshot.name,
-        "location": redact(snapshot.location),
-        "last_changes": changes,
-        "manifest": manifest,
-        "log_dir_count": len(inventory.log_dirs),
-        "brokers": list(inventory.brokers),
-        "replica_count": inventory.replica_count,
-        "segment_count": inventory.segment_count,
-        "size_bytes": inventory.segment_bytes,
-        "inventory": dict(inventory.counts),
-        "voters": [one._asdict() for one in inventory.voters],
-    }
+    return SnapshotRow(
+        uri=snapshot.name,
+        location=redact(snapshot.location),
+        last_changes=changes,
+        manifest=manifest,
+        log_dir_count=len(inventory.log_dirs),
+        brokers=list(inventory.brokers),
+        replica_count=inventory.replica_count,
+        segment_count=inventory.segment_count,
+        size_bytes=inventory.segment_bytes,
+        inventory=dict(inventory.counts),
+        voters=inventory.voters,
+    )

@@ -6,36 +6,32 @@ import json
 import uuid
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
+from replica_audit.auditing.earlier_losses import EarlierLosses
 from replica_audit.auditing.evidence import (
-    EARLIER,
-    GROUPS,
-    LOG_EVENTS,
-    REMOTE,
-    TIMELINE,
-    VERIFIED,
     AuditOptions,
+    SideEvidence,
     has_metadata_log,
     options_row,
     resolve_options,
 )
 from replica_audit.auditing.leadership.capture_times import times_of_manifest
 from replica_audit.auditing.opening import Progress
-from replica_audit.bronze_tables import BRONZE_TABLES
+from replica_audit.bronze_tables import BrokerLogEvent, SnapshotRow
 from replica_audit.config import Settings
 from replica_audit.model import Place, TopicPartition, TransactionState
 from replica_audit.protocol.high_watermark import rule_of
-from replica_audit.results import Results
+from replica_audit.results import Results, by_place
 from replica_audit.runner import audit_stage
 from replica_audit.runner.audit_stage import AuditAnswers
 from replica_audit.runner.executor import Executor, map_each
-from replica_audit.runner.observation_files import PROGRESS, TIMELINE_TABLE, write_timeline
+from replica_audit.runner.observation_files import LOG_EVENTS, PROGRESS, TIMELINE_TABLE, write_timeline
 from replica_audit.runner.partition_tasks import PartitionTask
-from replica_audit.runner.task_rows import Outlet, Rows
-from replica_audit.schema import AttemptRow
+from replica_audit.runner.task_rows import Outlet
+from replica_audit.schema import AttemptRow, QuarantineRow, ReportRows, VoterCopy
 from replica_audit.snapshot.consumer_offsets import GROUP_OFFSETS
 from replica_audit.snapshot.internal_topics import Each, InternalTopic
 from replica_audit.snapshot.record_reader import RecordReader
@@ -47,23 +43,28 @@ from replica_audit.warehouse.answer_tables import (
     REPORTED_TABLES,
     assemble_results,
     snapshot_row,
-    snapshot_rows,
     timeline_answers,
     told_results,
+    with_snapshot_rows,
 )
 from replica_audit.warehouse.attempts import check_committed, check_large, latest_attempt, own_rows, record_attempt
 from replica_audit.warehouse.batch_files import check_batch_files, read_batches
 from replica_audit.warehouse.delta_tables import Warehouse
-from replica_audit.warehouse.evidence_rows import EvidenceRows, IndexedPartition
-from replica_audit.warehouse.past_audits import earlier_rows, verified_rows
+from replica_audit.warehouse.evidence_rows import EvidenceRows, IndexedPartition, StoredPartition
+from replica_audit.warehouse.past_audits import VerifiedSegment, past_losses, verified_segments
 from replica_audit.warehouse.segment_index import TABLE as SEGMENTS
-from replica_audit.warehouse.segment_index import read_summaries
+from replica_audit.warehouse.segment_index import read_summary
 
 if TYPE_CHECKING:
     import numpy as np
 
+    from replica_audit.auditing.leadership.timeline_deviations import TimelineSummary
     from replica_audit.auditing.opened_snapshot import Examined
     from replica_audit.auditing.replicas.replica_facts import CopyKey
+    from replica_audit.bronze_tables import PlacedSegment
+    from replica_audit.model import SegmentSummary
+
+_Said = TypeVar("_Said")
 
 #: Report rows that a partition has at most, besides those of differences.
 _ROWS_OF_PARTITION = 100
@@ -85,11 +86,12 @@ def audit(
     started = now()
     ingested = latest_attempt(warehouse, "ingest", **({"snapshot_id": snapshot_id} if snapshot_id else {}))
     snapshot = snapshot_row(warehouse, ingested)
+    assert snapshot is not None, "its attempt has finished"
     options = _options(snapshot, ingested.cluster_id, settings)
-    location = snapshot["location"] if snapshot_uri is None else Snapshot.open(snapshot_uri).location
+    location = snapshot.location if snapshot_uri is None else Snapshot.open(snapshot_uri).location
     audit_id = uuid.uuid4().hex
     ids = {"cluster_id": ingested.cluster_id, "snapshot_id": ingested.snapshot_id, "audit_id": audit_id}
-    verified = verified_rows(warehouse, settings.since, ids["cluster_id"]) if settings.since else {}
+    verified = verified_segments(warehouse, settings.since, ids["cluster_id"]) if settings.since else {}
     warehouse.describe_commits(stage="audit", snapshot_id=ids["snapshot_id"], audit_id=audit_id)
     source = IngestedSource(warehouse, ingested, snapshot, options, location, audit_id, verified)
     stage = {"started": started, "ingest_id": ingested.ingest_id, **ids}
@@ -107,35 +109,52 @@ class TableReader:
     batches: str
     """Directory of that table."""
     evidence: EvidenceRows
-    _rows: Mapping[Place, Rows] = field(default_factory=dict)
-    """Of the partitions of one task."""
+    _stored: Mapping[Place, StoredPartition] = field(default_factory=dict)
+    """The partitions of one task."""
 
     def opened(self, tasks: Sequence[PartitionTask]) -> TableReader:
         places = [(task.partition.topic, task.partition.partition) for task in tasks]
         files = {path for task in tasks for path in task.segment_files}
-        return replace(self, _rows=self.evidence.read(places, files))
+        return replace(self, _stored=self.evidence.read(places, files))
 
     def examine(self, task: PartitionTask) -> Examined:
+        from replica_audit.auditing.bronze_rows import directories_of_rows
+        from replica_audit.auditing.compare.wanted_chunks import verified_copies
         from replica_audit.auditing.comparison_plan import plan_audit
         from replica_audit.auditing.evidence import partition_evidence
         from replica_audit.auditing.opened_snapshot import Examined
+        from replica_audit.snapshot.leadership_rows import leadership_of_rows
 
-        own = {**self._rows.get((task.partition.topic, task.partition.partition), {}), **task.rows}
-        directory = self.evidence.directories[SEGMENTS]
-        read = {name: list(read_summaries(directory, own.get(name, ()))) for name in (SEGMENTS, VERIFIED)}
-        rows = {"replica_dirs": [], **own, **read}
-        return Examined(rows, [], plan_audit(partition_evidence(task.partition, rows, self.options)), ())
+        own = self._of(task.partition)
+        directories, orphans = directories_of_rows(own.replica_dirs, own.leader_epochs, own.offset_checkpoints)
+        summaries: dict[CopyKey, list[SegmentSummary]] = defaultdict(list)
+        for one in own.segments:
+            summaries[one.broker_id, one.log_dir].append(self._summary(one))
+        verified = verified_copies(
+            ((one.broker_id, one.log_dir), one.common_prefix_end, self._summary(one)) for one in task.verified
+        )
+        side = task.side._replace(verified=verified)
+        leadership = leadership_of_rows(own.partition_states)
+        evidence = partition_evidence(task.partition, directories, summaries, orphans, leadership, side, self.options)
+        return Examined(plan_audit(evidence))
 
     def read_batches(self, examined: Examined) -> dict[CopyKey, np.ndarray]:
         needed = examined.plan.batches
-        return read_batches(self.batches, examined.rows[SEGMENTS], needed) if needed else {}
+        segments = self._of(examined.plan.evidence.topic_partition).segments
+        return read_batches(self.batches, segments, needed) if needed else {}
+
+    def _of(self, partition: TopicPartition) -> StoredPartition:
+        return self._stored.get((partition.topic, partition.partition), StoredPartition())
+
+    def _summary(self, one: PlacedSegment | VerifiedSegment) -> SegmentSummary:
+        return read_summary(self.evidence.directories[SEGMENTS], one.summary_file, one.summary_row)
 
     def read_records(self) -> RecordReader:
         return RecordReader(self.location)
 
-    def rows_read(self, examined: Examined) -> Rows:
-        """None: the tables have them since the ingest."""
-        return {}
+    def rows_read(self, examined: Examined, rows: ReportRows) -> ReportRows:
+        """No more: the tables have them since the ingest."""
+        return rows
 
 
 class IngestedSource:
@@ -145,11 +164,11 @@ class IngestedSource:
         self,
         warehouse: Warehouse,
         ingested: AttemptRow,
-        snapshot: Mapping[str, Any],
+        snapshot: SnapshotRow,
         options: AuditOptions,
         location: str,
         audit_id: str,
-        verified: Mapping[Place, list[dict]],
+        verified: Mapping[Place, tuple[VerifiedSegment, ...]],
     ) -> None:
         """`ingested` is a finished attempt, `snapshot` its row of `snapshots`; the timeline is written as `audit_id`'s."""
         self._warehouse, self._ingested, self._audit_id, self._verified = warehouse, ingested, audit_id, verified
@@ -159,11 +178,11 @@ class IngestedSource:
         )
         self.cluster_id: str | None = ingested.cluster_id
         # Rows of earlier versions lack the column.
-        self.voters: Iterable[Mapping[str, Any]] = snapshot.get("voters") or ()
+        self.voters: Iterable[VoterCopy] = snapshot.voters or ()
 
-    def unplaced(self) -> list[dict]:
-        rows = self._warehouse.read("quarantine", **own_rows(self._ingested))
-        return [row for row in rows if row["topic"] is None]
+    def unplaced(self) -> list[QuarantineRow]:
+        rows = self._warehouse.read("quarantine", QuarantineRow, **own_rows(self._ingested))
+        return [row for row in rows if row.topic is None]
 
     def tasks(self, executor: Executor) -> list[PartitionTask]:
         """Rows are those of this attempt. Raises EngineError where the ingest committed others."""
@@ -181,47 +200,50 @@ class IngestedSource:
         known.update((place, IndexedPartition(place)) for place in timelines.keys() - known.keys())
         said = self._said(executor, known.keys(), timelines)
         return [
-            PartitionTask(TopicPartition(*place), one.batch_count, said.get(place, {}), one.segment_files)
+            PartitionTask(
+                TopicPartition(*place),
+                one.batch_count,
+                said.get(place, SideEvidence()),
+                self._verified.get(place, ()),
+                one.segment_files,
+            )
             for place, one in sorted(known.items())
         ]
 
     def _said(
-        self, executor: Executor, known: Collection[Place], timelines: Mapping[Place, dict[str, Any]]
-    ) -> dict[Place, dict[str, list[dict[str, Any]]]]:
-        """What is said of some partitions and lies in no table of theirs, by table; it adds none that nothing else names."""
+        self, executor: Executor, known: Collection[Place], timelines: Mapping[Place, TimelineSummary]
+    ) -> dict[Place, SideEvidence]:
+        """What is said of some partitions and lies in no table of theirs; it adds none that nothing else names."""
         warehouse = self._warehouse
-        said: dict[Place, dict[str, list[dict]]] = defaultdict(lambda: defaultdict(list))
-        for place, summary in timelines.items():
-            said[place][TIMELINE] = [summary]
-        found: dict[str, Iterable[dict[str, Any]]] = {}
+        events: dict[Place, list[BrokerLogEvent]] = defaultdict(list)
         if known and warehouse.exists(LOG_EVENTS):
-            columns = [column.name for column in BRONZE_TABLES[LOG_EVENTS]]
-            found[LOG_EVENTS] = warehouse.read(LOG_EVENTS, columns, **own_rows(self._ingested))
-        for table, topic in ((GROUPS, GROUP_OFFSETS), (REMOTE, REMOTE_SEGMENTS)):
-            found[table] = map(asdict, self._read_internal(topic, partial(map_each, executor)))
-        for table, rows in found.items():
-            for row in rows:
-                if (place := (row["topic"], row["partition"])) in known:
-                    said[place][table].append(row)
-        for table, of_places in (
-            (EARLIER, earlier_rows(warehouse, self.cluster_id, known)),
-            (VERIFIED, self._verified),
-        ):
-            for place, rows in of_places.items():
-                if place in known:
-                    said[place][table] = list(rows)
-        return {place: dict(rows) for place, rows in said.items()}
+            for one in warehouse.read(LOG_EVENTS, BrokerLogEvent, **own_rows(self._ingested)):
+                isr = None if one.isr is None else tuple(one.isr)
+                events[one.topic, one.partition].append(one._replace(isr=isr))
+        groups = by_place(self._read_internal(GROUP_OFFSETS, partial(map_each, executor)))
+        remote = by_place(self._read_internal(REMOTE_SEGMENTS, partial(map_each, executor)))
+        losses = past_losses(warehouse, self.cluster_id, known)
+        return {
+            place: SideEvidence(
+                tuple(events.get(place, ())),
+                tuple(groups.get(place, ())),
+                tuple(remote.get(place, ())),
+                timelines.get(place),
+                losses.get(place, EarlierLosses()),
+            )
+            for place in {*events, *groups, *remote, *timelines, *losses} & set(known)
+        }
 
     def read_transactions(
         self, producers: Collection[int], each: Each
-    ) -> tuple[dict[int, TransactionState], list[dict]]:
+    ) -> tuple[dict[int, TransactionState], list[QuarantineRow]]:
         """A segment that cannot be read is in quarantine since the scan."""
         snapshot = self._snapshot() if producers else None
         if snapshot is None:
             return {}, []
         return read_latest_states(snapshot, self._log_dirs, producers, each)[0], []
 
-    def _read_internal(self, topic: InternalTopic, each: Each) -> list[Any]:
+    def _read_internal(self, topic: InternalTopic[_Said], each: Each) -> Sequence[_Said]:
         """What of a topic cannot be read is in quarantine since the ingest."""
         snapshot = self._snapshot()
         return [] if snapshot is None else topic.read_all(snapshot, self._log_dirs, each)[0]
@@ -237,9 +259,7 @@ class IngestedSource:
 class InTables:
     """Answers in the report tables, which count once the audit's `finished` row is there (`runner.audit_stage.Sink`)."""
 
-    def __init__(
-        self, warehouse: Warehouse, stage: dict[str, Any], snapshot: Mapping[str, Any], driver_rows: int
-    ) -> None:
+    def __init__(self, warehouse: Warehouse, stage: dict[str, Any], snapshot: SnapshotRow, driver_rows: int) -> None:
         """`stage` is its entry as `record_attempt` takes it, `snapshot` the row of `snapshots`."""
         self._warehouse, self._stage, self._snapshot, self._driver_rows = warehouse, stage, snapshot, driver_rows
         self._ids = {name: stage[name] for name in ("cluster_id", "snapshot_id", "audit_id")}
@@ -256,7 +276,7 @@ class InTables:
         warehouse, audit_id = self._warehouse, self._ids["audit_id"]
         counts = {TIMELINE_TABLE: warehouse.count_rows(TIMELINE_TABLE, audit_id)}
         for table in REPORTED_TABLES:
-            warehouse.append(table, answers.rows[table], self._ids, answers.files[table])
+            warehouse.append(table, answers.rows.table(table), self._ids, answers.files[table])
             counts[table] = answers.count(table)
         self._finished = record_attempt(
             warehouse, "audit", "finished", tables=REPORTED_TABLES, row_counts=counts, **self._stage
@@ -270,12 +290,12 @@ class InTables:
         assert finished is not None, "results are of answers that were kept"
         if any(answers.files.values()):
             return told_results(warehouse, finished, self._snapshot)
-        rows = {**answers.rows, **snapshot_rows(warehouse, finished)}
+        rows = with_snapshot_rows(answers.rows, warehouse, finished)
         return assemble_results(finished, rows, self._snapshot, timeline_answers(warehouse, finished))
 
 
-def _options(snapshot: Mapping, cluster_id: str | None, settings: Settings) -> AuditOptions:
-    manifest = json.loads(snapshot["manifest"]) if snapshot["manifest"] else {}
+def _options(snapshot: SnapshotRow, cluster_id: str | None, settings: Settings) -> AuditOptions:
+    manifest = json.loads(snapshot.manifest or "{}")
     times = times_of_manifest(manifest.get("brokers") or ())
     said = (manifest.get("kafka_version"), manifest.get("quiesced"))
     return resolve_options(
@@ -283,6 +303,6 @@ def _options(snapshot: Mapping, cluster_id: str | None, settings: Settings) -> A
         *said,
         cluster_id,
         times,
-        snapshot.get("brokers") or (),
-        has_metadata_log=has_metadata_log(snapshot["inventory"]),
+        snapshot.brokers or (),
+        has_metadata_log=has_metadata_log(snapshot.inventory),
     )

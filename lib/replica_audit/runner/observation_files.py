@@ -6,14 +6,15 @@ Both may be far larger than all else that is ingested, so tasks write the rows.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
-from replica_audit.auditing.evidence import LOG_EVENTS
+from replica_audit.auditing.leadership.timeline_deviations import summary_from_text
 from replica_audit.protocol.high_watermark import Rule
 from replica_audit.runner.executor import Executor, deal
+from replica_audit.runner.timeline_batches import AssignedReplica
 from replica_audit.schema import QuarantineRow
 from replica_audit.snapshot.inventory import BrokerLogFile
 from replica_audit.snapshot.replica_progress import ProgressPart, plan_progress, read_progress
@@ -25,7 +26,17 @@ from replica_audit.warehouse.table_layout import DataFile
 if TYPE_CHECKING:
     import pyarrow as pa
 
-PROGRESS, TIMELINE_TABLE = "replica_progress", "high_watermark_timeline"
+    from replica_audit.auditing.leadership.timeline_deviations import TimelineSummary
+    from replica_audit.model import Place
+
+_Part = TypeVar("_Part")
+#: Reads the parts of a task: the file that was written, and what could not be used.
+_Read = Callable[[list[_Part]], Iterator[tuple[DataFile | None, list[QuarantineRow]]]]
+
+PROGRESS, LOG_EVENTS, TIMELINE_TABLE = "replica_progress", "broker_log_events", "high_watermark_timeline"
+
+#: Columns of the timeline that the driver hears of, and their names there: the file that was written is a row of no partition.
+_HEARD, _TOLD = ["topic", "partition", "summary"], ["topic", "partition", "payload"]
 
 #: Tasks that read files.
 _GREATEST_TASKS = 1000
@@ -38,18 +49,19 @@ def scan_progress(
     directory: str,
     constants: Mapping[str, str | None],
     topics: tuple[str, ...],
-) -> tuple[list[DataFile], list[dict]]:
+) -> tuple[list[DataFile], list[QuarantineRow]]:
     """Files of `replica_progress` below `directory`, and quarantine rows of what could not be used."""
     parts = list(plan_progress(snapshot, files))
-    problems = [part._asdict() for part in parts if isinstance(part, QuarantineRow)]
+    problems = [part for part in parts if isinstance(part, QuarantineRow)]
     planned = [part for part in parts if isinstance(part, ProgressPart)]
 
-    def read(of_task: list[ProgressPart]) -> Iterator[tuple[DataFile | None, list[dict]]]:
-        writer, unused = TableFileWriter(directory, PROGRESS, constants), []
+    def read(of_task: list[ProgressPart]) -> Iterator[tuple[DataFile | None, list[QuarantineRow]]]:
+        writer = TableFileWriter(directory, PROGRESS, constants)
+        unused: list[QuarantineRow] = []
         for part in of_task:
             for item in read_progress(snapshot, part, topics):
                 if isinstance(item, QuarantineRow):
-                    unused.append(item._asdict())
+                    unused.append(item)
                 else:
                     for batch in item.to_batches(max_chunksize=GROUP_ROWS):
                         writer.add(dict(zip(batch.schema.names, batch.columns, strict=True)), batch.num_rows)
@@ -65,20 +77,20 @@ def scan_broker_logs(
     directory: str,
     constants: Mapping[str, str | None],
     topics: tuple[str, ...],
-) -> tuple[list[DataFile], list[dict]]:
+) -> tuple[list[DataFile], list[QuarantineRow]]:
     """Files of `broker_log_events` below `directory`, and quarantine rows of logs that could not be read."""
 
-    def read(of_task: list[BrokerLogFile]) -> Iterator[tuple[DataFile | None, list[dict]]]:
+    def read(of_task: list[BrokerLogFile]) -> Iterator[tuple[DataFile | None, list[QuarantineRow]]]:
         from replica_audit.arrow_rows import rows_to_arrow
-        from replica_audit.auditing.leadership.broker_log_evidence import event_row
         from replica_audit.snapshot.broker_logs import read_broker_log
 
-        writer, unused = TableFileWriter(directory, LOG_EVENTS, constants), []
+        writer = TableFileWriter(directory, LOG_EVENTS, constants)
+        unused: list[QuarantineRow] = []
         for file in of_task:
             items = read_broker_log(snapshot, file.path, file.broker_id)
             while some := list(islice(items, 10_000)):
-                unused += [one._asdict() for one in some if isinstance(one, QuarantineRow)]
-                rows = [event_row(one) for one in some if not isinstance(one, QuarantineRow)]
+                unused += [one for one in some if isinstance(one, QuarantineRow)]
+                rows = [one for one in some if not isinstance(one, QuarantineRow)]
                 table = rows_to_arrow(rows, writer.schema)
                 writer.add(dict(zip(table.schema.names, table.columns, strict=True)), len(rows))
         yield writer.close(), unused
@@ -86,7 +98,9 @@ def scan_broker_logs(
     return _run(executor, list(files), read, [])
 
 
-def _run(executor: Executor, parts: list, read, problems: list[dict]) -> tuple[list[DataFile], list[dict]]:
+def _run(
+    executor: Executor, parts: list[_Part], read: _Read[_Part], problems: list[QuarantineRow]
+) -> tuple[list[DataFile], list[QuarantineRow]]:
     if not parts:
         return [], problems
     found = executor.map(deal(parts, _GREATEST_TASKS), read)
@@ -99,11 +113,11 @@ def write_timeline(
     attempt: Mapping[str, str | None],
     ids: Mapping[str, str | None],
     rule: Rule,
-) -> dict[tuple[str, int], dict[str, Any]]:
+) -> dict[Place, TimelineSummary]:
     """Recompute the timeline of every observed partition of a snapshot into its table.
 
-    `attempt` has the snapshot_id and ingest_id whose observations count. Returns what each timeline comes to
-    (`auditing.leadership.timeline_deviations.summary_row`), by topic and partition; nothing where nothing was observed.
+    `attempt` has the snapshot_id and ingest_id whose observations count. Returns what each timeline comes to; nothing where nothing
+    was observed.
     """
     if not warehouse.files(PROGRESS, attempt["snapshot_id"]):
         return {}
@@ -113,35 +127,46 @@ def write_timeline(
     def write(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         import pyarrow as pa
 
-        writer, found = TableFileWriter(target, TIMELINE_TABLE, constants), []
+        from replica_audit.arrow_rows import values_to_arrow
+
+        writer = TableFileWriter(target, TIMELINE_TABLE, constants)
+        ends: list[pa.RecordBatch] = []
         for batch in batches:
-            rows = pa.Table.from_batches([batch])
-            writer.add(dict(zip(rows.schema.names, rows.columns, strict=True)), rows.num_rows)
-            ends = rows.filter(pa.compute.is_valid(rows["summary"])).select(["topic", "partition", "summary"])
-            found += [(row["topic"], row["partition"], row["summary"]) for row in ends.to_pylist()]
-        file = writer.close()
-        written = [json.dumps(asdict(file))] if file else []
-        yield pa.RecordBatch.from_pydict(
-            {
-                "topic": pa.array([topic for topic, _, _ in found] + [None] * len(written), pa.string()),
-                "partition": pa.array([partition for _, partition, _ in found] + [None] * len(written), pa.int32()),
-                "payload": pa.array([summary for _, _, summary in found] + written, pa.string()),
-            }
-        )
+            writer.add(dict(zip(batch.schema.names, batch.columns, strict=True)), batch.num_rows)
+            ends.append(batch.select(_HEARD).filter(pa.compute.is_valid(batch["summary"])))
+        for found in ends:
+            yield found.rename_columns(_TOLD)
+        if (file := writer.close()) is not None:
+            columns = [
+                values_to_arrow([value], kind)
+                for value, kind in ((None, pa.string()), (None, pa.int32()), (json.dumps(asdict(file)), pa.string()))
+            ]
+            yield pa.RecordBatch.from_arrays(columns, _TOLD)
 
     rows = executor.follow_timelines(warehouse, attempt, _assigned_replicas(warehouse, attempt), rule, write)
-    written = [DataFile(**json.loads(row["payload"])) for row in rows if row["topic"] is None]
+    written = [DataFile(**json.loads(row.payload)) for row in rows if row.topic is None]
     warehouse.append(TIMELINE_TABLE, (), ids, written)
-    return {(row["topic"], row["partition"]): json.loads(row["payload"]) for row in rows if row["topic"] is not None}
+    return {
+        (row.topic, row.partition): summary_from_text(row.payload)
+        for row in rows
+        if row.topic is not None and row.partition is not None
+    }
+
+
+class _Replicas(NamedTuple):
+    topic: str
+    partition: int
+    replicas: Sequence[int] | None
 
 
 def _assigned_replicas(warehouse: Warehouse, attempt: Mapping[str, str | None]) -> pa.Table:
     """(topic, partition, broker_id) of every replica that states or directories name: `auditing.leadership.timeline_deviations.assigned_replicas`."""
     import pyarrow as pa
 
-    states = warehouse.read("partition_states", ("topic", "partition", "replicas"), **attempt)
-    found = {(row["topic"], row["partition"], broker_id) for row in states for broker_id in row["replicas"] or ()}
-    directories = warehouse.read("replica_dirs", ("topic", "partition", "broker_id"), **attempt)
-    found |= {(row["topic"], row["partition"], row["broker_id"]) for row in directories}
+    from replica_audit.arrow_rows import rows_to_arrow
+
+    states = warehouse.read("partition_states", _Replicas, **attempt)
+    found = {AssignedReplica(row.topic, row.partition, broker_id) for row in states for broker_id in row.replicas or ()}
+    found.update(warehouse.read("replica_dirs", AssignedReplica, **attempt))
     schema = pa.schema([("topic", pa.string()), ("partition", pa.int32()), ("broker_id", pa.int32())])
-    return pa.Table.from_pylist([dict(zip(schema.names, one)) for one in sorted(found)], schema)
+    return rows_to_arrow(sorted(found), schema)

@@ -6,17 +6,19 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
+from replica_audit.auditing.evidence import AuditOptions, SideEvidence
 from replica_audit.auditing.log_dir_findings import LogDirTally
 from replica_audit.model import TopicPartition, TransactionState
-from replica_audit.runner.task_rows import Outlet, Rows, TaskRows
+from replica_audit.runner.task_rows import Outlet, TaskRows
+from replica_audit.schema import ReportRows
 
 if TYPE_CHECKING:
     import numpy as np
 
     from replica_audit.auditing.compare.record_comparison import RecordSource
-    from replica_audit.auditing.evidence import AuditOptions
     from replica_audit.auditing.opened_snapshot import Examined
     from replica_audit.auditing.replicas.replica_facts import CopyKey
+    from replica_audit.warehouse.past_audits import VerifiedSegment
     from replica_audit.warehouse.table_layout import DataFile
 
 
@@ -26,8 +28,10 @@ class PartitionTask(NamedTuple):
     partition: TopicPartition
     batches: int = 0
     """About as many have to be looked at."""
-    rows: Rows = {}
-    """What is said of it besides what the task reads, by table."""
+    side: SideEvidence = SideEvidence()
+    """What is said of it besides what the task reads."""
+    verified: tuple[VerifiedSegment, ...] = ()
+    """Segments in which an earlier audit found it well."""
     segment_files: tuple[str, ...] = ()
     """Where the task reads the rows of its segments; none where it scans them."""
     files: int = 0
@@ -45,7 +49,7 @@ class PartitionReader(Protocol):
         """One that is about to read just these."""
 
     def examine(self, task: PartitionTask) -> Examined:
-        """A partition's rows, and what its audit asks for."""
+        """A partition, and what its audit asks for."""
 
     def read_batches(self, examined: Examined) -> dict[CopyKey, np.ndarray]:
         """What it asks for."""
@@ -53,8 +57,8 @@ class PartitionReader(Protocol):
     def read_records(self) -> RecordSource:
         """What gives the records of batches."""
 
-    def rows_read(self, examined: Examined) -> Rows:
-        """Report rows that come of the reading itself, where no table has them already."""
+    def rows_read(self, examined: Examined, rows: ReportRows) -> ReportRows:
+        """`rows` with those that come of the reading itself, where no table has them already."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,8 +79,7 @@ class PartitionWork:
 class TaskAnswer:
     """What a task has of its partitions."""
 
-    rows: Rows
-    """By report table."""
+    rows: ReportRows
     files: Mapping[str, DataFile]
     """With more of them."""
     waiting: Mapping[TopicPartition, frozenset[int]] = field(default_factory=dict)
@@ -97,7 +100,7 @@ def audit_partitions(tasks: Sequence[PartitionTask], work: PartitionWork) -> Ite
     yield TaskAnswer(found.rows, found.close(), waiting, log_dirs)
 
 
-def _audit(task: PartitionTask, work: PartitionWork, log_dirs: LogDirTally) -> tuple[Rows, frozenset[int]]:
+def _audit(task: PartitionTask, work: PartitionWork, log_dirs: LogDirTally) -> tuple[ReportRows, frozenset[int]]:
     """Rows of one partition, or the producers that it waits for."""
     from replica_audit.auditing.answer_rows import failure_rows
     from replica_audit.auditing.conclude import conclude
@@ -110,12 +113,12 @@ def _audit(task: PartitionTask, work: PartitionWork, log_dirs: LogDirTally) -> t
     except Exception as error:
         return failure_rows(task.partition, error, reader.options.cluster_id), frozenset()
     if work.transactions is None and producers:
-        return {}, producers
+        return ReportRows(), producers
     try:
         batches, read = reader.read_batches(examined), reader.read_records()
         audit = conclude(examined.plan, batches, read, work.transactions or {})
         rows = decided_rows(audit, batches, work.asked, work.up, read)
     except Exception as error:
         rows = failure_rows(task.partition, error, reader.options.cluster_id, examined.plan.evidence)
-    log_dirs.add(examined.rows["replica_dirs"], examined.rows["segments"])
-    return {**rows, **reader.rows_read(examined)}, frozenset()
+    log_dirs.add(examined.plan.evidence.copies)
+    return reader.rows_read(examined, rows), frozenset()

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from replica_audit.auditing.snapshot_id import SegmentDigest
+    from replica_audit.bronze_tables import SegmentNames
     from replica_audit.snapshot.storage import Snapshot
     from replica_audit.warehouse.batch_files import BatchFileWriter
     from replica_audit.warehouse.known_batches import EarlierSegments
@@ -145,9 +146,9 @@ def _scan(
     writer: BatchFileWriter,
     rows: RowFiles,
 ) -> tuple[list[SegmentDigest], ReadBytes]:
-    from replica_audit.auditing.bronze_rows import damage_rows, segment_row
-    from replica_audit.auditing.opened_snapshot import unreadable_row
+    from replica_audit.auditing.bronze_rows import damage_rows, segment_row, unreadable_row
     from replica_audit.auditing.snapshot_id import SegmentDigest
+    from replica_audit.bronze_tables import SegmentNames
     from replica_audit.errors import FormatError
     from replica_audit.runner.segment_scan import open_segment, scan_segment_file
     from replica_audit.snapshot.read_ahead import run_ahead
@@ -156,19 +157,21 @@ def _scan(
     opening_one = partial(open_segment, snapshot, directories["segments"])
     for work, opening in run_ahead(opening_one, works, snapshot.opens_ahead):
         file, digest = work.file, None
-        names = {"broker_id": file.broker_id, "log_dir": file.log_dir, "topic": file.topic, "partition": file.partition}
         start = writer.row
-        write = _write_to(writer, {**names, "segment_base_offset": file.base_offset})
+        write = _write_to(
+            writer, SegmentNames(file.broker_id, file.log_dir, file.topic, file.partition, file.base_offset)
+        )
         try:
             one = scan_segment_file(snapshot, work, opening.result(), directories["batches"], write)
         except _NotWritten as error:
             raise error.reason from None
         except (OSError, FormatError) as error:
-            rows.add({"quarantine": [unreadable_row(names, file, error)]})
+            rows.add({"quarantine": [unreadable_row(file, error)]})
         else:
-            place = {"batch_file": writer.path, "batch_row": start} if writer.row > start else {}
-            row = {**segment_row(names, one.summary), **place, **one.marks}
-            rows.add({"segments": [row], "quarantine": list(damage_rows(names, one.summary))})
+            row = segment_row(file, one.summary)._replace(**one.marks._asdict())
+            if writer.row > start:
+                row = row._replace(batch_file=writer.path, batch_row=start)
+            rows.add({"segments": [row], "quarantine": list(damage_rows(file, one.summary))})
             read = read.plus(ReadBytes(one.read_bytes, one.known_bytes, one.is_known))
             digest = one.summary.digest
         digests.append(SegmentDigest(file.broker_id, file.path, file.size_bytes, digest))
@@ -183,7 +186,7 @@ class _NotWritten(Exception):
         self.reason = reason
 
 
-def _write_to(writer: BatchFileWriter, names: Mapping[str, object]) -> Callable[[np.ndarray], None]:
+def _write_to(writer: BatchFileWriter, names: SegmentNames) -> Callable[[np.ndarray], None]:
     def write(rows: np.ndarray) -> None:
         try:
             writer.add(names, rows)

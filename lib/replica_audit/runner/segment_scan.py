@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
 import numpy as np
 
@@ -23,13 +23,20 @@ if TYPE_CHECKING:
     from replica_audit.snapshot.storage import Snapshot
 
 
+class SegmentMarks(NamedTuple):
+    """Columns of `segments` that the next ingest knows a file by."""
+
+    last_change: str | None = None
+    last_position: int | None = None
+    headers: str | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class ScannedSegment:
     """A segment's summary, and what it took."""
 
     summary: SegmentSummary
-    marks: dict[str, Any]
-    """Columns of `segments` that the next ingest knows it by: last_change, last_position, headers."""
+    marks: SegmentMarks
     read_bytes: int
     """Of the snapshot, as read."""
     known_bytes: int = 0
@@ -119,20 +126,19 @@ def scan_segment_file(
     if opened is None:
         with open_source(snapshot, file) as (items, summariser):
             _pass_on(items, summariser, write)
-        none = dict.fromkeys(("last_change", "last_position", "headers"))
-        return ScannedSegment(summariser.finish(), none, file.size_bytes)
+        return ScannedSegment(summariser.finish(), SegmentMarks(), file.size_bytes)
     with closing(opened.stream) as stream:
         taken_over = () if opened.before is None else known_batches(directory, *opened.before)
         if opened.relation is Relation.SAME and opened.before is not None:
             for rows in taken_over:
                 write(rows)
             known, summary = opened.before
-            marks = {"last_change": opened.last_change, "last_position": known.last_position, "headers": known.headers}
+            marks = SegmentMarks(opened.last_change, known.last_position, known.headers)
             return ScannedSegment(summary, marks, stream.count, file.size_bytes, True)
         items, summariser = scan_source(stream, file, opened.evidence, taken_over)
         last_position = _pass_on(items, summariser, write)
         headers = hash_headers(stream, last_position)
-        marks = {"last_change": opened.last_change, "last_position": last_position, "headers": headers}
+        marks = SegmentMarks(opened.last_change, last_position, headers)
         return ScannedSegment(summariser.finish(), marks, stream.count, _taken_over(opened.before))
 
 

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from replica_audit import __version__
 from replica_audit.auditing.audit_results import audit_results
 from replica_audit.auditing.evidence import AuditOptions, options_row
-from replica_audit.auditing.opened_snapshot import Examined, OpenedSnapshot, Row
+from replica_audit.auditing.opened_snapshot import Examined, OpenedSnapshot
 from replica_audit.config import Settings
 from replica_audit.model import TopicPartition, TransactionState
 from replica_audit.results import Results
 from replica_audit.runner.audit_stage import AuditAnswers
 from replica_audit.runner.executor import Executor
 from replica_audit.runner.partition_tasks import PartitionTask
-from replica_audit.runner.task_rows import Outlet, Rows
-from replica_audit.schema import AttemptRow
+from replica_audit.runner.task_rows import Outlet
+from replica_audit.schema import AttemptRow, QuarantineRow, ReportRows, VoterCopy
 from replica_audit.snapshot.record_reader import RecordReader
 from replica_audit.text import now
 
@@ -56,10 +57,10 @@ class SnapshotSource:
         return sum(task.files for task in tasks), sum(task.size_bytes for task in tasks)
 
     @property
-    def voters(self) -> Iterable[Mapping[str, Any]]:
-        return (one._asdict() for one in self.snapshot.inventory.voters)
+    def voters(self) -> Iterable[VoterCopy]:
+        return self.snapshot.inventory.voters
 
-    def unplaced(self) -> list[Row]:
+    def unplaced(self) -> list[QuarantineRow]:
         return self.snapshot.unplaced
 
     def tasks(self, executor: Executor | None = None) -> Sequence[PartitionTask]:
@@ -88,13 +89,17 @@ class SnapshotSource:
     def read_records(self) -> RecordReader:
         return RecordReader(self.snapshot.snapshot)
 
-    def rows_read(self, examined: Examined) -> Rows:
-        kept = {table: examined.rows[table] for table in ("quarantine", "partition_states")}
-        return {**kept, "high_watermark_timeline": examined.timeline}
+    def rows_read(self, examined: Examined, rows: ReportRows) -> ReportRows:
+        return replace(
+            rows,
+            quarantine=examined.rows.quarantine,
+            partition_states=examined.rows.partition_states,
+            high_watermark_timeline=examined.rows.high_watermark_timeline,
+        )
 
     def read_transactions(
         self, producers: Collection[int], each: Each
-    ) -> tuple[dict[int, TransactionState], list[Row]]:
+    ) -> tuple[dict[int, TransactionState], list[QuarantineRow]]:
         return self.snapshot.read_transactions(producers, each)
 
 
@@ -139,7 +144,8 @@ class InMemory:
             row_counts=None,
             options=None,
         )
-        tables = {**answers.rows, "quarantine": [*opened.unplaced, *answers.rows["quarantine"], *answers.unread]}
+        refused = [row.as_input() for row in (*opened.unplaced, *answers.unread)]
+        rows = replace(answers.rows, quarantine=[*answers.rows.quarantine, *refused])
         options = options_row(opened.options, self._settings)
-        observations = len(tables.get("high_watermark_timeline", ()))
-        return audit_results(run, inputs, options, tables, observations, opened.snapshot.uri)
+        observations = len(rows.high_watermark_timeline)
+        return audit_results(run, inputs, options, rows, observations, opened.snapshot.uri)

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 from replica_audit.auditing.lost_producers import awaits_coordinator
+from replica_audit.schema import ReportRows
 
 if TYPE_CHECKING:
     from replica_audit.warehouse.table_files import RowFiles
     from replica_audit.warehouse.table_layout import DataFile
-
-#: By table.
-Rows = Mapping[str, list[dict[str, Any]]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,25 +28,24 @@ class TaskRows:
     """The rows of one task, partition after partition."""
 
     def __init__(self, outlet: Outlet) -> None:
-        self.rows: dict[str, list[dict[str, Any]]] = defaultdict(list)
+        self.rows = ReportRows()
         self._outlet = outlet
         self._files: RowFiles | None = None
 
-    def add(self, rows: Rows) -> None:
+    def add(self, rows: ReportRows) -> None:
         """Take the rows of a partition."""
-        for table, of_table in (self._write(rows) if self._outlet.directories else rows).items():
-            self.rows[table] += of_table
+        self.rows.take(self._write(rows) if self._outlet.directories else rows)
 
     def close(self) -> Mapping[str, DataFile]:
         """The files that were written, by table, for the commit."""
         return {} if self._files is None else self._files.close()
 
-    def _write(self, rows: Rows) -> Rows:
+    def _write(self, rows: ReportRows) -> ReportRows:
         """Write them; returns what stays: the coordinator may add to a few, and is asked once for all."""
         from replica_audit.warehouse.table_files import RowFiles
 
         if self._files is None:
             self._files = RowFiles(self._outlet.directories, self._outlet.ids)
-        lost = rows.get("lost_producers", [])
-        self._files.add({**rows, "lost_producers": [row for row in lost if not awaits_coordinator(row)]})
-        return {"lost_producers": list(filter(awaits_coordinator, lost))}
+        written = [row for row in rows.lost_producers if not awaits_coordinator(row)]
+        self._files.add(vars(replace(rows, lost_producers=written)))
+        return ReportRows(lost_producers=list(filter(awaits_coordinator, rows.lost_producers)))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
 
@@ -14,7 +14,7 @@ from replica_audit.elect.premises import ChangedPremise, moved_since, rests_on
 from replica_audit.errors import UsageError
 from replica_audit.model import TopicPartition
 from replica_audit.results import Results, place_of
-from replica_audit.schema import sort_rows
+from replica_audit.schema import PartitionStateRow
 from replica_audit.text import count
 
 
@@ -33,10 +33,9 @@ class PlannedLeaders:
         """Partitions that the plan is based on."""
         self._seen: list[PlannedPartition] = []
 
-    def note(self, audit: PartitionAudit, states: Sequence[Mapping[str, object]]) -> None:
+    def note(self, audit: PartitionAudit, states: list[PartitionStateRow]) -> None:
         """Record what the snapshot says of a partition; `states` are its rows of `partition_states`."""
-        tables = {table: sort_rows(rows) for table, rows in report_rows(audit).items()}
-        results = Results({}, {**tables, "partition_states": sort_rows(states)})
+        results = Results.of({}, replace(report_rows(audit), partition_states=states).in_order())
         place = audit.evidence.topic_partition
         self._seen += rests_on(results, Matrix(results), {place_of(place)})
 

@@ -29,7 +29,6 @@ from replica_audit.salvage.partition_logs import Unread, unread_directories
 from replica_audit.salvage.partition_salvage import Choices, PartitionSalvage, salvage_partition
 from replica_audit.salvage.planned_leaders import PlannedLeaders
 from replica_audit.salvage.salvage_manifest import ManifestAudit
-from replica_audit.segments.summary import summary_from_json
 from replica_audit.snapshot.record_reader import RecordReader
 
 #: Kafka's own topics: they are rebuilt by their owners, and their records mean nothing elsewhere.
@@ -142,7 +141,7 @@ class SalvagedSnapshot:
         batches = self._opened.read_batches(examined)
         audit = conclude(examined.plan, batches, self.reader, states)
         if self._planned is not None:
-            self._planned.note(audit, examined.rows["partition_states"])
+            self._planned.note(audit, examined.rows.partition_states)
         if self._is_decided(partition) and not self._is_passed_over(partition):
             yield examined, batches, audit
 
@@ -158,8 +157,9 @@ class SalvagedSnapshot:
 
     def _note(self, examined: Examined) -> None:
         digests = {
-            (row["broker_id"], row["path"]): summary_from_json(row["summary"]).digest
-            for row in examined.rows["segments"]
+            (directory.broker_id, one.path): one.digest
+            for directory, segments in examined.plan.evidence.copies
+            for one in segments
         }
         for file in examined.files:
             digest = digests.get((file.broker_id, file.path))

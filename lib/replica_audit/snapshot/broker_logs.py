@@ -9,47 +9,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, BinaryIO
 
+from replica_audit.bronze_tables import BrokerLogEvent
 from replica_audit.parsing import INT32, INT64, is_whole, parse_json, parse_whole
 from replica_audit.schema import QuarantineRow
 
 if TYPE_CHECKING:
     from replica_audit.snapshot.storage import Snapshot
-
-
-@dataclass(frozen=True, slots=True)
-class BrokerLogEvent:
-    """One line. What it does not say is None."""
-
-    topic: str
-    partition: int
-    broker_id: int | None
-    """Whose log the line is in."""
-    path: str
-    line: int
-    """From 1."""
-    kind: str
-    """starts, cut, cut_below_mark, asked_to_cut, no_cut, mark_went_back, loaded, created, isr, elected,
-    elected_uncleanly or refused."""
-    clock_ms: int | None
-    """Milliseconds since the epoch in the time zone of the log, taken as UTC; of the day where the line has no date."""
-    time: str | None
-    """As written."""
-    leader_epoch: int | None = None
-    partition_epoch: int | None = None
-    offset: int | None = None
-    """Where the log ended (starts), was cut to (cut), or the high watermark went back to."""
-    high_watermark: int | None = None
-    leader_id: int | None = None
-    isr: tuple[int, ...] | None = None
-    leads: bool | None = None
-    """Of starts: as leader, or as follower."""
-    topic_id: str | None = None
-    final: bool | None = None
-    """Of asked_to_cut: no further question to the leader follows."""
 
 
 _NAME = re.compile(r"(?:server|state-change|controller|kafkaServer)\.(?:log|out)(?:[.-][\w.-]*)?")

@@ -9,12 +9,13 @@ from fnmatch import fnmatchcase
 from functools import partial
 from itertools import chain
 
+from replica_audit.bronze_tables import OffsetCheckpointRow
 from replica_audit.literals import PUT_ASIDE
 from replica_audit.model import Leadership, ReplicaDir, TopicPartition
 from replica_audit.schema import QuarantineRow
 from replica_audit.snapshot.broker_logs import broker_of_path, is_broker_log
 from replica_audit.snapshot.described_replicas import Found, read_stand_ins
-from replica_audit.snapshot.inventory import DuplicateReplica, Inventory, LogDir, MetadataLog, OffsetCheckpoint
+from replica_audit.snapshot.inventory import DuplicateReplica, Inventory, LogDir, MetadataLog
 from replica_audit.snapshot.leadership_sources import RootFiles, read_leaderships
 from replica_audit.snapshot.log_dir_names import (
     LOG_DIR_FILES,
@@ -118,7 +119,7 @@ class _Discovery:
         self._replicas: list[ReplicaDir] = []
         self._read: dict[tuple[int, TopicPartition], list[ReplicaDir]] = defaultdict(list)
         self._segments: list[SegmentFile] = []
-        self._orphans: list[OffsetCheckpoint] = []
+        self._orphans: list[OffsetCheckpointRow] = []
         self._metadata_logs: list[MetadataLog] = []
         self._topics: set[str] = set()
         self._put_aside: list[PutAside] = []
@@ -310,7 +311,7 @@ class _Discovery:
         for name, file in offsets.items():
             for at, value in file.entries.items():
                 if at not in present and self._is_wanted(at.topic):
-                    line = OffsetCheckpoint(broker_id, log_dir.path, name, at.topic, at.partition, value)
+                    line = OffsetCheckpointRow(broker_id, log_dir.path, name, at.topic, at.partition, value)
                     self._orphans.append(line)
         for at, child in partitions:
             self._topics.add(at.topic)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from replica_audit.bronze_tables import OffsetCheckpointRow
 from replica_audit.literals import CaptureKind
 from replica_audit.model import Leadership, ReplicaDir
 from replica_audit.schema import QuarantineRow, VoterCopy
@@ -27,18 +28,6 @@ class LogDir:
     """broker or controller."""
     problem: str | None = None
     """meta.properties that cannot be read, or names another node than the directory's name."""
-
-
-@dataclass(frozen=True, slots=True)
-class OffsetCheckpoint:
-    """One line of a `*-offset-checkpoint`."""
-
-    broker_id: int
-    log_dir: str
-    file: str
-    topic: str
-    partition: int
-    value: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +98,7 @@ class Inventory:
     replicas: tuple[ReplicaDir, ...]
     segments: tuple[SegmentFile, ...]
     duplicates: tuple[DuplicateReplica, ...]
-    orphan_checkpoints: tuple[OffsetCheckpoint, ...]
+    orphan_checkpoints: tuple[OffsetCheckpointRow, ...]
     """Lines whose partition has no current directory in that log dir: a future replica's, or one deleted since."""
     metadata_logs: tuple[MetadataLog, ...]
     voters: tuple[VoterCopy, ...]

@@ -10,12 +10,12 @@ from replica_audit.auditing.known_findings import Earlier
 from replica_audit.bronze_tables import BRONZE_TABLES
 from replica_audit.config import Settings
 from replica_audit.errors import UsageError
-from replica_audit.quality.quality_facts import CountsByReplica, in_order_of_replicas, segment_counts
+from replica_audit.quality.quality_facts import CountsByReplica, segment_counts
 from replica_audit.quality.suites import Suite
 from replica_audit.results import Results
 from replica_audit.runner.ingest import ingest
 from replica_audit.runner.ingested_source import audit
-from replica_audit.schema import REPORT_TABLES
+from replica_audit.schema import REPORT_TABLES, QualityRow
 from replica_audit.spark.catalogs import catalog_warehouse
 from replica_audit.spark.quality_run import quality_frames
 from replica_audit.spark.table_frames import table_frame
@@ -26,7 +26,7 @@ from replica_audit.warehouse.attempts import check_committed, check_large, lates
 from replica_audit.warehouse.commit_trial import loses_commits
 from replica_audit.warehouse.delta_tables import Warehouse
 from replica_audit.warehouse.retention import sweep
-from replica_audit.warehouse.segment_index import placed_segments, read_summaries
+from replica_audit.warehouse.segment_index import placed_segments, read_summary
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -94,9 +94,10 @@ def count_segments(spark: SparkSession | None, snapshot_id: str, settings: Setti
     """Counts over a snapshot's segments, for the quality suites."""
     warehouse = open_warehouse(spark, settings)
     attempt = latest_attempt(warehouse, "ingest", snapshot_id=snapshot_id)
-    rows = in_order_of_replicas(placed_segments(warehouse, **own_rows(attempt)))
-    check_committed(warehouse, attempt, {"segments": len(rows)})
-    return segment_counts(read_summaries(warehouse.directory("segments"), rows))
+    segments = placed_segments(warehouse, **own_rows(attempt))
+    check_committed(warehouse, attempt, {"segments": len(segments)})
+    directory = warehouse.directory("segments")
+    return segment_counts(segments, lambda one: read_summary(directory, one.summary_file, one.summary_row))
 
 
 def quality_tables(
@@ -111,7 +112,7 @@ def quality_tables(
 
 
 def keep_quality(
-    spark: SparkSession | None, results: Results, rows: Sequence[Mapping[str, Any]], settings: Settings, again: bool
+    spark: SparkSession | None, results: Results, rows: Sequence[QualityRow], settings: Settings, again: bool
 ) -> None:
     """Write the rows of `quality` of an audit, and how many they are; `again`: in place of those that it has."""
     warehouse = open_warehouse(spark, settings)

@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from html import escape
 from typing import TYPE_CHECKING, Any
 
-from replica_audit.arrow_rows import arrow_schema, rows_to_arrow
+import pyarrow as pa
+
+from replica_audit.arrow_rows import arrow_schema, rows_to_arrow, values_to_arrow
 from replica_audit.bronze_tables import BRONZE_TABLES
 from replica_audit.quality.quality_facts import CountsByReplica, find_facts, name_place
 from replica_audit.quality.suites import Suite
 from replica_audit.results import Results
-from replica_audit.schema import FACT_TABLES, REPORT_TABLES, Column, to_dict
+from replica_audit.schema import FACT_TABLES, REPORT_TABLES, Column, Row
 from replica_audit.warehouse.attempts import check_large, latest_attempt, own_rows
 from replica_audit.warehouse.delta_tables import Warehouse
 from replica_audit.warehouse.table_layout import spark_location
 
 if TYPE_CHECKING:
-    import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
 
@@ -54,19 +55,16 @@ def quality_frames(
 
 def local_tables(results: Results, counts: CountsByReplica, wanted: Collection[str]) -> dict[str, pa.Table]:
     """Those of `wanted` that are facts or answers, of which the rows of some partitions are held at once."""
-    import pyarrow as pa
-
     found: dict[str, list[pa.Table]] = defaultdict(list)
     needed = {*_OF_FACTS, *(table for table in wanted if table in REPORT_TABLES)}
     for part in results.parts(needed):
         facts = find_facts(part, counts)
         for table in wanted:
             if table in FACT_TABLES:
-                rows = [to_dict(row) for row in getattr(facts, table)]
-                found[table].append(_placed(FACT_TABLES[table], rows))
+                found[table].append(_placed(FACT_TABLES[table], getattr(facts, table)))
             elif table in REPORT_TABLES:
                 columns = (Column("place", "string"), *REPORT_TABLES[table])
-                found[table].append(_placed(columns, part.rows(table)))
+                found[table].append(_placed(columns, part.table(table)))
     # What belongs to no partition comes last.
     return {table: pa.concat_tables([*tables[1:], tables[0]]) for table, tables in found.items()}
 
@@ -78,12 +76,12 @@ _OF_FACTS = ("partitions", "replicas", "high_watermarks", "findings")
 _PLACE = ("topic", "partition", "broker_id", "path")
 
 
-def _placed(columns: tuple[Column, ...], rows: Sequence[Mapping[str, Any]]) -> pa.Table:
+def _placed(columns: tuple[Column, ...], rows: Sequence[Row]) -> pa.Table:
+    found = rows_to_arrow(rows, arrow_schema(columns))
     # Data Docs show `place`, and do not escape what they show: a directory's name is not markup.
-    placed = (
-        {**row, "place": escape(row.get("place") or name_place(*(row.get(name) for name in _PLACE)))} for row in rows
-    )
-    return rows_to_arrow(placed, arrow_schema(columns))
+    places = (getattr(row, "place", None) or name_place(*(getattr(row, name, None) for name in _PLACE)) for row in rows)
+    at = found.schema.get_field_index("place")
+    return found.set_column(at, found.schema.field(at), values_to_arrow(list(map(escape, places)), pa.string()))
 
 
 def _bronze_frame(spark: SparkSession, warehouse: Warehouse, table: str, snapshot_id: str) -> DataFrame:

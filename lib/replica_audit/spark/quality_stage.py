@@ -79,7 +79,7 @@ class QualityStage:
         for warning in run.warnings:
             self.tell(warning)
         keep_quality(spark, results, run.rows, self._settings, again)
-        return replace(results, tables={**results.tables, "quality": run.rows})
+        return replace(results, quality=run.rows)
 
     @property
     def needs_spark(self) -> bool:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from replica_audit.runner.executor import Result, Task, TimelineWriter
+from replica_audit.runner.executor import Result, Task, TimelineNews, TimelineWriter
 from replica_audit.runner.task_planning import cut_stretches, deal_evenly, in_rounds
 
 if TYPE_CHECKING:
@@ -74,14 +74,14 @@ class SparkExecutor:
         assigned: pa.Table,
         rule: Rule,
         write: TimelineWriter,
-    ) -> list[dict[str, Any]]:
+    ) -> list[TimelineNews]:
         """See `Executor.follow_timelines`; one shuffle."""
         from replica_audit.spark.timeline_job import read_observations, recompute
 
         progress = read_observations(self._spark, warehouse, attempt)
         followed = recompute(progress, rule, self._spark.createDataFrame(assigned))
         rows = followed.mapInArrow(write, "topic string, partition int, payload string").collect()
-        return [row.asDict() for row in rows]
+        return [TimelineNews(*row) for row in rows]
 
 
 def is_remote(spark: Any) -> bool:

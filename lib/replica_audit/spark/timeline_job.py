@@ -6,21 +6,21 @@ keeps the rows of one observation, the one before it, and a batch of answers. Sp
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from replica_audit.auditing.leadership.timeline_deviations import (
     ProgressRow,
+    TimelineSummary,
     TimelineTally,
     observation_of,
-    summary_row,
     timeline_row,
 )
 from replica_audit.protocol.high_watermark import Rule
 from replica_audit.protocol.leader_view import Observation
 from replica_audit.protocol.timeline import follow_timeline
-from replica_audit.schema import REPORT_TABLES, ddl
+from replica_audit.runner.timeline_batches import timeline_batch
+from replica_audit.schema import REPORT_TABLES, HighWatermarkTimelineRow, ddl
 from replica_audit.warehouse.delta_tables import Warehouse
 from replica_audit.warehouse.table_layout import columns_of, spark_location
 
@@ -74,14 +74,18 @@ def recompute(progress: DataFrame, rule: Rule, assigned: DataFrame | None = None
 
 def _follower(rule: Rule) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     def follow(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        answers: list[dict[str, Any]] = []
+        rows: list[HighWatermarkTimelineRow] = []
+        summaries: dict[int, TimelineSummary] = {}
         for answer in _answers(_read_rows(batches), rule):
-            answers.append(answer)
-            if len(answers) >= _ANSWERS:
-                yield _to_arrow(answers)
-                answers = []
-        if answers:
-            yield _to_arrow(answers)
+            if isinstance(answer, TimelineSummary):
+                summaries[len(rows) - 1] = answer
+                continue
+            if len(rows) >= _ANSWERS:
+                yield timeline_batch(rows, summaries)
+                rows, summaries = [], {}
+            rows.append(answer)
+        if rows:
+            yield timeline_batch(rows, summaries)
 
     return follow
 
@@ -91,25 +95,24 @@ def _read_rows(batches: Iterable[pa.RecordBatch]) -> Iterator[ProgressRow]:
         yield from map(ProgressRow._make, zip(*(column.to_pylist() for column in batch.columns)))
 
 
-def _answers(rows: Iterator[ProgressRow], rule: Rule) -> Iterator[dict[str, Any]]:
-    """The answers of all partitions in `rows`, which are sorted by partition and time."""
+def _answers(rows: Iterator[ProgressRow], rule: Rule) -> Iterator[HighWatermarkTimelineRow | TimelineSummary]:
+    """The answers of all partitions in `rows`, which are sorted by partition and time; after those of each what they come to."""
     row = next(rows, None)
     while row is not None:
-        place = row[:2]
+        topic, number = row.topic, row.partition
+        place = (topic, number)
         replicas: set[int] = set()
         while row is not None and row[:2] == place and row.time_ms is None:
             replicas.add(row.broker_id)
             row = next(rows, None)
         partition = _Partition(place, row, rows)
-        tally, last = TimelineTally(), None
+        tally = TimelineTally()
         for found in follow_timeline(partition.observations(), rule, replicas):
-            if last is not None:
-                yield last
             tally.add(found)
-            last = {"topic": place[0], "partition": place[1], **timeline_row(found), "summary": None}
+            yield timeline_row(topic, number, found)
         summary = tally.finish()
-        if last is not None and summary is not None:
-            yield {**last, "summary": json.dumps(summary_row(summary))}
+        if summary is not None:
+            yield summary
         row = partition.following
 
 
@@ -131,17 +134,3 @@ class _Partition:
             else:
                 self.following = None
             yield observation_of(of_one)
-
-
-def _to_arrow(answers: list[dict[str, Any]]) -> pa.RecordBatch:
-    import pyarrow as pa
-
-    kinds = {
-        "string": pa.string(),
-        "int": pa.int32(),
-        "bigint": pa.int64(),
-        "boolean": pa.bool_(),
-        "array<int>": pa.list_(pa.int32()),
-    }
-    fields = [(column.name, kinds[column.type]) for column in _COLUMNS]
-    return pa.RecordBatch.from_pylist(answers, pa.schema([*fields, ("summary", pa.string())]))

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from replica_audit.arrow_rows import arrow_to_rows
 from replica_audit.model import Place
 from replica_audit.results import by_place
-from replica_audit.schema import REPORT_TABLES, AttemptRow, ReportRow, sort_rows
+from replica_audit.schema import REPORT_ROWS, AttemptRow, HighWatermarkTimelineRow, ReportRows, column_names
 from replica_audit.warehouse.delta_tables import StoredTables
 from replica_audit.warehouse.table_reads import PlacedFiles, WantedPlaces
-from replica_audit.warehouse.told_rows import to_objects
 
 #: Partitions whose rows are held at once.
 STRETCH = 1000
@@ -23,27 +23,23 @@ class AnswerParts:
     places: Sequence[Place]
     """Of the partitions that were audited."""
     files: Mapping[str, PlacedFiles]
-    held: Mapping[str, Sequence[ReportRow]]
-    """Rows of tables that are not read again."""
+    timeline: Sequence[HighWatermarkTimelineRow]
+    """In order; it is not read again."""
 
-    def __call__(self, tables: Collection[str]) -> Iterator[dict[str, list[ReportRow]]]:
+    def __call__(self, tables: Collection[str]) -> Iterator[ReportRows]:
         places = sorted(self.places)
-        held = {table: by_place(sort_rows(rows)) for table, rows in self.held.items() if table in tables}
+        timeline = by_place(self.timeline) if "high_watermark_timeline" in tables else {}
         for start in range(0, len(places), STRETCH):
             stretch = places[start : start + STRETCH]
             wanted = WantedPlaces(stretch)
-            found = {
-                table: [
-                    row
-                    for rows in files.read([column.name for column in REPORT_TABLES[table]], wanted)
-                    for row in to_objects(table, rows)
-                ]
-                for table, files in self.files.items()
-                if table in tables
-            }
-            for table, of_place in held.items():
-                found[table] = [row for place in stretch for row in of_place.get(place, ())]
-            yield {table: sort_rows(rows) for table, rows in found.items()}
+            part = ReportRows()
+            for table, files in self.files.items():
+                if table in tables:
+                    kind = REPORT_ROWS[table]
+                    for rows in files.read(column_names(kind), wanted):
+                        part.table(table).extend(arrow_to_rows(rows, kind))
+            part = part.in_order()
+            yield replace(part, high_watermark_timeline=[row for place in stretch for row in timeline.get(place, ())])
 
 
 def audit_files(warehouse: StoredTables, tables: Sequence[str], finished: AttemptRow) -> dict[str, PlacedFiles]:

@@ -3,20 +3,30 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from replica_audit.arrow_rows import arrow_to_rows
 from replica_audit.auditing.audit_results import audit_results
 from replica_audit.auditing.leadership.capture_times import times_of_manifest
+from replica_audit.bronze_tables import SnapshotRow
 from replica_audit.results import Results
-from replica_audit.schema import REPORT_TABLES, AttemptRow, RawRow, ReportRow
+from replica_audit.schema import (
+    REPORT_TABLES,
+    AttemptRow,
+    HighWatermarkTimelineRow,
+    InputRow,
+    PartitionRow,
+    PartitionStateRow,
+    ReportRows,
+)
 from replica_audit.warehouse.answer_parts import AnswerParts, audit_files
 from replica_audit.warehouse.attempts import attempts, check_committed, latest_attempt, own_rows
 from replica_audit.warehouse.delta_tables import StoredTables
-from replica_audit.warehouse.told_rows import ToldRows, to_objects
+from replica_audit.warehouse.told_rows import ToldRows
 
 #: Tables that the audit stage computes; `quarantine` is the snapshot's, the others belong to other commands.
 REPORTED_TABLES = (
@@ -48,15 +58,15 @@ def load_results(warehouse: StoredTables, audit_id: str | None, fail_on: str) ->
     return replace(results, audit={**results.audit, "options": options and {**options, "fail_on": fail_on}})
 
 
-def snapshot_row(warehouse: StoredTables, ingested: AttemptRow) -> RawRow:
-    """The row of `snapshots` of a finished ingest; empty where there is none. Raises EngineError where it committed other rows than
+def snapshot_row(warehouse: StoredTables, ingested: AttemptRow) -> SnapshotRow | None:
+    """The row of `snapshots` of a finished ingest; None where there is none. Raises EngineError where it committed other rows than
     are there.
     """
     attempt = own_rows(ingested)
-    found = warehouse.read("snapshots", **attempt)
+    found = warehouse.read("snapshots", SnapshotRow, **attempt)
     counts = {table: _count(warehouse, table, attempt) for table in _OF_SNAPSHOT}
     check_committed(warehouse, ingested, {"snapshots": len(found), **counts})
-    return next(iter(found), {})
+    return next(iter(found), None)
 
 
 #: Report tables that the ingest writes.
@@ -67,13 +77,13 @@ def _count(warehouse: StoredTables, table: str, attempt: Mapping[str, str | None
     return sum(rows.num_rows for rows in warehouse.read_parts(table, ("ingest_id",), **attempt))
 
 
-def told_results(warehouse: StoredTables, finished: AttemptRow, snapshot: RawRow) -> Results:
+def told_results(warehouse: StoredTables, finished: AttemptRow, snapshot: SnapshotRow | None) -> Results:
     """The results of a finished audit: of many partitions those rows that are reported, and where the others are.
 
     Raises EngineError where the audit committed other rows than are there.
     """
     tables = [table for table in (*REPORTED_TABLES, "quality") if warehouse.exists(table)]
-    found: dict[str, list[ReportRow]] = {}
+    found = ReportRows()
     counts = dict.fromkeys(REPORTED_TABLES, 0)
     told = ToldRows([])
 
@@ -84,12 +94,12 @@ def told_results(warehouse: StoredTables, finished: AttemptRow, snapshot: RawRow
             yield rows
 
     if "partitions" in tables:
-        found["partitions"] = [row for rows in files("partitions") for row in to_objects("partitions", rows)]
-        told = ToldRows(found["partitions"])
+        found.partitions.extend(row for rows in files("partitions") for row in arrow_to_rows(rows, PartitionRow))
+        told = ToldRows(found.partitions)
     # What there is to decide says what else is reported.
     for table in sorted((*tables, *_OF_SNAPSHOT), key=lambda table: table != "elections"):
-        if table not in found:
-            found[table] = list(told.select(table, files(table)))
+        if table != "partitions":
+            found.table(table).extend(told.select(table, files(table)))
     check_committed(warehouse, finished, {table: counts[table] for table in REPORTED_TABLES})
     for checked in attempts(warehouse, "quality", audit_id=finished.audit_id)[-1:]:
         if checked.state == "finished":
@@ -100,23 +110,20 @@ def told_results(warehouse: StoredTables, finished: AttemptRow, snapshot: RawRow
         return results
     places = [(row.topic, row.partition) for row in results.partitions]
     of_audit = audit_files(warehouse, [table for table in tables if table in REPORTED_TABLES], finished)
-    held = {"high_watermark_timeline": results.high_watermark_timeline}
-    return replace(results, stored=AnswerParts(places, of_audit, held))
+    return replace(results, stored=AnswerParts(places, of_audit, results.high_watermark_timeline))
 
 
-def snapshot_rows(warehouse: StoredTables, ingested: AttemptRow) -> dict[str, list[ReportRow]]:
-    """Rows of the report tables that the ingest wrote."""
-    return {
-        table: [
-            row
-            for rows in warehouse.read_parts(table, _names(table), **own_rows(ingested))
-            for row in to_objects(table, rows)
-        ]
-        for table in _OF_SNAPSHOT
-    }
+def with_snapshot_rows(rows: ReportRows, warehouse: StoredTables, ingested: AttemptRow) -> ReportRows:
+    """`rows` with those of the report tables that the ingest wrote."""
+    attempt = own_rows(ingested)
+    return replace(
+        rows,
+        quarantine=warehouse.read("quarantine", InputRow, **attempt),
+        partition_states=warehouse.read("partition_states", PartitionStateRow, **attempt),
+    )
 
 
-def timeline_answers(warehouse: StoredTables, finished: AttemptRow) -> tuple[list[ReportRow], int]:
+def timeline_answers(warehouse: StoredTables, finished: AttemptRow) -> tuple[list[HighWatermarkTimelineRow], int]:
     """Rows of `high_watermark_timeline` for audit.json, at most `REPORTED_TIMELINE_ROWS`, and how many there are in all.
 
     Raises EngineError where the audit committed others.
@@ -135,30 +142,30 @@ def timeline_answers(warehouse: StoredTables, finished: AttemptRow) -> tuple[lis
             ranked = pc.sort_indices(marked, [(key, "ascending") for key in keys])
             kept = kept.take(ranked[:REPORTED_TIMELINE_ROWS])
     check_committed(warehouse, finished, {table: count})
-    return list(to_objects(table, kept)), count
+    return list(arrow_to_rows(kept, HighWatermarkTimelineRow)), count
 
 
 def assemble_results(
     finished: AttemptRow,
-    answers: Mapping[str, Sequence[ReportRow]],
-    snapshot: RawRow,
-    timeline: tuple[Sequence[ReportRow], int],
+    answers: ReportRows,
+    snapshot: SnapshotRow | None,
+    timeline: tuple[list[HighWatermarkTimelineRow], int],
 ) -> Results:
-    """Results from a `finished` row of `audits`, rows by table, the row of `snapshots`, and how much was observed."""
-    manifest = json.loads(snapshot.get("manifest") or "{}")
+    """Results from a `finished` row of `audits`, rows, the row of `snapshots`, and how much was observed."""
     rows, observations = timeline
+    manifest = json.loads((snapshot and snapshot.manifest) or "{}")
     inputs = {
-        "snapshot": snapshot.get("uri"),
-        "log_dirs": snapshot.get("log_dir_count"),
-        "replicas": snapshot.get("replica_count"),
-        "segments": snapshot.get("segment_count"),
-        "size_bytes": snapshot.get("size_bytes"),
-        "files": snapshot.get("inventory"),
+        "snapshot": snapshot and snapshot.uri,
+        "log_dirs": snapshot and snapshot.log_dir_count,
+        "replicas": snapshot and snapshot.replica_count,
+        "segments": snapshot and snapshot.segment_count,
+        "size_bytes": snapshot and snapshot.size_bytes,
+        "files": snapshot and snapshot.inventory,
         "brokers": times_of_manifest(manifest.get("brokers") or ()).kinds(),
     }
     options = json.loads(finished.options) if finished.options else None
-    tables = {**answers, "high_watermark_timeline": rows}
-    results = audit_results(finished, inputs, options, tables, observations, snapshot.get("location"))
+    answers = replace(answers, high_watermark_timeline=rows)
+    results = audit_results(finished, inputs, options, answers, observations, snapshot and snapshot.location)
     return replace(results, audit={**results.audit, "table_versions": dict(finished.table_versions or {}) or None})
 
 

@@ -11,10 +11,11 @@ import json
 import shlex
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from typing import Protocol
 
 from replica_audit import __version__
 from replica_audit.errors import EngineError, UsageError
-from replica_audit.schema import AttemptRow, RawRow, read_row, to_dict
+from replica_audit.schema import AttemptRow
 from replica_audit.text import count, now
 from replica_audit.warehouse.delta_tables import StoredTables, Warehouse
 from replica_audit.warehouse.table_reads import damage_sentence
@@ -54,7 +55,7 @@ def record_attempt(
         options=options,
     )
     warehouse.describe_commits(stage=stage, snapshot_id=snapshot_id, audit_id=audit_id)
-    warehouse.append("audits", [to_dict(row)], {})
+    warehouse.append("audits", [row], {})
     return row
 
 
@@ -62,7 +63,7 @@ def attempts(warehouse: StoredTables, stage: str, **equals: str | None) -> list[
     """Rows of `stage` in `audits`, oldest first, in whatever state."""
     if not warehouse.exists("audits"):
         return []
-    rows = (read_row(AttemptRow, row) for row in warehouse.read("audits", stage=stage, **equals))
+    rows = warehouse.read("audits", AttemptRow, stage=stage, **equals)
     return sorted(rows, key=lambda row: (row.ended, row.ingest_id or ""))
 
 
@@ -107,9 +108,16 @@ def check_committed(warehouse: StoredTables, finished: AttemptRow, found: Mappin
             raise EngineError(damage_sentence(what))
 
 
-def check_audits(warehouse: StoredTables, audits: Iterable[AttemptRow], table: str, rows: Iterable[RawRow]) -> None:
-    """`check_committed` for one table of several audits; `rows` are theirs, with their audit_id."""
-    numbers = Counter(row["audit_id"] for row in rows)
+class OfAudit(Protocol):
+    """A row with the audit that it is of."""
+
+    @property
+    def audit_id(self) -> str | None: ...
+
+
+def check_audits(warehouse: StoredTables, audits: Iterable[AttemptRow], table: str, rows: Iterable[OfAudit]) -> None:
+    """`check_committed` for one table of several audits; `rows` are theirs."""
+    numbers = Counter(row.audit_id for row in rows)
     for finished in audits:
         check_committed(warehouse, finished, {table: numbers[finished.audit_id]})
 

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from pyarrow import fs
 
 from replica_audit.arrow_rows import numbers_to_arrow, values_to_arrow
 from replica_audit.batch_header import BATCH_FIELDS
+from replica_audit.bronze_tables import PlacedSegment, SegmentNames
 from replica_audit.errors import InputError
 from replica_audit.segments.digests import rows_of_chunks
 from replica_audit.segments.header_columns import columns_to_headers, headers_to_columns
@@ -33,7 +35,7 @@ class BatchFileWriter:
 
     def __init__(self, directory: str, constants: Mapping[str, str | None]) -> None:
         self._file = TableFileWriter(directory, "batches", constants)
-        self._waiting: list[tuple[Mapping[str, object], NDArray[np.void]]] = []
+        self._waiting: list[tuple[SegmentNames, NDArray[np.void]]] = []
         self._waiting_rows = 0
 
     @property
@@ -45,8 +47,8 @@ class BatchFileWriter:
     def row(self) -> int:
         return self._file.row_count + self._waiting_rows
 
-    def add(self, names: Mapping[str, object], rows: NDArray[np.void]) -> None:
-        """Write `rows` (`BATCH_DTYPE`) of a segment, whose values of the columns of `SegmentNames` are `names`."""
+    def add(self, names: SegmentNames, rows: NDArray[np.void]) -> None:
+        """Write `rows` (`BATCH_DTYPE`) of a segment."""
         if len(rows):
             self._waiting.append((names, rows))
             self._waiting_rows += len(rows)
@@ -69,31 +71,29 @@ class BatchFileWriter:
         counts = [len(of_segment) for of_segment in rows]
         segments = numbers_to_arrow(np.repeat(np.arange(len(counts)), counts))
         columns = {
-            field.name: values_to_arrow([of[field.name] for of in names], field.type).take(segments)
-            for field in self._file.schema
-            if field.name in names[0]
+            name: values_to_arrow([getattr(of, name) for of in names], self._file.schema.field(name).type).take(
+                segments
+            )
+            for name in SegmentNames._fields
         }
         self._file.add({**columns, **headers_to_columns(np.concatenate(rows))}, self._waiting_rows)
         self._waiting, self._waiting_rows = [], 0
 
 
 def read_batches(
-    directory: str, segments: Iterable[Mapping[str, Any]], wanted: Mapping[tuple[int, str], Collection[int]]
+    directory: str, segments: Iterable[PlacedSegment], wanted: Mapping[tuple[int, str], Collection[int]]
 ) -> dict[tuple[int, str], NDArray[np.void]]:
     """Batches (`BATCH_DTYPE`) of the chunks `wanted` of each copy, keyed by (broker id, log dir), in order of the file.
 
-    `segments` are rows of `segments` of one partition, with `batch_file`, `batch_row` and `batch_count`, that
-    passed `check_batch_files`.
+    `segments` are those of one partition, which passed `check_batch_files`.
     """
-    found: dict[tuple[int, str], list[NDArray[np.void]]] = {}
-    for segment in sorted(segments, key=lambda row: row["base_offset"]):
-        chunks = wanted.get((segment["broker_id"], segment["log_dir"]))
-        if not chunks or not segment["batch_count"]:
-            continue
-        file = _open_file(directory, segment["batch_file"])
-        for rows in file.rows(segment["batch_row"], segment["batch_count"]):
-            if len(chosen := rows_of_chunks(rows, chunks)):
-                found.setdefault((segment["broker_id"], segment["log_dir"]), []).append(chosen)
+    found: dict[tuple[int, str], list[NDArray[np.void]]] = defaultdict(list)
+    for one in sorted(segments, key=lambda row: row.base_offset):
+        chunks = wanted.get((one.broker_id, one.log_dir))
+        if chunks and one.batch_count and one.batch_file is not None and one.batch_row is not None:
+            for rows in _open_file(directory, one.batch_file).rows(one.batch_row, one.batch_count):
+                if len(chosen := rows_of_chunks(rows, chunks)):
+                    found[one.broker_id, one.log_dir].append(chosen)
     return {key: np.concatenate(parts) for key, parts in found.items()}
 
 

@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from replica_audit import __version__
-from replica_audit.arrow_rows import arrow_schema, arrow_to_rows, rows_to_arrow
+from replica_audit.arrow_rows import arrow_schema, arrow_to_rows, rows_to_arrow, value_to_arrow
 from replica_audit.errors import InputError
-from replica_audit.schema import SCHEMA_VERSION, Column
+from replica_audit.schema import SCHEMA_VERSION, AnyRow, Column, Row, column_names
 from replica_audit.warehouse.table_files import TableFileWriter
 from replica_audit.warehouse.table_layout import (
     DataFile,
@@ -131,11 +131,9 @@ class StoredTables:
             if key not in wanted or value in wanted[key]:
                 yield read_file(filesystem, f"{root}/{path}", schema, {key: value}, wanted)
 
-    def read(
-        self, table: str, columns: Sequence[str] | None = None, **equals: str | Sequence[str | None] | None
-    ) -> list[dict[str, Any]]:
-        """`read_arrow` as dicts."""
-        return arrow_to_rows(self.read_arrow(table, columns, **equals))
+    def read(self, table: str, kind: type[AnyRow], **equals: str | Sequence[str | None] | None) -> list[AnyRow]:
+        """`read_arrow` as objects, whose class has some columns of the table as its fields."""
+        return list(arrow_to_rows(self.read_arrow(table, column_names(kind), **equals), kind))
 
     def files(self, table: str, key: str | None) -> list[str]:
         """Paths, relative to the table, of the files with the rows of a snapshot or an audit."""
@@ -227,11 +225,11 @@ class Warehouse(StoredTables):
     def append(
         self,
         table: str,
-        rows: Sequence[Mapping[str, Any]],
+        rows: Sequence[Row],
         ids: Mapping[str, str | None],
         files: Iterable[DataFile] = (),
     ) -> None:
-        """Add rows (dicts without the ids), and those of Parquet files that lie in the table's directory, in one commit.
+        """Add rows, which have no ids, and those of Parquet files that lie in the table's directory, in one commit.
 
         The table is made where it is not there. Rows are written here: on a full disk delta-rs' own writer panics in its
         threads, beside its error.
@@ -254,9 +252,7 @@ class Warehouse(StoredTables):
                 commit_properties=self._properties_of_commit(),
             )
 
-    def write(
-        self, table: str, rows: Iterable[Mapping[str, Any]], ids: Mapping[str, str | None]
-    ) -> tuple[DataFile, ...]:
+    def write(self, table: str, rows: Iterable[Row], ids: Mapping[str, str | None]) -> tuple[DataFile, ...]:
         """The file of some rows, which are taken a few at a time, for `append`; none without rows."""
         remaining = iter(rows)
         if not (some := list(islice(remaining, _ROWS_AT_ONCE))):
@@ -273,7 +269,7 @@ class Warehouse(StoredTables):
             raise
         return () if file is None else (file,)
 
-    def put(self, table: str, rows: Sequence[Mapping[str, Any]], ids: Mapping[str, str | None], *, again: bool) -> None:
+    def put(self, table: str, rows: Sequence[Row], ids: Mapping[str, str | None], *, again: bool) -> None:
         """Add rows of an audit; `again`: in place of those that it has, in the same commit."""
         from deltalake import write_deltalake
 
@@ -284,7 +280,12 @@ class Warehouse(StoredTables):
         owner = ids[key]
         if owner is None:
             raise ValueError(f"rows of {table} need their {key}")
-        data = rows_to_arrow([{**row, **ids} for row in rows], arrow_schema(columns_of(table)))
+        data = rows_to_arrow(rows, arrow_schema(columns_of(table)))
+        for name, value in ids.items():
+            if (at := data.schema.get_field_index(name)) >= 0:
+                data = data.set_column(
+                    at, data.schema.field(at), pa.repeat(value_to_arrow(value, pa.string()), len(rows))
+                )
         write_deltalake(
             handle,
             with_dropped_columns(data, handle),

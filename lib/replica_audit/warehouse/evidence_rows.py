@@ -4,21 +4,22 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from dataclasses import dataclass, field, fields
+from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from replica_audit.arrow_rows import arrow_schema, arrow_to_rows
-from replica_audit.auditing.evidence import EVIDENCE_TABLES
-from replica_audit.bronze_tables import BRONZE_TABLES
+from replica_audit.bronze_tables import LeaderEpochRow, OffsetCheckpointRow, PlacedSegment, ReplicaDirRow
 from replica_audit.model import Place
+from replica_audit.schema import AnyRow, PartitionStateRow, column_names
 from replica_audit.snapshot.log_dir_names import kind_of_copy
 from replica_audit.warehouse.delta_tables import Warehouse
 from replica_audit.warehouse.segment_index import TABLE as SEGMENTS
+from replica_audit.warehouse.segment_index import place_segments, segment_schema
 from replica_audit.warehouse.table_layout import columns_of, open_directory
-from replica_audit.warehouse.table_reads import ROW_NUMBER, WantedPlaces, read_file
+from replica_audit.warehouse.table_reads import WantedPlaces, read_file
 
 
 class IndexedPartition(NamedTuple):
@@ -28,6 +29,21 @@ class IndexedPartition(NamedTuple):
     batch_count: int = 0
     segment_files: tuple[str, ...] = ()
     """Files of the table `segments` that have rows of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoredPartition:
+    """Rows of a partition; the fields are named for the tables."""
+
+    replica_dirs: list[ReplicaDirRow] = field(default_factory=list)
+    leader_epochs: list[LeaderEpochRow] = field(default_factory=list)
+    offset_checkpoints: list[OffsetCheckpointRow] = field(default_factory=list)
+    partition_states: list[PartitionStateRow] = field(default_factory=list)
+    segments: list[PlacedSegment] = field(default_factory=list)
+
+
+#: The tables that evidence is made of.
+EVIDENCE_TABLES = tuple(one.name for one in fields(StoredPartition))
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +86,7 @@ class EvidenceRows:
         batch_files: set[str | None] = set()
         for table in EVIDENCE_TABLES:
             names = _INDEXED.get(table, ())
-            for path, rows in self._read(table, (*_PLACE, *names), self.files[table]):
+            for path, rows in self._read(table, _columns(table, (*_PLACE, *names)), self.files[table]):
                 counts[table] += rows.num_rows
                 if table == "replica_dirs":
                     log_dirs |= _current_log_dirs(rows)
@@ -86,46 +102,48 @@ class EvidenceRows:
         partitions = found.aggregate([("batches_sum", "sum"), ("file", "list")])
         partitions = partitions.sort_by([(name, "ascending") for name in _PLACE])
         named = [
-            IndexedPartition((row["topic"], row["partition"]), row["batches_sum_sum"] or 0, _paths(row["file_list"]))
-            for batch in partitions.to_batches(max_chunksize=_STEP)
-            for row in batch.to_pylist()
+            IndexedPartition((topic, partition), batches or 0, _paths(paths))
+            for batch in partitions.select([*_PLACE, "batches_sum_sum", "file_list"]).to_batches(max_chunksize=_STEP)
+            for topic, partition, batches, paths in zip(*(one.to_pylist() for one in batch.columns), strict=True)
         ]
         return EvidenceIndex(named, counts, frozenset(log_dirs), frozenset(batch_files))
 
-    def read(
-        self, places: Sequence[Place], segment_files: Collection[str]
-    ) -> dict[Place, dict[str, list[dict[str, Any]]]]:
-        """The rows of `places` by table, those of segments without summaries, but with the places of these
-        (`segment_index.read_summaries`)."""
+    def read(self, places: Sequence[Place], segment_files: Collection[str]) -> dict[Place, StoredPartition]:
+        """The rows of `places`; of segments those in `segment_files`, with the places of their summaries."""
         wanted = WantedPlaces(places)
-        found: dict[Place, dict[str, list[dict[str, Any]]]] = defaultdict(lambda: defaultdict(list))
-        for table in EVIDENCE_TABLES:
-            names = [column.name for column in BRONZE_TABLES[table] if column.name != "summary"]
-            paths = [path for path in self.files[table] if table != SEGMENTS or path in segment_files]
-            for row in self._rows(table, names, paths, wanted):
-                found[row["topic"], row["partition"]][table].append(row)
-        for rows in found.values():
-            rows[SEGMENTS].sort(key=lambda row: (row["broker_id"], row["path"]))
-        return {place: dict(rows) for place, rows in found.items()}
+        found: dict[Place, StoredPartition] = defaultdict(StoredPartition)
+        for directory in self._objects("replica_dirs", ReplicaDirRow, wanted):
+            found[directory.topic, directory.partition].replica_dirs.append(directory)
+        for line in self._objects("leader_epochs", LeaderEpochRow, wanted):
+            found[line.topic, line.partition].leader_epochs.append(line)
+        for entry in self._objects("offset_checkpoints", OffsetCheckpointRow, wanted):
+            found[entry.topic, entry.partition].offset_checkpoints.append(entry)
+        for state in self._objects("partition_states", PartitionStateRow, wanted):
+            found[state.topic, state.partition].partition_states.append(state)
+        for path, rows in self._read(SEGMENTS, segment_schema(), sorted(segment_files), wanted):
+            for segment in place_segments(rows, path):
+                found[segment.topic, segment.partition].segments.append(segment)
+        for of_place in found.values():
+            of_place.segments.sort(key=lambda row: (row.broker_id, row.path))
+        return dict(found)
 
-    def _rows(
-        self, table: str, names: Sequence[str], paths: Iterable[str], wanted: WantedPlaces
-    ) -> Iterator[dict[str, Any]]:
-        numbered = (ROW_NUMBER,) if table == SEGMENTS else ()
-        for path, rows in self._read(table, (*names, *numbered), paths, wanted):
-            for row in arrow_to_rows(rows):
-                yield {**row, "summary_file": path} if numbered else row
+    def _objects(self, table: str, kind: type[AnyRow], wanted: WantedPlaces) -> Iterator[AnyRow]:
+        for _, rows in self._read(table, _columns(table, column_names(kind)), self.files[table], wanted):
+            yield from arrow_to_rows(rows, kind)
 
     def _read(
-        self, table: str, names: Sequence[str], paths: Iterable[str], wanted: WantedPlaces | None = None
+        self, table: str, schema: pa.Schema, paths: Iterable[str], wanted: WantedPlaces | None = None
     ) -> Iterator[tuple[str, pa.Table]]:
-        known = arrow_schema(columns_of(table))
-        schema = pa.schema([pa.field(name, pa.int64()) if name == ROW_NUMBER else known.field(name) for name in names])
         filesystem, root = open_directory(self.directories[table])
         snapshot_id, ingest_id = self.attempt["snapshot_id"], self.attempt["ingest_id"]
         for path in paths:
             of_ingest = {"ingest_id": [ingest_id]}
             yield path, read_file(filesystem, f"{root}/{path}", schema, {"snapshot_id": snapshot_id}, of_ingest, wanted)
+
+
+def _columns(table: str, names: Iterable[str]) -> pa.Schema:
+    known = arrow_schema(columns_of(table))
+    return pa.schema([known.field(name) for name in names])
 
 
 _PLACE = ("topic", "partition")

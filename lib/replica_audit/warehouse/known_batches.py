@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -14,7 +14,6 @@ from replica_audit import __version__
 from replica_audit.model import Damage, SegmentSummary
 from replica_audit.segments.digests import ContentDigest
 from replica_audit.segments.known_segments import KnownSegment, in_order
-from replica_audit.segments.summary import summary_from_json
 from replica_audit.snapshot.segment_file import SegmentFile
 from replica_audit.warehouse.attempts import finished_attempts, own_rows
 from replica_audit.warehouse.batch_files import open_batches
@@ -28,13 +27,12 @@ if TYPE_CHECKING:
 #: So many of the cluster's latest ingests are looked into: they may have been of different topics.
 _LOOK_BACK = 4
 
-_COLUMNS = (
-    "size_bytes", "batch_count", "last_change", "last_position", "headers", "summary_file", "summary_row",
-    "batch_file", "batch_row",
-)  # fmt: skip
-
 #: The file that was read last, and one row group of it: a task reads files one after the other.
 _open_file = lru_cache(maxsize=1)(open_batches)
+
+
+class _Location(NamedTuple):
+    location: str
 
 
 class StaleBatchesError(Exception):
@@ -64,8 +62,8 @@ class EarlierSegments:
         ]
         found = []
         for attempt in attempts[: -_LOOK_BACK - 1 : -1]:
-            snapshots = warehouse.read("snapshots", ("location",), snapshot_id=attempt.snapshot_id)
-            location = next((row["location"] for row in snapshots), None)
+            snapshots = warehouse.read("snapshots", _Location, snapshot_id=attempt.snapshot_id)
+            location = next((row.location for row in snapshots), None)
             found.append((location, PlacedSegments.of(warehouse, **own_rows(attempt))))
         return cls(tuple(found))
 
@@ -80,10 +78,21 @@ class EarlierSegments:
         found: dict[tuple[int, str], KnownSegment] = {}
         for location, segments in self.attempts:
             for row in segments.read(places) if wanted else ():
-                key = (row["broker_id"], row["path"])
-                has_place = not row["batch_count"] or row["batch_file"] is not None
-                if key in wanted and has_place and row["last_change"] and row["headers"]:
-                    found[key] = KnownSegment(location, **{name: row[name] for name in _COLUMNS})
+                key = (row.broker_id, row.path)
+                has_place = not row.batch_count or row.batch_file is not None
+                if key in wanted and has_place and row.last_change and row.headers:
+                    found[key] = KnownSegment(
+                        location,
+                        row.size_bytes,
+                        row.batch_count,
+                        row.last_change,
+                        row.headers,
+                        row.last_position,
+                        row.summary_file,
+                        row.summary_row,
+                        row.batch_file,
+                        row.batch_row,
+                    )
             wanted -= found.keys()
         return found
 
@@ -91,7 +100,7 @@ class EarlierSegments:
 def known_summary(directory: str, known: KnownSegment) -> SegmentSummary | None:
     """The summary of `known`, from the `directory` of `segments`; None if it is no longer there."""
     try:
-        return summary_from_json(read_summary(directory, known.summary_file, known.summary_row))
+        return read_summary(directory, known.summary_file, known.summary_row)
     except (OSError, pa.ArrowException, ValueError, KeyError, TypeError):
         return None
 

@@ -7,19 +7,21 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Sequence
 from fnmatch import fnmatchcase
-from typing import Any
+from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from replica_audit.arrow_rows import arrow_to_rows, values_to_arrow
 from replica_audit.auditing.catalogue import codes_with
+from replica_audit.auditing.earlier_losses import EarlierLosses, EarlierRun, earlier_losses
 from replica_audit.auditing.history import AuditHistory, JudgedPartition, SeenFinding, build_history
-from replica_audit.auditing.known_findings import Earlier, build_earlier
+from replica_audit.auditing.known_findings import Earlier
 from replica_audit.errors import UsageError
-from replica_audit.literals import VERDICTS
+from replica_audit.literals import VERDICTS, Severity, Status, Verdict
+from replica_audit.model import Place
 from replica_audit.results import AuditObject
-from replica_audit.schema import AttemptRow, RawRow, to_dict
+from replica_audit.schema import AnyRow, AttemptRow, Evidence, column_names
 from replica_audit.warehouse.attempts import check_audits, check_committed, finished_attempts, latest_attempt, own_rows
 from replica_audit.warehouse.delta_tables import Warehouse
 from replica_audit.warehouse.segment_index import placed_segments
@@ -28,69 +30,116 @@ from replica_audit.warehouse.segment_index import placed_segments
 _LOSSES = VERDICTS[: VERDICTS.index("WILL_LOSE_ON_TRUNCATION") + 1]
 #: Audits with partitions of these verdicts are looked into: INCONCLUSIVE is what HWM-UNSEEN asks for.
 _TELLING = (*_LOSSES, "INCONCLUSIVE")
-_RUN = (
-    "audit_id", "topic", "partition", "broker_id", "start_offset", "end_offset", "replica_epoch", "record_count",
-    "lost_records", "committed",
-)  # fmt: skip
-_FINDING = ("audit_id", "topic", "partition", "broker_id", "start_offset", "code", "severity", "finding_id", "evidence")
 
 
-def earlier_rows(
-    warehouse: Warehouse, cluster_id: str | None, known: Collection[tuple[str, int]]
-) -> dict[tuple[str, int], list[dict[str, Any]]]:
-    """Rows for `auditing.audits.gone.losses_of_rows`, by (topic, partition), of those in `known`.
+class _Judged(NamedTuple):
+    audit_id: str
+    topic: str
+    partition: int
+    verdict: Verdict
+
+
+class _Suspected(NamedTuple):
+    audit_id: str
+    topic: str
+    partition: int
+    topic_id: str
+    leader_epoch: int | None
+
+
+class _Run(NamedTuple):
+    audit_id: str
+    topic: str
+    partition: int
+    broker_id: int
+    start_offset: int
+    end_offset: int
+    replica_epoch: int
+    record_count: int
+    lost_records: int | None
+    committed: bool
+
+
+class _Told(NamedTuple):
+    audit_id: str
+    topic: str
+    partition: int
+    broker_id: int | None
+    start_offset: int | None
+    code: str
+    severity: Severity
+    finding_id: str
+    evidence: Sequence[Evidence] | None
+
+
+def past_losses(warehouse: Warehouse, cluster_id: str | None, known: Collection[Place]) -> dict[Place, EarlierLosses]:
+    """What earlier audits saw lost, of the partitions in `known`.
 
     None of a cluster without a name: it may be another one. Audits in which nothing was lost are not looked into.
     """
-    runs = [] if cluster_id is None else finished_attempts(warehouse, "audit", cluster_id=cluster_id)
-    finished = {run.audit_id: run.finished for run in runs}
+    attempts = [] if cluster_id is None else finished_attempts(warehouse, "audit", cluster_id=cluster_id)
+    finished = {one.audit_id: one.ended for one in attempts}
     if not finished:
         return {}
-    names = ("audit_id", "topic", "partition", "verdict", "topic_id", "leader_epoch")
     telling = _is_one_of("verdict", _TELLING) & pc.field("topic_id").is_valid()
     partitions = {
-        (row["audit_id"], row["topic"], row["partition"]): row
-        for row in _selected(warehouse, runs, "partitions", names, telling)
-        if (row["topic"], row["partition"]) in known
+        (row.audit_id, row.topic, row.partition): row
+        for row in _selected(warehouse, attempts, "partitions", _Suspected, telling, ("verdict",))
+        if (row.topic, row.partition) in known
     }
-    audits = sorted({audit_id for audit_id, _, _ in partitions})
+    audits = {audit_id for audit_id, _, _ in partitions}
     if not audits:
         return {}
-    found: dict[tuple[str, int], list[dict[str, Any]]] = defaultdict(list)
+    runs: dict[Place, list[EarlierRun]] = defaultdict(list)
+    told: dict[Place, dict[str, Sequence[Evidence]]] = defaultdict(dict)
     unclean = set()
-    told = codes_with("earlier")
-    looked_into = [run for run in runs if run.audit_id in audits]
+    telling_codes = codes_with("earlier")
+    looked_into = [one for one in attempts if one.audit_id in audits]
     parted = _is_one_of("code", ["DIV-EPOCH"]) & _is_one_of("severity", ["high"])
-    for row in _selected(warehouse, looked_into, "findings", _FINDING, _is_one_of("code", sorted(told)) | parted):
-        place = (row["topic"], row["partition"])
-        if row["code"] in told and place in known:
-            found[place].append({"finding_id": row["finding_id"], "evidence": row["evidence"]})
-        elif row["code"] == "DIV-EPOCH" and row["severity"] == "high":
-            unclean.add((row["audit_id"], *place, row["broker_id"], row["start_offset"]))
-    for row in _selected(warehouse, looked_into, "divergences", _RUN, pc.field("replica_epoch").is_valid()):
-        place = (row["topic"], row["partition"])
-        partition = partitions.get((row["audit_id"], *place))
-        if partition is None:
-            continue
-        if row["committed"] or (row["audit_id"], *place, row["broker_id"], row["start_offset"]) in unclean:
-            records = row["record_count"] if row["lost_records"] is None else row["lost_records"]
-            more = {"finished": finished[row["audit_id"]], "records": records}
-            found[place].append({**row, **more, **{name: partition[name] for name in ("topic_id", "leader_epoch")}})
-    return dict(found)
+    for row in _selected(warehouse, looked_into, "findings", _Told, _is_one_of("code", sorted(telling_codes)) | parted):
+        place = (row.topic, row.partition)
+        if row.code in telling_codes and place in known:
+            told[place][row.finding_id] = (*told[place].get(row.finding_id, ()), *(row.evidence or ()))
+        elif row.code == "DIV-EPOCH" and row.severity == "high":
+            unclean.add((row.audit_id, *place, row.broker_id, row.start_offset))
+    for run in _selected(warehouse, looked_into, "divergences", _Run, pc.field("replica_epoch").is_valid()):
+        partition = partitions.get((run.audit_id, run.topic, run.partition))
+        is_unclean = (run.audit_id, run.topic, run.partition, run.broker_id, run.start_offset) in unclean
+        if partition is not None and (run.committed or is_unclean):
+            runs[run.topic, run.partition].append(
+                EarlierRun(
+                    audit_id=run.audit_id,
+                    finished=finished[run.audit_id],
+                    topic_id=partition.topic_id,
+                    broker_ids=(run.broker_id,),
+                    start_offset=run.start_offset,
+                    end_offset=run.end_offset,
+                    replica_epoch=run.replica_epoch,
+                    records=run.record_count if run.lost_records is None else run.lost_records,
+                    committed=bool(run.committed),
+                    leader_epoch=partition.leader_epoch,
+                )
+            )
+    return {place: earlier_losses(runs[place], told[place]) for place in sorted({*runs, *told})}
 
 
 def _selected(
-    warehouse: Warehouse, audits: Sequence[AttemptRow], table: str, names: Sequence[str], which: pc.Expression
-) -> Iterator[RawRow]:
-    """Rows of the audits that an expression selects, of which those of one file are held at once.
+    warehouse: Warehouse,
+    audits: Sequence[AttemptRow],
+    table: str,
+    kind: type[AnyRow],
+    which: pc.Expression,
+    more: tuple[str, ...] = (),
+) -> Iterator[AnyRow]:
+    """Rows of the audits that an expression selects, of which those of one file are held at once; it may look at `more` columns.
 
-    `names` begin with audit_id. Raises EngineError after the last where an audit committed others.
+    Raises EngineError after the last where an audit committed others.
     """
     numbers: Counter[str] = Counter()
-    for rows in warehouse.read_parts(table, names, audit_id=[run.audit_id for run in audits]):
-        for one in rows["audit_id"].value_counts().to_pylist():
-            numbers[one["values"]] += one["counts"]
-        yield from arrow_to_rows(rows.filter(which))
+    for rows in warehouse.read_parts(table, (*column_names(kind), *more), audit_id=[one.audit_id for one in audits]):
+        counted = rows["audit_id"].value_counts()
+        numbers.update(dict(zip(counted.field("values").to_pylist(), counted.field("counts").to_pylist())))
+        yield from arrow_to_rows(rows.filter(which), kind)
     for finished in audits:
         check_committed(warehouse, finished, {table: numbers[str(finished.audit_id)]})
 
@@ -103,11 +152,30 @@ def _is_one_of(name: str, texts: Sequence[str]) -> pc.Expression:
 _WELL = ("CONSISTENT", "LAGGING")
 
 
-def verified_rows(
+class _Compared(NamedTuple):
+    audit_id: str
+    topic: str
+    partition: int
+    broker_id: int
+    log_dir: str
+    common_prefix_end: int
+
+
+class VerifiedSegment(NamedTuple):
+    """A segment of a replica that an earlier audit found equal to the reference up to `common_prefix_end`."""
+
+    broker_id: int
+    log_dir: str
+    summary_file: str
+    """of the table `segments`"""
+    summary_row: int
+    common_prefix_end: int
+
+
+def verified_segments(
     warehouse: Warehouse, audit_id: str, cluster_id: str | None
-) -> dict[tuple[str, int], list[dict[str, Any]]]:
-    """Rows for `verified_copies`, by (topic, partition), of partitions that the audit found well, with the places of their
-    summaries (`read_summaries`).
+) -> dict[Place, tuple[VerifiedSegment, ...]]:
+    """The segments then of partitions that the audit found well.
 
     Raises UsageError when there is no such finished audit, or it is of another cluster.
     """
@@ -117,28 +185,33 @@ def verified_rows(
             f"--since {audit_id}: that audit is of cluster {audit.cluster_id or 'without a name'}, "
             f"the snapshot of {cluster_id or 'one without a name'}"
         )
-    names = ("audit_id", "topic", "partition", "verdict")
-    judged = _selected(warehouse, [audit], "partitions", names, _is_one_of("verdict", _WELL))
-    well = {(row["topic"], row["partition"]) for row in judged}
-    columns = ("topic", "partition", "broker_id", "log_dir")
-    summary = ("summary_file", "summary_row")
+    judged = _selected(warehouse, [audit], "partitions", _Judged, _is_one_of("verdict", _WELL))
+    well = {(row.topic, row.partition) for row in judged}
     compared = pc.field("common_prefix_end").is_valid()
-    replicas = _selected(warehouse, [audit], "replicas", ("audit_id", *columns, "common_prefix_end"), compared)
     ends = {
-        tuple(row[name] for name in columns): row["common_prefix_end"]
-        for row in replicas
-        if (row["topic"], row["partition"]) in well
+        (row.topic, row.partition, row.broker_id, row.log_dir): row.common_prefix_end
+        for row in _selected(warehouse, [audit], "replicas", _Compared, compared)
+        if (row.topic, row.partition) in well
     }
-    found: dict[tuple[str, int], list[dict[str, Any]]] = defaultdict(list)
-    for row in placed_segments(warehouse, **own_rows(audit)):
-        end = ends.get(tuple(row[name] for name in columns))
+    found: dict[Place, tuple[VerifiedSegment, ...]] = {}
+    for one in placed_segments(warehouse, **own_rows(audit)):
+        end = ends.get((one.topic, one.partition, one.broker_id, one.log_dir))
         if end is not None:
-            kept = {name: row[name] for name in (*columns, *summary)}
-            found[row["topic"], row["partition"]].append({**kept, "common_prefix_end": end})
-    return dict(found)
+            verified = VerifiedSegment(one.broker_id, one.log_dir, one.summary_file, one.summary_row, end)
+            found[one.topic, one.partition] = (*found.get((one.topic, one.partition), ()), verified)
+    return found
 
 
-_SHOWN = ("code", "severity", "topic", "partition", "broker_id", "start_offset", "message")
+class _Shown(NamedTuple):
+    audit_id: str
+    finding_id: str
+    code: str
+    severity: Severity
+    topic: str | None
+    partition: int | None
+    broker_id: int | None
+    start_offset: int | None
+    message: str
 
 
 def load_history(warehouse: Warehouse, topics: Sequence[str] = (), limit: int | None = None) -> AuditHistory:
@@ -153,27 +226,48 @@ def load_history(warehouse: Warehouse, topics: Sequence[str] = (), limit: int | 
     clusters = {run.audit_id: run.cluster_id for run in audits}
     judged: dict[tuple[str | None, str, int], list[tuple[int, str]]] = defaultdict(list)
     present: dict[tuple[str | None, str], dict[int, str]] = defaultdict(dict)
-    words: dict[tuple[str | None, str], RawRow] = {}
-    verdicts = warehouse.read("partitions", ("audit_id", "topic", "partition", "verdict"), audit_id=list(numbers))
+    words: dict[tuple[str | None, str], _Shown] = {}
+    verdicts = warehouse.read("partitions", _Judged, audit_id=list(numbers))
     check_audits(warehouse, audits, "partitions", verdicts)
     for row in verdicts:
-        audit_id = row["audit_id"]
-        judged[clusters[audit_id], row["topic"], row["partition"]].append((numbers[audit_id], row["verdict"]))
-    found = warehouse.read("findings", ("audit_id", "finding_id", *_SHOWN), audit_id=list(numbers))
+        judged[clusters[row.audit_id], row.topic, row.partition].append((numbers[row.audit_id], row.verdict))
+    found = warehouse.read("findings", _Shown, audit_id=list(numbers))
     check_audits(warehouse, audits, "findings", found)
-    for row in found:
-        audit_id = row["audit_id"]
-        number, key = numbers[audit_id], (clusters[audit_id], row["finding_id"])
+    for shown in found:
+        number, key = numbers[shown.audit_id], (clusters[shown.audit_id], shown.finding_id)
         if number > max(present[key], default=-1):
             # The words are those of the last audit that has it.
-            words[key] = row
-        present[key][number] = row["severity"]
+            words[key] = shown
+        present[key][number] = shown.severity
     partitions = [JudgedPartition(*place, verdicts=steps) for place, steps in judged.items()]
     findings = [
-        SeenFinding(*key, **{name: row[name] for name in _SHOWN}, present=list(present[key].items()))
+        SeenFinding(
+            *key,
+            row.code,
+            row.severity,
+            row.topic,
+            row.partition,
+            row.broker_id,
+            row.start_offset,
+            row.message,
+            list(present[key].items()),
+        )
         for key, row in words.items()
     ]
     return build_history(audits, partitions, findings, limit, lambda topic: _matches(topic, topics))
+
+
+class _Verdict(NamedTuple):
+    topic: str
+    partition: int
+    verdict: Verdict
+
+
+class _Known(NamedTuple):
+    topic: str | None
+    partition: int | None
+    finding_id: str
+    status: Status
 
 
 def load_earlier(warehouse: Warehouse, audit: AuditObject) -> Earlier | None:
@@ -187,13 +281,17 @@ def load_earlier(warehouse: Warehouse, audit: AuditObject) -> Earlier | None:
     before = [run for run in runs if run.ended < audit["finished"]]
     if not before:
         return None
-    names = {
-        "partitions": ("topic", "partition", "verdict"),
-        "findings": ("topic", "partition", "finding_id", "status"),
-    }
-    rows = {table: warehouse.read(table, names[table], audit_id=before[-1].audit_id) for table in names}
-    check_committed(warehouse, before[-1], {table: len(rows[table]) for table in names})
-    return build_earlier({"audit": to_dict(before[-1]), **rows})
+    run = before[-1]
+    partitions = warehouse.read("partitions", _Verdict, audit_id=run.audit_id)
+    findings = warehouse.read("findings", _Known, audit_id=run.audit_id)
+    check_committed(warehouse, run, {"partitions": len(partitions), "findings": len(findings)})
+    verdicts = {(row.topic, row.partition): row.verdict for row in partitions}
+    placed = (
+        ((row.topic, row.partition), row.finding_id)
+        for row in findings
+        if row.status != "resolved" and row.topic is not None and row.partition is not None
+    )
+    return Earlier.of(run.audit_id, run.finished, verdicts, placed)
 
 
 def _matches(topic: str | None, patterns: Sequence[str]) -> bool:

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from replica_audit.arrow_rows import arrow_schema, rows_to_arrow, value_to_arrow
+from replica_audit.schema import Row
 from replica_audit.warehouse.table_layout import DataFile, columns_of, key_of, open_directory
 
 #: Rows that are written at once, as one row group, unless told.
@@ -107,9 +108,9 @@ class RowFiles:
     ) -> None:
         self._directories, self._constants, self._group_rows = directories, constants, group_rows
         self._writers: dict[str, TableFileWriter] = {}
-        self._waiting: dict[str, list[Mapping[str, object]]] = defaultdict(list)
+        self._waiting: dict[str, list[Row]] = defaultdict(list)
 
-    def add(self, rows: Mapping[str, Sequence[Mapping[str, object]]]) -> None:
+    def add(self, rows: Mapping[str, Sequence[Row]]) -> None:
         """Write rows by table; rows of a table without a directory are not written."""
         for table in self._directories:
             self._waiting[table] += rows.get(table, ())

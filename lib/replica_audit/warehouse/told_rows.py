@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from replica_audit.arrow_rows import arrow_to_rows, values_to_arrow
 from replica_audit.auditing.detailed_partitions import told_places
-from replica_audit.schema import REPORT_ROWS, PartitionRow, ReportRow, read_row
+from replica_audit.schema import REPORT_ROWS, FindingRow, PartitionRow, Row
 from replica_audit.warehouse.table_reads import keys_of, place_keys
 
 #: Kinds of evidence that a conclusion on the whole looks at.
@@ -25,20 +25,9 @@ _EFFECTS = ("past_end", "epoch_differs", "read_lost")
 Files = Iterable[pa.Table]
 
 
-def to_objects(table: str, rows: pa.Table) -> Iterator[ReportRow]:
-    """Rows of a report table as objects of its class; equal texts are one object, since Arrow makes another for every row."""
-    kind = REPORT_ROWS[table]
-    texts: dict[str, str] = {}
-    for batch in rows.to_batches(max_chunksize=_STEP):
-        for row in arrow_to_rows(pa.Table.from_batches([batch])):
-            for name, value in row.items():
-                if type(value) is str:
-                    row[name] = texts.setdefault(value, value)
-            yield read_row(kind, row)
-
-
-#: Rows that are dicts at once.
-_STEP = 1 << 12
+def to_objects(table: str, rows: pa.Table) -> Iterator[Row]:
+    """Rows of a report table as objects of its class."""
+    return arrow_to_rows(rows, REPORT_ROWS[table])
 
 
 class ToldRows:
@@ -52,7 +41,7 @@ class ToldRows:
         self._decided = keys_of(())
         self._seen: dict[str, set[tuple[object, ...]]] = {}
 
-    def select(self, table: str, files: Files) -> Iterator[ReportRow]:
+    def select(self, table: str, files: Files) -> Iterator[Row]:
         """Rows of a table as objects; `elections` come before tables that depend on what there is to decide."""
         for rows in files:
             if not self.is_all and "topic" in rows.schema.names:
@@ -73,12 +62,11 @@ class ToldRows:
         """True for rows of partitions in detail, and of none that was audited."""
         return pc.or_(pc.is_in(keys, self._told), pc.invert(pc.is_in(keys, self._audited)))
 
-    def _findings(self, rows: pa.Table) -> Iterator[ReportRow]:
+    def _findings(self, rows: pa.Table) -> Iterator[FindingRow]:
         """All of them; of partitions that are not told without the evidence that only their own page shows."""
         told = self._is_whole(place_keys(rows))
-        yield from to_objects("findings", rows.filter(told))
-        others = rows.filter(pc.invert(told))
-        for row in to_objects("findings", others):
+        yield from arrow_to_rows(rows.filter(told), FindingRow)
+        for row in arrow_to_rows(rows.filter(pc.invert(told)), FindingRow):
             yield row._replace(evidence=tuple(one for one in row.evidence or () if one.kind in _EVIDENCE))
 
     def _captures(self, rows: pa.Table, keys: pa.Array) -> pa.Array:

@@ -130,7 +130,7 @@ def test_a_fail_over_between_the_listing_and_the_copies_is_no_divergence_for_goo
 def test_an_epoch_in_one_header_or_on_an_outsider_deposes_nobody(tmp_path):
     changed = LOG[-1][:12] + (9).to_bytes(4, "big") + LOG[-1][16:]
     in_header = audit(tmp_path / "header", {1: Replica(LOG), 2: Replica([*LOG[:-1], changed], epochs=[(2, 0)])})
-    assert in_header.tables["partitions"][0]["reference_id"] == 1
+    assert in_header.rows("partitions")[0]["reference_id"] == 1
     outsider = {1: Replica(LOG, high_watermark=25), 2: Replica([*LOG[:4], *written(20, 25, 3)], high_watermark=20)}
     answer = audit(tmp_path / "outsider", outsider, isr=(1,))
     assert answer.tables["partitions"][0]["reference_id"] == 1

@@ -155,7 +155,7 @@ def test_a_producers_sequence_twice_and_a_sequence_that_goes_on(tmp_path):
     twice = audit(tmp_path / "twice", {1: Replica(logged(0)), 2: Replica(logged(0))})
     assert twice.one("LOG-PRODUCER-DUPLICATE", 2)[0] == "medium"
     assert twice.verdict == "CONSISTENT"
-    assert audit(tmp_path / "once", {1: Replica(logged(5)), 2: Replica(logged(5))}).tables["findings"] == []
+    assert audit(tmp_path / "once", {1: Replica(logged(5)), 2: Replica(logged(5))}).rows("findings") == []
 
 
 @pytest.mark.parametrize(("deleted", "told"), [(10, set()), (12, set()), (9, {1, 2}), (5, {1, 2})])

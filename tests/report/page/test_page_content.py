@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from tests.support.page_content import Page, page_of
-from tests.support.report_rows import AUDIT, finding, partition, results, row
+from tests.support.report_rows import AUDIT, answers_of, finding, partition, results, row, tables_of
 from tests.support.samples import SAMPLES
 from tests.support.some import some
 
@@ -102,7 +102,7 @@ def test_the_overview_has_every_partition_worst_first_and_the_details_follow_it(
 def test_what_to_do_names_brokers_and_a_replica_that_is_not_at_hand_counts_as_assigned() -> None:
     found = sample("diverged-unclean", "ledger-0")
     (only,) = found.rows("partitions")
-    away = Results(found.audit, {**found.tables, "partitions": [{**only, "unread_replicas": [7]}]})
+    away = answers_of(found.audit, {**tables_of(found), "partitions": [{**only, "unread_replicas": [7]}]})
     frame, _ = page_of(away).unpack()
     assert decode(frame["overview"]["unread"], 1) == [[7]]
     (advice,) = decode(frame["overview"]["advice"], 1)
@@ -220,7 +220,7 @@ def test_what_changed_is_told_only_where_there_is_something_to_compare_with() ->
 
 
 def test_an_audit_without_a_partition_has_a_page() -> None:
-    page = page_of(Results(AUDIT, {}))
+    page = page_of(Results(AUDIT))
     assert "No partition was found" in page.text
     assert page.unpack()[0]["count"] == 0
 

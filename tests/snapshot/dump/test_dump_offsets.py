@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from tests.support.report_rows import tables_of
 
 from replica_audit.config import Settings
 from replica_audit.model import TopicPartition
@@ -23,7 +24,7 @@ def _audit(path: Path, *lines: tuple[int, int]) -> dict[str, list[dict]]:
     text = "".join(BATCH.format(base=base, last=last, position=173 * at) for at, (base, last) in enumerate(lines))
     head = "Dumping /k/t-0/00000000000000000000.log\nLog starting offset: 0\n"
     (folder / "00000000000000000000.dump.txt").write_text(head + text)
-    return audit_one(str(path), TopicPartition("t", 0), Settings()).tables
+    return tables_of(audit_one(str(path), TopicPartition("t", 0), Settings()))
 
 
 @pytest.mark.parametrize("bad", [(-5, -1), (-9223372036854775808, -1), (-1, 3)])

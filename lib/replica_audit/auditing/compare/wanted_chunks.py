@@ -13,10 +13,9 @@ from replica_audit.auditing.compare.replays import CandidateCuts, first_dropped,
 from replica_audit.auditing.replicas.offset_ranges import shared_start
 from replica_audit.auditing.replicas.reference import Reference
 from replica_audit.auditing.replicas.replica_facts import CopyKey, ReplicaFacts
-from replica_audit.model import CHUNK_OFFSETS, ChunkDigest
+from replica_audit.model import CHUNK_OFFSETS, ChunkDigest, SegmentSummary
 from replica_audit.protocol.truncation import Replay
-from replica_audit.schema import RawRow
-from replica_audit.segments.summary import merge_chunks, summary_from_json
+from replica_audit.segments.summary import merge_chunks
 
 if TYPE_CHECKING:
     from replica_audit.auditing.replicas.replica_facts import ReplicaFacts
@@ -64,14 +63,13 @@ class VerifiedCopy:
     chunks: Mapping[int, ChunkDigest]
 
 
-def verified_copies(rows: Iterable[RawRow]) -> dict[CopyKey, VerifiedCopy]:
-    """The copies of one partition; `rows`, one for each segment then, have broker_id, log_dir, common_prefix_end and summary."""
+def verified_copies(segments: Iterable[tuple[CopyKey, int, SegmentSummary]]) -> dict[CopyKey, VerifiedCopy]:
+    """The copies of one partition, from the key, the end of the common prefix and the summary of each of their segments then."""
     ends: dict[CopyKey, int] = {}
     chunks: dict[CopyKey, list[Iterable[ChunkDigest]]] = defaultdict(list)
-    for row in rows:
-        key = (row["broker_id"], row["log_dir"])
-        ends[key] = row["common_prefix_end"]
-        chunks[key].append(summary_from_json(row["summary"]).chunks)
+    for key, end, summary in segments:
+        ends[key] = end
+        chunks[key].append(summary.chunks)
     return {key: VerifiedCopy(end, merge_chunks(chunks[key])) for key, end in ends.items()}
 
 

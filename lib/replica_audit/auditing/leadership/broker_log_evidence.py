@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from replica_audit.protocol.versions import stands_still_below_min_isr
-from replica_audit.schema import RawRow
 from replica_audit.snapshot.broker_logs import BrokerLogEvent
 
 if TYPE_CHECKING:
@@ -42,28 +41,16 @@ class LoggedElection:
     leader_epoch: int | None
     previous_leader_id: int | None
     """None if nobody led before, or no line says who."""
-    previous_isr: tuple[int, ...] | None
+    previous_isr: Sequence[int] | None
     said: bool
     """A line says so; else it follows from the ISR of before."""
     witnessed: bool
     """The log of the leader before, which would show the ISR grow, was captured; where nobody led, it could not grow."""
 
 
-def event_row(event: BrokerLogEvent) -> dict[str, object]:
-    """The row of `broker_log_events`; `events_of_rows` is the way back."""
-    return asdict(event)
-
-
-def events_of_rows(rows: Iterable[RawRow]) -> tuple[BrokerLogEvent, ...]:
-    """Events of one partition from rows of `broker_log_events`, in order of time, then of file and line."""
-    names = [field.name for field in fields(BrokerLogEvent)]
-    found = [
-        BrokerLogEvent(
-            **{**{name: row[name] for name in names}, "isr": None if row["isr"] is None else tuple(row["isr"])}
-        )
-        for row in rows
-    ]
-    return tuple(sorted(found, key=lambda one: (one.clock_ms is not None, one.clock_ms or 0, one.path, one.line)))
+def in_order_of_time(events: Iterable[BrokerLogEvent]) -> tuple[BrokerLogEvent, ...]:
+    """Events of one partition in order of time, then of file and line."""
+    return tuple(sorted(events, key=lambda one: (one.clock_ms is not None, one.clock_ms or 0, one.path, one.line)))
 
 
 def of_present_topic(events: Sequence[BrokerLogEvent], topic_id: str | None) -> tuple[BrokerLogEvent, ...]:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from itertools import groupby
 from operator import attrgetter
 from typing import NamedTuple
 
+from replica_audit.model import ReplicaDir
 from replica_audit.protocol.high_watermark import Rule
 from replica_audit.protocol.leader_view import Observation, ReplicaProgress
 from replica_audit.protocol.timeline import DeviationRun, DeviationRuns, TimelineRow, recompute_timeline
-from replica_audit.schema import RawRow
+from replica_audit.schema import HighWatermarkTimelineRow, PartitionStateRow
+from replica_audit.typed_json import from_object, to_object
 
 #: Most stretches of one partition that become findings: the first ones, which also give the number of all.
 GREATEST_RUNS = 100
@@ -64,10 +67,9 @@ class TimelineSummary:
     runs: tuple[DeviationRun, ...] = ()
 
 
-def observations_of(rows: Iterable[RawRow]) -> Iterator[Observation]:
-    """Observations from rows of `replica_progress` of one partition, in any order."""
-    ordered = sorted((ProgressRow(*(row[name] for name in ProgressRow._fields)) for row in rows), key=_moment)
-    for _, of_one in groupby(ordered, key=_moment):
+def observations_of(rows: Iterable[ProgressRow]) -> Iterator[Observation]:
+    """Observations from the rows of one partition, in any order."""
+    for _, of_one in groupby(sorted(rows, key=_moment), key=_moment):
         yield observation_of(list(of_one))
 
 
@@ -105,21 +107,21 @@ def _order(value: object) -> tuple:
     return (tuple(value) if isinstance(value, list) else value,)
 
 
-def assigned_replicas(states: Iterable[RawRow], directories: Iterable[RawRow]) -> frozenset[int]:
-    """Replicas that a partition has or had, by its rows of `partition_states` and `replica_dirs`: one may be unobserved."""
-    of_states = (broker_id for row in states for broker_id in row["replicas"] or ())
-    return frozenset(of_states) | {row["broker_id"] for row in directories}
+def assigned_replicas(states: Iterable[PartitionStateRow], directories: Iterable[ReplicaDir]) -> frozenset[int]:
+    """Replicas that a partition has or had, by its states and directories: one may be unobserved."""
+    of_states = (broker_id for row in states for broker_id in row.replicas or ())
+    return frozenset(of_states) | {directory.broker_id for directory in directories}
 
 
 def timeline_of(
-    topic: str, partition: int, rows: Iterable[RawRow], rule: Rule, assigned: Collection[int] = ()
-) -> tuple[list[dict], TimelineSummary | None]:
+    topic: str, partition: int, rows: Iterable[ProgressRow], rule: Rule, assigned: Collection[int] = ()
+) -> tuple[list[HighWatermarkTimelineRow], TimelineSummary | None]:
     """Rows of `high_watermark_timeline` of one partition in order of time, and what they come to; None without rows."""
     tally = TimelineTally()
     timeline = []
     for row in recompute_timeline(observations_of(rows), rule, assigned):
         tally.add(row)
-        timeline.append({"topic": topic, "partition": partition, **timeline_row(row)})
+        timeline.append(timeline_row(topic, partition, row))
     return timeline, tally.finish()
 
 
@@ -145,16 +147,18 @@ class TimelineTally:
         return TimelineSummary(self._count, self._first_ms, self._deviations.count, runs)
 
 
-def timeline_row(row: TimelineRow) -> dict[str, object]:
-    """The row of `high_watermark_timeline` without the partition's name."""
-    return {**asdict(row), "isr": None if row.isr is None else list(row.isr)}
+def timeline_row(topic: str, partition: int, row: TimelineRow) -> HighWatermarkTimelineRow:
+    """The row of `high_watermark_timeline`."""
+    return HighWatermarkTimelineRow(
+        topic, partition, *(getattr(row, name) for name in HighWatermarkTimelineRow._fields[2:])
+    )
 
 
-def summary_row(summary: TimelineSummary) -> dict[str, object]:
-    """JSON form of a summary; `summary_of_row` is the inverse."""
-    return asdict(summary)
+def summary_to_text(summary: TimelineSummary) -> str:
+    """JSON; `summary_from_text` is the inverse."""
+    return json.dumps(to_object(summary))
 
 
-def summary_of_row(row: RawRow) -> TimelineSummary:
-    """Inverse of `summary_row`."""
-    return TimelineSummary(**{**row, "runs": tuple(DeviationRun(**run) for run in row["runs"] or ())})
+def summary_from_text(text: str) -> TimelineSummary:
+    """Inverse of `summary_to_text`."""
+    return from_object(TimelineSummary, json.loads(text))

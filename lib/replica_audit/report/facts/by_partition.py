@@ -11,7 +11,7 @@ from replica_audit.auditing.catalogue import SEVERITIES, VERDICTS, at_or_above, 
 from replica_audit.literals import PUT_ASIDE, Confidence
 from replica_audit.model import Place
 from replica_audit.results import PartitionRows, Results, place_of
-from replica_audit.schema import FindingRow, PartitionRow, QualityRow, ReplicaRow, ReportRow
+from replica_audit.schema import FindingRow, PartitionRow, QualityRow, ReplicaRow, Row
 
 _CONFIDENCES = get_args(Confidence)
 
@@ -118,15 +118,15 @@ def detailed_places(results: Results) -> frozenset[Place]:
     return frozenset(place_of(row) for row in detailed_partitions(results))
 
 
-def told_rows(results: Results, table: str) -> list[ReportRow]:
+def told_rows(results: Results, table: str) -> list[Row]:
     """Rows of a table without those of partitions that are not shown in detail, as they are in `results`; of `quarantine` the first
     of a large audit, as many as there are partitions in detail.
     """
     if table == "quarantine" and is_large(results):
-        return list(results.tables.get(table, ()))[: detail.DETAILED]
+        return results.table(table)[: detail.DETAILED]
     told = detailed_places(results)
     left_out = frozenset(place for row in results.partitions if (place := place_of(row)) not in told)
-    return [row for row in results.tables.get(table, ()) if place_of(row) not in left_out]
+    return [row for row in results.table(table) if place_of(row) not in left_out]
 
 
 class PartitionRanges(NamedTuple):

@@ -1,0 +1,30 @@
+"""Rows of the timeline as they leave a task: with what the timeline of each partition comes to."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import pyarrow as pa
+
+from replica_audit.arrow_rows import arrow_schema, rows_to_arrow, values_to_arrow
+from replica_audit.auditing.leadership.timeline_deviations import TimelineSummary, summary_to_text
+from replica_audit.schema import REPORT_TABLES, HighWatermarkTimelineRow
+
+
+class AssignedReplica(NamedTuple):
+    """A replica that states or directories name, whether it was observed or not."""
+
+    topic: str
+    partition: int
+    broker_id: int
+
+
+def timeline_batch(
+    rows: Sequence[HighWatermarkTimelineRow], summaries: Mapping[int, TimelineSummary]
+) -> pa.RecordBatch:
+    """`rows` with the column `summary`: JSON on the last row of a partition, by the number of that row; else null."""
+    found = rows_to_arrow(rows, arrow_schema(REPORT_TABLES["high_watermark_timeline"]))
+    texts = [summary_to_text(summaries[number]) if number in summaries else None for number in range(len(rows))]
+    (batch,) = found.append_column("summary", values_to_arrow(texts, pa.string())).to_batches()
+    return batch
