@@ -50,7 +50,7 @@ from replica_audit.warehouse.table_layout import DataFile
 
 #: The table of leadership, which is written a few rows at a time, and the lines of it that are packed at once.
 STATES = "partition_states"
-_LINES = 1 << 14
+_LINES = 1 << 12
 
 
 def ingest(executor: Executor, warehouse: Warehouse, uri: str, settings: Settings, progress) -> str:

@@ -76,7 +76,7 @@ def with_dropped_columns(data: pa.Table, handle: Any) -> pa.Table:
 _GROUP_ROWS = 1 << 11
 
 #: Rows that become columns at once.
-_ROWS_AT_ONCE = 1 << 14
+_ROWS_AT_ONCE = 1 << 12
 
 _PERIODS = ("delta.logRetentionDuration", "delta.deletedFileRetentionDuration")
 
