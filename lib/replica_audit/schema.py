@@ -637,6 +637,10 @@ class PartitionFactsRow(NamedTuple):
     hw_lower: int | None
     hw_upper: int | None
     hw_width: int | None
+    uncaptured_replicas: int | None
+    """that something names, and of which the snapshot has no log or not all of it"""
+    committed_copies: int | None
+    """replicas that hold all that is proven committed; null where only one was copied, or that is not known"""
     critical_findings: int
     high_findings: int
     medium_findings: int

@@ -174,6 +174,47 @@ def test_partitions_count_new_findings_and_those_without_a_partition_have_a_row(
     assert [one["hw_width"] for one in rows] == [4, None]
 
 
+@pytest.mark.parametrize(
+    ("prefixes", "values", "held"),
+    [
+        ([10, 10], {}, 3),
+        ([10, 4], {}, 2),
+        ([4, 4], {}, 1),
+        ([4, None], {}, None),
+        ([], {}, None),
+        ([4], {"method": "capture_skew"}, None),
+        ([4], {"proven_lower": 3}, 2),
+    ],
+)
+def test_replicas_that_hold_what_is_proven_committed_are_counted(prefixes, values, held):
+    mark = {"reference_id": 1, "hw_lower": 10, "proven_lower": 10, "method": "bounds_meet", **values}
+    replicas = [
+        row(
+            "replicas",
+            topic="orders",
+            partition=0,
+            broker_id=broker,
+            role=role,
+            log_end_offset=12,
+            common_prefix_end=end,
+        )
+        for broker, (role, end) in enumerate([("leader", None), *(("compared", end) for end in prefixes)], 1)
+    ]
+    # A copy that is put aside is no replica that serves.
+    replicas.append({**replicas[0], "broker_id": 9, "role": "stray", "common_prefix_end": 10})
+    found = results(
+        [partition()],
+        replicas=replicas,
+        high_watermarks=[row("high_watermarks", topic="orders", partition=0, **mark)],
+        captures=[
+            row("captures", topic="orders", partition=0, broker_id=broker, state=state)
+            for broker, state in enumerate(("whole", "named", "partial", "absent"))
+        ],
+    )
+    (facts,) = find_facts(found, {}).partition_facts
+    assert (facts.committed_copies, facts.uncaptured_replicas) == (held, 3)
+
+
 def test_a_row_is_named_by_what_it_has():
     assert name_place("a", 1, 3, "x/y") == "a-1 broker 3 x/y"
     assert name_place(None, None, None, "x/y") == "x/y"

@@ -12,12 +12,11 @@ from operator import attrgetter
 from typing import NamedTuple, Protocol, TypeVar
 
 from replica_audit.literals import PUT_ASIDE, Severity
-from replica_audit.model import SegmentSummary
+from replica_audit.model import Place, SegmentSummary
 from replica_audit.protocol.lineage import Lineage
-from replica_audit.results import FindingPlace, Results
+from replica_audit.results import FindingPlace, Results, by_place
 from replica_audit.schema import (
     Epochs,
-    FindingRow,
     HighWatermarkRow,
     PartitionFactsRow,
     PartitionRow,
@@ -28,6 +27,9 @@ from replica_audit.schema import (
 #: Suite on the number of findings, which the report shows anyway.
 FINDINGS_SUITE = "findings"
 
+#: Roles of copies that Kafka serves from.
+_SERVED = ("leader", "reference", "compared")
+_TWO = 2
 _REPLICA = ("topic", "partition", "broker_id", "log_dir")
 
 
@@ -113,7 +115,7 @@ def find_facts(results: Results, counts: CountsByReplica) -> QualityFacts:
         for row in results.replicas
         if row.role not in PUT_ASIDE
     ]
-    return QualityFacts(replicas, list(_partition_facts(results.partitions, results.findings)))
+    return QualityFacts(replicas, list(_partition_facts(results, marks)))
 
 
 def name_place(topic: object, partition: object, broker_id: object = None, path: object = None) -> str:
@@ -188,16 +190,37 @@ def count_lineage_conflicts(epochs: Epochs | None, checkpoint_epochs: Epochs | N
     )
 
 
-def _partition_facts(partitions: Sequence[PartitionRow], findings: Sequence[FindingRow]) -> Iterator[PartitionFactsRow]:
+def count_committed_copies(replicas: Sequence[ReplicaRow], mark: HighWatermarkRow | None) -> int | None:
+    """Replicas that hold all records of the reference that are proven committed.
+
+    None where fewer than two were copied, where copies are of different times, or where a replica was not compared.
+    """
+    served = [row for row in replicas if row.role in _SERVED]
+    if mark is None or mark.method == "capture_skew" or len(served) < _TWO:
+        return None
+    # The reference has no prefix in common with itself.
+    reaches = [row.log_end_offset if row.broker_id == mark.reference_id else row.common_prefix_end for row in served]
+    known = [end for end in reaches if end is not None]
+    return None if len(known) < len(served) else sum(end >= mark.proven_lower for end in known)
+
+
+def _partition_facts(results: Results, marks: Mapping[Place, HighWatermarkRow]) -> Iterator[PartitionFactsRow]:
     """Facts of each partition, then of findings that belong to none. Only new findings count."""
     counts: dict[FindingPlace, Counter[Severity]] = defaultdict(Counter)
-    for finding in findings:
+    for finding in results.findings:
         if finding.status == "new":
             counts[finding.topic, finding.partition][finding.severity] += 1
-    placed: dict[FindingPlace, PartitionRow] = {(row.topic, row.partition): row for row in partitions}
+    placed: dict[FindingPlace, PartitionRow] = {(row.topic, row.partition): row for row in results.partitions}
+    uncaptured = Counter((row.topic, row.partition) for row in results.captures if row.state != "whole")
+    copies = by_place(results.replicas)
     for place in (*placed, *(place for place in counts if place not in placed)):
         row, found = placed.get(place), counts[place]
-        lower, upper = (None, None) if row is None else (row.hw_lower, row.hw_upper)
+        lower = upper = held = None
+        if row is not None:
+            lower, upper = row.hw_lower, row.hw_upper
+            held = count_committed_copies(
+                copies.get((row.topic, row.partition), ()), marks.get((row.topic, row.partition))
+            )
         yield PartitionFactsRow(
             place=name_place(*place),
             topic=place[0],
@@ -206,6 +229,8 @@ def _partition_facts(partitions: Sequence[PartitionRow], findings: Sequence[Find
             hw_lower=lower,
             hw_upper=upper,
             hw_width=None if lower is None or upper is None else upper - lower,
+            uncaptured_replicas=None if row is None else uncaptured[row.topic, row.partition],
+            committed_copies=held,
             critical_findings=found["critical"],
             high_findings=found["high"],
             medium_findings=found["medium"],
