@@ -126,7 +126,8 @@ class Return:
 
 @dataclass(frozen=True, slots=True)
 class Conditions:
-    """Findings behind each condition; all empty, and nothing of medium or more: peace."""
+    """Findings behind each condition; all empty, and nothing of medium or more: peace. No field has a
+    default, so that whoever makes or joins conditions and forgets one is told by the type checker."""
 
     leaderless: tuple[FindingRow, ...]
     hanging: tuple[FindingRow, ...]
@@ -137,24 +138,24 @@ class Conditions:
     no_files: tuple[FindingRow, ...]
     loud: bool
     """A finding is of medium severity or more."""
-    needed: tuple[NeededBrokers, ...] = ()
+    needed: tuple[NeededBrokers, ...]
     """Brokers whose replicas were not captured and may hold committed records."""
-    cuts: tuple[FindingRow, ...] = ()
+    cuts: tuple[FindingRow, ...]
     """Cuts below a high watermark that brokers' logs tell of, and of which no file shows what they lost."""
-    compared: Compared = Compared((), (), (), ())
-    restart_cuts: tuple[TruncationRow, ...] = ()
+    compared: Compared
+    restart_cuts: tuple[TruncationRow, ...]
     """Truncations of committed records that a replica cuts when it starts, by the protocol of the audit."""
-    incomplete: bool = False
+    incomplete: bool
     """A replica is missing in the snapshot, or not whole."""
-    quorum: tuple[FindingRow, ...] = ()
+    quorum: tuple[FindingRow, ...]
     """Findings of metadata logs that are stale or contradict each other."""
-    returns: tuple[Return, ...] = ()
+    returns: tuple[Return, ...]
     """The last return of each partition that has several replicas, and of which no lost record is known."""
-    about_to_go: tuple[AboutToGo, ...] = ()
+    about_to_go: tuple[AboutToGo, ...]
     """Lost records that only `.deleted` segments have."""
-    deleted: tuple[Place, ...] = ()
+    deleted: tuple[Place, ...]
     """Partitions whose topic the metadata log has deleted."""
-    past_the_end: bool = False
+    past_the_end: bool
     """Whether a replica's own high watermark lies past the end of the log that it is compared with: however that came,
     the reference lacked something that was committed once."""
 
@@ -203,6 +204,7 @@ def find_conditions(results: Results) -> Conditions:
             and (*place_of(row), row.broker_id) not in needed
         ),
         loud=any(at_or_above(row.severity, "medium") for row in found),
+        needed=(),
         cuts=_slim(row for row in found if row.code == "TRN-LOGGED" and at_or_above(row.severity, "medium")),
         compared=find_compared(results),
         restart_cuts=tuple(row._replace(steps=()) for row in _restart_cuts(results)),
