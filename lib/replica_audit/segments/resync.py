@@ -261,6 +261,6 @@ class Resynchroniser:
             return True
         following = self.candidate_at(end, next_offset)
         if following is not None:
-            return following.magic < 2 or following.base_offset == next_offset
+            return following.magic < 2 or following.base_offset == next_offset or self.has_right_crc(following)
         head = self._window.peek(end, MAGIC_AT + 1)
         return breaks_off(head, end, size_bytes, size_bytes, next_offset, next_offset + 1)
