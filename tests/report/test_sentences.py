@@ -470,16 +470,16 @@ MADE: tuple[tuple[Template, Callable[[Path], Results], str], ...] = (
     (headline.ONLY_ONE_REPLICA, _one_replica(), "Nothing was compared: the only partition has one replica."),
     (answer.NEEDED, _second_replica(replicas=(1, 2, 3)),
      "Broker 3 was not captured and may hold committed records of orders-0: if it is down, do not start it before its "
-     "log is copied; add it and audit again."),
+     "log is copied; add the copy and audit again."),
     (answer.NEEDED, _second_replica(replicas=(1, 2, 3, 4), isr=(1, 2, 3, 4)),
      "Brokers 3 and 4 were not captured and may hold committed records of orders-0: if they are down, do not start them "
-     "before their logs are copied; add them and audit again."),
+     "before their logs are copied; add the copies and audit again."),
     (answer.NEEDED, _needed(fenced=[]),
-     "Brokers 3 and 4 were not captured and may hold committed records of orders-0: copy their logs; add them and audit "
-     "again."),
+     "Brokers 3 and 4 were not captured and may hold committed records of orders-0: copy their logs, add the copies and "
+     "audit again."),
     (answer.NEEDED, _needed(fenced=[3, 4]),
      "Brokers 3 and 4 were not captured and may hold committed records of orders-0: do not start them before their logs "
-     "are copied; add them and audit again."),
+     "are copied; add the copies and audit again."),
     (answer.RETURNED_IN_MANY, lambda path: audit_whole(FIXTURES / "last-replica-standing-3-healed"),
      "The last replicas in sync of __consumer_offsets-0, transfers-0, transfers-1, transfers-2 and 1 more partition dropped "
      "out without a controlled shutdown and led again, the last of them on 2026-11-21: those that crashed may have lost the "
@@ -491,12 +491,12 @@ MADE: tuple[tuple[Template, Callable[[Path], Results], str], ...] = (
      "2026-11-21: if it crashed, it may have lost the end of its log, and these files cannot tell."),
     (answer.NEEDED_ELSEWHERE, _needed(fenced=[3, 4], state="absent"),
      "Brokers 3 and 4 were captured without orders-0 and may hold committed records of it: do not start them before their "
-     "logs are copied; add them and audit again."),
+     "logs are copied; add the copies and audit again."),
     (captures.NOT_HERE, _needed(fenced=[3, 4]),
      "Brokers 3 and 4 not captured, and needed (nothing here shows that the leader has all that each has): orders-0."),
     (answer.NEEDED_WHOLE, _bare_directory,
      "Broker 3 was not captured whole and may hold more committed records of orders-0: if it is down, do not start it "
-     "before its log is copied; add it and audit again."),
+     "before its log is copied; add the copy and audit again."),
     (answer.LOGGED_CUTS, _rows("CONSISTENT", "TRN-LOGGED", "medium", lost_records=0, lost_committed=0),
      "A broker cut its log below its own high watermark in orders-0; these files cannot tell what was lost by it."),
     (answer.RESTART_CUTS, lambda path: audit_whole(FIXTURES / "kip101-isr-1-before"),

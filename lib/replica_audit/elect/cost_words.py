@@ -79,8 +79,9 @@ def ask_for_copies(replicas: int, is_up: bool | None) -> str:
     """The request to copy and add missing replicas; `is_up` says whether their brokers run (None: unknown)."""
     several = replicas > 1
     logs = "their logs" if several else "its log"
-    them = "them" if several else "it"
+    add = f"add the {'copies' if several else 'copy'} and audit again"
     if is_up:
-        return f"copy {logs}; add {them} and audit again"
+        return f"copy {logs}, {add}"
     unless = "" if is_up is False else f"if {'they are' if several else 'it is'} down, "
-    return f"{unless}do not start {them} before {logs} {'are' if several else 'is'} copied; add {them} and audit again"
+    them = "them" if several else "it"
+    return f"{unless}do not start {them} before {logs} {'are' if several else 'is'} copied; {add}"
