@@ -24,6 +24,7 @@ NAMING = (
     "report/facts/",
     "report/headline",
     "report/story/",
+    "auditing/bronze_rows",
     "auditing/open",
     "runner/",
     "warehouse/",

@@ -56,7 +56,7 @@ class PartitionEvidence:
 
     @property
     def copies(self) -> tuple[tuple[ReplicaDir, tuple[SegmentSummary, ...]], ...]:
-        """Those that Kafka serves from, and those put aside."""
+        """Copies that Kafka serves from, then those put aside."""
         return (*self.replicas, *self.put_aside)
 
     @property
@@ -73,7 +73,7 @@ class PartitionEvidence:
 
 
 class SideEvidence(NamedTuple):
-    """What input of many partitions says of one."""
+    """Evidence of one partition from input that covers many."""
 
     log_events: tuple[BrokerLogEvent, ...] = ()
     group_offsets: tuple[GroupOffset, ...] = ()

@@ -58,7 +58,7 @@ class Examined:
 
 @dataclass(slots=True)
 class _Placed:
-    """What was read beforehand of one partition."""
+    """Files and rows of one partition that were read beforehand."""
 
     directories: list[ReplicaDir] = field(default_factory=list)
     orphans: dict[tuple[int, str, str], int] = field(default_factory=dict)
@@ -227,7 +227,7 @@ def _read_broker_logs(
 def _read_internal(
     snapshot: Snapshot, inventory: Inventory, topic: InternalTopic[_Said], quarantine: list[QuarantineRow]
 ) -> list[_Said]:
-    """What the logs of one of Kafka's own topics say; what cannot be read is added to `quarantine`."""
+    """Records of one of Kafka's own topics; a row is added to `quarantine` for each log that cannot be read."""
     said, unread = topic.read_all(snapshot, [one.path for one in inventory.log_dirs if one.kind == "broker"])
     quarantine += unread
     return said

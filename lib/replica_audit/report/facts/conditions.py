@@ -127,7 +127,7 @@ class Return:
 @dataclass(frozen=True, slots=True)
 class Conditions:
     """Findings behind each condition; all empty, and nothing of medium or more: peace. No field has a
-    default, so that whoever makes or joins conditions and forgets one is told by the type checker."""
+    default, so that the type checker finds whoever makes or joins conditions and forgets one."""
 
     leaderless: tuple[FindingRow, ...]
     hanging: tuple[FindingRow, ...]
