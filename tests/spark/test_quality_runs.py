@@ -16,7 +16,7 @@ from tests.support.fixtures import ATTACKS
 from tests.support.report_rows import objects
 
 from replica_audit.errors import UsageError
-from replica_audit.schema import REPORT_TABLES, Column
+from replica_audit.schema import REPORT_TABLES, Column, to_dict
 
 RUN_TIME = datetime(2026, 1, 2, tzinfo=timezone.utc)
 
@@ -106,7 +106,7 @@ def answers(run):
 
 
 def answers_of(rows):
-    return {f"{row['suite']}/{row['name']}": row for row in rows}
+    return {f"{row.suite}/{row.name}": to_dict(row) for row in rows}
 
 
 def test_built_in_and_own_suites_are_answered_with_our_severities(checked):
@@ -211,7 +211,7 @@ def test_built_in_suites_are_answered_alike_on_both_engines(spark):
     for shape in (0,), (3, "wrong_crcs"):
         by_pandas, by_spark = answer(*shape)
         assert by_pandas == by_spark
-    assert not [row["error"] for row in by_pandas if row["error"]]
+    assert not [row.error for row in by_pandas if row.error]
 
 
 @pytest.mark.parametrize(
