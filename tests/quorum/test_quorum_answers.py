@@ -123,6 +123,18 @@ def test_records_of_partitions_that_would_be_set_aside_are_counted(tmp_path: Pat
     assert [(one.broker_id, one.topic, one.records) for one in stale.lost.stray] == [(1, "late", 3)]
 
 
+def test_a_segment_that_cannot_be_counted_is_quarantined(tmp_path: Path) -> None:
+    held = Replica([encode_batch(0, [Record(None, b"1")], 0)], topic="late", topic_id=LATE_ID)
+    written(tmp_path, {101: BEGIN, 102: BEGIN, 100: WHOLE, 1: WHOLE}, {1: held}, clean=(1,))
+    snapshot = Snapshot.open(str(tmp_path))
+    inventory = discover(snapshot)
+    segment = next(tmp_path.glob("*/late-0/*.log"))
+    segment.unlink()
+    found = answer_quorum(snapshot, inventory)
+    assert [one.path for one in found.quarantine] == [str(segment.relative_to(tmp_path))]
+    assert "not counted" in found.quarantine[0].reason
+
+
 def test_copies_that_may_only_have_been_made_earlier_are_said_to_be_so(tmp_path: Path) -> None:
     """The cluster ran, and the last records are little older than the newest; after a day it is no order of copying."""
     ran = written(tmp_path / "1", {100: BEGIN, 101: BEGIN, 102: BEGIN, 1: WHOLE}, {1: APPLIED})

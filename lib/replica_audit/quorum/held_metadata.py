@@ -12,7 +12,7 @@ import numpy as np
 from replica_audit.batch_header import CONTROL
 from replica_audit.errors import FormatError
 from replica_audit.model import Damage
-from replica_audit.quorum.answer_model import Role
+from replica_audit.quorum.answer_model import Role, Unusable
 from replica_audit.quorum.contents import NOTHING, ClusterContents, read_contents
 from replica_audit.segments.scan import scan_segment
 from replica_audit.snapshot.inventory import Inventory, LogDir
@@ -47,6 +47,8 @@ class HeldMetadata:
         evidence = AppliedEvidence(self._epochs_of, inventory.replicas, self.moments)
         self.compared: ComparedCopies = compare_copies(snapshot, inventory.metadata_logs, evidence)
         self._contents: dict[tuple[str, int], ClusterContents | str] = {}
+        self.uncounted: list[Unusable] = []
+        """Segments that could not be read to their end when `stray_records` counted them."""
 
     def _epochs_of(self, broker_id: int, topic: str, partition: int, topic_id: str) -> tuple | None:
         return self._epochs.get((broker_id, topic, partition, topic_id))
@@ -203,8 +205,9 @@ class HeldMetadata:
                 for item in scan_segment(stream, size_bytes, base_offset):
                     if not isinstance(item, Damage):
                         records += int(item["record_count"][(item["attributes"] & CONTROL) == 0].sum())
-        except (OSError, FormatError):
-            return records
+        except (OSError, FormatError) as error:
+            reason = f"records from here on are not counted among those of -stray directories: {error}"
+            self.uncounted.append(Unusable(path, getattr(error, "position", None), reason))
         return records
 
 

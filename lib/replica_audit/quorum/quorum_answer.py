@@ -176,7 +176,8 @@ def _premise(copy: MetadataCopy) -> CopyPremise:
 
 
 def _unusable(held: HeldMetadata) -> Iterator[Unusable]:
-    """What could not be read of metadata logs, and of what tells whose they are."""
+    """What could not be read of metadata logs, of what tells whose they are, and of directories that become -stray."""
+    yield from held.uncounted
     for copy in held.compared.copies:
         for path, position, reason in copy.problems:
             yield Unusable(path, position, reason)
