@@ -164,3 +164,17 @@ def test_a_run_has_the_answers_of_show_and_knows_what_it_has_ingested(tmp_path: 
     assert content["findings"] == shown["findings"] and content["partitions"] == shown["partitions"]
     again = collect_snapshot(FIXTURES / "diverged-unclean", tmp_path / "again")
     assert without_run(run_stages(again, tmp_path / "warehouse").results)["partitions"] == content["partitions"]
+
+
+def test_a_run_takes_what_was_brought_after_it(tmp_path: Path) -> None:
+    sound = Replica([encode_batch(0, 3, 0), encode_batch(3, 3, 0)])
+    torn = Replica([encode_batch(0, 3, 0)], tail=b"\x07" * 50)
+    snapshot = write_snapshot(tmp_path / "snapshot", {1: sound, 2: torn}, [Listed(1, (1, 2), (1, 2))])
+    evidence = collect_snapshot(snapshot, tmp_path / "evidence")
+    assert (
+        answers(evidence)["findings"] == without_run(run_stages(evidence, tmp_path / "warehouse").results)["findings"]
+    )
+    assert bring_wanted(snapshot, evidence, 1)
+    found = without_run(run_stages(evidence, tmp_path / "warehouse").results)
+    assert found["findings"] == answers(evidence)["findings"]
+    assert "LOG-TAIL-GARBAGE" in {row["code"] for row in found["findings"]}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import os
 import struct
 import tarfile
 import zlib
@@ -173,6 +174,81 @@ def test_a_last_file_that_is_another_is_refused(archive: Path, change: dict) -> 
     _pack(archive, members)
     (reason,) = _reasons(archive)
     assert reason.startswith("evidence-1.tar: evidence-1.tar: evidence-1.json: expected ")
+
+
+def test_two_log_dirs_of_one_name_are_refused(archive: Path) -> None:
+    members = _members(archive)
+    head = json.loads(members["evidence-1.json"])
+    members["evidence-1.json"] = json.dumps({**head, "log_dirs": 2 * head["log_dirs"]}).encode()
+    _pack(archive, members)
+    (reason,) = _reasons(archive)
+    assert "each of log_dirs with a name of its own" in reason
+
+
+@pytest.mark.parametrize("text", [b"[" * 100_000, b'{"path": "broker-1/\\ud800", "as": "unread"}', b"{"])
+def test_lines_that_no_json_of_the_collector_is_are_refused(archive: Path, text: bytes) -> None:
+    members = _members(archive)
+    (listed,) = (name for name in members if name.endswith(".jsonl"))
+    members[listed] += text + b"\n"
+    head = json.loads(members["evidence-1.json"])
+    head["lists"] = [[listed, len(members[listed]), hashlib.sha256(members[listed]).hexdigest()]]
+    members["evidence-1.json"] = json.dumps(head).encode()
+    _pack(archive, members)
+    (reason,) = _reasons(archive)
+    assert reason.startswith("evidence-1.tar: ") and f"of {listed}" in reason and "collect this broker again" in reason
+
+
+def _header(name: str, size: int, kind: bytes) -> bytes:
+    info = tarfile.TarInfo(name)
+    info.size, info.type = size, kind
+    return info.tobuf(tarfile.GNU_FORMAT)
+
+
+def test_headers_that_lead_tarfile_astray_are_refused(archive: Path) -> None:
+    size = b"14 size=-1536\n"
+    goes_back = _header("p", len(size), tarfile.XHDTYPE) + size + bytes(512 - len(size)) + _header("x", 0, b"0")
+    nested = (_header("././@LongLink", 512, b"L") + b"a" * 511 + b"\0") * 3000 + _header("x", 0, b"0")
+    for data in (_header("first", 0, b"0") + goes_back, nested):
+        archive.write_bytes(data)
+        (reason,) = _reasons(archive)
+        assert reason.startswith("evidence-1.tar: an archive of evidence that is incomplete: ")
+
+
+def test_a_log_dir_that_could_not_be_listed_leaves_the_others(tmp_path: Path) -> None:
+    snapshot = write_snapshot(tmp_path / "copies", {1: Replica(BATCHES), 2: Replica(BATCHES)})
+    target = tmp_path / "snapshot"
+    target.mkdir()
+    given = ("--log-dir", f"{snapshot / 'broker-1'}=broker-1/disk-1", "--log-dir", f"{tmp_path}/bad=broker-1/disk-2")
+    (tmp_path / "bad").mkdir()
+    with pytest.MonkeyPatch.context() as patch:
+        listdir = os.listdir
+
+        def fail(path: str) -> list[str]:
+            if path.endswith("bad"):
+                raise OSError(5, "Input/output error")
+            return listdir(path)
+
+        patch.setattr(os, "listdir", fail)
+        assert collect_into(target / "evidence-1.tar", *given) == 1
+    content = answers(target)
+    assert [(one["topic"], one["broker_id"]) for one in content["replicas"]] == [("orders", 1)]
+    assert any("Input/output error" in row["reason"] for row in content["quarantine"])
+
+
+def test_what_the_broker_did_meanwhile_is_known(tmp_path: Path) -> None:
+    snapshot = write_snapshot(tmp_path / "copies", {1921681001: Replica(BATCHES)})
+    target = tmp_path / "snapshot"
+    target.mkdir()
+    collect_into(
+        target / "evidence-1.tar",
+        "--log-dir",
+        f"{snapshot}/broker-1921681001",
+        "--kind",
+        "killed",
+        "--broker-id=1921681001",
+    )
+    ((name, one),) = Snapshot.open(target).evidence.log_dirs.items()
+    assert (name, one.broker_id, one.kind) == ("broker-1921681001", 1921681001, "killed")
 
 
 def test_links_in_an_archive_are_not_followed(archive: Path) -> None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import io
-import json
 import re
 import tarfile
 from collections import defaultdict
@@ -27,7 +26,7 @@ from replica_audit.snapshot.inventory import CopiedLogDir
 #: What the names of its files at the root begin with.
 PREFIX = "evidence"
 FORMAT = 1
-_HEAD = re.compile(r"evidence-[0-9]{1,9}(\.bytes-[0-9]{1,16})?\.json")
+_HEAD = re.compile(r"evidence-[0-9]{1,10}(\.bytes-[0-9]{1,16})?\.json")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 #: No part of the evidence is larger; a list and the file that names them are far smaller.
 _GREATEST_PART = (8 << 20) + 4096
@@ -165,7 +164,7 @@ def find_evidence(root: Sequence[TreeEntry], open_real: Open) -> EvidenceFiles:
             found._own.add(entry.path)
             try:
                 places.append((entry.path, _list_tar(open_real, entry.path)))
-            except (OSError, tarfile.TarError, ValueError) as error:
+            except (OSError, tarfile.TarError, ValueError, RecursionError) as error:
                 found.problems.append(
                     Problem(entry.path, f"an archive of evidence that is incomplete: {error}; {_HINT}")
                 )
@@ -190,7 +189,8 @@ def find_evidence(root: Sequence[TreeEntry], open_real: Open) -> EvidenceFiles:
             for path, brought in ranges:
                 base = found.files.get(path)
                 if base is not None and base.change.split()[0] == brought.change.split()[0]:
-                    found.files[path] = base._replace(brought=(*base.brought, brought.parts))
+                    change = f"{base.change} {brought.change.split()[-1]}"
+                    found.files[path] = base._replace(change=change, brought=(*base.brought, brought.parts))
         except (OSError, FormatError) as error:
             found.problems.append(Problem(shown.partition(":")[0], str(error)))
     return found
@@ -199,8 +199,14 @@ def find_evidence(root: Sequence[TreeEntry], open_real: Open) -> EvidenceFiles:
 def _list_tar(open_real: Open, path: str) -> dict[str, Member]:
     """The files of a tar; of several with one name the last. Raises OSError and tarfile's errors."""
     with open_real(path) as stream, tarfile.open(fileobj=stream, mode="r:") as archive:
-        members = {}
-        for info in archive:
+        members: dict[str, Member] = {}
+        behind = 0
+        while (info := archive.next()) is not None:
+            # tarfile keeps what it has read, and goes back where a size is negative.
+            archive.members = []  # type: ignore[attr-defined]
+            if archive.offset <= behind:
+                raise ValueError(f"the member at {info.offset} ends before it begins")
+            behind = archive.offset
             if info.isreg() and not info.issparse():
                 members[info.name] = Member(path, info.offset_data, info.size)
         return members
@@ -216,8 +222,10 @@ class _HeadReader:
     def read(self, member: Member) -> None:
         """Take over all that it lists. Raises OSError and FormatError, and then nothing of it is taken."""
         head = self._head(member)
-        log_dirs = [self._log_dir(index, one, head["broker_id"]) for index, one in enumerate(head["log_dirs"])]
+        log_dirs = [self._log_dir(index, one, head) for index, one in enumerate(head["log_dirs"])]
         tops = [one.log_dir for one, _ in log_dirs]
+        if len(set(tops)) < len(tops):
+            raise self._refuse("each of log_dirs with a name of its own", show_value(sorted(tops)))
         taken = next((top for top in tops if top in self._found.log_dirs), None)
         if taken is not None:
             raise self._refuse(f"no other evidence of {taken}", "one more: put each into a snapshot of its own")
@@ -225,7 +233,8 @@ class _HeadReader:
         files: dict[str, ListedFile] = {}
         for line in lines:
             path, kind = line["path"], line["as"]
-            if not any(path.startswith(f"{top}/") for top in tops):
+            below = any(path.startswith(f"{top}/") for top in tops)
+            if not below and not (kind == "unread" and path in tops):
                 raise self._refuse("paths below its log dirs", show_value(path))
             if kind in ("whole", "frames", "stub"):
                 files[path] = self._file(line)
@@ -266,10 +275,7 @@ class _HeadReader:
         for entry in head["lists"]:
             part = self._part(entry)
             for number, text in enumerate(_read_part(self._open, self._shown, str(entry[0]), part).splitlines(), 1):
-                try:
-                    line = json.loads(text)
-                except ValueError:
-                    line = None
+                line = parse_json(text, f"{self._shown}: line {number} of {entry[0]}", _HINT)
                 if not isinstance(line, dict) or not fits(line, {"path": str, "as": str}):
                     raise self._refuse(f"an object with path and as in line {number} of {entry[0]}", "another")
                 _check_name(line["path"], self._refuse)
@@ -304,12 +310,14 @@ class _HeadReader:
             raise self._refuse(f"{name} of {size} bytes", "none" if member is None else f"{member.size} bytes")
         return EvidencePart(member, digest)
 
-    def _log_dir(self, index: int, entry: dict, broker_id: int) -> tuple[CopiedLogDir, str]:
+    def _log_dir(self, index: int, entry: dict, head: dict) -> tuple[CopiedLogDir, str]:
         _check_name(entry["as"], self._refuse)
-        started, finished, kind = (entry.get(name) for name in ("started", "finished", "kind"))
+        broker_id, kind = head["broker_id"], head.get("kind")
+        started, finished = (entry.get(name) for name in ("started", "finished"))
         if not (is_whole(broker_id) and is_whole(started, 0, INT64) and is_whole(finished, 0, INT64)):
             raise self._refuse(f"broker_id, started and finished of log_dirs[{index}]", show_value(entry))
-        return CopiedLogDir(broker_id, entry["as"], started, finished, _KINDS.get(kind)), entry["log_dir"]
+        kind = _KINDS.get(kind) if isinstance(kind, str) else None
+        return CopiedLogDir(broker_id, entry["as"], started, finished, kind), entry["log_dir"]
 
     def _refuse(self, expected: str, found: str) -> FormatError:
         return FormatError(self._shown, None, expected, found, _HINT)
