@@ -140,7 +140,7 @@ def _applied_elsewhere(quorum: Quorum, histories: Sequence[QuorumHistory]) -> tu
     """A fork where brokers applied what the newest copy lacks: then the tail that it parts from was committed."""
     refused = next(one.refused for one in histories if any(copy is quorum.newest for copy in one.copies))
     others = [one.copies[0] for one in histories if all(copy is not quorum.newest for copy in one.copies)]
-    if not refused:
+    if not refused or not others:
         return ()
     reason = "what brokers have applied shows that records which the newest copy lacks were committed"
     return (Fork(others[0], quorum.newest, quorum.agreed[others[0].log.path], reason),)

@@ -132,13 +132,13 @@ def find_histories(
     """
     groups = _grouped(copies)
     images = [_image(snapshot, group, voters) for group in groups]
-    created = {topic_id for image in images if not isinstance(image, str) for topic_id in image.created}
+    known = {one.topic_id for image in images if not isinstance(image, str) for one in image.leaderships()}
     return tuple(
         QuorumHistory(
             tuple(group),
             (
                 *_splices(snapshot, group, groups, copies),
-                *([image] if isinstance(image, str) else _not_applied(image, directories, created)),
+                *([image] if isinstance(image, str) else _not_applied(image, directories, known)),
                 *_below_snapshots(group, groups),
             ),
             _forgotten(snapshot, group, groups),
@@ -237,10 +237,11 @@ def _image(snapshot: Snapshot, group: Sequence[MetadataCopy], voters: Voters | N
         return f"its records cannot be applied one after the other ({error})"
 
 
-def _not_applied(image: MetadataImage, directories: Iterable[ReplicaDir], created: set[str]) -> Iterator[str]:
+def _not_applied(image: MetadataImage, directories: Iterable[ReplicaDir], exist: set[str | None]) -> Iterator[str]:
     """Metadata that brokers have applied and a history lacks (R2), in clauses.
 
-    A topic counts that some copy knows, or that a log from its first record on does not: others may have been deleted.
+    A topic counts that is among those which `exist` by some history, or that a log from its first record on does not know:
+    others may have been deleted before the snapshot that a log begins with.
     """
     known = {(one.topic_id, one.partition): one.leader_epoch or 0 for one in image.leaderships()}
     topics: dict[str, set[int]] = {}
@@ -250,7 +251,7 @@ def _not_applied(image: MetadataImage, directories: Iterable[ReplicaDir], create
         if one.topic_id is None:
             continue
         if one.topic_id not in image.created:
-            if one.topic_id in created or image.is_whole:
+            if one.topic_id in exist or image.is_whole:
                 topics.setdefault(f"topic {one.topic} (id {one.topic_id})", set()).add(one.broker_id)
         elif entries and list(entries) == sorted(entries) and (one.topic_id, one.partition) in known:
             latest = entries[-1][0]

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 #: Nobody knows how much further a log went whose end cannot be read.
-_ANYWHERE = (2**31, 2**63)
+UNKNOWN_REACH = (2**31, 2**63)
 
 #: What a running controller or one that was killed leaves at the end of its log.
 _HARMLESS_TAILS = ("partial", "zero_filled")
@@ -180,7 +180,7 @@ def read_copy(snapshot: Snapshot, log: MetadataLog, state: QuorumState | None = 
                 headers, damage, shown = scan_headers(stream, size, base)
         except (OSError, FormatError) as error:
             problems.append((path, getattr(error, "position", None), str(error)))
-            expected, reach = None, _ANYWHERE
+            expected, reach = None, UNKNOWN_REACH
             continue
         for stretch in _stretches(headers):
             first = int(stretch["base_offset"][0])
@@ -195,7 +195,7 @@ def read_copy(snapshot: Snapshot, log: MetadataLog, state: QuorumState | None = 
             if not (last and one.kind in _HARMLESS_TAILS):
                 problems.append((path, one.position, one.reason))
                 if last and one.next_offset is None:
-                    reach = _ANYWHERE
+                    reach = UNKNOWN_REACH
     snapshots = tuple(sorted(_snapshots(log), key=lambda one: (one.end_offset, one.epoch)))
     run = _usable(runs, snapshots)
     end = int(run[-1].headers["last_offset"][-1]) + 1 if run else 0

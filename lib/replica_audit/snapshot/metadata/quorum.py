@@ -14,6 +14,8 @@ from replica_audit.text import listed
 
 #: Clocks of nodes may differ by this.
 CLOCKS_DIFFER_MS = 2_000
+#: By more than this no clock is wrong.
+_CLOCK_WRONG_MS = 3_600_000
 
 
 def name_nodes(ids: Iterable[int | None]) -> str:
@@ -105,7 +107,10 @@ def _behind(copy: MetadataCopy, newest: MetadataCopy) -> int:
 
 
 def parting(one: MetadataCopy, other: MetadataCopy) -> int | None:
-    """The first offset at which two copies hold different records; None where they hold none."""
+    """The first offset at which two copies hold different records; None where they hold none.
+
+    Of copies without an offset in common it is the first of the earlier one that cannot have come before the other.
+    """
     start, end = max(one.start_offset, other.start_offset), min(one.end_offset, other.end_offset)
     mine, theirs = one.keys, other.keys
     mine = mine[(mine["base_offset"] >= start) & (mine["base_offset"] < end)]
@@ -117,7 +122,31 @@ def parting(one: MetadataCopy, other: MetadataCopy) -> int | None:
     if len(mine) != len(theirs):
         longer = mine if len(mine) > len(theirs) else theirs
         return int(longer["base_offset"][length])
-    return None
+    return _ahead_of(one, other) if one.end_offset <= other.start_offset else _ahead_of(other, one)
+
+
+def _ahead_of(earlier: MetadataCopy, later: MetadataCopy) -> int | None:
+    """First offset of a copy that ends before another begins, whose record is of a later epoch than those that the other
+    begins with, or was written after them; None without one. In a log epochs never go down, nor time by an hour.
+    """
+    if earlier.end_offset > later.start_offset or earlier.epoch < 0:
+        return None
+    begins = [snapshot.epoch for snapshot in later.snapshots if snapshot.end_offset >= earlier.end_offset]
+    time_ms = None
+    if later.pieces:
+        begins.append(int(later.pieces[0].headers["leader_epoch"][0]))
+        time_ms = int(later.pieces[0].headers["base_timestamp"][0])
+    if not begins:
+        return None
+    highest = min(begins)
+    for piece in earlier.pieces:
+        headers = piece.headers
+        ahead = headers["leader_epoch"] > highest
+        if time_ms is not None:
+            ahead |= headers["base_timestamp"] > time_ms + _CLOCK_WRONG_MS
+        if ahead.any():
+            return int(headers["base_offset"][ahead][0])
+    return earlier.end_offset - 1 if earlier.epoch > highest else None
 
 
 def find_splice(one: MetadataCopy, other: MetadataCopy) -> tuple[int, int] | None:
