@@ -30,6 +30,7 @@ IDS = {node: make_uuid(f"directory {node}") for node in VOTERS}
 DYNAMIC = write.leader_change(0, 100, VOTERS) + write.voters_record(1, IDS)
 DYNAMIC += write.batch(2, [write.topic("t", TOPIC_ID), write.partition(TOPIC_ID, (1, 2), 1)])
 LATE_LATER = write.batch(9, [write.topic("late", LATE_ID), write.partition(LATE_ID, (1, 2), 2)])
+ONLY_T = [write.topic("t", TOPIC_ID), write.partition(TOPIC_ID, (1, 2), 1)]
 APPLIED_T = Replica(topic="t", topic_id=TOPIC_ID)
 
 
@@ -184,6 +185,96 @@ def test_the_same_epoch_with_another_history_served_by_both_is_kept_both(tmp_pat
     assert {tuple(topic.topic for topic in one.lost.topics) for one in found.copies} == {("late",), ("other",)}
     one_sided = written(tmp_path / "2", metadata, {1: APPLIED, 2: APPLIED}, clean=(1, 2))
     assert one_sided.verdict == "choose" and one_sided.choice.node_id == 1
+
+
+def behind_snapshot(end: int, epoch: int, content: bytes, state: list[bytes], **fields: object) -> MetadataLog:
+    """A log that begins at `end`, behind a snapshot of `state`, as every log does that is some weeks old."""
+    own = {(end, epoch): write.snapshot(state, epoch=epoch)}
+    return MetadataLog({end: content}, own, VOTERS, cluster_id=CLUSTER, **fields)
+
+
+@pytest.mark.parametrize("epoch", [1, 10])
+def test_blank_voters_that_elected_an_empty_history_while_the_right_log_begins_behind_a_snapshot(
+    tmp_path: Path, epoch: int
+) -> None:
+    """D1d, D5z: no offset in common; by its epochs, or else by its times, the short log did not come before the other."""
+    state = [*ONLY_T, write.topic("late", LATE_ID), write.partition(LATE_ID, (1, 2), 2)]
+    right = behind_snapshot(1000, 4, elected(1000, 100, 5) + moved(1001, epoch=5), state, leader_epoch=5)
+    tomorrow = write.TIME_MS + DAY_MS
+    empty = log(elected(0, 101, 1, tomorrow) + elected(1, 102, epoch, tomorrow), epoch)
+    found = written(tmp_path, {100: right, 1: right, 101: empty, 102: empty}, {1: [APPLIED, APPLIED_T]}, clean=(1,))
+    assert found.verdict == "choose" and found.choice.node_id == 100
+    assert [one.history for one in found.copies] == ([2, 1, 1, 2] if epoch == 10 else [1, 2, 2, 1])
+    assert {one.topic for one in found.copies[1].lost.topics} == {"t", "late"}
+    assert [step.controllers for step in found.steps if step.action == "seed"] == [(101,), (102,)]
+
+
+def test_a_stale_log_that_ends_before_the_others_begin_is_of_their_history(tmp_path: Path) -> None:
+    """A node that was down for weeks: it holds nothing that the others contradict."""
+    right = behind_snapshot(1000, 4, elected(1000, 100, 5, write.TIME_MS + DAY_MS), ONLY_T, leader_epoch=5)
+    found = written(tmp_path, {100: right, 101: right, 102: BEGIN, 1: right}, {1: APPLIED_T}, clean=(1,))
+    assert (found.verdict, found.quarantine) == ("agree", ())
+    assert {one.history for one in found.copies} == {1}
+
+
+def test_a_topic_that_was_deleted_before_a_snapshot_is_not_missing_in_it(tmp_path: Path) -> None:
+    """Broker 2 was down when topic x was deleted; who still has its deletion in the log is not right for that."""
+    x = make_uuid("x")
+    old = write.leader_change(0, 100, VOTERS)
+    old += write.batch(1, [*ONLY_T, write.topic("x", x), write.partition(x, (1, 2), 1)])
+    old += write.batch(5, [write.remove_topic(x)])
+    later = MetadataLog({6: moved(6) + elected(7, 101, 2)}, {(6, 1): write.snapshot(ONLY_T)}, VOTERS, 2, CLUSTER)
+    metadata = {100: log(old + moved(6) + moved(7, 1), 1), 101: later, 102: later, 1: later}
+    brokers = {1: APPLIED_T, 2: [APPLIED_T, Replica(topic="x", topic_id=x)]}
+    found = written(tmp_path, metadata, brokers, clean=(1, 2))
+    assert found.verdict == "agree" and not any(one.refused for one in found.copies if one.node_id != 100)
+
+
+def test_a_backup_of_a_node_beside_its_present_log_is_no_log_that_the_node_starts_with(tmp_path: Path) -> None:
+    """The plan asks for backups; which directory a node starts with nothing here tells, so no step may presume it."""
+    backup = log(WHOLE, 1, log_dir="controller-100-backup")
+    written(tmp_path, {node: BEGIN for node in (*VOTERS, 1)}, {1: APPLIED}, clean=(1,))
+    write.write_metadata_log(tmp_path, 100, backup)
+    found = answer(tmp_path)
+    assert found.verdict == "choose" and found.choice.path == "controller-100-backup/__cluster_metadata-0"
+    assert actions(found) == ["copy"] and "node 100 has several logs here" in found.no_plan
+
+
+def test_the_chosen_log_of_a_node_without_an_id_has_no_plan(tmp_path: Path) -> None:
+    written(tmp_path, {node: BEGIN for node in (*VOTERS, 1)}, {1: APPLIED}, clean=(1,))
+    write.write_metadata_log(tmp_path, 103, log(WHOLE, 1, log_dir="found"))
+    (tmp_path / "found/meta.properties").unlink()
+    found = answer(tmp_path)
+    assert found.verdict == "choose" and found.choice.node_id is None
+    assert "meta.properties" in found.no_plan and "None" not in render_quorum(found)
+
+
+def test_a_newer_log_that_cannot_be_read_may_hold_more(tmp_path: Path) -> None:
+    """Whether it is a record of a kind that is not known here, or damage in the middle: it is not passed over."""
+    unknown = WHOLE + write.batch(5, [write.message(3, 9, b"\x01\x02")])
+    damaged = WHOLE[: len(BEGIN) + 30] + b"xxxx" + WHOLE[len(BEGIN) + 34 :] + moved(5)
+    for number, newest in enumerate((unknown, damaged)):
+        found = written(
+            tmp_path / f"{number}", {100: newest, 101: BEGIN, 102: BEGIN, 1: BEGIN}, {1: APPLIED_T}, clean=(1,)
+        )
+        assert found.verdict == "agree" and not found.steps
+        assert "log of node 100 goes further" in found.reason and 100 not in found.without_log
+        lacking = written(tmp_path / f"{number}-lacking", {100: newest, 1: BEGIN}, {1: APPLIED_T}, clean=(1,))
+        assert lacking.verdict == "none" and "log of node 100 goes further" in lacking.reason
+        assert actions(lacking) == ["capture", "copy"] and "cannot be read" in lacking.no_plan
+
+
+def test_an_older_log_that_cannot_be_read_is_only_quarantined(tmp_path: Path) -> None:
+    damaged = BEGIN[:-3] + b"xxx"
+    found = written(tmp_path, {100: WHOLE, 101: WHOLE, 102: damaged, 1: WHOLE}, {1: APPLIED}, clean=(1,))
+    assert found.verdict == "agree" and len(found.quarantine) == 1
+
+
+def test_a_voter_of_which_only_partitions_were_copied_is_asked_for_its_metadata(tmp_path: Path) -> None:
+    """metadata.log.dir is apart from log.dirs."""
+    partitions = {1: APPLIED, 101: APPLIED, 102: APPLIED}
+    found = written(tmp_path, {100: WHOLE, 1: WHOLE}, partitions, clean=(1, 101, 102))
+    assert actions(found)[:2] == ["capture", "copy"] and found.steps[0].controllers == (101, 102)
 
 
 def test_a_snapshot_shows_what_was_committed(tmp_path: Path) -> None:

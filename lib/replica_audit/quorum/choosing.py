@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from replica_audit.quorum.answer_model import Verdict
 from replica_audit.quorum.held_metadata import HeldMetadata
@@ -29,22 +29,41 @@ class Chosen:
     verdict: Verdict
     reason: str
     copy: MetadataCopy | None = None
+    may_be_skew: bool = False
+    """Copies of a running cluster may only have been made one after the other; then nothing has to be done."""
 
 
 def choose(held: HeldMetadata) -> Chosen:
     """Whether anything has to be decided, and for which copy. The snapshot has one that can be read."""
     found = held.compared.found
     assert found is not None
+    unread = _unread_text(held)
     if found.quorum.forks:
-        return _of_forked(held)
+        chosen = _of_forked(held)
+        return chosen if not unread else replace(chosen, verdict="none", reason=unread, copy=None)
     need = _needs_one(held)
     if need is None:
-        return _of_agreeing(held)
+        chosen = _of_agreeing(held)
+        return chosen if not unread else replace(chosen, reason=f"{chosen.reason}. But {unread}")
+    if unread:
+        return Chosen("none", f"{need}. {_capital(unread)}")
     newest = held.histories[0]
     if newest.refused and held.moments.at_rest:
         return Chosen("none", f"{need}. The newest log, of {newest.nodes}, is not enough: {'; '.join(newest.refused)}")
     copy = best_of(held, newest)
-    return Chosen("choose", f"{need}. {_newest_text(held, copy)}", copy)
+    return Chosen("choose", f"{need}. {_newest_text(held, copy)}", copy, _SKEW in need)
+
+
+def _unread_text(held: HeldMetadata) -> str:
+    """On copies that go further than what can be read; empty without such."""
+    if not held.unread:
+        return ""
+    end = max(copy.reach[1] for copy in held.unread)
+    nodes = name_nodes(copy.node_id for copy in held.unread)
+    return (
+        f"the log of {nodes} goes further than any that can be read, to offset {end}, and cannot be read there: if other nodes were "
+        "restored from older disks, only it has what was committed since"
+    )
 
 
 def best_of(held: HeldMetadata, history: QuorumHistory) -> MetadataCopy:

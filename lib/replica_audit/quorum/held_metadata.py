@@ -21,7 +21,7 @@ from replica_audit.snapshot.metadata.compared_copies import AppliedEvidence, Com
 from replica_audit.snapshot.metadata.histories import QuorumHistory, find_histories
 from replica_audit.snapshot.metadata.image import replay
 from replica_audit.snapshot.metadata.kraft_records import Voters
-from replica_audit.snapshot.metadata.log_copies import MetadataCopy
+from replica_audit.snapshot.metadata.log_copies import UNKNOWN_REACH, MetadataCopy
 from replica_audit.snapshot.metadata.quorum import name_nodes, newest_copy, parting, votes, weigh_copies
 from replica_audit.snapshot.metadata.stale_copies import CopyMoments, copy_moments, find_applied
 from replica_audit.snapshot.storage import Snapshot
@@ -57,6 +57,16 @@ class HeldMetadata:
     def copies(self) -> tuple[MetadataCopy, ...]:
         """Those that hold something and can be read."""
         return self.compared.usable
+
+    @cached_property
+    def unread(self) -> tuple[MetadataCopy, ...]:
+        """Copies that go further than any that can be read, with records that cannot."""
+        newest = newest_copy(self.copies).newness
+        return tuple(
+            copy
+            for copy in self.compared.copies
+            if (copy.problems or copy.log.path in self.compared.refused) and newest < copy.reach < UNKNOWN_REACH
+        )
 
     @cached_property
     def voters(self) -> Voters | None:
@@ -118,12 +128,15 @@ class HeldMetadata:
 
     def able_voters(self) -> list[int]:
         """Voters, in order, that hold what is proven committed of the history that they are of."""
-        found = set()
+        found: set[int] = set()
+        short: set[int] = set()
         for copy in self._of_voters():
             number = self.history_of(copy)
-            if copy.node_id is not None and number is not None and copy.end_offset >= self.proven[number].end_offset:
-                found.add(copy.node_id)
-        return sorted(found)
+            if copy.node_id is not None:
+                holds = number is not None and copy.end_offset >= self.proven[number].end_offset
+                (found if holds else short).add(copy.node_id)
+        # Of several logs of one node it is not known which it starts with.
+        return sorted(found - short)
 
     def _of_voters(self) -> Iterator[MetadataCopy]:
         """Copies with records that are of a voter, and of the directory that it votes from."""

@@ -52,7 +52,7 @@ def answer_quorum(
     tools = Tools(parse_kafka_version(version), bootstrap, client_config, "kraft")
     plan = plan_quorum(held, chosen, tools)
     voters = () if held.voters is None else tuple(sorted(held.voters.ids))
-    able = set() if held.voters is None else {one.node_id for one in held.copies if one.end_offset}
+    with_log = {one.node_id for one in held.compared.copies if one.end_offset}
     return QuorumAnswer(
         cluster_id=inventory.cluster_id,
         tool_version=__version__,
@@ -63,7 +63,7 @@ def answer_quorum(
         copies=copies,
         lost=next((one.lost for one in copies if chosen.copy is not None and one.path == chosen.copy.log.path), None),
         voters=voters,
-        without_log=tuple(node for node in voters if node not in able),
+        without_log=tuple(node for node in voters if node not in with_log),
         is_dynamic=held.voters is not None and bool(held.voters.directories),
         steps=tuple(replace(step, number=number) for number, step in enumerate(plan.steps, 1)),
         no_plan=plan.reason,

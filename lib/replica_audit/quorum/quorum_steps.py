@@ -28,6 +28,7 @@ from replica_audit.snapshot.metadata.histories import seen_epoch
 from replica_audit.snapshot.metadata.kraft_records import Voters
 from replica_audit.snapshot.metadata.log_copies import MetadataCopy
 from replica_audit.snapshot.metadata.quorum import name_nodes, parting
+from replica_audit.text import listed
 
 _OPERATORS = (
     "Whatever starts or repairs nodes by itself is paused: of Strimzi scale the Cluster Operator to 0 replicas, since it brings back "
@@ -36,9 +37,10 @@ _OPERATORS = (
 _NO_CHOICE = {
     "keep_both": "what one history holds the other does not, and both were in use: which topics and changes to give up is for people. "
     "Keep every copy, and start nothing meanwhile",
-    "none": "no copy here holds what brokers have applied: look for disks and backups of the controllers that are not in this snapshot, "
-    "add them to it, and run quorum again",
+    "none": "no copy here holds what brokers have applied: look for disks and backups of nodes, brokers too, that are not in this "
+    "snapshot, add them to it, and run quorum again",
 }
+_UNREAD = "part of the newest log cannot be read: keep the disk that it is on, read it again from there or from a backup, and run quorum again"
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +59,8 @@ def plan_quorum(held: HeldMetadata, chosen: Chosen, tools: Tools) -> Planned:
     if chosen.verdict == "rejoin":
         return Planned(tuple(_replace_voters(held, tools)))
     copy = chosen.copy
+    if copy is None and chosen.verdict == "none" and held.unread:
+        return Planned(tuple(_keep(held)), _UNREAD)
     if copy is None:
         return Planned(tuple(_keep(held)), _NO_CHOICE[chosen.verdict])
     voters = copy.voters(held.snapshot) or held.voters
@@ -69,13 +73,13 @@ def plan_quorum(held: HeldMetadata, chosen: Chosen, tools: Tools) -> Planned:
 def _keep(held: HeldMetadata) -> Iterator[Step]:
     """Disks that are not in the snapshot, then copies of all that are."""
     copies = Copies()
-    here = {one.broker_id for one in held.inventory.log_dirs}
+    here = {one.node_id for one in held.compared.copies}
     absent = () if held.voters is None else [node for node in held.voters.ids if node not in here]
     if absent:
         yield Step(
             action="capture",
-            text=f"See whether a disk or a backup of {name_nodes(absent)} still exists, which this snapshot does not have: it may hold "
-            "more than any copy here. If so, do not start it, copy it into the snapshot, and run quorum again",
+            text=f"See whether a disk with the metadata log of {name_nodes(absent)}, or a backup of it, still exists, which this snapshot "
+            "does not have: it may hold more than any copy here. If so, do not start it, copy it into the snapshot, and run quorum again",
             controllers=tuple(absent),
         )
     nodes = {one.node_id: held.role(one.node_id, _is_broker(held, one)) for one in held.compared.copies}
@@ -148,6 +152,19 @@ class _Plan:
             return f"part of the chosen log cannot be read: {'; '.join(reason for _, _, reason in self._copy.problems)}"
         if self._held.inventory.cluster_id is None and self._unformatted():
             return "no meta.properties names the cluster's id, with which empty disks are formatted"
+        if self._copy.node_id is None:
+            return (
+                f"nothing says whose the chosen log is: put the meta.properties of its log directory beside {self._copy.log.path}, and run "
+                "quorum again"
+            )
+        several = [one for one in (self._copy.node_id, *self._voters.ids, *self._apart) if len(self._own(one)) > 1]
+        if several:
+            paths = [copy.log.path for copy in self._own(several[0])]
+            return (
+                f"node {several[0]} has several logs here, {listed(paths)}, and nothing tells which it starts with. If the chosen one is "
+                "a backup, put it into the node's log directory and keep the other elsewhere; then copy the node again, without "
+                "the other, and run quorum again"
+            )
         unknown = [node for node in self._lacking if self._is_dynamic and node not in self._directories]
         if unknown:
             return f"the log does not say from which directory {name_nodes(unknown)} votes"
@@ -176,13 +193,15 @@ class _Plan:
         )
 
     def _own(self, node: int) -> list[MetadataCopy]:
-        return [one for one in self._held.copies if one.node_id == node]
+        return [one for one in self._held.compared.copies if one.node_id == node]
 
     def _holds(self, node: int) -> bool:
         return any(
             self._voters.admits(node, one.log.directory_id)
             and parting(self._copy, one) is None
             and one.end_offset >= max(self._needed, 1)
+            and not one.problems
+            and one.log.path not in self._held.compared.refused
             and (one.newness == self._copy.newness or self._needed > 0)
             for one in self._own(node)
         )

@@ -48,7 +48,8 @@ def render_quorum(answer: QuorumAnswer) -> str:
 def _headline(answer: QuorumAnswer) -> str:
     text = _VERDICTS[answer.verdict]
     if answer.choice is not None:
-        text += f": the log of {answer.choice.role} {answer.choice.node_id}"
+        choice = answer.choice
+        text += f": {choice.path}" if choice.node_id is None else f": the log of {choice.role} {choice.node_id}"
     return text
 
 
@@ -65,7 +66,7 @@ def _row(one: CopyAnswer, answer: QuorumAnswer) -> list[str]:
     return [
         f"{mark} {'?' if one.node_id is None else one.node_id}",
         one.role,
-        f"[{one.start_offset}, {one.end_offset})" if held else "empty",
+        f"[{one.start_offset}, {one.end_offset})" if held else "unreadable" if one.end_offset else "empty",
         str(one.last_epoch) if held else "-",
         str(one.proven_end) if one.proven_end else "-",
         "-" if one.history is None else str(one.history),
