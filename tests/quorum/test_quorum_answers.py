@@ -140,11 +140,14 @@ def test_copies_that_may_only_have_been_made_earlier_are_said_to_be_so(tmp_path:
     """The cluster ran, and the last records are little older than the newest; after a day it is no order of copying."""
     ran = written(tmp_path / "1", {100: BEGIN, 101: BEGIN, 102: BEGIN, 1: WHOLE}, {1: APPLIED})
     assert ran.verdict == "choose" and "nothing has to be done: copy them once more" in ran.reason
+    first_stop = next(step for step in ran.steps if step.action == "stop")
+    assert any("a second one, controllers last, says the same" in one for one in first_stop.before)
     tomorrow = write.batch(
         3, [write.topic("late", LATE_ID), write.partition(LATE_ID, (1, 2), 2)], time_ms=write.TIME_MS + DAY_MS
     )
     old = written(tmp_path / "2", {100: BEGIN, 101: BEGIN, 102: BEGIN, 1: BEGIN + tomorrow}, {1: APPLIED})
     assert old.verdict == "choose" and "copy them once more" not in old.reason
+    assert not next(step for step in old.steps if step.action == "stop").before
 
 
 def test_lost_disks_are_asked_for_first(tmp_path: Path) -> None:

@@ -40,6 +40,10 @@ _NO_CHOICE = {
     "none": "no copy here holds what brokers have applied: look for disks and backups of nodes, brokers too, that are not in this "
     "snapshot, add them to it, and run quorum again",
 }
+_COPIED_TWICE = (
+    "No controller ran while this snapshot was copied, or a second one, controllers last, says the same: what a running quorum wrote "
+    "since then is lost with its log"
+)
 _UNREAD = "part of the newest log cannot be read: keep the disk that it is on, read it again from there or from a backup, and run quorum again"
 
 
@@ -64,7 +68,7 @@ def plan_quorum(held: HeldMetadata, chosen: Chosen, tools: Tools) -> Planned:
     if copy is None:
         return Planned(tuple(_keep(held)), _NO_CHOICE[chosen.verdict])
     voters = copy.voters(held.snapshot) or held.voters
-    plan = _Plan(held, copy, voters, tools)
+    plan = _Plan(held, chosen, copy, voters, tools)
     if (reason := plan.obstacle()) is not None:
         return Planned(tuple(_keep(held)), reason)
     return Planned((*_keep(held), *plan.steps()))
@@ -129,7 +133,8 @@ def _replace_voters(held: HeldMetadata, tools: Tools) -> Iterator[Step]:
 class _Plan:
     """The steps after the copies, for one chosen copy."""
 
-    def __init__(self, held: HeldMetadata, copy: MetadataCopy, voters: Voters, tools: Tools) -> None:
+    def __init__(self, held: HeldMetadata, chosen: Chosen, copy: MetadataCopy, voters: Voters, tools: Tools) -> None:
+        self._may_be_skew = chosen.may_be_skew
         self._held, self._copy, self._voters, self._tools = held, copy, voters, tools
         self._directories = dict(voters.directories)
         self._is_dynamic = bool(voters.directories)
@@ -221,6 +226,7 @@ class _Plan:
             text=f"Stop {name_nodes(stopped)}, where {'it is' if len(stopped) == 1 else 'they are'} up, with SIGTERM. {self._others()}",
             controllers=tuple(stopped),
             commands=tuple(self._tools.stop(stopped)),
+            before=(_COPIED_TWICE,) if self._may_be_skew else (),
         )
         if self._apart:
             yield Step(
