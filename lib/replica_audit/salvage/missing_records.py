@@ -16,7 +16,7 @@ from replica_audit.salvage.partition_logs import Copy, Unread
 from replica_audit.salvage.reference_log import ReferenceLog, read_batches, request_of
 from replica_audit.segments.batch_rows import Batches
 from replica_audit.segments.records import RECORD_DTYPE, RecordError, UnexpandedError, decode_records
-from replica_audit.snapshot.record_reader import RecordReader, RecordRequest
+from replica_audit.snapshot.record_reader import NotCaptured, RecordReader, RecordRequest
 from replica_audit.snapshot.segment_file import SegmentFile
 from replica_audit.snapshot.storage import Snapshot
 
@@ -145,7 +145,9 @@ def _compare(
     ahead_too: bool,
 ) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
     """Rows, batch indexes and reasons of the lacking records of each of `batches`, one window."""
-    theirs, blind = reference.records(int(batches["base_offset"].min()), int(batches["last_offset"].max()) + 1)
+    theirs, blind, uncaptured = reference.records(
+        int(batches["base_offset"].min()), int(batches["last_offset"].max()) + 1
+    )
     requests = {
         request_of(copy.files[place].path, batch): batch for batch, place in zip(batches, places.tolist(), strict=True)
     }
@@ -159,11 +161,12 @@ def _compare(
             _leave_unexpanded(found, reference, copy, request, batch, ahead_too, str(error))
             continue
         except RecordError as error:
-            if not reference.keeps(batch):
+            # A sound batch that differs may hold other records of the same epoch.
+            if isinstance(entry, NotCaptured) or not reference.keeps(batch):
                 found.unread.append(_unread_batch(copy, request, batch, str(error)))
             continue
         beside = slice(*np.searchsorted(theirs["offset"], (batch["base_offset"], batch["last_offset"] + 1)))
-        reason = _judge(rows, theirs[beside], blind, reference, copy, ahead_too, found)
+        reason = _judge(rows, theirs[beside], blind, uncaptured, reference, copy, ahead_too, found)
         lacking = reason >= 0
         if lacking.any():
             found.batches.append(SourceBatch(request, int(batch["base_offset"]), int(batch["last_offset"]), len(rows)))
@@ -196,12 +199,16 @@ def _judge(
     rows: np.ndarray,
     theirs: np.ndarray,
     blind: Sequence[tuple[int, int]],
+    uncaptured: Sequence[tuple[int, int]],
     reference: ReferenceLog,
     copy: Copy,
     ahead_too: bool,
     found: MissingRecords,
 ) -> np.ndarray:
-    """For each record of one batch the index of its reason, -1 where the reference has it or nothing says that it lost it."""
+    """For each record of one batch the index of its reason, -1 where the reference has it or nothing says that it lost it.
+
+    Where what the reference has is `uncaptured`, nothing does; the batches are noted there.
+    """
     facts = reference.facts
     # What is left of deleted records in a segment, nobody can read of a broker, whoever's log it is.
     floor = max(facts.log_start_offset, copy.facts.log_start_offset)
@@ -215,6 +222,8 @@ def _judge(
         is_control = bool(rows["control"][index])
         if offset < floor:
             word = BELOW_LOG_START
+        elif any(start <= offset < end for start, end in uncaptured):
+            continue
         elif present[index]:
             word = "other_record"
         elif any(start <= offset < end for start, end in blind):

@@ -11,7 +11,7 @@ from replica_audit.auditing.case import Case
 from replica_audit.auditing.compare.replays import answering_lineage
 from replica_audit.auditing.conclude import PartitionAudit
 from replica_audit.auditing.replicas.reference import Reference
-from replica_audit.auditing.replicas.replica_facts import CopyKey
+from replica_audit.auditing.replicas.replica_facts import CopyKey, ReplicaFacts
 from replica_audit.auditing.replicas.transaction_ends import Decisions
 from replica_audit.elect.costs import committed_ranges
 from replica_audit.elect.plan_model import Decision
@@ -21,6 +21,7 @@ from replica_audit.salvage.partition_logs import Copy, Unread, copies_of
 from replica_audit.salvage.reference_log import ReferenceLog, planned_log, present_log
 from replica_audit.salvage.selection import SelectedRecords, select
 from replica_audit.salvage.transaction_outcomes import decide, undecided_producers
+from replica_audit.snapshot.provenance import NOT_CAPTURED
 from replica_audit.snapshot.record_reader import RecordReader
 from replica_audit.snapshot.segment_file import SegmentFile
 from replica_audit.snapshot.storage import Snapshot
@@ -91,7 +92,7 @@ def salvage_partition(
         return PartitionSalvage(audit, planned=planned, problem="the leader that the plan chose has no log of it here")
     facts = compared.reference.facts
     if facts.second_hand:
-        problem = "its leader's log is known from a text or table, which has no records"
+        problem = f"its leader's log is {_known_from(facts)}"
         return PartitionSalvage(audit, planned=planned, problem=problem)
     own = [file for file in files if (file.broker_id, file.log_dir) == facts.key]
     lineage = answering_lineage(facts, case.is_tiered)
@@ -107,7 +108,7 @@ def salvage_partition(
     outcomes = []
     for copy in copies:
         if copy.facts.second_hand:
-            reason = "it is known from a text or table, which has no records"
+            reason = f"it is {_known_from(copy.facts)}"
             unread.append(Unread(copy.path, reason, copy.broker_id))
         ahead_too = choices.include_ahead or compared.lacks_tail(copy.facts.key)
         lacking = find_lacking(snapshot, reader, reference, copy, ahead_too)
@@ -119,6 +120,9 @@ def salvage_partition(
         outcomes.append(decide(lacking.rows, lacking.markers, theirs))
     selection = select(found, outcomes, choices.include_aborted)
     later = _later_values(reference, selection) if facts.compacted and len(selection.rows) else None
+    if later is not None and reference.not_captured:
+        problem = "records of its leader's log that may be later values of the same keys are not part of the evidence"
+        return PartitionSalvage(audit, planned=planned, problem=f"{problem}: copy that log")
     return PartitionSalvage(
         audit=audit,
         reference=compared.reference,
@@ -126,8 +130,15 @@ def salvage_partition(
         copies=tuple(copies),
         finds=Finds(selection, _proven(case, batches, copies, selection), later),
         other_topics=tuple(others),
-        unread=(*_not_elsewhere(unread, selection), *reference.unread),
+        unread=(*_not_elsewhere(unread, selection), *reference.unread, *reference.not_captured.values()),
     )
+
+
+def _known_from(facts: ReplicaFacts) -> str:
+    """Clause saying from what a log is known whose records are not here."""
+    if NOT_CAPTURED in facts.unproven:
+        return "known from evidence, which lacks bytes of it: show --wanted names them"
+    return "known from a text or table, which has no records"
 
 
 def _not_elsewhere(unread: Iterable[Unread], selection: SelectedRecords) -> list[Unread]:

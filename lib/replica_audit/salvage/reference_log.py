@@ -22,7 +22,7 @@ from replica_audit.protocol.lineage import Lineage
 from replica_audit.salvage.partition_logs import Unread
 from replica_audit.segments.digests import rows_of_chunks
 from replica_audit.segments.record_batch import BATCH_DTYPE
-from replica_audit.snapshot.record_reader import RecordReader, RecordRequest
+from replica_audit.snapshot.record_reader import RecordReader, RecordRequest, RecordRows
 from replica_audit.snapshot.segment_file import SegmentFile
 from replica_audit.snapshot.segment_sources import open_source
 from replica_audit.snapshot.storage import Snapshot
@@ -53,6 +53,8 @@ class ReferenceLog:
         self._ends = np.empty(0, np.int64)
         self._paths = np.empty(0, np.int64)
         self.unread: list[Unread] = []
+        self.not_captured: dict[RecordRequest, Unread] = {}
+        """Batches whose records were asked for and are not part of the evidence."""
 
     def differing_chunks(self, copy: ReplicaFacts) -> set[int]:
         """Chunks in which `copy` may hold records that the reference lacks."""
@@ -99,8 +101,12 @@ class ReferenceLog:
         """True if unreadable bytes overlap [start, end)."""
         return any(part.start_offset < end_offset and start_offset < part.end_offset for part in self.facts.unreadable)
 
-    def records(self, start_offset: int, end_offset: int) -> tuple[np.ndarray, list[tuple[int, int]]]:
-        """Records of the batches that reach into [start, end), by offset, and the bounds of batches that cannot be decoded."""
+    def records(
+        self, start_offset: int, end_offset: int
+    ) -> tuple[np.ndarray, list[tuple[int, int]], list[tuple[int, int]]]:
+        """Records of the batches that reach into [start, end), by offset, the bounds of batches that cannot be decoded, and of those
+        that are not part of the evidence, which are noted.
+        """
         first = int(np.searchsorted(self._ends, start_offset))
         last = int(np.searchsorted(self._batches["base_offset"], end_offset))
         requests = {
@@ -108,9 +114,10 @@ class ReferenceLog:
             for index in range(first, max(first, last))
         }
         outcome = self._reader(requests)
-        bad = [requests[request] for request, _ in (*outcome.unread, *outcome.not_captured, *outcome.undecodable)]
-        bounds = [(int(self._batches[at]["base_offset"]), int(self._batches[at]["last_offset"]) + 1) for at in bad]
-        return outcome.rows, bounds
+        self._note_uncaptured(outcome)
+        bad = [requests[request] for request, _ in (*outcome.unread, *outcome.undecodable)]
+        uncaptured = [requests[request] for request, _ in outcome.not_captured]
+        return outcome.rows, [self._bounds(at) for at in bad], [self._bounds(at) for at in uncaptured]
 
     def markers(self, start_offset: int, producers: Sequence[int]) -> np.ndarray:
         """Control records of `producers` from `start_offset` on, of each up to its next data: what follows is of another
@@ -127,9 +134,24 @@ class ReferenceLog:
         return self._reader(self._requests(indexes)).rows
 
     def records_of_keys(self, keys: np.ndarray) -> np.ndarray:
-        """Every record of the whole log whose key's hash is in `keys` (sorted), and all control records."""
+        """Every record of the whole log whose key's hash is in `keys` (sorted), and all control records.
+
+        Those that are not part of the evidence are noted.
+        """
         self.load(set(self.facts.chunks))
-        return self._reader(self._requests(range(len(self._batches))), keys).rows
+        outcome = self._reader(self._requests(range(len(self._batches))), keys)
+        self._note_uncaptured(outcome)
+        return outcome.rows
+
+    def _note_uncaptured(self, outcome: RecordRows) -> None:
+        for request, reason in outcome.not_captured:
+            place = request.path, reason, self.facts.broker_id, request.position, request.offset
+            self.not_captured[request] = Unread(*place)
+
+    def _bounds(self, index: int) -> tuple[int, int]:
+        """[first offset, end offset) of a loaded batch."""
+        batch = self._batches[index]
+        return int(batch["base_offset"]), int(batch["last_offset"]) + 1
 
     def _requests(self, indexes: Sequence[int]) -> list[RecordRequest]:
         return [request_of(self._files[self._paths[index]].path, self._batches[index]) for index in indexes]

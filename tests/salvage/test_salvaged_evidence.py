@@ -1,0 +1,57 @@
+"""Salvage from evidence: what it has no bytes of is neither taken for kept nor for lost."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+from tests.support.collected import collect_snapshot
+from tests.support.encoder import encode_batch
+from tests.support.snapshots import Listed, Replica, write_snapshot
+
+from replica_audit.cli.main import main
+
+FIRST = encode_batch(0, 3, 0)
+#: Offset 3 is in both logs, 4 is not the same.
+LEADER = [FIRST, encode_batch(3, 1, 0), encode_batch(4, 1, 0, mark="other")]
+FOLLOWER = [FIRST, encode_batch(3, 2, 0)]
+
+
+def _snapshot(place: Path, **fields: object) -> Path:
+    sides = {1: Replica(LEADER, **fields), 2: Replica(FOLLOWER, **fields)}  # type: ignore[arg-type]
+    return write_snapshot(place, sides, [Listed(1, (1, 2), (1, 2))])
+
+
+def _salvage(snapshot: Path, to: Path) -> tuple[int, dict]:
+    status = main(["salvage", str(snapshot), "-q", "--to", str(to)])
+    return status, json.loads((to / "manifest.json").read_text())
+
+
+def _mixed(snapshot: Path, place: Path, collected: int) -> Path:
+    """Evidence of one broker, a copy of the other."""
+    evidence = collect_snapshot(snapshot, place)
+    other = 3 - collected
+    (evidence / f"evidence-{other}.tar").unlink()
+    shutil.copytree(snapshot / f"broker-{other}", evidence / f"broker-{other}")
+    return evidence
+
+
+@pytest.mark.parametrize("collected", [1, 2])
+def test_records_that_are_not_captured_are_not_told_from_those_of_the_leader(tmp_path: Path, collected: int) -> None:
+    snapshot = _snapshot(tmp_path / "snapshot")
+    assert _salvage(snapshot, tmp_path / "of-copies")[1]["totals"]["expected"] == 1
+    status, manifest = _salvage(_mixed(snapshot, tmp_path / "mixed", collected), tmp_path / "of-evidence")
+    assert status != 0
+    assert manifest["totals"]["records"] == 0
+    assert {one["broker_id"] for one in manifest["unread"]} == {collected}
+    assert all("not part of the evidence" in one["reason"] for one in manifest["unread"])
+
+
+def test_a_leader_of_which_bytes_lack_is_not_called_a_text(tmp_path: Path) -> None:
+    sides = {1: Replica([FIRST], tail=b"\x07" * 50), 2: Replica(FOLLOWER)}
+    snapshot = write_snapshot(tmp_path / "snapshot", sides, [Listed(1, (1, 2), (1, 2))])
+    _, manifest = _salvage(collect_snapshot(snapshot, tmp_path / "evidence"), tmp_path / "salvage")
+    said = json.dumps(manifest)
+    assert "known from evidence, which lacks bytes of it" in said and "text or table" not in said
