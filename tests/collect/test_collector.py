@@ -124,12 +124,31 @@ def test_a_receiver_that_goes_away_ends_it_with_1(tmp_path: Path) -> None:
         (["--log-dir", "/proc=../x", "--broker-id", "1"], b"not the name of a directory"),
         (["--log-dir", "/proc", "--broker-id", "1", "--wanted", "/nowhere"], b"--wanted /nowhere"),
         (["--log-dir", "/proc", "--rate-mib", "0"], b"have to be above 0"),
+        (["--log-dir", "/proc", "--broker-id", "-1"], b"has to be from 0 to"),
+        (["--log-dir", "/proc=./x", "--broker-id", "1"], b"not the name of a directory"),
+        (["--log-dir", "/proc=x", "--log-dir", "/sys=x", "--broker-id", "1"], b"give each its own"),
+        (["--log-dir", "/proc=x/y", "--log-dir", "/sys=x", "--broker-id", "1"], b"give each its own"),
+        (["--log-dir", "/proc", "--log-dir", "/proc/.", "--broker-id", "1"], b"are the same directory"),
+        (["--log-dir", "/proc=\udcff", "--broker-id", "1"], b"is not UTF-8"),
+        (["--log-dir", "/proc", "--broker-id", "1", "--wanted", sys.executable], b"not UTF-8"),
     ],
 )
 def test_wrong_arguments_end_it_with_2_before_anything_is_written(arguments: list[str], said: bytes) -> None:
     ended = _run(arguments)
     assert (ended.returncode, ended.stdout) == (2, b"")
     assert said in ended.stderr
+
+
+def test_an_id_may_have_ten_digits(tmp_path: Path) -> None:
+    (tmp_path / "meta.properties").write_text("version=1\nnode.id=1921681001\n")
+    assert collect.find_broker_id([str(tmp_path)]) == 1921681001
+
+
+@pytest.mark.parametrize("text", ["[" * 100_000, "[]", '{"format": 1, "wanted": [{"path": 7, "ranges": []}]}'])
+def test_wanted_ranges_of_another_form_are_refused(tmp_path: Path, text: str) -> None:
+    (tmp_path / "wanted.json").write_text(text)
+    with pytest.raises(collect.CollectError, match="the wanted ranges could not be read"):
+        collect.read_wanted(str(tmp_path / "wanted.json"))
 
 
 def test_without_a_library_for_the_checksums_it_refuses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

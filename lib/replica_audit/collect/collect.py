@@ -575,7 +575,7 @@ def find_broker_id(log_dirs: List[str]) -> int:
     for log_dir in log_dirs:
         try:
             with open(os.path.join(log_dir, "meta.properties"), encoding="utf-8", errors="replace") as file:
-                match = re.search(r"^\s*(?:node|broker)\.id\s*=\s*([0-9]{1,9})\s*$", file.read(1 << 16), re.M)
+                match = re.search(r"^\s*(?:node|broker)\.id\s*=\s*([0-9]{1,10})\s*$", file.read(1 << 16), re.M)
         except OSError:
             continue
         if match:
@@ -592,6 +592,8 @@ def read_wanted(path: Optional[str]) -> Optional[List[Line]]:
                 text = file.read()
         except OSError as error:
             raise CollectError("--wanted %s: %s" % (path, error.strerror))
+        except ValueError:
+            raise CollectError("--wanted %s: not UTF-8" % path)
     if text is None:
         return None
     try:
@@ -600,10 +602,10 @@ def read_wanted(path: Optional[str]) -> Optional[List[Line]]:
             raise CollectError("wanted ranges of format %r, and this collector knows %d" % (found["format"], FORMAT))
         for one in found["wanted"]:
             one["ranges"] = [(int(start), None if length is None else int(length)) for start, length in one["ranges"]]
-            if not all(part and part != ".." for part in one["path"].split("/")):
+            if any(part in ("", ".", "..") for part in one["path"].split("/")):
                 raise ValueError(one["path"])
         return list(found["wanted"])
-    except (KeyError, TypeError, ValueError) as error:
+    except (AttributeError, KeyError, RecursionError, TypeError, ValueError) as error:
         raise CollectError("the wanted ranges could not be read: %s %s" % (type(error).__name__, error))
 
 
@@ -623,7 +625,29 @@ def parse_arguments(given: Optional[List[str]]) -> argparse.Namespace:
     arguments = parser.parse_args(given)
     if arguments.rate_mib <= 0 or arguments.iops <= 0:
         parser.error("--rate-mib and --iops have to be above 0")
+    if arguments.broker_id is not None and not 0 <= arguments.broker_id < 1 << 31:
+        parser.error("--broker-id has to be from 0 to 2147483647")
     return arguments
+
+
+def check_log_dirs(log_dirs: List[CollectedDir]) -> None:
+    """Raise CollectError where one is none, or the evidence could not tell one from another."""
+    known = []  # type: List[CollectedDir]
+    for one in log_dirs:
+        if not os.path.isdir(one.path):
+            raise CollectError("%s: no such directory" % one.path)
+        if printable(one.path + one.name) != one.path + one.name:
+            raise CollectError("%s: the name is not UTF-8: give a link to it" % printable(one.path + one.name))
+        if os.path.isabs(one.name) or any(part in ("", ".", "..") for part in one.name.split("/")):
+            raise CollectError("%s: not the name of a directory of the evidence" % one.name)
+        for other in known:
+            if os.path.samefile(one.path, other.path):
+                raise CollectError("%s and %s are the same directory" % (other.path, one.path))
+            if (one.name + "/").startswith(other.name + "/") or other.name.startswith(one.name + "/"):
+                raise CollectError(
+                    "%s and %s: one name cannot be in another: give each its own" % (other.name, one.name)
+                )
+        known.append(one)
 
 
 def collect(arguments: argparse.Namespace, out: int) -> int:
@@ -636,11 +660,7 @@ def collect(arguments: argparse.Namespace, out: int) -> int:
         CollectedDir(path, name or ("broker-%d/disk-%d" % (broker_id, number) if several else "broker-%d" % broker_id))
         for number, (path, _, name) in enumerate(given, 1)
     ]
-    for path, name in log_dirs:
-        if not os.path.isdir(path):
-            raise CollectError("%s: no such directory" % path)
-        if os.path.isabs(name) or not all(part and part != ".." for part in name.split("/")):
-            raise CollectError("%s: not the name of a directory of the evidence" % name)
+    check_log_dirs(log_dirs)
     crc, extend = find_crc32c()
     started = time.time()
     stem = "evidence-%d" % broker_id
