@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import shutil
+import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -16,6 +18,7 @@ from tests.support.samples import SAMPLES
 from tests.support.snapshots import Replica, make_uuid, write_snapshot
 
 from replica_audit.cli.main import main
+from replica_audit.elect.kafka_commands import set_directory_id
 from replica_audit.errors import UsageError
 from replica_audit.quorum.answer_model import QuorumAnswer, answer_object, read_answer
 from replica_audit.quorum.quorum_answer import answer_quorum
@@ -310,7 +313,7 @@ def test_two_blank_voters_of_a_dynamic_quorum_get_their_old_directory_ids(tmp_pa
     found = written(tmp_path, metadata | {1: DYNAMIC}, {1: APPLIED_T})
     assert found.is_dynamic and found.choice.node_id == 100 and found.without_log == (101, 102)
     for node in (101, 102):
-        assert f"s/^directory[.]id=.*/directory.id={IDS[node]}/" in commands(found, "seed")
+        assert f"$adirectory.id={IDS[node]}" in commands(found, "seed")
     starts = [step for step in found.steps if step.action == "start"]
     assert starts[0].controllers == (100,) and "Node 100 is up and stays up" in starts[1].before
     assert "standalone" not in repr(found.steps)
@@ -346,7 +349,43 @@ def test_a_survivor_that_was_formatted_anew_gets_its_own_id_back(tmp_path: Path)
     found = written(tmp_path, {100: survivor, 1: DYNAMIC}, {1: APPLIED_T})
     assert found.choice.node_id == 100 and found.copies[0].may_vote is False
     own = next(step for step in found.steps if step.action == "seed" and step.controllers == (100,))
-    assert own.commands == (f"sed -i 's/^directory[.]id=.*/directory.id={IDS[100]}/' LOG_DIR_OF_100/meta.properties",)
+    assert own.commands == (
+        f"sed -i -e '$adirectory.id={IDS[100]}' -e '/^directory[.]id=/d' LOG_DIR_OF_100/meta.properties",
+    )
+
+
+def test_the_chosen_log_is_never_unpacked_over_another(tmp_path: Path) -> None:
+    """Carried out a second time, or in a directory where an earlier plan was: bash stops before the two logs are mixed."""
+    found = written(tmp_path / "snapshot", {101: BEGIN, 102: BEGIN, 100: WHOLE, 1: WHOLE}, {1: APPLIED}, clean=(1,))
+    host = shutil.copytree(tmp_path / "snapshot", tmp_path / "host")
+    for node, kind in ((100, "controller"), (102, "controller")):
+        (host / f"{kind}-{node}").rename(host / f"LOG_DIR_OF_{node}")
+
+    def carry_out() -> None:
+        steps = [one for one in found.steps if one.action == "pack" or one.controllers == (102,)]
+        script = "\n".join(command for one in steps if one.action in ("pack", "seed") for command in one.commands)
+        subprocess.run(["bash", "-c", script], cwd=host, check=False, capture_output=True)
+
+    printed = " ".join(word for word in render_quorum(found).split() if word != "\\")
+    assert "put-aside-102 && tar -xzf chosen-metadata.tgz -C LOG_DIR_OF_102" in printed
+    carry_out()
+    own = host / "LOG_DIR_OF_102/__cluster_metadata-0"
+    assert (own / f"{0:020d}.log").read_bytes() == WHOLE and not (own / "quorum-state").exists()
+    (own / "quorum-state").write_text("of now")
+    (own / f"{5:020d}.log").write_bytes(b"of now")
+    (own / f"{0:020d}.log").write_bytes(b"of now")
+    carry_out()
+    assert {file.read_bytes() for file in own.iterdir()} == {b"of now"}
+    assert (host / "put-aside-102" / f"{0:020d}.log").read_bytes() == BEGIN
+
+
+@pytest.mark.parametrize("lines", ["directory.id=new\nnode.id=100\n", "node.id=100\ndirectory.id=new", "node.id=100\n"])
+def test_the_old_directory_id_is_written_whether_there_is_another_or_none(tmp_path: Path, lines: str) -> None:
+    file = tmp_path / "LOG_DIR_OF_100/meta.properties"
+    file.parent.mkdir()
+    file.write_text(lines)
+    subprocess.run(["bash", "-c", set_directory_id(100, IDS[100])], cwd=tmp_path, check=True)
+    assert sorted(file.read_text().splitlines()) == [f"directory.id={IDS[100]}", "node.id=100"]
 
 
 def test_one_voter_formatted_anew_is_removed_before_it_is_added(tmp_path: Path) -> None:

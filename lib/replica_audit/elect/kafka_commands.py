@@ -242,10 +242,11 @@ def pack_metadata(node_id: int) -> str:
     return shlex.join([*begin, "--", f"./{METADATA_PARTITION}"])
 
 
-def put_metadata_aside(node_id: int) -> list[str]:
-    """The metadata log of a node moved out of its log dir, whether there is one or not."""
+def put_metadata_aside(node_id: int, *then: str) -> list[str]:
+    """The metadata log of a node moved out of its log dir, whether there is one or not, and only then what comes into its place."""
     own = f"LOG_DIR_OF_{node_id}/{METADATA_PARTITION}"
-    return [shlex.join(["mkdir", "-p", own]), shlex.join(["mv", "-T", own, f"put-aside-{node_id}"])]
+    moved = shlex.join(["mv", "-T", own, f"put-aside-{node_id}"])
+    return [shlex.join(["mkdir", "-p", own]), " && ".join((moved, *then))]
 
 
 def unpack_metadata(node_id: int) -> str:
@@ -255,9 +256,9 @@ def unpack_metadata(node_id: int) -> str:
 
 def set_directory_id(node_id: int, directory_id: str) -> str:
     """The id of a log dir, from which a voter is known, written into its meta.properties."""
-    return shlex.join(
-        ["sed", "-i", f"s/^directory[.]id=.*/directory.id={directory_id}/", f"LOG_DIR_OF_{node_id}/{META_PROPERTIES}"]
-    )
+    # Added before what is there is deleted: of a file without one, or with it in its last line, nothing is missed.
+    edits = ("-e", f"$adirectory.id={directory_id}", "-e", "/^directory[.]id=/d")
+    return shlex.join(["sed", "-i", *edits, f"LOG_DIR_OF_{node_id}/{META_PROPERTIES}"])
 
 
 def put_quorum_state(node_id: int, file: str) -> str:

@@ -264,9 +264,9 @@ class _Plan:
 
     def _seed(self, node: int) -> Step:
         own = node == self._copy.node_id
-        commands = [*self._identify(node), *(() if own else (*put_metadata_aside(node), unpack_metadata(node)))]
         files = self._quorum_state(node)
-        commands += [put_quorum_state(node, name) for name in files]
+        put = [put_quorum_state(node, name) for name in files]
+        commands = [*self._identify(node), *(put if own else put_metadata_aside(node, unpack_metadata(node), *put))]
         text = (
             f"Give node {node} the chosen log" if not own else f"Let node {node}, which has the chosen log, vote again"
         )
@@ -282,10 +282,9 @@ class _Plan:
 
     def _empty(self, node: int) -> Step:
         files = self._quorum_state(node)
-        commands = [*self._identify(node), *put_metadata_aside(node)]
-        if files:
-            commands.append(f"mkdir -p LOG_DIR_OF_{node}/__cluster_metadata-0")
-            commands += [put_quorum_state(node, name) for name in files]
+        put = [put_quorum_state(node, name) for name in files]
+        then = (f"mkdir LOG_DIR_OF_{node}/__cluster_metadata-0", *put) if files else ()
+        commands = [*self._identify(node), *put_metadata_aside(node, *then)]
         return Step(
             action="empty",
             text=f"Put the metadata log of node {node} aside: a majority has the right one, and it fetches all of it from the leader"

@@ -351,7 +351,8 @@ def wrap_command(command: str, indent: str) -> Iterator[str]:
         yield f"{indent}{clean(command)}"
         return
     line = indent
-    for number, word in enumerate(map(shlex.quote, shlex.split(clean(command)))):
+    for number, part in enumerate(shlex.split(clean(command))):
+        word = part if part == "&&" else shlex.quote(part)
         longer = f"{line}{' ' if number else ''}{word}"
         if number and len(longer) > text_width() - 2:
             yield f"{line} \\"
