@@ -283,6 +283,25 @@ def test_a_voter_of_which_only_partitions_were_copied_is_asked_for_its_metadata(
     assert actions(found)[:2] == ["capture", "copy"] and found.steps[0].controllers == (101, 102)
 
 
+def test_stopping_voters_that_are_brokers_too_is_said_to_stop_them(tmp_path: Path) -> None:
+    late = write.batch(3, [write.topic("late", LATE_ID), write.partition(LATE_ID, (100, 101), 100)])
+    logs = {100: BEGIN + late, 101: BEGIN, 102: BEGIN}
+    metadata = {node: log(one, 1, log_dir=f"broker-{node}") for node, one in logs.items()}
+    found = written(tmp_path, metadata, {100: [APPLIED_T, APPLIED], 101: APPLIED_T, 102: APPLIED_T}, clean=VOTERS)
+    stop = next(step for step in found.steps if step.action == "stop")
+    assert "Nodes 100, 101 and 102 are brokers too, and serve nothing while they are stopped" in stop.text
+    assert render_quorum(found).startswith("One copy is the best: the log of combined node 100")
+
+
+def test_a_broker_of_which_only_partitions_were_copied_is_asked_for_its_metadata(tmp_path: Path) -> None:
+    """It may have applied more than any copy here; what it applied is not claimed to be known."""
+    metadata = {100: WHOLE, 101: BEGIN, 102: BEGIN, 1: WHOLE}
+    found = written(tmp_path, metadata, {1: APPLIED, 2: APPLIED}, clean=(1, 2))
+    assert (found.steps[0].action, found.steps[0].brokers, found.steps[0].controllers) == ("capture", (2,), ())
+    assert "Of node 1 what is up stays up" in next(step for step in found.steps if step.action == "stop").text
+    assert [step.brokers for step in found.steps if step.action == "start" and step.brokers] == [(1,), (2,)]
+
+
 def test_a_snapshot_shows_what_was_committed(tmp_path: Path) -> None:
     """R3."""
     checkpoint = {(5, 1): write.snapshot([write.topic("t", TOPIC_ID), write.partition(TOPIC_ID, (1, 2), 1)])}
@@ -349,6 +368,7 @@ def test_a_survivor_that_was_formatted_anew_gets_its_own_id_back(tmp_path: Path)
     found = written(tmp_path, {100: survivor, 1: DYNAMIC}, {1: APPLIED_T})
     assert found.choice.node_id == 100 and found.copies[0].may_vote is False
     own = next(step for step in found.steps if step.action == "seed" and step.controllers == (100,))
+    assert "put-aside" not in repr(own) and own.irreversible is None
     assert own.commands == (
         f"sed -i -e '$adirectory.id={IDS[100]}' -e '/^directory[.]id=/d' LOG_DIR_OF_100/meta.properties",
     )
@@ -394,6 +414,7 @@ def test_one_voter_formatted_anew_is_removed_before_it_is_added(tmp_path: Path) 
     anew = written(tmp_path / "1", sound | {102: log(b"", directory_id=make_uuid("new 102"))}, {1: APPLIED_T})
     assert (anew.verdict, anew.choice) == ("rejoin", None)
     told = commands(anew, "replace_voter").split("\n")
+    assert f"and that of the voter {IDS[102]}." in " ".join(render_quorum(anew).split())
     assert "remove-controller" in told[0] and IDS[102] in told[0] and told[1].endswith("add-controller")
     old = written(tmp_path / "2", sound | {102: log(b"", directory_id=IDS[102])}, {1: APPLIED_T})
     assert old.verdict == "agree" and not old.steps

@@ -78,19 +78,25 @@ def _keep(held: HeldMetadata) -> Iterator[Step]:
     """Disks that are not in the snapshot, then copies of all that are."""
     copies = Copies()
     here = {one.node_id for one in held.compared.copies}
-    absent = () if held.voters is None else [node for node in held.voters.ids if node not in here]
-    if absent:
+    voters = () if held.voters is None else held.voters.ids
+    absent = [node for node in voters if node not in here]
+    silent = [node for node in _brokers(held) if node not in (*here, *voters)]
+    if absent or silent:
         yield Step(
             action="capture",
-            text=f"See whether a disk with the metadata log of {name_nodes(absent)}, or a backup of it, still exists, which this snapshot "
-            "does not have: it may hold more than any copy here. If so, do not start it, copy it into the snapshot, and run quorum again",
+            text=f"See whether a disk with the metadata log of {name_nodes((*absent, *silent))}, or a backup of it, still exists, which "
+            "this snapshot does not have: it may hold more than any copy here. If so, do not start it, copy it into the snapshot, and run "
+            "quorum again",
             controllers=tuple(absent),
+            brokers=tuple(silent),
         )
     nodes = {one.node_id: held.role(one.node_id, _is_broker(held, one)) for one in held.compared.copies}
     known = {node: role for node, role in nodes.items() if node is not None}
     yield Step(
         action="copy",
-        text="Start nothing before the metadata log of every node is copied: a node that follows cuts its own without a warning",
+        text="Start nothing before the metadata log of every node is copied: a node that follows cuts its own without a warning. "
+        "LOG_DIR_OF_N is the log directory of node N with __cluster_metadata-0 (metadata.log.dir, else the first of log.dirs); run the "
+        "commands as the user that runs Kafka",
         brokers=tuple(sorted(node for node, role in known.items() if role == "broker")),
         controllers=tuple(sorted(node for node, role in known.items() if role != "broker")),
         commands=tuple(
@@ -100,6 +106,11 @@ def _keep(held: HeldMetadata) -> Iterator[Step]:
         before=(_OPERATORS,),
         snapshot=tuple(one.log.path for one in held.compared.copies),
     )
+
+
+def _brokers(held: HeldMetadata) -> list[int]:
+    """Nodes with partitions here."""
+    return sorted({one.broker_id for one in held.inventory.replicas})
 
 
 def _is_broker(held: HeldMetadata, copy: MetadataCopy) -> bool:
@@ -240,9 +251,15 @@ class _Plan:
 
     def _others(self) -> str:
         brokers = [one for one in self._held.copies if one.node_id not in self._voters.ids]
-        if not brokers or self._apart:
-            return "Start no other broker meanwhile"
-        return "Brokers that are up stay up: the chosen log has all that they applied"
+        text = "Start no other broker meanwhile"
+        if brokers and not self._apart:
+            text = f"Of {name_nodes(one.node_id for one in brokers)} what is up stays up: the chosen log has all that they applied"
+        combined = [node for node in self._voters.ids if node in _brokers(self._held)]
+        return (
+            f"{text}. {self._name(combined)} are brokers too, and serve nothing while they are stopped"
+            if combined
+            else text
+        )
 
     def _pack(self) -> Step:
         node = self._copy.node_id
@@ -251,8 +268,7 @@ class _Plan:
         hosts = f"the host{'s' if len(others) > 1 else ''} of {name_nodes(others)}"
         return Step(
             action="pack",
-            text=f"Pack the metadata log of node {node}, without its quorum-state, and bring {CHOSEN_LOG} to {hosts}. LOG_DIR_OF_N is the "
-            "log directory with __cluster_metadata-0; run the commands as the user that runs Kafka",
+            text=f"Pack the metadata log of node {node}, without its quorum-state, and bring {CHOSEN_LOG} to {hosts}",
             controllers=(node,) if node in self._voters.ids else (),
             brokers=() if node in self._voters.ids else (node,),
             commands=(pack_metadata(node),),
@@ -276,8 +292,13 @@ class _Plan:
             controllers=(node,),
             commands=tuple(commands),
             files=files,
-            before=(f"Its process has ended, and put-aside-{node} does not exist yet",),
-            irreversible=f"Node {node} forgets whom it voted for, and what its own log had is in put-aside-{node} only",
+            before=(
+                "Its process has ended" if own else f"Its process has ended, and put-aside-{node} does not exist yet",
+            ),
+            irreversible=f"Node {node} forgets whom it voted for"
+            + ("" if own else f", and what its own log had is in put-aside-{node} only")
+            if files or not own
+            else None,
         )
 
     def _empty(self, node: int) -> Step:
@@ -345,11 +366,11 @@ class _Plan:
     def _put_broker_aside(self, node: int) -> Step:
         return Step(
             action="empty",
-            text=f"Put the metadata log of broker {node} aside, which is of another history: it fetches the chosen one",
+            text=f"Put the metadata log of node {node} aside, which is of another history: it fetches the chosen one",
             brokers=(node,),
             commands=tuple(put_metadata_aside(node)),
             before=(f"Its process has ended, and put-aside-{node} does not exist yet",),
-            irreversible=f"What the metadata log of broker {node} had is in put-aside-{node} only",
+            irreversible=f"What the metadata log of node {node} had is in put-aside-{node} only",
         )
 
     def _start(self) -> Iterator[Step]:
@@ -365,7 +386,7 @@ class _Plan:
                 before=(
                     *self._before_start(node, order),
                     *(
-                        ("No broker starts before the quorum has a leader",)
+                        ("No other broker starts before the quorum has a leader",)
                         if node == order[0] and not self._fetches
                         else ()
                     ),
@@ -387,11 +408,11 @@ class _Plan:
             controllers=tuple(self._voters.ids),
             commands=tuple(self._tools.describe_quorum()),
         )
-        brokers = sorted({one.node_id for one in self._held.copies if one.node_id is not None} - set(self._voters.ids))
-        for broker in brokers:
+        known = {one.node_id for one in self._held.copies if one.node_id is not None}
+        for broker in sorted(known.union(_brokers(self._held)).difference(self._voters.ids)):
             yield Step(
                 action="start",
-                text=f"Start broker {broker}, unless it is up",
+                text=f"Start node {broker}, unless it is up",
                 brokers=(broker,),
                 commands=(self._tools.start(broker),),
                 before=("The quorum has a leader",),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from replica_audit.model import Place
-from replica_audit.quorum.answer_model import CopyAnswer, Lost, QuorumAnswer
+from replica_audit.quorum.answer_model import CopyAnswer, Lost, QuorumAnswer, Role
 from replica_audit.report.layout import align_columns, clean, paint, wrap
 from replica_audit.report.plan_text import tell_step
 from replica_audit.report.sentences import join_some, verb
@@ -49,8 +49,12 @@ def _headline(answer: QuorumAnswer) -> str:
     text = _VERDICTS[answer.verdict]
     if answer.choice is not None:
         choice = answer.choice
-        text += f": {choice.path}" if choice.node_id is None else f": the log of {choice.role} {choice.node_id}"
+        text += f": {choice.path}" if choice.node_id is None else f": the log of {_role(choice.role)} {choice.node_id}"
     return text
+
+
+def _role(role: Role) -> str:
+    return "combined node" if role == "combined" else role
 
 
 def _table(answer: QuorumAnswer) -> Iterator[str]:
@@ -93,7 +97,8 @@ def _notes(answer: QuorumAnswer) -> Iterator[str]:
         yield from wrap(f"Committed, as {clean(proof)} ({_nodes(nodes)}).", "  ")
     for one in answer.copies:
         if one.may_vote is False:
-            wanted = next((of for node, of in one.voter_directories if node == one.node_id), "another")
+            known = (named for copy in (one, *answer.copies) for named in copy.voter_directories)
+            wanted = next((of for node, of in known if node == one.node_id), "another")
             yield from wrap(
                 f"Node {one.node_id} cannot vote: its directory.id is {one.directory_id}, and that of the voter {wanted}.",
                 "  ",
