@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import io
+import json
+import shutil
 import tarfile
 from pathlib import Path
 
 import pytest
-from tests.support.collected import answers, bring_wanted, collect_snapshot, copy_snapshot, log_dirs_of
+from tests.support.audit_json_text import audit_json_text
+from tests.support.collected import answers, bring_wanted, collect_into, collect_snapshot, copy_snapshot, log_dirs_of
 from tests.support.encoder import encode_batch
 from tests.support.fixtures import ATTACKS, CAPTURES, FIXTURES
 from tests.support.in_process import run_stages, without_run
 from tests.support.snapshots import Listed, Replica, write_snapshot
+
+from replica_audit.config import Settings
+from replica_audit.runner.in_process import audit_all
 
 SEVERE = ("critical", "high")
 #: Damage, a torn tail, old formats, compaction, transactions, tiers, several disks, loss.
@@ -178,3 +184,35 @@ def test_a_run_takes_what_was_brought_after_it(tmp_path: Path) -> None:
     found = without_run(run_stages(evidence, tmp_path / "warehouse").results)
     assert found["findings"] == answers(evidence)["findings"]
     assert "LOG-TAIL-GARBAGE" in {row["code"] for row in found["findings"]}
+
+
+def test_a_copy_of_a_log_dir_that_was_collected_does_not_count(tmp_path: Path) -> None:
+    both = {broker_id: Replica([encode_batch(0, 3, 0)]) for broker_id in (1, 2)}
+    snapshot = write_snapshot(tmp_path / "snapshot", both, [Listed(1, (1, 2), (1, 2))])
+    evidence = collect_snapshot(snapshot, tmp_path / "evidence")
+    expected = answers(evidence)
+    later = Replica([encode_batch(2, 9, 4)], clean_shutdown=True)
+    moved = Replica([encode_batch(0, 3, 0)], topic="moved")
+    write_snapshot(tmp_path / "later", {1: [later, moved]})
+    shutil.copytree(tmp_path / "later" / "broker-1", evidence / "broker-1")
+    found = answers(evidence)
+    for one in (expected, found):
+        one["quarantine"] = [row for row in one["quarantine"] if row["code"] != "INPUT-IGNORED"]
+        one.pop("inventory", None)
+    assert found["findings"] == expected["findings"] and found["replicas"] == expected["replicas"]
+
+
+def test_a_topic_that_one_broker_was_not_asked_for_is_not_missing_there(tmp_path: Path) -> None:
+    replicas = [Replica([encode_batch(0, 3, 0)], topic=topic) for topic in ("a", "b", "c")]
+    snapshot = write_snapshot(tmp_path / "snapshot", {1: replicas, 2: replicas})
+    evidence = tmp_path / "evidence"
+    evidence.mkdir()
+    for broker_id, left_out in ((1, "a"), (2, "b")):
+        topics = [part for topic in "abc" if topic != left_out for part in ("--topic", topic)]
+        collect_into(
+            evidence / f"evidence-{broker_id}.tar", "--log-dir", str(snapshot / f"broker-{broker_id}"), *topics
+        )
+    for asked in ((), ("a", "c")):
+        content = json.loads(audit_json_text(audit_all(str(evidence), Settings(quiet=True, topics=asked))))
+        assert [row["topic"] for row in content["partitions"]] == ["c"]
+        assert any("collected for different topics" in row["reason"] for row in content["quarantine"])

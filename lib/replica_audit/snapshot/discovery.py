@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from fnmatch import fnmatchcase
 from functools import partial
@@ -101,12 +101,17 @@ def _matches(patterns: tuple[str, ...], topic: str) -> bool:
     return not patterns or any(fnmatchcase(topic, pattern) for pattern in patterns)
 
 
+def _matches_all(filters: Sequence[tuple[str, ...]], topic: str) -> bool:
+    """True for a topic that every one of `filters` lets pass: what one broker was not asked for cannot be compared."""
+    return all(_matches(patterns, topic) for patterns in filters)
+
+
 class _Discovery:
     """One pass over one snapshot, or over what tasks have left of it."""
 
     def __init__(self, snapshot: Snapshot, topics: tuple[str, ...], spread: SpreadTree | None) -> None:
         self._snapshot = snapshot
-        self._is_wanted = partial(_matches, topics or tuple(sorted(snapshot.evidence.topics)))
+        self._is_wanted = partial(_matches_all, [topics, *snapshot.evidence.topics])
         self._spread = SpreadReplicas() if spread is None else spread.replicas
         tree = snapshot.list_tree() if spread is None else spread.tree
         self._files = [entry for entry in tree.entries if not entry.is_dir]

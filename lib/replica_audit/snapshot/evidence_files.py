@@ -22,6 +22,7 @@ from replica_audit.parsing import INT64, fits, is_whole, parse_json, show_value
 from replica_audit.segments.frames import FrameFile, FrameStream, NotCapturedError
 from replica_audit.snapshot.file_tree import Problem, Tree, TreeEntry
 from replica_audit.snapshot.inventory import CopiedLogDir
+from replica_audit.snapshot.log_dir_names import LOG_DIR_FILES, parse_directory_name
 
 #: What the names of its files at the root begin with.
 PREFIX = "evidence"
@@ -79,8 +80,8 @@ class EvidenceFiles:
     log_dirs: dict[str, CopiedLogDir] = field(default_factory=dict)
     sources: dict[str, str] = field(default_factory=dict)
     """The directory on the broker of each log dir."""
-    topics: set[str] = field(default_factory=set)
-    """Patterns of the topics that were collected; empty: all."""
+    topics: list[tuple[str, ...]] = field(default_factory=list)
+    """Patterns of the topics that were collected, of each broker for which there were any."""
     problems: list[Problem] = field(default_factory=list)
     _own: set[str] = field(default_factory=set)
     _children: dict[str, dict[str, TreeEntry]] = field(default_factory=lambda: defaultdict(dict))
@@ -98,16 +99,23 @@ class EvidenceFiles:
         for top in sorted(unlisted):
             reason = f"evidence that no evidence-<broker>.json lists, so it may be incomplete: {_HINT}"
             problems.append(Problem(top, reason))
-        for path in self.files.keys() & entries.keys():
+        hidden = {path: log_dir for path in entries if (log_dir := self._hides(path)) is not None}
+        for path in hidden:
+            del entries[path]
+        for top in sorted(set(hidden.values())):
             where = "copied as well; the evidence is used: put copies into a directory of their own"
-            problems.append(Problem(path, where, is_told_elsewhere=True))
+            problems.append(Problem(top, where, is_told_elsewhere=True))
+        if len(set(self.topics)) > 1:
+            asked = "; ".join(sorted(", ".join(patterns) for patterns in set(self.topics)))
+            reason = f"evidence was collected for different topics ({asked}): only those of all are looked at"
+            problems.append(Problem(PREFIX, reason, is_told_elsewhere=True))
         entries.update((one.path, one) for of_folder in self._children.values() for one in of_folder.values())
         told = sorted(problems, key=lambda problem: problem.path)
         return Tree(tuple(sorted(entries.values())), tuple(told))
 
     def children(self, folder: str, found: Iterable[TreeEntry], prefix: str = "") -> tuple[TreeEntry, ...]:
         """What is directly in a directory, given what the storage has `found` there."""
-        entries = {entry.path: entry for entry in found if entry.path not in self._own}
+        entries = {one.path: one for one in found if one.path not in self._own and self._hides(one.path) is None}
         entries.update(self._children.get(folder, {}))
         return tuple(sorted(one for one in entries.values() if one.path.rpartition("/")[2].startswith(prefix)))
 
@@ -124,6 +132,15 @@ class EvidenceFiles:
             for parts in file.brought
         ]
         return FrameStream(FrameFile(path, read), file.size, brought)
+
+    def _hides(self, path: str) -> str | None:
+        """The log dir that was collected and of which a file or directory is a copy, as of another moment; None for all else."""
+        for top in () if path in self.directories else self.log_dirs:
+            if path.startswith(f"{top}/"):
+                name = path[len(top) + 1 :].partition("/")[0]
+                if name in LOG_DIR_FILES or parse_directory_name(name).kind != "other":
+                    return top
+        return None
 
     def _add(self, path: str, file: ListedFile) -> None:
         self.files[path] = file
@@ -249,7 +266,8 @@ class _HeadReader:
             self._found._add_directory(one.log_dir)
             self._found.log_dirs[one.log_dir] = one
             self._found.sources[one.log_dir] = source
-        self._found.topics.update(head["topics"])
+        if head["topics"]:
+            self._found.topics.append(tuple(sorted(head["topics"])))
 
     def brought(self, member: Member) -> Iterator[tuple[str, ListedFile]]:
         """The files of which ranges were collected later. Raises OSError and FormatError."""
