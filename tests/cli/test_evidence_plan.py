@@ -84,3 +84,18 @@ def test_wanted_ranges_that_are_none_are_refused(capsys: pytest.CaptureFixture[s
     (tmp_path / "wanted.json").write_text(json.dumps({"format": 1, "wanted": [{"path": "../x"}]}))
     assert main(["capture-plan", "--wanted", str(tmp_path / "wanted.json"), "1=/data"]) == 2
     assert "the wanted ranges could not be read" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--to", "x\ntouch y"], "--to with a line break"),
+        (["--to", "x", "--collect-options", "--topic 'a"], "No closing quotation"),
+    ],
+)
+def test_what_would_break_the_script_is_refused(
+    capsys: pytest.CaptureFixture[str], arguments: list[str], said: str
+) -> None:
+    assert main(["capture-plan", "--evidence", "1=/data", *arguments]) == 2
+    found = capsys.readouterr()
+    assert said in found.err and not found.out

@@ -124,6 +124,7 @@ def test_a_receiver_that_goes_away_ends_it_with_1(tmp_path: Path) -> None:
         (["--log-dir", "/proc=../x", "--broker-id", "1"], b"not the name of a directory"),
         (["--log-dir", "/proc", "--broker-id", "1", "--wanted", "/nowhere"], b"--wanted /nowhere"),
         (["--log-dir", "/proc", "--rate-mib", "0"], b"have to be above 0"),
+        (["--log-dir", "/proc", "--rate-mib", "nan"], b"have to be above 0"),
         (["--log-dir", "/proc", "--broker-id", "-1"], b"has to be from 0 to"),
         (["--log-dir", "/proc=./x", "--broker-id", "1"], b"not the name of a directory"),
         (["--log-dir", "/proc=x", "--log-dir", "/sys=x", "--broker-id", "1"], b"give each its own"),
@@ -137,6 +138,13 @@ def test_wrong_arguments_end_it_with_2_before_anything_is_written(arguments: lis
     ended = _run(arguments)
     assert (ended.returncode, ended.stdout) == (2, b"")
     assert said in ended.stderr
+
+
+@pytest.mark.parametrize("name", ["", "=broker-1/disk-1"])
+def test_a_log_dir_may_have_an_equals_sign(tmp_path: Path, name: str) -> None:
+    _snapshot(tmp_path / "a").rename(tmp_path / "a=b")
+    collect_into(tmp_path / "evidence.tar", "--log-dir", f"{tmp_path}/a=b{name}")
+    assert any(line["path"] == f"{name[1:] or 'broker-1'}/orders-0" for line in _lines(tmp_path / "evidence.tar"))
 
 
 def test_an_id_may_have_ten_digits(tmp_path: Path) -> None:

@@ -27,6 +27,8 @@ def capture_plan(arguments: argparse.Namespace, settings: Settings) -> int:
     if arguments.collector:
         print_result(collector_text().rstrip("\n"))
         return 0
+    if any(mark in arguments.to for mark in "\n\r"):
+        raise UsageError("capture-plan: --to with a line break, which no comment of a script can hold")
     brokers = [parse_broker(text) for text in arguments.brokers]
     if not brokers:
         raise UsageError(f"capture-plan: no broker; {_EXAMPLE}")
@@ -55,7 +57,10 @@ def capture_plan(arguments: argparse.Namespace, settings: Settings) -> int:
 
 
 def _evidence_script(brokers: list[CapturedBroker], arguments: argparse.Namespace) -> str:
-    options = ["--kind", arguments.kind, *shlex.split(arguments.collect_options)]
+    try:
+        options = ["--kind", arguments.kind, *shlex.split(arguments.collect_options)]
+    except ValueError as error:
+        raise UsageError(f"capture-plan: --collect-options {arguments.collect_options}: {error}") from error
     given = collect.parse_arguments(["--log-dir", "/", *options])
     wanted = None
     if arguments.wanted is not None:

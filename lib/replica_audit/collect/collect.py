@@ -623,11 +623,17 @@ def parse_arguments(given: Optional[List[str]]) -> argparse.Namespace:
     parser.add_argument("--rate-mib", type=float, default=50, metavar="N", help="MiB read a second (default: 50)")
     parser.add_argument("--iops", type=float, default=200, metavar="N", help="reads a second (default: 200)")
     arguments = parser.parse_args(given)
-    if arguments.rate_mib <= 0 or arguments.iops <= 0:
+    if not (arguments.rate_mib > 0 and arguments.iops > 0):
         parser.error("--rate-mib and --iops have to be above 0")
     if arguments.broker_id is not None and not 0 <= arguments.broker_id < 1 << 31:
         parser.error("--broker-id has to be from 0 to 2147483647")
     return arguments
+
+
+def split_log_dir(text: str) -> Tuple[str, str]:
+    """Directory and NAME of DIR[=NAME]; the directory may have a = of its own."""
+    path, _, name = text.rpartition("=")
+    return (path, name) if path and not os.path.isdir(text) else (text, "")
 
 
 def check_log_dirs(log_dirs: List[CollectedDir]) -> None:
@@ -653,12 +659,12 @@ def check_log_dirs(log_dirs: List[CollectedDir]) -> None:
 def collect(arguments: argparse.Namespace, out: int) -> int:
     """Write the archive to the open file `out`; the number of files that could not be read. Raises CollectError."""
     wanted = read_wanted(arguments.wanted)
-    given = [text.partition("=") for text in arguments.log_dir]
-    broker_id = find_broker_id([path for path, _, _ in given]) if arguments.broker_id is None else arguments.broker_id
+    given = [split_log_dir(text) for text in arguments.log_dir]
+    broker_id = find_broker_id([path for path, _ in given]) if arguments.broker_id is None else arguments.broker_id
     several = len(given) > 1
     log_dirs = [
         CollectedDir(path, name or ("broker-%d/disk-%d" % (broker_id, number) if several else "broker-%d" % broker_id))
-        for number, (path, _, name) in enumerate(given, 1)
+        for number, (path, name) in enumerate(given, 1)
     ]
     check_log_dirs(log_dirs)
     crc, extend = find_crc32c()
