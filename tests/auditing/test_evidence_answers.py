@@ -138,6 +138,15 @@ def test_a_damaged_log_without_its_bytes_is_compared_with_nothing(tmp_path: Path
     assert "LOG-TAIL-GARBAGE" in {row["code"] for row in answers(evidence)["findings"]}
 
 
+def test_a_leader_without_its_last_bytes_is_not_called_a_listing_that_was_cut_short(tmp_path: Path) -> None:
+    sound = Replica([encode_batch(0, 3, 0), encode_batch(3, 3, 0)])
+    torn = Replica([encode_batch(0, 3, 0)], tail=b"\x07" * 50, high_watermark=6)
+    snapshot = write_snapshot(tmp_path / "snapshot", {1: torn, 2: sound}, [Listed(1, (1, 2), (1, 2))])
+    found = answers(collect_snapshot(snapshot, tmp_path / "evidence"))["findings"]
+    (said,) = (row["message"] for row in found if row["code"] == "CAP-SECOND-HAND")
+    assert "not part of the evidence" in said and "listing" not in said
+
+
 def test_evidence_of_one_broker_stands_among_copies_of_others(tmp_path: Path) -> None:
     snapshot = FIXTURES / "diverged-unclean"
     copy = copy_snapshot(snapshot, tmp_path / "copy" / "snapshot")

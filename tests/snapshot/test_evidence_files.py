@@ -131,6 +131,7 @@ _WHOLE = _frame(b"V", 0, _SIZE, _PLANES, 2)
         (_frame(b"V", 0, _SIZE, zlib.compress(bytes(1 << 24)), 2), _SIZE, "a payload of 122 bytes, found more"),
         (_frame(b"R", 0, 1 << 20, zlib.compress(bytes(1 << 24))), 1 << 20, "found more"),
         (_frame(b"R", 0, 1 << 30, zlib.compress(b"")), 1 << 30, "a frame within its limits"),
+        (_frame(b"Z", 0, 1 << 30), 1 << 30, "a frame within its limits"),
         (_frame(b"V", 0, _SIZE, _PLANES, 1 << 30), _SIZE, "a frame within its limits"),
         (_frame(b"V", 0, _SIZE, _PLANES, 2, crc=7), _SIZE, "another checksum"),
         (_frame(b"H", 0, _SIZE, _PLANES, 2), _SIZE, "one of type b'H'"),

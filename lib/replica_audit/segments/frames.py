@@ -120,7 +120,7 @@ class FrameFile:
             if (
                 not length
                 or (kind == b"V") != (0 < count <= GREATEST_COUNT)
-                or (kind == b"R" and length > GREATEST_BYTES)
+                or (kind in (b"R", b"Z") and length > GREATEST_BYTES)
             ):
                 raise self.refuse(position, "a frame within its limits", f"{length} bytes, {count} batches")
             yield Frame(kind, position, position + length, count, number, at, size)

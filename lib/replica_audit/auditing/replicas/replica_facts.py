@@ -206,7 +206,9 @@ class ReplicaFacts:
     def unproven(self) -> tuple[str, ...]:
         """Points that the input leaves open of the log, in the words of `snapshot.provenance.UNPROVEN`."""
         words = {word for segment in self.segments for word in segment.unproven}
-        return tuple(sorted(words | ({"cut_short"} if self._is_cut_short else set())))
+        # Evidence that has no bytes of the rest says so itself.
+        cut_short = self._is_cut_short and NOT_CAPTURED not in words
+        return tuple(sorted(words | ({"cut_short"} if cut_short else set())))
 
     @property
     def _is_cut_short(self) -> bool:
