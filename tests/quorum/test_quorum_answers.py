@@ -6,6 +6,7 @@ import json
 import shutil
 import subprocess
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -215,6 +216,19 @@ def test_blank_voters_that_elected_an_empty_history_while_the_right_log_begins_b
     assert [step.controllers for step in found.steps if step.action == "seed"] == [(101,), (102,)]
 
 
+def test_a_log_whose_checkpoint_is_damaged_is_given_to_nobody(tmp_path: Path) -> None:
+    """Cut short as a disk filled: of two equal logs the one with a sound beginning is chosen; of one alone no voter starts."""
+    sound = behind_snapshot(1000, 4, elected(1000, 100, 5), ONLY_T, leader_epoch=5)
+    hurt = replace(sound, snapshots={(1000, 4): write.snapshot(ONLY_T, epoch=4)[:-60]})
+    stale = {101: BEGIN, 102: BEGIN}
+    found = written(tmp_path / "1", {100: hurt, 1: sound, **stale}, {1: APPLIED_T}, clean=(1,))
+    assert found.verdict == "choose" and found.choice.node_id == 1
+    assert [step.controllers for step in found.steps if step.action == "seed"] == [(100,), (101,), (102,)]
+    longer = replace(hurt, segments={1000: elected(1000, 100, 5) + moved(1001, epoch=5)})
+    alone = written(tmp_path / "2", {100: longer, 1: sound, **stale}, {1: APPLIED_T}, clean=(1,))
+    assert actions(alone) == ["copy"] and ".checkpoint of what came before is damaged" in alone.no_plan
+
+
 def test_a_stale_log_that_ends_before_the_others_begin_is_of_their_history(tmp_path: Path) -> None:
     """A node that was down for weeks: it holds nothing that the others contradict."""
     right = behind_snapshot(1000, 4, elected(1000, 100, 5, write.TIME_MS + DAY_MS), ONLY_T, leader_epoch=5)
@@ -253,6 +267,7 @@ def test_the_chosen_log_of_a_node_without_an_id_has_no_plan(tmp_path: Path) -> N
     found = answer(tmp_path)
     assert found.verdict == "choose" and found.choice.node_id is None
     assert "meta.properties" in found.no_plan and "None" not in render_quorum(found)
+    assert "  found/__cluster_metadata-0\n    loses nothing" in render_quorum(found)
 
 
 def test_a_newer_log_that_cannot_be_read_may_hold_more(tmp_path: Path) -> None:

@@ -67,7 +67,7 @@ def _unread_text(held: HeldMetadata) -> str:
 
 
 def best_of(held: HeldMetadata, history: QuorumHistory) -> MetadataCopy:
-    """The copy with the greatest (epoch, end); of equal ones a voter's that may vote, then the lowest node id."""
+    """The copy with the greatest (epoch, end); of equal ones one that is whole, a voter's that may vote, then the lowest node id."""
     voters = held.voters
 
     def rank(copy: MetadataCopy) -> tuple:
@@ -75,7 +75,7 @@ def best_of(held: HeldMetadata, history: QuorumHistory) -> MetadataCopy:
         return (
             -copy.epoch,
             -copy.end_offset,
-            bool(copy.problems),
+            bool(copy.problems) or held.lacks_beginning(copy),
             not may_vote,
             copy.start_offset,
             str(copy.node_id).zfill(10),

@@ -18,6 +18,7 @@ from replica_audit.segments.scan import scan_segment
 from replica_audit.snapshot.inventory import Inventory, LogDir
 from replica_audit.snapshot.message_fields import MessageError
 from replica_audit.snapshot.metadata.compared_copies import AppliedEvidence, ComparedCopies, compare_copies
+from replica_audit.snapshot.metadata.entries import SnapshotEnd, read_snapshot
 from replica_audit.snapshot.metadata.histories import QuorumHistory, find_histories
 from replica_audit.snapshot.metadata.image import replay
 from replica_audit.snapshot.metadata.kraft_records import Voters
@@ -47,6 +48,7 @@ class HeldMetadata:
         evidence = AppliedEvidence(self._epochs_of, inventory.replicas, self.moments)
         self.compared: ComparedCopies = compare_copies(snapshot, inventory.metadata_logs, evidence)
         self._contents: dict[tuple[str, int], ClusterContents | str] = {}
+        self._lacking_beginning: dict[str, bool] = {}
         self.uncounted: list[Unusable] = []
         """Segments that could not be read to their end when `stray_records` counted them."""
 
@@ -178,6 +180,19 @@ class HeldMetadata:
         else:
             found = self.contents(copy.until(parted))
         return NOTHING if isinstance(found, str) else found
+
+    def lacks_beginning(self, copy: MetadataCopy) -> bool:
+        """True of a log that begins behind a snapshot of which its node has no sound one: no node starts with it."""
+        if copy.log.path not in self._lacking_beginning:
+            lacks = False
+            if copy.start_offset:
+                try:
+                    entries = read_snapshot(self.snapshot, copy.snapshots[-1].path) if copy.snapshots else []
+                    lacks = not any(isinstance(entry.message, SnapshotEnd) for entry in entries)
+                except (FormatError, MessageError, OSError):
+                    lacks = True
+            self._lacking_beginning[copy.log.path] = lacks
+        return self._lacking_beginning[copy.log.path]
 
     def log_dir(self, copy: MetadataCopy) -> LogDir | None:
         """The log dir that a copy lies in."""

@@ -168,6 +168,11 @@ class _Plan:
             return f"part of the chosen log cannot be read: {'; '.join(reason for _, _, reason in self._copy.problems)}"
         if self._held.inventory.cluster_id is None and self._unformatted():
             return "no meta.properties names the cluster's id, with which empty disks are formatted"
+        if self._held.lacks_beginning(self._copy):
+            return (
+                f"the chosen log begins at offset {self._copy.start_offset}, and the .checkpoint of what came before is damaged in "
+                f"{self._copy.log.path}: no node starts with it. Put a sound one of the same name from another node there, and run quorum again"
+            )
         if self._copy.node_id is None:
             return (
                 f"nothing says whose the chosen log is: put the meta.properties of its log directory beside {self._copy.log.path}, and run "
@@ -217,6 +222,7 @@ class _Plan:
             and parting(self._copy, one) is None
             and one.end_offset >= max(self._needed, 1)
             and not one.problems
+            and not self._held.lacks_beginning(one)
             and one.log.path not in self._held.compared.refused
             and (one.newness == self._copy.newness or self._needed > 0)
             for one in self._own(node)
