@@ -8,6 +8,7 @@ import sys
 
 import pyarrow as pa
 import pytest
+from tests.support.collected import collect_snapshot
 from tests.support.samples import SAMPLES
 
 import replica_audit
@@ -145,6 +146,15 @@ def test_functions_are_there_before_and_after_the_rooms_of_their_names_were_impo
         "assert costs.__name__ == 'replica_audit.elect.costs'"
     )
     subprocess.run([sys.executable, "-c", program], check=True)
+
+
+def test_bytes_that_are_wanted_are_written_as_the_command_writes_them(tmp_path, command):
+    snapshot = collect_snapshot(SAMPLES / "diverged-unclean", tmp_path / "evidence")
+    assert command("show", str(snapshot), "--wanted", str(tmp_path / "command.json"))[0] != 2
+    replica_audit.show(str(snapshot), wanted=str(tmp_path / "python.json"))
+    assert (tmp_path / "python.json").read_bytes() == (tmp_path / "command.json").read_bytes()
+    with pytest.raises(replica_audit.UsageError, match="--wanted"):
+        replica_audit.show(str(snapshot), wanted=str(snapshot / "wanted.json"))
 
 
 #: Options of the command line that are about its output, or that the call from Python has under another name.

@@ -41,8 +41,8 @@ def write(found: Results, path: Path, earlier: Earlier | None = None) -> Path:
 def audit_all(name: str, *places: str) -> Results:
     """One audit of several partitions of a sample."""
     parts = [audit_one(str(SAMPLES / name), TopicPartition.parse(place), Settings()) for place in places]
-    tables = {table: [item for part in parts for item in part.rows(table)] for table in REPORT_TABLES}
-    return replace(parts[0], tables=tables)
+    tables = {table: [item for part in parts for item in part.table(table)] for table in REPORT_TABLES}
+    return replace(parts[0], **tables)
 
 
 @pytest.fixture(scope="module")

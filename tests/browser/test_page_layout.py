@@ -31,8 +31,8 @@ def audit_whole(path: Path) -> Results:
     _, inventory = open_snapshot(str(path), (), None)
     places = sorted({one.topic_partition for one in inventory.replicas}, key=str)
     parts = [audit_one(str(path), place, Settings()) for place in places]
-    tables = {table: [item for part in parts for item in part.rows(table)] for table in REPORT_TABLES}
-    return replace(parts[0], tables=tables)
+    tables = {table: [item for part in parts for item in part.table(table)] for table in REPORT_TABLES}
+    return replace(parts[0], **tables)
 
 
 def random_results(seed: int, count: int = 20) -> Results:

@@ -13,6 +13,8 @@ from tests.support.captures import audit_whole
 from tests.support.report_rows import finding, partition, results
 from tests.support.samples import SAMPLES
 
+from replica_audit.schema import REPORT_ROWS
+
 OPENED = "document.querySelectorAll('tr.details .detail').length"
 #: Headings in order, as level and text.
 OUTLINE = """
@@ -115,12 +117,9 @@ def test_on_a_phone_nothing_is_wider_than_the_screen_however_long_a_topic_is(bro
     name = "payments.card-authorisations.europe-west.v2.retry.dead-letter." + "x" * 120
 
     def renamed(row):
-        values = row if isinstance(row, dict) else row._asdict()
-        if values.get("topic") == "ledger":
-            return {**row, "topic": name} if isinstance(row, dict) else row._replace(topic=name)
-        return row
+        return row._replace(topic=name) if getattr(row, "topic", None) == "ledger" else row
 
-    found = replace(whole, tables={table: [renamed(row) for row in rows] for table, rows in whole.tables.items()})
+    found = replace(whole, **{table: list(map(renamed, whole.table(table))) for table in REPORT_ROWS})
     browser.open(write(found, tmp_path / "page.html"), f"#{name}-0", width=390)
     browser.wait(f"{OPENED} === 1")
     browser.run("document.querySelectorAll('details').forEach((one) => { one.open = true })")

@@ -7,12 +7,14 @@ from pathlib import Path
 import pytest
 from tests.property.capture import TOPIC, to_directory, to_model
 from tests.property.history import play
+from tests.support.report_rows import AUDIT
 
 from replica_audit.auditing.answer_rows import report_rows
 from replica_audit.auditing.comparison_plan import plan_audit
 from replica_audit.auditing.conclude import conclude
 from replica_audit.config import Settings
 from replica_audit.model import TopicPartition
+from replica_audit.results import Results
 from replica_audit.runner.in_process import audit_one
 
 #: Each writes some thirty files; chosen so that openings, retention and lost tails are among them.
@@ -35,14 +37,14 @@ def test_files_and_memory_give_the_same_answers(seed: int, source: str, tmp_path
     from_files = audit_one(str(tmp_path), TopicPartition(TOPIC, 0), Settings())
 
     evidence, batches = to_model(cluster, source=source, quiesced=quiesced)
-    in_memory = report_rows(conclude(plan_audit(evidence), batches))
+    in_memory = Results.of(AUDIT, report_rows(conclude(plan_audit(evidence), batches)))
 
     for table in ("partitions", "replicas", "high_watermarks", "divergences", "truncations"):
-        unordered = [sorted(map(str, _comparable(rows))) for rows in (from_files.rows(table), in_memory[table])]
+        unordered = [sorted(map(str, _comparable(rows))) for rows in (from_files.rows(table), in_memory.rows(table))]
         assert unordered[0] == unordered[1], table
     codes = [
         sorted((row["code"], row["broker_id"] or -1, row["severity"]) for row in rows)
-        for rows in (from_files.rows("findings"), in_memory["findings"])
+        for rows in (from_files.rows("findings"), in_memory.rows("findings"))
     ]
     assert codes[0] == codes[1]
 

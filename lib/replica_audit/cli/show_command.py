@@ -11,18 +11,14 @@ from replica_audit.cli.output import print_result
 from replica_audit.cli.progress_lines import ProgressLine
 from replica_audit.cli.table_output import asked_table
 from replica_audit.config import Settings
-from replica_audit.errors import UsageError
 from replica_audit.freed_memory import keep_freed_memory
 from replica_audit.parsing import parse_partition
 from replica_audit.paths import check_files, check_outside
 from replica_audit.report.facts.verdict import build_verdict
 from replica_audit.report.partition_page import render_partition
 from replica_audit.report.verdict_object import render_status_line
-from replica_audit.report.wanted_ranges import render_wanted
-from replica_audit.report.whole_files import write_file
-from replica_audit.results import Results
+from replica_audit.report.wanted_ranges import write_wanted
 from replica_audit.runner.in_process import audit_all, audit_one
-from replica_audit.snapshot.storage import Snapshot
 
 
 def show(arguments: argparse.Namespace, settings: Settings) -> int:
@@ -41,7 +37,7 @@ def show(arguments: argparse.Namespace, settings: Settings) -> int:
         found = audit_one(arguments.snapshot, partition, settings)
     results = baseline.compare(found)
     if arguments.wanted is not None:
-        _write_wanted(arguments.wanted, results, arguments.snapshot)
+        write_wanted(arguments.wanted, results, arguments.snapshot)
     print_unused(baseline, results, settings)
     if partition is None or settings.format != "text" or asked is not None:
         return print_answers(results, settings, asked)
@@ -49,10 +45,3 @@ def show(arguments: argparse.Namespace, settings: Settings) -> int:
     print_result(render_partition(results))
     print_result(render_status_line(verdict))
     return verdict["exit_status"]
-
-
-def _write_wanted(path: str, results: Results, snapshot: str) -> None:
-    try:
-        write_file(path, render_wanted(results, Snapshot.open(snapshot).evidence))
-    except OSError as error:
-        raise UsageError(f"--wanted {path}: {error.strerror}") from error

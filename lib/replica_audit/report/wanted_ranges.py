@@ -6,9 +6,12 @@ from collections import defaultdict
 from typing import TypedDict
 
 from replica_audit.auditing.finding_evidence import WANTED, joined_ranges
+from replica_audit.errors import UsageError
 from replica_audit.report.layout import render_object
+from replica_audit.report.whole_files import write_file
 from replica_audit.results import Results
 from replica_audit.snapshot.evidence_files import FORMAT, EvidenceFiles
+from replica_audit.snapshot.storage import Snapshot
 
 
 class WantedFile(TypedDict):
@@ -58,3 +61,11 @@ def render_wanted(results: Results, evidence: EvidenceFiles) -> str:
     """The content of `wanted.json`."""
     files = wanted_files(results, evidence)
     return render_object({"format": FORMAT, "bytes": sum(one["bytes"] for one in files), "wanted": files})
+
+
+def write_wanted(path: str, results: Results, snapshot: str) -> None:
+    """Write `wanted.json` of an audit of the snapshot at `snapshot` to `path`. Raises UsageError where it cannot be written."""
+    try:
+        write_file(path, render_wanted(results, Snapshot.open(snapshot).evidence))
+    except OSError as error:
+        raise UsageError(f"--wanted {path}: {error.strerror}") from error
