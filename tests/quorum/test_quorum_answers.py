@@ -179,6 +179,32 @@ def test_an_epoch_that_a_node_has_seen_is_written_into_the_seeds(tmp_path: Path)
     assert not any(step.files for step in harmless.steps) and "mend_epoch" not in actions(harmless)
 
 
+def test_voters_that_forgot_an_epoch_count_on_from_it_though_all_logs_agree(tmp_path: Path) -> None:
+    """Q7 without a lost record: nothing but the numbers keeps brokers from registering. Of a running cluster it is an election."""
+    metadata = {node: log(WHOLE, 1) for node in VOTERS} | {1: log(WHOLE, 6)}
+    found = written(tmp_path / "1", metadata, {1: APPLIED}, clean=(1,))
+    assert found.verdict == "choose" and "reached controller epoch 6, and the voters know none above 1" in found.reason
+    assert actions(found) == ["copy", "stop", *["mend_epoch"] * 3, *["start"] * 3, "check", "start", "verify"]
+    ran = written(tmp_path / "2", metadata, {1: APPLIED})
+    one_knows = written(tmp_path / "3", metadata | {102: log(WHOLE, 6)}, {1: APPLIED}, clean=(1,))
+    assert (ran.verdict, one_knows.verdict) == ("agree", "agree")
+
+
+def test_voters_are_those_of_the_history_that_is_right(tmp_path: Path) -> None:
+    """D5z: one disk formatted with --standalone, which elects itself until its epoch is the greatest."""
+    alone = write.leader_change(0, 100, (100,), epoch=9, time_ms=write.TIME_MS + DAY_MS)
+    metadata = {100: MetadataLog({0: alone}, voters=(100,), leader_epoch=9, cluster_id=CLUSTER)}
+    found = written(tmp_path, metadata | {101: log(WHOLE, 1), 102: log(WHOLE, 1), 1: WHOLE}, {1: APPLIED}, clean=(1,))
+    assert found.verdict == "choose" and found.choice.node_id == 101 and found.voters == VOTERS
+    assert next(step for step in found.steps if step.action == "empty").controllers == (100,)
+
+
+def test_a_broker_whose_metadata_lies_apart_is_a_broker(tmp_path: Path) -> None:
+    apart = log(WHOLE, 1, log_dir="metadata-of-1")
+    found = written(tmp_path, {100: BEGIN, 101: BEGIN, 102: BEGIN, 1: apart}, {1: APPLIED}, clean=(1,))
+    assert found.choice.role == "broker" and "broker-1.tgz" in commands(found, "copy")
+
+
 def test_the_same_epoch_with_another_history_served_by_both_is_kept_both(tmp_path: Path) -> None:
     """Q8: brokers have what the voters lack, and the other way round."""
     other_id = make_uuid("other")
@@ -283,6 +309,17 @@ def test_a_newer_log_that_cannot_be_read_may_hold_more(tmp_path: Path) -> None:
         lacking = written(tmp_path / f"{number}-lacking", {100: newest, 1: BEGIN}, {1: APPLIED_T}, clean=(1,))
         assert lacking.verdict == "none" and "log of node 100 goes further" in lacking.reason
         assert actions(lacking) == ["capture", "copy"] and "cannot be read" in lacking.no_plan
+
+
+def test_a_log_whose_end_cannot_be_read_is_looked_for_elsewhere(tmp_path: Path) -> None:
+    """A disk that fails: nobody knows how far it went, so what is left is not said to be all there was."""
+    failing = BEGIN + b"\x01" * 100
+    agreeing = written(tmp_path / "1", {100: failing, 101: BEGIN, 102: BEGIN, 1: BEGIN}, {1: APPLIED_T}, clean=(1,))
+    assert agreeing.verdict == "agree" and "node 100 cannot be read to its end" in agreeing.reason
+    left = written(tmp_path / "2", {100: failing, 102: BEGIN, 1: WHOLE}, {1: APPLIED}, clean=(1,))
+    assert left.verdict == "choose" and "Node 100 cannot be read" not in left.reason
+    assert "how far it goes is not known" in left.reason
+    assert left.steps[0].action == "capture" and left.steps[0].controllers == (101, 100)
 
 
 def test_an_older_log_that_cannot_be_read_is_only_quarantined(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from replica_audit.quorum.answer_model import Verdict
 from replica_audit.quorum.held_metadata import HeldMetadata
-from replica_audit.snapshot.metadata.histories import QuorumHistory, prefer_history
+from replica_audit.snapshot.metadata.histories import QuorumHistory, prefer_history, seen_epoch
 from replica_audit.snapshot.metadata.log_copies import MetadataCopy
 from replica_audit.snapshot.metadata.quorum import name_nodes
 from replica_audit.text import count, listed
@@ -44,7 +44,8 @@ def choose(held: HeldMetadata) -> Chosen:
     need = _needs_one(held)
     if need is None:
         chosen = _of_agreeing(held)
-        return chosen if not unread else replace(chosen, reason=f"{chosen.reason}. But {unread}")
+        doubt = unread or (_hidden_text(held) if held.hidden else "")
+        return replace(chosen, reason=f"{chosen.reason}. But {doubt}") if doubt else chosen
     if unread:
         return Chosen("none", f"{need}. {_capital(unread)}")
     newest = held.histories[0]
@@ -157,7 +158,7 @@ def _needs_one(held: HeldMetadata) -> str | None:
         return None
     able = held.able_voters()
     if len(able) > len(voters.ids) // 2:
-        return _refused_at_rest(held)
+        return _refused_at_rest(held) or _forgotten_epoch(held)
     proven = held.proven[0]
     of = f", up to offset {proven.end_offset}" if proven.end_offset else ""
     text = (
@@ -193,7 +194,27 @@ def _refused_at_rest(held: HeldMetadata) -> str | None:
     return None
 
 
+def _forgotten_epoch(held: HeldMetadata) -> str | None:
+    """A majority of voters that knows of no epoch which another node has seen: whoever led in it had the vote of one of them (R4)."""
+    voters = () if held.voters is None else held.voters.ids
+    known = max(seen_epoch(copy) for copy in held.compared.copies if copy.node_id in voters)
+    seen = max(map(seen_epoch, held.compared.copies))
+    if not held.moments.at_rest or seen <= known:
+        return None
+    nodes = name_nodes(copy.node_id for copy in held.compared.copies if seen_epoch(copy) == seen)
+    return (
+        f"{_capital(nodes)} reached controller epoch {seen}, and the voters know none above {known}: they lost their quorum-state, and "
+        "brokers never register in an epoch that is not above what they have seen"
+    )
+
+
 def _newest_text(held: HeldMetadata, copy: MetadataCopy) -> str:
     equal: Sequence[MetadataCopy] = [one for one in held.copies if one.newness == copy.newness]
     nodes = name_nodes(one.node_id for one in equal)
-    return f"The log of {nodes} has the greatest last epoch and end ({copy.epoch}, {copy.end_offset}), and holds all that the others hold"
+    hidden = f". {_capital(_hidden_text(held))}" if held.hidden else ""
+    return f"The log of {nodes} has the greatest last epoch and end ({copy.epoch}, {copy.end_offset}), and holds all that the others hold{hidden}"
+
+
+def _hidden_text(held: HeldMetadata) -> str:
+    nodes = name_nodes(copy.node_id for copy in held.hidden)
+    return f"the log of {nodes} cannot be read to its end: how far it goes is not known"

@@ -71,9 +71,17 @@ class HeldMetadata:
         )
 
     @cached_property
+    def hidden(self) -> tuple[MetadataCopy, ...]:
+        """Copies whose end cannot be read, so that nobody knows how far they go."""
+        return tuple(copy for copy in self.compared.copies if copy.reach == UNKNOWN_REACH)
+
+    @cached_property
     def voters(self) -> Voters | None:
-        """By the newest copy."""
-        return newest_copy(self.copies).voters(self.snapshot) if self.copies else None
+        """By the newest copy, of the only history that is not refused where there is one."""
+        found = self.compared.found
+        left = [one for one in found.histories if not one.refused] if found is not None else []
+        copies = left[0].copies if len(left) == 1 else self.copies
+        return newest_copy(copies).voters(self.snapshot) if copies else None
 
     @cached_property
     def histories(self) -> tuple[QuorumHistory, ...]:
@@ -204,7 +212,7 @@ class HeldMetadata:
         has_replicas = any(one.broker_id == node_id for one in self.inventory.replicas)
         if is_voter:
             return "combined" if has_replicas else "controller"
-        return "broker" if is_broker else "controller"
+        return "broker" if is_broker or has_replicas else "controller"
 
     @cached_property
     def stray_records(self) -> Mapping[tuple[int, str, int, str], int]:

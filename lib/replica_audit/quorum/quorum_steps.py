@@ -80,6 +80,7 @@ def _keep(held: HeldMetadata) -> Iterator[Step]:
     here = {one.node_id for one in held.compared.copies}
     voters = () if held.voters is None else held.voters.ids
     absent = [node for node in voters if node not in here]
+    absent += sorted({one.node_id for one in held.hidden if one.node_id in voters})
     silent = [node for node in _brokers(held) if node not in (*here, *voters)]
     if absent or silent:
         yield Step(
