@@ -162,8 +162,8 @@ def test_wanted_ranges_of_another_form_are_refused(tmp_path: Path, text: str) ->
 def test_without_a_library_for_the_checksums_it_refuses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "google_crc32c", None)
     monkeypatch.setattr(collect.ctypes, "CDLL", lambda _: (_ for _ in ()).throw(OSError()))
-    with pytest.raises(collect.CollectError, match="no library computes CRC-32C here: install"):
-        collect.find_crc32c()
+    with pytest.raises(collect.CollectError, match="nothing computes CRC-32C here"):
+        collect.find_checksums(False)
 
 
 def test_a_library_that_computes_something_else_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -177,13 +177,13 @@ def test_a_library_that_computes_something_else_is_not_used(monkeypatch: pytest.
     monkeypatch.setitem(sys.modules, "google_crc32c", Wrong)
     monkeypatch.setattr(collect.ctypes, "CDLL", lambda _: (_ for _ in ()).throw(OSError()))
     with pytest.raises(collect.CollectError):
-        collect.find_crc32c()
+        collect.find_checksums(False)
 
 
 def _segment(path: Path, tar: Path) -> tuple[collect.SegmentFrames, collect.BrokerFile]:
     source = collect.BrokerFile(str(path), collect.Limit(1e15, 1e15))
     out = collect.Tar(os.open(tar, os.O_WRONLY | os.O_CREAT))
-    return collect.SegmentFrames(source, collect.Parts(out, "x", 0), collect.find_crc32c()[1], False), source
+    return collect.SegmentFrames(source, collect.Parts(out, "x", 0), collect.find_checksums(False), False), source
 
 
 def test_a_batch_that_was_half_written_is_taken_when_it_is_whole(tmp_path: Path) -> None:

@@ -23,6 +23,14 @@ from replica_audit.snapshot.storage import Snapshot
 UNLIMITED = ("--rate-mib", "1e9", "--iops", "1e9")
 
 
+#: Put before the collector's text: no library computes CRC-32C.
+NO_LIBRARY = """import ctypes, sys
+sys.modules["google_crc32c"] = None
+def _none(name): raise OSError(name)
+ctypes.CDLL = _none
+"""
+
+
 def collect_into(archive: Path, *arguments: str) -> int:
     """Collect into the archive; the number of files that could not be read."""
     out = os.open(archive, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)

@@ -1,6 +1,6 @@
 """Collects the evidence of one broker: batch headers in place of segments, all else that an audit reads as it is.
 
-Runs on the broker, with nothing but Python 3.6 or later, and only reads there:
+Runs on the broker, with nothing but Python 3.6 or later, and only reads there (a Java class apart: `JavaChecksums`):
 
     ssh HOST 'python3 -I -B - --log-dir /var/lib/kafka/data' < collect.py > evidence-1.tar
 
@@ -11,21 +11,28 @@ batch ends that is not a sound one, the rest of the file is bytes, which are kep
 # Of Python 3.6, with what it knows of types.
 # ruff: noqa: UP006, UP007, UP031, UP035, UP045, B904
 import argparse
+import base64
 import ctypes
 import errno
 import fnmatch
+import glob
 import hashlib
 import json
 import os
 import re
 import resource
+import select
+import shutil
+import signal
 import stat
 import struct
+import subprocess
 import sys
 import tarfile
+import tempfile
 import time
 import zlib
-from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Optional, Tuple
+from typing import Any, Callable, Dict, Iterable, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
 FORMAT = 1
 VERSION = "1"
@@ -65,6 +72,44 @@ METADATA = "__cluster_metadata"
 #: Topics of Kafka's own whose records the audit reads.
 WHOLE = (METADATA, "__consumer_offsets", "__transaction_state", "__remote_log_metadata")
 
+#: The CRC-32C of b"123456789".
+KNOWN = 0xE3069283
+ANSWER_SECONDS = 60.0
+#: Neither files of the JVM's own below /tmp, nor a dump of what it holds.
+JAVA_OPTIONS = [
+    "-XX:+IgnoreUnrecognizedVMOptions",
+    "-Xmx32m",
+    "-XX:+UseSerialGC",
+    "-XX:TieredStopAtLevel=1",
+    "-Xshare:auto",
+    "-XX:-UsePerfData",
+    "-XX:-CreateCoredumpOnCrash",
+    "-XX:ErrorFile=/dev/null",
+]
+#: What a broker's JVM is given and this one must not be: agents, ports, heaps.
+JAVA_VARIABLES = ("JAVA_TOOL_OPTIONS", "_JAVA_OPTIONS", "JDK_JAVA_OPTIONS", "OPENJ9_JAVA_OPTIONS", "CLASSPATH")
+#: Crc32cPipe.java, by `javac --release 9 -g:none`.
+JAVA_CLASS = (
+    "yv66vgAAADUAXQoAAgADBwAEDAAFAAYBABBqYXZhL2xhbmcvT2JqZWN0AQAGPGluaXQ+AQADKClWBwAIAQAXamF2YS9pby9GaWxlSW5wdXRTdHJl"
+    "YW0JAAoACwcADAwADQAOAQAWamF2YS9pby9GaWxlRGVzY3JpcHRvcgEAAmluAQAYTGphdmEvaW8vRmlsZURlc2NyaXB0b3I7CgAHABAMAAUAEQEA"
+    "GyhMamF2YS9pby9GaWxlRGVzY3JpcHRvcjspVgcAEwEAGGphdmEvaW8vRmlsZU91dHB1dFN0cmVhbQkACgAVDAAWAA4BAANvdXQKABIAEAcAGQEA"
+    "FGphdmEvdXRpbC96aXAvQ1JDMzJDCgAYAAMKABwAHQcAHgwAHwAgAQATamF2YS9uaW8vQnl0ZUJ1ZmZlcgEACGFsbG9jYXRlAQAYKEkpTGphdmEv"
+    "bmlvL0J5dGVCdWZmZXI7CgAcACIMACMAJAEABWFycmF5AQAEKClbQgoAJgAnBwAoDAApACoBAApDcmMzMmNQaXBlAQAEcmVhZAEAHyhMamF2YS9p"
+    "by9GaWxlSW5wdXRTdHJlYW07W0JJKVoKABwALAwALQAuAQAGZ2V0SW50AQAEKEkpSQoAHAAwDAAxADIBAAR3cmFwAQAZKFtCKUxqYXZhL25pby9C"
+    "eXRlQnVmZmVyOwoAHAA0DAA1ACABAAZwdXRJbnQKABgANwwAOAAGAQAFcmVzZXQKABgAOgwAOwA8AQAGdXBkYXRlAQAHKFtCSUkpVgoAGAA+DAA/"
+    "AEABAAhnZXRWYWx1ZQEAAygpSgoAEgBCDABDAEQBAAV3cml0ZQEABShbQilWAwABAAAKAEcASAcASQwASgBLAQAOamF2YS9sYW5nL01hdGgBAANt"
+    "aW4BAAUoSUkpSQoABwBNDAApAE4BAAcoW0JJSSlJAQAMTU9TVF9BVF9PTkNFAQABSQEADUNvbnN0YW50VmFsdWUBAARDb2RlAQAEbWFpbgEAFihb"
+    "TGphdmEvbGFuZy9TdHJpbmc7KVYBAA1TdGFja01hcFRhYmxlBwBXAQATW0xqYXZhL2xhbmcvU3RyaW5nOwcAWQEAAltCAQAKRXhjZXB0aW9ucwcA"
+    "XAEAE2phdmEvaW8vSU9FeGNlcHRpb24AMQAmAAIAAAABABoATwBQAAEAUQAAAAIARQADAAIABQAGAAEAUgAAABEAAQABAAAABSq3AAGxAAAAAAAJ"
+    "AFMAVAACAFIAAAFDAAYADAAAAOa7AAdZsgAJtwAPTLsAElmyABS3ABdNuwAYWbcAGk4QELgAGzoEA7wIOgUrGQS2ACEQELgAJZkAsBkEB7YAKzYG"
+    "EAgVBmgZBBAMtgArYDYHGQW+FQeiAAkVB7wIOgUrGQUVB7gAJZoABLEZBbgALzoIBwcVBmhguAAbOgkZCRkEA7YAK7YAM1cDNgoVChUGogBLGQgQ"
+    "CBUKaLYAKzYLGQQQCLYAK5oABy22ADYtGQUQCBUGaBULYBkIEAgVCmgHYLYAKxULZLYAORkJLbYAPYi2ADNXhAoBp/+0LBkJtgAhtgBBp/9IsQAA"
+    "AAEAVQAAAEsAB/8AKgAGBwBWBwAHBwASBwAYBwAcBwBYAAD9ADIBAQv+ACAHABwHABwB/AAgAfkALf8ACwAGBwBWBwAHBwASBwAYBwAcBwBYAAAA"
+    "WgAAAAQAAQBbAAoAKQAqAAIAUgAAAEcABQAFAAAAKAM+HRyiACIqKx0cHWQSRbgARrYATDYEFQScAAUDrB0VBGA+p//fBKwAAAABAFUAAAANAAP8"
+    "AAIB/AAbAfkABwBaAAAABAABAFsAAA=="
+)
+JAVA_CLASS_SHA256 = "80fe6dccb765a581a69d8d41e4bd2e93b39d3a2205b2bae9a4b55ff999a1e6f7"
+
 #: From which the CRC-32C of some bytes follows, given that of those before them.
 Extend = Callable[[int, bytes], int]
 Line = Dict[str, Any]
@@ -82,14 +127,182 @@ class FileChangedError(Exception):
     """The broker changed a file while it was read, in what had been read of it."""
 
 
-def find_crc32c() -> Tuple[str, Extend]:
-    """Name and function of a library that computes CRC-32C. Raises CollectError where there is none."""
-    found = []  # type: List[Tuple[str, Extend]]
+class Checksums:
+    """What computes CRC-32C here, its name in the manifest, and the SHA-256 of the class that was written for it."""
+
+    name = None  # type: Optional[str]
+    java_class = None  # type: Optional[str]
+
+    def of_ranges(self, data: bytes, ends: List[int]) -> Sequence[int]:
+        """Those of `data[ends[0]:ends[1]]`, `data[ends[2]:ends[3]]` …"""
+        raise NotImplementedError
+
+    def of_pieces(self, pieces: Iterable[bytes]) -> int:
+        """That of all pieces together, one at least."""
+        raise NotImplementedError
+
+    def are_right(self) -> bool:
+        """Whether a known one comes out, in each way."""
+        of_ranges = self.of_ranges(b"-123456789-", [1, 10, 0, 0, 1, 10])
+        return list(of_ranges) == [KNOWN, 0, KNOWN] and self.of_pieces([b"1234", b"56789"]) == KNOWN
+
+    def close(self) -> None:
+        """End what was begun for it."""
+
+
+class LibraryChecksums(Checksums):
+    """A library in C."""
+
+    def __init__(self, name: str, extend: Extend) -> None:
+        self.name, self._extend = name, extend
+
+    def of_ranges(self, data: bytes, ends: List[int]) -> Sequence[int]:
+        extend = self._extend
+        return [extend(0, data[begin:end]) for begin, end in zip(ends[::2], ends[1::2])]
+
+    def of_pieces(self, pieces: Iterable[bytes]) -> int:
+        crc = 0
+        for piece in pieces:
+            crc = self._extend(crc, piece)
+        return crc
+
+
+class JavaChecksums(Checksums):
+    """A JVM with the class `Crc32cPipe`, which is in a directory of its own below $TMPDIR until it has been loaded.
+
+    Raises CollectError with what is wrong with this `java`; later too, where the JVM goes away.
+    """
+
+    java_class = JAVA_CLASS_SHA256
+
+    def __init__(self, java: str) -> None:
+        self.name = "java.util.zip.CRC32C of " + printable(java)
+        self._java, self._number = java, 0
+        self._process = None  # type: Optional[subprocess.Popen[bytes]]
+        try:
+            directory = tempfile.mkdtemp(prefix="replica-audit-")
+        except OSError as error:
+            raise CollectError("no directory for its class (TMPDIR): %s" % error.strerror)
+        try:
+            with open(os.path.join(directory, "Crc32cPipe.class"), "xb") as file:
+                file.write(base64.b64decode(JAVA_CLASS))
+            self._start(directory)
+            if not self.are_right():
+                raise CollectError("it computes something else")
+        except BaseException as error:
+            self.close()
+            if isinstance(error, OSError):
+                raise CollectError(error.strerror or str(error))
+            raise
+        finally:
+            shutil.rmtree(directory, ignore_errors=True)
+
+    def _start(self, directory: str) -> None:
+        environment = {name: value for name, value in os.environ.items() if name not in JAVA_VARIABLES}
+        self._errors, errors = os.pipe()
+        # What nobody reads must not stop the JVM.
+        os.set_blocking(self._errors, False)
+        os.set_blocking(errors, False)
+        try:
+            self._process = subprocess.Popen(
+                [self._java] + JAVA_OPTIONS + ["-cp", directory, "Crc32cPipe"],
+                bufsize=0,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                cwd="/",
+                env=environment,
+            )
+        except OSError:
+            os.close(self._errors)
+            raise
+        finally:
+            os.close(errors)
+        assert self._process.stdin is not None and self._process.stdout is not None
+        self._to, self._from = self._process.stdin.fileno(), self._process.stdout.fileno()
+        os.set_blocking(self._to, False)
+
+    def of_ranges(self, data: bytes, ends: List[int]) -> Sequence[int]:
+        return self._ask(data, ends, False)
+
+    def of_pieces(self, pieces: Iterable[bytes]) -> int:
+        crc, goes_on = 0, False
+        for piece in pieces:
+            (crc,) = self._ask(piece, [0, len(piece)], goes_on)
+            goes_on = True
+        return crc
+
+    def _ask(self, data: bytes, ends: List[int], goes_on: bool) -> Sequence[int]:
+        self._number += 1
+        count = len(ends) // 2
+        head = struct.pack(">4I%dI" % len(ends), self._number, count, goes_on, len(data), *ends)
+        answer = bytearray()
+        wanted = 4 + 4 * count
+        try:
+            waiting = [memoryview(data), memoryview(head)]
+            while len(answer) < wanted:
+                ready = select.select([self._from], [self._to] if waiting else [], [], ANSWER_SECONDS)
+                if not ready[0] and not ready[1]:
+                    raise CollectError(self._lost("does not answer"), 1)
+                if ready[1]:
+                    rest = waiting.pop()
+                    rest = rest[os.write(self._to, rest) :]
+                    waiting += [rest] if len(rest) else []
+                if ready[0]:
+                    part = os.read(self._from, wanted - len(answer))
+                    if not part:
+                        raise CollectError(self._lost("ended"), 1)
+                    answer += part
+        except BrokenPipeError:
+            raise CollectError(self._lost("ended"), 1)
+        number, *found = struct.unpack(">%dI" % (1 + count), answer)
+        if number != self._number:
+            raise CollectError(self._lost("gave another answer than was asked for"), 1)
+        return found
+
+    def _lost(self, what: str) -> str:
+        try:
+            said = os.read(self._errors, 1 << 16).decode("utf-8", "replace")
+        except BlockingIOError:
+            said = ""
+        if "UnsupportedClassVersionError" in said:
+            return "it is older than Java 9"
+        said = next((line for line in said.splitlines() if line.strip() and not line.startswith("Picked up")), "")
+        return "the JVM that computes the checksums %s%s" % (what, said and ": " + said[:300])
+
+    def close(self) -> None:
+        process, self._process = self._process, None
+        if process is not None:
+            process.kill()
+            with process:
+                os.close(self._errors)
+
+
+def find_checksums(java: bool) -> Checksums:
+    """A library in C, else, where `java` allows it, a JVM. Raises CollectError where there is neither."""
+    for library in find_libraries():
+        if library.are_right():
+            return library
+    tried = []  # type: List[str]
+    for path in find_javas() if java else ():
+        try:
+            return JavaChecksums(path)
+        except CollectError as error:
+            tried.append("%s: %s" % (printable(path), error))
+    raise CollectError(
+        "nothing computes CRC-32C here (%s): install google-crc32c for this Python (python3-google-crc32c), libcrc32c1,"
+        " libisal2, or Java 9 or later (JAVA_HOME), or copy the log directories instead (docs/capture.md)"
+        % ("no library, and " + ("; ".join(tried) or ("no java was found" if java else "--no-java was given")))
+    )
+
+
+def find_libraries() -> Iterator[Checksums]:
+    """Libraries in C that compute CRC-32C by their names."""
     try:
         import google_crc32c
 
         if google_crc32c.implementation == "c":
-            found.append(("google_crc32c", google_crc32c.extend))
+            yield LibraryChecksums("google_crc32c", google_crc32c.extend)
     except ImportError:
         pass
     for library, symbol in (("libcrc32c.so.1", "crc32c_extend"), ("libisal.so.2", "crc32_iscsi")):
@@ -100,17 +313,10 @@ def find_crc32c() -> Tuple[str, Extend]:
         function.restype = ctypes.c_uint32
         if symbol == "crc32c_extend":
             function.argtypes = (ctypes.c_uint32, ctypes.c_char_p, ctypes.c_size_t)
-            found.append((library, _castagnoli_of(function)))
+            yield LibraryChecksums(library, _castagnoli_of(function))
         else:
             function.argtypes = (ctypes.c_char_p, ctypes.c_int, ctypes.c_uint32)
-            found.append((library, _inverted_of(function)))
-    for name, extend in found:
-        if extend(extend(0, b"1234"), b"56789") == 0xE3069283:
-            return name, extend
-    raise CollectError(
-        "no library computes CRC-32C here: install google-crc32c for this Python (python3-google-crc32c), libcrc32c1 or"
-        " libisal2, or copy the log directories instead (docs/capture.md)"
-    )
+            yield LibraryChecksums(library, _inverted_of(function))
 
 
 def _castagnoli_of(function: Callable[[int, bytes, int], int]) -> Extend:
@@ -119,6 +325,45 @@ def _castagnoli_of(function: Callable[[int, bytes, int], int]) -> Extend:
 
 def _inverted_of(function: Callable[[bytes, int, int], int]) -> Extend:
     return lambda crc, data: ~function(data, len(data), ~crc & 0xFFFFFFFF) & 0xFFFFFFFF
+
+
+def find_javas() -> List[str]:
+    """Paths of `java`: of JAVA_HOME, of the brokers that run here, of PATH."""
+    found = []  # type: List[str]
+    if os.environ.get("JAVA_HOME"):
+        found.append(os.path.join(os.environ["JAVA_HOME"], "bin", "java"))
+    found += javas_of_brokers("/proc")
+    in_path = shutil.which("java")
+    if in_path is not None:
+        found.append(in_path)
+    distinct = {os.path.realpath(path): path for path in reversed(found)}
+    return [path for path in found if distinct[os.path.realpath(path)] == path]
+
+
+def javas_of_brokers(processes: str) -> Iterator[str]:
+    """Paths of the `java` of brokers, as far as they may be run as this user, by a directory as /proc is."""
+    for process in sorted(glob.glob(processes + "/[0-9]*")):
+        try:
+            with open(os.path.join(process, "cmdline"), "rb") as file:
+                is_broker = re.search(rb"\.(?:Supported)?Kafka\0", file.read(1 << 20)) is not None
+            path = os.readlink(os.path.join(process, "exe")) if is_broker else ""
+            is_ours = is_broker and os.stat(process).st_uid == os.geteuid()
+            # What others may replace is not run as another user than theirs.
+            if os.path.basename(path) == "java" and (is_ours or _is_of_root(path)):
+                yield path
+        except OSError:
+            continue
+
+
+def _is_of_root(path: str) -> bool:
+    """Whether nobody but root can put another file there."""
+    while True:
+        state = os.stat(path)
+        if state.st_uid != 0 or state.st_mode & 0o022:
+            return False
+        if path == os.path.dirname(path):
+            return True
+        path = os.path.dirname(path)
 
 
 class Limit:
@@ -260,8 +505,8 @@ class BrokerFile:
 class SegmentFrames:
     """The frames of one segment: headers as long as batches are sound, then the rest."""
 
-    def __init__(self, source: BrokerFile, parts: Parts, extend: Extend, raw: bool) -> None:
-        self._source, self._parts, self._extend, self._raw = source, parts, extend, raw
+    def __init__(self, source: BrokerFile, parts: Parts, checksums: Checksums, raw: bool) -> None:
+        self._source, self._parts, self._checksums, self._raw = source, parts, checksums, raw
         self.size = source.state.st_size
         self.batches = 0
         self.not_captured = 0
@@ -272,9 +517,8 @@ class SegmentFrames:
 
     def write(self) -> None:
         """Write all of them. Raises FileChangedError and OSError."""
-        while self._take_batch():
-            if self._count == BATCHES_IN_FRAME or len(self._control) >= CONTROL_BYTES:
-                self._end_frame()
+        while self._take_batches():
+            pass
         self._end_frame()
         write_rest(self._source, self._parts, self._position, self.size, self._raw, self)
         for position, header in self._edges:
@@ -310,16 +554,52 @@ class SegmentFrames:
             self._data, self._start = held + more, self._position
         return True
 
-    def _take_batch(self) -> bool:
-        """Take the batch at the position into the frame; False where it is not a sound one of magic 2."""
+    def _take_batches(self) -> bool:
+        """Take the next batches into frames, all that are held or one; False where the next is not a sound one of magic 2."""
+        found, ends = self._held()
+        if not found:
+            return self._take_one()
+        data, start = self._data, self._start
+        for (size, said, attributes), crc in zip(found, self._checksums.of_ranges(data, ends)):
+            if crc != said:
+                return False
+            at = self._position - start
+            if attributes & CONTROL and size <= LARGEST_CONTROL:
+                self._control += struct.pack(">QI", self._position, size) + data[at : at + size]
+            self._take(data[at : at + HEADER_BYTES], size)
+        return True
+
+    def _held(self) -> Tuple[List[Tuple[int, int, int]], List[int]]:
+        """Size, checksum and attributes of each entry held in full that may be a batch, and where what is checked begins and ends."""
+        found = []  # type: List[Tuple[int, int, int]]
+        ends = []  # type: List[int]
+        at = self._position - self._start
+        while True:
+            head = self._head(at)
+            if head is None or at + head[0] > len(self._data):
+                return found, ends
+            found.append(head)
+            ends += (at + CRC_FROM, at + head[0])
+            at += head[0]
+
+    def _head(self, at: int) -> Optional[Tuple[int, int, int]]:
+        """Size, checksum and attributes by the header there; None where none is held, or none of a batch."""
+        if at + HEADER_BYTES > len(self._data):
+            return None
+        base, length, magic, said, attributes, delta = HEAD.unpack_from(self._data, at)
+        if magic < 2 or length < HEADER_BYTES - 12 or base < 0 or delta < 0 or base + delta >= 1 << 63:
+            return None
+        return 12 + length, said, attributes
+
+    def _take_one(self) -> bool:
+        """Hold the next batch, or take it where it is longer than a step; False as above."""
         if self._position + HEADER_BYTES > self.size or not self._load(HEADER_BYTES):
             return False
         at = self._position - self._start
-        header = self._data[at : at + HEADER_BYTES]
-        base, length, magic, said, attributes, delta = HEAD.unpack_from(header)
-        size = 12 + length
-        if magic < 2 or size < HEADER_BYTES or base < 0 or delta < 0 or base + delta >= 1 << 63:
+        head = self._head(at)
+        if head is None:
             return False
+        size, said, _ = head
         end = self._position + size
         if end > self.size:
             # What was half written as the file was opened may be whole now.
@@ -327,33 +607,33 @@ class SegmentFrames:
                 return False
             self.size = end
         if size <= STEP:
-            if not self._load(size):
-                return False
-            at = self._position - self._start
-            crc = self._extend(0, self._data[at + CRC_FROM : at + size])
-            if crc == said and attributes & CONTROL and size <= LARGEST_CONTROL:
-                self._control += struct.pack(">QI", self._position, size) + self._data[at : at + size]
-        else:
-            crc = self._crc_of(self._position + CRC_FROM, end)
+            return self._load(size)
+        try:
+            crc = self._checksums.of_pieces(self._pieces(self._position + CRC_FROM, end))
+        except EOFError:
+            return False
         if crc != said:
             return False
-        self._headers += header
-        self._count += 1
-        self._last = self._position
-        self._position = end
+        self._take(self._data[at : at + HEADER_BYTES], size)
         if end > self._start + len(self._data):
             self._data, self._start = b"", end
         return True
 
-    def _crc_of(self, position: int, end: int) -> int:
-        crc = 0
+    def _take(self, header: bytes, size: int) -> None:
+        self._headers += header
+        self._count += 1
+        self._last = self._position
+        self._position += size
+        if self._count == BATCHES_IN_FRAME or len(self._control) >= CONTROL_BYTES:
+            self._end_frame()
+
+    def _pieces(self, position: int, end: int) -> Iterator[bytes]:
         while position < end:
             data = self._source.read(position, min(STEP, end - position))
             if not data:
-                return -1
-            crc = self._extend(crc, data)
+                raise EOFError()
+            yield data
             position += len(data)
-        return crc
 
 
 def write_rest(
@@ -389,13 +669,13 @@ class CollectedDir(NamedTuple):
 class Collection:
     """One collection: what it has found, and what it could not read."""
 
-    def __init__(self, tar: Tar, stem: str, extend: Extend, arguments: argparse.Namespace) -> None:
+    def __init__(self, tar: Tar, stem: str, checksums: Checksums, arguments: argparse.Namespace) -> None:
         self.limit = Limit(arguments.rate_mib * (1 << 20), arguments.iops)
         self.lists = Lists(tar, stem)
         self.problems = 0
         self.batches = 0
         self.not_captured = 0
-        self._tar, self._extend, self._arguments = tar, extend, arguments
+        self._tar, self._checksums, self._arguments = tar, checksums, arguments
 
     def log_dir(self, log_dir: CollectedDir) -> Iterator[None]:
         """Collect a log dir; stops once before its metadata log, which has to be read after all else."""
@@ -519,7 +799,7 @@ class Collection:
             size, missing = source.state.st_size, 0
             write_rest(source, parts, 0, size, True)
         else:
-            frames = SegmentFrames(source, parts, self._extend, self._arguments.raw)
+            frames = SegmentFrames(source, parts, self._checksums, self._arguments.raw)
             frames.write()
             size, missing = frames.size, frames.not_captured
             self.batches += frames.batches
@@ -620,6 +900,7 @@ def parse_arguments(given: Optional[List[str]]) -> argparse.Namespace:
     parser.add_argument("--raw", action="store_true", help="keep bytes that belong to no sound batch; may hold records")
     parser.add_argument("--wanted", metavar="FILE", help="only the ranges that replica-audit show --wanted wrote")
     parser.add_argument("--kind", choices=("live", "stopped", "killed"), help="what the broker does meanwhile")
+    parser.add_argument("--no-java", action="store_true", help="start no JVM where no library computes CRC-32C")
     parser.add_argument("--rate-mib", type=float, default=50, metavar="N", help="MiB read a second (default: 50)")
     parser.add_argument("--iops", type=float, default=200, metavar="N", help="reads a second (default: 200)")
     arguments = parser.parse_args(given)
@@ -637,7 +918,7 @@ def split_log_dir(text: str) -> Tuple[str, str]:
 
 
 def check_log_dirs(log_dirs: List[CollectedDir]) -> None:
-    """Raise CollectError where one is none, or the evidence could not tell one from another."""
+    """Raise CollectError where one is not a directory, or the evidence could not tell one from another."""
     known = []  # type: List[CollectedDir]
     for one in log_dirs:
         if not os.path.isdir(one.path):
@@ -667,13 +948,28 @@ def collect(arguments: argparse.Namespace, out: int) -> int:
         for number, (path, name) in enumerate(given, 1)
     ]
     check_log_dirs(log_dirs)
-    crc, extend = find_crc32c()
+    # Ranges are taken as they are.
+    checksums = Checksums() if wanted is not None else find_checksums(not arguments.no_java)
+    try:
+        return _collect(arguments, out, broker_id, log_dirs, wanted, checksums)
+    finally:
+        checksums.close()
+
+
+def _collect(
+    arguments: argparse.Namespace,
+    out: int,
+    broker_id: int,
+    log_dirs: List[CollectedDir],
+    wanted: Optional[List[Line]],
+    checksums: Checksums,
+) -> int:
     started = time.time()
     stem = "evidence-%d" % broker_id
     suffix = ".bytes-%d" % int(started * 1000)
     stem += "" if wanted is None else suffix
     tar = Tar(out)
-    collection = Collection(tar, stem, extend, arguments)
+    collection = Collection(tar, stem, checksums, arguments)
     times = {}  # type: Dict[CollectedDir, List[float]]
     if wanted is None:
         begun = []
@@ -688,7 +984,12 @@ def collect(arguments: argparse.Namespace, out: int) -> int:
     collection.lists.flush()
     head = {
         "format": FORMAT,
-        "collector": {"version": VERSION, "python": sys.version.split()[0], "crc32c": crc},
+        "collector": {
+            "version": VERSION,
+            "python": sys.version.split()[0],
+            "crc32c": checksums.name,
+            "java_class": checksums.java_class,
+        },
         "broker_id": broker_id,
         "of": "files" if wanted is None else "wanted",
         "raw": arguments.raw or wanted is not None,
@@ -720,6 +1021,11 @@ def milliseconds(seconds: float) -> int:
     return int(seconds * 1000)
 
 
+def _end(number: int, _frame: Any) -> None:
+    """End by a signal, as anything else that ends it early does: with what was begun taken away."""
+    sys.exit(128 + number)
+
+
 def main(given: Optional[List[str]] = None) -> int:
     """Exit status 0; 1 where something could not be read, or the archive could not be written; 2 where nothing was begun."""
     arguments = parse_arguments(given)
@@ -729,6 +1035,9 @@ def main(given: Optional[List[str]] = None) -> int:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard if soft != resource.RLIM_INFINITY else soft, hard))
     os.nice(10)
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, _end)
     try:
         problems = collect(arguments, 1)
     except CollectError as error:

@@ -13,7 +13,8 @@ _END = "END_OF_COLLECTOR"
 _HEAD = """\
 #!/usr/bin/env bash
 # Evidence for replica-audit, to be read before it is run: it only reads on the brokers and writes below {to}.
-# The brokers are read at the same time, each at a limited rate. Needs bash{ssh}; on the brokers python3 with a library for CRC-32C.
+# The brokers are read at the same time, each at a limited rate. Needs bash{ssh}; on the brokers python3, and for CRC-32C a library
+# or else Java 9, for which a class lies below $TMPDIR as long as it starts (the collector's --no-java forbids that).
 # Ends with 1 where something could not be read. With --dry-run it only says how much there is to read.
 {{
 set -euo pipefail
