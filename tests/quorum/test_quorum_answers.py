@@ -205,6 +205,19 @@ def test_a_broker_whose_metadata_lies_apart_is_a_broker(tmp_path: Path) -> None:
     assert found.choice.role == "broker" and "broker-1.tgz" in commands(found, "copy")
 
 
+def test_nodes_that_were_formatted_with_another_cluster_id_are_named(tmp_path: Path) -> None:
+    """Given the chosen log they would not join; and where they are the most, the old cluster's log is not passed over."""
+    other = "OTHERAAAAAAAAAAAAAAAAA"
+    blank = MetadataLog({0: b""}, voters=VOTERS, cluster_id=other)
+    found = written(tmp_path / "1", {100: WHOLE, 101: blank, 102: blank, 1: WHOLE}, {1: APPLIED}, clean=(1,))
+    assert found.choice.node_id == 100 and actions(found) == ["capture", "copy"]
+    assert other in found.no_plan and "no voter joins" in found.no_plan
+    assert {one.path for one in found.quarantine} == {"controller-101", "controller-102"}
+    anew = MetadataLog({0: elected(0, 101, 1)}, voters=VOTERS, cluster_id=other)
+    most = written(tmp_path / "2", dict.fromkeys(VOTERS, anew) | {1: WHOLE}, {1: APPLIED}, clean=(1,))
+    assert most.verdict == "agree" and "some were formatted with a new id: keep every disk" in most.reason
+
+
 def test_the_same_epoch_with_another_history_served_by_both_is_kept_both(tmp_path: Path) -> None:
     """Q8: brokers have what the voters lack, and the other way round."""
     other_id = make_uuid("other")
@@ -350,7 +363,10 @@ def test_a_broker_of_which_only_partitions_were_copied_is_asked_for_its_metadata
     metadata = {100: WHOLE, 101: BEGIN, 102: BEGIN, 1: WHOLE}
     found = written(tmp_path, metadata, {1: APPLIED, 2: APPLIED}, clean=(1, 2))
     assert (found.steps[0].action, found.steps[0].brokers, found.steps[0].controllers) == ("capture", (2,), ())
-    assert "Of node 1 what is up stays up" in next(step for step in found.steps if step.action == "stop").text
+    assert (
+        "Node 1 stays as it is, up or down: the chosen log has all that it applied"
+        in next(step for step in found.steps if step.action == "stop").text
+    )
     assert [step.brokers for step in found.steps if step.action == "start" and step.brokers] == [(1,), (2,)]
 
 

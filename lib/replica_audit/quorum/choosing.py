@@ -44,7 +44,7 @@ def choose(held: HeldMetadata) -> Chosen:
     need = _needs_one(held)
     if need is None:
         chosen = _of_agreeing(held)
-        doubt = unread or (_hidden_text(held) if held.hidden else "")
+        doubt = unread or (_hidden_text(held) if held.hidden else "") or foreign_text(held)
         return replace(chosen, reason=f"{chosen.reason}. But {doubt}") if doubt else chosen
     if unread:
         return Chosen("none", f"{need}. {_capital(unread)}")
@@ -192,6 +192,19 @@ def _refused_at_rest(held: HeldMetadata) -> str | None:
     if held.moments.at_rest and held.histories[0].refused:
         return "Brokers have applied metadata that no copy has"
     return None
+
+
+def foreign_text(held: HeldMetadata) -> str:
+    """On log dirs of another cluster; empty without such."""
+    if not held.foreign:
+        return ""
+    nodes = name_nodes(one.broker_id for one in held.foreign)
+    clusters = listed(sorted({one.cluster_id or "" for one in held.foreign}))
+    return (
+        f"what {nodes} {'has' if len(held.foreign) == 1 else 'have'} is of cluster {clusters} and was left out, and the rest is of cluster "
+        f"{held.inventory.cluster_id}. If these are one cluster, some were formatted with a new id: keep every disk, put the old id as "
+        "cluster.id into the meta.properties of the copies in this snapshot, and run quorum again"
+    )
 
 
 def _forgotten_epoch(held: HeldMetadata) -> str | None:

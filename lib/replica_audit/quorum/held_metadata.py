@@ -71,6 +71,12 @@ class HeldMetadata:
         )
 
     @cached_property
+    def foreign(self) -> tuple[LogDir, ...]:
+        """Log dirs that name another cluster than most do; nothing of them is used."""
+        own = self.inventory.cluster_id
+        return tuple(one for one in self.inventory.log_dirs if one.cluster_id not in (None, own))
+
+    @cached_property
     def hidden(self) -> tuple[MetadataCopy, ...]:
         """Copies whose end cannot be read, so that nobody knows how far they go."""
         return tuple(copy for copy in self.compared.copies if copy.reach == UNKNOWN_REACH)

@@ -185,6 +185,9 @@ def _unusable(held: HeldMetadata) -> Iterator[Unusable]:
         yield Unusable(path, getattr(error, "position", None), str(error))
     for row in held.compared.ignored:
         yield Unusable(row.path, row.position, row.reason)
+    for log_dir in held.foreign:
+        reason = f"of cluster {log_dir.cluster_id}, and most are of {held.inventory.cluster_id}: left out"
+        yield Unusable(log_dir.path, None, reason)
     known = {one.path for one in held.inventory.metadata_logs}
     for row in held.inventory.quarantine:
         if row.path.endswith("meta.properties") and row.code in codes_with("unreadable") and row.path not in known:

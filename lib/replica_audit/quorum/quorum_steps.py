@@ -22,7 +22,7 @@ from replica_audit.elect.kafka_commands import (
     unpack_metadata,
 )
 from replica_audit.elect.plan_model import Step
-from replica_audit.quorum.choosing import Chosen, barred_voters
+from replica_audit.quorum.choosing import Chosen, barred_voters, foreign_text
 from replica_audit.quorum.held_metadata import HeldMetadata
 from replica_audit.snapshot.metadata.histories import seen_epoch
 from replica_audit.snapshot.metadata.kraft_records import Voters
@@ -179,6 +179,9 @@ class _Plan:
                 f"nothing says whose the chosen log is: put the meta.properties of its log directory beside {self._copy.log.path}, and run "
                 "quorum again"
             )
+        strangers = {one.broker_id for one in self._held.foreign}
+        if strangers.intersection(self._voters.ids):
+            return f"{foreign_text(self._held)}; no voter joins with another cluster's id"
         several = [one for one in (self._copy.node_id, *self._voters.ids, *self._apart) if len(self._own(one)) > 1]
         if several:
             paths = [copy.log.path for copy in self._own(several[0])]
@@ -260,7 +263,9 @@ class _Plan:
         brokers = [one for one in self._held.copies if one.node_id not in self._voters.ids]
         text = "Start no other broker meanwhile"
         if brokers and not self._apart:
-            text = f"Of {name_nodes(one.node_id for one in brokers)} what is up stays up: the chosen log has all that they applied"
+            nodes = sorted({one.node_id for one in brokers if one.node_id is not None})
+            stay, they = ("stays as it is", "it") if len(nodes) == 1 else ("stay as they are", "they")
+            text = f"{self._name(nodes)} {stay}, up or down: the chosen log has all that {they} applied"
         combined = [node for node in self._voters.ids if node in _brokers(self._held)]
         return (
             f"{text}. {self._name(combined)} are brokers too, and serve nothing while they are stopped"
