@@ -147,6 +147,17 @@ def test_a_leader_without_its_last_bytes_is_not_called_a_listing_that_was_cut_sh
     assert "not part of the evidence" in said and "listing" not in said
 
 
+def test_a_listing_is_not_older_than_logs_for_epochs_that_its_leader_may_have(tmp_path: Path) -> None:
+    rest = [encode_batch(3, 3, 0), encode_batch(6, 3, 1)]
+    epochs = [(0, 0), (1, 6)]
+    damaged = Replica([encode_batch(0, 3, 0)], tail=b"\x07" * 40 + b"".join(rest), high_watermark=9, epochs=epochs)
+    sides = {1: damaged, 2: Replica([encode_batch(0, 3, 0), *rest])}
+    snapshot = write_snapshot(tmp_path / "snapshot", sides, [Listed(1, (1, 2), (1, 2))])
+    content = answers(collect_snapshot(snapshot, tmp_path / "evidence"))
+    assert {row["code"] for row in content["findings"]} <= {"CAP-NOT-CAPTURED", "CAP-SECOND-HAND"}
+    assert [row["leader_id"] for row in content["partitions"]] == [1]
+
+
 def test_evidence_of_one_broker_stands_among_copies_of_others(tmp_path: Path) -> None:
     snapshot = FIXTURES / "diverged-unclean"
     copy = copy_snapshot(snapshot, tmp_path / "copy" / "snapshot")

@@ -10,6 +10,7 @@ from replica_audit.literals import LeadershipSource
 from replica_audit.model import Leadership
 from replica_audit.protocol.election import last_led
 from replica_audit.protocol.lineage import Lineage
+from replica_audit.snapshot.provenance import NOT_CAPTURED
 
 if TYPE_CHECKING:
     from replica_audit.auditing.replicas.replica_facts import ReplicaFacts
@@ -147,11 +148,12 @@ def _of_later_epochs(
 
     It is where the leader that it names, or one that it has in sync, has records of an epoch above the one that it says,
     or, where it says none (a listing), above all that this leader knows: a leader writes its epoch to its file at once.
-    So it is where one that it has in sync began such an epoch, without records as yet, below that leader's log end.
+    So it is where one that it has in sync began such an epoch, without records as yet, below that leader's log end. What a leader
+    knows whose bytes evidence lacks is not known.
     """
-    if not led:
-        return []
     said = leadership.leader_epoch
+    if not led or (said is None and NOT_CAPTURED in led[0].unproven):
+        return []
     known = log_epoch(led[0]) if said is None else said
 
     def shows(facts: ReplicaFacts) -> bool:
