@@ -77,7 +77,7 @@ def test_the_place_of_a_snapshot_is_stored_without_credentials(tmp_path: Path) -
     snapshot = Snapshot(URI, "/", ObjectStore(fs.SubTreeFileSystem(str(tmp_path), fs.LocalFileSystem())))
     assert snapshot.location == URI  # executors open it again
     row = snapshot_row(snapshot, discover(Snapshot.open(tmp_path)), None)
-    assert row["location"] == "s3://bucket/snapshots"
+    assert row.location == "s3://bucket/snapshots"
     assert not _leaks(json.dumps(row))
 
 

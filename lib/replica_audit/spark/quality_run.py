@@ -70,7 +70,7 @@ def local_tables(results: Results, counts: CountsByReplica, wanted: Collection[s
 
 
 #: What facts are made of.
-_OF_FACTS = ("partitions", "replicas", "high_watermarks", "findings")
+_OF_FACTS = ("partitions", "replicas", "captures", "high_watermarks", "findings")
 
 #: Columns that a row's place is named by.
 _PLACE = ("topic", "partition", "broker_id", "path")
