@@ -16,6 +16,7 @@ from tests.support.fixtures import ATTACKS, CAPTURES, FIXTURES
 from tests.support.in_process import run_stages, without_run
 from tests.support.snapshots import Listed, Replica, write_snapshot
 
+from replica_audit.cli.main import main
 from replica_audit.config import Settings
 from replica_audit.runner.in_process import audit_all
 
@@ -147,15 +148,22 @@ def test_a_leader_without_its_last_bytes_is_not_called_a_listing_that_was_cut_sh
     assert "not part of the evidence" in said and "listing" not in said
 
 
-def test_a_listing_is_not_older_than_logs_for_epochs_that_its_leader_may_have(tmp_path: Path) -> None:
+def test_a_listing_is_not_older_than_logs_for_epochs_that_its_leader_may_have(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     rest = [encode_batch(3, 3, 0), encode_batch(6, 3, 1)]
     epochs = [(0, 0), (1, 6)]
     damaged = Replica([encode_batch(0, 3, 0)], tail=b"\x07" * 40 + b"".join(rest), high_watermark=9, epochs=epochs)
     sides = {1: damaged, 2: Replica([encode_batch(0, 3, 0), *rest])}
     snapshot = write_snapshot(tmp_path / "snapshot", sides, [Listed(1, (1, 2), (1, 2))])
-    content = answers(collect_snapshot(snapshot, tmp_path / "evidence"))
+    evidence = collect_snapshot(snapshot, tmp_path / "evidence")
+    content = answers(evidence)
     assert {row["code"] for row in content["findings"]} <= {"CAP-NOT-CAPTURED", "CAP-SECOND-HAND"}
     assert [row["leader_id"] for row in content["partitions"]] == [1]
+    assert main(["elect", str(evidence), "-q"]) != 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert "The replica on broker 1 was not captured and may hold committed records" in said
+    assert "would lose the least" not in said
 
 
 def test_evidence_of_one_broker_stands_among_copies_of_others(tmp_path: Path) -> None:

@@ -57,6 +57,8 @@ def tell_decision(decision: Decision, conflict: Conflict | None = None) -> str:
     """The decision in a few sentences: whom to let lead, what it loses, and where that can be taken from."""
     reason = end_sentence(decision.reason)
     if decision.depends_on and not decision.asked:
+        if decision.candidate_id in decision.depends_on:  # the rest of its own log may say otherwise
+            return end_sentence(decision.open_question)
         them = "it" if len(decision.depends_on) == 1 else "them"
         least = f"Of the captured replicas broker {decision.candidate_id} would lose the least"
         return f"{end_sentence(decision.open_question)} {least}, as far as that can be known without {them}."
