@@ -218,6 +218,15 @@ def test_nodes_that_were_formatted_with_another_cluster_id_are_named(tmp_path: P
     assert most.verdict == "agree" and "some were formatted with a new id: keep every disk" in most.reason
 
 
+def test_controllers_without_any_topic_may_be_those_of_a_migration(tmp_path: Path) -> None:
+    """Before brokers are migrated from ZooKeeper the metadata log has the state of the migration only."""
+    before = write.leader_change(0, 100, VOTERS) + write.batch(1, [write.message(21, 0, b"\x01" + write.tags())])
+    found = written(tmp_path / "1", dict.fromkeys(VOTERS, before), {1: APPLIED_T, 2: APPLIED_T}, clean=(1, 2))
+    assert found.verdict == "none" and "being moved from ZooKeeper" in found.reason
+    lost = written(tmp_path / "2", dict.fromkeys(VOTERS, BEGIN), {1: APPLIED}, clean=(1,))
+    assert lost.verdict == "none" and "ZooKeeper" not in lost.reason
+
+
 def test_the_same_epoch_with_another_history_served_by_both_is_kept_both(tmp_path: Path) -> None:
     """Q8: brokers have what the voters lack, and the other way round."""
     other_id = make_uuid("other")
@@ -227,6 +236,7 @@ def test_the_same_epoch_with_another_history_served_by_both_is_kept_both(tmp_pat
     both = {1: APPLIED, 2: Replica(topic="other", topic_id=other_id)}
     found = written(tmp_path / "1", metadata, both, clean=(1, 2))
     assert (found.verdict, found.choice) == ("keep_both", None) and found.no_plan is not None
+    assert "stop producers" in found.no_plan
     assert actions(found) == ["copy"] and "late" in found.reason and "other" in found.reason
     assert {tuple(topic.topic for topic in one.lost.topics) for one in found.copies} == {("late",), ("other",)}
     one_sided = written(tmp_path / "2", metadata, {1: APPLIED, 2: APPLIED}, clean=(1, 2))

@@ -18,6 +18,8 @@ _SKEW = (
 )
 
 
+_MIGRATION = "No copy knows of any topic: if this cluster is being moved from ZooKeeper, its topics are still there only, and nothing has to be done"
+
 #: What it may take to copy all nodes one after the other.
 _LONGEST_COPY_MS = 3_600_000
 
@@ -50,9 +52,15 @@ def choose(held: HeldMetadata) -> Chosen:
         return Chosen("none", f"{need}. {_capital(unread)}")
     newest = held.histories[0]
     if newest.refused and held.moments.at_rest:
-        return Chosen("none", f"{need}. The newest log, of {newest.nodes}, is not enough: {'; '.join(newest.refused)}")
+        text = f"{need}. The newest log, of {newest.nodes}, is not enough: {'; '.join(newest.refused)}"
+        return Chosen("none", text if _knows_topics(held) else f"{text}. {_MIGRATION}")
     copy = best_of(held, newest)
     return Chosen("choose", f"{need}. {_newest_text(held, copy)}", copy, _SKEW in need)
+
+
+def _knows_topics(held: HeldMetadata) -> bool:
+    states = map(held.contents, held.copies)
+    return any(not isinstance(state, str) and state.topics for state in states)
 
 
 def _unread_text(held: HeldMetadata) -> str:

@@ -36,7 +36,8 @@ _OPERATORS = (
 )
 _NO_CHOICE = {
     "keep_both": "what one history holds the other does not, and both were in use: which topics and changes to give up is for people. "
-    "Keep every copy, and start nothing meanwhile",
+    "Keep every copy, start nothing meanwhile, and stop producers: brokers that are up go on acknowledging records to topics that may be "
+    "given up",
     "none": "no copy here holds what brokers have applied: look for disks and backups of nodes, brokers too, that are not in this "
     "snapshot, add them to it, and run quorum again",
 }
