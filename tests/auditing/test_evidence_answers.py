@@ -127,6 +127,20 @@ def test_bytes_that_changed_before_they_were_brought_are_not_used(tmp_path: Path
     assert [row["broker_id"] for row in found] == [2]
 
 
+def test_a_tail_that_was_brought_after_the_log_was_cut_is_not_joined_to_it(tmp_path: Path) -> None:
+    batches = [encode_batch(base, 3, 0) for base in (0, 3, 6, 9)]
+    torn = Replica(batches[:3], tail=batches[3][:-9])
+    snapshot = write_snapshot(tmp_path / "snapshot", {1: Replica(batches), 2: torn}, [Listed(1, (1, 2), (1, 2))])
+    evidence = collect_snapshot(snapshot, tmp_path / "evidence")
+    log = snapshot / "broker-2" / "orders-0" / "00000000000000000000.log"
+    with log.open("r+b") as file:
+        file.truncate(len(batches[0]))
+        file.seek(0, io.SEEK_END)
+        file.write(encode_batch(3, 7, 1) + encode_batch(10, 7, 1) + encode_batch(17, 7, 1))
+    assert bring_wanted(snapshot, evidence, 1)
+    assert {row["code"] for row in answers(evidence)["findings"]} == {"CAP-NOT-CAPTURED"}
+
+
 def test_a_damaged_log_without_its_bytes_is_compared_with_nothing(tmp_path: Path) -> None:
     sound = Replica([encode_batch(0, 3, 0), encode_batch(3, 3, 0)])
     torn = Replica([encode_batch(0, 3, 0)], tail=b"\x07" * 50)

@@ -134,16 +134,23 @@ class FrameStream(PositionedReads):
     else is NotCapturedError.
     """
 
-    def __init__(self, file: FrameFile, size_bytes: int, brought: Sequence[FrameFile] = ()) -> None:
-        """Raises FormatError where the frames are not each byte of the file once."""
+    def __init__(
+        self,
+        file: FrameFile,
+        size_bytes: int,
+        brought: Sequence[FrameFile] = (),
+        brought_changed: Sequence[FrameFile] = (),
+    ) -> None:
+        """Raises FormatError where the frames are not each byte of the file once.
+
+        What was `brought_changed`, after the file had changed, counts where a header says what it has to be.
+        """
         super().__init__(size_bytes)
         self._file = file
         self._frames = [frame for frame in file.frames if frame.kind != b"X"]
         self._controls = {frame.position: frame for frame in file.frames if frame.kind == b"X"}
-        self._pieces = sorted(
-            ((frame, one) for one in brought for frame in one.frames if frame.kind in (b"R", b"Z")),
-            key=lambda piece: piece[0].position,
-        )
+        self._pieces = _pieces_of(brought)
+        self._pieces_of_batches = _pieces_of([*brought, *brought_changed])
         self._brought_batch: tuple[int, bytes] | None = None
         self._batches: tuple[Frame, NDArray[np.void], NDArray[np.int64]] | None = None
         end, headers_end = 0, 0
@@ -213,7 +220,7 @@ class FrameStream(PositionedReads):
             return self._file.inflate(frame)[at - frame.position : end - frame.position]
         if frame.kind == b"Z":
             return bytes(min(end, frame.end) - at)
-        found = self._of_batch(frame, at) if frame.kind == b"V" else self._brought(at, frame.end)
+        found = self._of_batch(frame, at) if frame.kind == b"V" else _piece_at(self._pieces, at, frame.end)
         if not found:
             raise NotCapturedError(f"the bytes at {at} are not part of the evidence")
         return found[: end - at]
@@ -258,7 +265,7 @@ class FrameStream(PositionedReads):
         """All bytes of a batch, where they were brought later and are those of its header."""
         if self._brought_batch is None or self._brought_batch[0] != start:
             parts, at = [], start
-            while at < end and (part := self._brought(at, end)):
+            while at < end and (part := _piece_at(self._pieces_of_batches, at, end)):
                 parts.append(part)
                 at += len(part)
             data = b"".join(parts)
@@ -266,10 +273,20 @@ class FrameStream(PositionedReads):
             self._brought_batch = start, data if at == end and is_same else b""
         return self._brought_batch[1] or None
 
-    def _brought(self, at: int, end: int) -> bytes:
-        for frame, file in self._pieces:
-            if frame.position <= at < frame.end:
-                if frame.kind == b"Z":
-                    return bytes(min(end, frame.end) - at)
-                return file.inflate(frame)[at - frame.position : end - frame.position]
-        return b""
+
+#: Bytes of a file that were brought later, and the frames that have them; by position.
+_Pieces = list[tuple[Frame, FrameFile]]
+
+
+def _pieces_of(brought: Sequence[FrameFile]) -> _Pieces:
+    pieces = ((frame, one) for one in brought for frame in one.frames if frame.kind in (b"R", b"Z"))
+    return sorted(pieces, key=lambda piece: piece[0].position)
+
+
+def _piece_at(pieces: _Pieces, at: int, end: int) -> bytes:
+    for frame, file in pieces:
+        if frame.position <= at < frame.end:
+            if frame.kind == b"Z":
+                return bytes(min(end, frame.end) - at)
+            return file.inflate(frame)[at - frame.position : end - frame.position]
+    return b""

@@ -67,6 +67,8 @@ class ListedFile(NamedTuple):
     """The file that names the list."""
     brought: tuple[tuple[EvidencePart, ...], ...] = ()
     """Ranges that were collected later."""
+    brought_changed: tuple[tuple[EvidencePart, ...], ...] = ()
+    """Those that were collected after the file had changed."""
 
 
 @dataclass(slots=True)
@@ -127,11 +129,14 @@ class EvidenceFiles:
         read = [partial(_read_part, open_real, file.source, path, part) for part in file.parts]
         if file.kind == "whole":
             return io.BytesIO(b"".join(one() for one in read))
-        brought = [
-            FrameFile(path, [partial(_read_part, open_real, file.source, path, part) for part in parts])
-            for parts in file.brought
-        ]
-        return FrameStream(FrameFile(path, read), file.size, brought)
+        brought, changed = (
+            [
+                FrameFile(path, [partial(_read_part, open_real, file.source, path, part) for part in one])
+                for one in parts
+            ]
+            for parts in (file.brought, file.brought_changed)
+        )
+        return FrameStream(FrameFile(path, read), file.size, brought, changed)
 
     def _hides(self, path: str) -> str | None:
         """The log dir that was collected and of which a file or directory is a copy, as of another moment; None for all else."""
@@ -154,6 +159,18 @@ class EvidenceFiles:
             above = path.rpartition("/")[0]
             self._children[above][path] = TreeEntry(path, 0, True)
             path = above
+
+
+def _with_brought(base: ListedFile, brought: ListedFile) -> ListedFile:
+    """The file with ranges that were collected later, unless they are of another file in its place."""
+    inode, modified = base.change.split()[:2]
+    their_inode, their_modified, digest = brought.change.split()
+    if their_inode != inode:
+        return base
+    change = f"{base.change} {digest}"
+    if their_modified == modified:
+        return base._replace(change=change, brought=(*base.brought, brought.parts))
+    return base._replace(change=change, brought_changed=(*base.brought_changed, brought.parts))
 
 
 def _read_part(open_real: Open, source: str, path: str, part: EvidencePart) -> bytes:
@@ -205,9 +222,8 @@ def find_evidence(root: Sequence[TreeEntry], open_real: Open) -> EvidenceFiles:
         try:
             for path, brought in ranges:
                 base = found.files.get(path)
-                if base is not None and base.change.split()[0] == brought.change.split()[0]:
-                    change = f"{base.change} {brought.change.split()[-1]}"
-                    found.files[path] = base._replace(change=change, brought=(*base.brought, brought.parts))
+                if base is not None:
+                    found.files[path] = _with_brought(base, brought)
         except (OSError, FormatError) as error:
             found.problems.append(Problem(shown.partition(":")[0], str(error)))
     return found
