@@ -99,3 +99,17 @@ def test_what_would_break_the_script_is_refused(
     assert main(["capture-plan", "--evidence", "1=/data", *arguments]) == 2
     found = capsys.readouterr()
     assert said in found.err and not found.out
+
+
+def test_what_was_brought_in_the_same_second_is_kept(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    to, wanted, tools = tmp_path / "snapshot", tmp_path / "wanted.json", tmp_path / "tools"
+    to.mkdir()
+    tools.mkdir()
+    (tools / "date").write_text("#!/bin/sh\necho 20260101T000000Z\n")
+    (tools / "date").chmod(0o755)
+    wanted.write_text(json.dumps({"format": 1, "wanted": []}))
+    script = _plan(capsys, "--wanted", str(wanted), *_brokers(CAPTURE)[:1], "--to", str(to))
+    for _ in range(2):
+        ended = _run(f"PATH={tools}:$PATH\n{script}")
+        assert ended.returncode == 0, ended.stderr
+    assert len(list(to.glob("evidence-0-wanted-20260101T000000Z-*.tar"))) == 2

@@ -124,7 +124,7 @@ def render_evidence_script(
         check=_NEW if wanted is None else "",
         end=_END,
         collector=text.rstrip("\n"),
-        suffix="" if wanted is None else "-wanted-$(date -u +%Y%m%dT%H%M%SZ)",
+        suffix="" if wanted is None else "-wanted-$(date -u +%Y%m%dT%H%M%SZ)-$$",
         rate=f"{rate_mib:g}",
         measures="\n".join(measures),
         collects="\n".join(collects),
