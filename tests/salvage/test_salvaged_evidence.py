@@ -55,3 +55,16 @@ def test_a_leader_of_which_bytes_lack_is_not_called_a_text(tmp_path: Path) -> No
     _, manifest = _salvage(collect_snapshot(snapshot, tmp_path / "evidence"), tmp_path / "salvage")
     said = json.dumps(manifest)
     assert "known from evidence, which lacks bytes of it" in said and "text or table" not in said
+
+
+def test_values_are_not_called_the_latest_where_the_leader_may_have_later_ones(tmp_path: Path) -> None:
+    sides = {
+        1: Replica([FIRST, encode_batch(6, 3, 2)], cleaned_to=3),
+        2: Replica([FIRST, encode_batch(3, 3, 1)], cleaned_to=3),
+    }
+    compact = {"cleanup.policy": "compact"}
+    snapshot = write_snapshot(tmp_path / "snapshot", sides, [Listed(1, (1, 2), (1, 2), configs=compact)])
+    assert _salvage(snapshot, tmp_path / "of-copies")[1]["totals"]["records"] == 3
+    status, manifest = _salvage(_mixed(snapshot, tmp_path / "mixed", 1), tmp_path / "of-evidence")
+    assert status != 0 and manifest["totals"]["records"] == 0
+    assert "later values of the same keys" in manifest["partitions"][0]["problem"]
