@@ -102,5 +102,5 @@ def test_arguments_that_are_settings_have_the_names_and_defaults_of_the_settings
         if name in SETTINGS and name != "spark":
             # None is the default where the setting's own is a place that the caller should not have to know.
             assert parameter.default in (getattr(Settings(), name), None) or name == "quality", name
-    taken = set(inspect.signature(function).parameters) - {"spark", "path", "partition", "config", "progress"}
+    taken = set(inspect.signature(function).parameters) - {"spark", "path", "partition", "wanted", "config", "progress"}
     assert taken <= set(SETTINGS)

@@ -91,7 +91,7 @@ def test_whichever_copies_are_here_no_right_one_is_refused_and_no_wrong_one_left
     for one in found:
         ids = {copy.node_id for copy in one.copies}
         reasons = "; ".join(one.refused)
-        own = f"it is spliced from two histories: what it has in offsets {start} to {end - 1} is of another one"
+        own = f"it is spliced from two histories: offsets {start} to {end - 1} are of another history"
         either = f"in offsets {start} to {end - 1} it differs from "
         assert (own in reasons) == (ids <= set(told["spliced"]) and not is_undecided), reasons
         assert (either in reasons and "one of the two is spliced" in reasons) == is_undecided, reasons

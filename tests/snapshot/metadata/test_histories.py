@@ -68,7 +68,7 @@ def test_a_history_that_goes_on_with_another_is_no_way_out(tmp_path):
     logs = {**dict.fromkeys(VOTERS, new + shared), 1: old + shared, 2: old + shared}
     told = reason(snapshot(tmp_path, logs, [APPLIED]), 100)
     assert (
-        "The log of nodes 1 and 2 cannot be the right one: it is spliced from two histories: what it has in offsets 3 to 5"
+        "The log of nodes 1 and 2 cannot be the right one: it is spliced from two histories: offsets 3 to 5"
         in told
     )
     assert "The log of nodes 100, 101 and 102 cannot be the right one: it does not know topic late" in told
@@ -83,7 +83,7 @@ def test_a_controller_that_began_alone_holds_its_own_beginning(tmp_path):
     spliced = alone + moved(3) + elected(4, 101, 2, TIME_MS + 10)
     told = reason(snapshot(tmp_path, {100: whole, 101: whole, 102: spliced, 1: whole}), 102)
     assert (
-        "The log of node 102 cannot be the right one: it is spliced from two histories: what it has in offsets 0 to 0"
+        "The log of node 102 cannot be the right one: it is spliced from two histories: offsets 0 to 0"
         in told
     )
     assert told.endswith("Only the log of nodes 1, 100 and 101 lacks nothing that is known here.")

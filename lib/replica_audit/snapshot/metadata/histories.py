@@ -297,7 +297,7 @@ def _splices(
             )
         elif spliced is newest:
             yield (
-                f"it is spliced from two histories: what it has in offsets {start} to {end - 1} is of another one than what follows, "
+                f"it is spliced from two histories: offsets {start} to {end - 1} are of another history than what follows, "
                 f"which {against.log.path} has too"
             )
 
