@@ -67,10 +67,7 @@ def test_a_history_that_goes_on_with_another_is_no_way_out(tmp_path):
     shared = moved(6, 1, 2) + moved(7, 2, 2)
     logs = {**dict.fromkeys(VOTERS, new + shared), 1: old + shared, 2: old + shared}
     told = reason(snapshot(tmp_path, logs, [APPLIED]), 100)
-    assert (
-        "The log of nodes 1 and 2 cannot be the right one: it is spliced from two histories: offsets 3 to 5"
-        in told
-    )
+    assert "The log of nodes 1 and 2 cannot be the right one: it is spliced from two histories: offsets 3 to 5" in told
     assert "The log of nodes 100, 101 and 102 cannot be the right one: it does not know topic late" in told
     assert told.endswith("So no copy here is right as it is.")
     assert "majority's history" not in told
@@ -82,10 +79,7 @@ def test_a_controller_that_began_alone_holds_its_own_beginning(tmp_path):
     alone = write.leader_change(0, 102, (102,), time_ms=TIME_MS + 60_000) + BEGIN[len(elected(0, 100, 1)) :]
     spliced = alone + moved(3) + elected(4, 101, 2, TIME_MS + 10)
     told = reason(snapshot(tmp_path, {100: whole, 101: whole, 102: spliced, 1: whole}), 102)
-    assert (
-        "The log of node 102 cannot be the right one: it is spliced from two histories: offsets 0 to 0"
-        in told
-    )
+    assert "The log of node 102 cannot be the right one: it is spliced from two histories: offsets 0 to 0" in told
     assert told.endswith("Only the log of nodes 1, 100 and 101 lacks nothing that is known here.")
 
 
