@@ -8,7 +8,8 @@ import sys
 
 import pyarrow as pa
 import pytest
-from tests.support.collected import collect_snapshot
+from tests.support.collected import bring_wanted, collect_snapshot
+from tests.support.fixtures import FIXTURES
 from tests.support.samples import SAMPLES
 
 import replica_audit
@@ -155,6 +156,18 @@ def test_bytes_that_are_wanted_are_written_as_the_command_writes_them(tmp_path, 
     assert (tmp_path / "python.json").read_bytes() == (tmp_path / "command.json").read_bytes()
     with pytest.raises(replica_audit.UsageError, match="--wanted"):
         replica_audit.show(str(snapshot), wanted=str(snapshot / "wanted.json"))
+
+
+def test_bytes_that_an_earlier_audit_wanted_are_not_asked_for_again(tmp_path, command):
+    copy = FIXTURES / "corrupted-tail-garbage"
+    snapshot = collect_snapshot(copy, tmp_path / "evidence")
+    _, before = command("show", str(snapshot))
+    (tmp_path / "before.json").write_text(json.dumps(before))
+    assert bring_wanted(copy, snapshot, 1) > 0
+    words = ("--baseline", str(tmp_path / "before.json"), "--wanted", str(tmp_path / "wanted.json"))
+    _, after = command("show", str(snapshot), *words)
+    assert any(row["code"] == "CAP-NOT-CAPTURED" and row["status"] == "resolved" for row in after["findings"])
+    assert json.loads((tmp_path / "wanted.json").read_text())["wanted"] == []
 
 
 #: Options of the command line that are about its output, or that the call from Python has under another name.

@@ -37,7 +37,7 @@ def show(arguments: argparse.Namespace, settings: Settings) -> int:
         found = audit_one(arguments.snapshot, partition, settings)
     results = baseline.compare(found)
     if arguments.wanted is not None:
-        write_wanted(arguments.wanted, results, arguments.snapshot)
+        write_wanted(arguments.wanted, found, arguments.snapshot)
     print_unused(baseline, results, settings)
     if partition is None or settings.format != "text" or asked is not None:
         return print_answers(results, settings, asked)
