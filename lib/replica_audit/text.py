@@ -57,6 +57,11 @@ def name_brokers(ids: Sequence[int], last: str = "and") -> str:
     return name_nodes("broker", ids, last)
 
 
+def capitalise(text: str) -> str:
+    """`text` with a capital first letter."""
+    return text[:1].upper() + text[1:]
+
+
 def name_offsets(start_offset: int, end_offset: int) -> str:
     """Half-open range in prose: offset 12; offsets 12 to 16."""
     last = end_offset - 1

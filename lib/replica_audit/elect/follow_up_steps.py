@@ -23,6 +23,7 @@ from replica_audit.elect.step_list import list_names
 from replica_audit.model import Place
 from replica_audit.results import FindingPlace, Results, place_of
 from replica_audit.schema import FindingRow
+from replica_audit.text import capitalise
 
 #: Codes for which the plan has steps of its own, with or without a decision.
 _OWN_STEP = frozenset(one.code for one in (META_NO_LEADER, REP_ISR_SHORT, TXN_HANGING))
@@ -164,7 +165,7 @@ def _name_place(name: str, brokers: Sequence[int]) -> str:
     """orders-0 on brokers 1 and 2; without a partition (""): Broker 1, or This snapshot."""
     who = f"broker{'s' if len(brokers) > 1 else ''} {list_names(map(str, brokers))}" if brokers else ""
     if not name:
-        return f"{who[:1].upper()}{who[1:]}" or "This snapshot"
+        return capitalise(who) or "This snapshot"
     return f"{name} on {who}" if who else name
 
 

@@ -13,7 +13,7 @@ from replica_audit.elect.cost_words import ask_for_copies, rank_loss, say_loss, 
 from replica_audit.errors import UsageError
 from replica_audit.model import Place
 from replica_audit.snapshot.log_dir_names import directory_of_deleted
-from replica_audit.text import name_brokers
+from replica_audit.text import capitalise, name_brokers
 from replica_audit.typed_json import Names, PlaceObject, Written, parse_written, read_written, to_object
 
 SCHEMA_VERSION = 1
@@ -135,7 +135,7 @@ class Decision:
             other = f"it is the same with broker {self.candidate_id}"
         if loses != before:
             other = f"broker {self.candidate_id} would lose {before}"
-        reason = f"broker {candidate_id} loses {loses}; {other}. {why[:1].upper()}{why[1:]}"
+        reason = f"broker {candidate_id} loses {loses}; {other}. {capitalise(why)}"
         return replace(self, candidate_id=candidate_id, salvage=salvage, reason=reason)
 
 

@@ -12,10 +12,10 @@ from replica_audit.literals import CaptureState, Need
 from replica_audit.model import Place
 from replica_audit.report.facts.conditions import STATES, is_incomplete, is_of_voter, whole_audit
 from replica_audit.report.layout import clean, render_count
-from replica_audit.report.sentences import Sentence, Template, capitalise, join_some, name_partitions
+from replica_audit.report.sentences import Sentence, Template, join_some, name_partitions
 from replica_audit.results import Results, place_of
 from replica_audit.schema import CaptureRow
-from replica_audit.text import name_nodes
+from replica_audit.text import capitalise, name_nodes
 
 
 @dataclass(frozen=True, slots=True)

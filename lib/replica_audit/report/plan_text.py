@@ -21,9 +21,9 @@ from replica_audit.elect.plan_model import (
 from replica_audit.elect.premises import ChangedPremise
 from replica_audit.model import Place
 from replica_audit.report.layout import align_columns, clean, name_bound, paint, render_range, text_width, wrap
-from replica_audit.report.sentences import capitalise, end_sentence, join_some, join_words, name_partitions, verb
+from replica_audit.report.sentences import end_sentence, join_some, join_words, name_partitions, verb
 from replica_audit.results import place_of
-from replica_audit.text import count, name_brokers
+from replica_audit.text import capitalise, count, name_brokers
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from replica_audit.report.layout import clean
-from replica_audit.text import listed
+from replica_audit.text import capitalise, listed
 
 if TYPE_CHECKING:
     from replica_audit.schema import FindingRow
@@ -64,11 +64,6 @@ def name_partitions(places: Sequence[tuple[str, int]], limit: int = 4) -> str:
 def verb(count: int, one: str, many: str) -> str:
     """The form of a verb or pronoun that agrees with `count`."""
     return one if count == 1 else many
-
-
-def capitalise(text: str) -> str:
-    """`text` with a capital first letter."""
-    return text[:1].upper() + text[1:]
 
 
 def decapitalise(text: str) -> str:

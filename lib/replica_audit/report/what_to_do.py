@@ -19,8 +19,9 @@ from replica_audit.report.plan_text import (
     tell_long_file,
     tell_snapshot,
 )
-from replica_audit.report.sentences import Sentence, capitalise, end_sentence, name_partitions
+from replica_audit.report.sentences import Sentence, end_sentence, name_partitions
 from replica_audit.results import Results
+from replica_audit.text import capitalise
 
 #: Steps of the plan that keep records safe, and those that come after everything has a leader. What is between them is
 #: told by what it decides.

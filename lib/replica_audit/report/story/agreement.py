@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from replica_audit.auditing.catalogue import at_or_above, codes_with
 from replica_audit.report.facts.by_partition import compared_rows, reference_row, served_rows
 from replica_audit.report.layout import clean, render_count
-from replica_audit.report.sentences import Sentence, Template, capitalise, verb
+from replica_audit.report.sentences import Sentence, Template, verb
 from replica_audit.results import PartitionRows
 from replica_audit.schema import ReplicaRow
-from replica_audit.text import name_brokers, name_offsets
+from replica_audit.text import capitalise, name_brokers, name_offsets
 
 #: Roles of copies that no other was compared with; a kind of agreement each.
 NOT_COMPARED = ("foreign", "duplicate", "set_aside")
