@@ -4,24 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from replica_audit.quorum.answer_model import Verdict
 from replica_audit.quorum.held_metadata import HeldMetadata
 from replica_audit.snapshot.metadata.histories import QuorumHistory, prefer_history, seen_epoch
 from replica_audit.snapshot.metadata.log_copies import MetadataCopy
 from replica_audit.snapshot.metadata.quorum import name_nodes
-from replica_audit.text import count, listed
+from replica_audit.text import capitalise, count, listed
 
 _SKEW = (
     "If the controllers ran while they were copied, this is only the order in which they were copied, and nothing has to be "
     "done: copy them once more, the controllers last"
 )
 
-
 _MIGRATION = "No copy knows of any topic: if this cluster is being moved from ZooKeeper, its topics are still there only, and nothing has to be done"
 
 #: What it may take to copy all nodes one after the other.
 _LONGEST_COPY_MS = 3_600_000
+
+
+class _Need(NamedTuple):
+    """Why a choice has to be made."""
+
+    reason: str
+    may_be_skew: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,13 +56,13 @@ def choose(held: HeldMetadata) -> Chosen:
         doubt = unread or (_hidden_text(held) if held.hidden else "") or foreign_text(held)
         return replace(chosen, reason=f"{chosen.reason}. But {doubt}") if doubt else chosen
     if unread:
-        return Chosen("none", f"{need}. {_capital(unread)}")
+        return Chosen("none", f"{need.reason}. {capitalise(unread)}")
     newest = held.histories[0]
     if newest.refused and held.moments.at_rest:
-        text = f"{need}. The newest log, of {newest.nodes}, is not enough: {'; '.join(newest.refused)}"
+        text = f"{need.reason}. The newest log, of {newest.nodes}, is not enough: {'; '.join(newest.refused)}"
         return Chosen("none", text if _knows_topics(held) else f"{text}. {_MIGRATION}")
     copy = best_of(held, newest)
-    return Chosen("choose", f"{need}. {_newest_text(held, copy)}", copy, _SKEW in need)
+    return Chosen("choose", f"{need.reason}. {_newest_text(held, copy)}", copy, need.may_be_skew)
 
 
 def _knows_topics(held: HeldMetadata) -> bool:
@@ -151,22 +158,23 @@ def barred_voters(held: HeldMetadata) -> list[int]:
     return found
 
 
-def _needs_one(held: HeldMetadata) -> str | None:
+def _needs_one(held: HeldMetadata) -> _Need | None:
     """Why a choice has to be made though no copies contradict each other; None where there is nothing to decide."""
     found = held.compared.found
     assert found is not None
     stale, voters = found.stale, held.voters
     if stale is not None and (lacking := [*stale.copies, *stale.skewed]):
         text = (
-            f"{_capital(name_nodes(copy.node_id for copy in lacking))} {'lacks' if len(lacking) == 1 else 'lack'} what was committed: "
+            f"{capitalise(name_nodes(copy.node_id for copy in lacking))} {'lacks' if len(lacking) == 1 else 'lack'} what was committed: "
             f"{stale.applied.proof}. Too few voters have it, so that those may elect a leader without it"
         )
-        return f"{text}. {_SKEW}" if _may_be_skew(held, lacking) else text
+        return _need(text, _may_be_skew(held, lacking))
     if voters is None:
         return None
     able = held.able_voters()
     if len(able) > len(voters.ids) // 2:
-        return _refused_at_rest(held) or _forgotten_epoch(held)
+        reason = _refused_at_rest(held) or _forgotten_epoch(held)
+        return None if reason is None else _Need(reason)
     proven = held.proven[0]
     of = f", up to offset {proven.end_offset}" if proven.end_offset else ""
     text = (
@@ -176,11 +184,15 @@ def _needs_one(held: HeldMetadata) -> str | None:
     others = [node for node in voters.ids if node not in able]
     short = [node for node in others if node in held.available]
     if short:
-        text += f". {_capital(name_nodes(short))} {'lacks' if len(short) == 1 else 'lack'} some of it: {proven.proof}"
+        text += f". {capitalise(name_nodes(short))} {'lacks' if len(short) == 1 else 'lack'} some of it: {proven.proof}"
     if rest := [node for node in others if node not in short]:
-        text += f". {_capital(name_nodes(rest))} {'counts' if len(rest) == 1 else 'count'} as lost: a disk that still exists may hold more"
+        text += f". {capitalise(name_nodes(rest))} {'counts' if len(rest) == 1 else 'count'} as lost: a disk that still exists may hold more"
     lacking = [copy for copy in held.copies if copy.node_id in short]
-    return f"{text}. {_SKEW}" if not rest and _may_be_skew(held, lacking) else text
+    return _need(text, not rest and _may_be_skew(held, lacking))
+
+
+def _need(text: str, may_be_skew: bool) -> _Need:
+    return _Need(f"{text}. {_SKEW}" if may_be_skew else text, may_be_skew)
 
 
 def _may_be_skew(held: HeldMetadata, lacking: Sequence[MetadataCopy]) -> bool:
@@ -189,10 +201,6 @@ def _may_be_skew(held: HeldMetadata, lacking: Sequence[MetadataCopy]) -> bool:
     """
     newest = max(copy.last_time_ms for copy in held.copies)
     return not held.moments.at_rest and all(newest - copy.last_time_ms < _LONGEST_COPY_MS for copy in lacking)
-
-
-def _capital(text: str) -> str:
-    return f"{text[:1].upper()}{text[1:]}"
 
 
 def _refused_at_rest(held: HeldMetadata) -> str | None:
@@ -224,7 +232,7 @@ def _forgotten_epoch(held: HeldMetadata) -> str | None:
         return None
     nodes = name_nodes(copy.node_id for copy in held.compared.copies if seen_epoch(copy) == seen)
     return (
-        f"{_capital(nodes)} reached controller epoch {seen}, and the voters know none above {known}: they lost their quorum-state, and "
+        f"{capitalise(nodes)} reached controller epoch {seen}, and the voters know none above {known}: they lost their quorum-state, and "
         "brokers never register in an epoch that is not above what they have seen"
     )
 
@@ -232,7 +240,7 @@ def _forgotten_epoch(held: HeldMetadata) -> str | None:
 def _newest_text(held: HeldMetadata, copy: MetadataCopy) -> str:
     equal: Sequence[MetadataCopy] = [one for one in held.copies if one.newness == copy.newness]
     nodes = name_nodes(one.node_id for one in equal)
-    hidden = f". {_capital(_hidden_text(held))}" if held.hidden else ""
+    hidden = f". {capitalise(_hidden_text(held))}" if held.hidden else ""
     return f"The log of {nodes} has the greatest last epoch and end ({copy.epoch}, {copy.end_offset}), and holds all that the others hold{hidden}"
 
 

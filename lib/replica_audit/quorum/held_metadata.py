@@ -9,11 +9,12 @@ from functools import cached_property
 
 import numpy as np
 
-from replica_audit.batch_header import CONTROL
 from replica_audit.errors import FormatError
 from replica_audit.model import Damage
 from replica_audit.quorum.answer_model import Role, Unusable
 from replica_audit.quorum.contents import NOTHING, ClusterContents, read_contents
+from replica_audit.segments.batch_rows import Batches
+from replica_audit.segments.digests import count_records
 from replica_audit.segments.scan import scan_segment
 from replica_audit.snapshot.inventory import Inventory, LogDir
 from replica_audit.snapshot.message_fields import MessageError
@@ -208,17 +209,18 @@ class HeldMetadata:
             self._lacking_beginning[copy.log.path] = lacks
         return self._lacking_beginning[copy.log.path]
 
-    def log_dir(self, copy: MetadataCopy) -> LogDir | None:
-        """The log dir that a copy lies in."""
-        return next((one for one in self.inventory.log_dirs if one.path == copy.log.log_dir), None)
+    @cached_property
+    def brokers(self) -> tuple[int, ...]:
+        """Nodes with partitions here, in order."""
+        return tuple(sorted({one.broker_id for one in self.inventory.replicas}))
 
-    def role(self, node_id: int | None, is_broker: bool) -> Role:
-        """Of a node, of which a log dir is a broker's or not."""
-        is_voter = self.voters is not None and node_id in self.voters.ids
-        has_replicas = any(one.broker_id == node_id for one in self.inventory.replicas)
-        if is_voter:
+    def role(self, copy: MetadataCopy) -> Role:
+        """Of the node that a copy is of."""
+        has_replicas = copy.node_id in self.brokers
+        if self.voters is not None and copy.node_id in self.voters.ids:
             return "combined" if has_replicas else "controller"
-        return "broker" if is_broker or has_replicas else "controller"
+        kinds = (one.kind for one in self.inventory.log_dirs if one.path == copy.log.log_dir)
+        return "broker" if has_replicas or next(kinds, None) == "broker" else "controller"
 
     @cached_property
     def stray_records(self) -> Mapping[tuple[int, str, int, str], int]:
@@ -246,7 +248,7 @@ class HeldMetadata:
             with self.snapshot.open_file(path) as stream:
                 for item in scan_segment(stream, size_bytes, base_offset):
                     if not isinstance(item, Damage):
-                        records += int(item["record_count"][(item["attributes"] & CONTROL) == 0].sum())
+                        records += int(count_records(item)[~Batches(item).control].sum())
         except (OSError, FormatError) as error:
             reason = f"records from here on are not counted among those of -stray directories: {error}"
             self.uncounted.append(Unusable(path, getattr(error, "position", None), reason))

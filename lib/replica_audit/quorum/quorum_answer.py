@@ -28,6 +28,7 @@ from replica_audit.snapshot.inventory import Inventory
 from replica_audit.snapshot.metadata.log_copies import MetadataCopy
 from replica_audit.snapshot.metadata.quorum import newest_copy, parting
 from replica_audit.snapshot.storage import Snapshot
+from replica_audit.text import capitalise
 
 
 def answer_quorum(
@@ -93,20 +94,14 @@ def _in_order(held: HeldMetadata) -> list[MetadataCopy]:
 
 
 def _sentence(text: str) -> str:
-    return f"{text[:1].upper()}{text[1:].rstrip('.')}."
+    return f"{capitalise(text).rstrip('.')}."
 
 
 def _choice(held: HeldMetadata, chosen: Chosen) -> BestCopy | None:
     copy = chosen.copy
     if copy is None:
         return None
-    role = held.role(copy.node_id, _is_broker(held, copy))
-    return BestCopy(copy.node_id, role, copy.log.path, copy.end_offset, copy.epoch, _sentence(chosen.reason))
-
-
-def _is_broker(held: HeldMetadata, copy: MetadataCopy) -> bool:
-    log_dir = held.log_dir(copy)
-    return log_dir is not None and log_dir.kind == "broker"
+    return BestCopy(copy.node_id, held.role(copy), copy.log.path, copy.end_offset, copy.epoch, _sentence(chosen.reason))
 
 
 def _copy_answer(held: HeldMetadata, copy: MetadataCopy, against: MetadataCopy) -> CopyAnswer:
@@ -124,7 +119,7 @@ def _copy_answer(held: HeldMetadata, copy: MetadataCopy, against: MetadataCopy) 
     state = copy.state
     return CopyAnswer(
         node_id=copy.node_id,
-        role=held.role(copy.node_id, _is_broker(held, copy)),
+        role=held.role(copy),
         path=copy.log.path,
         directory_id=copy.log.directory_id,
         start_offset=copy.start_offset,

@@ -1,6 +1,6 @@
 """The plan that puts the chosen metadata log into force, or keeps what must be kept where there is none.
 
-Every sequence was carried out on real controllers (docs/semantics.md, part I): seeds get the chosen log without its
+Sequences are those that held on real controllers (docs/semantics.md, part I): seeds get the chosen log without its
 quorum-state, voters of a dynamic quorum (KIP-853) get their old directory id back, and nothing is ever formatted with
 --standalone or started blank while the right log is down.
 """
@@ -28,7 +28,7 @@ from replica_audit.snapshot.metadata.histories import seen_epoch
 from replica_audit.snapshot.metadata.kraft_records import Voters
 from replica_audit.snapshot.metadata.log_copies import MetadataCopy
 from replica_audit.snapshot.metadata.quorum import name_nodes, parting
-from replica_audit.text import listed
+from replica_audit.text import capitalise, listed
 
 _OPERATORS = (
     "Whatever starts or repairs nodes by itself is paused: of Strimzi scale the Cluster Operator to 0 replicas, since it brings back "
@@ -82,7 +82,7 @@ def _keep(held: HeldMetadata) -> Iterator[Step]:
     voters = () if held.voters is None else held.voters.ids
     absent = [node for node in voters if node not in here]
     absent += sorted({one.node_id for one in held.hidden if one.node_id in voters})
-    silent = [node for node in _brokers(held) if node not in (*here, *voters)]
+    silent = [node for node in held.brokers if node not in (*here, *voters)]
     if absent or silent:
         yield Step(
             action="capture",
@@ -92,7 +92,7 @@ def _keep(held: HeldMetadata) -> Iterator[Step]:
             controllers=tuple(absent),
             brokers=tuple(silent),
         )
-    nodes = {one.node_id: held.role(one.node_id, _is_broker(held, one)) for one in held.compared.copies}
+    nodes = {one.node_id: held.role(one) for one in held.compared.copies}
     known = {node: role for node, role in nodes.items() if node is not None}
     yield Step(
         action="copy",
@@ -110,14 +110,8 @@ def _keep(held: HeldMetadata) -> Iterator[Step]:
     )
 
 
-def _brokers(held: HeldMetadata) -> list[int]:
-    """Nodes with partitions here."""
-    return sorted({one.broker_id for one in held.inventory.replicas})
-
-
-def _is_broker(held: HeldMetadata, copy: MetadataCopy) -> bool:
-    log_dir = held.log_dir(copy)
-    return log_dir is not None and log_dir.kind == "broker"
+def _named(nodes: Sequence[int]) -> str:
+    return capitalise(name_nodes(nodes))
 
 
 def _replace_voters(held: HeldMetadata, tools: Tools) -> Iterator[Step]:
@@ -266,10 +260,10 @@ class _Plan:
         if brokers and not self._apart:
             nodes = sorted({one.node_id for one in brokers if one.node_id is not None})
             stay, they = ("stays as it is", "it") if len(nodes) == 1 else ("stay as they are", "they")
-            text = f"{self._name(nodes)} {stay}, up or down: the chosen log has all that {they} applied"
-        combined = [node for node in self._voters.ids if node in _brokers(self._held)]
+            text = f"{_named(nodes)} {stay}, up or down: the chosen log has all that {they} applied"
+        combined = [node for node in self._voters.ids if node in self._held.brokers]
         return (
-            f"{text}. {self._name(combined)} are brokers too, and serve nothing while they are stopped"
+            f"{text}. {_named(combined)} are brokers too, and serve nothing while they are stopped"
             if combined
             else text
         )
@@ -328,15 +322,10 @@ class _Plan:
             files=files,
             before=(
                 f"Its process has ended, and put-aside-{node} does not exist yet",
-                f"{self._name(self._holders)} hold what was committed. Until this node has caught up, none of them may be lost",
+                f"{_named(self._holders)} hold what was committed. Until this node has caught up, none of them may be lost",
             ),
             irreversible=f"What the log of node {node} had is in put-aside-{node} only",
         )
-
-    @staticmethod
-    def _name(nodes: Sequence[int]) -> str:
-        text = name_nodes(nodes)
-        return f"{text[:1].upper()}{text[1:]}"
 
     def _identify(self, node: int) -> Iterator[str]:
         if node in self._unformatted():
@@ -410,7 +399,7 @@ class _Plan:
         if node != order[0]:
             yield f"Node {order[0]} is up and stays up"
         elif self._fetches and node in self._lacking:
-            yield f"{self._name(self._holders)} are up and have a leader"
+            yield f"{_named(self._holders)} are up and have a leader"
 
     def _see(self) -> Iterator[Step]:
         stays = self._fetches and not self._raises_epoch
@@ -422,7 +411,7 @@ class _Plan:
             commands=tuple(self._tools.describe_quorum()),
         )
         known = {one.node_id for one in self._held.copies if one.node_id is not None}
-        for broker in sorted(known.union(_brokers(self._held)).difference(self._voters.ids)):
+        for broker in sorted(known.union(self._held.brokers).difference(self._voters.ids)):
             yield Step(
                 action="start",
                 text=f"Start node {broker}, unless it is up",

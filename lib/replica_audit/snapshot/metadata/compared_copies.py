@@ -71,8 +71,7 @@ class ComparedCopies:
     @property
     def usable(self) -> tuple[MetadataCopy, ...]:
         """Those that hold something, and can be read."""
-        held = (copy for copy in self.copies if copy.epoch >= 0 or copy.end_offset > 0)
-        return tuple(copy for copy in held if copy.log.path not in self.refused)
+        return tuple(copy for copy in self.copies if copy.holds_something and copy.log.path not in self.refused)
 
 
 def compare_copies(
@@ -81,7 +80,7 @@ def compare_copies(
     """Compare every node's copy; one whose records cannot be applied is left out, with the reason. Nothing is raised."""
     ignored: list[QuarantineRow] = []
     copies = [read_copy(snapshot, log, _quorum_state(snapshot, log, ignored)) for log in logs]
-    usable = [copy for copy in copies if copy.epoch >= 0 or copy.end_offset > 0]
+    usable = [copy for copy in copies if copy.holds_something]
     refused: dict[str, Exception] = {}
     found = None
     while usable and found is None:

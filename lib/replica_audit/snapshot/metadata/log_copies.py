@@ -79,6 +79,11 @@ class MetadataCopy:
         return self.log.node_id
 
     @property
+    def holds_something(self) -> bool:
+        """True if it has records or a snapshot."""
+        return self.epoch >= 0 or self.end_offset > 0
+
+    @property
     def newness(self) -> tuple[int, int]:
         """Greater is newer (`OffsetAndEpoch.compareTo`)."""
         return self.epoch, self.end_offset
