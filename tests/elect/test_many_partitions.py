@@ -113,7 +113,7 @@ def test_settings_of_many_topics_are_changed_by_a_command_for_each_value(monkeyp
 
 def test_files_that_are_too_long_for_the_text_lie_beside_the_plan(tmp_path: Path) -> None:
     plan = planned(1200)
-    elect_command.write_plan(str(tmp_path / "new" / "plan.json"), "{}", plan)
+    elect_command.write_plan(str(tmp_path / "new" / "plan.json"), "{}", plan.steps)
     text = render_plan(plan)
     files = {name: content for step in plan.steps for name, content in step.files.items()}
     written = {path.name: path.read_text() for path in (tmp_path / "new").iterdir() if path.name != "plan.json"}

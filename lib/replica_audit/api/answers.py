@@ -9,7 +9,7 @@ from itertools import chain
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from replica_audit.api.argument_settings import resolved
+from replica_audit.api.argument_settings import of_snapshot, resolved
 from replica_audit.api.typed_table import Tables
 from replica_audit.auditing.known_findings import Baseline, Earlier, read_baseline
 from replica_audit.config import Settings
@@ -240,12 +240,8 @@ def audit(
     given = {
         "warehouse": warehouse,
         "catalog": catalog,
-        "topics": tuple(topics),
-        "leadership": leadership,
-        "leadership_source": leadership_source,
+        **of_snapshot(topics, leadership, leadership_source, protocol, kafka_version),
         "full": full,
-        "protocol": protocol,
-        "kafka_version": kafka_version,
         "since": since,
         "fail_on": fail_on,
         "baseline": baseline,
@@ -303,11 +299,7 @@ def show(
     Raises UsageError and InputError of `replica_audit.errors`.
     """
     given = {
-        "topics": tuple(topics),
-        "leadership": leadership,
-        "leadership_source": leadership_source,
-        "protocol": protocol,
-        "kafka_version": kafka_version,
+        **of_snapshot(topics, leadership, leadership_source, protocol, kafka_version),
         "fail_on": fail_on,
         "baseline": baseline,
         "accept": accept,

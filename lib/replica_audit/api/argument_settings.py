@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import fields
 
 from replica_audit.config import Settings, resolve_settings
@@ -15,3 +15,20 @@ def resolved(given: Mapping[str, object], config: str | None) -> Settings:
     if "quality" in given:
         chosen["quality"] = given["quality"]
     return resolve_settings(chosen, {}, config, source="argument").settings
+
+
+def of_snapshot(
+    topics: Sequence[str],
+    leadership: str | None,
+    leadership_source: str | None,
+    protocol: str | None,
+    kafka_version: str | None,
+) -> dict[str, object]:
+    """The arguments that every call on a snapshot takes, by the names of the settings."""
+    return {
+        "topics": tuple(topics),
+        "leadership": leadership,
+        "leadership_source": leadership_source,
+        "protocol": protocol,
+        "kafka_version": kafka_version,
+    }

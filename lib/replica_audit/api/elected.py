@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from replica_audit.api.argument_settings import resolved
+from replica_audit.api.argument_settings import of_snapshot, resolved
 from replica_audit.api.typed_table import Tables
 from replica_audit.auditing.opening import Progress
 from replica_audit.config import Settings
 from replica_audit.elect.election_plan import plan_elections
 from replica_audit.elect.kafka_commands import BOOTSTRAP
-from replica_audit.elect.plan_model import Plan, plan_object, read_plan
+from replica_audit.elect.plan_model import Plan, Step, plan_object, read_plan
 from replica_audit.elect.premises import ChangedPremise, moved_since
 from replica_audit.errors import UsageError
 from replica_audit.model import TopicPartition
 from replica_audit.parsing import parse_partition
 from replica_audit.paths import check_files, check_outside
-from replica_audit.quorum.answer_model import QuorumAnswer
 from replica_audit.redaction import redact
 from replica_audit.report.layout import render_object
 from replica_audit.report.plan_text import render_moved, render_plan, tell_long_file
@@ -72,7 +71,7 @@ class PlannedElection(Tables):
 
     def write(self, path: str) -> None:
         """Write `plan.json`, and beside it the files of its steps that are too long to print. Raises UsageError."""
-        write_plan_files(path, render_object(plan_object(self.plan)), self.plan)
+        write_plan_files(path, render_object(plan_object(self.plan)), self.plan.steps)
 
     def __str__(self) -> str:
         """The text that `elect` prints."""
@@ -102,13 +101,7 @@ def elect(
 
     `plan` is a file that the plan is written to, `check` one that was written before. Raises UsageError and InputError.
     """
-    given = {
-        "topics": tuple(topics),
-        "leadership": leadership,
-        "leadership_source": leadership_source,
-        "protocol": protocol,
-        "kafka_version": kafka_version,
-    }
+    given = of_snapshot(topics, leadership, leadership_source, protocol, kafka_version)
     choices = ElectionOptions(candidate, up, stopped_cleanly, bootstrap_server, command_config)
     found = elect_snapshot(path, partitions, choices, resolved(given, config), progress, plan, check)
     if plan is not None and check is None:
@@ -152,12 +145,12 @@ def elect_snapshot(
     return PlannedElection(results, plan, before)
 
 
-def write_plan_files(path: str, content: str, plan: Plan | QuorumAnswer) -> None:
-    """Write the `content` of a plan, and beside it the files of its steps that are too long to print. Raises UsageError."""
+def write_plan_files(path: str, content: str, steps: Iterable[Step]) -> None:
+    """Write the `content` of a plan, and beside it the files of its `steps` that are too long to print. Raises UsageError."""
     directory = os.path.dirname(path) or "."
     try:
         os.makedirs(directory, exist_ok=True)
-        for step in plan.steps:
+        for step in steps:
             for name, text in step.files.items():
                 if tell_long_file(name, text) is not None:
                     write_file(os.path.join(directory, name), text)

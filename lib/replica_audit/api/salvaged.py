@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from replica_audit.api.argument_settings import resolved
+from replica_audit.api.argument_settings import of_snapshot, resolved
 from replica_audit.auditing.opening import Progress, Unseen
 from replica_audit.config import Settings
 from replica_audit.elect.plan_model import read_plan
@@ -74,13 +74,7 @@ def salvage(
     Keys, values and headers are written only with `payloads`. `plan` is a `plan.json`: then what the leaders that it chooses
     lose. Raises UsageError and InputError.
     """
-    given = {
-        "topics": tuple(topics),
-        "leadership": leadership,
-        "leadership_source": leadership_source,
-        "protocol": protocol,
-        "kafka_version": kafka_version,
-    }
+    given = of_snapshot(topics, leadership, leadership_source, protocol, kafka_version)
     check_choices("forms", forms, FORMS)
     check_choices("encoding", [encoding], ENCODINGS)
     choices = Choices(payloads, include_aborted, include_ahead)

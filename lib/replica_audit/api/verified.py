@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from replica_audit.api.argument_settings import resolved
+from replica_audit.api.argument_settings import of_snapshot, resolved
 from replica_audit.api.typed_table import Tables
 from replica_audit.auditing.opening import Progress, Unseen
 from replica_audit.elect.plan_model import read_plan
@@ -49,13 +49,7 @@ def verify(
 
     Raises UsageError and InputError.
     """
-    given = {
-        "topics": tuple(topics),
-        "leadership": leadership,
-        "leadership_source": leadership_source,
-        "protocol": protocol,
-        "kafka_version": kafka_version,
-    }
+    given = of_snapshot(topics, leadership, leadership_source, protocol, kafka_version)
     settings = resolved(given, config)
     check_files(settings)
     predicted = None if plan is None else read_plan(plan, "plan")

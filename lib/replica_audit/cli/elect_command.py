@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Iterable
 from dataclasses import asdict
 
 from replica_audit.api.elected import ElectionOptions, elect_snapshot, write_plan_files
@@ -10,8 +11,7 @@ from replica_audit.cli.inputs import check_snapshot
 from replica_audit.cli.output import print_note, print_result
 from replica_audit.cli.progress_lines import ProgressLine
 from replica_audit.config import Settings
-from replica_audit.elect.plan_model import Plan, plan_object
-from replica_audit.quorum.answer_model import QuorumAnswer
+from replica_audit.elect.plan_model import Step, plan_object
 from replica_audit.report.layout import render_object
 
 
@@ -38,12 +38,12 @@ def elect(arguments: argparse.Namespace, settings: Settings) -> int:
     if arguments.check is not None:
         content = render_object({"moved": [asdict(one) for one in found.moved]})
     elif arguments.plan is not None:
-        write_plan(arguments.plan, content, found.plan)
+        write_plan(arguments.plan, content, found.plan.steps)
     print_result(content.rstrip("\n") if settings.format == "json" else str(found))
     return found.exit_status
 
 
-def write_plan(path: str, content: str, plan: Plan | QuorumAnswer) -> None:
+def write_plan(path: str, content: str, steps: Iterable[Step]) -> None:
     """Write the plan with its files, and name it on stderr."""
-    write_plan_files(path, content, plan)
+    write_plan_files(path, content, steps)
     print_note(f"plan: {path}")

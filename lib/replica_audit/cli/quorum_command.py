@@ -44,6 +44,6 @@ def quorum(arguments: argparse.Namespace, settings: Settings) -> int:
         return 1 if changes else 0
     content = render_object(answer_object(answer))
     if arguments.plan is not None:
-        write_plan(arguments.plan, content, answer)
+        write_plan(arguments.plan, content, answer.steps)
     print_result(content.rstrip("\n") if settings.format == "json" else render_quorum(answer))
     return 1 if answer.no_plan is not None else 0
