@@ -210,7 +210,8 @@ class FrameStream(PositionedReads):
     def _check_start(self, at: int) -> None:
         if at < self.known_end:
             _, positions = self._headers(self._frames[bisect_right(self._starts, at) - 1])
-            if at not in positions:
+            index = int(positions.searchsorted(at))
+            if index == len(positions) or positions[index] != at:
                 raise OSError(f"no batch begins at {at}")
 
     def _piece(self, at: int, end: int) -> bytes:
