@@ -8,7 +8,7 @@ from typing import Annotated, NamedTuple
 from replica_audit.batch_header import BATCH_FIELDS
 from replica_audit.literals import TailKind
 from replica_audit.model import CheckpointFile
-from replica_audit.schema import Column, Int, PartitionStateRow, QuarantineRow, VoterCopy, columns
+from replica_audit.schema import Column, Int, MetadataLogRow, PartitionStateRow, QuarantineRow, VoterCopy, columns
 
 
 class SnapshotRow(NamedTuple):
@@ -25,6 +25,7 @@ class SnapshotRow(NamedTuple):
     size_bytes: int
     inventory: Mapping[str, int]
     voters: Sequence[VoterCopy]
+    metadata_logs: Sequence[MetadataLogRow]
 
 
 class ReplicaDirRow(NamedTuple):

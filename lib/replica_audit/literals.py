@@ -79,6 +79,10 @@ CaptureKind = Literal["live", "stopped", "killed"]
 #: What of a replica is in a snapshot; named: no log dir of its broker is, absent: one is, without the partition.
 CaptureState = Literal["whole", "partial", "named", "absent"]
 
+#: A copy of the metadata log beside the others: used, the one that answers go by; agrees, no record of it differs; apart, records
+#: differ and nothing tells which are right; stale, it lacks what was committed; refused, so does its whole history.
+MetadataStanding = Literal["used", "agrees", "apart", "stale", "refused", "empty", "unreadable"]
+
 #: Who names a replica: the present state, an earlier one (metadata_log), a checkpoint file, or the quorum's state.
 NamedBy = Literal["assignment", "isr", "elr", "metadata_log", "checkpoint", "voters"]
 

@@ -23,6 +23,7 @@ from replica_audit.literals import (
     FollowerVerdict,
     GroupEffect,
     LeadershipSource,
+    MetadataStanding,
     NamedBy,
     Need,
     Occasion,
@@ -191,6 +192,48 @@ class CaptureRow(NamedTuple):
     needed: Need | None
     """why the answer depends on a replica that was not captured, [semantics.md](semantics.md#f0-terms-that-the-rules-stand-on):
     elr, isr, led_before_unclean, isr_before_unclean, isr_before_crash, no_history; null: it does not, or it was captured"""
+
+
+class ControllerEpoch(NamedTuple):
+    """A stretch of a metadata log that the controller of one epoch wrote."""
+
+    leader_epoch: Int
+    start_offset: int
+    end_offset: int
+
+
+class MetadataLogRow(NamedTuple):
+    """A node's copy of the metadata log, and how it compares with the others."""
+
+    broker_id: Int | None
+    """of the controller or broker; null where nothing says whose it is"""
+    path: str
+    directory_id: str | None
+    standing: MetadataStanding
+    """used: answers go by it; agrees; apart: records differ, and nothing tells which are right; stale: it lacks what was
+    committed; refused: so does every copy of its history; empty; unreadable"""
+    refused: Sequence[str]
+    """why its history cannot be the right one"""
+    history: Int | None
+    """from 1 on; copies of one do not contradict each other"""
+    parts_at: int | None
+    """first offset at which its records differ from those of the copy that is used"""
+    committed_to: int | None
+    """offset below which a majority of the voters, a `.checkpoint` or brokers show its records to be committed; null: none does"""
+    start_offset: int
+    """below it there is only a `.checkpoint`"""
+    end_offset: int
+    epochs: Sequence[ControllerEpoch]
+    checkpoints: Sequence[int]
+    """end offsets of its `.checkpoint` files, which are of committed records only"""
+    is_voter: bool | None
+    """null: nothing names the voters"""
+    may_vote: bool | None
+    """false of a voter whose directory is not the one that the log names (KIP-853)"""
+    seen_epoch: Int | None
+    """of its `quorum-state`, as the next two"""
+    seen_leader_id: Int | None
+    voted_id: Int | None
 
 
 class HighWatermarkRow(NamedTuple):
@@ -702,6 +745,7 @@ class ReportRows:
     partitions: list[PartitionRow] = field(default_factory=list)
     replicas: list[ReplicaRow] = field(default_factory=list)
     captures: list[CaptureRow] = field(default_factory=list)
+    metadata_logs: list[MetadataLogRow] = field(default_factory=list)
     high_watermarks: list[HighWatermarkRow] = field(default_factory=list)
     partition_states: list[PartitionStateRow] = field(default_factory=list)
     high_watermark_timeline: list[HighWatermarkTimelineRow] = field(default_factory=list)

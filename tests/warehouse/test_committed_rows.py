@@ -30,7 +30,7 @@ from replica_audit.warehouse.retention import unfinished_audits
 INGESTED = ("quarantine", "partition_states")
 #: No consumer group committed offsets in this capture.
 WITHOUT_ROWS = "group_offsets"
-SNAPSHOT = SnapshotRow("s", "/nowhere", None, None, 1, (), 1, 1, 1, {}, ())
+SNAPSHOT = SnapshotRow("s", "/nowhere", None, None, 1, (), 1, 1, 1, {}, (), ())
 IGNORED = QuarantineRow(None, None, None, "x", None, None, "INPUT-IGNORED", "no input")
 
 

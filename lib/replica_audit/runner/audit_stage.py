@@ -27,7 +27,7 @@ from replica_audit.runner.partition_tasks import (
     audit_partitions,
 )
 from replica_audit.runner.task_rows import Outlet
-from replica_audit.schema import QuarantineRow, ReportRows, VoterCopy
+from replica_audit.schema import MetadataLogRow, QuarantineRow, ReportRows, VoterCopy
 
 if TYPE_CHECKING:
     from replica_audit.snapshot.internal_topics import Each
@@ -88,6 +88,10 @@ class Source(Protocol):
     def voters(self) -> Iterable[VoterCopy]:
         """Copies of the metadata log that voters have or should have."""
 
+    @property
+    def metadata_logs(self) -> Iterable[MetadataLogRow]:
+        """All copies of the metadata log, compared."""
+
     def unplaced(self) -> Iterable[QuarantineRow]:
         """Quarantine rows that belong to no partition."""
 
@@ -127,6 +131,7 @@ def audit(
         answers = _answer(executor, source, tasks, work, progress)
         check_answered(tasks, answers.count("partitions"))
         answers.rows.captures.extend(voter_rows(source.voters))
+        answers.rows.metadata_logs.extend(source.metadata_logs)
         answers.rows.findings.extend(answers.log_dirs.findings(source.unplaced(), source.cluster_id))
         sink.keep(answers)
     except BaseException:

@@ -254,4 +254,5 @@ def snapshot_row(snapshot: Snapshot, inventory: Inventory, changes: str | None) 
         size_bytes=inventory.segment_bytes,
         inventory=dict(inventory.counts),
         voters=inventory.voters,
+        metadata_logs=inventory.metadata_copies,
     )

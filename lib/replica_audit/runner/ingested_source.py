@@ -31,7 +31,7 @@ from replica_audit.runner.executor import Executor, map_each
 from replica_audit.runner.observation_files import LOG_EVENTS, PROGRESS, TIMELINE_TABLE, write_timeline
 from replica_audit.runner.partition_tasks import PartitionTask
 from replica_audit.runner.task_rows import Outlet
-from replica_audit.schema import AttemptRow, QuarantineRow, ReportRows, VoterCopy
+from replica_audit.schema import AttemptRow, MetadataLogRow, QuarantineRow, ReportRows, VoterCopy
 from replica_audit.snapshot.consumer_offsets import GROUP_OFFSETS
 from replica_audit.snapshot.internal_topics import Each, InternalTopic
 from replica_audit.snapshot.record_reader import RecordReader
@@ -177,8 +177,9 @@ class IngestedSource:
             options, location, warehouse.directory("batches"), EvidenceRows.of(warehouse, own_rows(ingested))
         )
         self.cluster_id: str | None = ingested.cluster_id
-        # Rows of earlier versions lack the column.
+        # Rows of earlier versions lack the columns.
         self.voters: Iterable[VoterCopy] = snapshot.voters or ()
+        self.metadata_logs: Iterable[MetadataLogRow] = snapshot.metadata_logs or ()
 
     def unplaced(self) -> list[QuarantineRow]:
         rows = self._warehouse.read("quarantine", QuarantineRow, **own_rows(self._ingested))

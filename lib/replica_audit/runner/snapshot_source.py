@@ -17,7 +17,7 @@ from replica_audit.runner.audit_stage import AuditAnswers
 from replica_audit.runner.executor import Executor
 from replica_audit.runner.partition_tasks import PartitionTask
 from replica_audit.runner.task_rows import Outlet
-from replica_audit.schema import AttemptRow, QuarantineRow, ReportRows, VoterCopy
+from replica_audit.schema import AttemptRow, MetadataLogRow, QuarantineRow, ReportRows, VoterCopy
 from replica_audit.snapshot.record_reader import RecordReader
 from replica_audit.text import now
 
@@ -59,6 +59,10 @@ class SnapshotSource:
     @property
     def voters(self) -> Iterable[VoterCopy]:
         return self.snapshot.inventory.voters
+
+    @property
+    def metadata_logs(self) -> Iterable[MetadataLogRow]:
+        return self.snapshot.inventory.metadata_copies
 
     def unplaced(self) -> list[QuarantineRow]:
         return self.snapshot.unplaced

@@ -182,6 +182,7 @@ class _Discovery:
             duplicates=self._duplicates(log_dirs),
             orphan_checkpoints=tuple(self._orphans),
             metadata_logs=tuple(self._metadata_logs),
+            metadata_copies=metadata.copies,
             voters=find_voters(metadata.voters, self._metadata_logs, metadata.unread, log_dirs),
             leaderships=leaderships,
             leadership_files=leadership_files,

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from replica_audit.bronze_tables import OffsetCheckpointRow
 from replica_audit.literals import CaptureKind
 from replica_audit.model import Leadership, ReplicaDir
-from replica_audit.schema import QuarantineRow, VoterCopy
+from replica_audit.schema import MetadataLogRow, QuarantineRow, VoterCopy
 from replica_audit.snapshot.packed_replicas import SpreadReplicas
 from replica_audit.snapshot.segment_file import SegmentFile
 
@@ -101,6 +101,8 @@ class Inventory:
     orphan_checkpoints: tuple[OffsetCheckpointRow, ...]
     """Lines whose partition has no current directory in that log dir: a future replica's, or one deleted since."""
     metadata_logs: tuple[MetadataLog, ...]
+    metadata_copies: tuple[MetadataLogRow, ...]
+    """How these compare."""
     voters: tuple[VoterCopy, ...]
     """Of the metadata log's quorum, as far as a control record or quorum-state names them."""
     leaderships: tuple[Leadership, ...]

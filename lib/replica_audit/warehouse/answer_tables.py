@@ -33,6 +33,7 @@ REPORTED_TABLES = (
     "partitions",
     "replicas",
     "captures",
+    "metadata_logs",
     "high_watermarks",
     "divergences",
     "truncations",
@@ -68,6 +69,9 @@ def snapshot_row(warehouse: StoredTables, ingested: AttemptRow) -> SnapshotRow |
     check_committed(warehouse, ingested, {"snapshots": len(found), **counts})
     return next(iter(found), None)
 
+
+#: Columns of a table with rows of partitions.
+_PLACE = {"topic", "partition"}
 
 #: Report tables that the ingest writes.
 _OF_SNAPSHOT = ("quarantine", "partition_states")
@@ -109,7 +113,8 @@ def told_results(warehouse: StoredTables, finished: AttemptRow, snapshot: Snapsh
     if told.is_all:
         return results
     places = [(row.topic, row.partition) for row in results.partitions]
-    of_audit = audit_files(warehouse, [table for table in tables if table in REPORTED_TABLES], finished)
+    placed = [table for table in tables if table in REPORTED_TABLES and set(_names(table)) >= _PLACE]
+    of_audit = audit_files(warehouse, placed, finished)
     return replace(results, stored=AnswerParts(places, of_audit, results.high_watermark_timeline))
 
 

@@ -6,16 +6,17 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from replica_audit.errors import FormatError
+from replica_audit.literals import MetadataStanding
 from replica_audit.model import Leadership, ReplicaDir
-from replica_audit.schema import QuarantineRow
+from replica_audit.schema import MetadataLogRow, QuarantineRow
 from replica_audit.snapshot.inventory import MetadataLog
 from replica_audit.snapshot.message_fields import MessageError
 from replica_audit.snapshot.metadata.broker_history import ClusterCourse
-from replica_audit.snapshot.metadata.histories import QuorumHistory, find_histories
+from replica_audit.snapshot.metadata.histories import QuorumHistory, find_histories, group_copies
 from replica_audit.snapshot.metadata.image import MetadataImage, replay
 from replica_audit.snapshot.metadata.kraft_records import Voters
 from replica_audit.snapshot.metadata.log_copies import MetadataCopy, read_copy
-from replica_audit.snapshot.metadata.quorum import Fork, Quorum, newest_copy, weigh_copies
+from replica_audit.snapshot.metadata.quorum import Fork, Quorum, newest_copy, parting, weigh_copies
 from replica_audit.snapshot.metadata.sole_isr import EpochFiles, mark_sole_isr
 from replica_audit.snapshot.metadata.stale_copies import CopyMoments, Stale, doubted_from, mark_lacking, settle
 from replica_audit.snapshot.metadata.voters import QuorumState, read_quorum_state
@@ -152,6 +153,73 @@ def _course(image: MetadataImage, copies: Sequence[MetadataCopy], quorum: Quorum
             ends[copy.node_id] = max(ends.get(copy.node_id, 0), quorum.agreed[copy.log.path])
     committed = quorum.newest.end_offset if quorum.committed_end is None else quorum.committed_end
     return ClusterCourse(image.brokers, image.elr_levels, ends, committed)
+
+
+def copy_rows(compared: ComparedCopies) -> Iterator[MetadataLogRow]:
+    """A row for each copy."""
+    found = compared.found
+    usable = {copy.log.path for copy in compared.usable} if found is not None else set()
+    partings = (
+        {copy.log.path: parting(found.quorum.newest, copy) for copy in compared.usable} if found is not None else {}
+    )
+    numbers = _histories(compared, partings)
+    for copy in compared.copies:
+        path, state = copy.log.path, copy.state
+        parts_at = partings.get(path)
+        standing: MetadataStanding = "unreadable" if copy.reach > (-1, 0) else "empty"
+        if found is not None and path in usable:
+            standing = _stand(found, copy, parts_at)
+        voters = None if found is None else found.quorum.voters
+        is_voter = None if voters is None else copy.node_id in voters.ids
+        yield MetadataLogRow(
+            broker_id=copy.node_id,
+            path=path,
+            directory_id=copy.log.directory_id,
+            standing=standing,
+            refused=found.histories[found.history_of(copy)].refused
+            if found and found.histories and path in usable
+            else (),
+            history=numbers.get(path),
+            parts_at=parts_at,
+            committed_to=_committed_to(found.quorum, found.stale, copy, parts_at) if found and path in usable else None,
+            start_offset=copy.start_offset,
+            end_offset=copy.end_offset,
+            epochs=tuple(copy.epochs),
+            checkpoints=tuple(one.end_offset for one in copy.snapshots),
+            is_voter=is_voter,
+            may_vote=voters.admits(copy.node_id, copy.log.directory_id) if voters and is_voter else None,
+            seen_epoch=None if state is None else state.leader_epoch,
+            seen_leader_id=None if state is None else state.leader_id,
+            voted_id=None if state is None else state.voted_id,
+        )
+
+
+def _histories(compared: ComparedCopies, partings: Mapping[str, int | None]) -> dict[str, int]:
+    """The number of each copy's history, by path."""
+    found = compared.found
+    if found is not None and found.histories:
+        groups: Iterable[Iterable[MetadataCopy]] = (one.copies for one in found.histories)
+    else:
+        agreeing = [copy for copy in compared.usable if partings.get(copy.log.path) is None]
+        parted = [copy for copy in compared.usable if partings.get(copy.log.path) is not None]
+        groups = (agreeing, *group_copies(parted))
+    return {copy.log.path: number for number, group in enumerate(groups, 1) for copy in group}
+
+
+def _stand(found: MetadataComparison, copy: MetadataCopy, parts_at: int | None) -> MetadataStanding:
+    if copy is found.quorum.newest:
+        return "used"
+    if found.histories and found.histories[found.history_of(copy)].refused:
+        return "refused"
+    if found.stale is not None and any(copy is one for one in found.stale.copies):
+        return "stale"
+    return "agrees" if parts_at is None else "apart"
+
+
+def _committed_to(quorum: Quorum, stale: Stale | None, copy: MetadataCopy, parts_at: int | None) -> int | None:
+    known = [quorum.committed_end or 0, *(one.end_offset for one in quorum.snapshots)]
+    known += [] if stale is None else [stale.applied.end_offset]
+    return min(max(known), copy.end_offset if parts_at is None else parts_at) or None
 
 
 def _quorum_state(snapshot: Snapshot, log: MetadataLog, ignored: list[QuarantineRow]) -> QuorumState | None:

@@ -130,7 +130,7 @@ def find_histories(
 
     `directories` are the brokers' partitions, which show what was applied.
     """
-    groups = _grouped(copies)
+    groups = group_copies(copies)
     images = [_image(snapshot, group, voters) for group in groups]
     known = {one.topic_id for image in images if not isinstance(image, str) for one in image.leaderships()}
     return tuple(
@@ -195,8 +195,11 @@ def prefer_history(left: Sequence[QuorumHistory]) -> tuple[QuorumHistory | None,
         return None, reason
     starts: dict[int, set[int]] = {}
     for history in left:
-        for epoch, start in _epoch_starts(newest_copy(history.copies)):
-            starts.setdefault(epoch, set()).add(start)
+        newest = newest_copy(history.copies)
+        for epoch, start, _ in newest.epochs:
+            # Where a copy begins an epoch may have begun earlier.
+            if start > newest.start_offset:
+                starts.setdefault(epoch, set()).add(start)
     twice = [epoch for epoch, offsets in starts.items() if len(offsets) > 1]
     if twice:
         return None, f"controller epoch {twice[0]} begins at two offsets, so that a later epoch or end proves nothing"
@@ -205,18 +208,8 @@ def prefer_history(left: Sequence[QuorumHistory]) -> tuple[QuorumHistory | None,
     return best, f"the last epoch and end are the greatest on node {newest.node_id}"
 
 
-def _epoch_starts(copy: MetadataCopy) -> Iterator[tuple[int, int]]:
-    """(controller epoch, first offset) of those that begin in the copy."""
-    last = None
-    for piece in copy.pieces:
-        changes = np.flatnonzero(np.diff(piece.headers["leader_epoch"], prepend=-2))
-        for header in piece.headers[changes]:
-            if header["leader_epoch"] != last and header["base_offset"] > copy.start_offset:
-                yield int(header["leader_epoch"]), int(header["base_offset"])
-            last = header["leader_epoch"]
-
-
-def _grouped(copies: Sequence[MetadataCopy]) -> list[list[MetadataCopy]]:
+def group_copies(copies: Iterable[MetadataCopy]) -> list[list[MetadataCopy]]:
+    """Copies that do not contradict each other together, the newest first."""
     groups: list[list[MetadataCopy]] = []
     for copy in sorted(copies, key=lambda one: (-one.epoch, -one.end_offset, one.log.path)):
         fitting = (group for group in groups if all(parting(copy, other) is None for other in group))

@@ -10,6 +10,7 @@ import numpy as np
 
 from replica_audit.batch_header import CONTROL
 from replica_audit.errors import FormatError
+from replica_audit.schema import ControllerEpoch
 from replica_audit.segments.record_batch import BATCH_DTYPE
 from replica_audit.snapshot.inventory import MetadataLog
 from replica_audit.snapshot.log_dir_names import parse_file_name, parse_snapshot_name
@@ -98,6 +99,16 @@ class MetadataCopy:
         """Base offset, epoch and checksum of every batch: what two copies of one log have in common."""
         parts = [piece.headers[["base_offset", "leader_epoch", "crc"]] for piece in self.pieces]
         return np.concatenate(parts) if parts else np.empty(0, BATCH_DTYPE)[["base_offset", "leader_epoch", "crc"]]
+
+    @property
+    def epochs(self) -> Iterator[ControllerEpoch]:
+        """Its stretches by controller epoch, in order."""
+        if self.pieces:
+            headers = np.concatenate([piece.headers[["leader_epoch", "base_offset"]] for piece in self.pieces])
+            begins = headers[np.flatnonzero(np.diff(headers["leader_epoch"], prepend=-2))]
+            ends = [*begins["base_offset"][1:], self.end_offset]
+            for epoch, start, end in zip(begins["leader_epoch"], begins["base_offset"], ends, strict=True):
+                yield ControllerEpoch(int(epoch), int(start), int(end))
 
     def until(self, offset: int) -> MetadataCopy:
         """The copy as it was when it ended at `offset`, which no batch reaches over."""

@@ -6,9 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from replica_audit.model import Leadership
-from replica_audit.schema import QuarantineRow
+from replica_audit.schema import MetadataLogRow, QuarantineRow
 from replica_audit.snapshot.inventory import MetadataLog
-from replica_audit.snapshot.metadata.compared_copies import NO_EVIDENCE, AppliedEvidence, compare_copies
+from replica_audit.snapshot.metadata.compared_copies import (
+    NO_EVIDENCE,
+    AppliedEvidence,
+    compare_copies,
+    copy_rows,
+)
 from replica_audit.snapshot.metadata.histories import QuorumHistory, find_conditions, say_histories
 from replica_audit.snapshot.metadata.log_copies import MetadataCopy
 from replica_audit.snapshot.metadata.quorum import Fork
@@ -28,6 +33,8 @@ class MetadataReading:
     """Part of the newest copy could not be read: the leadership may be older than what a listing says."""
     voters: tuple[int, ...] = ()
     """Of the quorum; () where nothing names them."""
+    copies: tuple[MetadataLogRow, ...] = ()
+    """All of them, compared."""
     unread: tuple[str, ...] = ()
     """Paths of files, or of whole logs, that could not be read."""
 
@@ -46,7 +53,8 @@ def read_metadata(
     unread = (*refused, *(path for copy in copies for path, _, _ in copy.problems))
     if reading is None:
         rows = [row for copy in copies for row in _unread(copy, refused.get(copy.log.path), lost=True)]
-        return MetadataReading(quarantine=(*rows, *ignored), doubtful=bool(rows), unread=unread)
+        quarantine = (*rows, *ignored)
+        return MetadataReading((), quarantine, bool(rows), copies=tuple(copy_rows(compared)), unread=unread)
     quorum, stale = reading.quorum, reading.stale
     rows, doubtful = [], False
     if stale is not None:
@@ -63,7 +71,9 @@ def read_metadata(
         rows += _unread(copy, reason, lost=newer)
     told = {reading.history_of(fork.copy): fork for fork in reversed(quorum.forks)}
     forks = (_fork_row(told[number], reading.histories) for number in sorted(told))
-    return MetadataReading(reading.leaderships, (*rows, *ignored, *forks), doubtful, reading.voters, unread)
+    quarantine = (*rows, *ignored, *forks)
+    read = reading.leaderships, quarantine, doubtful, reading.voters
+    return MetadataReading(*read, tuple(copy_rows(compared)), unread)
 
 
 def _unread(copy: MetadataCopy, error: Exception | None, *, lost: bool) -> list[QuarantineRow]:
