@@ -41,7 +41,7 @@ class Setting:
     """The default in words, where the value does not say it."""
 
     def of_text(self, text: str, origin: str) -> object:
-        """The value that an environment variable's text stands for; raises UsageError for none."""
+        """The value that the text of an environment variable stands for; raises UsageError for none."""
         return text
 
     def checked(self, value: object, where: str) -> object:
@@ -71,7 +71,7 @@ class Flag(Setting):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TextRule(Setting):
+class Text(Setting):
     """A text that is not empty: any, one of `choices`, or one that matches `pattern`."""
 
     choices: tuple[str, ...] = ()
@@ -86,8 +86,7 @@ class TextRule(Setting):
         """The choices that a command has."""
         return (*self.choices, *self.more_choices) if command in self.more_in else self.choices
 
-    def checked_text(self, value: object, where: str) -> str:
-        """`value`, if it is such a text; raises UsageError."""
+    def checked(self, value: object, where: str) -> str:
         if not isinstance(value, str) or not value:
             hint = " (put it in quotes)" if isinstance(value, (int, float)) else ""
             raise UsageError(f"{where}: expected text, found {value!r}{hint}")
@@ -100,25 +99,6 @@ class TextRule(Setting):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Text(TextRule):
-    """A text that is not empty."""
-
-    def checked(self, value: object, where: str) -> str:
-        return self.checked_text(value, where)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TextOrNone(TextRule):
-    """A text or None; an empty environment variable is None."""
-
-    def of_text(self, text: str, origin: str) -> str | None:
-        return text or None
-
-    def checked(self, value: object, where: str) -> str | None:
-        return None if value is None else self.checked_text(value, where)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Texts(Setting):
     """Any number of texts, in order; comma-separated in an environment variable."""
 
@@ -126,8 +106,6 @@ class Texts(Setting):
         return [part.strip() for part in text.split(",") if part.strip()]
 
     def checked(self, value: object, where: str) -> tuple[str, ...]:
-        if value is None:
-            return ()
         values = [value] if isinstance(value, str) else value
         if not isinstance(values, (list, tuple)) or not all(isinstance(part, str) and part for part in values):
             raise UsageError(f"{where}: expected a list of texts, found {value!r}")
@@ -135,40 +113,19 @@ class Texts(Setting):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NumberRule(Setting):
-    """A whole number in a range, as a number or in digits."""
+class Number(Setting):
+    """A whole number from 1 to `greatest`, as a number or in digits."""
 
-    least: int = 1
     greatest: int = GREATEST_COUNT
 
-    def checked_number(self, value: object, where: str) -> int:
-        """`value`, if it is such a number; raises UsageError."""
+    def checked(self, value: object, where: str) -> int:
         if isinstance(value, str) and re.fullmatch(r"\d{1,9}", value):
             value = int(value)
-        if isinstance(value, bool) or not isinstance(value, int) or value < self.least:
-            raise UsageError(f"{where}: expected a whole number of {self.least} or more, found {value!r}")
+        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+            raise UsageError(f"{where}: expected a whole number of 1 or more, found {value!r}")
         if value > self.greatest:
             raise UsageError(f"{where}: expected a whole number of {self.greatest} or less, found {value!r}")
         return value
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Number(NumberRule):
-    """A whole number."""
-
-    def checked(self, value: object, where: str) -> int:
-        return self.checked_number(value, where)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NumberOrNone(NumberRule):
-    """A whole number or None; an empty environment variable is None."""
-
-    def of_text(self, text: str, origin: str) -> str | None:
-        return text or None
-
-    def checked(self, value: object, where: str) -> int | None:
-        return None if value is None else self.checked_number(value, where)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -176,8 +133,6 @@ class Properties(Setting):
     """Names with single values, like Spark's own settings; values are converted to text."""
 
     def checked(self, value: object, where: str) -> dict[str, str]:
-        if value is None:
-            return {}
         if not isinstance(value, Mapping):
             raise UsageError(f"{where}: expected settings such as spark.driver.memory: 4g, found {value!r}")
         return {str(key): _property_text(part, f"{where}: {key}") for key, part in value.items()}
@@ -225,7 +180,7 @@ class Settings:
     ] = "replica-audit-warehouse"
     catalog: Annotated[
         str | None,
-        TextOrNone(
+        Text(
             help="NAME.SCHEMA of the Delta tables in a catalog, instead of a warehouse",
             pattern=r"[^.\s`]+\.[^.\s`]+",
             wrong="expected NAME.SCHEMA, found {value}",
@@ -245,7 +200,7 @@ class Settings:
     ] = "replica-audit-report"
     report_url: Annotated[
         str | None,
-        TextOrNone(
+        Text(
             help="address at which the report is published, for alerts",
             pattern=r"[a-z][a-z0-9+.-]*://\S+",
             wrong="{value} is not an address such as https://ci.example/audit/index.html",
@@ -267,7 +222,7 @@ class Settings:
     ] = ()
     leadership: Annotated[
         str | None,
-        TextOrNone(
+        Text(
             help="JSON file that says who leads, for a snapshot that does not",
             group="input",
             commands=_READING,
@@ -276,7 +231,7 @@ class Settings:
     ] = None
     leadership_source: Annotated[
         str | None,
-        TextOrNone(
+        Text(
             help="take leaders and ISRs from this source only",
             choices=LEADERSHIP_SOURCES,
             group="input",
@@ -294,7 +249,7 @@ class Settings:
     ] = False
     protocol: Annotated[
         str | None,
-        TextOrNone(
+        Text(
             help="truncation protocol that findings and verdicts use",
             choices=PROTOCOLS,
             group="audit",
@@ -305,7 +260,7 @@ class Settings:
     ] = None
     kafka_version: Annotated[
         str | None,
-        TextOrNone(
+        Text(
             help="version of the brokers, for rules that differ between versions",
             pattern=r"\d+\.\d+(\.\d+){0,2}",
             wrong="{value} is not a Kafka version such as 3.9 or 3.9.1",
@@ -316,7 +271,7 @@ class Settings:
     ] = None
     since: Annotated[
         str | None,
-        TextOrNone(
+        Text(
             help="id of an earlier audit: compare only above what it verified",
             group="audit",
             commands=("run", "audit"),
@@ -335,7 +290,7 @@ class Settings:
     ] = "high"
     baseline: Annotated[
         str | None,
-        TextOrNone(
+        Text(
             help="audit.json of an earlier run: findings in it are not new",
             group="answer",
             commands=_ANSWERING,
@@ -344,7 +299,7 @@ class Settings:
     ] = None
     accept: Annotated[
         str | None,
-        TextOrNone(
+        Text(
             help="YAML file of accepted findings: their ids, each with a reason and an end date",
             group="answer",
             commands=_ANSWERING,
@@ -381,7 +336,7 @@ class Settings:
     ] = ()
     keep_days: Annotated[
         int | None,
-        NumberOrNone(
+        Number(
             help="days after which an audit is removed from the warehouse",
             greatest=_GREATEST_DAYS,
             group=_PLACES,
@@ -392,7 +347,7 @@ class Settings:
     ] = None
     keep_audits: Annotated[
         int | None,
-        NumberOrNone(
+        Number(
             help="number of audits of a cluster that the warehouse keeps",
             group=_PLACES,
             commands=_KEEPING,
@@ -435,6 +390,8 @@ class Settings:
     ] = field(default_factory=dict)
 
 
+DEFAULTS = Settings()
+
 #: Kind of each field of `Settings`, by name, in the order of the dataclass.
 SETTINGS: dict[str, Setting] = {
     name: kind.__metadata__[0] for name, kind in get_type_hints(Settings, include_extras=True).items()
@@ -452,7 +409,7 @@ KEYS: dict[str, str] = {key_of(name): name for name in SETTINGS}
 
 def flag_of(name: str) -> str:
     """The option of the field `name`: `--no-…` for a flag that is on by default."""
-    begin = "--no-" if getattr(Settings(), name) is True else "--"
+    begin = "--no-" if getattr(DEFAULTS, name) is True else "--"
     return begin + key_of(name).replace("_", "-")
 
 
@@ -501,17 +458,23 @@ def resolve_settings(
             if is_placed and name in ("warehouse", "catalog"):
                 continue
             if name not in values:
-                values[name] = SETTINGS[name].checked(value, f"{key_of(name)} ({origin})")
+                values[name] = _checked(name, value, f"{key_of(name)} ({origin})")
                 origins[name] = origin
     settings = Settings(**values)  # type: ignore[arg-type]  # each value was checked by its setting
     return Resolved(settings, {name: origins.get(name, "default") for name in SETTINGS})
+
+
+def _checked(name: str, value: object, where: str) -> object:
+    """The value of a setting, checked; None, in a configuration file `key:`, stands for a default that is None or empty."""
+    default = getattr(DEFAULTS, name)
+    return default if value is None and default in (None, (), {}) else SETTINGS[name].checked(value, where)
 
 
 def check_choices(command: str, resolved: Resolved) -> None:
     """Raise UsageError for a value that a setting has from a file or the environment and that `command` does not know."""
     for name, setting in SETTINGS.items():
         value = getattr(resolved.settings, name)
-        if isinstance(setting, TextRule) and setting.more_choices and value not in setting.choices_of(command):
+        if isinstance(setting, Text) and setting.more_choices and value not in setting.choices_of(command):
             listed = ", ".join(setting.choices_of(command))
             raise UsageError(f"{key_of(name)} ({resolved.origins[name]}): {command} has {listed}, and no {value}")
 
@@ -526,7 +489,9 @@ def _from_environment(environment: Mapping[str, str]) -> _Found:
         if variable not in known:
             raise UsageError(f"environment variable {variable}: no such setting; {nearest(variable, known)}")
         name = known[variable]
-        found[name] = (SETTINGS[name].of_text(environment[variable], variable), f"environment {variable}")
+        text = environment[variable]
+        is_none = not text and getattr(DEFAULTS, name) is None
+        found[name] = (None if is_none else SETTINGS[name].of_text(text, variable), f"environment {variable}")
     return found
 
 

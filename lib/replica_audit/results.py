@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -10,6 +11,7 @@ from typing import Any, NamedTuple, Protocol, TypedDict, TypeVar, overload
 
 from replica_audit.literals import CaptureKind, Verdict
 from replica_audit.model import Place
+from replica_audit.redaction import redact
 from replica_audit.schema import (
     REPORT_ROWS,
     REPORT_TABLES,
@@ -28,6 +30,9 @@ from replica_audit.schema import (
     VerificationRow,
     to_dict,
 )
+
+#: What stands for a snapshot whose place nobody knows.
+UNKNOWN_PLACE = "SNAPSHOT"
 
 
 class BrokerKind(TypedDict):
@@ -152,6 +157,19 @@ class Results(ReportRows):
     def rows(self, table: str) -> list[dict[str, Any]]:
         """Rows of `table` as the dicts of audit.json; none when it was not computed. Raises KeyError for an unknown table."""
         return list(map(to_dict, self.table(table)))
+
+    def command(self, name: str, *options: object, partitions: Sequence[str] = ()) -> str:
+        """`replica-audit NAME SNAPSHOT partitions… options…` for a POSIX shell, with the snapshot as it was given.
+
+        Credentials in a URI are left out: a report is passed on. Where a partition's name begins with a dash, options come first.
+        """
+        place = redact(self.location or UNKNOWN_PLACE)
+        # A relative path that begins with a dash would be taken for an option.
+        place = f"./{place}" if place.startswith("-") else place
+        words = [place, *partitions, *map(str, options)]
+        if any(one.startswith("-") for one in partitions):
+            words = [*map(str, options), place, "--", *partitions]
+        return shlex.join(["replica-audit", name, *words])
 
     @cached_property
     def remembered(self) -> dict[str, object]:

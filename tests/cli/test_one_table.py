@@ -10,8 +10,8 @@ import pytest
 from tests.support.report_rows import finding, partition, results
 from tests.support.samples import SAMPLES
 
+from replica_audit.cli.answer_output import table_parts
 from replica_audit.cli.main import main
-from replica_audit.cli.table_output import table_parts
 from replica_audit.report.layout import WIDTH, set_text_width
 from replica_audit.report.table_text import render_table
 from replica_audit.schema import FindingRow, columns

@@ -11,7 +11,6 @@ from tests.support.report_rows import results
 from tests.support.samples import SAMPLES
 
 from replica_audit.cli.parser import parse_arguments
-from replica_audit.command_line import render_command
 from replica_audit.config import Settings
 from replica_audit.model import TopicPartition
 from replica_audit.report.page.document import split_words
@@ -22,17 +21,17 @@ from replica_audit.runner.in_process import audit_one
     "place", ["captures/friday", "/a b/it's", "$(touch x)", "a;b&c|d", "s3://bucket/p q", "*", "~/logs", "#1"]
 )
 def test_a_shell_gives_the_command_the_path_as_it_was_given(place):
-    text = render_command(replace(results(), location=place), "show", "orders-0")
+    text = replace(results(), location=place).command("show", "orders-0")
     script = text.replace("replica-audit", "printf '%s\\n'", 1)
     words = subprocess.run(["sh", "-c", script], capture_output=True, text=True, check=True)
     assert words.stdout.splitlines() == ["show", place, "orders-0"]
 
 
 def test_a_path_is_no_option_and_credentials_are_not_passed_on():
-    assert render_command(replace(results(), location="-x"), "elect") == "replica-audit elect ./-x"
+    assert replace(results(), location="-x").command("elect") == "replica-audit elect ./-x"
     secret = replace(results(), location="s3://key:word@bucket/it")
-    assert render_command(secret, "show") == "replica-audit show s3://bucket/it"
-    assert render_command(replace(results(), location=None), "show") == "replica-audit show SNAPSHOT"
+    assert secret.command("show") == "replica-audit show s3://bucket/it"
+    assert replace(results(), location=None).command("show") == "replica-audit show SNAPSHOT"
 
 
 @pytest.mark.parametrize(
@@ -44,7 +43,7 @@ def test_a_path_is_no_option_and_credentials_are_not_passed_on():
     ],
 )
 def test_a_partition_that_begins_with_a_dash_is_no_option(partitions, said):
-    assert render_command(replace(results(), location="logs"), "elect", "--up", 1, partitions=partitions) == said
+    assert replace(results(), location="logs").command("elect", "--up", 1, partitions=partitions) == said
     assert parse_arguments(shlex.split(said)[1:]).topic_partitions == partitions
 
 
@@ -52,7 +51,7 @@ def test_an_audit_knows_where_its_snapshot_was_read_from(tmp_path, monkeypatch):
     (tmp_path / "two words").symlink_to(SAMPLES / "isr-minimum")
     monkeypatch.chdir(tmp_path)
     found = audit_one("two words", TopicPartition("orders", 0), Settings())
-    assert shlex.split(render_command(found, "show"))[2] == "two words"
+    assert shlex.split(found.command("show"))[2] == "two words"
 
 
 def test_commands_and_names_within_sentences_are_told_apart():

@@ -1,25 +1,66 @@
-"""Prints the answers of an audit: summary, failed checks and status line, audit.json, summary.md, or one table."""
+"""Answers on stdout, as --format, --table and --columns ask for them: summary, audit.json, summary.md, or one table."""
 
 from __future__ import annotations
 
+import argparse
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
+
 from replica_audit.auditing.known_findings import Baseline
 from replica_audit.cli.output import print_note, print_pieces, print_result
-from replica_audit.cli.table_output import AskedTable, print_answer_table
 from replica_audit.config import Settings
 from replica_audit.report.audit_json import render_audit_json
 from replica_audit.report.audit_summary import render_summary
 from replica_audit.report.facts.verdict import build_verdict
 from replica_audit.report.markdown import render_markdown
 from replica_audit.report.quality_report import render_failed
+from replica_audit.report.table_text import render_table
 from replica_audit.report.verdict_object import render_status_line
 from replica_audit.results import Results
+from replica_audit.schema import REPORT_ROWS, Row, columns
+from replica_audit.table_names import check_table, choose_columns
+
+
+class AskedTable(NamedTuple):
+    """A table that was asked for, and the columns of it: all where none is named."""
+
+    name: str
+    columns: tuple[str, ...]
+
+
+def asked_table(
+    arguments: argparse.Namespace, settings: Settings, kinds: Mapping[str, type] = REPORT_ROWS, *, whole: bool = True
+) -> AskedTable | None:
+    """The table of `kinds` that is to be printed, the first of them unless one is named; None where the whole answer is.
+
+    `whole` answers have a Markdown of their own. Raises UsageError for a table or a column that is not there, before anything is
+    read.
+    """
+    names = tuple(arguments.columns or ())
+    forms = ("csv",) if whole else ("csv", "markdown")
+    if arguments.table is None and not names and settings.format not in forms:
+        return None
+    table = check_table(arguments.table or next(iter(kinds)), kinds)
+    choose_columns(columns(kinds[table]), names, table)
+    return AskedTable(table, names)
+
+
+def print_table(asked: AskedTable, parts: Iterable[Sequence[Row]], kind: type, settings: Settings) -> None:
+    """Print the rows of `parts`, which are of class `kind`."""
+    chosen = choose_columns(columns(kind), asked.columns, asked.name)
+    print_pieces(render_table(parts, chosen, settings.format))
+
+
+def table_parts(results: Results, name: str) -> Iterator[Sequence[Row]]:
+    """All rows of a report table, some partitions at a time."""
+    return (part.table(name) for part in results.parts((name,)))
 
 
 def print_answers(results: Results, settings: Settings, asked: AskedTable | None = None) -> int:
     """Print the answers, or only the table that was `asked` for, and return their exit status."""
     verdict = build_verdict(results, settings.fail_on)
     if asked is not None:
-        print_answer_table(asked, results, settings)
+        print_table(asked, table_parts(results, asked.name), REPORT_ROWS[asked.name], settings)
     elif settings.format == "markdown":
         print_result(render_markdown(results, verdict))
     elif settings.format == "json":

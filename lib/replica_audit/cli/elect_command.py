@@ -7,7 +7,6 @@ from collections.abc import Iterable
 from dataclasses import asdict
 
 from replica_audit.api.elected import ElectionOptions, elect_snapshot, write_plan_files
-from replica_audit.cli.inputs import check_snapshot
 from replica_audit.cli.output import print_note, print_result
 from replica_audit.cli.progress_lines import ProgressLine
 from replica_audit.config import Settings
@@ -17,7 +16,6 @@ from replica_audit.report.layout import render_object
 
 def elect(arguments: argparse.Namespace, settings: Settings) -> int:
     """Print costs and plan; 1 if a partition that was asked for has no plan or, with `--check`, if anything has moved."""
-    check_snapshot(arguments.snapshot)
     choices = ElectionOptions(
         arguments.candidate,
         arguments.up,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import gc
+import os
 import sys
 from collections.abc import Sequence
 from typing import NoReturn
@@ -24,6 +25,7 @@ from replica_audit.cli.parser import given_flags, parse_arguments
 from replica_audit.config import Resolved, Settings, check_choices, resolve_settings
 from replica_audit.errors import EngineError, FormatError, InputError, ReplicaAuditError, UsageError
 from replica_audit.install.extras import check_extra
+from replica_audit.paths import local_path
 from replica_audit.report.layout import render_object, set_colour, set_text_width
 from replica_audit.report.settings_page import build_settings, render_settings
 from replica_audit.report.verdict_object import render_status_line
@@ -62,7 +64,11 @@ def _run_command(argv: Sequence[str] | None) -> int:
         check_choices(arguments.command, resolved)
         if arguments.print_config:
             return _print_config(resolved)
-        return _load(arguments.command)(arguments, settings)
+        run = _load(arguments.command)
+        for name in ("snapshot", "before", "after"):
+            if hasattr(arguments, name):
+                _check_snapshot(getattr(arguments, name))
+        return run(arguments, settings)
     except KeyboardInterrupt:
         INTERRUPTION.wait_for_end()
         print_note("replica-audit: interrupted")
@@ -117,3 +123,27 @@ def _fail(arguments: argparse.Namespace | None, settings: Settings | None, statu
     failure = leave_verdict(settings, status, reason)
     print_result(render_object(failure) if settings.format == "json" else render_status_line(failure))
     return status
+
+
+def _check_snapshot(snapshot: str) -> None:
+    """Raise UsageError unless a local `snapshot` is a directory or an archive; other URIs are left to the file system.
+
+    Notes on stderr that the log dir of a single broker is audited alone.
+    """
+    path = local_path(snapshot)
+    if path is None:
+        return
+    if not os.path.exists(path):
+        raise UsageError(f"snapshot {snapshot} does not exist")
+    if not os.path.isdir(path):
+        from replica_audit.snapshot.storage import Snapshot
+
+        try:
+            Snapshot.open(path)
+        except OSError as error:
+            raise UsageError(str(error)) from error
+    if os.path.isfile(os.path.join(path, "meta.properties")):
+        print_note(
+            f"note: {snapshot} is the log dir of one broker, which is audited alone; to compare replicas, give the "
+            "directory that contains the log dirs of all brokers"
+        )

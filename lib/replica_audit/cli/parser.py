@@ -9,17 +9,17 @@ from functools import cache, partial
 from typing import NoReturn
 
 from replica_audit import __version__
-from replica_audit.cli.argument_types import one_of
-from replica_audit.cli.commands import COMMANDS, EXIT_STATUS
+from replica_audit.cli.commands import COMMANDS, EXIT_STATUS, one_of
 from replica_audit.cli.output import print_result
 from replica_audit.config import (
+    DEFAULTS,
     GROUPS,
     KEYS,
     SETTINGS,
     Flag,
     Setting,
     Settings,
-    TextRule,
+    Text,
     Texts,
     flag_of,
     nearest,
@@ -158,7 +158,7 @@ def _add_settings(command: str, parser: argparse.ArgumentParser) -> None:
 
 def _add_setting(command: str, target: argparse._ActionsContainer, name: str, setting: Setting, seen: bool) -> None:
     flag = flag_of(name)
-    is_on = getattr(Settings(), name) is True
+    is_on = getattr(DEFAULTS, name) is True
     text = _help_of(command, name, setting) if seen else argparse.SUPPRESS
     unset = argparse.SUPPRESS
     if isinstance(setting, Flag):
@@ -167,7 +167,7 @@ def _add_setting(command: str, target: argparse._ActionsContainer, name: str, se
         target.add_argument(*names, dest=name, action=action, default=unset, help=text)
     elif isinstance(setting, Texts):
         target.add_argument(flag, dest=name, action="append", metavar=setting.metavar, default=unset, help=text)
-    elif isinstance(setting, TextRule) and setting.choices:
+    elif isinstance(setting, Text) and setting.choices:
         choices = setting.choices_of(command)
         kind = one_of(choices)
         target.add_argument(flag, type=kind, choices=choices, metavar=setting.metavar, default=unset, help=text)
@@ -178,12 +178,12 @@ def _add_setting(command: str, target: argparse._ActionsContainer, name: str, se
 def _help_of(command: str, name: str, setting: Setting) -> str:
     """The setting's help with its choices and its default."""
     text = setting.help
-    value = getattr(Settings(), name)
+    value = getattr(DEFAULTS, name)
     if isinstance(setting, Flag):
         return text if setting.help_off is None else setting.help_off
     if isinstance(setting, Texts):
         return f"{text}; repeatable"
-    if isinstance(setting, TextRule) and setting.choices:
+    if isinstance(setting, Text) and setting.choices:
         text = f"{text}: {', '.join(setting.choices_of(command))}"
     default = value if setting.default is None else setting.default
     return text if default is None else f"{text} (default: {default})"

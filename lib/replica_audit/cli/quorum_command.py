@@ -6,7 +6,6 @@ import argparse
 from dataclasses import asdict
 
 from replica_audit.cli.elect_command import write_plan
-from replica_audit.cli.inputs import check_snapshot
 from replica_audit.cli.output import print_result
 from replica_audit.config import Settings
 from replica_audit.elect.kafka_commands import BOOTSTRAP
@@ -23,7 +22,6 @@ from replica_audit.snapshot.storage import Snapshot
 
 def quorum(arguments: argparse.Namespace, settings: Settings) -> int:
     """Print the answer; 1 if no copy is the best or there is no plan or, with `--check`, if anything has moved."""
-    check_snapshot(arguments.snapshot)
     if arguments.plan is not None:
         check_outside("--plan", arguments.plan, arguments.snapshot)
     before = None if arguments.check is None else read_answer(arguments.check, "--check")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 
 from replica_audit.api.salvaged import salvage_snapshot, written_as
-from replica_audit.cli.inputs import check_snapshot
 from replica_audit.cli.output import print_result
 from replica_audit.cli.progress_lines import ProgressLine
 from replica_audit.config import Settings
@@ -17,7 +16,6 @@ from replica_audit.salvage.record_files import FORMS
 
 def salvage(arguments: argparse.Namespace, settings: Settings) -> int:
     """Extract the records; 1 if some of them were not written, 3 if some input was not read."""
-    check_snapshot(arguments.snapshot)
     if arguments.to is None:
         raise UsageError("salvage: --to DIR is missing: give a directory that does not exist yet")
     found = salvage_snapshot(

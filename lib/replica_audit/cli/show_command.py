@@ -5,11 +5,9 @@ from __future__ import annotations
 import argparse
 
 from replica_audit.auditing.known_findings import read_baseline
-from replica_audit.cli.answer_output import print_answers, print_unused
-from replica_audit.cli.inputs import check_snapshot
+from replica_audit.cli.answer_output import asked_table, print_answers, print_unused
 from replica_audit.cli.output import print_result
 from replica_audit.cli.progress_lines import ProgressLine
-from replica_audit.cli.table_output import asked_table
 from replica_audit.config import Settings
 from replica_audit.freed_memory import keep_freed_memory
 from replica_audit.parsing import parse_partition
@@ -25,7 +23,6 @@ def show(arguments: argparse.Namespace, settings: Settings) -> int:
     """Print everything about one partition, or a triage of all."""
     keep_freed_memory()
     partition = None if arguments.topic_partition is None else parse_partition(arguments.topic_partition)
-    check_snapshot(arguments.snapshot)
     check_files(settings)
     asked = asked_table(arguments, settings)
     if arguments.wanted is not None:

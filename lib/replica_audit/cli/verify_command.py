@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import argparse
 
-from replica_audit.cli.inputs import check_snapshot
+from replica_audit.cli.answer_output import asked_table, print_table
 from replica_audit.cli.output import print_result
 from replica_audit.cli.progress_lines import ProgressLine
-from replica_audit.cli.table_output import asked_table, print_table
 from replica_audit.config import Settings
 from replica_audit.elect.plan_model import read_plan
 from replica_audit.paths import check_files
@@ -18,8 +17,6 @@ from replica_audit.verify.two_snapshots import verify_snapshots
 
 def verify(arguments: argparse.Namespace, settings: Settings) -> int:
     """Compare two snapshots of one cluster; 0 only if every replica kept exactly what it should have."""
-    check_snapshot(arguments.before)
-    check_snapshot(arguments.after)
     check_files(settings)
     asked = asked_table(arguments, settings, VERIFICATION_ROWS, whole=False)
     plan = None if arguments.plan is None else read_plan(arguments.plan, "--plan")

@@ -11,13 +11,11 @@ from typing import TYPE_CHECKING, cast
 
 from replica_audit.auditing.history import HISTORY_ROWS
 from replica_audit.auditing.known_findings import read_baseline
-from replica_audit.cli.answer_output import print_answers, print_unused, print_written
+from replica_audit.cli.answer_output import asked_table, print_answers, print_table, print_unused, print_written
 from replica_audit.cli.failure import discard_verdict, leave_verdict
-from replica_audit.cli.inputs import check_snapshot
 from replica_audit.cli.interruption import INTERRUPTION
 from replica_audit.cli.output import print_error, print_note, print_result
 from replica_audit.cli.progress_lines import ProgressLine
-from replica_audit.cli.table_output import asked_table, print_table
 from replica_audit.config import Settings
 from replica_audit.paths import check_files, check_outputs
 from replica_audit.report.audit_history import render_history
@@ -34,7 +32,6 @@ if TYPE_CHECKING:
 
 def run(arguments: argparse.Namespace, settings: Settings) -> int:
     """Ingest, audit, check the quality and report; the last line on stdout is the status line."""
-    check_snapshot(arguments.snapshot)
     check_outputs(arguments.snapshot, settings)
     check_files(settings)
     baseline = read_baseline(settings)
@@ -59,7 +56,6 @@ def run(arguments: argparse.Namespace, settings: Settings) -> int:
 
 def ingest(arguments: argparse.Namespace, settings: Settings) -> int:
     """Read a snapshot into the warehouse and print its id."""
-    check_snapshot(arguments.snapshot)
     check_outputs(arguments.snapshot, settings, report=False)
     check_files(settings)
     with spark_session("replica-audit ingest", settings) as spark:

@@ -7,7 +7,6 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from replica_audit import __version__
-from replica_audit.command_line import render_command
 from replica_audit.elect.affected_groups import CommittedOffset, committed_offsets
 from replica_audit.elect.cluster_state import present_state
 from replica_audit.elect.cost_matrix import Matrix
@@ -48,8 +47,8 @@ def salvage_steps(
             text=f"Salvage what the plan's leaders of {list_places(places)} do not have ({count(records, 'record')} at most)",
             partitions=tuple(places),
             commands=(
-                render_command(results, "elect", *made_with, "--plan", PLAN_FILE, partitions=partitions),
-                render_command(results, "salvage", "--plan", PLAN_FILE, "--payloads", "--to", SALVAGED),
+                results.command("elect", *made_with, "--plan", PLAN_FILE, partitions=partitions),
+                results.command("salvage", "--plan", PLAN_FILE, "--payloads", "--to", SALVAGED),
             ),
             before=tuple(_has_records(results, decisions, places)),
         )

@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
-from replica_audit.command_line import render_command
 from replica_audit.elect.election_plan import advise
 from replica_audit.elect.plan_model import Plan, Step
 from replica_audit.model import Place
@@ -105,7 +104,7 @@ def tell_what_to_do(results: Results) -> WhatToDo:
         steps=tuple(_tell_step(step, left_out) for step, left_out in split_steps(steps)),
         step_count=len(steps),
         are_more=bool(done),
-        command=render_command(results, "elect"),
+        command=results.command("elect"),
     )
 
 
@@ -146,7 +145,7 @@ def _decide(results: Results, plan: Plan, asking: Sequence[ToldDecision]) -> Ite
     """Decisions that ask for something, and where the steps are."""
     for one in asking[:DECISION_LIMIT]:
         yield ToldStep(("", name_partitions(one.places), f": {clean(one.sentence)}"))
-    command = (render_command(results, "elect"),)
+    command = (results.command("elect"),)
     if len(asking) > DECISION_LIMIT:
         yield ToldStep((f"{len(asking) - DECISION_LIMIT} more decisions and all steps:",), command)
     elif asking:

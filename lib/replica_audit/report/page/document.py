@@ -11,7 +11,6 @@ from importlib.resources import files
 
 from replica_audit.auditing.catalogue import SEVERITIES, VERDICTS
 from replica_audit.auditing.known_findings import Earlier
-from replica_audit.command_line import render_command
 from replica_audit.report.answer import VERDICT_WORDS, Answer, build_answer
 from replica_audit.report.captures import HEADS, tell_captures
 from replica_audit.report.facts.by_partition import (
@@ -139,7 +138,7 @@ def _frame(results: Results, verdict: VerdictObject, answer: Answer, earlier: Ea
         "words": [VERDICT_WORDS[name] for name in VERDICTS],
         "severities": list(SEVERITIES),
         "protocol": told_protocol(results),
-        "command": portable(render_command(results, "show")),
+        "command": portable(results.command("show")),
         "compared": is_compared(results, earlier),
         "holders": sorted(whole_audit(results).holders.values()),
         "codes": build_codes(results),
