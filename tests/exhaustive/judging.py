@@ -21,8 +21,7 @@ from replica_audit.config import Settings
 from replica_audit.elect.plan_model import Plan, SalvageSource, Step
 from replica_audit.report.what_to_do import first_steps
 from replica_audit.salvage.partition_salvage import Choices
-from replica_audit.salvage.planned_leaders import PlannedLeaders
-from replica_audit.salvage.snapshot_salvage import SalvagedSnapshot
+from replica_audit.salvage.snapshot_salvage import PlannedLeaders, SalvagedSnapshot
 
 #: Actions that move leaders, or may.
 MOVING = ("forbid_unclean", "stop", "start", "elect", "reorder")

@@ -20,8 +20,7 @@ from replica_audit.config import Settings
 from replica_audit.elect.election_plan import plan_elections
 from replica_audit.elect.plan_model import parse_plan, plan_object
 from replica_audit.salvage.partition_salvage import Choices
-from replica_audit.salvage.planned_leaders import PlannedLeaders
-from replica_audit.salvage.snapshot_salvage import INTERNAL_PREFIX, SalvagedSnapshot
+from replica_audit.salvage.snapshot_salvage import INTERNAL_PREFIX, PlannedLeaders, SalvagedSnapshot
 
 #: Nothing was lost in the others, or they take long to read.
 LOSSY = [name for name in PRODUCED if not name.startswith(("old-", "retention", "jbod", "healthy", "lagging"))]

@@ -13,12 +13,11 @@ from replica_audit.errors import InputError, UsageError
 from replica_audit.paths import check_files, check_outside, local_path
 from replica_audit.report.salvage_text import render_salvage
 from replica_audit.salvage.partition_salvage import Choices
-from replica_audit.salvage.planned_leaders import PlannedLeaders
-from replica_audit.salvage.private_files import hash_file
 from replica_audit.salvage.record_files import FORMS
 from replica_audit.salvage.salvage_manifest import ManifestHead
-from replica_audit.salvage.snapshot_salvage import SalvagedSnapshot
+from replica_audit.salvage.snapshot_salvage import PlannedLeaders, SalvagedSnapshot
 from replica_audit.salvage.written_salvage import Forms, write_salvage
+from replica_audit.scratch import hash_file
 from replica_audit.table_names import check_choices
 from replica_audit.typed_json import to_object
 

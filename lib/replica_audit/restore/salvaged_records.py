@@ -11,8 +11,8 @@ from pathlib import Path
 from replica_audit.errors import UsageError
 from replica_audit.model import TopicPartition
 from replica_audit.restore.cluster import Headers
-from replica_audit.salvage.private_files import hash_file
 from replica_audit.salvage.salvage_manifest import ManifestPartition, ManifestRecord, SalvageManifest, record_digest
+from replica_audit.scratch import hash_file
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,8 +12,7 @@ from replica_audit.auditing.compare.record_comparison import RecordComparison, u
 from replica_audit.auditing.compare.resent import LogOfPair, twins_of
 from replica_audit.batch_header import CONTROL
 from replica_audit.model import Damage
-from replica_audit.salvage.partition_logs import Copy, Unread
-from replica_audit.salvage.reference_log import ReferenceLog, read_batches, request_of
+from replica_audit.salvage.compared_logs import Copy, KnownRecords, ReferenceLog, Unread, read_batches, request_of
 from replica_audit.segments.batch_rows import Batches
 from replica_audit.segments.records import RECORD_DTYPE, RecordError, UnexpandedError, decode_records
 from replica_audit.snapshot.record_reader import NotCaptured, RecordReader, RecordRequest
@@ -93,164 +92,181 @@ def find_lacking(
         return found
     reference.load(chunks)
     rows, places, damage, found.unread = read_batches(snapshot, copy.facts, copy.files, chunks)
+    search = _Search(reader, reference, copy, ahead_too, found)
     different = ~(reference.holds(rows) | reference.holds(_moved_back(rows, places, copy.files)))
     sound = rows["crc_valid"]
-    _tell_damage(found, reference, copy, rows[different & ~sound], places[different & ~sound])
+    search.tell_damage(rows[different & ~sound], places[different & ~sound])
     lacking = different & sound
-    lacking[lacking] = ~_sent_again(reader, reference, copy, rows, lacking)
+    lacking[lacking] = ~search.sent_again(rows, lacking)
     parts: list[tuple[np.ndarray, ...]] = []
     for window in _windows(rows, np.flatnonzero(lacking)):
-        parts += _compare(found, reader, reference, copy, rows[window], places[window], ahead_too)
+        parts += search.compare(rows[window], places[window])
     control = (rows["attributes"] & CONTROL != 0) & (rows["magic"] >= 2) & sound
     requests = [request_of(copy.files[places[at]].path, rows[at]) for at in np.flatnonzero(control)]
     found.markers = reader(requests).rows
     if parts:
         found.rows, found.batch, found.reason = (np.concatenate(columns) for columns in zip(*parts, strict=True))
-    _tell_stretches(found, reference, damage)
+    search.tell_stretches(damage)
     return found
 
 
-def _sent_again(
-    reader: RecordReader, reference: ReferenceLog, copy: Copy, rows: np.ndarray, chosen: np.ndarray
-) -> np.ndarray:
-    """Mask of the `chosen` batches of a copy that their producer sent again to the reference, where it has them elsewhere.
+@dataclass(frozen=True, slots=True)
+class _Search:
+    """Comparison of one copy with the reference; what it comes upon is added to `found`."""
 
-    Only a batch of an epoch that is not the reference's there was sent to another leader.
-    """
-    batches = rows[chosen]
-    own = [reference.lineage.epoch_for_offset(offset) for offset in batches["base_offset"].tolist()]
-    parted = (batches["leader_epoch"] >= 0) & (batches["leader_epoch"] != [-1 if one is None else one for one in own])
-    if not parted.any():
-        return parted
-    fork = int(batches["base_offset"][parted].min())
-    twins = twins_of(
-        Batches(batches[parted]),
-        fork,
-        LogOfPair(copy.facts, Batches.in_order(rows[rows["base_offset"] >= fork])),
-        LogOfPair(reference.facts, Batches.in_order(reference.batches_from(fork))),
-        RecordComparison(reader),
-    )
-    positions = {(batch.base_offset, batch.position) for batch in twins}
-    places = zip(batches["base_offset"].tolist(), batches["position"].tolist(), strict=True)
-    return np.array([place in positions for place in places], bool)
+    reader: RecordReader
+    reference: ReferenceLog
+    copy: Copy
+    ahead_too: bool
+    found: MissingRecords
 
+    def sent_again(self, rows: np.ndarray, chosen: np.ndarray) -> np.ndarray:
+        """Mask of the `chosen` batches of the copy that their producer sent again to the reference, where it has them elsewhere.
 
-def _compare(
-    found: MissingRecords,
-    reader: RecordReader,
-    reference: ReferenceLog,
-    copy: Copy,
-    batches: np.ndarray,
-    places: np.ndarray,
-    ahead_too: bool,
-) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
-    """Rows, batch indexes and reasons of the lacking records of each of `batches`, one window."""
-    theirs, blind, uncaptured = reference.records(
-        int(batches["base_offset"].min()), int(batches["last_offset"].max()) + 1
-    )
-    requests = {
-        request_of(copy.files[place].path, batch): batch for batch, place in zip(batches, places.tolist(), strict=True)
-    }
-    for request, entry in reader.entries(requests):
-        batch = requests[request]
-        try:
-            if isinstance(entry, str):
-                raise RecordError(entry)
-            rows = decode_records(entry, reader.hasher)
-        except UnexpandedError as error:
-            _leave_unexpanded(found, reference, copy, request, batch, ahead_too, str(error))
-            continue
-        except RecordError as error:
-            # A sound batch that differs may hold other records of the same epoch.
-            if isinstance(entry, NotCaptured) or not reference.keeps(batch):
-                found.unread.append(_unread_batch(copy, request, batch, str(error)))
-            continue
-        beside = slice(*np.searchsorted(theirs["offset"], (batch["base_offset"], batch["last_offset"] + 1)))
-        reason = _judge(rows, theirs[beside], blind, uncaptured, reference, copy, ahead_too, found)
-        lacking = reason >= 0
-        if lacking.any():
-            found.batches.append(SourceBatch(request, int(batch["base_offset"]), int(batch["last_offset"]), len(rows)))
-            at = np.full(int(lacking.sum()), len(found.batches) - 1)
-            yield rows[lacking], at, reason[lacking]
+        Only a batch of an epoch that is not the reference's there was sent to another leader.
+        """
+        batches = rows[chosen]
+        own = [self.reference.lineage.epoch_for_offset(offset) for offset in batches["base_offset"].tolist()]
+        own_epochs = [-1 if one is None else one for one in own]
+        parted = (batches["leader_epoch"] >= 0) & (batches["leader_epoch"] != own_epochs)
+        if not parted.any():
+            return parted
+        fork = int(batches["base_offset"][parted].min())
+        twins = twins_of(
+            Batches(batches[parted]),
+            fork,
+            LogOfPair(self.copy.facts, Batches.in_order(rows[rows["base_offset"] >= fork])),
+            LogOfPair(self.reference.facts, Batches.in_order(self.reference.batches_from(fork))),
+            RecordComparison(self.reader),
+        )
+        positions = {(batch.base_offset, batch.position) for batch in twins}
+        places = zip(batches["base_offset"].tolist(), batches["position"].tolist(), strict=True)
+        return np.array([place in positions for place in places], bool)
 
+    def compare(self, batches: np.ndarray, places: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+        """Rows, batch indexes and reasons of the lacking records of each of `batches`, one window."""
+        known = self.reference.records(int(batches["base_offset"].min()), int(batches["last_offset"].max()) + 1)
+        requests = self._requests(batches, places)
+        for request, entry in self.reader.entries(requests):
+            batch = requests[request]
+            try:
+                if isinstance(entry, str):
+                    raise RecordError(entry)
+                rows = decode_records(entry, self.reader.hasher)
+            except UnexpandedError as error:
+                self._leave_unexpanded(request, batch, str(error))
+                continue
+            except RecordError as error:
+                # A sound batch that differs may hold other records of the same epoch.
+                if isinstance(entry, NotCaptured) or not self.reference.keeps(batch):
+                    self._note_unread(request, batch, str(error))
+                continue
+            reason = self._judge(rows, known.between(batch["base_offset"], batch["last_offset"] + 1))
+            lacking = reason >= 0
+            if lacking.any():
+                base, last = int(batch["base_offset"]), int(batch["last_offset"])
+                self.found.batches.append(SourceBatch(request, base, last, len(rows)))
+                at = np.full(int(lacking.sum()), len(self.found.batches) - 1)
+                yield rows[lacking], at, reason[lacking]
 
-def _leave_unexpanded(
-    found: MissingRecords,
-    reference: ReferenceLog,
-    copy: Copy,
-    request: RecordRequest,
-    batch: np.void,
-    ahead_too: bool,
-    reason: str,
-) -> None:
-    """Take down a batch that is not expanded, where the reference lacks it whole as far as its header tells."""
-    if reference.keeps(batch):
-        return
-    base, last, epoch = (int(batch[name]) for name in ("base_offset", "last_offset", "leader_epoch"))
-    count = int(batch["record_count"]) if batch["record_count"] >= 0 else None
-    word = _place(last, epoch, reference, copy, ahead_too)
-    if word in REASONS:
-        found.unexpanded.append(UnexpandedBatch(request, copy.broker_id, base, last, epoch, count, reason))
-    else:
-        found.left_out[word] += count or 0
+    def _requests(self, batches: np.ndarray, places: np.ndarray) -> dict[RecordRequest, np.void]:
+        paths = (self.copy.files[place].path for place in places.tolist())
+        return {request_of(path, batch): batch for path, batch in zip(paths, batches, strict=True)}
 
-
-def _judge(
-    rows: np.ndarray,
-    theirs: np.ndarray,
-    blind: Sequence[tuple[int, int]],
-    uncaptured: Sequence[tuple[int, int]],
-    reference: ReferenceLog,
-    copy: Copy,
-    ahead_too: bool,
-    found: MissingRecords,
-) -> np.ndarray:
-    """For each record of one batch the index of its reason, -1 where the reference has it or nothing says that it lost it.
-
-    Where what the reference has is `uncaptured`, nothing does; the batches are noted there.
-    """
-    facts = reference.facts
-    # What is left of deleted records in a segment, nobody can read of a broker, whoever's log it is.
-    floor = max(facts.log_start_offset, copy.facts.log_start_offset)
-    reasons = np.full(len(rows), -1, np.int8)
-    differing = set(unequal_offsets(_without_epoch(rows), _without_epoch(theirs)).tolist())
-    found.forked_at_end |= facts.log_end_offset - 1 in differing
-    present = np.isin(rows["offset"], theirs["offset"])
-    for index in np.flatnonzero(~present | np.isin(rows["offset"], list(differing))).tolist():
-        offset = int(rows["offset"][index])
-        epoch = int(rows["leader_epoch"][index])
-        is_control = bool(rows["control"][index])
-        if offset < floor:
-            word = BELOW_LOG_START
-        elif any(start <= offset < end for start, end in uncaptured):
-            continue
-        elif present[index]:
-            word = "other_record"
-        elif any(start <= offset < end for start, end in blind):
-            word = "unreadable_there"
-        else:
-            forked = epoch < 0 and found.forked_at_end
-            word = _place(offset, epoch, reference, copy, ahead_too or forked)
+    def _leave_unexpanded(self, request: RecordRequest, batch: np.void, reason: str) -> None:
+        """Take down a batch that is not expanded, where the reference lacks it whole as far as its header tells."""
+        if self.reference.keeps(batch):
+            return
+        base, last, epoch = (int(batch[name]) for name in ("base_offset", "last_offset", "leader_epoch"))
+        count = _record_count(batch)
+        word = self._place(last, epoch, self.ahead_too)
         if word in REASONS:
-            reasons[index] = REASONS.index(word)
-        elif not is_control:
-            found.left_out[word] += 1
-    return reasons
+            unexpanded = UnexpandedBatch(request, self.copy.broker_id, base, last, epoch, count, reason)
+            self.found.unexpanded.append(unexpanded)
+        else:
+            self.found.left_out[word] += count or 0
+
+    def _judge(self, rows: np.ndarray, known: KnownRecords) -> np.ndarray:
+        """For each record of one batch the index of its reason, -1 where the reference has it or nothing says that it lost it.
+
+        Where what the reference has is not captured, nothing does; the batches are noted there.
+        """
+        facts = self.reference.facts
+        # What is left of deleted records in a segment, nobody can read of a broker, whoever's log it is.
+        floor = max(facts.log_start_offset, self.copy.facts.log_start_offset)
+        reasons = np.full(len(rows), -1, np.int8)
+        differing = set(unequal_offsets(_without_epoch(rows), _without_epoch(known.rows)).tolist())
+        self.found.forked_at_end |= facts.log_end_offset - 1 in differing
+        present = np.isin(rows["offset"], known.rows["offset"])
+        for index in np.flatnonzero(~present | np.isin(rows["offset"], list(differing))).tolist():
+            offset = int(rows["offset"][index])
+            epoch = int(rows["leader_epoch"][index])
+            if offset < floor:
+                word = BELOW_LOG_START
+            elif any(start <= offset < end for start, end in known.not_captured):
+                continue
+            elif present[index]:
+                word = "other_record"
+            elif any(start <= offset < end for start, end in known.unread):
+                word = "unreadable_there"
+            else:
+                word = self._place(offset, epoch, self.ahead_too or (epoch < 0 and self.found.forked_at_end))
+            if word in REASONS:
+                reasons[index] = REASONS.index(word)
+            elif not rows["control"][index]:
+                self.found.left_out[word] += 1
+        return reasons
+
+    def _place(self, offset: int, epoch: int, ahead_too: bool) -> str:
+        """The reason why the reference has no record at `offset`, where the copy has one of `epoch` (-1: none)."""
+        facts = self.reference.facts
+        if offset >= facts.log_end_offset:
+            return "past_end" if ahead_too or 0 <= epoch < self.reference.leader_epoch else AHEAD
+        own = self.reference.lineage.epoch_for_offset(offset)
+        if epoch >= 0 and own is not None and own != epoch:
+            return "other_epoch"
+        if offset < facts.local_start_offset:
+            return BELOW_LOG_START  # in the remote tier, or deleted
+        if self.reference.is_damaged(offset, offset + 1):
+            return "unreadable_there"
+        return CLEANED if facts.compacted or self.copy.facts.compacted else "hole"
+
+    def tell_damage(self, batches: np.ndarray, places: np.ndarray) -> None:
+        """Batches whose checksum is wrong hold records that nobody can vouch for; those of the reference's lineage are there."""
+        for request, batch in self._requests(batches, places).items():
+            if not self.reference.keeps(batch):
+                self._note_unread(request, batch, "its checksum is wrong")
+
+    def tell_stretches(self, damage: Sequence[tuple[SegmentFile, Damage]]) -> None:
+        """Bytes that are not a batch, where what stood there need not be on the reference.
+
+        It is, where the log after them is the reference's again: two logs that have the same record have the same before it.
+        A torn or zero-filled end was never written whole.
+        """
+        lacking, end = self.found.rows["offset"], self.reference.facts.log_end_offset
+        for file, item in damage:
+            if item.kind != "corrupt":
+                continue
+            start = file.base_offset if item.expected_offset is None else item.expected_offset
+            if item.next_offset is None:
+                shared = start < end and not (lacking < start).any()
+            else:
+                shared = item.next_offset < end and item.next_offset not in lacking
+            if not shared:
+                reason = f"{item.length} bytes there are not a batch"
+                unread = Unread(file.path, reason, file.broker_id, item.position, start, item.next_offset)
+                self.found.unread.append(unread)
+
+    def _note_unread(self, request: RecordRequest, batch: np.void, reason: str) -> None:
+        bounds = int(batch["base_offset"]), int(batch["last_offset"]) + 1
+        counted, epoch = _record_count(batch), int(batch["leader_epoch"])
+        place = request.path, reason, self.copy.broker_id, request.position
+        self.found.unread.append(Unread(*place, *bounds, counted, epoch))
 
 
-def _place(offset: int, epoch: int, reference: ReferenceLog, copy: Copy, ahead_too: bool) -> str:
-    """The reason why the reference has no record at `offset`, where a copy has one of `epoch` (-1: none)."""
-    facts = reference.facts
-    if offset >= facts.log_end_offset:
-        return "past_end" if ahead_too or 0 <= epoch < reference.leader_epoch else AHEAD
-    own = reference.lineage.epoch_for_offset(offset)
-    if epoch >= 0 and own is not None and own != epoch:
-        return "other_epoch"
-    if offset < facts.local_start_offset:
-        return BELOW_LOG_START  # in the remote tier, or deleted
-    if reference.is_damaged(offset, offset + 1):
-        return "unreadable_there"
-    return CLEANED if facts.compacted or copy.facts.compacted else "hole"
+def _record_count(batch: np.void) -> int | None:
+    """None where the header does not say."""
+    return int(batch["record_count"]) if batch["record_count"] >= 0 else None
 
 
 def _without_epoch(rows: np.ndarray) -> np.ndarray:
@@ -258,45 +274,6 @@ def _without_epoch(rows: np.ndarray) -> np.ndarray:
     rows = rows.copy()
     rows["leader_epoch"] = -1
     return rows
-
-
-def _tell_damage(
-    found: MissingRecords, reference: ReferenceLog, copy: Copy, batches: np.ndarray, places: np.ndarray
-) -> None:
-    """Batches whose checksum is wrong hold records that nobody can vouch for; those of the reference's lineage are there."""
-    for batch, place in zip(batches, places.tolist(), strict=True):
-        if not reference.keeps(batch):
-            request = request_of(copy.files[place].path, batch)
-            found.unread.append(_unread_batch(copy, request, batch, "its checksum is wrong"))
-
-
-def _tell_stretches(
-    found: MissingRecords, reference: ReferenceLog, damage: Sequence[tuple[SegmentFile, Damage]]
-) -> None:
-    """Bytes that are not a batch, where what stood there need not be on the reference.
-
-    It is, where the log after them is the reference's again: two logs that have the same record have the same before it.
-    A torn or zero-filled end was never written whole.
-    """
-    for file, item in damage:
-        if item.kind != "corrupt":
-            continue
-        start = file.base_offset if item.expected_offset is None else item.expected_offset
-        if item.next_offset is None:
-            shared = start < reference.facts.log_end_offset and not (found.rows["offset"] < start).any()
-        else:
-            shared = item.next_offset < reference.facts.log_end_offset and item.next_offset not in found.rows["offset"]
-        if not shared:
-            reason = f"{item.length} bytes there are not a batch"
-            found.unread.append(Unread(file.path, reason, file.broker_id, item.position, start, item.next_offset))
-
-
-def _unread_batch(copy: Copy, request: RecordRequest, batch: np.void, reason: str) -> Unread:
-    bounds = int(batch["base_offset"]), int(batch["last_offset"]) + 1
-    records = int(batch["record_count"])
-    epoch = int(batch["leader_epoch"])
-    counted = records if records >= 0 else None
-    return Unread(request.path, reason, copy.broker_id, request.position, *bounds, counted, epoch)
 
 
 def _moved_back(rows: np.ndarray, places: np.ndarray, files: Sequence[SegmentFile]) -> np.ndarray:

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 
 from replica_audit.batch_header import or_none
 from replica_audit.model import Damage, TopicPartition
-from replica_audit.salvage.private_files import new_file
+from replica_audit.scratch import new_file
 from replica_audit.segments.records import Payload, encode_batch
 from replica_audit.segments.scan import scan_segment
 

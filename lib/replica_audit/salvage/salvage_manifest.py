@@ -16,7 +16,7 @@ from typing import Annotated, TypeVar
 
 from replica_audit.errors import UsageError
 from replica_audit.results import place_of
-from replica_audit.salvage.private_files import new_file
+from replica_audit.scratch import new_file
 from replica_audit.typed_json import Flat, ShapeError, Sparse, from_object, to_object
 
 NAME = "manifest.json"

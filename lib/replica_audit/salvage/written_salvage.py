@@ -14,10 +14,9 @@ import numpy as np
 from replica_audit import __version__
 from replica_audit.batch_header import or_none
 from replica_audit.model import TopicPartition
+from replica_audit.salvage.compared_logs import Copy, Unread
 from replica_audit.salvage.missing_records import REASONS, UnexpandedBatch
-from replica_audit.salvage.partition_logs import Copy, Unread
 from replica_audit.salvage.partition_salvage import Choices, Finds, PartitionSalvage
-from replica_audit.salvage.private_files import hash_file, new_directory, new_file
 from replica_audit.salvage.record_files import FORMS, Writer, copy_unexpanded, json_line, open_writers
 from replica_audit.salvage.salvage_manifest import (
     NAME,
@@ -40,9 +39,9 @@ from replica_audit.salvage.salvage_manifest import (
     record_digest,
     write_manifest,
 )
-from replica_audit.salvage.selection import SelectedRecords
+from replica_audit.salvage.selection import OUTCOMES, SelectedRecords
 from replica_audit.salvage.snapshot_salvage import SnapshotSalvage
-from replica_audit.salvage.transaction_outcomes import OUTCOMES
+from replica_audit.scratch import hash_file, new_directory, new_file
 from replica_audit.segments.records import Payload, RecordError, decode_payloads
 from replica_audit.snapshot.record_reader import RecordReader
 from replica_audit.typed_json import to_object

@@ -1,31 +1,141 @@
-"""The log that the copies of a partition are compared with: that of the present leader, or of the leader that a plan chose."""
+"""The logs of a partition: the leader's, present or planned, and the copies that are compared with it."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from replica_audit.auditing.case import Case
+from replica_audit.auditing.catalogue import codes_with
 from replica_audit.auditing.compare.chunks import differing_chunks
 from replica_audit.auditing.compare.replays import as_leader
 from replica_audit.auditing.conclude import PartitionAudit
 from replica_audit.auditing.findings.rep import brokers_past_leader
 from replica_audit.auditing.replicas.reference import Reference
-from replica_audit.auditing.replicas.replica_facts import CopyKey, ReplicaFacts
+from replica_audit.auditing.replicas.replica_facts import CopyKey, ReplicaFacts, replica_facts
 from replica_audit.batch_header import CONTROL
 from replica_audit.elect.costs import may_have_lost_tail, replicas_of
 from replica_audit.errors import FormatError
-from replica_audit.model import CHUNK_OFFSETS, Damage
+from replica_audit.literals import PUT_ASIDE
+from replica_audit.model import CHUNK_OFFSETS, Damage, ReplicaDir
 from replica_audit.protocol.lineage import Lineage
-from replica_audit.salvage.partition_logs import Unread
 from replica_audit.segments.digests import rows_of_chunks
 from replica_audit.segments.record_batch import BATCH_DTYPE
+from replica_audit.snapshot.inventory import Inventory
+from replica_audit.snapshot.log_dir_names import parse_directory_name
 from replica_audit.snapshot.record_reader import RecordReader, RecordRequest, RecordRows
 from replica_audit.snapshot.segment_file import SegmentFile
 from replica_audit.snapshot.segment_sources import open_source
 from replica_audit.snapshot.storage import Snapshot
+
+#: Kinds of copies in the order in which a record is taken from them: the first that holds it is its source.
+KINDS = ("replica", "duplicate", *PUT_ASIDE)
+
+
+@dataclass(frozen=True, slots=True)
+class Unread:
+    """Something of a partition that may hold records and could not be read."""
+
+    path: str
+    reason: str
+    broker_id: int | None = None
+    position: int | None = None
+    start_offset: int | None = None
+    """Of the batch; None where it is not known."""
+    end_offset: int | None = None
+    record_count: int | None = None
+    leader_epoch: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Copy:
+    """One log, and the files that it is read from."""
+
+    kind: str
+    """One of `KINDS`."""
+    facts: ReplicaFacts
+    files: tuple[SegmentFile, ...]
+
+    @property
+    def broker_id(self) -> int:
+        return self.facts.broker_id
+
+    @property
+    def path(self) -> str:
+        """Its directory, relative to the snapshot."""
+        return self.facts.directory.path
+
+
+def unread_directories(inventory: Inventory) -> list[Unread]:
+    """Log dirs, and directories of partitions that Kafka has put aside, that could not be listed."""
+    log_dirs = {log_dir.path for log_dir in inventory.log_dirs}
+    return [
+        Unread(row.path, row.reason, row.broker_id)
+        for row in inventory.quarantine
+        if row.code in codes_with("unreadable")
+        and row.topic is None
+        and (row.path in log_dirs or parse_directory_name(row.path.rpartition("/")[2]).kind in PUT_ASIDE)
+    ]
+
+
+def copies_of(
+    unplaced: Iterable[ReplicaDir],
+    audit: PartitionAudit,
+    case: Case,
+    log: ReplicaFacts,
+    files: Sequence[SegmentFile],
+) -> tuple[list[Copy], list[ReplicaDir], list[Unread]]:
+    """The copies of the topic that `case` is about, in the order of `KINDS`, without `log`, which they are laid beside.
+
+    Where the next start of its broker cuts that log, the files of it as they are now are a copy too.
+
+    `files` are the segments of its replicas and of what is put aside. Second come the directories that are put aside and
+    of another topic of the same name, or may be: without an id on both sides nothing tells. Third, what could not be read.
+    """
+    copies: list[Copy] = []
+    unread: list[Unread] = []
+    by_key: dict[CopyKey, list[SegmentFile]] = {}
+    for file in files:
+        by_key.setdefault((file.broker_id, file.log_dir), []).append(file)
+    compared = {item.follower.key: item.follower for item in case.beside}
+    aside = [
+        compared.get((directory.broker_id, directory.log_dir)) or replica_facts(directory, summaries)
+        for directory, summaries in audit.evidence.put_aside
+    ]
+    present = (case.reference.facts.directory.topic_id, None)
+    replicas = [("replica", facts) for facts in replicas_of(case) if not _is_whole(log, facts)]
+    replicas += [("replica", facts) for facts in case.set_aside]
+    replicas += [("duplicate", facts) for facts in case.duplicates]
+    replicas += [(facts.kind, facts) for facts in aside if facts.directory.topic_id in present]
+    for kind, facts in replicas:
+        if facts.unread is not None:
+            unread.append(Unread(facts.directory.path, facts.unread, facts.broker_id))
+        copies.append(Copy(kind, facts, tuple(by_key.get(facts.key, ()))))
+    copies.sort(key=lambda copy: (KINDS.index(copy.kind), copy.broker_id, copy.path))
+    others = {facts.directory.path: facts.directory for facts in aside if facts.directory.topic_id not in present}
+    others |= {one.path: one for one in unplaced}
+    return copies, [others[path] for path in sorted(others)], unread
+
+
+def _is_whole(log: ReplicaFacts, facts: ReplicaFacts) -> bool:
+    return facts.key == log.key and facts.log_end_offset == log.log_end_offset
+
+
+@dataclass(frozen=True, slots=True)
+class KnownRecords:
+    """Records of a log, by offset, and the bounds of batches whose records are not among them."""
+
+    rows: np.ndarray
+    unread: Sequence[tuple[int, int]]
+    """[first offset, end offset) of those that cannot be decoded."""
+    not_captured: Sequence[tuple[int, int]]
+    """Of those that are not part of the evidence."""
+
+    def between(self, start_offset: int, end_offset: int) -> KnownRecords:
+        """The records in [start, end), with the same bounds."""
+        return replace(self, rows=self.rows[slice(*np.searchsorted(self.rows["offset"], (start_offset, end_offset)))])
 
 
 class ReferenceLog:
@@ -101,23 +211,17 @@ class ReferenceLog:
         """True if unreadable bytes overlap [start, end)."""
         return any(part.start_offset < end_offset and start_offset < part.end_offset for part in self.facts.unreadable)
 
-    def records(
-        self, start_offset: int, end_offset: int
-    ) -> tuple[np.ndarray, list[tuple[int, int]], list[tuple[int, int]]]:
-        """Records of the batches that reach into [start, end), by offset, the bounds of batches that cannot be decoded, and of those
-        that are not part of the evidence, which are noted.
-        """
+    def records(self, start_offset: int, end_offset: int) -> KnownRecords:
+        """Records of the batches that reach into [start, end); those that are not part of the evidence are noted."""
         first = int(np.searchsorted(self._ends, start_offset))
         last = int(np.searchsorted(self._batches["base_offset"], end_offset))
-        requests = {
-            request_of(self._files[self._paths[index]].path, self._batches[index]): index
-            for index in range(first, max(first, last))
-        }
+        indexes = range(first, max(first, last))
+        requests = dict(zip(self._requests(indexes), indexes, strict=True))
         outcome = self._reader(requests)
         self._note_uncaptured(outcome)
-        bad = [requests[request] for request, _ in (*outcome.unread, *outcome.undecodable)]
-        uncaptured = [requests[request] for request, _ in outcome.not_captured]
-        return outcome.rows, [self._bounds(at) for at in bad], [self._bounds(at) for at in uncaptured]
+        unread = [self._bounds(requests[request]) for request, _ in (*outcome.unread, *outcome.undecodable)]
+        not_captured = [self._bounds(requests[request]) for request, _ in outcome.not_captured]
+        return KnownRecords(outcome.rows, unread, not_captured)
 
     def markers(self, start_offset: int, producers: Sequence[int]) -> np.ndarray:
         """Control records of `producers` from `start_offset` on, of each up to its next data: what follows is of another
