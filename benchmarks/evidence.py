@@ -19,7 +19,7 @@ from pathlib import Path
 from scan import make_segment
 
 from replica_audit.cli.capture_plan_command import collector_text
-from replica_audit.snapshot.segment_file import SegmentFile
+from replica_audit.model import SegmentFile
 from replica_audit.snapshot.segment_sources import summarise_source
 from replica_audit.snapshot.storage import Snapshot
 

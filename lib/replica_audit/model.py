@@ -1,8 +1,7 @@
 """Types that all rooms share: partitions, batches, segments, replicas, leadership.
 
 Every class is a frozen dataclass of plain values, so that it can be pickled to an executor, written as JSON and
-compared in a test. Offsets are int64, ranges are half-open, times are milliseconds since the epoch, absent is None.
-"""
+compared in a test. Offsets are int64, ranges are half-open, times are milliseconds since the epoch, absent is None."""
 
 from __future__ import annotations
 
@@ -22,6 +21,7 @@ from replica_audit.literals import (
 
 if TYPE_CHECKING:
     from replica_audit.schema import SoleIsr
+
 
 #: Offsets are compared in chunks of this many; a batch belongs to the chunk of its base offset.
 CHUNK_OFFSETS = 65_536
@@ -274,6 +274,10 @@ class CheckpointFile:
         return self.state in ("unreadable", "not_given")
 
 
+#: A file that nothing shows, present or missing.
+NOT_GIVEN = CheckpointFile("not_given", "")
+
+
 @dataclass(frozen=True, slots=True)
 class ReplicaDir:
     """One current partition directory of one log dir, with all that its log dir says of it."""
@@ -291,10 +295,10 @@ class ReplicaDir:
     epoch_file: CheckpointFile
     checkpoint_epochs: tuple[tuple[int, int], ...] | None
     """(leader epoch, start offset) as found; None unless the file is present or empty."""
-    high_watermark_file: CheckpointFile
-    recovery_point_file: CheckpointFile
-    log_start_file: CheckpointFile
-    cleaner_file: CheckpointFile
+    high_watermark_file: CheckpointFile = NOT_GIVEN
+    recovery_point_file: CheckpointFile = NOT_GIVEN
+    log_start_file: CheckpointFile = NOT_GIVEN
+    cleaner_file: CheckpointFile = NOT_GIVEN
     high_watermark_checkpoint: int | None = None
     recovery_point_checkpoint: int | None = None
     log_start_checkpoint: int | None = None
@@ -403,3 +407,39 @@ class Leadership:
         """Every broker that is said to have a replica: assigned, in sync, eligible or leading."""
         leader = () if self.leader_id is None else (self.leader_id,)
         return frozenset((*(self.replicas or ()), *(self.isr or ()), *self.elr, *leader))
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Where a part of a segment's text or table is: bytes [start, end) of a text, or some rows of a table in them."""
+
+    path: str
+    start: int = 0
+    end: int = 0
+    dumped_path: str = ""
+    """As the text says."""
+    columns: tuple[str, ...] = ()
+    """Those that a table has values in."""
+    log_dir: str = ""
+    """As the table says."""
+    segment_base_offset: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentFile:
+    """A segment of a replica, as Kafka would load it: a `.swap` that wins is one, what it replaces is not.
+
+    Where `source` is not segment, `path` is a name for the reader and what is there is read from `parts`.
+    """
+
+    broker_id: int
+    log_dir: str
+    topic: str
+    partition: int
+    path: str
+    base_offset: int
+    size_bytes: int
+    """Bytes to read."""
+    source: SegmentSource = "segment"
+    """segment, dump_text, batch_table or record_table."""
+    parts: tuple[Part, ...] = ()

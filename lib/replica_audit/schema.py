@@ -546,6 +546,21 @@ class QuarantineRow(NamedTuple):
     code: str
     reason: str
 
+    @classmethod
+    def of(
+        cls,
+        code: str,
+        path: str,
+        reason: str | Exception,
+        *,
+        broker_id: int | None = None,
+        position: int | None = None,
+        length: int | None = None,
+    ) -> "QuarantineRow":
+        """A row of no partition; a FormatError as the reason names its own position."""
+        position = getattr(reason, "position", position)
+        return cls(broker_id, None, None, path, position, length, code, str(reason))
+
     def as_input(self) -> "InputRow":
         """The row as the answers have it."""
         return InputRow(self.broker_id, self.path, self.position, self.length, self.code, self.reason)

@@ -52,10 +52,10 @@ from replica_audit.snapshot.leadership_sources import parse_leadership
 from replica_audit.snapshot.log_dir_names import parse_directory_name, parse_file_name, parse_snapshot_name
 from replica_audit.snapshot.manifest import parse_manifest
 from replica_audit.snapshot.message_fields import MessageError
-from replica_audit.snapshot.metadata.keyed_records import parse_any
 from replica_audit.snapshot.metadata.kraft_records import (
     KRAFT_VOTERS,
     LEADER_CHANGE,
+    parse_any,
     parse_snapshot_time,
     parse_voters,
 )

@@ -15,7 +15,7 @@ from replica_audit.segments.compression import decompress
 from replica_audit.segments.record_batch import HEADER_BYTES
 from replica_audit.segments.records import read_records
 from replica_audit.snapshot.log_dir_names import parse_directory_name
-from replica_audit.snapshot.metadata.entries import scan_headers
+from replica_audit.snapshot.metadata.log_copies import scan_headers
 
 _KEPT = ("leader-epoch-checkpoint", "partition.metadata")
 _LISTING = "kafka-topics-describe.txt"

@@ -15,10 +15,10 @@ from tests.support.known_batches import directories, ingest
 from tests.support.snapshots import Replica, write_snapshot
 
 from replica_audit.auditing.opening import open_snapshot
+from replica_audit.model import SegmentFile
 from replica_audit.runner.scanning import scan_task
 from replica_audit.runner.task_planning import SegmentWork, deal_work
 from replica_audit.segments.known_segments import KnownSegment
-from replica_audit.snapshot.segment_file import SegmentFile
 from replica_audit.warehouse.batch_files import BatchFileWriter
 from replica_audit.warehouse.delta_tables import Warehouse
 from replica_audit.warehouse.known_batches import EarlierSegments

@@ -18,14 +18,13 @@ from tests.support.stored_rows import stored
 from replica_audit.auditing.opening import Unseen
 from replica_audit.bronze_tables import BRONZE_TABLES
 from replica_audit.config import Settings
-from replica_audit.model import ReplicaDir
+from replica_audit.model import ReplicaDir, SegmentFile
 from replica_audit.runner.executor import InProcess
 from replica_audit.runner.ingest import ingest
 from replica_audit.runner.ingested_source import audit
 from replica_audit.schema import REPORT_TABLES
 from replica_audit.snapshot.file_tree import TreeEntry
-from replica_audit.snapshot.owners import Folder
-from replica_audit.snapshot.segment_file import SegmentFile
+from replica_audit.snapshot.log_dirs import Folder
 from replica_audit.warehouse.attempts import latest_attempt
 from replica_audit.warehouse.delta_tables import Warehouse
 

@@ -13,12 +13,11 @@ from replica_audit.bronze_tables import (
     ReplicaDirRow,
     SegmentRow,
 )
-from replica_audit.model import ReplicaDir, SegmentSummary
+from replica_audit.model import ReplicaDir, SegmentFile, SegmentSummary
 from replica_audit.schema import PartitionStateRow, QuarantineRow, Row
 from replica_audit.segments.summary import summary_to_json
 from replica_audit.snapshot.inventory import Inventory
 from replica_audit.snapshot.leadership_rows import state_rows
-from replica_audit.snapshot.segment_file import SegmentFile
 
 #: `file` of `offset_checkpoints` → the field of `ReplicaDir` that holds its value.
 _CHECKPOINTS = {

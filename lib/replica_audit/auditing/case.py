@@ -51,7 +51,7 @@ class Case:
     duplicates: tuple[ReplicaFacts, ...] = ()
     """Second copies on one broker; they neither lead nor follow."""
     beside: tuple[Comparison, ...] = ()
-    """`duplicates`, and what Kafka has put aside (`snapshot.put_aside`), against the reference, as far as they can be read."""
+    """`duplicates`, and what Kafka has put aside (`snapshot.replica_dirs.PutAside`), against the reference, as far as they can be read."""
     strangers: tuple[tuple[Comparison, str], ...] = ()
     """Replicas of which it is not known whether they are of the same topic, and why; nothing is concluded from them."""
     set_aside: tuple[ReplicaFacts, ...] = ()

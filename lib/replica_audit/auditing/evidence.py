@@ -52,7 +52,7 @@ class PartitionEvidence:
     remote_segments: tuple[RemoteSegment, ...] = ()
     """By `__remote_log_metadata`, of any topic of that name."""
     put_aside: tuple[tuple[ReplicaDir, tuple[SegmentSummary, ...]], ...] = ()
-    """Copies that Kafka does not serve from (`snapshot.put_aside`)."""
+    """Copies that Kafka does not serve from (`snapshot.replica_dirs.PutAside`)."""
 
     @property
     def copies(self) -> tuple[tuple[ReplicaDir, tuple[SegmentSummary, ...]], ...]:

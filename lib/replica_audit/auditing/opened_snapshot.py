@@ -20,6 +20,7 @@ from replica_audit.model import (
     GroupOffset,
     RemoteSegment,
     ReplicaDir,
+    SegmentFile,
     SegmentSummary,
     TopicPartition,
     TransactionState,
@@ -34,7 +35,6 @@ from replica_audit.snapshot.inventory import Inventory
 from replica_audit.snapshot.leadership_rows import leadership_of_rows, state_rows
 from replica_audit.snapshot.log_dir_names import parse_directory_name
 from replica_audit.snapshot.remote_log_metadata import REMOTE_SEGMENTS
-from replica_audit.snapshot.segment_file import SegmentFile
 from replica_audit.snapshot.segment_sources import open_source, summarise_source
 from replica_audit.snapshot.storage import Snapshot
 from replica_audit.snapshot.transaction_log import read_latest_states

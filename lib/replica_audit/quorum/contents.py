@@ -8,11 +8,9 @@ from typing import NamedTuple
 
 from replica_audit.errors import FormatError
 from replica_audit.snapshot.message_fields import MessageError
-from replica_audit.snapshot.metadata.entries import MetadataEntry, SnapshotEnd
 from replica_audit.snapshot.metadata.image import MetadataImage, replay, replay_into
-from replica_audit.snapshot.metadata.keyed_records import KeyedRecord, parse_any
-from replica_audit.snapshot.metadata.kraft_records import ConfigSet, Transaction
-from replica_audit.snapshot.metadata.log_copies import MetadataCopy
+from replica_audit.snapshot.metadata.kraft_records import ConfigSet, KeyedRecord, Transaction, parse_any
+from replica_audit.snapshot.metadata.log_copies import MetadataCopy, MetadataEntry, SnapshotEnd
 from replica_audit.snapshot.metadata.quorum import weigh_copies
 from replica_audit.snapshot.storage import Snapshot
 

@@ -19,11 +19,10 @@ from replica_audit.segments.scan import scan_segment
 from replica_audit.snapshot.inventory import Inventory, LogDir
 from replica_audit.snapshot.message_fields import MessageError
 from replica_audit.snapshot.metadata.compared_copies import AppliedEvidence, ComparedCopies, compare_copies
-from replica_audit.snapshot.metadata.entries import SnapshotEnd, read_snapshot
 from replica_audit.snapshot.metadata.histories import QuorumHistory, find_histories
 from replica_audit.snapshot.metadata.image import replay
 from replica_audit.snapshot.metadata.kraft_records import Voters
-from replica_audit.snapshot.metadata.log_copies import UNKNOWN_REACH, MetadataCopy
+from replica_audit.snapshot.metadata.log_copies import UNKNOWN_REACH, MetadataCopy, SnapshotEnd, read_snapshot
 from replica_audit.snapshot.metadata.quorum import name_nodes, newest_copy, parting, votes, weigh_copies
 from replica_audit.snapshot.metadata.stale_copies import CopyMoments, copy_moments, find_applied
 from replica_audit.snapshot.storage import Snapshot

@@ -8,8 +8,14 @@ from typing import TypeVar
 from replica_audit.model import Place
 from replica_audit.quorum.answer_model import Lost, NamedTopic, StrayDirectory
 from replica_audit.quorum.contents import ClusterContents, PartitionNow
-from replica_audit.snapshot.metadata.keyed_records import ACL, PRODUCER_IDS, QUOTA, SCRAM
-from replica_audit.snapshot.metadata.kraft_records import BROKER_RESOURCE, TOPIC_RESOURCE
+from replica_audit.snapshot.metadata.kraft_records import (
+    ACL,
+    BROKER_RESOURCE,
+    PRODUCER_IDS,
+    QUOTA,
+    SCRAM,
+    TOPIC_RESOURCE,
+)
 
 #: `ProducerIdsBlock.PRODUCER_ID_BLOCK_SIZE`.
 _BLOCK = 1_000

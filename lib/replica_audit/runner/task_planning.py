@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import groupby
 from typing import NamedTuple, TypeVar
 
+from replica_audit.model import SegmentFile
 from replica_audit.segments.known_segments import KnownSegment
 from replica_audit.snapshot.packed_replicas import PackedReplicas, PackedSegments, SpreadReplicas
-from replica_audit.snapshot.segment_file import SegmentFile
 
 Item = TypeVar("Item")
 

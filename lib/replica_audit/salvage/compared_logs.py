@@ -19,14 +19,13 @@ from replica_audit.batch_header import CONTROL
 from replica_audit.elect.costs import may_have_lost_tail, replicas_of
 from replica_audit.errors import FormatError
 from replica_audit.literals import PUT_ASIDE
-from replica_audit.model import CHUNK_OFFSETS, Damage, ReplicaDir
+from replica_audit.model import CHUNK_OFFSETS, Damage, ReplicaDir, SegmentFile
 from replica_audit.protocol.lineage import Lineage
 from replica_audit.segments.digests import rows_of_chunks
 from replica_audit.segments.record_batch import BATCH_DTYPE
 from replica_audit.snapshot.inventory import Inventory
 from replica_audit.snapshot.log_dir_names import parse_directory_name
 from replica_audit.snapshot.record_reader import RecordReader, RecordRequest, RecordRows
-from replica_audit.snapshot.segment_file import SegmentFile
 from replica_audit.snapshot.segment_sources import open_source
 from replica_audit.snapshot.storage import Snapshot
 

@@ -11,12 +11,11 @@ import numpy as np
 from replica_audit.auditing.compare.record_comparison import RecordComparison, unequal_offsets
 from replica_audit.auditing.compare.resent import LogOfPair, twins_of
 from replica_audit.batch_header import CONTROL
-from replica_audit.model import Damage
+from replica_audit.model import Damage, SegmentFile
 from replica_audit.salvage.compared_logs import Copy, KnownRecords, ReferenceLog, Unread, read_batches, request_of
 from replica_audit.segments.batch_rows import Batches
 from replica_audit.segments.records import RECORD_DTYPE, RecordError, UnexpandedError, decode_records
 from replica_audit.snapshot.record_reader import NotCaptured, RecordReader, RecordRequest
-from replica_audit.snapshot.segment_file import SegmentFile
 from replica_audit.snapshot.storage import Snapshot
 
 #: Reasons why the reference lacks a record.

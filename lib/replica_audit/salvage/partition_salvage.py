@@ -15,13 +15,12 @@ from replica_audit.auditing.replicas.replica_facts import CopyKey, ReplicaFacts
 from replica_audit.auditing.replicas.transaction_ends import Decisions
 from replica_audit.elect.costs import committed_ranges
 from replica_audit.elect.plan_model import Decision
-from replica_audit.model import ReplicaDir
+from replica_audit.model import ReplicaDir, SegmentFile
 from replica_audit.salvage.compared_logs import Copy, ReferenceLog, Unread, copies_of, planned_log, present_log
 from replica_audit.salvage.missing_records import find_lacking
 from replica_audit.salvage.selection import SelectedRecords, decide, select, undecided_producers
 from replica_audit.snapshot.provenance import NOT_CAPTURED
 from replica_audit.snapshot.record_reader import RecordReader
-from replica_audit.snapshot.segment_file import SegmentFile
 from replica_audit.snapshot.storage import Snapshot
 
 

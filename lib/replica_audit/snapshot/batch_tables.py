@@ -25,12 +25,11 @@ from replica_audit.batch_header import ABSENT, BATCH_FIELDS
 from replica_audit.bronze_tables import BRONZE_TABLES
 from replica_audit.errors import FormatError
 from replica_audit.literals import SegmentSource
-from replica_audit.model import Damage
+from replica_audit.model import Damage, SegmentFile
 from replica_audit.parsing import parse_json
 from replica_audit.segments.header_columns import filled
 from replica_audit.segments.record_batch import BATCH_DTYPE
 from replica_audit.snapshot.provenance import BATCHES, FINGERPRINT, SecondHandLog
-from replica_audit.snapshot.segment_file import SegmentFile
 from replica_audit.snapshot.storage import Snapshot
 
 if TYPE_CHECKING:

@@ -142,9 +142,8 @@ def read_broker_log(snapshot: Snapshot, path: str, broker_id: int | None) -> Ite
         with snapshot.open_file(path) as stream:
             yield from parse_broker_log(_lines(stream), path, broker_id)
     except OSError as error:
-        yield QuarantineRow(
-            broker_id, None, None, path, None, None, "INPUT-IGNORED", f"the broker's log could not be read: {error}"
-        )
+        reason = f"the broker's log could not be read: {error}"
+        yield QuarantineRow.of("INPUT-IGNORED", path, reason, broker_id=broker_id)
 
 
 def _lines(stream: BinaryIO) -> Iterator[bytes]:

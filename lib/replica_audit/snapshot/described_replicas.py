@@ -14,21 +14,16 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from replica_audit.errors import FormatError
 from replica_audit.literals import SegmentSource
-from replica_audit.model import CheckpointFile, ReplicaDir, TopicPartition
+from replica_audit.model import NOT_GIVEN, Part, ReplicaDir, SegmentFile, TopicPartition
 from replica_audit.schema import QuarantineRow
 from replica_audit.snapshot.dump.dump_text import find_sections, shows_files
 from replica_audit.snapshot.inventory import LogDir
 from replica_audit.snapshot.log_dir_names import (
-    CLEANER_OFFSETS,
-    HIGH_WATERMARKS,
-    LOG_STARTS,
     METADATA_PARTITION,
-    RECOVERY_POINTS,
     parse_directory_name,
     parse_file_name,
 )
-from replica_audit.snapshot.replica_dirs import OffsetFile
-from replica_audit.snapshot.segment_file import Part, SegmentFile
+from replica_audit.snapshot.replica_dirs import NO_OFFSETS, OffsetFile, with_offsets
 from replica_audit.snapshot.storage import Snapshot
 
 if TYPE_CHECKING:
@@ -137,7 +132,6 @@ def _partition_of(path: str) -> TopicPartition | None:
 
 #: Most trusted first: a replica that has text is not taken from a table too.
 SOURCES = ("dump_text", "batch_table", "record_table")
-NOT_GIVEN = CheckpointFile("not_given", "")
 
 
 class Found(NamedTuple):
@@ -206,8 +200,7 @@ class _StandIns:
         try:
             read(path)
         except (OSError, FormatError) as error:
-            position = getattr(error, "position", None)
-            self._quarantine.append(QuarantineRow(None, None, None, path, position, None, "CAP-UNREADABLE", str(error)))
+            self._quarantine.append(QuarantineRow.of("CAP-UNREADABLE", path, error))
 
     def read_text(self, path: str) -> None:
         """Note the listings of one text of kafka-dump-log."""
@@ -217,7 +210,7 @@ class _StandIns:
         if is_other:
             code = "CAP-UNREADABLE" if path.endswith(".dump.txt") else "INPUT-IGNORED"
             reason = "no listing of kafka-dump-log is in it"
-            self._quarantine.append(QuarantineRow(None, None, None, path, None, None, code, reason))
+            self._quarantine.append(QuarantineRow.of(code, path, reason))
         nameless: set[str] = set()
         for section in sections:
             dumped = read_dumped_path(section.dumped_path, path, self._found.log_dirs, self._snapshot.name)
@@ -230,9 +223,7 @@ class _StandIns:
                 log = _Log("dump_text", dumped.broker_id, dumped.folder, dumped.topic_partition)
                 base = dumped.base_offset if section.base_offset is None else section.base_offset
                 self._logs[log][base].append((part, section.end - section.start))
-        self._quarantine += [
-            QuarantineRow(None, None, None, path, None, None, "CAP-UNREADABLE", problem) for problem in sorted(nameless)
-        ]
+        self._quarantine += [QuarantineRow.of("CAP-UNREADABLE", path, problem) for problem in sorted(nameless)]
 
     def read_table(self, path: str) -> None:
         """Note the logs that one table is about."""
@@ -242,10 +233,11 @@ class _StandIns:
         kind = table_kind(self._snapshot, path)
         if kind is None:
             reason = "a table without the columns of batches (broker_id, topic, partition, base_offset, last_offset) or records"
-            self._quarantine.append(QuarantineRow(None, None, None, path, None, None, "INPUT-IGNORED", reason))
+            self._quarantine.append(QuarantineRow.of("INPUT-IGNORED", path, reason))
             return
         columns = table_columns(self._snapshot, path, kind)
-        size = self._size_of(path)
+        with self._snapshot.open_file(path) as stream:
+            size = stream.seek(0, 2)
         groups = count_table(self._snapshot, path, kind)
         total = sum(rows.row_count for rows in groups.values())
         for key, rows in sorted(groups.items(), key=lambda item: (item[0][:4], item[0][4] or -1)):
@@ -266,10 +258,6 @@ class _StandIns:
                 segments[min(known, base)] = segments.pop(known)
                 base = min(known, base)
             segments[base].append((part, size))
-
-    def _size_of(self, path: str) -> int:
-        with self._snapshot.open_file(path) as stream:
-            return stream.seek(0, 2)
 
     def _is_used(self, broker_id: int, at: TopicPartition) -> bool:
         self._topics.add(at.topic)
@@ -333,12 +321,9 @@ class _StandIns:
     def _not_there(self, log: _Log, folder: str, log_dir: LogDir | None, path: str) -> ReplicaDir:
         at = log.topic_partition
         files = {} if log_dir is None else self._found.offset_files.get(log_dir.path, {})
-        names = (HIGH_WATERMARKS, RECOVERY_POINTS, LOG_STARTS, CLEANER_OFFSETS)
         # A log dir with nothing but meta.properties does not show its checkpoints.
-        present = {name: files[name] for name in names if name in files and files[name].file.state != "missing"}
-        states = {name: present[name].file if name in present else NOT_GIVEN for name in names}
-        values = {name: present[name].entries.get(at) if name in present else None for name in names}
-        return ReplicaDir(
+        present = {name: file for name, file in files.items() if file.file.state != "missing"}
+        replica = ReplicaDir(
             broker_id=log.broker_id,
             log_dir=folder,
             topic=at.topic,
@@ -349,15 +334,8 @@ class _StandIns:
             directory_id=None if log_dir is None else log_dir.directory_id,
             epoch_file=NOT_GIVEN,
             checkpoint_epochs=None,
-            high_watermark_file=states[HIGH_WATERMARKS],
-            recovery_point_file=states[RECOVERY_POINTS],
-            log_start_file=states[LOG_STARTS],
-            cleaner_file=states[CLEANER_OFFSETS],
-            high_watermark_checkpoint=values[HIGH_WATERMARKS],
-            recovery_point_checkpoint=values[RECOVERY_POINTS],
-            log_start_checkpoint=values[LOG_STARTS],
-            cleaner_checkpoint=values[CLEANER_OFFSETS],
         )
+        return with_offsets(replica, {**NO_OFFSETS, **present})
 
     def _log_dir(self, log: _Log) -> LogDir | None:
         """The log dir of the snapshot that the log was in: of that path, else the broker's only one."""

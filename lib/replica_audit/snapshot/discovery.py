@@ -11,7 +11,7 @@ from itertools import chain
 
 from replica_audit.bronze_tables import OffsetCheckpointRow
 from replica_audit.literals import PUT_ASIDE
-from replica_audit.model import Leadership, ReplicaDir, TopicPartition
+from replica_audit.model import Leadership, ReplicaDir, SegmentFile, TopicPartition
 from replica_audit.schema import QuarantineRow
 from replica_audit.snapshot.broker_logs import broker_of_path, is_broker_log
 from replica_audit.snapshot.described_replicas import Found, read_stand_ins
@@ -26,12 +26,7 @@ from replica_audit.snapshot.log_dir_names import (
     parse_file_name,
     progress_form,
 )
-from replica_audit.snapshot.manifest import parse_manifest, with_log_dirs
-from replica_audit.snapshot.metadata.compared_copies import AppliedEvidence
-from replica_audit.snapshot.metadata.metadata_log import read_metadata
-from replica_audit.snapshot.metadata.stale_copies import copy_moments
-from replica_audit.snapshot.metadata.voters import find_voters
-from replica_audit.snapshot.owners import (
+from replica_audit.snapshot.log_dirs import (
     Folder,
     arrange_folders,
     choose_cluster,
@@ -39,15 +34,25 @@ from replica_audit.snapshot.owners import (
     find_duplicates,
     find_log_dirs,
     identify_log_dir,
-    ignored_row,
     metadata_log_in,
     replica_key,
     segment_key,
 )
+from replica_audit.snapshot.manifest import parse_manifest, with_log_dirs
+from replica_audit.snapshot.metadata.compared_copies import AppliedEvidence
+from replica_audit.snapshot.metadata.metadata_log import find_voters, read_metadata
+from replica_audit.snapshot.metadata.stale_copies import copy_moments
 from replica_audit.snapshot.packed_replicas import SpreadReplicas
-from replica_audit.snapshot.put_aside import PutAside, deleted_segments, of_known_topics, read_put_aside
-from replica_audit.snapshot.replica_dirs import OffsetFile, read_epochs, read_offset_files, read_replica
-from replica_audit.snapshot.segment_file import SegmentFile
+from replica_audit.snapshot.replica_dirs import (
+    OffsetFile,
+    PutAside,
+    deleted_segments,
+    of_known_topics,
+    read_epochs,
+    read_offset_files,
+    read_put_aside,
+    read_replica,
+)
 from replica_audit.snapshot.spread_discovery import AllReplicas, ReadOffsets, Spreading, SpreadTree, read_spread
 from replica_audit.snapshot.storage import GREATEST_AHEAD, Snapshot
 from replica_audit.text import count
@@ -259,7 +264,9 @@ class _Discovery:
                 self._metadata_logs.append(metadata_log_in(log_dir, child))
             elif parsed.kind == "other" and name not in _KNOWN_DIRECTORIES:
                 reason = "this directory is not a partition: Kafka refuses to start with it"
-                self._quarantine.append(ignored_row("INPUT-IGNORED", child.path, reason, log_dir.broker_id))
+                self._quarantine.append(
+                    QuarantineRow.of("INPUT-IGNORED", child.path, reason, broker_id=log_dir.broker_id)
+                )
         for name, entry in folder.files.items():
             parsed = parse_directory_name(name)
             if entry.path in self._problems and parsed.kind == "current" and parsed.topic_partition:
@@ -270,7 +277,8 @@ class _Discovery:
             are = "is" if number == 1 else "are"
             left_out = f"its {count(number, 'partition')} {are} left out"
             reason = f"a log dir of cluster {log_dir.cluster_id}: {left_out}"
-            self._quarantine.append(ignored_row("META-FOREIGN-DIR", folder.path or ".", reason, log_dir.broker_id))
+            row = QuarantineRow.of("META-FOREIGN-DIR", folder.path or ".", reason, broker_id=log_dir.broker_id)
+            self._quarantine.append(row)
         elif log_dir.broker_id is not None and log_dir.kind == "broker":
             self._read_replicas(log_dir, log_dir.broker_id, folder, partitions)
 

@@ -98,7 +98,7 @@ class InternalTopic(Generic[_Said]):
             unread = ((copy.path, None, str(error)),)
         text = f"could not be read, and may say {self.may_say}"
         rows = [
-            QuarantineRow(None, None, None, where, position, None, "INPUT-IGNORED", f"{text}: {reason}")
+            QuarantineRow.of("INPUT-IGNORED", where, f"{text}: {reason}", position=position)
             for where, position, reason in unread
         ]
         return found, rows

@@ -7,10 +7,9 @@ from dataclasses import dataclass
 
 from replica_audit.bronze_tables import OffsetCheckpointRow
 from replica_audit.literals import CaptureKind
-from replica_audit.model import Leadership, ReplicaDir
+from replica_audit.model import Leadership, ReplicaDir, SegmentFile
 from replica_audit.schema import MetadataLogRow, QuarantineRow, VoterCopy
 from replica_audit.snapshot.packed_replicas import SpreadReplicas
-from replica_audit.snapshot.segment_file import SegmentFile
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +123,7 @@ class Inventory:
     size_bytes: int
     quarantine: tuple[QuarantineRow, ...]
     put_aside: tuple[ReplicaDir, ...] = ()
-    """Copies that Kafka does not serve from (`log_dirs.put_aside`)."""
+    """Copies that Kafka does not serve from (`replica_dirs.PutAside`)."""
     put_aside_segments: tuple[SegmentFile, ...] = ()
     unplaced: tuple[ReplicaDir, ...] = ()
     """What is put aside and is of no partition that is there as far as ids tell."""

@@ -13,8 +13,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import NamedTuple
 
-from replica_audit.model import ReplicaDir
-from replica_audit.snapshot.segment_file import SegmentFile
+from replica_audit.model import ReplicaDir, SegmentFile
 
 #: Replicas in a pack, or a few more: of fewer each takes more bytes.
 PACK_REPLICAS = 256

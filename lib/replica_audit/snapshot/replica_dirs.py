@@ -1,12 +1,13 @@
-"""A partition directory: its checkpoints, and its segments as Kafka would load them (`LogLoader.load`)."""
+"""A partition directory: its checkpoints, its segments as Kafka would load them (`LogLoader.load`), and what Kafka has put aside."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import NamedTuple, TypeVar
 
 from replica_audit.errors import FormatError
-from replica_audit.model import CheckpointFile, Damage, ReplicaDir, TopicPartition
+from replica_audit.model import NOT_GIVEN, CheckpointFile, Damage, ReplicaDir, SegmentFile, TopicPartition
 from replica_audit.schema import QuarantineRow
 from replica_audit.segments.scan import scan_segment
 from replica_audit.snapshot.checkpoints import (
@@ -17,18 +18,15 @@ from replica_audit.snapshot.checkpoints import (
 from replica_audit.snapshot.file_tree import TreeEntry
 from replica_audit.snapshot.inventory import LogDir
 from replica_audit.snapshot.log_dir_names import (
-    CLEANER_OFFSETS,
     EPOCH_CHECKPOINT,
-    HIGH_WATERMARKS,
-    LOG_STARTS,
     OFFSET_CHECKPOINTS,
     PARTITION_METADATA,
-    RECOVERY_POINTS,
     FileName,
+    deleted_in,
+    kind_of_copy,
     parse_file_name,
 )
-from replica_audit.snapshot.owners import Folder
-from replica_audit.snapshot.segment_file import SegmentFile
+from replica_audit.snapshot.log_dirs import Folder
 from replica_audit.snapshot.storage import Snapshot
 
 _Value = TypeVar("_Value")
@@ -43,6 +41,10 @@ class OffsetFile(NamedTuple):
     def without(self, partitions: Collection[TopicPartition | None]) -> OffsetFile:
         """The file with the entries of all others."""
         return self._replace(entries={at: value for at, value in self.entries.items() if at not in partitions})
+
+
+#: Of a directory whose offset checkpoints are not there; entries of a log dir are those of current directories.
+NO_OFFSETS = {name: OffsetFile(NOT_GIVEN, {}) for name in OFFSET_CHECKPOINTS}
 
 
 class FoundReplica(NamedTuple):
@@ -107,7 +109,6 @@ def read_replica(
         for (kind, state, base), _ in files
         if kind in ("index", "timeindex") and state == "live" and base is not None and base not in chosen
     }
-    values = {name: file.entries.get(topic_partition) for name, file in offsets.items()}
     replica = ReplicaDir(
         broker_id=broker_id,
         log_dir=log_dir.path,
@@ -119,19 +120,28 @@ def read_replica(
         directory_id=log_dir.directory_id,
         epoch_file=epoch_file,
         checkpoint_epochs=epochs,
-        high_watermark_file=offsets[HIGH_WATERMARKS].file,
-        recovery_point_file=offsets[RECOVERY_POINTS].file,
-        log_start_file=offsets[LOG_STARTS].file,
-        cleaner_file=offsets[CLEANER_OFFSETS].file,
-        high_watermark_checkpoint=values[HIGH_WATERMARKS],
-        recovery_point_checkpoint=values[RECOVERY_POINTS],
-        log_start_checkpoint=values[LOG_STARTS],
-        cleaner_checkpoint=values[CLEANER_OFFSETS],
         problem=problem or metadata_file.problem,
         segment_bases=tuple(segment.base_offset for segment in segments),
         index_bases=tuple(sorted(others)),
     )
-    return FoundReplica(replica, segments, live_logs - kept_live, tuple(rows))
+    return FoundReplica(with_offsets(replica, offsets), segments, live_logs - kept_live, tuple(rows))
+
+
+def with_offsets(replica: ReplicaDir, offsets: Mapping[str, OffsetFile]) -> ReplicaDir:
+    """The replica with what the offset checkpoints of its log dir, by name, say of it."""
+    at = replica.topic_partition
+    marks, recovery_points, log_starts, cleaner = (offsets[name] for name in OFFSET_CHECKPOINTS)
+    return replace(
+        replica,
+        high_watermark_file=marks.file,
+        recovery_point_file=recovery_points.file,
+        log_start_file=log_starts.file,
+        cleaner_file=cleaner.file,
+        high_watermark_checkpoint=marks.entries.get(at),
+        recovery_point_checkpoint=recovery_points.entries.get(at),
+        log_start_checkpoint=log_starts.entries.get(at),
+        cleaner_checkpoint=cleaner.entries.get(at),
+    )
 
 
 def resolve_segments(
@@ -188,3 +198,65 @@ def _quarantine(
         if topic_partition:
             place = (topic_partition.topic, topic_partition.partition)
         yield QuarantineRow(broker_id, *place, file.path, None, None, "CAP-UNREADABLE", file.problem or "")
+
+
+class PutAside(NamedTuple):
+    """One such copy, under a `log_dir` of its own (`kind_of_copy`)."""
+
+    replica: ReplicaDir
+    segments: tuple[SegmentFile, ...]
+
+
+def read_put_aside(snapshot: Snapshot, folder: Folder, log_dir: LogDir, broker_id: int, at: TopicPartition) -> PutAside:
+    """The copy in a directory -future, -stray or -delete, which may have no segment."""
+    found = read_replica(snapshot, folder, log_dir, broker_id, at, NO_OFFSETS)
+    segments = tuple(replace(one, log_dir=folder.path) for one in found.segments)
+    return PutAside(replace(found.replica, log_dir=folder.path), segments)
+
+
+def deleted_segments(folder: Folder, replica: ReplicaDir) -> PutAside | None:
+    """The `.deleted` segments in the directory of `replica`, of which only their batches tell anything; None without any."""
+    names = [(parse_file_name(name), entry) for name, entry in folder.files.items()]
+    found = sorted(
+        (name.base_offset, entry)
+        for name, entry in names
+        if name.kind == "log" and name.state == "deleted" and name.base_offset is not None
+    )
+    if not found:
+        return None
+    broker_id, topic, partition = replica.broker_id, replica.topic, replica.partition
+    directory = replace(
+        replica,
+        log_dir=deleted_in(replica.path),
+        segment_bases=tuple(base for base, _ in found),
+        index_bases=(),
+        epoch_file=NOT_GIVEN,
+        checkpoint_epochs=None,
+    )
+    return PutAside(
+        with_offsets(directory, NO_OFFSETS),
+        tuple(
+            SegmentFile(broker_id, directory.log_dir, topic, partition, entry.path, base, entry.size)
+            for base, entry in found
+        ),
+    )
+
+
+def of_known_topics(
+    found: Iterable[PutAside], topics: Mapping[tuple[str, int], str], names: Iterable[TopicPartition]
+) -> Iterator[PutAside]:
+    """Copies that are of a captured partition, with its topic: Kafka may have shortened the topic in the directory's name.
+
+    `topics` gives the names by (topic id, partition), `names` are all partitions. Without an id the name counts where
+    nothing has taken the directory away from its topic: not of -stray and -delete.
+    """
+    known = frozenset(names)
+    for one in found:
+        replica = one.replica
+        if replica.topic_id is None:
+            is_there = kind_of_copy(replica.path, replica.log_dir) in ("current", "future")
+            topic = replica.topic if is_there and replica.topic_partition in known else None
+        else:
+            topic = topics.get((replica.topic_id, replica.partition))
+        if topic is not None:
+            yield PutAside(replace(replica, topic=topic), tuple(replace(file, topic=topic) for file in one.segments))

@@ -106,18 +106,15 @@ def _times(column: pa.ChunkedArray) -> pa.ChunkedArray:
 NULLS = ("", "null", "NULL", "None", "none")
 
 
-def plainly_none(form: str, names: Sequence[str], schema: pa.Schema) -> Callable[[bytes], str | None]:
+def plainly_none(form: str, names: Sequence[str]) -> Callable[[bytes], str | None]:
     """A function that says why a line, jsonl or csv with the columns `names`, is not a row; None where it may be
     one.
     """
-    greatest = {field.name: INT32 if field.type == pa.int32() else INT64 for field in schema if _is_number(field)}
+    numbers = [field for field in PROGRESS_SCHEMA if pa.types.is_integer(field.type)]
+    greatest = {field.name: INT32 if field.type == pa.int32() else INT64 for field in numbers}
     if form == "csv":
         return lambda line: _no_cells(line, names, greatest)
-    return lambda line: _no_object(line, schema, greatest)
-
-
-def _is_number(field: pa.Field) -> bool:
-    return pa.types.is_integer(field.type)
+    return lambda line: _no_object(line, greatest)
 
 
 def _no_cells(line: bytes, names: Sequence[str], greatest: dict[str, int]) -> str | None:
@@ -134,14 +131,14 @@ def _no_cells(line: bytes, names: Sequence[str], greatest: dict[str, int]) -> st
     return None
 
 
-def _no_object(line: bytes, schema: pa.Schema, greatest: dict[str, int]) -> str | None:
+def _no_object(line: bytes, greatest: dict[str, int]) -> str | None:
     try:
         row = parse_json(line, "", "")
     except FormatError:
         return "no JSON"
     if not isinstance(row, dict):
         return "no object"
-    for field in schema:
+    for field in PROGRESS_SCHEMA:
         value = row.get(field.name)
         if value is None:
             continue
@@ -182,7 +179,7 @@ def _find_rows(
     those that are plainly no rows are taken out first, and a group that it refuses is halved, as often as `_HALVINGS`
     allows.
     """
-    is_plainly_none = plainly_none(form, names, PROGRESS_SCHEMA)
+    is_plainly_none = plainly_none(form, names)
     lines: list[tuple[int, bytes]] = []
     bad: list[tuple[int, bytes, str]] = []
     at = position
@@ -207,15 +204,12 @@ def _find_rows(
             else:
                 bad += [(at, line, " ".join(str(error).split())[:120]) for at, line in group]
     rows = [
-        QuarantineRow(
-            None,
-            None,
-            None,
-            path,
-            at,
-            len(line),
+        QuarantineRow.of(
             "INPUT-IGNORED",
+            path,
             f"expected a row of replica_progress, found {reason}; {HINT}",
+            position=at,
+            length=len(line),
         )
         for at, line, reason in sorted(bad)
     ]
@@ -312,7 +306,7 @@ def read_progress(
         yield _unreadable(part.path, part.start if part.form != "parquet" else None, str(error))
         return
     except FormatError as error:
-        yield QuarantineRow(None, None, None, part.path, error.position, None, "CAP-UNREADABLE", str(error))
+        yield QuarantineRow.of("CAP-UNREADABLE", part.path, error)
         return
     yield from bad[:_TOLD]
     if len(bad) > _TOLD:
@@ -363,7 +357,7 @@ def _next_line(stream: BinaryIO, position: int) -> int:
 
 def _unreadable(path: str, position: int | None, reason: str, code: str = "CAP-UNREADABLE") -> QuarantineRow:
     text = f"{path}: expected rows of replica_progress, found {' '.join(reason.split())[:200]}; {HINT}"
-    return QuarantineRow(None, None, None, path, position, None, code, text)
+    return QuarantineRow.of(code, path, text, position=position)
 
 
 def _ignored(path: str, position: int | None, reason: str) -> QuarantineRow:

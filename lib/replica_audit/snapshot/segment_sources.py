@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
 import numpy as np
 
-from replica_audit.model import Damage, SegmentSummary
+from replica_audit.model import Damage, SegmentFile, SegmentSummary
 from replica_audit.segments.frames import FrameStream
 from replica_audit.segments.scan import scan_segment
 from replica_audit.segments.summary import Summariser
 from replica_audit.snapshot.dump.dump_text import Section
 from replica_audit.snapshot.dump.dumped_segment import assemble_dumped_log, parse_listing
 from replica_audit.snapshot.provenance import NOT_CAPTURED, SecondHandLog
-from replica_audit.snapshot.segment_file import SegmentFile
 from replica_audit.snapshot.storage import Snapshot
 
 if TYPE_CHECKING:

@@ -26,7 +26,7 @@ from replica_audit.snapshot.log_dir_names import (
     parse_directory_name,
     parse_file_name,
 )
-from replica_audit.snapshot.owners import (
+from replica_audit.snapshot.log_dirs import (
     Folder,
     arrange_folders,
     choose_cluster,

@@ -65,7 +65,7 @@ def _try_segment(
         return list(latest_states(read_transaction_states(snapshot, segment, producers)).values()), []
     except (OSError, FormatError) as error:
         reason = f"could not be read, and may say which transactions are in progress: {error}"
-        return [], [QuarantineRow(None, None, None, segment.path, None, segment.size, "INPUT-IGNORED", reason)]
+        return [], [QuarantineRow.of("INPUT-IGNORED", segment.path, reason, length=segment.size)]
 
 
 def read_transaction_states(

@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from pyspark.sql.datasource import Filter
     from pyspark.sql.types import StructType
 
+    from replica_audit.model import SegmentFile
     from replica_audit.snapshot.inventory import Inventory
-    from replica_audit.snapshot.segment_file import SegmentFile
 
 FORMAT = "kafka_log"
 

@@ -12,10 +12,9 @@ import numpy as np
 
 from replica_audit.batch_header import or_none
 from replica_audit.errors import FormatError
-from replica_audit.model import Damage
+from replica_audit.model import Damage, SegmentFile
 from replica_audit.segments.records import Payload, RecordError, decode_payloads
 from replica_audit.snapshot.record_reader import RecordReader, RecordRequest
-from replica_audit.snapshot.segment_file import SegmentFile
 from replica_audit.snapshot.segment_sources import open_source
 from replica_audit.snapshot.storage import Snapshot
 from replica_audit.spark.row_filters import Condition

@@ -11,10 +11,9 @@ import numpy as np
 import pyarrow as pa
 
 from replica_audit import __version__
-from replica_audit.model import Damage, SegmentSummary
+from replica_audit.model import Damage, SegmentFile, SegmentSummary
 from replica_audit.segments.digests import ContentDigest
 from replica_audit.segments.known_segments import KnownSegment, in_order
-from replica_audit.snapshot.segment_file import SegmentFile
 from replica_audit.warehouse.attempts import finished_attempts, own_rows
 from replica_audit.warehouse.batch_files import open_batches
 from replica_audit.warehouse.delta_tables import Warehouse

@@ -14,7 +14,6 @@ from tests.support.some import some
 from replica_audit.model import Leadership
 from replica_audit.snapshot.discovery import discover
 from replica_audit.snapshot.inventory import Inventory
-from replica_audit.snapshot.metadata.entries import read_entries, scan_headers
 from replica_audit.snapshot.metadata.image import MetadataImage
 from replica_audit.snapshot.metadata.kraft_records import (
     BrokerState,
@@ -29,7 +28,7 @@ from replica_audit.snapshot.metadata.kraft_records import (
     Transaction,
     Voters,
 )
-from replica_audit.snapshot.metadata.log_copies import read_copy
+from replica_audit.snapshot.metadata.log_copies import read_copy, read_entries, scan_headers
 from replica_audit.snapshot.metadata.metadata_log import read_metadata
 from replica_audit.snapshot.storage import Snapshot
 from replica_audit.snapshot.topics_describe import parse_topics_describe

@@ -11,15 +11,13 @@ from replica_audit.model import Leadership, ReplicaDir
 from replica_audit.schema import MetadataLogRow, QuarantineRow
 from replica_audit.snapshot.inventory import MetadataLog
 from replica_audit.snapshot.message_fields import MessageError
-from replica_audit.snapshot.metadata.broker_history import ClusterCourse
 from replica_audit.snapshot.metadata.histories import QuorumHistory, find_histories, group_copies
 from replica_audit.snapshot.metadata.image import MetadataImage, replay
 from replica_audit.snapshot.metadata.kraft_records import Voters
-from replica_audit.snapshot.metadata.log_copies import MetadataCopy, read_copy
+from replica_audit.snapshot.metadata.log_copies import MetadataCopy, QuorumState, read_copy, read_quorum_state
 from replica_audit.snapshot.metadata.quorum import Fork, Quorum, newest_copy, parting, weigh_copies
-from replica_audit.snapshot.metadata.sole_isr import EpochFiles, mark_sole_isr
+from replica_audit.snapshot.metadata.sole_isr import ClusterCourse, EpochFiles, mark_sole_isr
 from replica_audit.snapshot.metadata.stale_copies import CopyMoments, Stale, doubted_from, mark_lacking, settle
-from replica_audit.snapshot.metadata.voters import QuorumState, read_quorum_state
 from replica_audit.snapshot.storage import Snapshot
 
 

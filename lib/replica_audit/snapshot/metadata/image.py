@@ -12,8 +12,6 @@ from replica_audit.literals import Occasion
 from replica_audit.model import Leadership, PartitionState
 from replica_audit.snapshot.leadership_rows import leadership_of_history
 from replica_audit.snapshot.message_fields import MessageError
-from replica_audit.snapshot.metadata.broker_history import ELR_FEATURE, BrokerEvent
-from replica_audit.snapshot.metadata.entries import MetadataEntry, Parse, SnapshotEnd, SnapshotTime, read_snapshot
 from replica_audit.snapshot.metadata.kraft_records import (
     BROKER_RESOURCE,
     TOPIC_RESOURCE,
@@ -30,8 +28,16 @@ from replica_audit.snapshot.metadata.kraft_records import (
     Voters,
     parse_message,
 )
-from replica_audit.snapshot.metadata.log_copies import MetadataCopy
+from replica_audit.snapshot.metadata.log_copies import (
+    MetadataCopy,
+    MetadataEntry,
+    Parse,
+    SnapshotEnd,
+    SnapshotTime,
+    read_snapshot,
+)
 from replica_audit.snapshot.metadata.quorum import Quorum
+from replica_audit.snapshot.metadata.sole_isr import ELR_FEATURE, BrokerEvent
 from replica_audit.snapshot.storage import Snapshot
 
 #: Broker configs that are a topic's default → the topic config's name. Others are not kept: they may be secret.

@@ -1,9 +1,9 @@
 """Records of the metadata log that bear on leadership, decoded by tables of their schemas (`MetadataRecordSerde`,
-metadata/*.json).
-"""
+metadata/*.json)."""
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -332,3 +332,70 @@ def parse_snapshot_time(value: bytes) -> int:
     reader = FieldReader(value)
     reader.int16()
     return reader.int64()
+
+
+ACL, SCRAM, QUOTA, PRODUCER_IDS = "acl", "scram", "quota", "producer_ids"
+
+
+@dataclass(frozen=True, slots=True)
+class KeyedRecord:
+    """Something that a record sets, or with `content` None removes."""
+
+    kind: str
+    """acl, scram, quota or producer_ids."""
+    key: str
+    """Tells it from others of its kind; a digest, since names of users are nobody's business."""
+    content: str | None
+    """Changes with what is set: a digest; of producer_ids the first id that is free."""
+
+
+def parse_any(value: bytes) -> Message | KeyedRecord | None:
+    """Like `parse_message`, and with what is counted besides; raises MessageError."""
+    message = parse_message(value)
+    if message is not None:
+        return message
+    reader = FieldReader(value)
+    reader.uvarint()
+    kind, _ = reader.uvarint(), reader.uvarint()
+    parse = _KEYED.get(kind)
+    return None if parse is None else parse(reader, _digest(value))
+
+
+def _digest(value: bytes) -> str:
+    return hashlib.sha256(value).hexdigest()[:16]
+
+
+def _of(*parts: object) -> str:
+    return _digest(repr(parts).encode())
+
+
+def _user(reader: FieldReader) -> str:
+    """Name and mechanism of a SCRAM credential."""
+    return _of(reader.string(), reader.int8())
+
+
+def _quota(reader: FieldReader, content: str) -> KeyedRecord:
+    """ClientQuotaRecord: the entity and the quota's name, its value, and whether it goes."""
+    entity = []
+    for _ in range(reader.array_length()):
+        entity.append((reader.string(), reader.nullable_string()))
+        reader.tags()
+    key = _of(sorted(entity, key=repr), reader.string())
+    reader.take(8)
+    return KeyedRecord(QUOTA, key, None if reader.boolean() else content)
+
+
+def _producer_ids(reader: FieldReader, _: str) -> KeyedRecord:
+    """ProducerIdsRecord: broker, its epoch, and the first id that no block has."""
+    reader.int32(), reader.int64()
+    return KeyedRecord(PRODUCER_IDS, "", str(reader.int64()))
+
+
+_KEYED: dict[int, Callable[[FieldReader, str], KeyedRecord]] = {
+    11: lambda reader, content: KeyedRecord(SCRAM, _user(reader), content),  # UserScramCredentialRecord
+    14: _quota,
+    15: _producer_ids,
+    18: lambda reader, content: KeyedRecord(ACL, reader.uuid(), content),  # AccessControlEntryRecord
+    19: lambda reader, _: KeyedRecord(ACL, reader.uuid(), None),  # RemoveAccessControlEntryRecord
+    22: lambda reader, _: KeyedRecord(SCRAM, _user(reader), None),  # RemoveUserScramCredentialRecord
+}

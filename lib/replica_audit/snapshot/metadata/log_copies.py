@@ -1,26 +1,191 @@
-"""A node's copy of the metadata log: the offsets that it holds without a gap, and its snapshots."""
+"""A node's copy of the metadata log: its entries, the offsets that it holds without a gap, its snapshots and its quorum-state."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
 import numpy as np
 
 from replica_audit.batch_header import CONTROL
 from replica_audit.errors import FormatError
+from replica_audit.model import Damage
+from replica_audit.parsing import is_whole, parse_json, show_value
 from replica_audit.schema import ControllerEpoch
+from replica_audit.segments.compression import CodecError
 from replica_audit.segments.record_batch import BATCH_DTYPE
+from replica_audit.segments.records import RecordError
+from replica_audit.segments.scan import scan_segment
+from replica_audit.snapshot.internal_topics import records_of
 from replica_audit.snapshot.inventory import MetadataLog
 from replica_audit.snapshot.log_dir_names import parse_file_name, parse_snapshot_name
-from replica_audit.snapshot.metadata.entries import MetadataEntry, Parse, read_entries, read_snapshot, scan_headers
-from replica_audit.snapshot.metadata.kraft_records import Voters, parse_message
-from replica_audit.snapshot.metadata.voters import QuorumState
+from replica_audit.snapshot.message_fields import FieldReader, MessageError
+from replica_audit.snapshot.metadata.kraft_records import (
+    KRAFT_VOTERS,
+    LEADER_CHANGE,
+    SNAPSHOT_FOOTER,
+    SNAPSHOT_HEADER,
+    KeyedRecord,
+    Message,
+    Voters,
+    parse_message,
+    parse_snapshot_time,
+    parse_voters,
+)
 from replica_audit.snapshot.storage import Snapshot
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+
+_HINT = "copy the metadata log again, or take another node's; without one the listing of topics is used"
+
+#: A controller's batches are at most 8 MiB (`MAX_BATCH_SIZE_BYTES`).
+_GREATEST_BATCH = 64 << 20
+
+
+class SnapshotTime(NamedTuple):
+    """The time of the last record that a snapshot contains, in ms."""
+
+    time_ms: int
+
+
+class SnapshotEnd(NamedTuple):
+    """The footer of a snapshot: without it the snapshot is incomplete."""
+
+
+class MetadataEntry(NamedTuple):
+    """A message of the log with its offset, the batch's leader (controller) epoch, its time in ms, and the batch's end."""
+
+    offset: int
+    epoch: int
+    time_ms: int
+    message: Message | KeyedRecord | Voters | SnapshotTime | SnapshotEnd
+    batch_end: int
+    """Brokers apply a batch as a whole."""
+
+
+#: What a record's value is decoded with; None for kinds that are passed over.
+Parse = Callable[[bytes], Message | KeyedRecord | None]
+
+
+def scan_headers(
+    stream: BinaryIO, size_bytes: int, base_offset: int
+) -> tuple[NDArray[np.void], list[Damage], tuple[int, int]]:
+    """The sound batches of a file (`BATCH_DTYPE`) in order, and what lies between and behind them.
+
+    Third the greatest (controller epoch, end offset) that the headers of batches with a wrong checksum show.
+    """
+    parts, damage, shown = [np.empty(0, BATCH_DTYPE)], [], (-1, 0)
+    for item in scan_segment(stream, size_bytes, base_offset):
+        if isinstance(item, Damage):
+            damage.append(item)
+            continue
+        sound = item["crc_valid"] & (item["magic"] == 2)
+        for bad in item[~sound]:
+            reason = (
+                f"expected a batch of magic 2 with a right checksum, found magic {bad['magic']} and crc {bad['crc']}"
+            )
+            place = int(bad["position"]), int(bad["size"])
+            damage.append(Damage(*place, reason, "corrupt", int(bad["base_offset"]), int(bad["last_offset"]) + 1))
+            shown = max(shown, (int(bad["leader_epoch"]), int(bad["last_offset"]) + 1))
+        parts.append(item[sound])
+    return np.concatenate(parts), damage, shown
+
+
+def read_entries(
+    stream: BinaryIO, path: str, headers: NDArray[np.void], parse: Parse = parse_message
+) -> Iterator[MetadataEntry]:
+    """Entries of the batches `headers` of one file, in order; kinds that `parse` passes over are left out.
+
+    Raises FormatError, naming the batch, for records that cannot be taken apart.
+    """
+    for header in headers:
+        position, size = int(header["position"]), int(header["size"])
+        if size > _GREATEST_BATCH:
+            raise FormatError(path, position, f"a batch of at most {_GREATEST_BATCH} bytes", f"{size} bytes", _HINT)
+        stream.seek(position)
+        data = stream.read(size)
+        try:
+            yield from _batch_entries(header, data, parse)
+        except (MessageError, CodecError, RecordError) as error:
+            raise FormatError(path, position, "a batch of metadata records", str(error), _HINT) from error
+
+
+def read_snapshot(snapshot: Snapshot, path: str, parse: Parse = parse_message) -> list[MetadataEntry]:
+    """The entries of a `.checkpoint` file; none of a damaged one: it has no footer then, and is refused."""
+    with snapshot.open_file(path) as stream:
+        headers, damage, _ = scan_headers(stream, stream.seek(0, 2), 0)
+        return [] if damage else list(read_entries(stream, path, headers, parse))
+
+
+def _batch_entries(header: np.void, data: bytes, parse: Parse) -> Iterator[MetadataEntry]:
+    attributes = int(header["attributes"])
+    base, epoch, time_ms = int(header["base_offset"]), int(header["leader_epoch"]), int(header["base_timestamp"])
+    for timestamp_delta, offset_delta, key, value, _ in records_of(header, data):
+        message = _parse_control(key, value) if attributes & CONTROL else parse(value or b"")
+        if message is not None:
+            place = base + offset_delta, epoch, time_ms + timestamp_delta
+            yield MetadataEntry(*place, message, int(header["last_offset"]) + 1)
+
+
+def _parse_control(key: bytes | None, value: bytes | None) -> Voters | SnapshotTime | SnapshotEnd | None:
+    reader = FieldReader(key or b"")
+    reader.int16()
+    kind = reader.int16()
+    if kind in (LEADER_CHANGE, KRAFT_VOTERS):
+        return parse_voters(kind, value or b"")
+    if kind == SNAPSHOT_HEADER:
+        return SnapshotTime(parse_snapshot_time(value or b""))
+    return SnapshotEnd() if kind == SNAPSHOT_FOOTER else None
+
+
+_HINT_OF_STATE = (
+    "the voters and their epoch are taken from the logs alone; compare with quorum-state of the other controllers"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class QuorumState:
+    """Content of a quorum-state file."""
+
+    leader_epoch: int | None
+    """The controller epoch that the node has seen last, from which it counts on when it is elected."""
+    voters: Voters | None
+    """None where it names none: in version 1, and in version 0 of a voter that was formatted anew (KIP-853)."""
+    leader_id: int | None = None
+    """Who led in that epoch, as far as the node knew."""
+    voted_id: int | None = None
+    """Whom the node voted for in that epoch."""
+
+
+def read_quorum_state(snapshot: Snapshot, log: MetadataLog) -> QuorumState | None:
+    """The file beside a metadata log, None without one; raises OSError and FormatError."""
+    if not log.has_quorum_state:
+        return None
+    path = f"{log.path}/quorum-state"
+    state = parse_json(snapshot.read_bytes(path), path, _HINT_OF_STATE)
+    if not isinstance(state, dict):
+        raise FormatError(path, None, "a JSON object", show_value(state), _HINT_OF_STATE)
+    named, epoch = state.get("currentVoters"), state.get("leaderEpoch")
+    if named is not None and not _is_voters(named):
+        raise FormatError(path, None, "currentVoters with a voterId each", show_value(named), _HINT_OF_STATE)
+    if epoch is not None and not is_whole(epoch, least=-1):
+        raise FormatError(path, None, "leaderEpoch as a whole number", show_value(epoch), _HINT_OF_STATE)
+    ids = tuple(sorted(one["voterId"] for one in named or ()))
+    return QuorumState(epoch, Voters(ids) if ids else None, _node(state, "leaderId"), _node(state, "votedId"))
+
+
+def _node(state: Mapping[str, object], name: str) -> int | None:
+    """A node that the file names; -1 is nobody."""
+    value = state.get(name)
+    return value if isinstance(value, int) and is_whole(value) else None
+
+
+def _is_voters(named: object) -> bool:
+    return isinstance(named, list) and all(isinstance(one, dict) and is_whole(one.get("voterId")) for one in named)
+
 
 #: Nobody knows how much further a log went whose end cannot be read.
 UNKNOWN_REACH = (2**31, 2**63)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
+from replica_audit.literals import CaptureState
 from replica_audit.model import Leadership
-from replica_audit.schema import MetadataLogRow, QuarantineRow
-from replica_audit.snapshot.inventory import MetadataLog
+from replica_audit.schema import MetadataLogRow, QuarantineRow, VoterCopy
+from replica_audit.snapshot.inventory import LogDir, MetadataLog
 from replica_audit.snapshot.metadata.compared_copies import (
     NO_EVIDENCE,
     AppliedEvidence,
@@ -82,7 +83,7 @@ def _unread(copy: MetadataCopy, error: Exception | None, *, lost: bool) -> list[
         problems.append((copy.log.path, getattr(error, "position", None), str(error)))
     code, more = ("CAP-UNREADABLE", "") if lost else ("INPUT-IGNORED", _ASIDE)
     return [
-        QuarantineRow(copy.node_id, None, None, path, position, None, code, reason + more)
+        QuarantineRow.of(code, path, reason + more, broker_id=copy.node_id, position=position)
         for path, position, reason in problems
     ]
 
@@ -91,4 +92,21 @@ def _fork_row(fork: Fork, histories: Sequence[QuorumHistory]) -> QuarantineRow:
     reason = (
         f"from offset {fork.offset} on it differs from {fork.other.log.path}: {fork.reason}. {say_histories(histories)}"
     )
-    return QuarantineRow(fork.copy.node_id, None, None, fork.copy.log.path, None, None, "META-FORK", reason)
+    return QuarantineRow.of("META-FORK", fork.copy.log.path, reason, broker_id=fork.copy.node_id)
+
+
+def find_voters(
+    voters: Iterable[int], logs: Sequence[MetadataLog], unread: Collection[str], log_dirs: Sequence[LogDir]
+) -> tuple[VoterCopy, ...]:
+    """Each of `voters` with its copy among `logs`; `unread` are paths, of files or of whole logs, that could not be read."""
+    found = []
+    for node_id in voters:
+        own = [log for log in logs if log.node_id == node_id]
+        if not own:
+            state: CaptureState = "absent" if any(one.broker_id == node_id for one in log_dirs) else "named"
+            found.append(VoterCopy(node_id, None, state, ("directory",)))
+        for log in own:
+            lost = sorted(path for path in unread if path == log.path or path.startswith(f"{log.path}/"))
+            missing = tuple(path.rpartition("/")[2] for path in lost)
+            found.append(VoterCopy(node_id, log.log_dir, "partial" if missing else "whole", missing))
+    return tuple(found)

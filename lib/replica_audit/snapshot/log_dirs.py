@@ -1,4 +1,4 @@
-"""Owners of the directories and files in a snapshot: log dirs, and files beside them."""
+"""Log dirs of a snapshot, and what is in them and beside them: whose they are."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 
 from replica_audit.errors import FormatError
-from replica_audit.model import ReplicaDir
+from replica_audit.model import ReplicaDir, SegmentFile
 from replica_audit.schema import QuarantineRow
 from replica_audit.snapshot.broker_logs import broker_of_path
 from replica_audit.snapshot.checkpoints import parse_meta_properties
@@ -23,7 +23,6 @@ from replica_audit.snapshot.log_dir_names import (
     parse_directory_name,
     parse_file_name,
 )
-from replica_audit.snapshot.segment_file import SegmentFile
 from replica_audit.snapshot.storage import Snapshot
 
 #: Names that only files have, besides those of a partition.
@@ -98,8 +97,7 @@ def identify_log_dir(snapshot: Snapshot, folder: Folder) -> tuple[LogDir, list[Q
             node_id, cluster_id, directory_id = properties.node_id, properties.cluster_id, properties.directory_id
         except (FormatError, OSError) as error:
             problem = str(error)
-            position = error.position if isinstance(error, FormatError) else None
-            rows.append(QuarantineRow(None, None, None, path, position, None, "CAP-UNREADABLE", problem))
+            rows.append(QuarantineRow.of("CAP-UNREADABLE", path, error))
     named = _named_id(snapshot, folder.path)
     if node_id is None:
         node_id = named
@@ -109,7 +107,7 @@ def identify_log_dir(snapshot: Snapshot, folder: Folder) -> tuple[LogDir, list[Q
     is_controller = "metadata" in current and "current" not in current and HIGH_WATERMARKS not in folder.files
     if node_id is None:
         reason = "a log dir without broker id: no node.id or broker.id in meta.properties, and not below broker-<id>"
-        rows.append(QuarantineRow(None, None, None, folder.path or ".", None, None, "CAP-UNREADABLE", reason))
+        rows.append(QuarantineRow.of("CAP-UNREADABLE", folder.path or ".", reason))
     kind = "controller" if is_controller else "broker"
     return LogDir(folder.path, node_id, cluster_id, directory_id, CLEAN_SHUTDOWN in folder.files, kind, problem), rows
 
@@ -145,7 +143,7 @@ def find_broker_logs(
                 "cannot tell whose log this is, so only its lines on cuts below a high watermark count: put it into a "
                 "directory broker-<id>"
             )
-            unowned.append(ignored_row("INPUT-IGNORED", entry.path, reason))
+            unowned.append(QuarantineRow.of("INPUT-IGNORED", entry.path, reason))
     return found, unowned
 
 
@@ -178,8 +176,3 @@ def replica_key(replica: ReplicaDir) -> tuple:
 def segment_key(segment: SegmentFile) -> tuple:
     """Sort key of segments."""
     return segment.topic, segment.partition, segment.broker_id, segment.log_dir, segment.base_offset
-
-
-def ignored_row(code: str, path: str, reason: str, broker_id: int | None = None) -> QuarantineRow:
-    """A row of `quarantine` for a file or directory that is not used."""
-    return QuarantineRow(broker_id, None, None, path, None, None, code, reason)
