@@ -1,14 +1,19 @@
 """Cost of collecting evidence, and of auditing from it, for each GiB of segments.
 
-Run: `.venv/bin/python benchmarks/evidence.py [--mib N] [--java]`. For batches of three sizes it prints, of the collector at no limited rate with
-the file in the page cache: processor time, size of the archive and peak memory; and the processor time of a scan and summary of the
-segment from its copy and from the evidence. With `--java` a JVM computes the checksums, as on a host that has no library for it.
+Run: `.venv/bin/python benchmarks/evidence.py [--mib N] [--java] [--memory]`. For batches of three sizes it prints, of the collector
+at no limited rate with the file in memory: processor time, size of the archive and peak memory; and the processor time of a scan and
+summary of the segment from its copy and from the evidence. With `--java` a JVM computes the checksums, as on a host that has no library
+for it.
+
+With `--memory` only peak memory is printed, of what is worst for it: a coordinator's log, messages of a format before 0.11 and garbage
+of that size each, kept with `--raw`, and 100,000 files, collected twice, the second time `--after` the first.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
+import random
 import resource
 import subprocess
 import sys
@@ -42,23 +47,11 @@ ctypes.CDLL = _none
 """
 
 
-def _collect(log_dir: Path, archive: Path, before_it: str) -> tuple[float, int, int]:
+def _collect(log_dir: Path, archive: Path, before_it: str, *options: str) -> tuple[float, int, int]:
     """Processor seconds, and KiB of peak memory of the collector and of its JVM."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    command = [
-        sys.executable,
-        "-I",
-        "-B",
-        "-",
-        "--log-dir",
-        str(log_dir),
-        "--broker-id",
-        "1",
-        "--rate-mib",
-        "1e9",
-        "--iops",
-        "1e9",
-    ]
+    unlimited = ("--broker-id", "1", "--rate-mib", "1e9", "--iops", "1e9")
+    command = [sys.executable, "-I", "-B", "-", "--log-dir", str(log_dir), *unlimited, *options]
     with archive.open("wb") as out:
         text = (_TELL_PEAK + before_it + collector_text()).encode()
         ended = subprocess.run(command, input=text, stdout=out, stderr=subprocess.PIPE, check=True)
@@ -74,12 +67,47 @@ def _audit(snapshot: Path, size: int) -> float:
     return time.process_time() - begin
 
 
+def _print_memory(mib: int) -> None:
+    """Peak memory of the collector for each of what is worst for it."""
+    legacy = bytes(8) + (1014).to_bytes(4, "big") + bytes(4) + b"\1" + random.Random(1).randbytes(1009)
+    pieces = {
+        "a coordinator's log": ("__consumer_offsets-0", random.Random(2).randbytes(MIB)),
+        "legacy messages": ("t-0", legacy * (MIB // len(legacy))),
+        "garbage": ("t-0", random.Random(3).randbytes(MIB)),
+    }
+    for name, (directory, piece) in pieces.items():
+        with tempfile.TemporaryDirectory() as place:
+            path = Path(place, "broker-1", directory, "00000000000000000000.log")
+            path.parent.mkdir(parents=True)
+            with path.open("wb") as file:
+                for _ in range(mib):
+                    file.write(piece)
+            _, memory, _ = _collect(Path(place, "broker-1"), Path(place, "evidence.tar"), "", "--raw")
+            print(f"{name} of {mib} MiB: peak {memory / 1024:.0f} MiB")
+    with tempfile.TemporaryDirectory() as place:
+        data, _ = make_segment(170, 170)
+        for number in range(100_000):
+            path = Path(place, "broker-1", f"t-{number // 100}", f"{number % 100:020d}.log")
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(data)
+        time.sleep(2)
+        first, second = Path(place, "evidence.tar"), Path(place, "again.tar")
+        _, memory, _ = _collect(Path(place, "broker-1"), first, "")
+        print(f"100,000 files: peak {memory / 1024:.0f} MiB")
+        seconds, memory, _ = _collect(Path(place, "broker-1"), second, "", "--after", str(first))
+        print(f"100,000 files that have not changed: peak {memory / 1024:.0f} MiB, {seconds:.0f} s")
+
+
 def main() -> None:
     """Print a row for each size of batches."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--mib", type=int, default=256, help="size of the segments (default: %(default)s)")
     parser.add_argument("--java", action="store_true", help="have a JVM compute the checksums")
+    parser.add_argument("--memory", action="store_true", help="print peak memory for what is worst for it")
     arguments = parser.parse_args()
+    if arguments.memory:
+        _print_memory(arguments.mib)
+        return
     mib = arguments.mib
     for batch_bytes in (170, 16 << 10, MIB):
         with tempfile.TemporaryDirectory() as place:

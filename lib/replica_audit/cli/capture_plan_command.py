@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import base64
+import glob
+import os
 import re
 import shlex
+import struct
 from collections import Counter
 from importlib.resources import files
 
@@ -39,7 +43,7 @@ def capture_plan(arguments: argparse.Namespace, settings: Settings) -> int:
         )
     if arguments.describe:
         brokers = order_brokers(brokers, arguments.describe)
-    if arguments.evidence or arguments.wanted is not None:
+    if arguments.evidence or arguments.after or arguments.wanted is not None:
         print_result(_evidence_script(brokers, arguments).rstrip("\n"))
         return 0
     if settings.format == "json":
@@ -61,6 +65,8 @@ def _evidence_script(brokers: list[CapturedBroker], arguments: argparse.Namespac
         options = ["--kind", arguments.kind, *shlex.split(arguments.collect_options)]
     except ValueError as error:
         raise UsageError(f"capture-plan: --collect-options {arguments.collect_options}: {error}") from error
+    if arguments.after and arguments.wanted is not None:
+        raise UsageError("capture-plan: --after and --wanted: give one of them")
     given = collect.parse_arguments(["--log-dir", "/", *options])
     wanted = None
     if arguments.wanted is not None:
@@ -70,6 +76,7 @@ def _evidence_script(brokers: list[CapturedBroker], arguments: argparse.Namespac
                 wanted = file.read()
         except (collect.CollectError, OSError) as error:
             raise UsageError(f"capture-plan: {error}") from error
+    after = _known_files(arguments.to, brokers) if arguments.after else None
     return render_evidence_script(
         brokers,
         arguments.to,
@@ -77,8 +84,24 @@ def _evidence_script(brokers: list[CapturedBroker], arguments: argparse.Namespac
         options,
         rate_mib=given.rate_mib,
         wanted=wanted,
+        after=after,
         bootstrap=arguments.bootstrap_server,
     )
+
+
+def _known_files(to: str, brokers: list[CapturedBroker]) -> dict[int, str]:
+    """What the collector is given of the files that archives in `to` have, for each broker."""
+    archives = sorted(glob.glob(os.path.join(glob.escape(to), "evidence*.tar")))
+    if not archives:
+        raise UsageError(f"capture-plan: --after: no evidence in --to {to}")
+    found = {}
+    for broker in brokers:
+        try:
+            keys = {key for path in archives for key in collect.read_known(path, str(broker.broker_id))}
+        except collect.CollectError as error:
+            raise UsageError(f"capture-plan: {error}") from error
+        found[broker.broker_id] = base64.b64encode(struct.pack(f">{len(keys)}Q", *sorted(keys))).decode()
+    return found
 
 
 def collector_text() -> str:

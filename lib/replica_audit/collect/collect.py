@@ -14,10 +14,12 @@ import argparse
 import base64
 import ctypes
 import errno
+import fcntl
 import fnmatch
 import glob
 import hashlib
 import json
+import mmap
 import os
 import re
 import resource
@@ -32,7 +34,7 @@ import tarfile
 import tempfile
 import time
 import zlib
-from typing import Any, Callable, Dict, Iterable, Iterator, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, Iterable, Iterator, List, NamedTuple, Optional, Sequence, Set, Tuple
 
 FORMAT = 1
 VERSION = "1"
@@ -51,8 +53,14 @@ CONTROL_BYTES = 4 << 20
 STEP = 1 << 20
 PART_BYTES = 8 << 20
 LIST_BYTES = 1 << 20
+LIST_SECONDS = 60.0
 LARGEST_SIDE_FILE = 4 << 20
 TRIES = 5
+#: A file that was changed so short a time ago may be changed again without its time telling.
+SETTLED_NS = 2 * 10**9
+#: How often the operator's command is run, how long it may take, and how long reading waits for it.
+WATCH_SECONDS = 10.0
+WATCH_PATIENCE = 900.0
 
 SEGMENT = re.compile(r"[0-9]{20}\.log(?:\.(?:deleted|swap))?")
 STUB = re.compile(r"[0-9]{20}\.(?:(?:index|timeindex|txnindex|snapshot)(?:\.(?:deleted|cleaned|swap))?|log\.cleaned)")
@@ -366,19 +374,61 @@ def _is_of_root(path: str) -> bool:
         path = os.path.dirname(path)
 
 
+class Watch:
+    """The operator's command, which prints a number that goes up where the broker is in need. Raises CollectError."""
+
+    def __init__(self, command: str, limit: Optional[float]) -> None:
+        self._command = command
+        found = self._run()
+        if found is None:
+            raise CollectError("--watch: the command failed, or printed something else than a number: %s" % command)
+        self._limit = found if limit is None else limit
+        self._due = time.monotonic() + WATCH_SECONDS
+
+    def wait(self) -> None:
+        """Wait as long as the number is above the limit, or not known."""
+        begun = time.monotonic()
+        if begun < self._due:
+            return
+        said = ""
+        while True:
+            found = self._run()
+            if found is not None and found <= self._limit:
+                break
+            if not said:
+                said = "--watch: %s, above %g" % ("no number" if found is None else "%g" % found, self._limit)
+                sys.stderr.write("reading waits: %s\n" % said)
+            if time.monotonic() - begun > WATCH_PATIENCE:
+                text = "%s, and not better in %d minutes: collect again later, with --after what was written"
+                raise CollectError(text % (said, WATCH_PATIENCE / 60), 1)
+            time.sleep(WATCH_SECONDS)
+        self._due = time.monotonic() + WATCH_SECONDS
+
+    def _run(self) -> Optional[float]:
+        given = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "timeout": WATCH_SECONDS}  # type: Line
+        try:
+            ended = subprocess.run(self._command, shell=True, **given)
+            return float(ended.stdout) if ended.returncode == 0 else None
+        except (OSError, ValueError, subprocess.TimeoutExpired):
+            return None
+
+
 class Limit:
     """Bytes and reads a second, with at most one second's burst. A read counts as 4 KiB at least."""
 
-    def __init__(self, bytes_per_second: float, reads_per_second: float) -> None:
+    def __init__(self, bytes_per_second: float, reads_per_second: float, watch: Optional[Watch] = None) -> None:
         self.bytes_read = 0
         self.reads = 0
         self._rates = bytes_per_second, reads_per_second
+        self._watch = watch
         self._due = 0.0
 
     def take(self, size: int) -> None:
         """Wait until a read of `size` bytes is due."""
         self.bytes_read += size
         self.reads += 1
+        if self._watch is not None:
+            self._watch.wait()
         now = time.monotonic()
         cost = max(max(size, 4096) / self._rates[0], 1 / self._rates[1])
         self._due = max(self._due, now - 1) + cost
@@ -443,11 +493,13 @@ class Lists:
     def __init__(self, tar: Tar, stem: str) -> None:
         self._tar, self._stem = tar, stem
         self._held = bytearray()
+        self._due = time.monotonic() + LIST_SECONDS
         self.written = []  # type: List[List[Any]]
 
     def add(self, line: Line) -> None:
         self._held += json.dumps(line, sort_keys=True).encode("ascii") + b"\n"
-        if len(self._held) >= LIST_BYTES:
+        # Often enough for `--after`: what no list names of an archive that broke off is read again.
+        if len(self._held) >= LIST_BYTES or time.monotonic() > self._due:
             self.flush()
 
     def flush(self) -> None:
@@ -457,26 +509,32 @@ class Lists:
             self._tar.add(name, data, time.time())
             self.written.append([name, len(data), hashlib.sha256(data).hexdigest()])
             self._held = bytearray()
+        self._due = time.monotonic() + LIST_SECONDS
 
 
 class BrokerFile:
-    """An open file of the broker."""
+    """An open file of the broker. What it does not write to any more is read past the page cache, which is the broker's."""
 
-    def __init__(self, path: str, limit: Limit) -> None:
-        self.path = path
+    #: Memory that a disk may write into.
+    _buffer = mmap.mmap(-1, STEP + 2 * mmap.PAGESIZE)
+
+    def __init__(self, path: str, limit: Limit, is_written: bool = True) -> None:
         self._limit = limit
+        self._is_written = is_written
         self.number = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         self.state = os.fstat(self.number)
         if not stat.S_ISREG(self.state.st_mode):
             os.close(self.number)
             raise OSError(errno.EINVAL, "not a file")
+        self._is_direct = not is_written and self._set_direct(True)
 
     def read(self, position: int, size: int) -> bytes:
         """Up to `size` bytes at `position`, fewer only at the end of the file."""
         parts = []
         while size > 0:
-            self._limit.take(size)
-            part = os.pread(self.number, size, position)
+            count = min(size, STEP)
+            self._limit.take(count)
+            part = self._read(position, count)
             if not part:
                 break
             parts.append(part)
@@ -484,22 +542,83 @@ class BrokerFile:
             size -= len(part)
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
+    def _read(self, position: int, size: int) -> bytes:
+        if self._is_written:
+            return os.pread(self.number, size, position)
+        before = position % mmap.PAGESIZE
+        start = position - before
+        length = -(-(before + size) // mmap.PAGESIZE) * mmap.PAGESIZE
+        if self._is_direct:
+            try:
+                os.lseek(self.number, start, os.SEEK_SET)
+                with memoryview(self._buffer) as view, view[:length] as part:
+                    found = os.readv(self.number, [part])
+                if found > before:
+                    return self._buffer[before : min(found, before + size)]
+            except OSError as error:
+                if error.errno != errno.EINVAL:
+                    raise
+                self._is_direct = self._set_direct(False)
+        pages = resident_pages(self.number, start, length)
+        data = os.pread(self.number, size, position)
+        # What was in memory is what others need.
+        for run in re.finditer(b"\0+", pages):
+            place = start + run.start() * mmap.PAGESIZE, len(run.group()) * mmap.PAGESIZE
+            os.posix_fadvise(self.number, place[0], place[1], os.POSIX_FADV_DONTNEED)
+        return data
+
+    def _set_direct(self, on: bool) -> bool:
+        """Read past the page cache or not; whether it does. Else nothing is read ahead, so that it can be taken out again."""
+        flags = fcntl.fcntl(self.number, fcntl.F_GETFL) & ~os.O_DIRECT
+        try:
+            fcntl.fcntl(self.number, fcntl.F_SETFL, flags | (os.O_DIRECT if on else 0))
+        except OSError:
+            on = False
+        if not on:
+            os.posix_fadvise(self.number, 0, 0, os.POSIX_FADV_RANDOM)
+        return on
+
     def size_now(self) -> int:
         return os.fstat(self.number).st_size
 
-    def line(self, path: str, size: int) -> Line:
-        """What the list says of the file."""
+    def line(self, path: str) -> Line:
+        """What the list says of the file as it was opened."""
         state = self.state
         return {
             "path": path,
-            "size": size,
+            "size": state.st_size,
             "mtime_ns": state.st_mtime_ns,
             "inode": state.st_ino,
             "device": state.st_dev,
         }
 
+    def edges(self) -> Optional[int]:
+        """The CRC-32 of the first 61 bytes and the last; None where the file was changed just now."""
+        if self.state.st_mtime_ns > time.time() * 1e9 - SETTLED_NS:
+            return None
+        last = max(0, self.state.st_size - HEADER_BYTES)
+        return zlib.crc32(self.read(0, HEADER_BYTES) + self.read(last, HEADER_BYTES))
+
     def close(self) -> None:
         os.close(self.number)
+
+
+def resident_pages(number: int, start: int, length: int) -> bytes:
+    """A byte for each page of an open file: 0 where it is not in memory. None are 0 where the kernel does not say it to this user."""
+    length = min(length, os.fstat(number).st_size - start)
+    if length <= 0:
+        return b""
+    pages = (ctypes.c_ubyte * -(-length // mmap.PAGESIZE))(*[1] * -(-length // mmap.PAGESIZE))
+    try:
+        with mmap.mmap(number, length, access=mmap.ACCESS_COPY, offset=start) as mapped:
+            first = ctypes.c_char.from_buffer(mapped)
+            try:
+                ctypes.CDLL(None).mincore(ctypes.c_void_p(ctypes.addressof(first)), ctypes.c_size_t(length), pages)
+            finally:
+                del first
+    except (AttributeError, OSError, ValueError):
+        pass
+    return bytes(pages)
 
 
 class SegmentFrames:
@@ -669,9 +788,13 @@ class CollectedDir(NamedTuple):
 class Collection:
     """One collection: what it has found, and what it could not read."""
 
-    def __init__(self, tar: Tar, stem: str, checksums: Checksums, arguments: argparse.Namespace) -> None:
-        self.limit = Limit(arguments.rate_mib * (1 << 20), arguments.iops)
+    def __init__(
+        self, tar: Tar, stem: str, checksums: Checksums, arguments: argparse.Namespace, known: Optional[Set[int]]
+    ) -> None:
+        watch = None if arguments.watch is None else Watch(arguments.watch, arguments.watch_limit)
+        self.limit = Limit(arguments.rate_mib * (1 << 20), arguments.iops, watch)
         self.lists = Lists(tar, stem)
+        self._known = known or set()
         self.problems = 0
         self.batches = 0
         self.not_captured = 0
@@ -703,8 +826,10 @@ class Collection:
             if one["log_dir"] not in names:
                 continue
             shown = names[one["log_dir"]] + "/" + one["path"]
-            source = self._try_open(os.path.join(one["log_dir"], one["path"]), shown)
-            if source is None:
+            try:
+                source = self._open(*os.path.split(os.path.join(one["log_dir"], one["path"])))
+            except OSError as error:
+                self.tell(shown, error.strerror or str(error))
                 continue
             try:
                 parts = Parts(self._tar, shown + suffix, source.state.st_mtime)
@@ -712,7 +837,7 @@ class Collection:
                 for start, length in one["ranges"]:
                     write_rest(source, parts, start, size if length is None else min(size, start + length), True)
                 parts.close()
-                self.lists.add(dict(source.line(shown, size), **{"as": "bytes", "parts": parts.written}))
+                self.lists.add(dict(source.line(shown), **{"as": "bytes", "parts": parts.written}))
             except OSError as error:
                 self.tell(shown, error.strerror or str(error))
             finally:
@@ -784,16 +909,27 @@ class Collection:
     def _open_all(self, path: str, shown: str, names: List[str]) -> Tuple[Dict[str, BrokerFile], bool]:
         """Open files; True where one has vanished."""
         sources = {}  # type: Dict[str, BrokerFile]
+        newest = newest_segment(names)
         for name in names:
             try:
-                sources[name] = BrokerFile(os.path.join(path, name), self.limit)
+                sources[name] = BrokerFile(os.path.join(path, name), self.limit, name == newest)
             except OSError as error:
                 if error.errno == errno.ENOENT:
                     return sources, True
                 self.tell(shown + "/" + name, error.strerror or str(error))
         return sources, False
 
+    def _open(self, path: str, name: str) -> BrokerFile:
+        return BrokerFile(os.path.join(path, name), self.limit, name == newest_segment(os.listdir(path)))
+
     def _frames(self, source: BrokerFile, shown: str, topic: str) -> None:
+        line = source.line(shown)
+        edges = source.edges()
+        if edges is not None:
+            line["edges"] = edges
+            if key_of(line) in self._known:
+                self.lists.add(dict(line, **{"as": "same"}))
+                return
         parts = Parts(self._tar, shown + ".frames", source.state.st_mtime)
         if topic in WHOLE:
             size, missing = source.state.st_size, 0
@@ -805,16 +941,7 @@ class Collection:
             self.batches += frames.batches
             self.not_captured += missing
         parts.close()
-        self.lists.add(
-            dict(source.line(shown, size), **{"as": "frames", "parts": parts.written, "not_captured": missing})
-        )
-
-    def _try_open(self, path: str, shown: str) -> Optional[BrokerFile]:
-        try:
-            return BrokerFile(path, self.limit)
-        except OSError as error:
-            self.tell(shown, error.strerror or str(error))
-            return None
+        self.lists.add(dict(line, **{"as": "frames", "size": size, "parts": parts.written, "not_captured": missing}))
 
     def _side_file(self, path: str, shown: str) -> None:
         try:
@@ -829,7 +956,7 @@ class Collection:
                 data = source.read(0, source.state.st_size)
                 self._tar.add(shown, data, source.state.st_mtime)
                 written = [[shown, len(data), hashlib.sha256(data).hexdigest()]]
-                self.lists.add(dict(source.line(shown, len(data)), **{"as": "whole", "parts": written}))
+                self.lists.add(dict(source.line(shown), **{"as": "whole", "size": len(data), "parts": written}))
             else:
                 self._frames(source, shown, METADATA)
         except OSError as error:
@@ -843,6 +970,50 @@ class Collection:
         except OSError:
             return  # a name is all that was wanted of it
         self.lists.add({"path": shown, "as": "stub", "size": state.st_size, "mtime_ns": state.st_mtime_ns})
+
+
+def newest_segment(names: Iterable[str]) -> str:
+    """The segment that is written, by the names in the directory of a partition."""
+    return max((name for name in names if name.endswith(".log")), default="")
+
+
+def key_of(line: Line) -> int:
+    """What tells a file that a list names from all others, and from what it was at another time; of 64 bits."""
+    names = ("path", "device", "inode", "size", "mtime_ns", "edges")
+    text = json.dumps([line[name] for name in names]).encode("ascii")
+    return int.from_bytes(hashlib.sha256(text).digest()[:8], "big")
+
+
+def read_known(path: str, broker: str = "[0-9]+") -> Iterator[int]:
+    """Keys of the files that need not be read again, by an archive, also one that broke off. Raises CollectError."""
+    try:
+        with open(path, "rb") as file, tarfile.open(fileobj=file, mode="r:") as archive:
+            while True:
+                info = archive.next()
+                if info is None:
+                    return
+                archive.members = []  # type: ignore[attr-defined]
+                if not re.fullmatch(r"evidence-%s\.files-[0-9]+\.jsonl" % broker, info.name):
+                    continue
+                for text in archive.extractfile(info).read().splitlines():  # type: ignore[union-attr]
+                    line = json.loads(text.decode("ascii"))
+                    if "edges" in line and not line.get("not_captured"):
+                        yield key_of(line)
+    except tarfile.TarError:
+        return  # it broke off
+    except OSError as error:
+        raise CollectError("--after %s: %s" % (path, error.strerror))
+    except (AttributeError, KeyError, RecursionError, TypeError, ValueError) as error:
+        raise CollectError("--after %s: not evidence: %s %s" % (path, type(error).__name__, error))
+
+
+def known_files(paths: List[str]) -> Optional[Set[int]]:
+    """Keys of the files of earlier evidence: of archives here, or of what capture-plan put before this text; None without either."""
+    text = globals().get("AFTER")
+    if text is None and not paths:
+        return None
+    given = base64.b64decode(text or "")
+    return {*struct.unpack(">%dQ" % (len(given) // 8), given), *(key for path in paths for key in read_known(path))}
 
 
 def printable(text: str) -> str:
@@ -899,10 +1070,15 @@ def parse_arguments(given: Optional[List[str]]) -> argparse.Namespace:
     parser.add_argument("--topic", action="append", default=[], metavar="PATTERN", help="only these (default: all)")
     parser.add_argument("--raw", action="store_true", help="keep bytes that belong to no sound batch; may hold records")
     parser.add_argument("--wanted", metavar="FILE", help="only the ranges that replica-audit show --wanted wrote")
+    text = "name files that this archive has, and that are as they were, in place of reading them"
+    parser.add_argument("--after", action="append", default=[], metavar="EVIDENCE", help=text)
     parser.add_argument("--kind", choices=("live", "stopped", "killed"), help="what the broker does meanwhile")
     parser.add_argument("--no-java", action="store_true", help="start no JVM where no library computes CRC-32C")
     parser.add_argument("--rate-mib", type=float, default=50, metavar="N", help="MiB read a second (default: 50)")
     parser.add_argument("--iops", type=float, default=200, metavar="N", help="reads a second (default: 200)")
+    text = "a shell command that prints a number, such as how many partitions are under-replicated: no reading while it is up"
+    parser.add_argument("--watch", metavar="COMMAND", help=text)
+    parser.add_argument("--watch-limit", type=float, metavar="N", help="what it may be (default: what it is at first)")
     arguments = parser.parse_args(given)
     if not (arguments.rate_mib > 0 and arguments.iops > 0):
         parser.error("--rate-mib and --iops have to be above 0")
@@ -948,10 +1124,11 @@ def collect(arguments: argparse.Namespace, out: int) -> int:
         for number, (path, name) in enumerate(given, 1)
     ]
     check_log_dirs(log_dirs)
+    known = known_files(arguments.after)
     # Ranges are taken as they are.
     checksums = Checksums() if wanted is not None else find_checksums(not arguments.no_java)
     try:
-        return _collect(arguments, out, broker_id, log_dirs, wanted, checksums)
+        return _collect(arguments, out, broker_id, log_dirs, wanted, checksums, known)
     finally:
         checksums.close()
 
@@ -963,13 +1140,14 @@ def _collect(
     log_dirs: List[CollectedDir],
     wanted: Optional[List[Line]],
     checksums: Checksums,
+    known: Optional[Set[int]],
 ) -> int:
     started = time.time()
     stem = "evidence-%d" % broker_id
     suffix = ".bytes-%d" % int(started * 1000)
     stem += "" if wanted is None else suffix
     tar = Tar(out)
-    collection = Collection(tar, stem, checksums, arguments)
+    collection = Collection(tar, stem, checksums, arguments, known)
     times = {}  # type: Dict[CollectedDir, List[float]]
     if wanted is None:
         begun = []
@@ -994,6 +1172,7 @@ def _collect(
         "of": "files" if wanted is None else "wanted",
         "raw": arguments.raw or wanted is not None,
         "topics": arguments.topic,
+        "after": known is not None,
         "kind": arguments.kind,
         "log_dirs": [
             {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from replica_audit.report.capture_script import CapturedBroker
 
@@ -28,7 +28,7 @@ trap 'rm -rf "$WORK"' EXIT
 cat >"$WORK/collect.py" <<'{end}'
 {collector}
 {end}
-
+{after}
 # on HOST COMMAND: runs a command of a shell on a host; HOST - is this machine.
 on() {{
   if [ "$1" = - ]; then bash -c "$2"; else ssh -T -o BatchMode=yes "$1" "$2"; fi
@@ -36,11 +36,17 @@ on() {{
 
 # collect BROKER HOST COMMAND: the archive has its name only once it is whole.
 collect() {{
-  local status=0 part="$TO/.$1.part" name="$TO/evidence-$1{suffix}.tar"
-  on "$2" "$3" <"$WORK/collect.py" >"$part" 2>"$WORK/$1.said" || status=$?
+  local status=0 part="$TO/.$1.part" name="$TO/evidence-$1{suffix}"
+  touch "$WORK/after-$1"
+  cat "$WORK/after-$1" "$WORK/collect.py" >"$WORK/$1.py"
+  on "$2" "$3" <"$WORK/$1.py" >"$part" 2>"$WORK/$1.said" || status=$?
   sed "s/^/broker $1: /" "$WORK/$1.said" >&2
   if [ "$status" -le 1 ] && grep -qa '"lists":' <(tail -c 65536 "$part"); then
-    mv "$part" "$name"
+    mv "$part" "$name.tar"
+  elif grep -qa '"as": "frames"' "$part"; then
+    mv "$part" "$name-broken-$(date -u +%Y%m%dT%H%M%SZ)-$$.tar"
+    echo "broker $1: the collection broke off, exit status $status; capture-plan --after goes on from what there is" >&2
+    return 4
   else
     rm -f "$part"
     echo "broker $1: no evidence, exit status $status" >&2
@@ -94,12 +100,14 @@ def render_evidence_script(
     *,
     rate_mib: float,
     wanted: str | None = None,
+    after: Mapping[int, str] | None = None,
     bootstrap: str | None = None,
 ) -> str:
     """The script that writes the evidence of `brokers` into the directory `to`, an archive each.
 
     `collector` is the text of collect.py, `options` more of its options, `rate_mib` what they say of the rate. With `wanted`,
-    the content of wanted.json, only these bytes are brought, into a directory that has evidence already.
+    the content of wanted.json, only these bytes are brought, into a directory that has evidence already. With `after`, what the
+    collector gets of each broker's earlier evidence there, only what that does not have is read.
     """
     text = collector if wanted is None else f"WANTED = {wanted!r}\n{collector}"
     if f"\n{_END}\n" in text:
@@ -117,14 +125,20 @@ def render_evidence_script(
         describe = f"kafka-topics.sh --bootstrap-server {shlex.quote(bootstrap)} --describe"
         file = '"$TO/kafka-topics-describe.txt"'
         listing = f"{describe} >{file} || {{ failed=1; rm -f {file}; echo 'no listing of the topics' >&2; }}\n"
+    known = [
+        f"cat >\"$WORK/after-{broker_id}\" <<'{_END}'\nAFTER = {text!r}\n{_END}\n"
+        for broker_id, text in (after or {}).items()
+    ]
+    stamp = "$(date -u +%Y%m%dT%H%M%SZ)-$$"
     head = _HEAD.format(
         to=to,
         ssh=" and ssh" if any(broker.host for broker in brokers) else "",
         quoted_to=shlex.quote(to),
-        check=_NEW if wanted is None else "",
+        check=_NEW if wanted is None and after is None else "",
         end=_END,
         collector=text.rstrip("\n"),
-        suffix="" if wanted is None else "-wanted-$(date -u +%Y%m%dT%H%M%SZ)-$$",
+        after="".join(known),
+        suffix=f"-after-{stamp}" if after is not None else "" if wanted is None else f"-wanted-{stamp}",
         rate=f"{rate_mib:g}",
         measures="\n".join(measures),
         collects="\n".join(collects),

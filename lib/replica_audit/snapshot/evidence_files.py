@@ -11,7 +11,7 @@ import io
 import re
 import tarfile
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import BinaryIO, NamedTuple
@@ -28,6 +28,9 @@ from replica_audit.snapshot.log_dir_names import LOG_DIR_FILES, parse_directory_
 PREFIX = "evidence"
 FORMAT = 1
 _HEAD = re.compile(r"evidence-[0-9]{1,10}(\.bytes-[0-9]{1,16})?\.json")
+_LIST = re.compile(r"evidence-([0-9]{1,10})\.files-[0-9]+\.jsonl")
+#: What tells whether a file is the one that an earlier collection read.
+_SAME = ("path", "device", "inode", "size", "mtime_ns", "edges")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 #: No part of the evidence is larger; a list and the file that names them are far smaller.
 _GREATEST_PART = (8 << 20) + 4096
@@ -45,6 +48,8 @@ class Member(NamedTuple):
     file: str
     offset: int
     size: int
+    modified: int = 0
+    """Of a member of a tar, in seconds since the epoch."""
 
 
 class EvidencePart(NamedTuple):
@@ -189,50 +194,66 @@ def _read_member(open_real: Open, member: Member) -> bytes:
 def find_evidence(root: Sequence[TreeEntry], open_real: Open) -> EvidenceFiles:
     """The evidence of a snapshot, given the entries of its root. Nothing is raised: what cannot be used is in `problems`."""
     found = EvidenceFiles()
-    places: list[tuple[str, Mapping[str, Member]]] = []
+    places: list[_Place] = []
     heads = {one.path: Member(one.path, 0, one.size) for one in root if not one.is_dir and _HEAD.fullmatch(one.path)}
     if heads:
-        places.append(("", heads))
+        places.append(_Place("", heads))
     for entry in root:
         if not entry.is_dir and entry.path.endswith(".tar"):
             found._own.add(entry.path)
+            place = _Place(entry.path, {})
+            places.append(place)
             try:
-                places.append((entry.path, _list_tar(open_real, entry.path)))
+                _list_tar(open_real, entry.path, place.members)
             except (OSError, tarfile.TarError, ValueError, RecursionError) as error:
-                found.problems.append(
-                    Problem(entry.path, f"an archive of evidence that is incomplete: {error}; {_HINT}")
-                )
-    later: list[tuple[str, Iterator[tuple[str, ListedFile]]]] = []
-    for place, members in places:
-        names = sorted(name for name in members if _HEAD.fullmatch(name))
-        if not names:
-            reason = f"it has no evidence-<broker>.json, which is written last: the collection broke off; {_HINT}"
-            found.problems.append(Problem(place, reason))
+                place.broken = f"an archive of evidence that is incomplete: {error}; {_HINT}"
+    readers: list[_HeadReader] = []
+    later: list[_HeadReader] = []
+    for place in places:
+        names = sorted(name for name in place.members if _HEAD.fullmatch(name)) if not place.broken else []
+        if not names and not place.broken:
+            place.broken = f"it has no evidence-<broker>.json, which is written last: the collection broke off; {_HINT}"
         for name in names:
-            shown = f"{place}: {name}" if place else name
-            reader = _HeadReader(found, open_real, shown, None if not place else members)
             try:
-                if name.endswith(".json") and ".bytes-" in name:
-                    later.append((shown, reader.brought(members[name])))
-                else:
-                    reader.read(members[name])
+                reader = _HeadReader(found, open_real, place, name)
             except (OSError, FormatError) as error:
-                found.problems.append(Problem(place or name, str(error)))
-    for shown, ranges in later:
+                found.problems.append(Problem(place.path or name, str(error)))
+                continue
+            (later if ".bytes-" in name else readers).append(reader)
+    # What names files of earlier evidence comes before that, the latest first.
+    readers.sort(key=lambda one: (-one.started if one.after else 1, one.place.path, one.name))
+    used: list[_HeadReader] = []
+    for reader in readers:
         try:
-            for path, brought in ranges:
+            newer = next((one for one in used if one.follows(reader)), None)
+            if newer is not None:
+                newer.earlier.append(reader)
+            else:
+                reader.read()
+                used.append(reader)
+        except (OSError, FormatError) as error:
+            found.problems.append(Problem(reader.place.path or reader.name, str(error)))
+    for place in places:
+        if place.broken and not any(one.goes_on(place) for one in used):
+            found.problems.append(Problem(place.path, place.broken))
+    for reader in used:
+        reader.add_same()
+    for reader in later:
+        try:
+            for path, brought in reader.brought():
                 base = found.files.get(path)
                 if base is not None:
                     found.files[path] = _with_brought(base, brought)
         except (OSError, FormatError) as error:
-            found.problems.append(Problem(shown.partition(":")[0], str(error)))
+            found.problems.append(Problem(reader.place.path or reader.name, str(error)))
     return found
 
 
-def _list_tar(open_real: Open, path: str) -> dict[str, Member]:
-    """The files of a tar; of several with one name the last. Raises OSError and tarfile's errors."""
+def _list_tar(open_real: Open, path: str, members: dict[str, Member]) -> None:
+    """Add the files of a tar to `members`; of several with one name the last. Raises OSError and tarfile's errors, and then has
+    added those up to there.
+    """
     with open_real(path) as stream, tarfile.open(fileobj=stream, mode="r:") as archive:
-        members: dict[str, Member] = {}
         behind = 0
         while (info := archive.next()) is not None:
             # tarfile keeps what it has read, and goes back where a size is negative.
@@ -241,81 +262,35 @@ def _list_tar(open_real: Open, path: str) -> dict[str, Member]:
                 raise ValueError(f"the member at {info.offset} ends before it begins")
             behind = archive.offset
             if info.isreg() and not info.issparse():
-                members[info.name] = Member(path, info.offset_data, info.size)
-        return members
+                members[info.name] = Member(path, info.offset_data, info.size, int(info.mtime))
 
 
-class _HeadReader:
-    """Reads one `evidence-<broker>.json` and its lists."""
+@dataclass(slots=True)
+class _Place:
+    """A tar of evidence, or the root of the snapshot with files of one that was unpacked."""
 
-    def __init__(self, found: EvidenceFiles, open_real: Open, shown: str, members: Mapping[str, Member] | None) -> None:
-        """`members` of the tar that it is in; None: of the snapshot's root."""
-        self._found, self._open, self._shown, self._members = found, open_real, shown, members
+    path: str
+    members: dict[str, Member]
+    broken: str | None = None
+    """Why the archive is incomplete, or has no last file."""
 
-    def read(self, member: Member) -> None:
-        """Take over all that it lists. Raises OSError and FormatError, and then nothing of it is taken."""
-        head = self._head(member)
-        log_dirs = [self._log_dir(index, one, head) for index, one in enumerate(head["log_dirs"])]
-        tops = [one.log_dir for one, _ in log_dirs]
-        if len(set(tops)) < len(tops):
-            raise self._refuse("each of log_dirs with a name of its own", show_value(sorted(tops)))
-        taken = next((top for top in tops if top in self._found.log_dirs), None)
-        if taken is not None:
-            raise self._refuse(f"no other evidence of {taken}", "one more: put each into a snapshot of its own")
-        lines = list(self._lines(head))
-        files: dict[str, ListedFile] = {}
-        for line in lines:
-            path, kind = line["path"], line["as"]
-            below = any(path.startswith(f"{top}/") for top in tops)
-            if not below and not (kind == "unread" and path in tops):
-                raise self._refuse("paths below its log dirs", show_value(path))
-            if kind in ("whole", "frames", "stub"):
-                files[path] = self._file(line)
-        for line in lines:
-            if line["as"] == "directory":
-                self._found._add_directory(line["path"])
-            elif line["as"] == "unread":
-                self._found.incomplete[line["path"]] = str(line.get("reason", "it could not be read"))
-        for path, file in files.items():
-            self._found._add(path, file)
-        for one, source in log_dirs:
-            self._found._add_directory(one.log_dir)
-            self._found.log_dirs[one.log_dir] = one
-            self._found.sources[one.log_dir] = source
-        if head["topics"]:
-            self._found.topics.append(tuple(sorted(head["topics"])))
+    def lists(self, broker_id: int) -> list[str]:
+        """Members that list files of a broker."""
+        return [name for name in self.members if (one := _LIST.fullmatch(name)) and int(one[1]) == broker_id]
 
-    def brought(self, member: Member) -> Iterator[tuple[str, ListedFile]]:
-        """The files of which ranges were collected later. Raises OSError and FormatError."""
-        for line in self._lines(self._head(member)):
-            if line["as"] == "bytes":
-                yield line["path"], self._file(line)
 
-    def _head(self, member: Member) -> dict:
-        if member.size > _GREATEST_PART:
-            raise self._refuse("a small file", f"{member.size} bytes")
-        head = parse_json(_read_member(self._open, member), self._shown, _HINT)
-        version = head.get("format") if isinstance(head, dict) else None
-        if not isinstance(head, dict) or not is_whole(version, FORMAT, FORMAT):
-            raise self._refuse(f"format {FORMAT}", show_value(version))
-        wanted = {"broker_id": int, "log_dirs": [{"as": str, "log_dir": str}], "topics": [str], "lists": [list]}
-        if not fits(head, wanted):
-            raise self._refuse("broker_id, log_dirs, topics and lists", "others")
-        if self._members is None:
-            self._found._own.add(member.file)
-        return head
+class _ListReader:
+    """Reads lists of one place, and the parts that they name."""
 
-    def _lines(self, head: dict) -> Iterator[dict]:
-        for entry in head["lists"]:
-            part = self._part(entry)
-            for number, text in enumerate(_read_part(self._open, self._shown, str(entry[0]), part).splitlines(), 1):
-                line = parse_json(text, f"{self._shown}: line {number} of {entry[0]}", _HINT)
-                if not isinstance(line, dict) or not fits(line, {"path": str, "as": str}):
-                    raise self._refuse(f"an object with path and as in line {number} of {entry[0]}", "another")
-                _check_name(line["path"], self._refuse)
-                yield line
+    def __init__(self, found: EvidenceFiles, open_real: Open, place: _Place, shown: str) -> None:
+        self._found, self._open, self.place, self._shown = found, open_real, place, shown
 
-    def _file(self, line: dict) -> ListedFile:
+    def lines(self) -> Iterator[dict]:
+        """The lines of its lists. Raises OSError and FormatError."""
+        raise NotImplementedError
+
+    def file(self, line: dict) -> ListedFile:
+        """The file of a line. Raises FormatError."""
         parts = line.get("parts", [])
         numbers = [line.get(name, 0) for name in ("size", "inode", "mtime_ns")]
         if not all(is_whole(one, 0, INT64) for one in numbers) or not isinstance(parts, list):
@@ -329,6 +304,14 @@ class _HeadReader:
             raise self._refuse(f"parts of {size} bytes of {line['path']}", "others")
         return ListedFile(line["as"], size, read, f"{inode} {mtime} {digest.hexdigest()[:16]}", self._shown)
 
+    def _parse(self, name: str, data: bytes) -> Iterator[dict]:
+        for number, text in enumerate(data.splitlines(), 1):
+            line = parse_json(text, f"{self._shown}: line {number} of {name}", _HINT)
+            if not isinstance(line, dict) or not fits(line, {"path": str, "as": str}):
+                raise self._refuse(f"an object with path and as in line {number} of {name}", "another")
+            _check_name(line["path"], self._refuse)
+            yield line
+
     def _part(self, entry: object) -> EvidencePart:
         if not isinstance(entry, list) or len(entry) != 3 or not isinstance(entry[0], str):
             raise self._refuse("parts as name, size and SHA-256", show_value(entry))
@@ -336,25 +319,149 @@ class _HeadReader:
         if not is_whole(size, 0, _GREATEST_PART) or not isinstance(digest, str) or not _SHA256.fullmatch(digest):
             raise self._refuse(f"size and SHA-256 of {name}", show_value(entry[1:]))
         _check_name(name, self._refuse)
-        if self._members is None:
+        if not self.place.path:
             self._found._own.add(name)
             return EvidencePart(Member(name, 0, size), digest)
-        member = self._members.get(name)
+        member = self.place.members.get(name)
         if member is None or member.size != size:
             raise self._refuse(f"{name} of {size} bytes", "none" if member is None else f"{member.size} bytes")
         return EvidencePart(member, digest)
 
-    def _log_dir(self, index: int, entry: dict, head: dict) -> tuple[CopiedLogDir, str]:
+    def _refuse(self, expected: str, found: str) -> FormatError:
+        return FormatError(self._shown, None, expected, found, _HINT)
+
+
+class _BrokenReader(_ListReader):
+    """Reads the lists of a broker in an archive that broke off, which no last file vouches for."""
+
+    def __init__(self, found: EvidenceFiles, open_real: Open, place: _Place, broker_id: int) -> None:
+        super().__init__(found, open_real, place, place.path)
+        self._broker_id = broker_id
+
+    def lines(self) -> Iterator[dict]:
+        for name in self.place.lists(self._broker_id):
+            member = self.place.members[name]
+            data = _read_member(self._open, member) if member.size <= _GREATEST_PART else b""
+            if len(data) == member.size:
+                yield from self._parse(name, data)
+
+
+class _HeadReader(_ListReader):
+    """Reads one `evidence-<broker>.json` and its lists."""
+
+    def __init__(self, found: EvidenceFiles, open_real: Open, place: _Place, name: str) -> None:
+        """Raises OSError and FormatError."""
+        self.name = name
+        super().__init__(found, open_real, place, f"{place.path}: {name}" if place.path else name)
+        self._head = self._read_head(place.members[name])
+        self.broker_id: int = self._head["broker_id"]
+        self.after = self._head.get("after") is True
+        self._log_dirs = [self._log_dir(index, one) for index, one in enumerate(self._head["log_dirs"])]
+        self.started = min((one.started_ms or 0 for one, _ in self._log_dirs), default=0)
+        self.earlier: list[_ListReader] = []
+        """Evidence that it may name files of, the latest first."""
+        self._same: dict[str, list[object]] = {}
+
+    def follows(self, other: _HeadReader) -> bool:
+        """True if this is evidence of the same log dirs, later, and was collected given an earlier archive."""
+        tops, theirs = ({one.log_dir for one, _ in each._log_dirs} for each in (self, other))
+        return self.after and self.broker_id == other.broker_id and self.started > other.started and theirs <= tops
+
+    def goes_on(self, place: _Place) -> bool:
+        """True if this was collected after an archive that broke off, which may then have files that it names."""
+        lists = place.lists(self.broker_id)
+        if not (self.after and lists and self.started >= 1000 * max(place.members[name].modified for name in lists)):
+            return False
+        self.earlier.append(_BrokenReader(self._found, self._open, place, self.broker_id))
+        return True
+
+    def read(self) -> None:
+        """Take over all that it lists, but what `add_same` adds. Raises OSError and FormatError, and then nothing of it is taken."""
+        tops = [one.log_dir for one, _ in self._log_dirs]
+        if len(set(tops)) < len(tops):
+            raise self._refuse("each of log_dirs with a name of its own", show_value(sorted(tops)))
+        taken = next((top for top in tops if top in self._found.log_dirs), None)
+        if taken is not None:
+            raise self._refuse(f"no other evidence of {taken}", "one more: put each into a snapshot of its own")
+        lines = list(self.lines())
+        files: dict[str, ListedFile] = {}
+        for line in lines:
+            path, kind = line["path"], line["as"]
+            below = any(path.startswith(f"{top}/") for top in tops)
+            if not below and not (kind == "unread" and path in tops):
+                raise self._refuse("paths below its log dirs", show_value(path))
+            if kind in ("whole", "frames", "stub"):
+                files[path] = self.file(line)
+            elif kind == "same":
+                self._same[path] = _identity(line)
+                if not all(is_whole(one, 0, INT64) for one in self._same[path][1:]):
+                    raise self._refuse(f"{', '.join(_SAME[1:])} of {path}", show_value(self._same[path][1:]))
+        for line in lines:
+            if line["as"] == "directory":
+                self._found._add_directory(line["path"])
+            elif line["as"] == "unread":
+                self._found.incomplete[line["path"]] = str(line.get("reason", "it could not be read"))
+        for path, file in files.items():
+            self._found._add(path, file)
+        for one, source in self._log_dirs:
+            self._found._add_directory(one.log_dir)
+            self._found.log_dirs[one.log_dir] = one
+            self._found.sources[one.log_dir] = source
+        if self._head["topics"]:
+            self._found.topics.append(tuple(sorted(self._head["topics"])))
+
+    def add_same(self) -> None:
+        """Take over what it names of earlier evidence; what that does not have is incomplete."""
+        waiting = dict(self._same)
+        for reader in self.earlier if waiting else ():
+            try:
+                for line in reader.lines():
+                    if line["as"] == "frames" and waiting.get(line["path"]) == _identity(line):
+                        self._found._add(line["path"], reader.file(line))
+                        del waiting[line["path"]]
+            except (OSError, FormatError) as error:
+                self._found.problems.append(Problem(reader.place.path, str(error)))
+        for path in waiting:
+            self._found.incomplete[path] = "the earlier evidence that has it, as it has not changed since, is not here"
+
+    def brought(self) -> Iterator[tuple[str, ListedFile]]:
+        """The files of which ranges were collected later. Raises OSError and FormatError."""
+        for line in self.lines():
+            if line["as"] == "bytes":
+                yield line["path"], self.file(line)
+
+    def lines(self) -> Iterator[dict]:
+        for entry in self._head["lists"]:
+            part = self._part(entry)
+            yield from self._parse(str(entry[0]), _read_part(self._open, self._shown, str(entry[0]), part))
+
+    def _read_head(self, member: Member) -> dict:
+        if member.size > _GREATEST_PART:
+            raise self._refuse("a small file", f"{member.size} bytes")
+        head = parse_json(_read_member(self._open, member), self._shown, _HINT)
+        version = head.get("format") if isinstance(head, dict) else None
+        if not isinstance(head, dict) or not is_whole(version, FORMAT, FORMAT):
+            raise self._refuse(f"format {FORMAT}", show_value(version))
+        wanted = {"broker_id": int, "log_dirs": [{"as": str, "log_dir": str}], "topics": [str], "lists": [list]}
+        if not fits(head, wanted):
+            raise self._refuse("broker_id, log_dirs, topics and lists", "others")
+        if not self.place.path:
+            self._found._own.add(member.file)
+        return head
+
+    def _log_dir(self, index: int, entry: dict) -> tuple[CopiedLogDir, str]:
         _check_name(entry["as"], self._refuse)
-        broker_id, kind = head["broker_id"], head.get("kind")
+        broker_id, kind = self._head["broker_id"], self._head.get("kind")
         started, finished = (entry.get(name) for name in ("started", "finished"))
         if not (is_whole(broker_id) and is_whole(started, 0, INT64) and is_whole(finished, 0, INT64)):
             raise self._refuse(f"broker_id, started and finished of log_dirs[{index}]", show_value(entry))
         kind = _KINDS.get(kind) if isinstance(kind, str) else None
         return CopiedLogDir(broker_id, entry["as"], started, finished, kind), entry["log_dir"]
 
-    def _refuse(self, expected: str, found: str) -> FormatError:
-        return FormatError(self._shown, None, expected, found, _HINT)
+
+def _identity(line: dict) -> list[object]:
+    """What tells whether a file is the one that another line names, with its content."""
+    return [line.get(name) for name in _SAME]
 
 
 def _check_name(name: str, refuse: Callable[[str, str], FormatError]) -> None:

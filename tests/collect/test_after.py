@@ -1,0 +1,318 @@
+"""`--after`: what has not changed is named and not read, and a snapshot of several archives answers as its copies do."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import os
+import subprocess
+import sys
+import tarfile
+import time
+from pathlib import Path
+
+import pytest
+from tests.support.collected import UNLIMITED, answers, collect_into, copy_snapshot, log_dirs_of, same_times
+from tests.support.encoder import encode_batch
+from tests.support.in_process import without_run
+from tests.support.snapshots import Listed, Replica, write_snapshot
+
+from replica_audit.auditing.opening import Unseen
+from replica_audit.cli.main import main
+from replica_audit.collect import collect
+from replica_audit.config import Settings
+from replica_audit.runner.executor import InProcess
+from replica_audit.runner.ingest import ingest
+from replica_audit.runner.ingested_source import audit
+from replica_audit.runner.scanning import ReadBytes
+from replica_audit.warehouse.delta_tables import Warehouse
+
+NAME = f"{0:020d}.log"
+SECOND = f"{6:020d}.log"
+LOG = f"broker-1/orders-0/{NAME}"
+#: A long time ago, in ns.
+OLD = 10**18
+
+
+def _two_segments(place: Path) -> Path:
+    """Two brokers, each with a closed segment and an active one."""
+    sides = {
+        broker: Replica([encode_batch(0, 3, 0), encode_batch(3, 3, 0), encode_batch(6, 2, 0)], per_segment=2)
+        for broker in (1, 2)
+    }
+    snapshot = write_snapshot(place, sides, [Listed(1, (1, 2), (1, 2))])
+    _settle(snapshot)
+    return snapshot
+
+
+def _settle(snapshot: Path) -> None:
+    for path in snapshot.rglob("*"):
+        os.utime(path, ns=(OLD, OLD))
+
+
+def _head(archive: Path) -> dict:
+    with tarfile.open(archive) as tar:
+        return json.loads(tar.extractfile(tar.getnames()[-1]).read())  # type: ignore[union-attr]
+
+
+def _lines(archive: Path) -> dict[str, dict]:
+    with tarfile.open(archive) as tar:
+        lists = [tar.extractfile(name).read() for name in tar.getnames() if name.endswith(".jsonl")]  # type: ignore[union-attr]
+    return {line["path"]: line for text in lists for line in map(json.loads, text.splitlines())}
+
+
+def _collect(snapshot: Path, evidence: Path, night: int, after: bool = True) -> dict[int, dict]:
+    """Collect each broker into an archive of its own, after those that are there; the last file of each."""
+    evidence.mkdir(exist_ok=True)
+    heads = {}
+    for broker, path in log_dirs_of(snapshot) or ():
+        earlier = sorted(evidence.glob(f"evidence-{broker}-*.tar")) if after else ()
+        given = [part for one in earlier for part in ("--after", str(one))]
+        archive = evidence / f"evidence-{broker}-{night}.tar"
+        collect_into(archive, "--log-dir", f"{snapshot / path}={path}", *given)
+        heads[broker] = _head(archive)
+    for path in snapshot.iterdir():
+        if path.is_file():
+            (evidence / path.name).write_bytes(path.read_bytes())
+    same_times(evidence, log_dirs_of(snapshot) or ())
+    return heads
+
+
+def _append(log: Path, data: bytes, at: int) -> None:
+    with log.open("ab") as file:
+        file.write(data)
+    os.utime(log, ns=(at, at))
+
+
+def test_what_has_not_changed_is_named_and_not_read(tmp_path: Path) -> None:
+    snapshot, evidence = _two_segments(tmp_path / "snapshot"), tmp_path / "evidence"
+    first = _collect(snapshot, evidence, 1)
+    _append(snapshot / "broker-1" / "orders-0" / SECOND, encode_batch(8, 2, 0), OLD + 1)
+    second = _collect(snapshot, evidence, 2)
+    kinds = {path: line["as"] for path, line in _lines(evidence / "evidence-1-2.tar").items() if path.endswith(".log")}
+    assert kinds == {LOG: "same", f"broker-1/orders-0/{SECOND}": "frames"}
+    assert first[1]["batches"] == 3 and second[1]["batches"] == 2
+    assert not first[1]["after"] or second[1]["after"]
+    assert answers(evidence) == answers(copy_snapshot(snapshot, tmp_path / "copy" / "evidence"))
+    third = _collect(snapshot, evidence, 3)
+    assert third[1]["batches"] == third[2]["batches"] == 0
+    assert answers(evidence) == answers(copy_snapshot(snapshot, tmp_path / "copy3" / "evidence"))
+
+
+@pytest.mark.parametrize("change", ["size", "time", "inode", "header", "tail"])
+def test_a_file_that_has_changed_is_read(tmp_path: Path, change: str) -> None:
+    snapshot, evidence = _two_segments(tmp_path / "snapshot"), tmp_path / "evidence"
+    _collect(snapshot, evidence, 1)
+    log = snapshot / LOG
+    data = log.read_bytes()
+    if change == "size":
+        _append(log, b"\0", OLD)
+    elif change == "time":
+        os.utime(log, ns=(OLD, OLD + 1))
+    elif change == "inode":
+        log.with_name("moved").write_bytes(data)
+        log.with_name("moved").rename(log)
+    else:
+        at = 30 if change == "header" else len(data) - 5
+        with log.open("r+b") as file:
+            file.seek(at)
+            file.write(bytes([data[at] ^ 1]))
+    os.utime(log, ns=(OLD, OLD + (change == "time")))
+    _collect(snapshot, evidence, 2)
+    assert _lines(evidence / "evidence-1-2.tar")[LOG]["as"] == "frames"
+
+
+def test_a_file_that_was_changed_just_now_is_read_again(tmp_path: Path) -> None:
+    snapshot, evidence = _two_segments(tmp_path / "snapshot"), tmp_path / "evidence"
+    os.utime(snapshot / LOG)
+    _collect(snapshot, evidence, 1)
+    assert "edges" not in _lines(evidence / "evidence-1-1.tar")[LOG]
+    _collect(snapshot, evidence, 2)
+    assert _lines(evidence / "evidence-1-2.tar")[LOG]["as"] == "frames"
+
+
+def test_bytes_that_were_not_captured_are_asked_for_again(tmp_path: Path) -> None:
+    snapshot = write_snapshot(tmp_path / "snapshot", {1: Replica([encode_batch(0, 3, 0)], tail=b"\x09" * 30)})
+    _settle(snapshot)
+    collect_into(tmp_path / "one.tar", "--log-dir", str(snapshot / "broker-1"))
+    given = ("--after", str(tmp_path / "one.tar"), "--raw")
+    collect_into(tmp_path / "two.tar", "--log-dir", str(snapshot / "broker-1"), *given)
+    line = _lines(tmp_path / "two.tar")[LOG]
+    assert (line["as"], line["not_captured"]) == ("frames", 0)
+
+
+def test_earlier_evidence_that_is_gone_is_missed_and_nothing_is_concluded(tmp_path: Path) -> None:
+    snapshot, evidence = _two_segments(tmp_path / "snapshot"), tmp_path / "evidence"
+    _collect(snapshot, evidence, 1)
+    _collect(snapshot, evidence, 2)
+    (evidence / "evidence-1-1.tar").unlink()
+    found = answers(evidence)
+    reasons = [row["reason"] for row in found["quarantine"] if row["code"] == "CAP-UNREADABLE"]
+    assert any("the earlier evidence that has it" in reason for reason in reasons)
+    assert {row["code"] for row in found["findings"]} <= {"CAP-UNREADABLE", "CAP-SECOND-HAND", "INPUT-INCOMPLETE"}
+    assert {row["verdict"] for row in found["partitions"]} == {"INCONCLUSIVE"}
+
+
+def test_a_damaged_part_of_earlier_evidence_is_refused(tmp_path: Path) -> None:
+    snapshot, evidence = _two_segments(tmp_path / "snapshot"), tmp_path / "evidence"
+    _collect(snapshot, evidence, 1)
+    _collect(snapshot, evidence, 2)
+    data = bytearray((evidence / "evidence-1-1.tar").read_bytes())
+    data[data.index(b"RAFRAME1") + 12] ^= 1
+    (evidence / "evidence-1-1.tar").write_bytes(data)
+    reasons = [row["reason"] for row in answers(evidence)["quarantine"]]
+    assert any("not the evidence that was collected (SHA-256 in evidence-1-1.tar" in reason for reason in reasons)
+
+
+def test_evidence_that_was_not_collected_after_the_other_is_refused(tmp_path: Path) -> None:
+    snapshot, evidence = _two_segments(tmp_path / "snapshot"), tmp_path / "evidence"
+    _collect(snapshot, evidence, 1)
+    _collect(snapshot, evidence, 2)
+    _collect(snapshot, evidence, 3, after=False)
+    reasons = [f"{row['path']}: {row['reason']}" for row in answers(evidence)["quarantine"]]
+    assert sum("no other evidence of broker-" in reason for reason in reasons) == 2
+    assert all(reason.startswith("evidence-") for reason in reasons if "no other evidence" in reason)
+
+
+def _cut(archive: Path, after: str, count: int) -> None:
+    """Break off in the middle of the member after the one that is the first with `after` in it, and `count` more."""
+    with tarfile.open(archive) as tar:
+        found = [info for info in tar if after.encode() in tar.extractfile(info).read()]  # type: ignore[union-attr]
+        at = tar.getmembers().index(found[0]) + 1 + count
+        info = tar.getmembers()[at]
+    archive.write_bytes(archive.read_bytes()[: info.offset_data + info.size // 2])
+
+
+@pytest.mark.parametrize(
+    ("after", "count", "is_known"),
+    [("version", 0, False), ('"as": "frames"', -1, False), ('"as": "frames"', 0, True), ('"as": "frames"', 2, True)],
+)
+def test_a_collection_goes_on_from_an_archive_that_broke_off(
+    tmp_path: Path, after: str, count: int, is_known: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(collect, "LIST_BYTES", 1)
+    snapshot, evidence = _two_segments(tmp_path / "snapshot"), tmp_path / "evidence"
+    _collect(snapshot, evidence, 1)
+    for broker in (1, 2):
+        _cut(evidence / f"evidence-{broker}-1.tar", after, count)
+    assert "CAP-UNREADABLE" in {row["code"] for row in answers(evidence)["quarantine"]}
+    _collect(snapshot, evidence, 2)
+    taken = {line["as"] for line in _lines(evidence / "evidence-1-2.tar").values()}
+    assert ("same" in taken) == is_known
+    assert answers(evidence) == answers(copy_snapshot(snapshot, tmp_path / "copy" / "evidence"))
+
+
+def test_an_archive_that_broke_off_later_is_told(tmp_path: Path) -> None:
+    snapshot, evidence = _two_segments(tmp_path / "snapshot"), tmp_path / "evidence"
+    _collect(snapshot, evidence, 1)
+    _collect(snapshot, evidence, 2)
+    time.sleep(1.1)
+    _collect(snapshot, evidence, 3)
+    (evidence / "evidence-2-3.tar").unlink()
+    with tarfile.open(evidence / "evidence-1-3.tar") as tar:
+        size = tar.getmembers()[-1].offset
+    os.truncate(evidence / "evidence-1-3.tar", size)
+    found = answers(evidence)
+    assert [row["path"] for row in found["quarantine"] if row["code"] == "CAP-UNREADABLE"] == ["evidence-1-3.tar"]
+
+
+class _Read(Unseen):
+    """What an ingest says that it has read."""
+
+    def tell_reading(self, read: ReadBytes) -> None:
+        self.read = read
+
+
+def test_a_run_knows_what_it_has_ingested_of_earlier_evidence(tmp_path: Path) -> None:
+    snapshot, evidence = _two_segments(tmp_path / "snapshot"), tmp_path / "evidence"
+    settings = Settings(warehouse=str(tmp_path / "warehouse"), quiet=True)
+    warehouse, progress = Warehouse(settings.warehouse), _Read()
+    _collect(snapshot, evidence, 1)
+    ingest(InProcess(), warehouse, str(evidence), settings, progress)
+    assert progress.read.known_segments == 0
+    _append(snapshot / "broker-1" / "orders-0" / SECOND, encode_batch(8, 2, 0), OLD + 1)
+    _collect(snapshot, evidence, 2)
+    snapshot_id = ingest(InProcess(), warehouse, str(evidence), settings, progress)
+    assert progress.read.known_segments == 3
+    told = without_run(audit(InProcess(), warehouse, snapshot_id, settings, Unseen()))
+    shown = answers(evidence)
+    assert told["partitions"] == shown["partitions"] and told["findings"] == shown["findings"]
+
+
+def _rewritten(archive: Path, change: dict) -> None:
+    """The archive with members of its list changed, digests and all."""
+    with tarfile.open(archive) as tar:
+        members = {info.name: tar.extractfile(info).read() for info in tar}  # type: ignore[union-attr]
+    (listed,) = (name for name in members if name.endswith(".jsonl"))
+    lines = [json.loads(text) for text in members[listed].splitlines()]
+    members[listed] = b"".join(
+        json.dumps({**line, **change} if line["as"] == "same" else line).encode() + b"\n" for line in lines
+    )
+    (name,) = (name for name in members if name.endswith("1.json"))
+    head = json.loads(members[name])
+    head["lists"] = [[listed, len(members[listed]), hashlib.sha256(members[listed]).hexdigest()]]
+    members[name] = json.dumps(head).encode()
+    with tarfile.open(archive, "w") as tar:
+        for one, data in members.items():
+            info = tarfile.TarInfo(one)
+            info.size = len(data)
+            tar.addfile(info, io.BytesIO(data))
+
+
+@pytest.mark.parametrize("change", [{"edges": None}, {"edges": "x"}, {"inode": -1}, {"size": 1 << 70}])
+def test_a_file_that_is_named_without_what_tells_it_apart_is_refused(tmp_path: Path, change: dict) -> None:
+    snapshot, evidence = _two_segments(tmp_path / "snapshot"), tmp_path / "evidence"
+    _collect(snapshot, evidence, 1)
+    _collect(snapshot, evidence, 2)
+    _rewritten(evidence / "evidence-1-2.tar", change)
+    reasons = [f"{row['path']}: {row['reason']}" for row in answers(evidence)["quarantine"]]
+    assert any(reason.startswith("evidence-1-2.tar: ") and "collect this broker again" in reason for reason in reasons)
+
+
+@pytest.mark.parametrize("data", [b"", b"no archive", b"x" * 2000])
+def test_what_is_no_archive_is_refused_or_known_for_nothing(tmp_path: Path, data: bytes) -> None:
+    (tmp_path / "x.tar").write_bytes(data)
+    assert collect.known_files([str(tmp_path / "x.tar")]) == set()
+    with pytest.raises(collect.CollectError, match="--after"):
+        collect.known_files([str(tmp_path / "nowhere.tar")])
+
+
+def _plan(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    assert main(["capture-plan", "--evidence", *arguments, "--collect-options", " ".join(UNLIMITED)]) == 0
+    return capsys.readouterr().out
+
+
+def _run(script: str, tools: str) -> subprocess.CompletedProcess[str]:
+    path = f"{tools}{Path(sys.executable).parent}:{os.environ['PATH']}"
+    return subprocess.run(
+        ["bash", "-s"], input=script, capture_output=True, text=True, env={**os.environ, "PATH": path}
+    )
+
+
+def test_the_script_goes_on_from_what_broke_off_and_from_last_night(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    snapshot, to = _two_segments(tmp_path / "snapshot"), tmp_path / "evidence"
+    given = [f"{broker}={snapshot}/broker-{broker}" for broker in (1, 2)]
+    script = _plan(capsys, *given, "--to", str(to))
+    place = "        if topic in WHOLE:\n            size, missing"
+    ends = f"        if shown == 'broker-1/orders-0/{SECOND}':\n            os._exit(9)\n"
+    assert place in script
+    broken = script.replace("LIST_BYTES = 1 << 20", "LIST_BYTES = 1").replace(place, ends + place)
+    ended = _run(broken, "")
+    assert ended.returncode == 1 and "broke off, exit status 9" in ended.stderr, ended.stderr
+    assert sorted(path.name[:17] for path in to.iterdir()) == ["evidence-1-broken", "evidence-2.tar"]
+    ended = _run(_plan(capsys, "--after", *given, "--to", str(to)), "")
+    assert ended.returncode == 0, ended.stderr
+    (one, two) = (next(to.glob(f"evidence-{broker}-after-*.tar")) for broker in (1, 2))
+    assert {"same"} <= {line["as"] for line in _lines(one).values()}
+    assert _head(two)["batches"] == 0
+    found = answers(to)
+    assert found["quarantine"] == [] and {row["verdict"] for row in found["partitions"]} == {"CONSISTENT"}
+
+
+def test_a_plan_after_nothing_is_refused(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    for arguments, said in ((["--after"], "no evidence in --to"), (["--after", "--wanted", "x"], "give one of them")):
+        assert main(["capture-plan", "1=/data", "--to", str(tmp_path), *arguments]) == 2
+        assert said in capsys.readouterr().err
