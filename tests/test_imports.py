@@ -21,7 +21,7 @@ SAMPLE = ROOT / "data" / "samples" / "last-replica-standing"
 #: Packages inside a room, from the bottom up: one imports what stands before it, and itself.
 INSIDE = {
     "auditing": ("replicas", "compare", "leadership", "findings"),
-    "report": ("facts", "story", "page"),
+    "report": ("facts", "page"),
 }
 
 PURE_ROOMS = (

@@ -1,5 +1,5 @@
-"""Words conclude nothing: outside `report/facts` no code, severity, verdict or role is compared, and in `report/story` and the
-headline, where a module finds and tells one thing, not in a function that tells.
+"""Words conclude nothing: outside `report/facts` no code, severity, verdict or role is compared, and in the story of a partition,
+which finds and tells, not in a function that tells.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ import pytest
 
 from replica_audit import report
 from replica_audit.auditing.catalogue import CATALOGUE, SEVERITIES, VERDICTS
-from replica_audit.report.story.agreement import NOT_COMPARED
+from replica_audit.report.partition_story import NOT_COMPARED
 
 ROOM = Path(report.__file__).parent
 JUDGED = {*CATALOGUE, *SEVERITIES, *VERDICTS, *NOT_COMPARED, "compared", "reference", "resolved"}
-#: Modules that find and tell one thing.
-FIND_AND_TELL = (*sorted((ROOM / "story").glob("[!_]*.py")), ROOM / "headline.py")
+#: Modules that find and tell.
+FIND_AND_TELL = (ROOM / "partition_story.py",)
 #: What tells codes and severities apart.
 JUDGING = {"at_or_above", "codes_with", "audit_verdict", "worst_severity", "worst_verdict"}
 

@@ -20,8 +20,8 @@ from replica_audit.report.markdown import render_markdown
 from replica_audit.report.metrics import render_metrics
 from replica_audit.report.page.document import render_page
 from replica_audit.report.partition_page import render_partition
+from replica_audit.report.partition_story import tell_story
 from replica_audit.report.sentences import plain_text
-from replica_audit.report.story.partition_story import tell_story
 from replica_audit.results import Results
 from replica_audit.runner.in_process import audit_one
 

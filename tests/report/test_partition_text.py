@@ -13,9 +13,8 @@ from tests.support.some import some
 from replica_audit.config import Settings
 from replica_audit.model import TopicPartition
 from replica_audit.report.facts.by_partition import rows_by_partition, told_protocol
+from replica_audit.report.partition_story import CHANGE_LIMIT, tell_history, tell_story
 from replica_audit.report.sentences import plain_text
-from replica_audit.report.story.leaders import LIMIT, tell_history
-from replica_audit.report.story.partition_story import tell_story
 from replica_audit.results import Results
 from replica_audit.runner.in_process import audit_one
 from replica_audit.snapshot.leadership_rows import LEADERSHIP_SOURCES
@@ -154,8 +153,8 @@ def test_who_is_eligible_when_nobody_leads_is_told() -> None:
 
 
 def test_of_a_long_history_the_end_is_told() -> None:
-    told = list(tell_history(states(*({"leader_id": number} for number in range(LIMIT + 4)))))
-    assert len(told) == LIMIT + 1 and told[0] == (
+    told = list(tell_history(states(*({"leader_id": number} for number in range(CHANGE_LIMIT + 4)))))
+    assert len(told) == CHANGE_LIMIT + 1 and told[0] == (
         "3 earlier changes of leader or of the replicas in sync are left out here.",
     )
 

@@ -8,18 +8,17 @@ from dataclasses import dataclass
 from replica_audit.elect.cluster_state import METADATA_IN_DOUBT
 from replica_audit.elect.cost_words import ask_for_copies, say_uncaptured
 from replica_audit.report.facts.conditions import Conditions, places_of
-from replica_audit.report.facts.losses import PlaceLoss
-from replica_audit.report.headline import NO_PARTITION, Outcome, WorstCase, count_records, find_outcome, tell_headline
+from replica_audit.report.facts.losses import PlaceLoss, Total
+from replica_audit.report.facts.outcome import Outcome, WorstCase, find_outcome
 from replica_audit.report.layout import clean, name_bound, render_count
 from replica_audit.report.sentences import (
     Sentence,
-    Template,
-    capitalise,
     decapitalise,
     join_some,
     join_words,
     name_partitions,
     plain_text,
+    say,
     tell_finding,
     verb,
 )
@@ -27,150 +26,7 @@ from replica_audit.report.verdict_object import VerdictObject
 from replica_audit.report.what_to_do import WhatToDo, tell_what_to_do
 from replica_audit.results import Results, place_of
 from replica_audit.schema import PartitionRow
-from replica_audit.text import name_brokers, render_time
-
-QUORUM = Template(f"{capitalise(METADATA_IN_DOUBT)}: start no controller before all of them are copied.")
-NO_LEADER = Template("{partitions} {have} no leader: {places}.")
-DELETED = Template("The metadata log has deleted the topic of {places}: brokers remove what is left of it.")
-HANGING = Template("A transaction that will never end stops read_committed consumers at offset {offset} of {places}.")
-HANGING_IN_MANY = Template("Transactions that will never end stop read_committed consumers in {places}.")
-PAST_ELECTION = Template("An unclean election on {day} may have lost records in {places}; these files cannot tell.")
-PAST_ELECTIONS = Template(
-    "Unclean elections, the last on {day}, may have lost records in {places}; these files cannot tell."
-)
-RETURNED = Template(
-    "The last replica in sync of {places} dropped out without a controlled shutdown and led again on {day}: if it crashed, it "
-    "may have lost the end of its log, and these files cannot tell."
-)
-RETURNED_IN_MANY = Template(
-    "The last replicas in sync of {places} dropped out without a controlled shutdown and led again, the last of them on {day}: "
-    "those that crashed may have lost the ends of their logs, and these files cannot tell."
-)
-GONE = Template("Records that an earlier audit saw in {places} are gone from every replica.")
-NEEDED = Template("{brokers} {uncaptured} of {places}: {act}.")
-NEEDED_WHOLE = Template("{brokers} {was} not captured whole and may hold more committed records of {places}: {act}.")
-NEEDED_ELSEWHERE = Template("{brokers} {was} captured without {places} and may hold committed records of {it}: {act}.")
-LOGGED_CUTS = Template(
-    "{brokers} cut {logs} below {marks} high watermark in {places}; these files cannot tell what was lost by it."
-)
-RESTART_CUTS = Template(
-    "When {brokers} {starts}, {it} {cuts} committed records off {logs} in {places}; only a leader that stays up has them."
-)
-ABOUT_TO_GO = Template(
-    "{records} of {places} {are} only in files that Kafka is about to delete ({pattern}), in {directories}{proof}."
-)
-SECOND_COPIES = Template("A second copy on {brokers} was not compared in {places}.")
-ALONE = Template("Only one replica of {places} is in the snapshot, and nothing was compared with it.")
-SINGLE = Template("There is one replica of {places}, and nothing to compare with it.")
-UNASSIGNED = Template(
-    "No source says which replicas of {places} exist: {copies} were compared, and one that is not here may hold more."
-)
-NO_FILES = Template("What {replicas} of {places} {hold} is not known: the files are missing or could not be read.")
-
-
-def tell_urgent(conditions: Conditions) -> Iterator[Sentence]:
-    """A sentence for what cannot wait: metadata that is in doubt, no leader, no end of a transaction."""
-    if conditions.quorum:
-        yield QUORUM.say()
-    if conditions.leaderless:
-        places = places_of(conditions.leaderless)
-        count = len(places)
-        partitions = render_count(count, "partition")
-        yield NO_LEADER.say(partitions=partitions, have=verb(count, "has", "have"), places=name_partitions(places))
-    if conditions.deleted:
-        yield DELETED.say(places=name_partitions(conditions.deleted))
-    if conditions.hanging:
-        places = places_of(conditions.hanging)
-        template = HANGING if len(places) == 1 else HANGING_IN_MANY
-        offset = min(row.start_offset or 0 for row in conditions.hanging)
-        yield template.say(offset=offset, places=name_partitions(places))
-
-
-def tell_needed(conditions: Conditions) -> Iterator[Sentence]:
-    """A sentence for replicas that were not captured and may hold committed records, those of the most partitions first."""
-    for one in conditions.needed:
-        replicas = len(one.brokers)
-        yield {"partial": NEEDED_WHOLE, "absent": NEEDED_ELSEWHERE}.get(one.state, NEEDED).say(
-            brokers=capitalise(name_brokers(one.brokers)),
-            was=verb(replicas, "was", "were"),
-            uncaptured=say_uncaptured(replicas),
-            places=name_partitions(one.places),
-            it=verb(len(one.places), "it", "them"),
-            act=ask_for_copies(replicas, one.is_up),
-        )
-
-
-def tell_compared(conditions: Conditions, kind: str) -> Iterator[Sentence]:
-    """A sentence for what was compared with nothing, or may be missing without anything saying so; `kind` is the outcome's."""
-    compared = conditions.compared
-    if compared.alone and kind != "alone":
-        yield ALONE.say(places=name_partitions(compared.alone))
-    if compared.single and kind != "single":
-        yield SINGLE.say(places=name_partitions(compared.single))
-    if compared.unassigned:
-        least, most = (count([number for _, number in compared.unassigned]) for count in (min, max))
-        yield UNASSIGNED.say(
-            places=name_partitions([place for place, _ in compared.unassigned]),
-            copies=f"{least} copies" if least == most else f"{least} to {most} copies",
-        )
-
-
-def tell_doubts(conditions: Conditions) -> Iterator[Sentence]:
-    """A sentence for what may be lost, or is, though the captured replicas agree."""
-    if conditions.gone:
-        yield GONE.say(places=name_partitions(places_of(conditions.gone)))
-    if conditions.past:
-        times = conditions.past_times
-        day = render_time(max(times))[:10] if times else "a day that is not known"
-        template = PAST_ELECTION if len(conditions.past) == 1 else PAST_ELECTIONS
-        yield template.say(day=day, places=name_partitions(places_of(conditions.past)))
-    if conditions.returns:
-        yield (RETURNED if len(conditions.returns) == 1 else RETURNED_IN_MANY).say(
-            day=render_time(max(one.time_ms for one in conditions.returns))[:10],
-            places=name_partitions([one.place for one in conditions.returns]),
-        )
-    if conditions.cuts:
-        brokers = sorted({row.broker_id for row in conditions.cuts if row.broker_id is not None})
-        yield LOGGED_CUTS.say(
-            brokers=capitalise(name_brokers(brokers)) if brokers else "A broker",
-            logs=verb(len(brokers) or 1, "its log", "their logs"),
-            marks=verb(len(brokers) or 1, "its own", "their own"),
-            places=name_partitions(places_of(conditions.cuts)),
-        )
-    if conditions.restart_cuts:
-        brokers = sorted({row.broker_id for row in conditions.restart_cuts})
-        yield RESTART_CUTS.say(
-            brokers=name_brokers(brokers),
-            starts=verb(len(brokers), "starts", "start"),
-            it=verb(len(brokers), "it", "they"),
-            cuts=verb(len(brokers), "cuts", "cut"),
-            logs=verb(len(brokers), "its log", "their logs"),
-            places=name_partitions(places_of(conditions.restart_cuts)),
-        )
-    if found := conditions.about_to_go:
-        records = sum(one.records for one in found)
-        were = verb(records, "it was", "they were")
-        yield ABOUT_TO_GO.say(
-            records=render_count(records, "lost record"),
-            places=name_partitions([one.place for one in found]),
-            are=verb(records, "is", "are"),
-            pattern="*.deleted",
-            directories=join_some([path for one in found for path in one.directories], 4, "place"),
-            proof="" if any(one.is_proven for one in found) else f"; nothing proves that {were} committed",
-        )
-    if conditions.compared.second_copies:
-        places = [place for place, _ in conditions.compared.second_copies]
-        brokers = sorted({broker_id for _, broker_id in conditions.compared.second_copies})
-        yield SECOND_COPIES.say(brokers=name_brokers(brokers), places=name_partitions(list(dict.fromkeys(places))))
-    if conditions.no_files:
-        replicas = {(*place_of(row), row.broker_id) for row in conditions.no_files}
-        count = len(replicas)
-        yield NO_FILES.say(
-            replicas=render_count(count, "replica"),
-            hold=verb(count, "holds", "hold"),
-            places=name_partitions(places_of(conditions.no_files)),
-        )
-
+from replica_audit.text import capitalise, name_brokers, render_time
 
 #: Most partitions that are named one by one.
 CASE_LIMIT = 3
@@ -185,23 +41,6 @@ VERDICT_WORDS = {
     "LAGGING": "lagging",
     "CONSISTENT": "consistent",
 }
-LOST_HERE = Template("{records} at {offsets} {are} not on {leader}; {brokers} still {have} {them}.")
-LOST_HERE_TOGETHER = Template(
-    "{records} at {offsets} {are} not on {leader}; {brokers} still have them, each a part of them."
-)
-ONLY_HERE = Template(
-    "{records} at {offsets} {exist} only on {brokers}; nothing proves that {they} {were} committed{promised}."
-)
-ALL_LOST = Template(
-    "In all, {records} that the leaders do not have {are} on other brokers; {committed} of them {were} proven committed."
-)
-GONE_TOO = Template("Committed records of {places} are on no replica here any more.")
-NOT_COUNTED = Template("In {partitions} it is not known how many records are lost.")
-OTHERS = Template("Other partitions: {counts}.")
-SINCE = Template(
-    "Compared is only what lies above the offsets that audit {audit} verified, and what has changed since."
-)
-UNTRUSTED = Template("*Not all of this can be trusted*: {reason}.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,20 +67,18 @@ def build_answer(results: Results, verdict: VerdictObject) -> Answer:
     """The answer of `results`, whose verdict.json is `verdict`."""
     outcome = find_outcome(results, verdict["untrusted"], verdict["verdict"])
     if outcome is None:
-        return Answer("unknown", plain_text(NO_PARTITION.say()), (), tuple(_untrusted(verdict)), WhatToDo())
-    urgent = tell_urgent(outcome.conditions)
-    doubts = list(tell_doubts(outcome.conditions))
-    needed = tell_needed(outcome.conditions)
-    compared = tell_compared(outcome.conditions, outcome.kind) if outcome.is_calm else ()
+        nothing = say("No partition was found: there is nothing to say.")
+        return Answer("unknown", plain_text(nothing), (), tuple(_tell_untrusted(verdict)), WhatToDo())
+    doubts = list(_tell_doubts(outcome.conditions))
     # After a proven loss, possible further losses go below the headline.
     lines = [
-        tell_headline(outcome),
-        *_gone(outcome),
-        *needed,
-        *urgent,
+        _tell_headline(outcome),
+        *_tell_gone(outcome),
+        *_tell_needed(outcome.conditions),
+        *_tell_urgent(outcome.conditions),
         *(() if outcome.is_loss else doubts),
-        *compared,
-        *_since(results),
+        *(_tell_compared(outcome.conditions, outcome.kind) if outcome.is_calm else ()),
+        *_tell_since(results),
     ]
     return Answer(
         tone=outcome.tone,
@@ -250,30 +87,242 @@ def build_answer(results: Results, verdict: VerdictObject) -> Answer:
         more=(
             *(doubts if outcome.is_loss else ()),
             *map(tell_finding, outcome.unplaced[:CASE_LIMIT]),
-            *_sums(outcome),
-            *_others(outcome),
-            *_untrusted(verdict),
+            *_tell_sums(outcome),
+            *_tell_others(outcome),
+            *_tell_untrusted(verdict),
         ),
         todo=tell_what_to_do(results),
     )
 
 
-def _gone(outcome: Outcome) -> Iterator[Sentence]:
+#: Partitions that a headline names.
+_NAMED = 3
+
+
+def _tell_headline(outcome: Outcome) -> Sentence:
+    affected = outcome.affected
+    of = len(outcome.partitions)
+    where = _where(affected, of)
+    is_everywhere = affected == of
+    match outcome.kind:
+        case "lost" | "lost_leaderless":
+            return _tell_lost(outcome, where)
+        case "lost_uncounted":
+            return say(f"Committed records are lost in {where}.")
+        case "lost_markers":
+            return say(
+                f"Other replicas hold offsets that the leader does not have in {where}: ends of transactions, or empty or "
+                "damaged batches, but no sound record."
+            )
+        case "perhaps":
+            records = _count_records(outcome.total, outcome.total.records, "record")
+            exist = verb(outcome.total.records, "exists", "exist")
+            brokers = name_brokers(sorted(outcome.holders))
+            return say(f"{records}, perhaps acknowledged, {exist} only on {brokers}, in {where}.")
+        case "gone_since":
+            return say(f"Records that an earlier audit saw are gone from every replica in {where}.")
+        case "gone_for_good":
+            return say(f"Records that were committed are on no replica here any more in {where}.")
+        case "differ":
+            return say(f"Replicas hold different records in {where}, and no truncation will repair that.")
+        case "damaged":
+            of_brokers = f" of {name_brokers(outcome.damaged)}" if outcome.damaged else ""
+            if not is_everywhere and affected <= _NAMED:
+                where = f"{name_partitions([place_of(row) for row in outcome.partitions[:affected]])}, {where}"
+            whole = "" if outcome.whole is None else f"; the copy of broker {outcome.whole} is whole"
+            return say(f"Files{of_brokers} are damaged or contradict each other in {where}{whole}.")
+        case "isr_short":
+            return say(f"An in-sync replica lacks committed records in {where}: electing it would lose them.")
+        case "will_lose":
+            return say(f"The next truncation or election may lose records in {where}.")
+        case "undecided" if is_everywhere and of > 2:
+            return say(f"None of the {of:,} partitions could be judged.")
+        case "undecided":
+            return say(f"{capitalise(where)} could not be judged.")
+        case "left_behind":
+            return say(f"Replicas differ in {where}, but only in what a clean election left behind.")
+        case "none_lacked":
+            return say(f"Replicas differ in {where}, but the leader has every record that producers sent.")
+        case "equal_content":
+            return say(f"Replicas differ in {where}, but the leader has records of equal content.")
+        case "unproven":
+            return say(f"Replicas differ in {where}, but only in records that nothing proves committed.")
+        case "behind":
+            return say(f"Nothing is lost; replicas are behind or out of sync in {where}.")
+        case "behind_only":
+            return say(f"The captured replicas agree, but some are behind or out of sync in {where}.")
+        case "peace":
+            return say(f"All is well: {where} {verb(affected, 'is', 'are')} consistent.")
+        case "agree":
+            return say(f"The captured replicas agree in {where}.")
+        case "alone":
+            each = verb(of, "", " of each partition") if is_everywhere else verb(affected, " of it", " of each")
+            in_where = "" if is_everywhere else f" in {where}"
+            return say(f"Nothing was compared{in_where}: only one replica{each} is in the snapshot.")
+        case "single":
+            each = verb(of, "the only partition", "each partition") if is_everywhere else verb(affected, "it", "each")
+            in_where = "" if is_everywhere else f" in {where}"
+            return say(f"Nothing was compared{in_where}: {each} has one replica.")
+    raise ValueError(outcome.kind)
+
+
+def _tell_lost(outcome: Outcome, where: str) -> Sentence:
+    count = outcome.total.committed
+    records = f"{_count_records(outcome.total, count, 'committed record')} {verb(count, 'is', 'are')}"
+    them = verb(count, "it", "them")
+    holders = sorted(broker for broker, held in outcome.holders.items() if held.committed)
+    if not holders:
+        return say(f"{records} missing from the leader in {where}; no replica in the snapshot has {them}.")
+    still = f"{name_brokers(holders)} still {verb(len(holders), 'has', 'have')} {them}"
+    if outcome.kind == "lost":
+        return say(f"{records} missing from the leader in {where}; {still}.")
+    return say(f"{records} missing from the log that the others are compared with in {where}; {still}.")
+
+
+def _count_records(total: Total, count: int, noun: str) -> str:
+    """Number and noun of lost records: 41 records; At most 41 committed records; About 41 records."""
+    return f"{capitalise(name_bound(at_most=total.at_most, at_least=total.at_least))}{render_count(count, noun)}"
+
+
+def _where(count: int, of: int) -> str:
+    if count == of:
+        return {1: "the only partition", 2: "both partitions"}.get(of, f"all {of:,} partitions")
+    return f"{count:,} of {of:,} partitions"
+
+
+def _tell_gone(outcome: Outcome) -> Iterator[Sentence]:
     """Lost records that the headline does not count, since no replica has them."""
     if outcome.gone:
-        yield GONE_TOO.say(places=name_partitions(outcome.gone))
+        yield say(f"Committed records of {name_partitions(outcome.gone)} are on no replica here any more.")
 
 
-def _since(results: Results) -> Iterator[Sentence]:
+def _tell_needed(conditions: Conditions) -> Iterator[Sentence]:
+    """Replicas that were not captured and may hold committed records, those of the most partitions first."""
+    for one in conditions.needed:
+        count = len(one.brokers)
+        brokers = capitalise(name_brokers(one.brokers))
+        were = verb(count, "was", "were")
+        places = name_partitions(one.places)
+        act = ask_for_copies(count, one.is_up)
+        if one.state == "partial":
+            yield say(f"{brokers} {were} not captured whole and may hold more committed records of {places}: {act}.")
+        elif one.state == "absent":
+            them = verb(len(one.places), "it", "them")
+            yield say(f"{brokers} {were} captured without {places} and may hold committed records of {them}: {act}.")
+        else:
+            yield say(f"{brokers} {say_uncaptured(count)} of {places}: {act}.")
+
+
+def _tell_urgent(conditions: Conditions) -> Iterator[Sentence]:
+    """What cannot wait: metadata that is in doubt, no leader, no end of a transaction."""
+    if conditions.quorum:
+        yield say(f"{capitalise(METADATA_IN_DOUBT)}: start no controller before all of them are copied.")
+    if conditions.leaderless:
+        places = places_of(conditions.leaderless)
+        partitions = f"{render_count(len(places), 'partition')} {verb(len(places), 'has', 'have')}"
+        yield say(f"{partitions} no leader: {name_partitions(places)}.")
+    if conditions.deleted:
+        topics = name_partitions(conditions.deleted)
+        yield say(f"The metadata log has deleted the topic of {topics}: brokers remove what is left of it.")
+    if conditions.hanging:
+        places = places_of(conditions.hanging)
+        if len(places) == 1:
+            where = f"at offset {min(row.start_offset or 0 for row in conditions.hanging)} of {name_partitions(places)}"
+            yield say(f"A transaction that will never end stops read_committed consumers {where}.")
+        else:
+            where = name_partitions(places)
+            yield say(f"Transactions that will never end stop read_committed consumers in {where}.")
+
+
+def _tell_doubts(conditions: Conditions) -> Iterator[Sentence]:
+    """What may be lost, or is, though the captured replicas agree."""
+    if conditions.gone:
+        places = name_partitions(places_of(conditions.gone))
+        yield say(f"Records that an earlier audit saw in {places} are gone from every replica.")
+    if conditions.past:
+        times = conditions.past_times
+        day = render_time(max(times))[:10] if times else "a day that is not known"
+        lost = f"may have lost records in {name_partitions(places_of(conditions.past))}; these files cannot tell"
+        if len(conditions.past) == 1:
+            yield say(f"An unclean election on {day} {lost}.")
+        else:
+            yield say(f"Unclean elections, the last on {day}, {lost}.")
+    if conditions.returns:
+        places = name_partitions([one.place for one in conditions.returns])
+        day = render_time(max(one.time_ms for one in conditions.returns))[:10]
+        if len(conditions.returns) == 1:
+            yield say(
+                f"The last replica in sync of {places} dropped out without a controlled shutdown and led again on {day}: "
+                "if it crashed, it may have lost the end of its log, and these files cannot tell."
+            )
+        else:
+            yield say(
+                f"The last replicas in sync of {places} dropped out without a controlled shutdown and led again, the last "
+                f"of them on {day}: those that crashed may have lost the ends of their logs, and these files cannot tell."
+            )
+    if conditions.cuts:
+        cutting = sorted({row.broker_id for row in conditions.cuts if row.broker_id is not None})
+        brokers = capitalise(name_brokers(cutting)) if cutting else "A broker"
+        logs = verb(len(cutting) or 1, "its log below its own", "their logs below their own")
+        places = name_partitions(places_of(conditions.cuts))
+        yield say(f"{brokers} cut {logs} high watermark in {places}; these files cannot tell what was lost by it.")
+    if conditions.restart_cuts:
+        starting = sorted({row.broker_id for row in conditions.restart_cuts})
+        start = verb(len(starting), "starts, it cuts", "start, they cut")
+        logs = verb(len(starting), "its log", "their logs")
+        places = name_partitions(places_of(conditions.restart_cuts))
+        yield say(
+            f"When {name_brokers(starting)} {start} committed records off {logs} in {places}; only a leader that stays up "
+            "has them."
+        )
+    if found := conditions.about_to_go:
+        number = sum(one.records for one in found)
+        records = f"{render_count(number, 'lost record')} of {name_partitions([one.place for one in found])}"
+        directories = join_some([path for one in found for path in one.directories], 4, "place")
+        unproven = f"; nothing proves that {verb(number, 'it was', 'they were')} committed"
+        yield say(
+            f"{records} {verb(number, 'is', 'are')} only in files that Kafka is about to delete (*.deleted), in "
+            f"{directories}{'' if any(one.is_proven for one in found) else unproven}."
+        )
+    if second := conditions.compared.second_copies:
+        brokers = name_brokers(sorted({broker_id for _, broker_id in second}))
+        places = name_partitions(list(dict.fromkeys(place for place, _ in second)))
+        yield say(f"A second copy on {brokers} was not compared in {places}.")
+    if conditions.no_files:
+        count = len({(*place_of(row), row.broker_id) for row in conditions.no_files})
+        replicas = f"{render_count(count, 'replica')} of {name_partitions(places_of(conditions.no_files))}"
+        hold = verb(count, "holds", "hold")
+        yield say(f"What {replicas} {hold} is not known: the files are missing or could not be read.")
+
+
+def _tell_compared(conditions: Conditions, kind: str) -> Iterator[Sentence]:
+    """What was compared with nothing, or may be missing without anything saying so; `kind` is the outcome's."""
+    compared = conditions.compared
+    if compared.alone and kind != "alone":
+        alone = name_partitions(compared.alone)
+        yield say(f"Only one replica of {alone} is in the snapshot, and nothing was compared with it.")
+    if compared.single and kind != "single":
+        yield say(f"There is one replica of {name_partitions(compared.single)}, and nothing to compare with it.")
+    if compared.unassigned:
+        least, most = (count([number for _, number in compared.unassigned]) for count in (min, max))
+        copies = f"{least} copies" if least == most else f"{least} to {most} copies"
+        places = name_partitions([place for place, _ in compared.unassigned])
+        yield say(
+            f"No source says which replicas of {places} exist: {copies} were compared, and one that is not here may hold more."
+        )
+
+
+def _tell_since(results: Results) -> Iterator[Sentence]:
     since = (results.audit.get("options") or {}).get("since")
     if since:
-        yield SINCE.say(audit=clean(since))
+        above = f"above the offsets that audit {clean(since)} verified"
+        yield say(f"Compared is only what lies {above}, and what has changed since.")
 
 
 def _case(case: WorstCase) -> WorstPartition:
     row = case.partition
     if case.loss is not None:
-        text = plain_text(_loss(row, case.loss))
+        text = plain_text(_tell_loss(row, case.loss))
     elif case.finding is not None:
         text = plain_text(tell_finding(case.finding))
     else:
@@ -281,28 +330,26 @@ def _case(case: WorstCase) -> WorstPartition:
     return WorstPartition(row.topic, row.partition, text)
 
 
-def _loss(row: PartitionRow, loss: PlaceLoss) -> Sentence:
+def _tell_loss(row: PartitionRow, loss: PlaceLoss) -> Sentence:
     """Records that are not on the leader, and the brokers that still have them."""
     count = loss.records
     noun = "committed record" if loss.committed else "record"
-    bound = name_bound(at_most=row.lost_at_most, at_least=row.lost_at_least)
-    values = {
-        "records": f"{capitalise(bound)}{render_count(count, noun)}",
-        "offsets": _name_ranges(loss.ranges),
-        "are": verb(count, "is", "are"),
-        "brokers": name_brokers(loss.brokers),
-        "have": verb(len(loss.brokers), "has", "have"),
-        "them": verb(count, "it", "them"),
-    }
+    bound = capitalise(name_bound(at_most=row.lost_at_most, at_least=row.lost_at_least))
+    records = f"{bound}{render_count(count, noun)} at {_name_ranges(loss.ranges)}"
+    brokers = name_brokers(loss.brokers)
     if loss.committed:
-        leads = row.leader_id == row.reference_id
-        leader = f"{'the leader, ' if leads else ''}broker {row.reference_id}"
-        return (LOST_HERE_TOGETHER if loss.in_parts else LOST_HERE).say(**values, leader=leader)
+        leader = f"{'the leader, ' if row.leader_id == row.reference_id else ''}broker {row.reference_id}"
+        lacked = f"{records} {verb(count, 'is', 'are')} not on {leader}"
+        have = f"{brokers} still {verb(len(loss.brokers), 'has', 'have')}"
+        if loss.in_parts:
+            return say(f"{lacked}; {brokers} still have them, each a part of them.")
+        return say(f"{lacked}; {have} {verb(count, 'it', 'them')}.")
     acks = "" if loss.promised is None else "; acks=all promised none of them"
     if loss.promised:
         acks = f"; acks=all may have promised {'all' if loss.promised == count else loss.promised} of them"
-    values.update(exist=verb(count, "exists", "exist"), they=verb(count, "it", "they"), were=verb(count, "was", "were"))
-    return ONLY_HERE.say(**values, promised=acks)
+    were = verb(count, "it was", "they were")
+    exist = verb(count, "exists", "exist")
+    return say(f"{records} {exist} only on {brokers}; nothing proves that {were} committed{acks}.")
 
 
 def _name_ranges(ranges: Sequence[tuple[int, int]]) -> str:
@@ -311,24 +358,23 @@ def _name_ranges(ranges: Sequence[tuple[int, int]]) -> str:
     return f"offset{'' if single else 's'} {where}{'' if len(ranges) <= 3 else ' and more'}"
 
 
-def _sums(outcome: Outcome) -> Iterator[Sentence]:
+def _tell_sums(outcome: Outcome) -> Iterator[Sentence]:
     total = outcome.total
     if outcome.adds_up:
-        yield ALL_LOST.say(
-            records=decapitalise(count_records(total, total.records, "record")),
-            are=verb(total.records, "is", "are"),
-            committed=total.committed or "none",
-            were=verb(total.committed, "was", "were"),
-        )
+        records = decapitalise(_count_records(total, total.records, "record"))
+        are = verb(total.records, "is", "are")
+        committed = f"{total.committed or 'none'} of them {verb(total.committed, 'was', 'were')} proven committed"
+        yield say(f"In all, {records} that the leaders do not have {are} on other brokers; {committed}.")
     if outcome.uncounted:
-        yield NOT_COUNTED.say(partitions=render_count(outcome.uncounted, "partition"))
+        yield say(f"In {render_count(outcome.uncounted, 'partition')} it is not known how many records are lost.")
 
 
-def _others(outcome: Outcome) -> list[Sentence]:
-    rest = [f"{number} {VERDICT_WORDS[name]}" for name, number in outcome.others.items()]
-    return [OTHERS.say(counts=join_words(rest))] if rest else []
+def _tell_others(outcome: Outcome) -> Iterator[Sentence]:
+    if outcome.others:
+        counts = join_words([f"{number} {VERDICT_WORDS[name]}" for name, number in outcome.others.items()])
+        yield say(f"Other partitions: {counts}.")
 
 
-def _untrusted(verdict: VerdictObject) -> list[Sentence]:
-    reason = verdict["untrusted"]
-    return [UNTRUSTED.say(reason=clean(reason))] if reason else []
+def _tell_untrusted(verdict: VerdictObject) -> Iterator[Sentence]:
+    if reason := verdict["untrusted"]:
+        yield say("", "Not all of this can be trusted", f": {clean(reason)}.")

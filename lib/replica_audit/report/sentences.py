@@ -7,7 +7,6 @@ ticket and a terminal can each stress in their own way and none has to parse any
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from replica_audit.report.layout import clean
@@ -19,18 +18,9 @@ if TYPE_CHECKING:
 Sentence = tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Template:
-    """A sentence that a report can say: fields in braces are filled in, what stands between stars is stressed.
-
-    All of them are module constants, so that a test can name each and hold it against a capture that is known to be so.
-    """
-
-    text: str
-
-    def say(self, **values: object) -> Sentence:
-        """The sentence with its fields filled in; a star in a value stays a star."""
-        return tuple(part.format(**values) for part in self.text.split("*"))
+def say(*parts: str) -> Sentence:
+    """A sentence of `parts` that are plain and stressed by turns; what reports say of an audit or a partition is said by it."""
+    return parts
 
 
 def plain_text(sentence: Sequence[str]) -> str:

@@ -9,10 +9,15 @@ from tests.support.report_rows import finding, objects, partition, results, row
 
 from replica_audit.report.facts.by_partition import is_failing, new_findings, present, rows_by_partition
 from replica_audit.report.facts.losses import loss_at
-from replica_audit.report.headline import Outcome, find_outcome
-from replica_audit.report.story.agreement import find_agreement
-from replica_audit.report.story.leaders import find_changes, find_leading
-from replica_audit.report.story.partition_story import find_runs, find_truncations, find_untold
+from replica_audit.report.facts.outcome import Outcome, find_outcome
+from replica_audit.report.partition_story import (
+    find_agreement,
+    find_changes,
+    find_leading,
+    find_runs,
+    find_truncations,
+    find_untold,
+)
 from replica_audit.results import PartitionRows
 
 
