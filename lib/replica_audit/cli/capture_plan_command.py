@@ -43,7 +43,7 @@ def capture_plan(arguments: argparse.Namespace, settings: Settings) -> int:
         )
     if arguments.describe:
         brokers = order_brokers(brokers, arguments.describe)
-    if arguments.evidence or arguments.after or arguments.wanted is not None:
+    if arguments.evidence or arguments.goes_on or arguments.wanted is not None:
         print_result(_evidence_script(brokers, arguments).rstrip("\n"))
         return 0
     if settings.format == "json":
@@ -65,7 +65,7 @@ def _evidence_script(brokers: list[CapturedBroker], arguments: argparse.Namespac
         options = ["--kind", arguments.kind, *shlex.split(arguments.collect_options)]
     except ValueError as error:
         raise UsageError(f"capture-plan: --collect-options {arguments.collect_options}: {error}") from error
-    if arguments.after and arguments.wanted is not None:
+    if arguments.goes_on and arguments.wanted is not None:
         raise UsageError("capture-plan: --after and --wanted: give one of them")
     given = collect.parse_arguments(["--log-dir", "/", *options])
     wanted = None
@@ -76,7 +76,7 @@ def _evidence_script(brokers: list[CapturedBroker], arguments: argparse.Namespac
                 wanted = file.read()
         except (collect.CollectError, OSError) as error:
             raise UsageError(f"capture-plan: {error}") from error
-    after = _known_files(arguments.to, brokers) if arguments.after else None
+    after = _known_files(arguments.to, brokers) if arguments.goes_on else None
     return render_evidence_script(
         brokers,
         arguments.to,

@@ -276,7 +276,7 @@ def _add_capture_arguments(command: argparse.ArgumentParser) -> None:
     text = "collect evidence in place of copies (docs/evidence.md)"
     command.add_argument("--evidence", action="store_true", help=text)
     text = "of evidence, name what archives in --to have and what has not changed, in place of reading it"
-    command.add_argument("--after", action="store_true", help=text)
+    command.add_argument("--after", action="store_true", dest="goes_on", help=text)
     text = "of evidence, bring only the bytes that show --wanted wrote into FILE"
     command.add_argument("--wanted", metavar="FILE", help=text)
     text = "of evidence, options for the collector, such as '--topic orders --rate-mib 20'"

@@ -89,6 +89,7 @@ def build_answer(results: Results, verdict: VerdictObject) -> Answer:
             *map(tell_finding, outcome.unplaced[:CASE_LIMIT]),
             *_tell_sums(outcome),
             *_tell_others(outcome),
+            *_tell_wanted(outcome, results),
             *_tell_untrusted(verdict),
         ),
         todo=tell_what_to_do(results),
@@ -373,6 +374,15 @@ def _tell_others(outcome: Outcome) -> Iterator[Sentence]:
     if outcome.others:
         counts = join_words([f"{number} {VERDICT_WORDS[name]}" for name, number in outcome.others.items()])
         yield say(f"Other partitions: {counts}.")
+
+
+def _tell_wanted(outcome: Outcome, results: Results) -> Iterator[Sentence]:
+    if wanted := outcome.conditions.wanted:
+        brokers = name_brokers(sorted({row.broker_id for row in wanted if row.broker_id is not None}))
+        command = results.command("show", "--wanted", "wanted.json")
+        yield say(
+            f"Bytes of {brokers} that were not collected are needed for {name_partitions(places_of(wanted))}: {command} names them."
+        )
 
 
 def _tell_untrusted(verdict: VerdictObject) -> Iterator[Sentence]:

@@ -8,14 +8,17 @@ from contextlib import suppress
 from replica_audit.auditing.known_findings import Earlier
 from replica_audit.report.audit_json import render_audit_json, render_lines, render_worst_parts
 from replica_audit.report.facts.by_partition import is_large
+from replica_audit.report.facts.conditions import whole_audit
 from replica_audit.report.facts.verdict import build_verdict
 from replica_audit.report.junit import render_junit
 from replica_audit.report.layout import render_object
 from replica_audit.report.markdown import render_markdown
 from replica_audit.report.metrics import render_metrics
 from replica_audit.report.page.document import render_page
+from replica_audit.report.wanted_ranges import render_wanted
 from replica_audit.report.whole_files import LINES, make_directory, page_url, write_file
 from replica_audit.results import Results
+from replica_audit.snapshot.storage import Snapshot
 
 
 def write_report(
@@ -40,8 +43,21 @@ def write_report(
     data_docs = "data_docs/index.html"
     known = data_docs if results.quality and os.path.exists(os.path.join(path, data_docs)) else None
     write_file(os.path.join(path, "index.html"), render_page(results, verdict, earlier, known))
+    _write_wanted(os.path.join(path, "wanted.json"), results)
     write_file(os.path.join(path, "summary.md"), render_markdown(results, verdict))
     write_file(os.path.join(path, "junit.xml"), render_junit(results, verdict))
     write_file(os.path.join(path, "metrics.prom"), render_metrics(results, verdict, page_url(path, url)))
     write_file(os.path.join(path, "verdict.json"), render_object(verdict))
     return path
+
+
+def _write_wanted(path: str, results: Results) -> None:
+    """What `show --wanted` writes, where bytes are wanted and the snapshot is still where it was; else no such file."""
+    with suppress(FileNotFoundError):
+        os.unlink(path)
+    if whole_audit(results).conditions.wanted and results.location is not None:
+        try:
+            evidence = Snapshot.open(results.location).evidence
+        except (OSError, ValueError):
+            return
+        write_file(path, render_wanted(results, evidence))

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from itertools import chain
 from typing import TypedDict
 
 from replica_audit.auditing.finding_evidence import WANTED, joined_ranges
 from replica_audit.errors import UsageError
+from replica_audit.report.facts.by_partition import present
 from replica_audit.report.layout import render_object
 from replica_audit.report.whole_files import write_file
 from replica_audit.results import Results
@@ -32,7 +34,7 @@ def wanted_files(results: Results, evidence: EvidenceFiles) -> list[WantedFile]:
     """What the findings of an audit of `evidence` want, by path, as far as the files are part of it."""
     ranges: dict[str, list[tuple[str, int, int]]] = defaultdict(list)
     why: dict[str, set[str]] = defaultdict(set)
-    for row in results.findings:
+    for row in chain.from_iterable(present(part.findings) for part in results.parts(("findings",))):
         for item in row.evidence:
             if item.kind == WANTED and item.path in evidence.files and item.position is not None:
                 size = evidence.files[item.path].size

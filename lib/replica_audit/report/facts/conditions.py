@@ -12,6 +12,7 @@ from itertools import chain
 from typing import TypeVar
 
 from replica_audit.auditing.catalogue import at_or_above, codes_with
+from replica_audit.auditing.finding_evidence import WANTED
 from replica_audit.elect.cluster_state import deleted_places, find_up, newest_states
 from replica_audit.model import Place
 from replica_audit.protocol.election import elections
@@ -158,6 +159,8 @@ class Conditions:
     past_the_end: bool
     """Whether a replica's own high watermark lies past the end of the log that it is compared with: however that came,
     the reference lacked something that was committed once."""
+    wanted: tuple[FindingRow, ...]
+    """Findings that name bytes which the evidence does not have, and the answer needs."""
 
     @property
     def is_peace(self) -> bool:
@@ -214,6 +217,7 @@ def find_conditions(results: Results) -> Conditions:
         about_to_go=tuple(find_about_to_go(results)),
         deleted=tuple(sorted(deleted_places(results).intersection(map(place_of, results.partitions)))),
         past_the_end=_is_past_the_end(results),
+        wanted=_slim(row for row in found if any(item.kind == WANTED for item in row.evidence)),
     )
 
 
@@ -242,6 +246,7 @@ def join_conditions(parts: Sequence[Conditions]) -> Conditions:
         about_to_go=_joined(one.about_to_go for one in parts),
         deleted=_joined(one.deleted for one in parts),
         past_the_end=any(one.past_the_end for one in parts),
+        wanted=_joined(one.wanted for one in parts),
     )
 
 
