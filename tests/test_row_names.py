@@ -34,7 +34,6 @@ CODECS = {
     "elect/cluster_state.py",
     "install/releases.py",
     "quality/checkpoint.py",
-    "quality/suites.py",
     "report/answer.py",
     "report/captures.py",
     "report/facts/verdict.py",

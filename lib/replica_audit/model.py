@@ -226,7 +226,8 @@ class SegmentSummary:
     epoch_starts: tuple[EpochStart, ...] = ()
     irregularities: tuple[Irregularity, ...] = ()
     irregularity_counts: Mapping[str, int] = field(default_factory=dict)
-    """Exact number per kind; `irregularities` holds the first 100 of each kind only."""
+    """Exact number per kind; `irregularities` holds the first 100 of each kind only. sequence_gap is counted only: how often a
+    producer's sequences go on past the next one, within this file."""
     damage: tuple[Damage, ...] = ()
     tail_kind: TailKind = "clean"
     """clean, partial, zero_filled or garbage: the bytes after the last sound batch."""

@@ -683,6 +683,12 @@ class ReplicaFactsRow(NamedTuple):
     high_watermark_below_start: int | None
     lineage_conflicts: int | None
     isr_shortfall: int | None
+    sequence_gaps: int | None
+    """how often, within a segment, a producer's sequences go on past the next one; null in a compacted log"""
+    timestamps_ahead_ms: int | None
+    """by how much the latest timestamp lies past the end of the copy; null where the snapshot does not say when that was"""
+    capture_age_ms: int | None
+    """from the end of the copy to the audit; likewise"""
 
 
 class PartitionFactsRow(NamedTuple):
@@ -699,6 +705,8 @@ class PartitionFactsRow(NamedTuple):
     """that something names, and of which the snapshot has no log or not all of it"""
     committed_copies: int | None
     """replicas that hold all that is proven committed; null where only one was copied, or that is not known"""
+    segments_held_once: int | None
+    """segments of the reference of whose committed records no other replica holds all; null as `committed_copies`"""
     critical_findings: int
     high_findings: int
     medium_findings: int

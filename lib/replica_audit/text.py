@@ -76,6 +76,12 @@ def now() -> str:
     return _render(datetime.now(timezone.utc), "milliseconds")
 
 
+def parse_moment(moment: str) -> datetime:
+    """What `now` rendered."""
+    # Python 3.10 does not know the Z.
+    return datetime.fromisoformat(moment.replace("Z", "+00:00"))
+
+
 def render_time(time_ms: int | None, timespec: str = "milliseconds") -> str:
     """Milliseconds since the epoch as 2023-11-14T22:13:20.000Z; - for None, the bare number outside years 1 to 9999.
 

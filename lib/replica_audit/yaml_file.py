@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import yaml
@@ -10,6 +11,12 @@ from replica_audit.errors import UsageError
 
 #: Values of a file, each alias counted with all that it stands for: no file of settings has as many.
 _MOST_VALUES = 10_000
+
+
+class PlacedMapping(dict[Any, Any]):
+    """A mapping of a file that knows in which line it begins."""
+
+    line = 0
 
 
 class _StrictLoader(yaml.SafeLoader):
@@ -42,6 +49,15 @@ class _StrictLoader(yaml.SafeLoader):
                 raise yaml.constructor.ConstructorError(None, None, f"{key.value} is set twice", key.start_mark)
             seen.add(str(key.value))
         return super().construct_mapping(node, deep)
+
+    def construct_yaml_map(self, node: yaml.MappingNode) -> Iterator[PlacedMapping]:
+        placed = PlacedMapping()
+        placed.line = node.start_mark.line + 1
+        yield placed
+        placed.update(self.construct_mapping(node))
+
+
+_StrictLoader.add_constructor("tag:yaml.org,2002:map", _StrictLoader.construct_yaml_map)
 
 
 def parse_yaml_mapping(path: str, origin: str) -> dict[Any, Any]:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from datetime import datetime, timezone
 
 import pytest
 from tests.support.samples import SAMPLES
+from tests.support.some import some
 
 from replica_audit.config import Settings
 from replica_audit.model import TopicPartition
@@ -44,7 +46,8 @@ def test_a_result_says_what_failed_and_where_and_hides_what_is_met(browser, docs
     (page,) = (docs / "validations" / "findings").rglob("*.html")
     browser.open(page)
     text = browser.text("main")
-    assert "No partition has a critical finding that is new." in text and "orders-0" in text
+    assert "no-critical-finding (critical): No partition has a critical finding that is new." in text
+    assert "orders-0" in text and "Data asset: partition_facts" in text
     shown = "[...document.querySelectorAll('main tr i.fas')].filter((icon) => icon.offsetParent).length"
     before = browser.run(f"return {shown}")
     browser.find("#failed-only")[0].click()
@@ -57,10 +60,18 @@ def test_a_result_says_what_failed_and_where_and_hides_what_is_met(browser, docs
     toggle.click()
     assert browser.run(f"return {hidden}", target) == "block"
     browser.quiet()
-    browser.find("nav.top a")[0].click()
+    browser.find("nav.top a")[1].click()
     browser.wait(
         "location.pathname.endsWith('/data_docs/index.html') && document.documentElement.dataset.ready === 'yes'"
     )
+
+
+def test_every_page_leads_back_to_the_audit_and_to_the_index(docs):
+    for page in some(docs.rglob("*.html")):
+        report, index = re.findall(r'href="([^"]*)"', re.findall(r"<nav.*</nav>", page.read_text())[0])
+        assert (page.parent / report).resolve() == docs.parent / "index.html"
+        assert index == "#" or (page.parent / index).resolve() == docs / "index.html"
+        assert "None" not in page.read_text(), page
 
 
 @pytest.mark.parametrize("look", [{"dark": True}, {"width": 390, "height": 800}, {"media": "print"}])

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import json
+import shutil
+from dataclasses import replace
 from functools import partial
 
 import pytest
 from tests.support.captures import CAPTURES, FIXTURES, QUIET, audit_capture, told
 from tests.support.report_rows import finding, partition, results, row
+from tests.support.samples import SAMPLES
 from tests.support.some import some
 
 from replica_audit.auditing.catalogue import at_or_above
+from replica_audit.auditing.leadership.capture_times import CaptureTimes
 from replica_audit.auditing.opening import open_snapshot
 from replica_audit.quality.quality_facts import (
     CountsByReplica,
@@ -27,7 +32,9 @@ from replica_audit.snapshot.segment_sources import summarise_source
 def count_snapshot(uri: str) -> CountsByReplica:
     """Counts of every replica of a snapshot that has segments."""
     snapshot, inventory = open_snapshot(uri, (), None)
-    return segment_counts(inventory.segments, partial(summarise_source, snapshot))
+    manifest = inventory.manifest
+    times = CaptureTimes(manifest.brokers if manifest else ())
+    return segment_counts(inventory.segments, partial(summarise_source, snapshot), times)
 
 
 #: What the expectations of type "between" ask, which all on facts are.
@@ -89,6 +96,7 @@ def fact(values=(), counts=(), **marked):
     """The only row of replica_facts."""
     answer = results(replicas=[replica(**dict(values))], high_watermarks=[mark(**marked)])
     of_replica = {("orders", 0, 2, "broker-2"): SegmentCounts(**dict(counts))} if counts else {}
+    answer = replace(answer, audit={**answer.audit, "started": "2026-01-01T00:00:10.000Z"})
     (only,) = find_facts(answer, of_replica).replica_facts
     return to_dict(only)
 
@@ -96,7 +104,9 @@ def fact(values=(), counts=(), **marked):
 def test_a_sound_replica_has_nothing_but_zeros():
     only = fact()
     numbers = [name for name, kind in FACT_TABLES["replica_facts"][12:] if kind == "bigint"]
-    assert {only[name] for name in numbers} == {0}
+    times = ("timestamps_ahead_ms", "capture_age_ms")
+    assert {only[name] for name in numbers if name not in times} == {0}
+    assert {only[name] for name in times} == {None}, "nothing says when it was copied"
     assert only["place"] == "orders-0 broker 2"
 
 
@@ -104,6 +114,67 @@ def test_counts_of_segments_and_of_their_borders_are_added():
     only = fact(counts={"crc": 3, "regression": 1, "duplicate": 1, "border_regression": 1,
                         "epoch_regression": 4, "border_epoch_regression": 0})  # fmt: skip
     assert [only[name] for name in ("wrong_crcs", "offset_regressions", "epoch_regressions")] == [3, 3, 4]
+
+
+def test_sequences_that_are_left_out_count_where_no_cleaner_was_at_work():
+    assert fact(counts={"sequence_gap": 2})["sequence_gaps"] == 2
+    assert fact({"compacted": True}, counts={"sequence_gap": 2})["sequence_gaps"] is None
+
+
+def test_times_are_measured_from_the_end_of_the_copy():
+    copied = 1767225600000  # 2026-01-01T00:00:00Z
+    early = fact(counts={"copied_ms": copied, "latest_timestamp_ms": copied - 1})
+    late = fact(counts={"copied_ms": copied, "latest_timestamp_ms": copied + 7})
+    assert [(one["timestamps_ahead_ms"], one["capture_age_ms"]) for one in (early, late)] == [(0, 10000), (7, 10000)]
+    assert fact(counts={"copied_ms": copied})["timestamps_ahead_ms"] is None, "a log without records"
+
+
+def test_segments_tell_times_and_where_they_begin(tmp_path):
+    shutil.copytree(SAMPLES / "last-replica-standing", tmp_path, dirs_exist_ok=True)
+    copies = [{"broker_id": 1, "log_dir": "broker-1", "started": 1700000400000, "finished": 1700000500000}]
+    (tmp_path / "manifest.json").write_text(json.dumps({"schema_version": 1, "brokers": copies}))
+    found = count_snapshot(str(tmp_path))
+    told = {key[2]: (one.copied_ms, one.latest_timestamp_ms, list(one.base_offsets)) for key, one in found.items()}
+    assert told == {1: (1700000500000, 1700000330002, [0, 50]), 2: (None, 1700000335004, [0, 50, 95])}
+
+
+@pytest.mark.parametrize(
+    ("others", "once"),
+    [
+        ([(0, 30)], 0),
+        # A part of the second segment and what is above it.
+        ([(0, 15)], 2),
+        # Deleted from the others, whole and in part.
+        ([(10, 30)], 1),
+        ([(4, 30)], 1),
+        # Each segment on another one, and one on none.
+        ([(0, 10), (10, 30)], 0),
+        ([(0, 9), (10, 30)], 1),
+        # What is not proven committed need not be there.
+        ([(0, 25)], 0),
+        ([(0, None)], None),
+        ([], None),
+    ],
+)
+def test_segments_that_no_other_replica_holds_are_counted(others, once):
+    rows = [
+        row(
+            "replicas",
+            **{"topic": "orders", "partition": 0, "broker_id": broker, "log_dir": "d", "role": role},
+            **{"log_start_offset": start, "log_end_offset": 30, "common_prefix_end": end},
+        )
+        for broker, (role, start, end) in enumerate(
+            [("leader", 0, None), *(("compared", start, end) for start, end in others)], 1
+        )
+    ]
+    found = results(
+        [partition()],
+        replicas=rows,
+        high_watermarks=[mark(reference_id=1, hw_lower=25, proven_lower=25)],
+    )
+    counts = {("orders", 0, 1, "d"): SegmentCounts(base_offsets=(0, 10, 20))}
+    (facts,) = find_facts(found, counts).partition_facts
+    assert facts.segments_held_once == once
 
 
 def test_gaps_are_those_that_the_findings_do_not_explain():
@@ -195,6 +266,7 @@ def test_replicas_that_hold_what_is_proven_committed_are_counted(prefixes, value
             partition=0,
             broker_id=broker,
             role=role,
+            log_start_offset=0,
             log_end_offset=12,
             common_prefix_end=end,
         )

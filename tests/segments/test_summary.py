@@ -140,6 +140,17 @@ def test_a_sequence_that_comes_twice_at_other_offsets_is_reported_once_a_batch()
     assert kinds(summarise(*regular, batch(8, 4))) == [("duplicate", 8)]
 
 
+def test_sequences_that_are_left_out_are_counted_where_a_producer_goes_on():
+    def batch(offset: int, sequence: int, epoch: int = 0) -> bytes:
+        return encode_batch(offset, 2, 0, producer_id=7, producer_epoch=epoch, base_sequence=sequence)
+
+    # A log may begin anywhere in a producer's life, and a new epoch begins with 0.
+    unbroken = summarise(batch(0, 40), batch(2, 42), batch(4, 0, epoch=1), batch(6, 2, epoch=1))
+    broken = summarise(batch(0, 40), batch(2, 44), batch(4, 46), batch(6, 0, epoch=1), batch(8, 4, epoch=1))
+    assert unbroken.irregularity_counts == {}
+    assert broken.irregularity_counts == {"sequence_gap": 2} and broken.irregularities == ()
+
+
 def test_a_sequence_that_begins_with_0_again_is_told_once_with_the_offset_before_it():
     def batch(offset: int, sequence: int, records: int = 2, mark: str = "") -> bytes:
         return encode_batch(offset, records, 0, producer_id=7, producer_epoch=0, base_sequence=sequence, mark=mark)

@@ -111,7 +111,7 @@ def answers_of(rows):
 
 def test_built_in_and_own_suites_are_answered_with_our_severities(checked):
     found = answers(checked[0])
-    assert len(found) == 16 + 4
+    assert len(found) == 19 + 4
     assert {name for name, row in found.items() if not row["success"]} == {
         "findings/no-critical-finding", "sizes/column-values-to-be-between-size_bytes", "sizes/cannot",
     }  # fmt: skip
@@ -230,7 +230,7 @@ def test_an_expectation_that_great_expectations_does_not_know_is_told(spark, sam
 
     own = tmp_path / "own.yaml"
     own.write_text(f"suites: [{{name: own, table: partitions, expectations: [{suite}]}}]\n")
-    with pytest.raises(UsageError, match="suite own: expectation") as caught:
+    with pytest.raises(UsageError, match="own.yaml: line 1: suite own: expectation") as caught:
         check(spark, sample, load_plan([str(own)]))
     assert said in str(caught.value)
 
@@ -247,7 +247,7 @@ def test_an_action_that_great_expectations_does_not_know_is_told(spark, sample, 
 
     own = tmp_path / "own.yaml"
     own.write_text(f"actions: [{action}]\n")
-    with pytest.raises(UsageError, match="action a: ") as caught:
+    with pytest.raises(UsageError, match="own.yaml: line 1: action a: ") as caught:
         check(spark, sample, load_plan([str(own)]))
     assert said in str(caught.value)
 
@@ -292,7 +292,7 @@ def test_run_checks_keeps_and_reports_quality_and_one_flag_leaves_it_out(
     assert capsys.readouterr().out.splitlines()[-1].startswith("CRITICAL: 1 partition, COMMITTED_LOSS")
     content = json.loads((tmp_path / "report" / "audit.json").read_text())
     verdict = json.loads((tmp_path / "report" / "verdict.json").read_text())
-    assert len(content["quality"]) == verdict["quality"]["expectations"] == 17
+    assert len(content["quality"]) == verdict["quality"]["expectations"] == 20
     assert verdict["quality"]["failed"] == {"critical": 1, "high": 0, "medium": 1, "low": 1, "info": 0}
     assert (tmp_path / "report" / "data_docs" / "index.html").is_file()
     page = " ".join((tmp_path / "report" / "index.html").read_text().split())
@@ -339,7 +339,7 @@ def test_the_exit_status_follows_severity(in_session, quiet, tmp_path, capsys, s
     audit_id = quiet.results.audit["audit_id"]
     assert main(["quality", *options, "--audit-id", audit_id, "--fail-on", fail_on]) == status
     last = capsys.readouterr().out.splitlines()[-1]
-    assert last == f"{word}: 18 expectations; failed: 1 {severity}"
+    assert last == f"{word}: 21 expectations; failed: 1 {severity}"
 
 
 def test_a_high_watermark_that_nothing_bounds_breaks_no_expectation(spark, run_stages):

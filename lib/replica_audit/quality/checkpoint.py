@@ -12,25 +12,38 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from html import unescape
-from typing import Any, Literal
+from typing import Literal, TypeAlias
 
 from replica_audit.config import nearest
 from replica_audit.errors import UsageError
 from replica_audit.quality.package import gx
 from replica_audit.quality.data_docs import SITE, data_docs_site, finish_data_docs
-from replica_audit.quality.suites import ExpectationSpec, QualityPlan, Suite
+from replica_audit.quality.suites import ActionSpec, ExpectationSpec, QualityPlan, Suite
 from replica_audit.schema import QualityRow
 
 import pandas as pd
 import pyarrow as pa
-from great_expectations.checkpoint.actions import UpdateDataDocsAction, ValidationAction
+from great_expectations.checkpoint.actions import ActionContext, UpdateDataDocsAction, ValidationAction
+from great_expectations.checkpoint.checkpoint import CheckpointResult
 from great_expectations.compatibility.pydantic import PrivateAttr, ValidationError
+from great_expectations.core.batch_definition import BatchDefinition
+from great_expectations.core.expectation_validation_result import (
+    ExpectationSuiteValidationResult,
+    ExpectationValidationResult,
+)
 from great_expectations.core.run_identifier import RunIdentifier
 from great_expectations.core.validation_definition import ValidationDefinition
+from great_expectations.data_context import EphemeralDataContext
+from great_expectations.data_context.types.base import ProgressBarsConfig
+from great_expectations.datasource.fluent.pandas_datasource import DataFrameAsset as PandasAsset, PandasDatasource
+from great_expectations.datasource.fluent.spark_datasource import DataFrameAsset as SparkAsset, SparkDatasource
 from great_expectations.exceptions import ExpectationNotFoundError
 from great_expectations.exceptions.exceptions import ValidationActionRegistryRetrievalError
+from great_expectations.expectations.expectation import Expectation
 from great_expectations.expectations.metadata_types import FailureSeverity
 from great_expectations.expectations.registry import get_expectation_impl, list_registered_expectation_implementations
+
+_Batch: TypeAlias = BatchDefinition[None]
 
 #: Ours are five, theirs three.
 GX_SEVERITY: Mapping[str, FailureSeverity] = {
@@ -59,23 +72,28 @@ class _SuiteValidation(ValidationDefinition):
     The parameters of a checkpoint's run go to each of its definitions alike, and a DataFrame asset wants exactly one.
     """
 
-    def run(self, *, batch_parameters: Any = None, **others: Any) -> Any:
-        return super().run(batch_parameters={"dataframe": batch_parameters[self.name]}, **others)
+    def run(
+        self, *, batch_parameters: Mapping[str, object] | None = None, **others: object
+    ) -> ExpectationSuiteValidationResult:
+        own = {"dataframe": (batch_parameters or {})[self.name]}
+        return super().run(batch_parameters=own, **others)  # type: ignore[arg-type]  # handed on as they are
 
 
-class _Collect(ValidationAction):
+class _Collect(ValidationAction):  # type: ignore[explicit-any]  # of the class that it extends
     """Keeps the result of the checkpoint, which is lost otherwise when an Action after it fails."""
 
     type: Literal["replica_audit_collect"] = "replica_audit_collect"
-    _result: Any = PrivateAttr(default=None)
+    _result: CheckpointResult | None = PrivateAttr(default=None)
 
-    def run(self, checkpoint_result: Any, action_context: Any = None) -> dict[str, Any]:
+    def run(
+        self, checkpoint_result: CheckpointResult, action_context: ActionContext | None = None
+    ) -> dict[str, object]:
         self._result = checkpoint_result
         return {}
 
 
 def run_checkpoint(
-    plan: QualityPlan, frames: Mapping[str, Any], data_docs: str | None, run_name: str, run_time: datetime
+    plan: QualityPlan, frames: Mapping[str, object], data_docs: str | None, run_name: str, run_time: datetime
 ) -> QualityRun:
     """Validate every suite of `plan` on its frame: an Arrow table by pandas, a Spark DataFrame by Spark.
 
@@ -85,16 +103,14 @@ def run_checkpoint(
     """
     context = gx.get_context(mode="ephemeral")
     context.enable_analytics(False)
-    bars: Any = {"globally": False}
-    context.variables.progress_bars = bars
+    context.variables.progress_bars = ProgressBarsConfig(globally=False)
     for site in context.get_site_names():
         context.delete_data_docs_site(site)
-    actions: list[Any] = []
+    actions: list[ValidationAction] = []
     if data_docs is not None:
-        docs: Any = data_docs_site(data_docs)
-        context.add_data_docs_site(SITE, docs)
+        context.add_data_docs_site(SITE, data_docs_site(data_docs))
         actions.append(UpdateDataDocsAction(name="data-docs", site_names=[SITE]))
-    actions += [_Collect(name="collect"), *(_action(settings) for settings in plan.actions)]
+    actions += [_Collect(name="collect"), *(_action(one) for one in plan.actions)]
     batches = _batches(context, plan.suites, frames)
     checkpoint = gx.Checkpoint(
         name="replica-audit",
@@ -124,72 +140,77 @@ def run_checkpoint(
         if data_docs is not None:
             finish_data_docs(data_docs)
     tables = {suite.name: suite.table for suite in plan.suites}
+    assert collect._result is not None, "the first of the user's Actions comes after it"
     rows = [
-        _row(key.expectation_suite_identifier.name, tables[key.expectation_suite_identifier.name], result)
-        for key, validation in collect._result.run_results.items()
+        _row(validation.suite_name, tables[validation.suite_name], result)
+        for validation in collect._result.run_results.values()
         for result in validation.results
     ]
     return QualityRun(rows, warnings)
 
 
-def _definition(context: Any, suite: Suite, batch: Any) -> Any:
+def _definition(context: EphemeralDataContext, suite: Suite, batch: _Batch) -> ValidationDefinition:
     """The validation of one suite on its batch definition, known to the context."""
-    expectations = [_expectation(suite, one) for one in suite.expectations]
+    expectations = [_expectation(one) for one in suite.expectations]
     added = context.suites.add(gx.ExpectationSuite(suite.name, expectations=expectations))
     definition = _SuiteValidation(name=suite.name, data=batch, suite=added)
     context.validation_definitions.add(definition)
     return definition
 
 
-def _batches(context: Any, suites: Sequence[Suite], frames: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
-    """The batch definition of each suite, and the DataFrame for it."""
-    batches, sources = {}, {}
+def _batches(
+    context: EphemeralDataContext, suites: Sequence[Suite], frames: Mapping[str, object]
+) -> dict[str, tuple[_Batch, object]]:
+    """The batch definition of each suite, in the asset named for its table, and the DataFrame for it."""
+    add, batches = context.data_sources, dict[str, tuple[_Batch, object]]()
+    sources: dict[bool, PandasDatasource | SparkDatasource] = {}
+    assets: dict[tuple[bool, str], PandasAsset | SparkAsset[object]] = {}
     for suite in suites:
         frame = frames[suite.name]
         local = isinstance(frame, pa.Table)
-        if local:
+        if isinstance(frame, pa.Table):
             # Arrow's own types: pandas' would make floats of integers where one is null.
             frame = frame.to_pandas(types_mapper=pd.ArrowDtype)
         if local not in sources:
             # Not persisted: the frames are small or on disk already, and GX never gives a cached one back.
-            add = context.data_sources
             sources[local] = add.add_pandas("report") if local else add.add_spark("warehouse", persist=False)
-        asset = sources[local].add_dataframe_asset(suite.name)
-        batches[suite.name] = asset.add_batch_definition_whole_dataframe(suite.table), frame
+        if (local, suite.table) not in assets:
+            assets[local, suite.table] = sources[local].add_dataframe_asset(suite.table)
+        batches[suite.name] = assets[local, suite.table].add_batch_definition_whole_dataframe(suite.name), frame
     return batches
 
 
-def _expectation(suite: Suite, spec: ExpectationSpec) -> Any:
-    where = f"suite {suite.name}: expectation {spec.name}"
+def _expectation(spec: ExpectationSpec) -> Expectation:
     try:
         kind = get_expectation_impl(spec.type)
     except ExpectationNotFoundError as error:
         hint = nearest(spec.type, list_registered_expectation_implementations())
-        raise UsageError(f"{where}: Great Expectations has no {spec.type}; {hint}") from error
-    arguments: dict[str, Any] = dict(spec.kwargs)
+        raise UsageError(f"{spec.origin}: Great Expectations has no {spec.type}; {hint}") from error
     try:
-        return kind(
-            **arguments,
-            description=spec.description,
-            severity=GX_SEVERITY[spec.severity],
-            meta={"name": spec.name, "severity": spec.severity},
+        return kind.parse_obj(
+            {
+                **spec.kwargs,
+                # Data Docs show no other name.
+                "description": spec.description and f"{spec.name} ({spec.severity}): {spec.description}",
+                "severity": GX_SEVERITY[spec.severity],
+                "meta": {"name": spec.name, "severity": spec.severity, "description": spec.description},
+            }
         )
     except (ValidationError, TypeError, ValueError) as error:
-        raise UsageError(f"{where}: {_said(error)}") from error
+        raise UsageError(f"{spec.origin}: {_said(error)}") from error
 
 
-def _action(settings: Mapping[str, Any]) -> Any:
+def _action(spec: ActionSpec) -> ValidationAction:
     from great_expectations.checkpoint.actions import _VALIDATION_ACTION_REGISTRY
 
     try:
-        return _VALIDATION_ACTION_REGISTRY.get(settings["type"])(**settings)
+        return _VALIDATION_ACTION_REGISTRY.get(spec.type).parse_obj(spec.settings)
     except ValidationActionRegistryRetrievalError as error:
         known = ", ".join(sorted(_VALIDATION_ACTION_REGISTRY._registered_actions))
-        raise UsageError(
-            f"action {settings['name']}: Great Expectations has no Action of type {settings['type']}; known are {known}"
-        ) from error
+        said = f"{spec.origin}: Great Expectations has no Action of type {spec.type}; known are {known}"
+        raise UsageError(said) from error
     except (ValidationError, TypeError, ValueError) as error:
-        raise UsageError(f"action {settings['name']}: {_said(error)}") from error
+        raise UsageError(f"{spec.origin}: {_said(error)}") from error
 
 
 def _said(error: Exception) -> str:
@@ -198,9 +219,10 @@ def _said(error: Exception) -> str:
     return " ".join(str(error).split())
 
 
-def _row(suite: str, table: str, result: Any) -> QualityRow:
+def _row(suite: str, table: str, result: ExpectationValidationResult) -> QualityRow:
     """A row of the table `quality` for one validation result."""
     config = result.expectation_config
+    assert config is not None, "every result is of an expectation"
     found = result.result or {}
     columns = [config.kwargs[key] for key in ("column", "column_A", "column_B") if key in config.kwargs]
     columns += config.kwargs.get("column_list") or config.kwargs.get("column_set") or []
@@ -218,13 +240,13 @@ def _row(suite: str, table: str, result: Any) -> QualityRow:
         unexpected_count=found.get("unexpected_count") if found.get("element_count") != 0 else 0,
         observed=_text(found.get("observed_value")),
         failing=_failing(found.get("partial_unexpected_index_list") or (), columns),
-        description=config.description,
+        description=config.meta["description"],
         error="; ".join(errors) or None,
         status=None if result.success or errors else "new",
     )
 
 
-def _failing(indexes: Any, columns: list[Any]) -> list[str]:
+def _failing(indexes: Sequence[Mapping[str, object]], columns: Sequence[str]) -> list[str]:
     """Rows that break the expectation, in words: where they are, and the value that is not as expected."""
     named = []
     for index in indexes:
@@ -234,13 +256,13 @@ def _failing(indexes: Any, columns: list[Any]) -> list[str]:
     return named
 
 
-def _text(value: Any) -> str | None:
+def _text(value: object) -> str | None:
     if value is None:
         return None
     return value if isinstance(value, str) else json.dumps(value, default=str, sort_keys=True)
 
 
-def _errors(info: Mapping[str, Any] | None) -> Iterator[str]:
+def _errors(info: Mapping[str, object] | None) -> Iterator[str]:
     """Messages of what kept an expectation from being looked at: given once, or once for each metric."""
     if not info:
         return

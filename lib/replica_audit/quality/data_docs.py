@@ -12,10 +12,12 @@ import hashlib
 import os
 import shutil
 from importlib.resources import files
-from typing import Any
 
 from replica_audit.quality import package  # noqa: F401
 
+from great_expectations.core.expectation_validation_result import ExpectationSuiteValidationResult
+from great_expectations.data_context.store.store import DataDocsSiteConfigTypedDict
+from great_expectations.render import RenderedDocumentContent
 from great_expectations.render.renderer import ValidationResultsPageRenderer
 from great_expectations.render.view import DefaultJinjaPageView
 from jinja2 import ChoiceLoader, DictLoader, Environment
@@ -23,7 +25,14 @@ from jinja2 import ChoiceLoader, DictLoader, Environment
 SITE = "replica-audit"
 
 
-def data_docs_site(directory: str) -> dict[str, Any]:
+class _Site(DataDocsSiteConfigTypedDict):
+    """What the package's own type leaves out."""
+
+    show_how_to_buttons: bool
+    site_section_builders: dict[str, object]
+
+
+def data_docs_site(directory: str) -> _Site:
     """The configuration of a Data Docs site in `directory`, which is emptied: a report shows one audit."""
     shutil.rmtree(directory, ignore_errors=True)
     os.makedirs(directory)
@@ -73,12 +82,16 @@ def _environment(ours: Environment) -> Environment:
 
 
 class PlacesRenderer(ValidationResultsPageRenderer):
-    """A page of validation results that says where the rows are that break an expectation.
+    """A page of validation results that says where the rows are that break an expectation, and of which table they are.
 
-    The package tells values only, unless all rows are kept, of which there may be millions; here those that are named.
+    The package tells values only, unless all rows are kept, of which there may be millions; here those that are named. It
+    looks for the name of the data where only older versions have it.
     """
 
-    def render(self, validation_results: Any, suite_parameters: Any = None) -> Any:
+    def render(
+        self, validation_results: ExpectationSuiteValidationResult, suite_parameters: dict[str, object] | None = None
+    ) -> RenderedDocumentContent:
+        validation_results.meta["batch_spec"]["data_asset_name"] = validation_results.asset_name
         for one in validation_results.results:
             named = (one.result or {}).get("partial_unexpected_index_list")
             if named:
@@ -91,7 +104,7 @@ class LocalPageView(DefaultJinjaPageView):
 
     _shared: Environment | None = None
 
-    def __init__(self, *arguments: Any, **settings: Any) -> None:
+    def __init__(self, *arguments: object, **settings: object) -> None:
         super().__init__(*arguments, **settings)
         if LocalPageView._shared is None:
             LocalPageView._shared = _environment(self.env)

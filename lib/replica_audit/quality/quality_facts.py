@@ -5,12 +5,14 @@ A fact is a number that is 0 in a sound log and null where it has no meaning, so
 
 from __future__ import annotations
 
+from array import array
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import groupby
+from itertools import groupby, pairwise
 from operator import attrgetter
 from typing import NamedTuple, Protocol, TypeVar
 
+from replica_audit.auditing.leadership.capture_times import CaptureTimes
 from replica_audit.literals import PUT_ASIDE, Severity
 from replica_audit.model import Place, SegmentSummary
 from replica_audit.protocol.lineage import Lineage
@@ -23,6 +25,7 @@ from replica_audit.schema import (
     ReplicaFactsRow,
     ReplicaRow,
 )
+from replica_audit.text import parse_moment
 
 #: Suite on the number of findings, which the report shows anyway.
 FINDINGS_SUITE = "findings"
@@ -52,14 +55,23 @@ _Segment = TypeVar("_Segment", bound=SegmentOfReplica)
 
 
 class SegmentCounts(NamedTuple):
-    """Irregular batches of one replica by kind, and irregular borders between its segments."""
+    """What the segments of one replica tell: irregular batches by kind, irregular borders between segments, and their times."""
 
     crc: int = 0
     regression: int = 0
     duplicate: int = 0
     epoch_regression: int = 0
+    sequence_gap: int = 0
     border_regression: int = 0
     border_epoch_regression: int = 0
+    latest_timestamp_ms: int | None = None
+    copied_ms: int | None = None
+    """End of the copy; None where the snapshot does not say."""
+    base_offsets: Sequence[int] = ()
+    """In order."""
+
+
+_COUNTED = SegmentCounts._fields[: SegmentCounts._fields.index("latest_timestamp_ms")]
 
 
 #: Counts by topic, partition, broker id and log directory.
@@ -73,20 +85,26 @@ class QualityFacts(NamedTuple):
     partition_facts: list[PartitionFactsRow]
 
 
-def segment_counts(segments: Iterable[_Segment], read: Callable[[_Segment], SegmentSummary]) -> CountsByReplica:
+def segment_counts(
+    segments: Iterable[_Segment], read: Callable[[_Segment], SegmentSummary], times: CaptureTimes
+) -> CountsByReplica:
     """Counts of every replica; summaries are read one by one."""
     ordered = sorted(segments, key=attrgetter(*_REPLICA, "base_offset"))
-    return {
-        replica: count_segments(map(read, of_replica))
-        for replica, of_replica in groupby(ordered, attrgetter(*_REPLICA))
-    }
+    counted = {}
+    for replica, of_replica in groupby(ordered, attrgetter(*_REPLICA)):
+        copied = times.of_log_dir(*replica[2:])
+        counted[replica] = count_segments(map(read, of_replica), None if copied is None else copied[1])
+    return counted
 
 
-def count_segments(summaries: Iterable[SegmentSummary]) -> SegmentCounts:
+def count_segments(summaries: Iterable[SegmentSummary], copied_ms: int | None) -> SegmentCounts:
     """Counts of one replica, whose segments are in order of base offset."""
     counts: Counter[str] = Counter()
-    end = epoch = None
+    base_offsets = array("q")
+    end = epoch = latest = None
     for one in summaries:
+        base_offsets.append(one.base_offset)
+        latest = max((time for time in (latest, one.last_timestamp_ms) if time is not None), default=None)
         counts.update(one.irregularity_counts)
         if end is not None:
             counts["border_regression"] += one.first_base_offset is not None and one.first_base_offset < end
@@ -96,7 +114,7 @@ def count_segments(summaries: Iterable[SegmentSummary]) -> SegmentCounts:
         end = own_end if end is None else max(end, own_end)
         if one.last_leader_epoch is not None and one.last_leader_epoch >= 0:
             epoch = one.last_leader_epoch
-    return SegmentCounts(*(counts[name] for name in SegmentCounts._fields))
+    return SegmentCounts._make((*(counts[name] for name in _COUNTED), latest, copied_ms, base_offsets))
 
 
 def find_facts(results: Results, counts: CountsByReplica) -> QualityFacts:
@@ -106,16 +124,19 @@ def find_facts(results: Results, counts: CountsByReplica) -> QualityFacts:
     moved lags behind.
     """
     marks = {(row.topic, row.partition): row for row in results.high_watermarks}
+    started = results.audit.get("started")
+    audited_ms = None if started is None else round(parse_moment(started).timestamp() * 1000)
     replicas = [
         _replica_facts(
             row,
             counts.get((row.topic, row.partition, row.broker_id, row.log_dir), SegmentCounts()),
             marks.get((row.topic, row.partition)),
+            audited_ms,
         )
         for row in results.replicas
         if row.role not in PUT_ASIDE
     ]
-    return QualityFacts(replicas, list(_partition_facts(results, marks)))
+    return QualityFacts(replicas, list(_partition_facts(results, counts, marks)))
 
 
 def name_place(topic: object, partition: object, broker_id: object = None, path: object = None) -> str:
@@ -130,7 +151,9 @@ def name_place(topic: object, partition: object, broker_id: object = None, path:
     return " ".join(parts) or "no partition"
 
 
-def _replica_facts(replica: ReplicaRow, counts: SegmentCounts, mark: HighWatermarkRow | None) -> ReplicaFactsRow:
+def _replica_facts(
+    replica: ReplicaRow, counts: SegmentCounts, mark: HighWatermarkRow | None, audited_ms: int | None
+) -> ReplicaFactsRow:
     start, end = replica.log_start_offset, replica.log_end_offset
     return ReplicaFactsRow(
         place=name_place(replica.topic, replica.partition, replica.broker_id),
@@ -154,6 +177,9 @@ def _replica_facts(replica: ReplicaRow, counts: SegmentCounts, mark: HighWaterma
         high_watermark_below_start=_excess(start, replica.high_watermark_checkpoint),
         lineage_conflicts=count_lineage_conflicts(replica.epochs, replica.checkpoint_epochs),
         isr_shortfall=_isr_shortfall(replica, mark),
+        sequence_gaps=None if replica.compacted else counts.sequence_gap,
+        timestamps_ahead_ms=_excess(counts.latest_timestamp_ms, counts.copied_ms),
+        capture_age_ms=_excess(audited_ms, counts.copied_ms),
     )
 
 
@@ -195,32 +221,62 @@ def count_committed_copies(replicas: Sequence[ReplicaRow], mark: HighWatermarkRo
 
     None where fewer than two were copied, where copies are of different times, or where a replica was not compared.
     """
+    reaches = _reaches(replicas, mark)
+    return None if reaches is None or mark is None else sum(end >= mark.proven_lower for _, end in reaches)
+
+
+def _reaches(replicas: Sequence[ReplicaRow], mark: HighWatermarkRow | None) -> list[tuple[ReplicaRow, int]] | None:
+    """Each replica with the end of what it holds of the reference, which holds all; None as `count_committed_copies`."""
     served = [row for row in replicas if row.role in _SERVED]
     if mark is None or mark.method == "capture_skew" or len(served) < _TWO:
         return None
     # The reference has no prefix in common with itself.
     reaches = [row.log_end_offset if row.broker_id == mark.reference_id else row.common_prefix_end for row in served]
-    known = [end for end in reaches if end is not None]
-    return None if len(known) < len(served) else sum(end >= mark.proven_lower for end in known)
+    known = [(row, end) for row, end in zip(served, reaches) if end is not None]
+    return known if len(known) == len(served) else None
 
 
-def _partition_facts(results: Results, marks: Mapping[Place, HighWatermarkRow]) -> Iterator[PartitionFactsRow]:
+def count_segments_held_once(
+    replicas: Sequence[ReplicaRow], mark: HighWatermarkRow | None, counts: CountsByReplica
+) -> int | None:
+    """Segments of the reference of whose records that are proven committed no other replica holds all; None as
+    `count_committed_copies`.
+    """
+    reaches = _reaches(replicas, mark)
+    if reaches is None or mark is None:
+        return None
+    (reference,) = (row for row, _ in reaches if row.broker_id == mark.reference_id)
+    others = [(row.log_start_offset, end) for row, end in reaches if row is not reference]
+    start, end = reference.log_start_offset, mark.proven_lower
+    if any(begin <= start and reach >= end for begin, reach in others):
+        return 0
+    of_reference = counts.get((reference.topic, reference.partition, reference.broker_id, reference.log_dir))
+    bases = of_reference.base_offsets if of_reference else ()
+    # Of each segment what is neither deleted nor unproven.
+    ranges = ((max(base, start), min(following, end)) for base, following in pairwise((*bases, end)))
+    return sum(
+        first < last and not any(begin <= first and reach >= last for begin, reach in others) for first, last in ranges
+    )
+
+
+def _partition_facts(
+    results: Results, counts: CountsByReplica, marks: Mapping[Place, HighWatermarkRow]
+) -> Iterator[PartitionFactsRow]:
     """Facts of each partition, then of findings that belong to none. Only new findings count."""
-    counts: dict[FindingPlace, Counter[Severity]] = defaultdict(Counter)
+    severities: dict[FindingPlace, Counter[Severity]] = defaultdict(Counter)
     for finding in results.findings:
         if finding.status == "new":
-            counts[finding.topic, finding.partition][finding.severity] += 1
+            severities[finding.topic, finding.partition][finding.severity] += 1
     placed: dict[FindingPlace, PartitionRow] = {(row.topic, row.partition): row for row in results.partitions}
     uncaptured = Counter((row.topic, row.partition) for row in results.captures if row.state != "whole")
     copies = by_place(results.replicas)
-    for place in (*placed, *(place for place in counts if place not in placed)):
-        row, found = placed.get(place), counts[place]
-        lower = upper = held = None
+    for place in (*placed, *(place for place in severities if place not in placed)):
+        row, found = placed.get(place), severities[place]
+        lower = upper = held = once = None
         if row is not None:
             lower, upper = row.hw_lower, row.hw_upper
-            held = count_committed_copies(
-                copies.get((row.topic, row.partition), ()), marks.get((row.topic, row.partition))
-            )
+            own, mark = copies.get((row.topic, row.partition), ()), marks.get((row.topic, row.partition))
+            held, once = count_committed_copies(own, mark), count_segments_held_once(own, mark, counts)
         yield PartitionFactsRow(
             place=name_place(*place),
             topic=place[0],
@@ -231,6 +287,7 @@ def _partition_facts(results: Results, marks: Mapping[Place, HighWatermarkRow]) 
             hw_width=None if lower is None or upper is None else upper - lower,
             uncaptured_replicas=None if row is None else uncaptured[row.topic, row.partition],
             committed_copies=held,
+            segments_held_once=once,
             critical_findings=found["critical"],
             high_findings=found["high"],
             medium_findings=found["medium"],

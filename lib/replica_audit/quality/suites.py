@@ -14,7 +14,7 @@ from importlib.resources import files
 from replica_audit.bronze_tables import BRONZE_TABLES
 from replica_audit.errors import UsageError
 from replica_audit.schema import FACT_TABLES, REPORT_TABLES
-from replica_audit.yaml_file import parse_yaml_mapping, parse_yaml_text
+from replica_audit.yaml_file import PlacedMapping, parse_yaml_mapping, parse_yaml_text
 
 #: Severities that a file may name. Ours are those of findings; Great Expectations' own `warning` is our medium.
 SEVERITY_NAMES: Mapping[str, str] = {
@@ -44,6 +44,8 @@ class ExpectationSpec:
     severity: str = "critical"
     description: str | None = None
     enabled: bool = True
+    origin: str = ""
+    """Where it is written, for errors: file, line, suite and name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,12 +62,22 @@ class Suite:
 
 
 @dataclass(frozen=True, slots=True)
+class ActionSpec:
+    """One Action: its settings as Great Expectations stores them, `type` and `name` among them."""
+
+    name: str
+    type: str
+    settings: Mapping[str, object]
+    origin: str
+    """As that of `ExpectationSpec`."""
+
+
+@dataclass(frozen=True, slots=True)
 class QualityPlan:
-    """What is checked, and which Actions run on the outcome: each a mapping with `type` and `name`, as Great
-    Expectations stores them."""
+    """What is checked, and which Actions run on the outcome."""
 
     suites: tuple[Suite, ...]
-    actions: tuple[Mapping[str, object], ...] = ()
+    actions: tuple[ActionSpec, ...] = ()
 
     @property
     def needs_spark(self) -> bool:
@@ -98,10 +110,10 @@ def _extend(plan: QualityPlan, own: QualityPlan, path: str) -> QualityPlan:
             )
         merged = {one.name: one for one in (*known.expectations, *suite.expectations)}
         suites[suite.name] = replace(known, expectations=tuple(merged.values()), own=True)
-    names = {action["name"] for action in plan.actions}
+    names = {action.name for action in plan.actions}
     for action in own.actions:
-        if action["name"] in names:
-            raise UsageError(f"{path}: there are two actions named {action['name']}")
+        if action.name in names:
+            raise UsageError(f"{action.origin}: there are two actions named {action.name}")
     return QualityPlan(tuple(suites.values()), (*plan.actions, *own.actions))
 
 
@@ -109,23 +121,29 @@ def _parse(content: Mapping[object, object], path: str) -> QualityPlan:
     unknown = sorted(str(key) for key in content if key not in ("suites", "actions"))
     if unknown:
         raise UsageError(f"{path}: expected suites and actions, found {unknown[0]}")
-    suites = tuple(_suite(item, path) for item in _list(content.get("suites"), f"{path}: suites"))
-    _check_once([suite.name for suite in suites], f"{path}: suite")
+    items = _list(content.get("suites"), f"{path}: suites")
+    suites = tuple(_suite(item, path) for item in items)
+    _check_once((suite.name, f"{_place(path, item)}: suite {suite.name}") for suite, item in zip(suites, items))
     actions = tuple(_action(item, path) for item in _list(content.get("actions"), f"{path}: actions"))
-    _check_once([str(action["name"]) for action in actions], f"{path}: action")
+    _check_once((action.name, action.origin) for action in actions)
     return QualityPlan(suites, actions)
 
 
+def _place(path: str, item: object) -> str:
+    return f"{path}: line {item.line}" if isinstance(item, PlacedMapping) else path
+
+
 def _suite(item: object, path: str) -> Suite:
-    where = f"{path}: suite"
-    item = _mapping(item, where, _SUITE_KEYS)
-    name = _text(item, "name", where)
-    where = f"{path}: suite {name}"
+    place = _place(path, item)
+    item = _mapping(item, f"{place}: suite", _SUITE_KEYS)
+    name = _text(item, "name", f"{place}: suite")
+    where = f"{place}: suite {name}"
     table = _text(item, "table", where)
     if table not in CHECKED_TABLES:
         raise UsageError(f"{where}: no such table: {table}; known are {', '.join(CHECKED_TABLES)}")
-    specs = tuple(_expectation(one, where, table) for one in _list(item.get("expectations"), f"{where}: expectations"))
-    _check_once([one.name for one in specs], f"{where}: expectation")
+    items = _list(item.get("expectations"), f"{where}: expectations")
+    specs = tuple(_expectation(one, f"{_place(path, one)}: suite {name}", table) for one in items)
+    _check_once((one.name, one.origin) for one in specs)
     return Suite(name, table, specs)
 
 
@@ -150,7 +168,7 @@ def _expectation(item: object, where: str, table: str) -> ExpectationSpec:
         if key in kwargs and kwargs[key] not in columns:
             raise UsageError(f"{where}: table {table} has no column {kwargs[key]}; it has {', '.join(columns)}")
     told = None if description is None else str(description)
-    return ExpectationSpec(str(name), kind, dict(kwargs), SEVERITY_NAMES[severity], told, enabled)
+    return ExpectationSpec(str(name), kind, dict(kwargs), SEVERITY_NAMES[severity], told, enabled, where)
 
 
 def table_columns(table: str) -> list[str]:
@@ -159,14 +177,16 @@ def table_columns(table: str) -> list[str]:
     return list(dict.fromkeys(["place", *(column.name for column in columns)]))
 
 
-def _action(item: object, path: str) -> dict[str, object]:
-    action = _mapping(item, f"{path}: action", None)
-    name = _text(action, "name", f"{path}: action")
-    _text(action, "type", f"{path}: action {name}")
-    for variable in sorted(_variables(action)):
+def _action(item: object, path: str) -> ActionSpec:
+    place = _place(path, item)
+    settings = _mapping(item, f"{place}: action", None)
+    name = _text(settings, "name", f"{place}: action")
+    where = f"{place}: action {name}"
+    kind = _text(settings, "type", where)
+    for variable in sorted(_variables(settings)):
         if variable not in os.environ:
-            raise UsageError(f"{path}: action {name}: the environment variable {variable} is not set")
-    return action
+            raise UsageError(f"{where}: the environment variable {variable} is not set")
+    return ActionSpec(name, kind, settings, where)
 
 
 def _variables(value: object) -> Iterator[str]:
@@ -205,7 +225,10 @@ def _text(item: Mapping[str, object], key: str, where: str) -> str:
     return value
 
 
-def _check_once(names: list[str], what: str) -> None:
-    twice = sorted({name for name in names if names.count(name) > 1})
-    if twice:
-        raise UsageError(f"{what} {twice[0]} is there twice")
+def _check_once(named: Iterable[tuple[str, str]]) -> None:
+    """Raise UsageError where a name comes again; each with what it is called in words."""
+    seen: set[str] = set()
+    for name, what in named:
+        if name in seen:
+            raise UsageError(f"{what} is there twice")
+        seen.add(name)

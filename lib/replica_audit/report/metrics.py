@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from datetime import datetime
 from typing import get_args
 
 from replica_audit.auditing.catalogue import CATALOGUE, SEVERITIES, VERDICTS
@@ -19,6 +18,7 @@ from replica_audit.report.run_metrics import Family, render_families, run_famili
 from replica_audit.report.verdict_object import QualityObject, VerdictObject
 from replica_audit.results import Results
 from replica_audit.schema import FindingRow, PartitionRow
+from replica_audit.text import parse_moment
 
 _STATUSES = get_args(Status)
 
@@ -116,4 +116,4 @@ def _quality_families(quality: QualityObject) -> Iterable[Family]:
 
 
 def _seconds(moment: str | None) -> float | None:
-    return None if moment is None else datetime.fromisoformat(moment.replace("Z", "+00:00")).timestamp()
+    return None if moment is None else parse_moment(moment).timestamp()

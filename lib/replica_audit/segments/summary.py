@@ -139,13 +139,15 @@ class IrregularityFinder:
         Known sequences are kept as one range for each producer and epoch: a sound log's only grow, so a base sequence
         inside the range was there before. Batches that repeat offsets are reported as such, not here. A sequence that
         restarts at 0 is reported with the last offset before it: where the log had been deleted up to there, the
-        broker made the producer restart (UNKNOWN_PRODUCER_ID, up to 2.4; KIP-360).
+        broker made the producer restart (UNKNOWN_PRODUCER_ID, up to 2.4; KIP-360). Sequences that are left out are counted,
+        once for each place: a broker refuses such a batch (ProducerAppendInfo.checkSequence) while it knows the producer.
         """
         idempotent = ((batches["producer_id"] >= 0) & (batches["base_sequence"] >= 0)).nonzero()[0]
         if not len(idempotent):
             return
         repeats, begun_anew = np.zeros(len(batches), bool), np.zeros(len(batches), bool)
         last_before = np.full(len(batches), -1, np.int64)
+        skipped = 0
         before = -1 if self._last_offset is None else self._last_offset
         seen_to = np.concatenate(([before], batches["last_offset"][:-1]))
         chosen = batches[idempotent]
@@ -166,8 +168,11 @@ class IrregularityFinder:
                     producers[key] = _Producer(sequence, sequence + span, last_offset)
                     continue
                 repeats[index] = True
+            skipped += sequence > known.greatest + 1
             least, greatest = min(known.least, sequence), max(known.greatest, sequence + span)
             producers[key] = _Producer(least, greatest, max(known.last_offset, last_offset))
+        if skipped:
+            self.counts["sequence_gap"] += skipped
         self._keep("producer_duplicate", batches, repeats, None, _describe_producer)
         self._keep("producer_duplicate", batches, begun_anew, last_before, _describe_producer)
 

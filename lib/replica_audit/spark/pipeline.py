@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from replica_audit.auditing.history import AuditHistory
 from replica_audit.auditing.known_findings import Earlier
-from replica_audit.bronze_tables import BRONZE_TABLES
+from replica_audit.bronze_tables import BRONZE_TABLES, SnapshotRow
 from replica_audit.config import Settings
 from replica_audit.errors import UsageError
 from replica_audit.quality.quality_facts import CountsByReplica, segment_counts
@@ -97,7 +97,9 @@ def count_segments(spark: SparkSession | None, snapshot_id: str, settings: Setti
     segments = placed_segments(warehouse, **own_rows(attempt))
     check_committed(warehouse, attempt, {"segments": len(segments)})
     directory = warehouse.directory("segments")
-    return segment_counts(segments, lambda one: read_summary(directory, one.summary_file, one.summary_row))
+    (snapshot,) = warehouse.read("snapshots", SnapshotRow, **own_rows(attempt))
+    times = answer_tables.capture_times(snapshot)
+    return segment_counts(segments, lambda one: read_summary(directory, one.summary_file, one.summary_row), times)
 
 
 def quality_tables(

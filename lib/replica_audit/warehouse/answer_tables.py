@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from replica_audit.arrow_rows import arrow_to_rows
 from replica_audit.auditing.audit_results import audit_results
-from replica_audit.auditing.leadership.capture_times import times_of_manifest
+from replica_audit.auditing.leadership.capture_times import CaptureTimes, times_of_manifest
 from replica_audit.bronze_tables import SnapshotRow
 from replica_audit.results import Results
 from replica_audit.schema import (
@@ -68,6 +68,12 @@ def snapshot_row(warehouse: StoredTables, ingested: AttemptRow) -> SnapshotRow |
     counts = {table: _count(warehouse, table, attempt) for table in _OF_SNAPSHOT}
     check_committed(warehouse, ingested, {"snapshots": len(found), **counts})
     return next(iter(found), None)
+
+
+def capture_times(snapshot: SnapshotRow | None) -> CaptureTimes:
+    """Times of the copies of a snapshot, as far as its manifest has them."""
+    manifest = json.loads((snapshot and snapshot.manifest) or "{}")
+    return times_of_manifest(manifest.get("brokers") or ())
 
 
 #: Columns of a table with rows of partitions.
@@ -158,7 +164,6 @@ def assemble_results(
 ) -> Results:
     """Results from a `finished` row of `audits`, rows, the row of `snapshots`, and how much was observed."""
     rows, observations = timeline
-    manifest = json.loads((snapshot and snapshot.manifest) or "{}")
     inputs = {
         "snapshot": snapshot and snapshot.uri,
         "log_dirs": snapshot and snapshot.log_dir_count,
@@ -166,7 +171,7 @@ def assemble_results(
         "segments": snapshot and snapshot.segment_count,
         "size_bytes": snapshot and snapshot.size_bytes,
         "files": snapshot and snapshot.inventory,
-        "brokers": times_of_manifest(manifest.get("brokers") or ()).kinds(),
+        "brokers": capture_times(snapshot).kinds(),
     }
     options = json.loads(finished.options) if finished.options else None
     answers = replace(answers, high_watermark_timeline=rows)

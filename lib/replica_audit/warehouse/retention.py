@@ -7,6 +7,7 @@ from datetime import datetime, timedelta, timezone
 
 from replica_audit.bronze_tables import BRONZE_TABLES
 from replica_audit.schema import REPORT_TABLES, AttemptRow
+from replica_audit.text import parse_moment
 from replica_audit.warehouse.attempts import attempts, finished_attempts
 from replica_audit.warehouse.delta_tables import StoredTables, Warehouse
 
@@ -83,7 +84,7 @@ def unfinished_audits(warehouse: StoredTables) -> list[str]:
     unknown = {owner for owner, _ in committed if owner is not None} - {run.audit_id for run in runs}
     if not unknown:
         return []
-    until = datetime.fromisoformat(finished[-1].replace("Z", "+00:00"))
+    until = parse_moment(finished[-1])
     return sorted(unknown - {owner for owner, _ in warehouse.owners("partitions", "audit_id", until)})
 
 

@@ -30,12 +30,16 @@ class CaptureTimes:
 
     def of(self, facts: ReplicaFacts) -> tuple[int, int] | None:
         """(started, finished) of the copy that a replica is in, in ms; None unless the manifest has both."""
+        return self.of_log_dir(facts.broker_id, facts.directory.log_dir)
+
+    def of_log_dir(self, broker_id: int, log_dir: str) -> tuple[int, int] | None:
+        """(started, finished) of the copy of a log dir, in ms; None unless the manifest has both."""
         own = [
             (one.log_dir, (one.started_ms, one.finished_ms))
             for one in self.copies
-            if one.broker_id == facts.broker_id and one.started_ms is not None and one.finished_ms is not None
+            if one.broker_id == broker_id and one.started_ms is not None and one.finished_ms is not None
         ]
-        exact = [times for log_dir, times in own if log_dir == facts.directory.log_dir]
+        exact = [times for of_dir, times in own if of_dir == log_dir]
         if exact:
             return exact[0]
         return own[0][1] if len(own) == 1 else None
