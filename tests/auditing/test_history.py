@@ -10,7 +10,7 @@ from tests.support.report_rows import attempt
 
 from replica_audit.auditing.catalogue import VERDICTS, audit_verdict
 from replica_audit.auditing.history import JudgedPartition, SeenFinding, build_history
-from replica_audit.report.audit_history import render_history
+from replica_audit.report.history_text import render_history
 from replica_audit.report.layout import WIDTH, set_text_width
 
 

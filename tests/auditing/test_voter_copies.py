@@ -16,10 +16,10 @@ from tests.support.less import without
 
 from replica_audit.auditing.snapshot_id import inventory_lines
 from replica_audit.config import Settings
-from replica_audit.report.audit_summary import render_summary
 from replica_audit.report.facts.verdict import build_verdict
 from replica_audit.report.markdown import render_markdown
 from replica_audit.report.page.document import render_page
+from replica_audit.report.show_text import render_summary
 from replica_audit.results import Results
 from replica_audit.runner.in_process import audit_all
 from replica_audit.schema import VoterCopy

@@ -14,7 +14,7 @@ from replica_audit.cli.commands import COMMANDS
 from replica_audit.cli.parser import build_parser, given_flags, parse_arguments, parsers_of
 from replica_audit.config import KEYS, Settings, key_of, resolve_settings
 from replica_audit.errors import UsageError
-from replica_audit.report.settings_page import build_settings, render_settings
+from replica_audit.report.settings_text import build_settings, render_settings
 
 AUDIT_YAML = Path(__file__).parents[2] / "conf" / "audit.yaml"
 

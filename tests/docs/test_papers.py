@@ -13,7 +13,7 @@ from tests.support.fixtures import ATTACKS
 from tests.support.imports import LIBRARY, ONLY_IN, STEPS
 
 from replica_audit.auditing.catalogue import CATALOGUE, FAMILIES, SEVERITIES, VERDICTS
-from replica_audit.report.explanation import SECTIONS
+from replica_audit.report.explain_text import SECTIONS
 from replica_audit.snapshot import log_dir_names
 
 ROOT = Path(__file__).parents[2]

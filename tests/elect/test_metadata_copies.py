@@ -16,8 +16,8 @@ from tests.support.snapshots import write_snapshot
 from replica_audit.config import Settings
 from replica_audit.elect.election_plan import advise
 from replica_audit.elect.plan_model import Step, plan_object
-from replica_audit.report.audit_summary import render_summary
 from replica_audit.report.plan_text import render_plan
+from replica_audit.report.show_text import render_summary
 from replica_audit.results import Results
 from replica_audit.runner.in_process import audit_all
 

@@ -18,11 +18,10 @@ from tests.support.some import some
 from replica_audit import literals as closed_sets
 from replica_audit import text as wording
 from replica_audit.elect.election_plan import plan_elections
-from replica_audit.report.audit_summary import render_summary
 from replica_audit.report.facts.verdict import build_verdict
 from replica_audit.report.markdown import render_markdown
-from replica_audit.report.partition_page import render_partition
 from replica_audit.report.plan_text import render_plan
+from replica_audit.report.show_text import render_partition, render_summary
 from replica_audit.results import Results
 
 SNAPSHOTS = [

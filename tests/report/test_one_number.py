@@ -11,7 +11,6 @@ from tests.support.captures import audit_whole
 from tests.support.fixtures import FIXTURES
 
 from replica_audit.report.answer import build_answer
-from replica_audit.report.audit_summary import render_summary
 from replica_audit.report.facts.by_partition import worst_partitions
 from replica_audit.report.facts.verdict import build_verdict
 from replica_audit.report.junit import render_junit
@@ -19,6 +18,7 @@ from replica_audit.report.markdown import render_markdown
 from replica_audit.report.metrics import render_metrics
 from replica_audit.report.page.columns import encode_column
 from replica_audit.report.page.content import build_overview
+from replica_audit.report.show_text import render_summary
 from replica_audit.results import Results
 
 #: (capture, lost records, those of them that are committed, brokers that hold them)

@@ -11,7 +11,6 @@ from tests.support.fixtures import ATTACKS
 from replica_audit.config import Settings
 from replica_audit.model import TopicPartition
 from replica_audit.quality.quality_facts import find_facts
-from replica_audit.report.audit_summary import render_summary
 from replica_audit.report.facts.by_partition import rows_by_partition
 from replica_audit.report.facts.verdict import build_verdict
 from replica_audit.report.junit import render_junit
@@ -19,9 +18,9 @@ from replica_audit.report.layout import render_interval
 from replica_audit.report.markdown import render_markdown
 from replica_audit.report.metrics import render_metrics
 from replica_audit.report.page.document import render_page
-from replica_audit.report.partition_page import render_partition
 from replica_audit.report.partition_story import tell_story
 from replica_audit.report.sentences import plain_text
+from replica_audit.report.show_text import render_partition, render_summary
 from replica_audit.results import Results
 from replica_audit.runner.in_process import audit_one
 

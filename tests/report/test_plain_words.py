@@ -11,7 +11,7 @@ from tests.support.report_rows import finding, partition, results
 
 from replica_audit.auditing.catalogue import CATALOGUE
 from replica_audit.auditing.code_texts import code_text
-from replica_audit.report.audit_summary import render_summary
+from replica_audit.report.show_text import render_summary
 
 #: Codes of input that belongs to no partition.
 UNPLACED = ("CAP-UNREADABLE", "CHK-MISSING", "META-FOREIGN-DIR", "META-FORK")

@@ -8,7 +8,7 @@ from tests.support.report_rows import results, row
 
 from replica_audit.auditing.known_findings import compare_quality, parse_quality_baseline
 from replica_audit.report.facts.verdict import build_quality, build_verdict, count_quality
-from replica_audit.report.quality_report import render_failed, render_quality, render_quality_line
+from replica_audit.report.quality_text import render_failed, render_quality, render_quality_line
 from replica_audit.report.verdict_object import render_status_line
 from replica_audit.schema import QualityRow
 

@@ -10,12 +10,11 @@ from tests.support.in_colour import in_colour
 from tests.support.report_rows import finding, partition, results, row
 
 from replica_audit.auditing.catalogue import CATALOGUE
-from replica_audit.report.audit_summary import FINDING_LIMIT, PARTITION_LIMIT, render_summary
-from replica_audit.report.explanation import render_explanation
+from replica_audit.report.explain_text import render_explanation
 from replica_audit.report.facts.losses import join_ranges
 from replica_audit.report.facts.verdict import build_verdict
 from replica_audit.report.layout import WIDTH, clean, elide, render_size
-from replica_audit.report.partition_page import render_partition
+from replica_audit.report.show_text import FINDING_LIMIT, PARTITION_LIMIT, render_partition, render_summary
 from replica_audit.report.verdict_object import render_status_line
 from replica_audit.results import Results
 from replica_audit.text import render_time

@@ -15,7 +15,7 @@ from tests.support.stored_rows import stored
 
 from replica_audit.cli.progress_lines import ProgressLine
 from replica_audit.errors import UsageError
-from replica_audit.report.audit_summary import render_summary
+from replica_audit.report.show_text import render_summary
 from replica_audit.warehouse.attempts import attempts, own_rows
 from replica_audit.warehouse.delta_tables import Warehouse
 

@@ -21,7 +21,7 @@ from replica_audit.cli.main import main
 from replica_audit.config import Settings
 from replica_audit.elect.election_plan import advise
 from replica_audit.elect.plan_model import plan_object
-from replica_audit.report import audit_summary
+from replica_audit.report import show_text
 from replica_audit.report.report_files import write_report
 from replica_audit.report.whole_files import LINES
 from replica_audit.results import Results
@@ -35,7 +35,7 @@ from replica_audit.warehouse.answer_tables import load_results
 def _small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(detailed_partitions, "DETAILED", 2)
     monkeypatch.setattr(detailed_partitions, "NAMED", 3)
-    monkeypatch.setattr(audit_summary, "PARTITION_LIMIT", 2)
+    monkeypatch.setattr(show_text, "PARTITION_LIMIT", 2)
     monkeypatch.setattr(answer_parts, "STRETCH", 3)
 
 
@@ -56,7 +56,7 @@ def everything(results: Results, directory: Path) -> Mapping[str, object]:
     plan = json.dumps(plan_object(advise(results)))
     return {
         **files,
-        "terminal": audit_summary.render_summary(results),
+        "terminal": show_text.render_summary(results),
         "plan": plan,
         "json": audit_json_text(results),
     }

@@ -19,11 +19,10 @@ from replica_audit.parsing import parse_partition
 from replica_audit.paths import check_files, check_outputs, check_outside
 from replica_audit.redaction import redact
 from replica_audit.report.answer_html import render_answer_html
-from replica_audit.report.audit_summary import render_summary
 from replica_audit.report.facts.by_partition import told_rows
 from replica_audit.report.facts.verdict import build_verdict
-from replica_audit.report.partition_page import render_partition
 from replica_audit.report.report_files import write_report
+from replica_audit.report.show_text import render_partition, render_summary
 from replica_audit.report.verdict_object import VerdictObject
 from replica_audit.report.wanted_ranges import write_wanted
 from replica_audit.results import Results

@@ -26,7 +26,7 @@ from replica_audit.auditing.finding import Code
 from replica_audit.config import Settings
 from replica_audit.errors import UsageError
 from replica_audit.paths import local_path
-from replica_audit.report.explanation import (
+from replica_audit.report.explain_text import (
     render_catalogue,
     render_explanation,
     render_family,

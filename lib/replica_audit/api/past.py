@@ -9,7 +9,7 @@ from replica_audit.api.argument_settings import resolved
 from replica_audit.api.typed_table import Tables
 from replica_audit.auditing.history import HISTORY_ROWS, AuditHistory
 from replica_audit.paths import check_outputs
-from replica_audit.report.audit_history import render_history
+from replica_audit.report.history_text import render_history
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -10,10 +10,10 @@ from replica_audit.auditing.known_findings import Baseline
 from replica_audit.cli.output import print_note, print_pieces, print_result
 from replica_audit.config import Settings
 from replica_audit.report.audit_json import render_audit_json
-from replica_audit.report.audit_summary import render_summary
 from replica_audit.report.facts.verdict import build_verdict
 from replica_audit.report.markdown import render_markdown
-from replica_audit.report.quality_report import render_failed
+from replica_audit.report.quality_text import render_failed
+from replica_audit.report.show_text import render_summary
 from replica_audit.report.table_text import render_table
 from replica_audit.report.verdict_object import render_status_line
 from replica_audit.results import Results

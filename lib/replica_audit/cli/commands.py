@@ -76,6 +76,8 @@ class Command(NamedTuple):
     """Its arguments in the usage line."""
     add_arguments: Callable[[argparse.ArgumentParser], None]
     """Adds its own arguments and options to its parser."""
+    snapshots: tuple[str, ...] = ()
+    """Arguments that name a snapshot."""
     epilog: str | None = EXIT_STATUS
     """The end of its help."""
     common: bool = True
@@ -322,6 +324,7 @@ COMMANDS: dict[str, Command] = {
         "ingest a snapshot, audit it, check the quality and write the report: the main job",
         "SNAPSHOT",
         _add_snapshot,
+        ("snapshot",),
         extra="spark",
     ),
     "ingest": Command(
@@ -329,6 +332,7 @@ COMMANDS: dict[str, Command] = {
         "read a snapshot into the warehouse",
         "SNAPSHOT",
         _add_snapshot,
+        ("snapshot",),
         extra="spark",
     ),
     "audit": Command(
@@ -364,18 +368,21 @@ COMMANDS: dict[str, Command] = {
         "audit in the terminal, without Spark: one partition, or a triage of all",
         "SNAPSHOT [TOPIC-PARTITION]",
         _add_show_arguments,
+        ("snapshot",),
     ),
     "elect": Command(
         "replica_audit.cli.elect_command.elect",
         "compare the cost of each choice of leader, and plan the election of the best",
         "SNAPSHOT [TOPIC-PARTITION...]",
         _add_elect_arguments,
+        ("snapshot",),
     ),
     "quorum": Command(
         "replica_audit.cli.quorum_command.quorum",
         "compare the copies of the metadata log, and plan to put the right one into force",
         "SNAPSHOT",
         _add_quorum_arguments,
+        ("snapshot",),
         EXIT_STATUS_OF_QUORUM,
     ),
     "verify": Command(
@@ -383,6 +390,7 @@ COMMANDS: dict[str, Command] = {
         "check in two snapshots of a cluster that every follower kept exactly what it should have",
         "BEFORE AFTER",
         _add_verify_arguments,
+        ("before", "after"),
         EXIT_STATUS_OF_VERIFY,
     ),
     "salvage": Command(
@@ -390,6 +398,7 @@ COMMANDS: dict[str, Command] = {
         "extract records that other replicas hold and the leader's log lacks",
         "SNAPSHOT --to DIR",
         _add_salvage_arguments,
+        ("snapshot",),
         EXIT_STATUS_OF_SALVAGE,
     ),
     "restore": Command(
@@ -397,7 +406,7 @@ COMMANDS: dict[str, Command] = {
         "produce salvaged records to a cluster, each exactly once; the only command that connects to one",
         "DIR --bootstrap-servers HOST:PORT",
         _add_restore_arguments,
-        EXIT_STATUS_OF_RESTORE,
+        epilog=EXIT_STATUS_OF_RESTORE,
     ),
     "capture-plan": Command(
         "replica_audit.cli.capture_plan_command.capture_plan",
@@ -416,7 +425,7 @@ COMMANDS: dict[str, Command] = {
         "bring what a run on this machine needs beside packages: JARs, and what makes it start sooner",
         "",
         _add_setup_arguments,
-        None,
+        epilog=None,
         common=False,
         extra="spark",
     ),
@@ -425,7 +434,7 @@ COMMANDS: dict[str, Command] = {
         "print the completion script for your shell",
         "SHELL",
         _add_completion_arguments,
-        None,
+        epilog=None,
         common=False,
     ),
     "help": Command(
@@ -433,7 +442,7 @@ COMMANDS: dict[str, Command] = {
         "show this help, or that of a command",
         "[COMMAND]",
         _add_help_arguments,
-        None,
+        epilog=None,
         common=False,
     ),
 }

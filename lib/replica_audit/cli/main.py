@@ -27,7 +27,7 @@ from replica_audit.errors import EngineError, FormatError, InputError, ReplicaAu
 from replica_audit.install.extras import check_extra
 from replica_audit.paths import local_path
 from replica_audit.report.layout import render_object, set_colour, set_text_width
-from replica_audit.report.settings_page import build_settings, render_settings
+from replica_audit.report.settings_text import build_settings, render_settings
 from replica_audit.report.verdict_object import render_status_line
 from replica_audit.scratch import finish_result, say_left, unfinished_results
 
@@ -65,9 +65,8 @@ def _run_command(argv: Sequence[str] | None) -> int:
         if arguments.print_config:
             return _print_config(resolved)
         run = _load(arguments.command)
-        for name in ("snapshot", "before", "after"):
-            if hasattr(arguments, name):
-                _check_snapshot(getattr(arguments, name))
+        for name in command.snapshots:
+            _check_snapshot(getattr(arguments, name))
         return run(arguments, settings)
     except KeyboardInterrupt:
         INTERRUPTION.wait_for_end()

@@ -8,7 +8,8 @@ import time
 from typing import TYPE_CHECKING, TextIO
 
 from replica_audit.redaction import redact
-from replica_audit.report.layout import render_count, render_size
+from replica_audit.report.layout import render_size
+from replica_audit.text import count
 
 if TYPE_CHECKING:
     from replica_audit.runner.scanning import ReadBytes
@@ -122,7 +123,7 @@ def render_reading(read_bytes: int, known_bytes: int, known_segments: int) -> st
     read = f"read {render_size(read_bytes)} of segments"
     if not known_bytes:
         return read
-    return f"{read}; {render_size(known_bytes)} were known ({render_count(known_segments, 'segment')} unchanged)"
+    return f"{read}; {render_size(known_bytes)} were known ({count(known_segments, 'segment')} unchanged)"
 
 
 def render_progress(stage: str, files: int, files_total: int, size_bytes: int, bytes_total: int) -> str:

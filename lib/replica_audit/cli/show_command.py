@@ -13,7 +13,7 @@ from replica_audit.freed_memory import keep_freed_memory
 from replica_audit.parsing import parse_partition
 from replica_audit.paths import check_files, check_outside
 from replica_audit.report.facts.verdict import build_verdict
-from replica_audit.report.partition_page import render_partition
+from replica_audit.report.show_text import render_partition
 from replica_audit.report.verdict_object import render_status_line
 from replica_audit.report.wanted_ranges import write_wanted
 from replica_audit.runner.in_process import audit_all, audit_one

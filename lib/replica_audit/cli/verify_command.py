@@ -10,7 +10,7 @@ from replica_audit.cli.progress_lines import ProgressLine
 from replica_audit.config import Settings
 from replica_audit.elect.plan_model import read_plan
 from replica_audit.paths import check_files
-from replica_audit.report.verification_text import render_verification, render_verification_json
+from replica_audit.report.verify_text import render_verification, render_verification_json
 from replica_audit.schema import VERIFICATION_ROWS
 from replica_audit.verify.two_snapshots import verify_snapshots
 

@@ -18,13 +18,14 @@ from replica_audit.cli.output import print_error, print_note, print_result
 from replica_audit.cli.progress_lines import ProgressLine
 from replica_audit.config import Settings
 from replica_audit.paths import check_files, check_outputs
-from replica_audit.report.audit_history import render_history
 from replica_audit.report.facts.verdict import build_quality
-from replica_audit.report.layout import render_count, render_object
-from replica_audit.report.quality_report import render_quality, render_quality_line
+from replica_audit.report.history_text import render_history
+from replica_audit.report.layout import render_object
+from replica_audit.report.quality_text import render_quality, render_quality_line
 from replica_audit.report.report_files import write_report
 from replica_audit.schema import to_dict
 from replica_audit.spark.quality_stage import QualityStage, quality_stage
+from replica_audit.text import count
 
 if TYPE_CHECKING:
     from replica_audit.spark.session import SparkSession
@@ -136,7 +137,7 @@ def history(arguments: argparse.Namespace, settings: Settings) -> int:
         if arguments.prune:
             swept = sweep_rows(spark, settings)
             if swept and not settings.quiet:
-                print_note(f"removed from the warehouse: {render_count(swept, 'row')} of runs that did not finish")
+                print_note(f"removed from the warehouse: {count(swept, 'row')} of runs that did not finish")
             _print_removed(*prune(spark, settings, vacuum=True), settings)
         _warn_of_unfinished(spark, None, settings)
         past = load_past(spark, settings, arguments.limit)
@@ -166,9 +167,7 @@ def _warn_of_unfinished(spark: SparkSession | None, audit_id: str | None, settin
 def _print_removed(audits: list[str], snapshots: list[str], settings: Settings) -> None:
     """Say on stderr how much retention removed."""
     if (audits or snapshots) and not settings.quiet:
-        print_note(
-            f"removed from the warehouse: {render_count(len(audits), 'audit')}, {render_count(len(snapshots), 'snapshot')}"
-        )
+        print_note(f"removed from the warehouse: {count(len(audits), 'audit')}, {count(len(snapshots), 'snapshot')}")
 
 
 @contextmanager

@@ -10,7 +10,7 @@ from replica_audit.elect.cost_words import ask_for_copies, say_uncaptured
 from replica_audit.report.facts.conditions import Conditions, places_of
 from replica_audit.report.facts.losses import PlaceLoss, Total
 from replica_audit.report.facts.outcome import Outcome, WorstCase, find_outcome
-from replica_audit.report.layout import clean, name_bound, render_count
+from replica_audit.report.layout import clean, name_bound
 from replica_audit.report.sentences import (
     Sentence,
     decapitalise,
@@ -26,7 +26,7 @@ from replica_audit.report.verdict_object import VerdictObject
 from replica_audit.report.what_to_do import WhatToDo, tell_what_to_do
 from replica_audit.results import Results, place_of
 from replica_audit.schema import PartitionRow
-from replica_audit.text import capitalise, name_brokers, render_time
+from replica_audit.text import capitalise, count, name_brokers, render_time
 
 #: Most partitions that are named one by one.
 CASE_LIMIT = 3
@@ -168,9 +168,9 @@ def _tell_headline(outcome: Outcome) -> Sentence:
 
 
 def _tell_lost(outcome: Outcome, where: str) -> Sentence:
-    count = outcome.total.committed
-    records = f"{_count_records(outcome.total, count, 'committed record')} {verb(count, 'is', 'are')}"
-    them = verb(count, "it", "them")
+    number = outcome.total.committed
+    records = f"{_count_records(outcome.total, number, 'committed record')} {verb(number, 'is', 'are')}"
+    them = verb(number, "it", "them")
     holders = sorted(broker for broker, held in outcome.holders.items() if held.committed)
     if not holders:
         return say(f"{records} missing from the leader in {where}; no replica in the snapshot has {them}.")
@@ -180,15 +180,15 @@ def _tell_lost(outcome: Outcome, where: str) -> Sentence:
     return say(f"{records} missing from the log that the others are compared with in {where}; {still}.")
 
 
-def _count_records(total: Total, count: int, noun: str) -> str:
+def _count_records(total: Total, number: int, noun: str) -> str:
     """Number and noun of lost records: 41 records; At most 41 committed records; About 41 records."""
-    return f"{capitalise(name_bound(at_most=total.at_most, at_least=total.at_least))}{render_count(count, noun)}"
+    return f"{capitalise(name_bound(at_most=total.at_most, at_least=total.at_least))}{count(number, noun)}"
 
 
-def _where(count: int, of: int) -> str:
-    if count == of:
+def _where(number: int, of: int) -> str:
+    if number == of:
         return {1: "the only partition", 2: "both partitions"}.get(of, f"all {of:,} partitions")
-    return f"{count:,} of {of:,} partitions"
+    return f"{number:,} of {of:,} partitions"
 
 
 def _tell_gone(outcome: Outcome) -> Iterator[Sentence]:
@@ -200,18 +200,18 @@ def _tell_gone(outcome: Outcome) -> Iterator[Sentence]:
 def _tell_needed(conditions: Conditions) -> Iterator[Sentence]:
     """Replicas that were not captured and may hold committed records, those of the most partitions first."""
     for one in conditions.needed:
-        count = len(one.brokers)
+        number = len(one.brokers)
         brokers = capitalise(name_brokers(one.brokers))
-        were = verb(count, "was", "were")
+        were = verb(number, "was", "were")
         places = name_partitions(one.places)
-        act = ask_for_copies(count, one.is_up)
+        act = ask_for_copies(number, one.is_up)
         if one.state == "partial":
             yield say(f"{brokers} {were} not captured whole and may hold more committed records of {places}: {act}.")
         elif one.state == "absent":
             them = verb(len(one.places), "it", "them")
             yield say(f"{brokers} {were} captured without {places} and may hold committed records of {them}: {act}.")
         else:
-            yield say(f"{brokers} {say_uncaptured(count)} of {places}: {act}.")
+            yield say(f"{brokers} {say_uncaptured(number)} of {places}: {act}.")
 
 
 def _tell_urgent(conditions: Conditions) -> Iterator[Sentence]:
@@ -220,7 +220,7 @@ def _tell_urgent(conditions: Conditions) -> Iterator[Sentence]:
         yield say(f"{capitalise(METADATA_IN_DOUBT)}: start no controller before all of them are copied.")
     if conditions.leaderless:
         places = places_of(conditions.leaderless)
-        partitions = f"{render_count(len(places), 'partition')} {verb(len(places), 'has', 'have')}"
+        partitions = f"{count(len(places), 'partition')} {verb(len(places), 'has', 'have')}"
         yield say(f"{partitions} no leader: {name_partitions(places)}.")
     if conditions.deleted:
         topics = name_partitions(conditions.deleted)
@@ -278,7 +278,7 @@ def _tell_doubts(conditions: Conditions) -> Iterator[Sentence]:
         )
     if found := conditions.about_to_go:
         number = sum(one.records for one in found)
-        records = f"{render_count(number, 'lost record')} of {name_partitions([one.place for one in found])}"
+        records = f"{count(number, 'lost record')} of {name_partitions([one.place for one in found])}"
         directories = join_some([path for one in found for path in one.directories], 4, "place")
         unproven = f"; nothing proves that {verb(number, 'it was', 'they were')} committed"
         yield say(
@@ -290,9 +290,9 @@ def _tell_doubts(conditions: Conditions) -> Iterator[Sentence]:
         places = name_partitions(list(dict.fromkeys(place for place, _ in second)))
         yield say(f"A second copy on {brokers} was not compared in {places}.")
     if conditions.no_files:
-        count = len({(*place_of(row), row.broker_id) for row in conditions.no_files})
-        replicas = f"{render_count(count, 'replica')} of {name_partitions(places_of(conditions.no_files))}"
-        hold = verb(count, "holds", "hold")
+        number = len({(*place_of(row), row.broker_id) for row in conditions.no_files})
+        replicas = f"{count(number, 'replica')} of {name_partitions(places_of(conditions.no_files))}"
+        hold = verb(number, "holds", "hold")
         yield say(f"What {replicas} {hold} is not known: the files are missing or could not be read.")
 
 
@@ -305,7 +305,8 @@ def _tell_compared(conditions: Conditions, kind: str) -> Iterator[Sentence]:
     if compared.single and kind != "single":
         yield say(f"There is one replica of {name_partitions(compared.single)}, and nothing to compare with it.")
     if compared.unassigned:
-        least, most = (count([number for _, number in compared.unassigned]) for count in (min, max))
+        numbers = [number for _, number in compared.unassigned]
+        least, most = min(numbers), max(numbers)
         copies = f"{least} copies" if least == most else f"{least} to {most} copies"
         places = name_partitions([place for place, _ in compared.unassigned])
         yield say(
@@ -333,23 +334,23 @@ def _case(case: WorstCase) -> WorstPartition:
 
 def _tell_loss(row: PartitionRow, loss: PlaceLoss) -> Sentence:
     """Records that are not on the leader, and the brokers that still have them."""
-    count = loss.records
+    number = loss.records
     noun = "committed record" if loss.committed else "record"
     bound = capitalise(name_bound(at_most=row.lost_at_most, at_least=row.lost_at_least))
-    records = f"{bound}{render_count(count, noun)} at {_name_ranges(loss.ranges)}"
+    records = f"{bound}{count(number, noun)} at {_name_ranges(loss.ranges)}"
     brokers = name_brokers(loss.brokers)
     if loss.committed:
         leader = f"{'the leader, ' if row.leader_id == row.reference_id else ''}broker {row.reference_id}"
-        lacked = f"{records} {verb(count, 'is', 'are')} not on {leader}"
+        lacked = f"{records} {verb(number, 'is', 'are')} not on {leader}"
         have = f"{brokers} still {verb(len(loss.brokers), 'has', 'have')}"
         if loss.in_parts:
             return say(f"{lacked}; {brokers} still have them, each a part of them.")
-        return say(f"{lacked}; {have} {verb(count, 'it', 'them')}.")
+        return say(f"{lacked}; {have} {verb(number, 'it', 'them')}.")
     acks = "" if loss.promised is None else "; acks=all promised none of them"
     if loss.promised:
-        acks = f"; acks=all may have promised {'all' if loss.promised == count else loss.promised} of them"
-    were = verb(count, "it was", "they were")
-    exist = verb(count, "exists", "exist")
+        acks = f"; acks=all may have promised {'all' if loss.promised == number else loss.promised} of them"
+    were = verb(number, "it was", "they were")
+    exist = verb(number, "exists", "exist")
     return say(f"{records} {exist} only on {brokers}; nothing proves that {were} committed{acks}.")
 
 
@@ -367,7 +368,7 @@ def _tell_sums(outcome: Outcome) -> Iterator[Sentence]:
         committed = f"{total.committed or 'none'} of them {verb(total.committed, 'was', 'were')} proven committed"
         yield say(f"In all, {records} that the leaders do not have {are} on other brokers; {committed}.")
     if outcome.uncounted:
-        yield say(f"In {render_count(outcome.uncounted, 'partition')} it is not known how many records are lost.")
+        yield say(f"In {count(outcome.uncounted, 'partition')} it is not known how many records are lost.")
 
 
 def _tell_others(outcome: Outcome) -> Iterator[Sentence]:

@@ -7,11 +7,12 @@ from html import escape
 
 from replica_audit.report.answer import VERDICT_WORDS, build_answer
 from replica_audit.report.facts.by_partition import worst_partitions
-from replica_audit.report.layout import clean, render_count, render_interval, render_lost
+from replica_audit.report.layout import clean, render_interval, render_lost
 from replica_audit.report.sentences import plain_text
 from replica_audit.report.verdict_object import VerdictObject, render_status_line
 from replica_audit.results import Results
 from replica_audit.schema import PartitionRow
+from replica_audit.text import count
 
 #: Partitions that are listed; the page has all.
 ROWS = 10
@@ -43,7 +44,7 @@ def render_answer_html(results: Results, verdict: VerdictObject) -> str:
         rows = "".join(_row(row) for row in partitions[:ROWS])
         parts.append(f"<table><thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table>")
     if len(partitions) > ROWS:
-        parts.append(f"<p>{render_count(len(partitions) - ROWS, 'more partition')} in <code>partitions</code>.</p>")
+        parts.append(f"<p>{count(len(partitions) - ROWS, 'more partition')} in <code>partitions</code>.</p>")
     parts.append(f"<p><code>{_text(render_status_line(verdict))}</code></p>")
     return f'<div class="replica-audit">{"".join(parts)}</div>'
 

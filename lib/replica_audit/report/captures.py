@@ -11,11 +11,11 @@ from replica_audit.auditing.leadership.needed_replicas import WHY_NEEDED
 from replica_audit.literals import CaptureState, Need
 from replica_audit.model import Place
 from replica_audit.report.facts.conditions import STATES, is_incomplete, is_of_voter, whole_audit
-from replica_audit.report.layout import clean, render_count
+from replica_audit.report.layout import clean
 from replica_audit.report.sentences import Sentence, join_some, name_partitions, say
 from replica_audit.results import Results, place_of
 from replica_audit.schema import CaptureRow
-from replica_audit.text import capitalise, name_nodes
+from replica_audit.text import capitalise, count, name_nodes
 
 #: Heads of the table: how many replicas of a broker are in the snapshot, and how.
 HEADS = ("broker", "whole", "in part", "missing", "needed")
@@ -55,7 +55,7 @@ def tell_captures(results: Results) -> CaptureText | None:
     missing = _find_missing(replicas)
     lines = [_tell(one, "broker") for one in missing[:LINES]]
     if left := sum(len(one.places) for one in missing[LINES:]):
-        lines.append(say(f"Replicas of {render_count(left, 'more partition')} are missing: captures in audit.json."))
+        lines.append(say(f"Replicas of {count(left, 'more partition')} are missing: captures in audit.json."))
     return CaptureText(tuple(_table(results)), (*lines, *controllers))
 
 
@@ -66,8 +66,8 @@ def _table(results: Results) -> Iterator[tuple[str, ...]]:
         counts[broker_id][state] += number
         counts[broker_id]["needed"] += number * is_needed
     alike: dict[tuple[int, ...], list[int]] = defaultdict(list)
-    for broker_id, count in sorted(counts.items()):
-        alike[tuple(count[name] for name in (*STATES, "needed"))].append(broker_id)
+    for broker_id, of_broker in sorted(counts.items()):
+        alike[tuple(of_broker[name] for name in (*STATES, "needed"))].append(broker_id)
     for (whole, partial, named, absent, needed), brokers in alike.items():
         yield (", ".join(map(str, brokers)), *map(str, (whole, partial, named + absent, needed)))
 
@@ -97,6 +97,6 @@ def _tell(group: MissingReplicas, noun: str) -> Sentence:
     return say(f"{capitalise('; '.join(clauses))}: {name_partitions(group.places)}.")
 
 
-def _why(needed: Need, count: int) -> str:
+def _why(needed: Need, number: int) -> str:
     """Why each of so many replicas is needed."""
-    return WHY_NEEDED[needed] if count == 1 else re.sub(r"\bit\b", "each", WHY_NEEDED[needed])
+    return WHY_NEEDED[needed] if number == 1 else re.sub(r"\bit\b", "each", WHY_NEEDED[needed])

@@ -16,10 +16,11 @@ from replica_audit.report.facts.by_partition import (
 )
 from replica_audit.report.facts.verdict import is_undecided
 from replica_audit.report.finding_text import render_headline
-from replica_audit.report.layout import clean, render_count, render_lost
+from replica_audit.report.layout import clean, render_lost
 from replica_audit.report.verdict_object import VerdictObject
 from replica_audit.results import Results, by_place, place_of
 from replica_audit.schema import FindingRow, PartitionRow, QualityRow
+from replica_audit.text import count
 
 #: Findings of one partition that a case tells; audit.json has them all.
 FINDING_LIMIT = 50
@@ -48,7 +49,7 @@ def render_junit(results: Results, verdict: VerdictObject) -> str:
     for one, rows in _alike(results).items():
         name = clean(one.topic)
         found = [finding for row in rows for finding in findings.pop(place_of(row), ())]
-        title = f"{name}, {render_count(len(rows), 'partition')} {one.verdict}"
+        title = f"{name}, {count(len(rows), 'partition')} {one.verdict}"
         suites.setdefault(name, []).append(_case(name, title, one.verdict, found, verdict))
     # What is left is of no partition that was audited.
     unplaced = [row for rows in findings.values() for row in rows]

@@ -107,14 +107,9 @@ def natural_width(rows: Sequence[Sequence[str]]) -> int:
     return sum(max(len(row[n]) for row in rows) for n in range(len(rows[0]))) + 2 * (len(rows[0]) - 1)
 
 
-def render_count(number: int | None, noun: str) -> str:
-    """A number and its noun, e.g. 1 record, 2 records; an unknown number is -."""
-    return count(number, noun) if number is not None else f"- {noun}s"
-
-
 def render_rest(left: int, indent: str = "", noun: str = "") -> list[str]:
     """A closing line for a list that leaves out `left` rows, named by `noun`; no line if it shows all."""
-    what = f"{left} more" if not noun else render_count(left, f"more {noun}")
+    what = f"{left} more" if not noun else count(left, f"more {noun}")
     return [f"{indent}and {what} (--format json has all)"] if left > 0 else []
 
 

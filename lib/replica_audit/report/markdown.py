@@ -13,13 +13,14 @@ from replica_audit.report.facts.by_partition import (
     rows_by_partition,
     worst_of_each,
 )
-from replica_audit.report.layout import clean, render_count, render_interval, render_lost, render_range
+from replica_audit.report.layout import clean, render_interval, render_lost, render_range
 from replica_audit.report.readers_and_writers import find_hits, hit_groups_of, tell_group, tell_writer, writers_of
 from replica_audit.report.sentences import Sentence
 from replica_audit.report.verdict_object import VerdictObject, render_status_line
 from replica_audit.report.what_to_do import WhatToDo
 from replica_audit.results import Results, place_of
 from replica_audit.schema import FindingRow, PartitionRow
+from replica_audit.text import count
 
 #: Most partitions and findings that are listed; the page and audit.json have them all.
 PARTITION_LIMIT = 20
@@ -75,15 +76,15 @@ def _what_to_do(todo: WhatToDo) -> str:
     lines = ["**What to do next**", ""]
     for one in todo.choices:
         named = [code_span(f"{topic}-{partition}") for topic, partition in one.places]
-        more = f" and {render_count(one.more, 'more partition')}" if one.more else ""
+        more = f" and {count(one.more, 'more partition')}" if one.more else ""
         lines.append(f"- {', '.join(named)}{more}: {escape(one.sentence)}")
     if todo.left_out:
-        lines.append(f"- and {render_count(todo.left_out, 'more partition')}: {code_span(todo.command)}")
+        lines.append(f"- and {count(todo.left_out, 'more partition')}: {code_span(todo.command)}")
     if not todo.steps:
         return "\n".join(lines)
     if todo.choices or todo.left_out:
         lines.append("")
-    steps = render_count(todo.step_count, "more step" if todo.are_more else "step")
+    steps = count(todo.step_count, "more step" if todo.are_more else "step")
     lines += [f"<details><summary>{steps} of the plan, with commands</summary>", ""]
     for step in todo.steps:
         lines += [f"- Step {step.number}: {_render(step.sentence)}", *_commands(step.commands)]
@@ -177,7 +178,7 @@ def _table(partitions: Sequence[PartitionRow], results: Results) -> str:
         lines.append(f"| {' | '.join(cells)} |")
     calm = len(results.partitions) - len(partitions)
     left = len(partitions) - PARTITION_LIMIT
-    tail = [f"and {left} more" if left > 0 else "", f"{render_count(calm, 'partition')} CONSISTENT" if calm else ""]
+    tail = [f"and {left} more" if left > 0 else "", f"{count(calm, 'partition')} CONSISTENT" if calm else ""]
     text = ", ".join(part for part in tail if part)
     return "\n".join(lines) + (f"\n\n{text}" if text else "")
 
@@ -195,7 +196,7 @@ def _findings(findings: Sequence[FindingRow]) -> str:
     left = len(findings) - FINDING_LIMIT
     more = f"\n\nand {left} more" if left > 0 else ""
     return (
-        f"<details><summary>{render_count(len(findings), 'new finding')}, worst first</summary>\n\n"
+        f"<details><summary>{count(len(findings), 'new finding')}, worst first</summary>\n\n"
         + "\n".join(lines)
         + more
         + "\n\n</details>"

@@ -11,7 +11,7 @@ from replica_audit.auditing.catalogue import at_or_above, codes_with
 from replica_audit.elect.cluster_state import states_of_source
 from replica_audit.report.facts.by_partition import compared_rows, present, reference_row, served_rows, worst_first
 from replica_audit.report.facts.conditions import may_have_lost
-from replica_audit.report.layout import clean, render_count
+from replica_audit.report.layout import clean
 from replica_audit.report.sentences import Sentence, join_words, plain_text, say, tell_finding, verb
 from replica_audit.results import PartitionRows
 from replica_audit.schema import (
@@ -23,7 +23,7 @@ from replica_audit.schema import (
     ReplicaRow,
     TruncationRow,
 )
-from replica_audit.text import capitalise, name_brokers, name_offsets, name_source, render_time
+from replica_audit.text import capitalise, count, name_brokers, name_offsets, name_source, render_time
 
 #: Changes of leader, runs of one replica, and other findings that a story has at most; the tables below it have them all.
 CHANGE_LIMIT = 6
@@ -92,7 +92,7 @@ def tell_history(states: Sequence[PartitionStateRow]) -> Iterator[Sentence]:
     changes = find_changes(states)
     if (left := len(changes) - CHANGE_LIMIT) > 0:
         are = verb(left, "is", "are")
-        yield say(f"{render_count(left, 'earlier change')} of leader or of the replicas in sync {are} left out here.")
+        yield say(f"{count(left, 'earlier change')} of leader or of the replicas in sync {are} left out here.")
     yield from map(_tell_change, changes[-CHANGE_LIMIT:])
 
 
@@ -309,10 +309,10 @@ def _tell_agreement(one: Agreement) -> Sentence:
     reference = f"broker {one.reference.broker_id}"
     reference = f"the leader ({reference})" if one.reference.is_leader else reference
     first = f"Broker {one.brokers[0]}"
-    count = len(one.brokers)
+    number = len(one.brokers)
     brokers = capitalise(name_brokers(one.brokers))
     since = f" from {one.since} on" if one.since else ""
-    distance = render_count(abs(end - own_end), "offset")
+    distance = count(abs(end - own_end), "offset")
     match one.kind:
         case "alone":
             return say(f"Only broker {one.brokers[0]} has files here; it holds {held or 'no records'}.")
@@ -322,11 +322,11 @@ def _tell_agreement(one: Agreement) -> Sentence:
                 "partition, which is as it should be."
             )
         case "same":
-            hold = verb(count, "holds", "hold")
+            hold = verb(number, "holds", "hold")
             return say(f"{brokers} {hold} the same records as {reference}{since}, up to log end {end}.")
         case "empty":
-            are = verb(count, "is", "are")
-            return say(f"{brokers} {are} empty like {reference}, and {verb(count, 'ends', 'end')} at {end}.")
+            are = verb(number, "is", "are")
+            return say(f"{brokers} {are} empty like {reference}, and {verb(number, 'ends', 'end')} at {end}.")
         case "empty_elsewhere":
             side = "past" if own_end > end else "before"
             return say(f"{first} is empty and ends at {own_end}, {distance} {side} the end of {reference}.")
@@ -382,7 +382,7 @@ def _tell_differences(rows: PartitionRows) -> Iterator[Sentence]:
     for broker_id, runs in find_runs(rows).items():
         yield from map(_tell_run, runs[:RUN_LIMIT])
         if (left := len(runs) - RUN_LIMIT) > 0:
-            yield say(f"Broker {broker_id} differs in {render_count(left, 'place')} more, listed below.")
+            yield say(f"Broker {broker_id} differs in {count(left, 'place')} more, listed below.")
 
 
 def _tell_run(run: DifferingRun) -> Sentence:
@@ -393,7 +393,7 @@ def _tell_run(run: DifferingRun) -> Sentence:
     written = ""
     if row.first_timestamp_ms is not None:
         written = f", written {_span(row.first_timestamp_ms, row.last_timestamp_ms)}"
-    records = f"There {verb(row.record_count, 'is', 'are')} {render_count(row.record_count, 'record')}{written}"
+    records = f"There {verb(row.record_count, 'is', 'are')} {count(row.record_count, 'record')}{written}"
     return say(f"{plain_text(said)} {records}; {_fate(run)}.")
 
 
@@ -402,9 +402,11 @@ def _fate(run: DifferingRun) -> str:
     row = run.row
     if not row.committed:
         return "nothing proves that they were committed"
-    count = row.committed_records
+    number = row.committed_records
     said = (
-        "they were committed" if run.is_wholly_committed else f"{count} of them {verb(count, 'was', 'were')} committed"
+        "they were committed"
+        if run.is_wholly_committed
+        else f"{number} of them {verb(number, 'was', 'were')} committed"
     )
     return f"{said}: {row.committed_evidence}" if row.committed_evidence else said
 

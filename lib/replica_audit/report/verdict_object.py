@@ -9,7 +9,8 @@ from collections.abc import Mapping
 from typing import Literal, TypedDict
 
 from replica_audit.literals import SEVERITIES, VERDICTS, Severity, Verdict
-from replica_audit.report.layout import paint, render_count
+from replica_audit.report.layout import paint
+from replica_audit.text import count
 
 SCHEMA_VERSION = 1
 
@@ -84,10 +85,9 @@ _STATUS_STYLES = {"OK": "good", "WARNING": "medium", "CRITICAL": "critical", "UN
 
 def render_status_line(verdict: VerdictObject) -> str:
     """The last line of `run`: the status, then counts; for UNKNOWN the reason as well."""
-    count = sum(verdict["partitions"].values())
     counts = ", ".join(f"{number} {severity}" for severity, number in verdict["findings"].items() if number)
     findings = f"findings: {counts}" if counts else "no findings"
-    partitions = render_count(count, "partition")
+    partitions = count(sum(verdict["partitions"].values()), "partition")
     status = paint(verdict["status"], _STATUS_STYLES[verdict["status"]])
     line = f"{status}: {partitions}, {verdict['verdict']}; {findings}" + render_shortfall(verdict["quality"])
     if verdict["status"] == "UNKNOWN" and verdict["untrusted"]:
@@ -99,4 +99,4 @@ def render_shortfall(counts: QualityObject | None) -> str:
     """Clause of the status line on failed quality expectations other than those on findings; empty without any."""
     if not counts or not counts["beside_findings"]:
         return ""
-    return f"; {render_count(counts['beside_findings'], 'quality expectation')} failed"
+    return f"; {count(counts['beside_findings'], 'quality expectation')} failed"

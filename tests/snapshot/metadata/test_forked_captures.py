@@ -13,10 +13,10 @@ from tests.support.captures import audit_whole
 from tests.support.fixtures import ARCHIVED_ATTACKS, ATTACKS
 from tests.support.some import some
 
-from replica_audit.report.audit_summary import render_summary
 from replica_audit.report.facts.verdict import build_verdict
 from replica_audit.report.markdown import render_markdown
 from replica_audit.report.page.document import render_page
+from replica_audit.report.show_text import render_summary
 from replica_audit.snapshot.discovery import discover
 from replica_audit.snapshot.metadata.histories import QuorumHistory, find_histories
 from replica_audit.snapshot.metadata.log_copies import read_copy

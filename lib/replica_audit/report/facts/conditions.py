@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from itertools import chain
 from typing import TypeVar
 
@@ -94,16 +94,6 @@ def find_compared(results: Results) -> Compared:
     return Compared(tuple(alone), tuple(single), tuple(unassigned), tuple(second))
 
 
-def join_compared(parts: Sequence[Compared]) -> Compared:
-    """Concatenate `Compared` of several parts of an audit."""
-    return Compared(
-        alone=tuple(chain.from_iterable(one.alone for one in parts)),
-        single=tuple(chain.from_iterable(one.single for one in parts)),
-        unassigned=tuple(chain.from_iterable(one.unassigned for one in parts)),
-        second_copies=tuple(chain.from_iterable(one.second_copies for one in parts)),
-    )
-
-
 def is_incomplete(captures: Sequence[CaptureRow]) -> bool:
     """True if a replica is missing or not whole; copies of the metadata log do not count."""
     return any(row.state != "whole" and not is_of_voter(row) for row in captures)
@@ -127,8 +117,7 @@ class Return:
 
 @dataclass(frozen=True, slots=True)
 class Conditions:
-    """Findings behind each condition; all empty, and nothing of medium or more: peace. No field has a
-    default, so that the type checker finds whoever makes or joins conditions and forgets one."""
+    """Findings behind each condition; all empty, and nothing of medium or more: peace."""
 
     leaderless: tuple[FindingRow, ...]
     hanging: tuple[FindingRow, ...]
@@ -226,35 +215,20 @@ def _slim(findings: Iterable[FindingRow]) -> tuple[FindingRow, ...]:
     return tuple(row._replace(message="", evidence=()) for row in findings)
 
 
-def join_conditions(parts: Sequence[Conditions]) -> Conditions:
-    """The conditions of several parts of an audit, in their order."""
-    return Conditions(
-        leaderless=_joined(one.leaderless for one in parts),
-        hanging=_joined(one.hanging for one in parts),
-        past=_joined(one.past for one in parts),
-        past_times=_joined(one.past_times for one in parts),
-        gone=_joined(one.gone for one in parts),
-        no_files=_joined(one.no_files for one in parts),
-        loud=any(one.loud for one in parts),
-        needed=_joined(one.needed for one in parts),
-        cuts=_joined(one.cuts for one in parts),
-        compared=join_compared([one.compared for one in parts]),
-        restart_cuts=_joined(one.restart_cuts for one in parts),
-        incomplete=any(one.incomplete for one in parts),
-        quorum=_joined(one.quorum for one in parts),
-        returns=_joined(one.returns for one in parts),
-        about_to_go=_joined(one.about_to_go for one in parts),
-        deleted=_joined(one.deleted for one in parts),
-        past_the_end=any(one.past_the_end for one in parts),
-        wanted=_joined(one.wanted for one in parts),
-    )
+_Part = TypeVar("_Part", Compared, Conditions)
 
 
-_Item = TypeVar("_Item")
-
-
-def _joined(parts: Iterable[tuple[_Item, ...]]) -> tuple[_Item, ...]:
-    return tuple(chain.from_iterable(parts))
+def _join(parts: Sequence[_Part]) -> _Part:
+    """The conditions of several parts of an audit, in their order: what one part has, the whole has."""
+    kind = type(parts[0])
+    joined = {}
+    for one in fields(kind):
+        values = [getattr(part, one.name) for part in parts]
+        if isinstance(values[0], Compared):
+            joined[one.name] = _join(values)
+        else:
+            joined[one.name] = any(values) if isinstance(values[0], bool) else tuple(chain.from_iterable(values))
+    return kind(**joined)
 
 
 def _returns(results: Results) -> Iterator[Return]:
@@ -353,7 +327,7 @@ def seen_parts(results: Results) -> Iterator[Results]:
         )
         yield part
     results.remembered["whole"] = WholeAudit(
-        conditions=replace(join_conditions(conditions), needed=find_needed(results)),
+        conditions=replace(_join(conditions), needed=find_needed(results)),
         holders=join_holders(holders),
         untimed=frozenset(untimed),
         divergence_codes=frozenset(codes),

@@ -21,7 +21,7 @@ from replica_audit.report.facts.by_partition import (
 )
 from replica_audit.report.facts.changes import compare_partition, count_moves, has_baseline, is_compared
 from replica_audit.report.facts.conditions import whole_audit
-from replica_audit.report.layout import clean, render_count, render_interval, render_lost, render_size
+from replica_audit.report.layout import clean, render_interval, render_lost, render_size
 from replica_audit.report.page.columns import encode_column, pack, portable
 from replica_audit.report.page.content import (
     PIECE,
@@ -34,6 +34,7 @@ from replica_audit.report.page.content import (
 )
 from replica_audit.report.verdict_object import VerdictObject
 from replica_audit.results import Results
+from replica_audit.text import count
 
 #: A command within a sentence of ours: it ends at a comma or a parenthesis, or with its sentence.
 _COMMAND = re.compile(r"((?:tar -|kafka-[a-z-]+\.sh --|replica-audit [a-z-]+ )[^,]*?)(?=,|\)|\. [A-Z]|\.?$)")
@@ -158,7 +159,7 @@ def _facts(results: Results) -> list[str]:
     inputs = results.audit.get("inputs") or {}
     brokers = {row.broker_id for row in results.replicas}
     facts = [f"snapshot {clean(inputs['snapshot'])}"] if inputs.get("snapshot") else []
-    facts.append(render_count(len(brokers), "broker"))
+    facts.append(count(len(brokers), "broker"))
     partitions = len(results.partitions)
     facts.append(f"{partitions:,} partition{'' if partitions == 1 else 's'}")
     size_bytes = inputs.get("size_bytes")
@@ -167,7 +168,7 @@ def _facts(results: Results) -> list[str]:
         if lost := inputs.get("quarantined_bytes"):
             facts.append(f"{render_size(lost)} of them in no batch")
     unused = len(results.quarantine)
-    facts.append(f"{render_count(unused, 'piece')} of input unusable" if unused else "all of it accounted for")
+    facts.append(f"{count(unused, 'piece')} of input unusable" if unused else "all of it accounted for")
     if results.audit.get("finished"):
         facts.append(f"audited {results.audit['finished'][:16].replace('T', ' ')} UTC")
     facts.append(f"replica-audit {clean(results.audit.get('tool_version'))}")

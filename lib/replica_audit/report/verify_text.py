@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from replica_audit.report.audit_json import render_tables
-from replica_audit.report.layout import align_columns, clean, paint, render_count, render_range, render_rest, wrap
+from replica_audit.report.layout import align_columns, clean, paint, render_range, render_rest, wrap
 from replica_audit.schema import VERIFICATION_TABLES, GoneRecordsRow, SurpriseRow, VerificationRow
 from replica_audit.text import count, name_brokers
 from replica_audit.verify.verification import Verification
@@ -39,7 +39,7 @@ def render_verification(found: Verification) -> str:
     if quiet:
         lines += [
             "",
-            f"{render_count(quiet, 'other replica' if told else 'replica')} kept all that {'it' if quiet == 1 else 'they'} held",
+            f"{count(quiet, 'other replica' if told else 'replica')} kept all that {'it' if quiet == 1 else 'they'} held",
         ]
     if found.gone_records:
         lines += ["", paint("Held before, and on no replica now", "head")]

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 from replica_audit.auditing.catalogue import SEVERITIES, VERDICTS
 from replica_audit.auditing.history import AuditHistory, PastAudit, PastFinding, VerdictChange
-from replica_audit.report.layout import align_columns, clean, drop_columns, paint, render_count, render_rest, wrap
+from replica_audit.report.layout import align_columns, clean, drop_columns, paint, render_rest, wrap
+from replica_audit.text import count
 
 #: Changes and findings that a terminal shows; --format json has them all.
 CHANGE_LIMIT = 20
@@ -72,7 +73,7 @@ def _findings(title: str, findings: Sequence[PastFinding]) -> list[str]:
         place = "" if row.topic is None else f" {clean(row.topic)}-{row.partition}"
         broker = "" if row.broker_id is None else f" broker {row.broker_id}"
         head = f"{row.severity:<8}  {row.code}{place}{broker}"
-        told = f"first seen {_time(row.first_seen)}, audit {(row.first_audit_id or '-')[:8]}; in {render_count(row.audits, 'audit')}"
+        told = f"first seen {_time(row.first_seen)}, audit {(row.first_audit_id or '-')[:8]}; in {count(row.audits, 'audit')}"
         if row.gone_since is not None:
             told += f"; no longer found {_time(row.gone_since)}"
         first, *rest = wrap(head, "", "          ")

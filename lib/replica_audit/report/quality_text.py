@@ -11,13 +11,13 @@ from replica_audit.report.layout import (
     elide,
     natural_width,
     paint,
-    render_count,
     text_width,
     wrap,
 )
 from replica_audit.report.verdict_object import QualityAnswer
 from replica_audit.results import Results
 from replica_audit.schema import QualityRow
+from replica_audit.text import count
 
 #: Rows that a terminal names below a failed expectation.
 NAMED_LIMIT = 5
@@ -25,8 +25,8 @@ NAMED_LIMIT = 5
 
 def render_quality_line(answer: QualityAnswer) -> str:
     """The last line of `replica-audit quality`."""
-    failed = ", ".join(f"{count} {severity}" for severity, count in answer["failed"].items() if count)
-    line = f"{answer['status']}: {render_count(answer['expectations'], 'expectation')}; "
+    failed = ", ".join(f"{number} {severity}" for severity, number in answer["failed"].items() if number)
+    line = f"{answer['status']}: {count(answer['expectations'], 'expectation')}; "
     line += f"failed: {failed}" if failed else "none failed"
     return line + (f"; {answer['errors']} could not be looked at" if answer["errors"] else "")
 

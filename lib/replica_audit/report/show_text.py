@@ -1,26 +1,36 @@
-"""The terminal's answer for one partition: everything that is known of it, for `show`."""
+"""The text of `show`: a table of all partitions and the findings, worst first; or all that is known of one partition."""
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 
-from replica_audit.report.audit_summary import render_answer
-from replica_audit.report.facts.by_partition import rows_by_partition
-from replica_audit.report.finding_text import render_proven_facts
+from replica_audit.auditing.catalogue import VERDICTS
+from replica_audit.report.answer import build_answer
+from replica_audit.report.captures import HEADS, tell_captures
+from replica_audit.report.facts.by_partition import present, rows_by_partition, worst_first
+from replica_audit.report.facts.losses import join_ranges
+from replica_audit.report.facts.verdict import build_verdict
+from replica_audit.report.finding_text import render_facts, render_proven_facts
 from replica_audit.report.layout import (
     align_columns,
     clean,
+    elide,
+    natural_width,
     paint,
-    render_count,
     render_interval,
+    render_lost,
     render_range,
     render_rest,
     text_width,
     wrap,
 )
-from replica_audit.results import Results
+from replica_audit.report.plan_text import wrap_command
+from replica_audit.report.sentences import plain_text
+from replica_audit.results import Results, place_of
 from replica_audit.schema import (
     DivergenceRow,
+    FindingRow,
     HighWatermarkRow,
     HighWatermarkTimelineRow,
     PartitionRow,
@@ -28,15 +38,144 @@ from replica_audit.schema import (
     TruncationRound,
     TruncationRow,
 )
-from replica_audit.text import name_cut, name_source, render_time
+from replica_audit.text import count, name_cut, name_source, render_time
+
+#: Partitions and findings that a terminal shows; audit.json has them all.
+PARTITION_LIMIT = 40
+FINDING_LIMIT = 20
+
+_HEAD = ("TOPIC", "PART", "VERDICT", "LEADER", "HIGH WATERMARK", "LOST", "DIVERGENT", "WORST FINDING")
+_RIGHT = (1, 3, 4, 5)
+#: Style of each verdict, worst first.
+VERDICT_STYLES: dict[str, str] = dict(
+    zip(VERDICTS, ("critical", "critical", "high", "high", "medium", "medium", "low", "good"), strict=True)
+)
+
+_TONES = {"bad": "critical", "warn": "medium", "unknown": "medium", "good": "good"}
+
+#: Columns that give way when a table is too wide, first one first.
+_GIVE_WAY = (6, 7, 5, 4)
+
+
+def render_summary(results: Results) -> str:
+    """Header, answer, partitions (worst verdict first) and findings; no line is longer than `text_width()` on the screen."""
+    audit = results.audit
+    what = f"Audit {audit['audit_id']} of snapshot {audit.get('snapshot_id') or '-'}"
+    if not audit.get("audit_id"):
+        # Not in a warehouse: what it is of has a name only.
+        what = f"Snapshot {audit['inputs']['snapshot']}"
+    lines = wrap(what + (f", cluster {audit['cluster_id']}" if audit.get("cluster_id") else ""))
+    lines += ["", *render_answer(results), "", *_partition_table(results)]
+    findings = present(results.findings)
+    if findings:
+        lines += ["", paint("Findings, worst first (replica-audit explain CODE says more)", "head")]
+        lines += render_facts(findings, FINDING_LIMIT)
+    resolved = len(results.findings) - len(findings)
+    if resolved:
+        lines.append(f"{count(resolved, 'finding')} of the baseline resolved")
+    if results.quarantine:
+        pieces = count(len(results.quarantine), "piece")
+        lines += ["", f"{pieces} of input could not be used (quarantine in audit.json)"]
+    return "\n".join(lines) + "\n"
+
+
+def render_answer(results: Results) -> list[str]:
+    """Lines of the page's headline, what is not in the snapshot, and what to do first."""
+    answer = build_answer(results, build_verdict(results, "never"))
+    lines = [paint(line, _TONES[answer.tone]) for line in wrap(answer.headline)]
+    lines += _captures(results)
+    if answer.todo.first:
+        lines += ["", paint("Do first", "head")]
+    for number, step in enumerate(answer.todo.first, 1):
+        lines += wrap(plain_text(step.sentence), f"{number}. ", "   ")
+        lines += (line for command in step.commands for line in wrap_command(command, "   "))
+    return lines
+
+
+def _captures(results: Results) -> list[str]:
+    """Table of captured replicas; empty if none is missing."""
+    told = tell_captures(results)
+    if told is None:
+        return []
+    heads = [[head.upper() for head in HEADS]] if told.rows else []
+    table = align_columns([*heads, *told.rows], right=range(1, len(HEADS)))
+    lines = ["", paint("Replicas in the snapshot", "head"), *table]
+    return lines + [line for sentence in told.lines for line in wrap(plain_text(sentence), "", "    ")]
+
+
+def _partition_table(results: Results) -> list[str]:
+    partitions = sorted(results.partitions, key=lambda row: (VERDICTS.index(row.verdict), row.topic, row.partition))
+    if not partitions:
+        return ["no partitions"]
+    rows = []
+    for row in partitions[:PARTITION_LIMIT]:
+        of_row = results.at(place_of(row))
+        rows.append(_cells(row, of_row.divergences, present(of_row.findings)))
+    return [*_lay_out(rows), *render_rest(len(partitions) - PARTITION_LIMIT)]
+
+
+def _cells(row: PartitionRow, divergent: Sequence[DivergenceRow], findings: Sequence[FindingRow]) -> list[str]:
+    lost = render_lost(row, row.lost_records)
+    if row.lost_committed:
+        lost += f" ({row.lost_committed} committed)"
+    by_broker: dict[int, list[tuple[int, int]]] = defaultdict(list)
+    for item in divergent:
+        by_broker[item.broker_id].append((item.start_offset, item.end_offset))
+    ranges = []
+    for broker_id in sorted(by_broker):
+        joined = join_ranges(by_broker[broker_id])
+        shown = " ".join(render_range(*each) for each in joined[:3])
+        more = f" and {len(joined) - 3} more" if len(joined) > 3 else ""
+        ranges.append(f"broker {broker_id} {shown}{more}")
+    worst = worst_first(findings)[0] if findings else None
+    return [
+        clean(row.topic),
+        str(row.partition),
+        row.verdict,
+        clean(row.leader_id),
+        render_interval(row.hw_lower, row.hw_upper),
+        lost,
+        ", ".join(ranges),
+        f"{worst.severity} {worst.code}" if worst else "",
+    ]
+
+
+def _lay_out(rows: list[list[str]]) -> list[str]:
+    """The table; what does not fit beside the rest goes below its row, and a topic is cut last."""
+    table = [list(_HEAD), *rows]
+    columns = list(range(len(_HEAD)))
+    below: list[int] = []
+    for column in _GIVE_WAY:
+        if natural_width([[row[n] for n in columns] for row in table]) > text_width():
+            columns.remove(column)
+            below.append(column)
+    shown = [[row[n] for n in columns] for row in table]
+    surplus = natural_width(shown) - text_width()
+    if surplus > 0:
+        longest = max(len(row[0]) for row in shown)
+        for row in shown:
+            row[0] = elide(row[0], max(9, longest - surplus))
+    lines = align_columns(shown, right=[columns.index(n) for n in _RIGHT if n in columns])
+    answer = [paint(lines[0], "head")]
+    before = max(len(row[0]) for row in shown)
+    for line, row in zip(lines[1:], rows, strict=True):
+        # Behind the topic, which may be named like a verdict.
+        start = line.index(row[2], before)
+        end = start + len(row[2])
+        answer.append(f"{line[:start]}{paint(line[start:end], VERDICT_STYLES[row[2]])}{line[end:]}")
+        for column in sorted(below):
+            if row[column]:
+                answer += wrap(f"{_HEAD[column].lower()}: {row[column]}", "    ", "      ")
+    return answer
+
 
 #: Rows of one list that a terminal shows; audit.json has them all.
-LIMIT = 50
+ROW_LIMIT = 50
 
 #: Reason why a high watermark is not exact, by `method`.
 _INEXACT = {"capture_skew": "not exact, since it moved while the copies were made"}
 
-_HEAD = "BROKER ISR START END LOADED RECOVERED CHECKPOINT PREFIX BATCHES TAIL STOPPED"
+_REPLICA_HEAD = "BROKER ISR START END LOADED RECOVERED CHECKPOINT PREFIX BATCHES TAIL STOPPED"
 
 
 def render_partition(results: Results) -> str:
@@ -54,13 +193,13 @@ def render_partition(results: Results) -> str:
             lines += _section("High watermark over time (observations)", _timeline(rows.high_watermark_timeline))
         lines += _section("Divergences from the reference", _divergences(rows.divergences))
         lines += _section("Truncation, by protocol", _truncations(rows.truncations))
-        lines += _section("Findings", render_proven_facts(rows.findings, LIMIT))
+        lines += _section("Findings", render_proven_facts(rows.findings, ROW_LIMIT))
         blocks.append("\n".join(lines) + "\n")
     unplaced = [row for row in results.findings if row.topic is None]
     if blocks and unplaced:
         lines = [
             paint("Findings of the snapshot, not of one partition", "head"),
-            *render_proven_facts(unplaced, LIMIT),
+            *render_proven_facts(unplaced, ROW_LIMIT),
         ]
         blocks.append("\n".join(lines) + "\n")
     return "\n".join(blocks) or "no such partition in the snapshot\n"
@@ -84,7 +223,7 @@ def _section(title: str, lines: Sequence[str]) -> list[str]:
 
 
 def _replicas(replicas: Sequence[ReplicaRow]) -> list[str]:
-    table = [_HEAD.split()]
+    table = [_REPLICA_HEAD.split()]
     for row in replicas:
         cells = [
             f"{clean(row.broker_id)}{'*' if row.is_leader else ''}",
@@ -161,21 +300,21 @@ def _timeline(rows: Sequence[HighWatermarkTimelineRow]) -> list[str]:
             told.append(row)
         before = mark
     lines = []
-    for row in told[:LIMIT]:
+    for row in told[:ROW_LIMIT]:
         isr = "unknown" if row.isr is None else ", ".join(map(str, row.isr)) or "none"
         text = f"{render_time(row.time_ms)} {row.occasion}: leader {clean(row.leader_id)}, epoch {clean(row.leader_epoch)}, ISR {isr}"
         text += f", high watermark {clean(row.hw_observed)}, by the rule {clean(row.hw_recomputed)}"
         if row.limiting_broker_id is not None:
             text += f", limited by broker {row.limiting_broker_id}"
         lines += wrap(text + (f": {row.deviation}" if row.deviation else ""), "  ", "    ")
-    lines += render_rest(len(told) - LIMIT, "  ", "move")
+    lines += render_rest(len(told) - ROW_LIMIT, "  ", "move")
     quiet = len(rows) - len(told)
-    return [*lines, *([f"  {render_count(quiet, 'observation')} at which nothing changed"] if quiet else [])]
+    return [*lines, *([f"  {count(quiet, 'observation')} at which nothing changed"] if quiet else [])]
 
 
 def _divergences(rows: Sequence[DivergenceRow]) -> list[str]:
     lines = []
-    for row in rows[:LIMIT]:
+    for row in rows[:ROW_LIMIT]:
         text = f"broker {row.broker_id} {render_range(row.start_offset, row.end_offset)} {row.code}"
         # Neither records in a format without epochs nor an offset without a record have an epoch.
         epoch = row.replica_epoch
@@ -184,26 +323,26 @@ def _divergences(rows: Sequence[DivergenceRow]) -> list[str]:
         text += (
             f": {own} where the reference has {'no record' if other is None and epoch is not None else _epoch(other)}"
         )
-        text += f", {render_count(row.record_count, 'record')}"
+        text += f", {count(row.record_count, 'record')}"
         if row.committed:
-            count = row.committed_records
-            text += ", committed" if count is None else f", {count} of them proven committed"
+            proven = row.committed_records
+            text += ", committed" if proven is None else f", {proven} of them proven committed"
         if row.first_timestamp_ms is not None:
             text += f", written {render_time(row.first_timestamp_ms)} to {render_time(row.last_timestamp_ms)}"
         lines += wrap(text, "  ", "    ")
-    return lines + render_rest(len(rows) - LIMIT, "  ")
+    return lines + render_rest(len(rows) - ROW_LIMIT, "  ")
 
 
 def _truncations(rows: Sequence[TruncationRow]) -> list[str]:
     lines = []
-    for row in rows[:LIMIT]:
+    for row in rows[:ROW_LIMIT]:
         kept = f"keeps everything up to {clean(row.truncate_to)}"
         if row.reason != "none":
             kept = f"keeps up to {clean(row.truncate_to)} ({name_cut(row.reason)})"
         text = f"broker {row.broker_id} {row.protocol}: {kept}"
         if row.dropped_records:
-            text += f", drops {render_count(row.dropped_records, 'record')}"
-            text += f", {render_count(row.dropped_bytes, 'byte')}"
+            text += f", drops {count(row.dropped_records, 'record')}"
+            text += f", {count(row.dropped_bytes, 'byte')}"
         if row.committed_dropped:
             text += f", {row.committed_dropped} of them proven committed"
         if row.common_prefix_end != row.truncate_to:
@@ -211,7 +350,7 @@ def _truncations(rows: Sequence[TruncationRow]) -> list[str]:
         lines += wrap(text, "  ", "    ")
         for number, step in enumerate(row.steps or (), 1):
             lines += wrap(f"{number}. {_step(step)}", "      ", "         ")
-    return lines + render_rest(len(rows) - LIMIT, "  ")
+    return lines + render_rest(len(rows) - ROW_LIMIT, "  ")
 
 
 def _epoch(epoch: int | None) -> str:
