@@ -29,6 +29,7 @@ from tests.support.scenario import audit, written
 from tests.support.snapshots import TOPIC, TOPIC_ID, Replica
 from tests.support.some import some
 
+from replica_audit.auditing.finding_evidence import WANTED
 from replica_audit.config import Settings
 from replica_audit.report import answer, captures, partition_story
 from replica_audit.report.answer import build_answer
@@ -40,6 +41,7 @@ from replica_audit.report.partition_story import tell_story
 from replica_audit.report.sentences import plain_text
 from replica_audit.results import Results
 from replica_audit.runner.in_process import audit_all
+from replica_audit.schema import Evidence
 
 MODULES = (answer, captures, partition_story)
 Truth = dict[str, Any]
@@ -514,6 +516,11 @@ MADE: tuple[tuple[Callable[[Path], Results], str], ...] = (
     (_one_has_one_replica, "There is one replica of orders-0, and nothing to compare with it."),
     (_second_replica(source="inferred"),
      "No source says which replicas of orders-0 exist: 2 copies were compared, and one that is not here may hold more."),
+    (lambda path: results(
+         [partition(verdict="INCONCLUSIVE")],
+         [finding("CAP-MISSING-SEGMENT", "medium", broker_id=2, evidence=[Evidence(WANTED)._asdict()])]),
+     "Bytes of broker 2 that were not collected are needed for orders-0: replica-audit show SNAPSHOT --wanted wanted.json "
+     "names them."),
     (lambda path: replace(results(), audit={**AUDIT, "options": {"since": "a1"}}),
      "Compared is only what lies above the offsets that audit a1 verified, and what has changed since."),
     (lambda path: results(
