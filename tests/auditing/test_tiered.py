@@ -20,6 +20,8 @@ from tests.support.some import some
 from replica_audit.config import Settings
 from replica_audit.elect.election_plan import plan_elections
 from replica_audit.model import TopicPartition
+from replica_audit.report.answer import build_answer
+from replica_audit.report.facts.verdict import build_verdict
 from replica_audit.report.plan_text import tell_decisions
 from replica_audit.runner.in_process import audit_all
 
@@ -314,10 +316,10 @@ def test_a_leader_whose_log_ends_below_what_it_had_copied_has_lost_its_end(tmp_p
 @pytest.mark.parametrize(
     ("other", "told"),
     [
-        (short(80), "Remote storage still has them: keep retention from deleting them there."),
+        (short(80), "Remote storage still has them."),
         (
             Replica([*written(0, 60, 0), *written(60, 70, 0, "other ")], high_watermark=70),
-            "Remote storage still has 20 of them: keep retention from deleting them there.",
+            "Remote storage still has 20 of them.",
         ),
     ],
     ids=["all", "some"],
@@ -326,6 +328,39 @@ def test_the_decision_says_what_remote_storage_still_has(tmp_path: Path, other: 
     with_remote(tmp_path, short(80), *WHOLE, other=other, quiesced=True)
     (decided,) = tell_decisions(plan_elections(audit_all(str(tmp_path), Settings(topics=(TOPIC,)))))
     assert decided.sentence.endswith(told), decided.sentence
+
+
+@pytest.mark.parametrize(
+    ("other", "told"),
+    [
+        (short(80), "remote storage still has them."),
+        (
+            Replica([*written(0, 60, 0), *written(60, 70, 0, "other ")], high_watermark=70),
+            "broker 2 and remote storage still have them.",
+        ),
+        (LEADS, "broker 2 and remote storage still have them."),
+    ],
+    ids=["remote storage alone", "each some", "both"],
+)
+def test_retention_is_switched_off_before_anything_else_and_the_headline_names_remote_storage(
+    tmp_path: Path, other: Replica, told: str
+) -> None:
+    with_remote(tmp_path, short(80), *WHOLE, other=other, quiesced=True)
+    results = audit_all(str(tmp_path), Settings(topics=(TOPIC,)))
+    first, *others = plan_elections(results).steps
+    assert first.action == "keep_remote" and "keep_remote" not in {step.action for step in others}
+    assert [command.partition(" --entity-name ")[2] for command in first.commands] == [
+        TOPIC,
+        f"{TOPIC} --add-config retention.ms=-1,retention.bytes=-1",
+    ]
+    headline = build_answer(results, build_verdict(results, "high")).headline
+    assert f"in the only partition; {told}" in headline, headline
+
+
+def test_where_remote_storage_has_no_records_of_its_own_retention_stays_as_it_is(tmp_path: Path) -> None:
+    with_remote(tmp_path, LEADS, *WHOLE, quiesced=True)
+    results = audit_all(str(tmp_path), Settings(topics=(TOPIC,)))
+    assert "keep_remote" not in {step.action for step in plan_elections(results).steps}
 
 
 @pytest.mark.parametrize(("kind", "is_told"), [("killed", True), ("stopped", True), ("live", False), (None, False)])

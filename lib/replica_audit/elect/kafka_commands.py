@@ -31,6 +31,7 @@ ZOOKEEPER = "ZOOKEEPER:2181"
 BROKER = "broker"
 CONTROLLER = "controller"
 ZOOKEEPER_ITSELF = "zookeeper"
+_TO_A_CONTROLLER = ("--bootstrap-controller", "CONTROLLER:PORT")
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +75,19 @@ class Tools:
             command
             for topic in names
             for command in self._configure(topic, "--add-config", f"{UNCLEAN}=false", way=way)
+        ]
+
+    def keep_remote(self, topic: str, way: str | None) -> list[str]:
+        """The topic's settings shown, then its retention switched off: nothing is deleted from remote storage for age or size.
+
+        Tiered topics are of 3.6 and later.
+        """
+        server = _TO_A_CONTROLLER if way == CONTROLLER else None
+        named = ("--entity-type", "topics", "--entity-name", topic)
+        off = ("--add-config", "retention.ms=-1,retention.bytes=-1")
+        return [
+            self._call("kafka-configs.sh", "--describe", *named, server=server),
+            self._call("kafka-configs.sh", "--alter", *named, *off, server=server),
         ]
 
     def way_to_configure(self, *, is_any_up: bool) -> str | None:
@@ -184,7 +198,7 @@ class Tools:
         if way == ZOOKEEPER_ITSELF:
             return [before]
         if way == CONTROLLER:
-            return [self._call("kafka-configs.sh", *arguments, server=("--bootstrap-controller", "CONTROLLER:PORT"))]
+            return [self._call("kafka-configs.sh", *arguments, server=_TO_A_CONTROLLER)]
         return self._by_version((2, 5), [self._call("kafka-configs.sh", *arguments)], [before])
 
     def _call(

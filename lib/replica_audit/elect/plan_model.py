@@ -167,7 +167,7 @@ class Step:
     number: int = 0
     """From 1 on; 0 as long as the plan is not complete."""
     action: str
-    """capture, copy, keep_up, salvage, forbid_unclean, stop, recopy, start, elect, reorder, check, restore, restore_config,
+    """keep_remote, capture, copy, keep_up, salvage, forbid_unclean, stop, recopy, start, elect, reorder, check, restore, restore_config,
     verify, end_transaction or mend; of `quorum` also pack, seed, empty, mend_epoch and replace_voter."""
     text: str
     brokers: tuple[int, ...] = ()

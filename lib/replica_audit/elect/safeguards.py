@@ -10,10 +10,11 @@ from collections.abc import Collection, Container, Iterable, Iterator, Mapping, 
 from dataclasses import dataclass
 
 from replica_audit.auditing.findings.rep import REP_ISR_SHORT
+from replica_audit.auditing.findings.tier import TIER_ORPHAN
 from replica_audit.elect.cluster_state import METADATA_IN_DOUBT, PresentState
 from replica_audit.elect.cost_matrix import Matrix
 from replica_audit.elect.cost_words import say_uncaptured
-from replica_audit.elect.kafka_commands import Copies
+from replica_audit.elect.kafka_commands import Copies, Tools, for_names
 from replica_audit.elect.plan_model import Decision, SalvageSource, Step
 from replica_audit.elect.step_list import list_names, list_places
 from replica_audit.model import Place
@@ -94,16 +95,39 @@ def safeguard_steps(
     matrix: Matrix,
     state: PresentState,
     decisions: Sequence[Decision],
+    tools: Tools,
     copies: Copies,
     about: Container[Place],
 ) -> Iterator[Step]:
-    """Steps without numbers, most urgent first, for the partitions that the plan is `about`: what was not captured, what only
-    one broker holds, who has to stay up.
+    """Steps without numbers, most urgent first, for the partitions that the plan is `about`: what remote storage may delete, what
+    was not captured, what only one broker holds, who has to stay up.
     """
+    yield from _keep_remote(results, state, tools, about)
     yield from _copy_metadata(state, copies)
     yield from _capture(matrix, state, copies, about)
     yield from _copy(matrix, state, decisions, copies, about)
     yield from _keep_up(results, state, about)
+
+
+def _keep_remote(results: Results, state: PresentState, tools: Tools, about: Container[Place]) -> Iterator[Step]:
+    """A step for the topics of which remote storage has records that no log has: retention may delete them at any time."""
+    rows = [row for row in results.findings if row.code == TIER_ORPHAN.code and row.status != "resolved"]
+    places = sorted({(row.topic, row.partition) for row in rows if row.topic is not None and row.partition is not None})
+    places = [place for place in places if place in about and place not in state.deleted]
+    if not places:
+        return
+    topics = sorted({topic for topic, _ in places})
+    way = tools.way_to_configure(is_any_up=bool(state.up | state.unknown))
+    commands, files = for_names(topics, "keep-remote.txt", lambda topic: tools.keep_remote(topic, way))
+    yield Step(
+        action="keep_remote",
+        text=f"Switch off retention for {'topic' if len(topics) == 1 else 'topics'} {list_names(topics)}, and note what it was: "
+        f"remote storage has committed records of {list_places(places)} that the leader's log does not have, and deletes them for "
+        "their age or size",
+        partitions=tuple(places),
+        commands=tuple(commands),
+        files=files,
+    )
 
 
 def _copy_metadata(state: PresentState, copies: Copies) -> Iterator[Step]:

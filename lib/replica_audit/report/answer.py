@@ -172,9 +172,10 @@ def _tell_lost(outcome: Outcome, where: str) -> Sentence:
     records = f"{_count_records(outcome.total, number, 'committed record')} {verb(number, 'is', 'are')}"
     them = verb(number, "it", "them")
     holders = sorted(broker for broker, held in outcome.holders.items() if held.committed)
-    if not holders:
+    named = [*([name_brokers(holders)] if holders else []), *(["remote storage"] if outcome.in_remote else [])]
+    if not named:
         return say(f"{records} missing from the leader in {where}; no replica in the snapshot has {them}.")
-    still = f"{name_brokers(holders)} still {verb(len(holders), 'has', 'have')} {them}"
+    still = f"{' and '.join(named)} still {verb(len(holders) + outcome.in_remote, 'has', 'have')} {them}"
     if outcome.kind == "lost":
         return say(f"{records} missing from the leader in {where}; {still}.")
     return say(f"{records} missing from the log that the others are compared with in {where}; {still}.")

@@ -97,7 +97,7 @@ def _tell_remote(chosen: Candidate) -> str:
     some = f"{chosen.remote_records} of " if chosen.remote_records < chosen.lost_records else ""
     them = f"{some}{'it' if chosen.lost_records == 1 else 'them'}"
     most = "at most " if some and chosen.lost_at_most else ""
-    return f"Remote storage still has {most}{them}: keep retention from deleting {'it' if chosen.remote_records == 1 else 'them'} there."
+    return f"Remote storage still has {most}{them}."
 
 
 def _tell_source(source: SalvageSource) -> str:

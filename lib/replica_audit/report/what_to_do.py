@@ -24,10 +24,10 @@ from replica_audit.text import capitalise
 
 #: Steps of the plan that keep records safe, and those that come after everything has a leader. What is between them is
 #: told by what it decides.
-SAFE = ("capture", "copy", "keep_up")
+SAFE = ("keep_remote", "capture", "copy", "keep_up")
 AFTER = ("end_transaction", "mend")
 #: Most steps of each action, and most decisions, in Do first.
-LIMITS = {"capture": 3, "copy": 3, "keep_up": 2, "end_transaction": 3, "mend": 2}
+LIMITS = {"keep_remote": 1, "capture": 3, "copy": 3, "keep_up": 2, "end_transaction": 3, "mend": 2}
 DECISION_LIMIT = 4
 #: Most other choices that are listed; `elect` lists all.
 CHOICE_LIMIT = 8
@@ -134,7 +134,7 @@ def _tell_step(step: Step, left_out: int = 0) -> ToldStep:
         rest = f"{colon}{clause}."
         if step.snapshot:
             rest += f" {tell_snapshot(step.snapshot)}"
-        if commands:
+        if commands and (step.brokers or step.controllers):
             rest += " On each node:" if step.controllers else f" On the broker{'' if len(commands) == 1 else 's'}:"
     if left_out:
         rest += f" {end_sentence(tell_left_out(step, left_out))}"

@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from replica_audit.auditing.catalogue import CATALOGUE, VERDICTS, at_or_above, codes_with
+from replica_audit.auditing.findings.tier import TIER_ORPHAN
 from replica_audit.literals import Verdict
 from replica_audit.model import Place
 from replica_audit.report.facts.by_partition import present, worst_first, worst_partitions
@@ -50,6 +51,8 @@ class Outcome:
     """All of them, worst first."""
     total: Total
     holders: Mapping[int, Holder]
+    in_remote: bool
+    """Remote storage has committed records that are lost."""
     conditions: Conditions
     findings: Mapping[FindingPlace, Sequence[FindingRow]]
     tone: str
@@ -112,6 +115,7 @@ def find_outcome(results: Results, untrusted: str | None, verdict: Verdict) -> O
         partitions=tuple(partitions),
         total=total,
         holders=whole.holders,
+        in_remote=any(TIER_ORPHAN.code in codes.get(place, ()) for place in total.committed_places),
         conditions=conditions,
         findings=findings,
         tone=_tone(worst, conditions, untrusted, verdict),
