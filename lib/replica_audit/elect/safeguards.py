@@ -127,6 +127,9 @@ def _keep_remote(results: Results, state: PresentState, tools: Tools, about: Con
         partitions=tuple(places),
         commands=tuple(commands),
         files=files,
+        before=(
+            "The brokers' disks have room: local files are kept as long, unless local.retention.ms and local.retention.bytes are set",
+        ),
     )
 
 
