@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import itertools
+import json
+from dataclasses import replace
 
 import pytest
 from tests.support import metadata_log as write
-from tests.support.encoder import encode_batch
+from tests.support.encoder import Record, encode_batch
 from tests.support.scenario import audit, written
-from tests.support.snapshots import TOPIC, TOPIC_ID, Replica
+from tests.support.snapshots import TOPIC, TOPIC_ID, Listed, Replica, write_snapshot
+
+from replica_audit.config import Settings
+from replica_audit.runner.in_process import audit_all
 
 DELETE, COMPACT = {"cleanup.policy": "delete"}, {"cleanup.policy": "compact"}
 FULL = written(0, 60, 2)
@@ -105,6 +110,8 @@ def test_a_running_cleaner_may_have_gone_on_after_its_checkpoint_was_copied(tmp_
     answer = audit(tmp_path / "compact", brokers, configs=COMPACT)
     assert bool(answer.runs(2)) is clean, answer
     assert answer.replica(2)["unexplained_gaps"] == 1
+    (hole,) = (row for row in answer.found("LOG-GAP", 2) if row["start_offset"] == 40)
+    assert hole["severity"] == ("medium" if clean else "low")
     assert audit(tmp_path / "delete", brokers, configs=DELETE).runs(2), "no cleaner works on it any more"
 
 
@@ -119,3 +126,34 @@ def test_many_gaps_of_one_segment_are_inherited_too(tmp_path):
     holed = [batch for batch in longer if int.from_bytes(batch[:8], "big") != 510]
     answer = audit(tmp_path / "hole", {1: Replica(longer, cleaned_to=500), 2: Replica(holed)}, configs=DELETE)
     assert answer.runs(2) == [("DIV-PRESENCE", 510, 511, 0, None, False)], answer
+
+
+@pytest.mark.parametrize(("kind", "severe"), [("live", False), ("stopped", True), (None, True)])
+@pytest.mark.parametrize("is_whole", [True, False], ids=["a segment", "some batches"])
+def test_what_a_cleaner_of_a_live_broker_took_away_meanwhile_is_no_alarm(tmp_path, kind, severe, is_whole):
+    """Its checkpoint is of before: it may have gone on up to the active segment."""
+    full = [encode_batch(base, [Record(b"k", b"%d" % base)], 0) for base in range(12)]
+    cleaned = Replica(_without(full, 4), cleaned_to=2, per_segment=3, clean_shutdown=kind == "stopped")
+    if is_whole:
+        names = tuple(f"{2:020d}.{suffix}" for suffix in ("log", "index", "timeindex"))
+        cleaned = replace(cleaned, batches=full, per_segment=2, remove=names)
+    brokers = {1: Replica(full, per_segment=2), 2: cleaned}
+    snapshot = write_snapshot(tmp_path / "snapshot", brokers, [Listed(1, (1, 2), (1, 2), configs=COMPACT)])
+    if kind is not None:
+        dirs = [{"broker_id": broker, "log_dir": f"broker-{broker}", "kind": kind} for broker in brokers]
+        (snapshot / "manifest.json").write_text(json.dumps({"schema_version": 1, "brokers": dirs}))
+    found = audit_all(str(snapshot), Settings(quiet=True)).findings
+    codes = {row.code: row.severity for row in found if row.broker_id == 2}
+    if is_whole:
+        assert ("CAP-MISSING-SEGMENT" in codes) == severe and (codes.get("LOG-GAP") == "low") == (not severe), codes
+    else:
+        assert codes.get("LOG-GAP") == ("medium" if kind == "stopped" else "low"), codes
+    assert severe or not [row for row in found if row.severity not in ("info", "low")], found
+
+
+def test_a_latest_value_that_a_live_replica_lacks_is_told_all_the_same(tmp_path):
+    full = [encode_batch(base, [Record(b"%d" % base, b"v")], 0) for base in range(12)]
+    brokers = {1: Replica(full, per_segment=3), 2: Replica(_without(full, 4), cleaned_to=2, per_segment=3)}
+    answer = audit(tmp_path, brokers, configs=COMPACT)
+    assert answer.one("LOG-GAP", 2)[0] == "low"
+    assert [row["severity"] for row in answer.found("DIV-KEY-STATE", 2)] == ["high"], answer

@@ -7,8 +7,9 @@ import shutil
 from pathlib import Path
 
 import pytest
-from tests.support.collected import collect_snapshot
+from tests.support.collected import bring, collect_snapshot, copy_snapshot
 from tests.support.encoder import encode_batch
+from tests.support.fixtures import FIXTURES
 from tests.support.snapshots import Listed, Replica, write_snapshot
 
 from replica_audit.cli.main import main
@@ -68,3 +69,36 @@ def test_values_are_not_called_the_latest_where_the_leader_may_have_later_ones(t
     status, manifest = _salvage(_mixed(snapshot, tmp_path / "mixed", 1), tmp_path / "of-evidence")
     assert status != 0 and manifest["totals"]["records"] == 0
     assert "later values of the same keys" in manifest["partitions"][0]["problem"]
+
+
+def _payloads(directory: Path) -> dict[str, bytes]:
+    """The records that were written, and what is counted of them."""
+    written = {
+        path.relative_to(directory).as_posix(): path.read_bytes()
+        for path in sorted(directory.rglob("*"))
+        if path.is_file() and path.name != "manifest.json"
+    }
+    manifest = json.loads((directory / "manifest.json").read_text())
+    return {**written, "totals": json.dumps(manifest["totals"]).encode()}
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["diverged-unclean", "txn-failover-1-unclean", "compacted-skewed-1", "old-upgraded", "corrupted-tail-torn"],
+)
+def test_payloads_are_those_of_copies_once_what_is_wanted_was_brought(tmp_path: Path, name: str) -> None:
+    copy = copy_snapshot(FIXTURES / name, tmp_path / "copy" / "snapshot")
+    evidence = collect_snapshot(FIXTURES / name, tmp_path / "evidence" / "snapshot")
+    expected = main(["salvage", str(copy), "-q", "--payloads", "--to", str(tmp_path / "expected")])
+    for number in range(5):
+        to, wanted = tmp_path / f"salvaged-{number}", tmp_path / f"wanted-{number}.json"
+        status = main(["salvage", str(evidence), "-q", "--payloads", "--to", str(to), "--wanted", str(wanted)])
+        if not bring(FIXTURES / name, evidence, wanted, number):
+            break
+    assert status == expected and _payloads(to) == _payloads(tmp_path / "expected")
+
+
+def test_the_list_is_not_written_into_the_snapshot(tmp_path: Path) -> None:
+    snapshot = _snapshot(tmp_path / "snapshot")
+    given = ["salvage", str(snapshot), "--to", str(tmp_path / "to"), "--wanted", str(snapshot / "wanted.json")]
+    assert main(given) == 2 and not (tmp_path / "to").exists()

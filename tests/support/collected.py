@@ -104,11 +104,17 @@ def bring_wanted(copy: Path, evidence: Path, number: int) -> int:
     wanted = evidence.parent / f"{evidence.name}-wanted-{number}.json"
     found = render_wanted(audit_all(str(evidence), Settings(quiet=True)), Snapshot.open(evidence).evidence)
     wanted.write_text(found)
-    if json.loads(found)["wanted"]:
+    return bring(copy, evidence, wanted, number)
+
+
+def bring(copy: Path, evidence: Path, wanted: Path, number: int) -> int:
+    """Collect what a `wanted.json` names of the log dirs of `copy`; how many bytes that is."""
+    found = json.loads(wanted.read_text())
+    if found["wanted"]:
         for at, (broker_id, path) in enumerate(log_dirs_of(copy) or (), 1):
             given = ("--log-dir", f"{copy / path}={path}", "--broker-id", str(broker_id), "--wanted", str(wanted))
             collect_into(evidence / f"evidence-{at}-{number}.tar", *given)
-    return json.loads(found)["bytes"]
+    return found["bytes"]
 
 
 def payload_of(archive: Path) -> bytes:

@@ -12,6 +12,7 @@ from replica_audit.elect.plan_model import read_plan
 from replica_audit.errors import InputError, UsageError
 from replica_audit.paths import check_files, check_outside, local_path
 from replica_audit.report.salvage_text import render_salvage
+from replica_audit.report.wanted_ranges import write_wanted_of_salvage
 from replica_audit.salvage.partition_salvage import Choices
 from replica_audit.salvage.record_files import FORMS
 from replica_audit.salvage.salvage_manifest import ManifestHead
@@ -60,6 +61,7 @@ def salvage(
     plan: str | None = None,
     include_aborted: bool = False,
     include_ahead: bool = False,
+    wanted: str | None = None,
     topics: Sequence[str] = (),
     leadership: str | None = None,
     leadership_source: str | None = None,
@@ -71,13 +73,14 @@ def salvage(
     """Extract the records that leaders lack from the snapshot at `path` into the new directory `to`.
 
     Keys, values and headers are written only with `payloads`. `plan` is a `plan.json`: then what the leaders that it chooses
-    lose. Raises UsageError and InputError.
+    lose. `wanted` is a file for the bytes which evidence lacks. Raises UsageError and InputError.
     """
     given = of_snapshot(topics, leadership, leadership_source, protocol, kafka_version)
     check_choices("forms", forms, FORMS)
     check_choices("encoding", [encoding], ENCODINGS)
     choices = Choices(payloads, include_aborted, include_ahead)
-    return salvage_snapshot(path, to, choices, written_as(forms, encoding), plan, resolved(given, config), progress)
+    settings = resolved(given, config)
+    return salvage_snapshot(path, to, choices, written_as(forms, encoding), plan, wanted, settings, progress)
 
 
 def written_as(forms: Sequence[str], encoding: str) -> Forms:
@@ -91,15 +94,22 @@ def salvage_snapshot(
     choices: Choices,
     forms: Forms,
     plan: str | None,
+    wanted: str | None,
     settings: Settings,
     progress: Progress | None,
 ) -> Salvaged:
     """`salvage` with `settings`."""
     check_files(settings)
     target = _target(to, path)
+    if wanted is not None:
+        check_outside("--wanted", wanted, path)
     opened = SalvagedSnapshot(path, settings, choices, _planned(plan, settings))
     found = opened.find(progress or Unseen())
-    return Salvaged(write_salvage(found, opened.reader, choices, forms, target), str(target))
+    written = write_salvage(found, opened.reader, choices, forms, target)
+    if wanted is not None:
+        audits = [one.audit for one in found.partitions]
+        write_wanted_of_salvage(wanted, audits, opened.reader.not_captured, opened.snapshot)
+    return Salvaged(written, str(target))
 
 
 def _planned(path: str | None, settings: Settings) -> PlannedLeaders | None:

@@ -79,9 +79,7 @@ def _segments(case: Case, facts: ReplicaFacts) -> Iterator[str]:
     elif facts.second_hand or not facts.end_is_known:
         yield _SEGMENTS
     for stretch in facts.missing:
-        if traces_of_segment(facts, case.replicas, stretch) and not facts.is_cleaned(
-            stretch.start_offset, stretch.end_offset
-        ):
+        if traces_of_segment(facts, case.replicas, stretch):
             yield _log_name(stretch.start_offset)
 
 

@@ -240,6 +240,8 @@ def _add_salvage_arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument("--include-aborted", action="store_true", help=text)
     text = "include records past the leader's end that may only be missing because it was copied earlier"
     command.add_argument("--include-ahead", action="store_true", help=text)
+    text = "of evidence, write the bytes that the salvage would need into FILE, for collect.py --wanted"
+    command.add_argument("--wanted", metavar="FILE", help=text)
 
 
 def _add_restore_arguments(command: argparse.ArgumentParser) -> None:

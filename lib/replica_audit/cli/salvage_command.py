@@ -24,6 +24,7 @@ def salvage(arguments: argparse.Namespace, settings: Settings) -> int:
         Choices(arguments.payloads, arguments.include_aborted, arguments.include_ahead),
         written_as(arguments.form or FORMS, arguments.encoding),
         arguments.plan,
+        arguments.wanted,
         settings,
         ProgressLine(settings.quiet),
     )

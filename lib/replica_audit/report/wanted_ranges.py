@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterable, Iterator
 from itertools import chain
-from typing import TypedDict
+from typing import NamedTuple, TypedDict
 
+from replica_audit.auditing.conclude import PartitionAudit
+from replica_audit.auditing.finding import Finding
 from replica_audit.auditing.finding_evidence import WANTED, joined_ranges
 from replica_audit.errors import UsageError
 from replica_audit.report.facts.by_partition import present
 from replica_audit.report.layout import render_object
 from replica_audit.report.whole_files import write_file
 from replica_audit.results import Results
+from replica_audit.schema import FindingRow
 from replica_audit.snapshot.evidence_files import FORMAT, EvidenceFiles
+from replica_audit.snapshot.record_reader import RecordRequest
 from replica_audit.snapshot.storage import Snapshot
 
 
@@ -30,17 +35,34 @@ class WantedFile(TypedDict):
     why: list[str]
 
 
-def wanted_files(results: Results, evidence: EvidenceFiles) -> list[WantedFile]:
-    """What the findings of an audit of `evidence` want, by path, as far as the files are part of it."""
+class WantedRange(NamedTuple):
+    """Bytes [start, end) of a file of the snapshot; `end` None: up to its end."""
+
+    path: str
+    start: int
+    end: int | None
+    why: str
+
+
+def ranges_of_findings(findings: Iterable[FindingRow | Finding], place: str | None = None) -> Iterator[WantedRange]:
+    """What findings want; `place` names the partition of those that do not say it."""
+    for one in findings:
+        for item in one.evidence:
+            if item.kind == WANTED and item.path is not None and item.position is not None:
+                end = None if item.value is None else item.position + int(item.value)
+                at = f"{one.topic}-{one.partition}" if isinstance(one, FindingRow) else place
+                yield WantedRange(item.path, item.position, end, f"{one.code} {at}: {one.message}")
+
+
+def wanted_files(wanted: Iterable[WantedRange], evidence: EvidenceFiles) -> list[WantedFile]:
+    """The ranges by path, as far as the files are part of the evidence."""
     ranges: dict[str, list[tuple[str, int, int]]] = defaultdict(list)
     why: dict[str, set[str]] = defaultdict(set)
-    for row in chain.from_iterable(present(part.findings) for part in results.parts(("findings",))):
-        for item in row.evidence:
-            if item.kind == WANTED and item.path in evidence.files and item.position is not None:
-                size = evidence.files[item.path].size
-                end = size if item.value is None else item.position + int(item.value)
-                ranges[item.path].append((item.path, item.position, end))
-                why[item.path].add(f"{row.code} {row.topic}-{row.partition}: {row.message}")
+    for one in wanted:
+        if one.path in evidence.files:
+            end = evidence.files[one.path].size if one.end is None else one.end
+            ranges[one.path].append((one.path, one.start, end))
+            why[one.path].add(one.why)
     found = []
     for path, of_file in sorted(ranges.items()):
         top = max((one for one in evidence.log_dirs if path.startswith(f"{one}/")), key=len)
@@ -60,14 +82,33 @@ def wanted_files(results: Results, evidence: EvidenceFiles) -> list[WantedFile]:
 
 
 def render_wanted(results: Results, evidence: EvidenceFiles) -> str:
-    """The content of `wanted.json`."""
-    files = wanted_files(results, evidence)
+    """The content of `wanted.json` of an audit of `evidence`."""
+    findings = chain.from_iterable(present(part.findings) for part in results.parts(("findings",)))
+    return _render(ranges_of_findings(findings), evidence)
+
+
+def _render(wanted: Iterable[WantedRange], evidence: EvidenceFiles) -> str:
+    files = wanted_files(wanted, evidence)
     return render_object({"format": FORMAT, "bytes": sum(one["bytes"] for one in files), "wanted": files})
 
 
 def write_wanted(path: str, results: Results, snapshot: str) -> None:
     """Write `wanted.json` of an audit of the snapshot at `snapshot` to `path`. Raises UsageError where it cannot be written."""
+    _write(path, render_wanted(results, Snapshot.open(snapshot).evidence))
+
+
+def write_wanted_of_salvage(
+    path: str, partitions: Iterable[PartitionAudit], requests: Iterable[RecordRequest], snapshot: Snapshot
+) -> None:
+    """Write `wanted.json` of a salvage: what the findings want, and the batches that it asked for in vain. Raises UsageError."""
+    wanted = [WantedRange(one.path, one.position, one.position + one.size, "salvage") for one in requests]
+    for audit in partitions:
+        wanted += ranges_of_findings(audit.findings, str(audit.evidence.topic_partition))
+    _write(path, _render(wanted, snapshot.evidence))
+
+
+def _write(path: str, text: str) -> None:
     try:
-        write_file(path, render_wanted(results, Snapshot.open(snapshot).evidence))
+        write_file(path, text)
     except OSError as error:
         raise UsageError(f"--wanted {path}: {error.strerror}") from error

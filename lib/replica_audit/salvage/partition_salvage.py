@@ -119,7 +119,9 @@ def salvage_partition(
     later = _later_values(reference, selection) if facts.compacted and len(selection.rows) else None
     if later is not None and reference.not_captured:
         problem = "records of its leader's log that may be later values of the same keys are not part of the evidence"
-        return PartitionSalvage(audit, planned=planned, problem=f"{problem}: copy that log")
+        return PartitionSalvage(
+            audit, planned=planned, problem=f"{problem}: bring what --wanted names, or copy that log"
+        )
     return PartitionSalvage(
         audit=audit,
         reference=compared.reference,

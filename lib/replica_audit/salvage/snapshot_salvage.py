@@ -119,6 +119,7 @@ class SalvagedSnapshot:
         self._opened = OpenedSnapshot.read(snapshot, inventory, audit_options(inventory, settings), settings.topics)
         self._settings = settings
         self.choices = choices
+        self.snapshot = snapshot
         self.reader = RecordReader(snapshot)
         self._planned = planned
         self._digests: list[SegmentDigest] = []

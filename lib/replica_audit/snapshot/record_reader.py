@@ -74,6 +74,8 @@ class RecordReader:
         """`snapshot`, or the location of one, which is opened when the first record is asked for."""
         self._snapshot = snapshot
         self.hasher = RecordHasher()
+        self.not_captured: set[RecordRequest] = set()
+        """What was asked for and is not part of the evidence."""
 
     def __call__(self, requests: Iterable[RecordRequest], keys: NDArray[np.uint64] | None = None) -> RecordRows:
         """The records of `requests`; with `keys`, sorted hashes, only theirs and control records.
@@ -115,6 +117,7 @@ class RecordReader:
                 if len(group) > 1:  # what lies between them may be all that is not there
                     groups += [[request] for request in reversed(group)]
                 else:
+                    self.not_captured.add(group[0])
                     yield group[0], NotCaptured(error)
                 continue
             except (OSError, ValueError) as error:

@@ -175,7 +175,7 @@ def _missing_file(case: Case, facts: ReplicaFacts, stretch: OffsetRange) -> Iter
     start = stretch.start_offset
     end = stretch.end_offset
     shown = traces_of_segment(facts, case.replicas, stretch)
-    if shown and not facts.is_cleaned(start, end):
+    if shown:
         yield finding(
             CAP_MISSING_SEGMENT,
             f"broker {facts.broker_id}: a segment file with {name_offsets(start, end)} is missing; copy the replica again; if its broker "

@@ -25,7 +25,7 @@ LOG_TAIL_GARBAGE = Code("LOG-TAIL-GARBAGE", ("medium",), ("LATENT_CORRUPTION",),
 LOG_OFFSET_REGRESSION = Code("LOG-OFFSET-REGRESSION", ("high",), ("LATENT_CORRUPTION",), traits=("doubt", "damage"))
 LOG_OFFSET_DUPLICATE = Code("LOG-OFFSET-DUPLICATE", ("high",), ("LATENT_CORRUPTION",), traits=("doubt", "damage"))
 LOG_EPOCH_REGRESSION = Code("LOG-EPOCH-REGRESSION", ("high",), ("LATENT_CORRUPTION",), traits=("doubt", "damage"))
-LOG_GAP = Code("LOG-GAP", ("medium", "info"), traits=("doubt", "damage"))
+LOG_GAP = Code("LOG-GAP", ("medium", "low", "info"), traits=("doubt", "damage"))
 LOG_SEGMENT_NAME = Code("LOG-SEGMENT-NAME", ("medium",), traits=("doubt", "damage"))
 LOG_FIELD = Code("LOG-FIELD", ("medium",), traits=("doubt", "damage"))
 LOG_CRC_BLIND = Code("LOG-CRC-BLIND", ("high",), ("LATENT_CORRUPTION",), traits=("doubt", "damage"))
@@ -228,15 +228,25 @@ def _gap(facts: ReplicaFacts, segment: SegmentSummary, item: Irregularity, start
     return finding(
         LOG_GAP,
         f"broker {facts.broker_id} has nothing at {name_offsets(start, end)}",
-        severity="info" if by_cleaner else "medium",
+        severity=_gap_severity(facts, start, end),
         broker_id=facts.broker_id,
         start_offset=start,
         end_offset=end,
         evidence=[
             _place(facts, segment, item.position, f"batch at {end} follows offset {start - 1}"),
-            considered(_by_cleaners(facts, end) if by_cleaner else _not_by_cleaners(facts)),
+            considered(_by_cleaners(facts, end) if by_cleaner else _not_by_cleaners(facts, start, end)),
         ],
     )
+
+
+_MAY_BE_CLEANED = "compaction: may explain it, a cleaner that runs goes on after its checkpoint was copied"
+
+
+def _gap_severity(facts: ReplicaFacts, start: int, end: int) -> Severity:
+    """Severity of a gap; what it may have lost of a compacted log is shown by comparing keys."""
+    if facts.is_cleaned(start, end):
+        return "info"
+    return "low" if facts.may_be_cleaned(start, end) else "medium"
 
 
 def _by_cleaners(facts: ReplicaFacts, end: int) -> str:
@@ -245,9 +255,11 @@ def _by_cleaners(facts: ReplicaFacts, end: int) -> str:
     return "compaction: fetched from a replica that was cleaned: another one has nothing there either, and a cleaner came past it"
 
 
-def _not_by_cleaners(facts: ReplicaFacts) -> str:
+def _not_by_cleaners(facts: ReplicaFacts, start: int, end: int) -> str:
     if not facts.compacted:
         return "compaction: does not explain it, nothing shows that this log is compacted"
+    if facts.may_be_cleaned(start, end):
+        return _MAY_BE_CLEANED
     own = facts.cleaning.cleaned_to
     furthest = facts.cleaning.furthest
     others = "no other replica's came further" if furthest <= own else f"another replica's came to {furthest}"
@@ -322,15 +334,16 @@ def _border_gap(case: Case, facts: ReplicaFacts, stretch: OffsetRange) -> Iterat
     """Offsets between two segments, where nothing shows that a segment was there (else CAP-MISSING-SEGMENT)."""
     start = stretch.start_offset
     end = stretch.end_offset
-    by_cleaner = facts.is_cleaned(start, end)
-    if by_cleaner or not traces_of_segment(facts, case.replicas, stretch):
-        why = considered("compaction: the last batches of a cleaned range may vanish (KAFKA-17076)")
+    if not traces_of_segment(facts, case.replicas, stretch):
+        severity = _gap_severity(facts, start, end)
+        by_cleaner = "compaction: the last batches of a cleaned range may vanish (KAFKA-17076)"
+        why = {"info": by_cleaner, "low": _MAY_BE_CLEANED}.get(severity)
         yield finding(
             LOG_GAP,
             f"broker {facts.broker_id} has nothing at {name_offsets(start, end)}, at the border of two segments",
-            severity="info" if by_cleaner else "medium",
+            severity=severity,
             broker_id=facts.broker_id,
             start_offset=start,
             end_offset=end,
-            evidence=[why] if by_cleaner else [],
+            evidence=[] if why is None else [considered(why)],
         )

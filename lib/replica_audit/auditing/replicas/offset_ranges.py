@@ -41,10 +41,16 @@ def shared_end(one: ReplicaFacts, other: ReplicaFacts) -> int:
 
 
 def traces_of_segment(facts: ReplicaFacts, replicas: Iterable[ReplicaFacts], stretch: OffsetRange) -> list[str]:
-    """Clauses that show that a replica, or another of `replicas`, had a segment with offsets of `stretch`; empty: none does."""
+    """Clauses that show that a replica, or another of `replicas`, had a segment with offsets of `stretch`; none where nothing does,
+    or where compaction explains its absence.
+
+    On a broker that is up the cleaner may have taken away a whole segment since it wrote the checkpoint that was copied.
+    """
     start = stretch.start_offset
     end = stretch.end_offset
     bases = [base for base in facts.directory.index_bases if start <= base < end]
+    if facts.is_cleaned(start, end) or (not bases and facts.is_live and facts.may_be_cleaned(start, end)):
+        return []
     holders = [
         other.broker_id
         for other in replicas
