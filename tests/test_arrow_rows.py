@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from replica_audit.arrow_rows import numbers_to_arrow, value_to_arrow, values_to_arrow
+from replica_audit.arrow_rows import arrow_to_rows, numbers_to_arrow, rows_to_arrow, value_to_arrow, values_to_arrow
 
 _TEXT = st.text(st.characters(codec="utf-8"), max_size=5)
 _PLAIN: list[tuple[pa.DataType, st.SearchStrategy[Any]]] = [
@@ -107,3 +107,17 @@ def test_a_scan_task_does_not_import_pandas(tmp_path: Path) -> None:
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+class _Lists(NamedTuple):
+    isr: list[int] | None
+    epochs: list[list[int]]
+
+
+def test_equal_lists_of_rows_are_one_object() -> None:
+    """A driver holds the rows of many partitions: most of them have the same few lists."""
+    rows = [_Lists([1, 2], [[0, 0]]), _Lists(None, []), _Lists([1, 2], []), _Lists([2, 1], [[0, 0]])]
+    table = rows_to_arrow(rows, pa.schema([("isr", pa.list_(pa.int64())), ("epochs", pa.list_(pa.list_(pa.int64())))]))
+    found = list(arrow_to_rows(table, _Lists))
+    assert found == rows
+    assert found[0].isr is found[2].isr and found[0].epochs is found[3].epochs and found[1].epochs is found[2].epochs

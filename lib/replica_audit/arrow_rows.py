@@ -66,7 +66,8 @@ _STEP = 1 << 12
 def arrow_to_rows(table: pa.Table, kind: type[AnyRow]) -> Iterator[AnyRow]:
     """The rows of class `kind`, of columns named for its fields; others are passed over.
 
-    Maps are dicts in the order of their keys; equal texts are one object, since Arrow makes another for every row.
+    Maps are dicts in the order of their keys. Equal texts are one object, and equal lists of neighbours, since Arrow makes another for
+    every row: nobody changes a list of a row.
     """
     readers = value_readers(kind)
     texts: dict[str | None, str | None] = {}
@@ -81,7 +82,15 @@ def _values(column: pa.Array, read: Callable[[Any], Any] | None, texts: dict[str
         return [texts.setdefault(value, value) for value in values]
     if pa.types.is_map(column.type):
         return [None if value is None else dict(sorted(value)) for value in values]
-    return values if read is None else list(map(read, values))
+    if read is not None:
+        values = list(map(read, values))
+    return _shared(values) if pa.types.is_list(column.type) else values
+
+
+def _shared(values: list[Any]) -> list[Any]:
+    """The same values, equal ones as one object."""
+    seen: dict[str, Any] = {}
+    return [value if value is None else seen.setdefault(repr(value), value) for value in values]
 
 
 def _split(text: str) -> list[str]:

@@ -856,7 +856,13 @@ def to_dict(row: Row) -> dict[str, Any]:
     return {name: _plain(value) for name, value in zip(row._fields, row)}
 
 
+#: Kinds of most values of a row.
+_SCALARS = frozenset((type(None), bool, int, float, str))
+
+
 def _plain(value: Any) -> Any:
+    if type(value) in _SCALARS:
+        return value
     if isinstance(value, (list, tuple)):
         return to_dict(value) if hasattr(value, "_fields") else [_plain(one) for one in value]
     return asdict(value) if is_dataclass(value) and not isinstance(value, type) else value

@@ -30,7 +30,7 @@ from replica_audit.protocol.versions import parse_kafka_version
 from replica_audit.report.plan_text import render_plan, tell_decisions
 from replica_audit.results import Results
 from replica_audit.runner.in_process import audit_all
-from replica_audit.schema import REPORT_TABLES, BesideRow, CaptureRow, FindingRow
+from replica_audit.schema import REPORT_ROWS, REPORT_TABLES, BesideRow, CaptureRow, FindingRow
 
 REPORT_COLUMNS = {name: [column.name for column in columns] for name, columns in REPORT_TABLES.items()}
 GOLDEN = Path(__file__).parent / "golden"
@@ -776,3 +776,36 @@ def test_without_a_plan_no_salvage_is_announced_that_it_does_not_have() -> None:
         assert ("salvage [10, 11) from broker 1 first" in told.sentence) == is_planned
         assert ("broker 2 lacks [10, 11) from broker 1" in told.sentence) != is_planned
         assert any(step.action == "salvage" and step.commands for step in plan.steps) == is_planned
+
+
+class Compared(int):
+    """The number of a partition that counts how often it is compared."""
+
+    count = 0
+
+    def __eq__(self, other: object) -> bool:
+        Compared.count += 1
+        return int(self) == other
+
+    __hash__ = int.__hash__
+
+
+def test_a_plan_looks_no_partition_up_among_all_others() -> None:
+    found = audited("diverged-unclean", "4.3.1")
+    counts = []
+    for copies in (10, 40):
+        rows = {
+            table: [
+                row
+                if getattr(row, "partition", None) is None
+                else row._replace(partition=Compared(row.partition + 100 * copy))
+                for copy in range(copies)
+                for row in found.table(table)
+            ]
+            for table in REPORT_ROWS
+        }
+        Compared.count = 0
+        plan = plan_elections(replace(found, **rows))
+        counts.append(Compared.count)
+        assert sum(len(step.partitions) for step in plan.steps if step.action == "salvage") >= copies
+    assert counts[1] <= 4.4 * counts[0]

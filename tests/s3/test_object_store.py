@@ -20,10 +20,13 @@ from tests.support.known_batches import directories
 from tests.support.samples import SAMPLES
 from tests.support.snapshots import Replica, write_snapshot
 
-from replica_audit.auditing.opening import open_snapshot
+from replica_audit.auditing.opening import Unseen, open_snapshot
 from replica_audit.config import Settings
 from replica_audit.errors import InputError
+from replica_audit.runner.executor import InProcess
 from replica_audit.runner.in_process import audit_all
+from replica_audit.runner.ingest import ingest
+from replica_audit.runner.ingested_source import audit
 from replica_audit.runner.scanning import scan_task
 from replica_audit.runner.task_planning import SegmentWork
 from replica_audit.snapshot.storage import Snapshot
@@ -120,6 +123,35 @@ def test_small_files_are_read_many_at_once(usual, connect, tmp_path):
     reads = [one for one in usual.requests()[before:] if one["path"].endswith("leader-epoch-checkpoint")]
     assert max(one["at_once"] for one in reads) >= 8
     assert sum(one["method"] == "GET" for one in reads) == 60
+
+
+def test_directories_read_by_tasks_take_a_listing_each_and_are_read_many_at_once(usual, connect, tmp_path, monkeypatch):
+    """Tasks read those of a store as one process does: the same id and answers, and no request more for a replica."""
+    from tests.support.spread import Pickling, spread_everything
+
+    connect(usual)
+    content = [encode_batch(0, 5, 0, mark="x")]
+    many = [
+        Replica(content, ((0, 0),), topic="many", partition=number, topic_id="AAAAAAAAAAAAAAAAAAAAAQ")
+        for number in range(60)
+    ]
+    write_snapshot(tmp_path / "many", {1: many, 2: many}, cluster_id="c")
+    uri = put(tmp_path / "many", "s3://bucket/spread")
+    warehouses = [Warehouse(str(tmp_path / name)) for name in ("one", "other")]
+    whole = ingest(InProcess(), warehouses[0], uri, Settings(), Unseen())
+    spread_everything(monkeypatch, stretch=40, pack=16)
+    before, executor = len(usual.requests()), Pickling()
+    assert ingest(executor, warehouses[1], uri, Settings(), Unseen()) == whole
+    assert len(executor.jobs) == 2 and executor.jobs[0][0] == 3
+    asked = usual.requests()[before:]
+    small = [one for one in asked if one["path"].endswith(("leader-epoch-checkpoint", "partition.metadata"))]
+    assert sum(one["method"] == "GET" for one in small) == 2 * 2 * len(many)
+    assert max(one["at_once"] for one in small) >= 8
+    # Below a bucket only listings have no path of an object.
+    listings = sum(one["method"] == "GET" and "/" not in one["path"].strip("/") for one in asked)
+    assert listings <= 2 * len(many) + 20
+    found = [audit(InProcess(), one, whole, Settings(), Unseen()) for one in warehouses]
+    assert answers(audit_json_text(found[0])) == answers(audit_json_text(found[1]))
 
 
 def test_a_file_that_is_gone_is_told_in_words_without_its_place(usual, connect):

@@ -12,11 +12,13 @@ from pathlib import Path
 
 import pyspark
 import pytest
+from tests.support.long_logs import write_long_logs
 from tests.support.samples import SAMPLES
 from tests.support.spark_starts import BRIEF_JAVA, BRIEF_LAUNCHER, BRIEF_SPARK
 
 import replica_audit
 from replica_audit.install.environment import find_java
+from replica_audit.schema import REPORT_TABLES
 
 ROOT = Path(__file__).parents[2]
 SAMPLE = SAMPLES / "last-replica-standing"
@@ -136,6 +138,38 @@ def test_the_python_api_in_a_session_of_the_callers(server, tmp_path):
     ran = _run(server, ["-c", _PROGRAM, server, str(SAMPLE), str(tmp_path / "warehouse")], tmp_path)
     assert ran.returncode == 0, ran.stderr
     assert ran.stdout.split() == ["COMMITTED_LOSS"]
+
+
+_SPREAD = """
+import sys
+from replica_audit.cli.main import main
+from replica_audit.runner.spread_tasks import SpreadTasks
+from replica_audit.snapshot import spread_discovery
+from replica_audit.spark.tasks import SparkExecutor, is_remote
+
+spread_discovery.SPREAD_ABOVE, spread_discovery.STRETCH_DIRECTORIES = 0, 3
+read = SpreadTasks.read
+def reading(self, reader, stretches):
+    assert isinstance(self._executor, SparkExecutor) and is_remote(self._executor._spark)
+    found = read(self, reader, stretches)
+    print(len(stretches), sum(pack.replica_count for one in found for pack in one.packs))
+    return found
+SpreadTasks.read = reading
+sys.exit(main(["run", sys.argv[1], "--no-quality", "--quiet", "--fail-on", "never"]))
+"""
+
+
+def test_directories_are_read_by_tasks_of_the_server(server, tmp_path):
+    snapshot = tmp_path / "snapshot"
+    write_long_logs(snapshot, 1, 8)
+    ran = _run(server, ["-c", _SPREAD, str(snapshot)], tmp_path)
+    assert ran.returncode == 0, ran.stderr
+    tasks, replicas = map(int, ran.stdout.split()[:2])
+    told = json.loads((tmp_path / "replica-audit-report" / "audit.json").read_text())
+    assert tasks > 1 and replicas == told["audit"]["inputs"]["replicas"]
+    expected = replica_audit.show(str(snapshot)).results
+    for table in REPORT_TABLES:
+        assert told[table] == json.loads(json.dumps(expected.rows(table))), table
 
 
 def test_a_server_that_does_not_answer_is_told(server, tmp_path):

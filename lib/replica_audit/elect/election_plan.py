@@ -34,36 +34,33 @@ def salvage_steps(
     """One step that salvages everything the plan's leaders lack and a copy has. `made_with` are the options of `elect` that make
     this plan, `partitions` those that it was asked for.
     """
-    places = _worth_it(decisions)
-    if places:
-        records = sum(
-            # Two copies may hold the same ones.
-            min(one.chosen.lost_records, sum(source.records for source in one.salvage))
-            for one in decisions
-            if place_of(one) in places
-        )
+    worth_it = _worth_it(decisions)
+    if worth_it:
+        places = tuple(map(place_of, worth_it))
+        # Two copies may hold the same ones.
+        records = sum(min(one.chosen.lost_records, sum(source.records for source in one.salvage)) for one in worth_it)
         yield Step(
             action="salvage",
             text=f"Salvage what the plan's leaders of {list_places(places)} do not have ({count(records, 'record')} at most)",
-            partitions=tuple(places),
+            partitions=places,
             commands=(
                 results.command("elect", *made_with, "--plan", PLAN_FILE, partitions=partitions),
                 results.command("salvage", "--plan", PLAN_FILE, "--payloads", "--to", SALVAGED),
             ),
-            before=tuple(_has_records(results, decisions, places)),
+            before=tuple(_has_records(results, worth_it)),
         )
 
 
 def restore_steps(decisions: Sequence[Decision], bootstrap: str, client_config: str | None) -> Iterator[Step]:
     """One step that produces the salvaged records again; none while one of their partitions has no plan."""
-    places = _worth_it(decisions)
+    places = tuple(map(place_of, _worth_it(decisions)))
     if places:
         config = [] if client_config is None else ["--command-config", client_config]
         command = ["replica-audit", "restore", SALVAGED, "--bootstrap-servers", bootstrap, *config, "--to-original"]
         yield Step(
             action="restore",
             text=f"Put the salvaged records of {list_places(places)} back: they are produced at the end of the log",
-            partitions=tuple(places),
+            partitions=places,
             commands=(shlex.join([*command, "--dry-run"]), shlex.join([*command, "--yes"])),
             before=(
                 "Every partition of them has the leader that the plan gives it",
@@ -72,12 +69,11 @@ def restore_steps(decisions: Sequence[Decision], bootstrap: str, client_config: 
         )
 
 
-def _has_records(results: Results, decisions: Sequence[Decision], places: Sequence[Place]) -> Iterator[str]:
+def _has_records(results: Results, decisions: Sequence[Decision]) -> Iterator[str]:
     """A condition if the snapshot has a text or table in place of a log that salvage has to read."""
     needed = {
-        (*place, broker)
+        (*place_of(one), broker)
         for one in decisions
-        if (place := place_of(one)) in places
         for broker in (one.candidate_id, *(source.broker_id for source in one.salvage))
     }
     told = [row for row in results.replicas if row.clean_shutdown is None]
@@ -89,11 +85,9 @@ def _has_records(results: Results, decisions: Sequence[Decision], places: Sequen
         )
 
 
-def _worth_it(decisions: Sequence[Decision]) -> list[Place]:
-    """Partitions that lose possibly acknowledged records which a copy still has."""
-    return [
-        place_of(one) for one in decisions if one.salvage and one.loses_acknowledged and one.procedure != "unplanned"
-    ]
+def _worth_it(decisions: Sequence[Decision]) -> list[Decision]:
+    """Those whose choice loses possibly acknowledged records which a copy still has."""
+    return [one for one in decisions if one.salvage and one.loses_acknowledged and one.procedure != "unplanned"]
 
 
 def plan_elections(
@@ -107,12 +101,14 @@ def plan_elections(
     client_config: str | None = None,
     groups: Sequence[CommittedOffset] | None = None,
     made_with: Sequence[str] = (),
+    premises: bool = True,
 ) -> Plan:
     """The plan for the partitions `asked` for, all that have something to decide where none is.
 
     `results` have rows of `elections` for these. `candidate_id` is taken in place of the best; `up` and `stopped_cleanly`
     go before what fencing and flags show; `groups` before the rows of `group_offsets`. Raises UsageError for a candidate
-    that a partition does not have. `made_with` are the options that make this plan again.
+    that a partition does not have. `made_with` are the options that make this plan again; without `premises` nothing can be checked
+    against it later.
     """
     options = results.audit.get("options") or {}
     version = parse_kafka_version(options.get("kafka_version"))
@@ -152,7 +148,7 @@ def plan_elections(
         keep_down=tuple(replace(one, until_step=one.until_step + len(first)) for one in outcome.keep_down),
         conflicts=(*conflicts, *outcome.conflicts),
         alternatives=outcome.alternatives,
-        rests_on=tuple(rests_on(results, matrix, {place_of(one) for one in decisions})),
+        rests_on=tuple(rests_on(results, matrix, {place_of(one) for one in decisions})) if premises else (),
         leaderless=tuple(one for one in state.leaderless() if one in about),
     )
 
@@ -166,9 +162,9 @@ class _Everything:
 
 def advise(results: Results) -> Plan:
     """The plan for everything in `results` that has something to decide or to do: what headline, Do first, What to do, page,
-    summary and `elect` render. It is worked out once.
+    summary and `elect` render. It is worked out once, without premises, which only plan.json has.
     """
     plan = results.remembered.get("plan")
     if not isinstance(plan, Plan):
-        plan = results.remembered["plan"] = plan_elections(results)
+        plan = results.remembered["plan"] = plan_elections(results, premises=False)
     return plan
