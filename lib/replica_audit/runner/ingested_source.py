@@ -50,8 +50,8 @@ from replica_audit.warehouse.answer_tables import (
 from replica_audit.warehouse.attempts import check_committed, check_large, latest_attempt, own_rows, record_attempt
 from replica_audit.warehouse.batch_files import check_batch_files, read_batches
 from replica_audit.warehouse.delta_tables import Warehouse
-from replica_audit.warehouse.evidence_rows import EvidenceRows, IndexedPartition, StoredPartition
-from replica_audit.warehouse.past_audits import VerifiedSegment, past_losses, verified_segments
+from replica_audit.warehouse.evidence_rows import EvidenceRows, IndexedPartition, StoredPartition, unplaced_rows
+from replica_audit.warehouse.past_audits import VerifiedRows, VerifiedSegment, past_losses
 from replica_audit.warehouse.segment_index import TABLE as SEGMENTS
 from replica_audit.warehouse.segment_index import read_summary
 
@@ -91,9 +91,9 @@ def audit(
     location = snapshot.location if snapshot_uri is None else Snapshot.open(snapshot_uri).location
     audit_id = uuid.uuid4().hex
     ids = {"cluster_id": ingested.cluster_id, "snapshot_id": ingested.snapshot_id, "audit_id": audit_id}
-    verified = verified_segments(warehouse, settings.since, ids["cluster_id"]) if settings.since else {}
+    since = VerifiedRows.of(warehouse, settings.since, ids["cluster_id"]) if settings.since else None
     warehouse.describe_commits(stage="audit", snapshot_id=ids["snapshot_id"], audit_id=audit_id)
-    source = IngestedSource(warehouse, ingested, snapshot, options, location, audit_id, verified)
+    source = IngestedSource(warehouse, ingested, snapshot, options, location, audit_id, since)
     stage = {"started": started, "ingest_id": ingested.ingest_id, **ids}
     stage["options"] = json.dumps(options_row(options, settings))
     return audit_stage.audit(executor, source, InTables(warehouse, stage, snapshot, settings.driver_rows), progress)
@@ -109,13 +109,17 @@ class TableReader:
     batches: str
     """Directory of that table."""
     evidence: EvidenceRows
+    since: VerifiedRows | None
+    """What an earlier audit has verified."""
     _stored: Mapping[Place, StoredPartition] = field(default_factory=dict)
     """The partitions of one task."""
+    _verified: Mapping[Place, Sequence[VerifiedSegment]] = field(default_factory=dict)
 
     def opened(self, tasks: Sequence[PartitionTask]) -> TableReader:
         places = [(task.partition.topic, task.partition.partition) for task in tasks]
         files = {path for task in tasks for path in task.segment_files}
-        return replace(self, _stored=self.evidence.read(places, files))
+        verified = {} if self.since is None else self.since.read(places)
+        return replace(self, _stored=self.evidence.read(places, files), _verified=verified)
 
     def examine(self, task: PartitionTask) -> Examined:
         from replica_audit.auditing.bronze_rows import directories_of_rows
@@ -131,7 +135,8 @@ class TableReader:
         for one in own.segments:
             summaries[one.broker_id, one.log_dir].append(self._summary(one))
         verified = verified_copies(
-            ((one.broker_id, one.log_dir), one.common_prefix_end, self._summary(one)) for one in task.verified
+            ((one.broker_id, one.log_dir), one.common_prefix_end, self._summary(one))
+            for one in self._verified.get((task.partition.topic, task.partition.partition), ())
         )
         side = task.side._replace(verified=verified)
         leadership = leadership_of_rows(own.partition_states)
@@ -168,13 +173,13 @@ class IngestedSource:
         options: AuditOptions,
         location: str,
         audit_id: str,
-        verified: Mapping[Place, tuple[VerifiedSegment, ...]],
+        since: VerifiedRows | None,
     ) -> None:
         """`ingested` is a finished attempt, `snapshot` its row of `snapshots`; the timeline is written as `audit_id`'s."""
-        self._warehouse, self._ingested, self._audit_id, self._verified = warehouse, ingested, audit_id, verified
+        self._warehouse, self._ingested, self._audit_id = warehouse, ingested, audit_id
         self._log_dirs: Collection[str] = ()
         self.reader = TableReader(
-            options, location, warehouse.directory("batches"), EvidenceRows.of(warehouse, own_rows(ingested))
+            options, location, warehouse.directory("batches"), EvidenceRows.of(warehouse, own_rows(ingested)), since
         )
         self.cluster_id: str | None = ingested.cluster_id
         # Rows of earlier versions lack the columns.
@@ -182,8 +187,7 @@ class IngestedSource:
         self.metadata_logs: Iterable[MetadataLogRow] = snapshot.metadata_logs or ()
 
     def unplaced(self) -> list[QuarantineRow]:
-        rows = self._warehouse.read("quarantine", QuarantineRow, **own_rows(self._ingested))
-        return [row for row in rows if row.topic is None]
+        return unplaced_rows(self._warehouse, own_rows(self._ingested))
 
     def tasks(self, executor: Executor) -> list[PartitionTask]:
         """Rows are those of this attempt. Raises EngineError where the ingest committed others."""
@@ -205,7 +209,6 @@ class IngestedSource:
                 TopicPartition(*place),
                 one.batch_count,
                 said.get(place, SideEvidence()),
-                self._verified.get(place, ()),
                 one.segment_files,
             )
             for place, one in sorted(known.items())

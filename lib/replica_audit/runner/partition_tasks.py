@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from replica_audit.auditing.compare.record_comparison import RecordSource
     from replica_audit.auditing.opened_snapshot import Examined
     from replica_audit.auditing.replicas.replica_facts import CopyKey
-    from replica_audit.warehouse.past_audits import VerifiedSegment
     from replica_audit.warehouse.table_layout import DataFile
 
 
@@ -30,8 +29,6 @@ class PartitionTask(NamedTuple):
     """About as many have to be looked at."""
     side: SideEvidence = SideEvidence()
     """What is said of it besides what the task reads."""
-    verified: tuple[VerifiedSegment, ...] = ()
-    """Segments in which an earlier audit found it well."""
     segment_files: tuple[str, ...] = ()
     """Where the task reads the rows of its segments; none where it scans them."""
     files: int = 0

@@ -26,7 +26,7 @@ from replica_audit.warehouse.attempts import check_committed, check_large, lates
 from replica_audit.warehouse.commit_trial import loses_commits
 from replica_audit.warehouse.delta_tables import Warehouse
 from replica_audit.warehouse.retention import sweep
-from replica_audit.warehouse.segment_index import placed_segments, read_summary
+from replica_audit.warehouse.segment_index import placed_segments, read_summary, segment_files
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -94,7 +94,7 @@ def count_segments(spark: SparkSession | None, snapshot_id: str, settings: Setti
     """Counts over a snapshot's segments, for the quality suites."""
     warehouse = open_warehouse(spark, settings)
     attempt = latest_attempt(warehouse, "ingest", snapshot_id=snapshot_id)
-    segments = placed_segments(warehouse, **own_rows(attempt))
+    segments = placed_segments(segment_files(warehouse, **own_rows(attempt)))
     check_committed(warehouse, attempt, {"segments": len(segments)})
     directory = warehouse.directory("segments")
     (snapshot,) = warehouse.read("snapshots", SnapshotRow, **own_rows(attempt))

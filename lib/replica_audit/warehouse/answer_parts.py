@@ -10,6 +10,7 @@ from replica_audit.model import Place
 from replica_audit.results import by_place
 from replica_audit.schema import REPORT_ROWS, AttemptRow, HighWatermarkTimelineRow, ReportRows, column_names
 from replica_audit.warehouse.delta_tables import StoredTables
+from replica_audit.warehouse.table_layout import schema_of
 from replica_audit.warehouse.table_reads import PlacedFiles, WantedPlaces
 
 #: Partitions whose rows are held at once.
@@ -36,7 +37,7 @@ class AnswerParts:
             for table, files in self.files.items():
                 if table in tables:
                     kind = REPORT_ROWS[table]
-                    for rows in files.read(column_names(kind), wanted):
+                    for _, rows in files.read(schema_of(table, column_names(kind)), wanted):
                         part.table(table).extend(arrow_to_rows(rows, kind))
             part = part.in_order()
             yield replace(part, high_watermark_timeline=[row for place in stretch for row in timeline.get(place, ())])

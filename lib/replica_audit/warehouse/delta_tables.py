@@ -30,6 +30,7 @@ from replica_audit.warehouse.table_layout import (
     key_of,
     open_directory,
     partition_of,
+    schema_of,
 )
 from replica_audit.warehouse.table_reads import PlacedFiles, count_rows, file_bounds, list_files, read_file
 
@@ -122,8 +123,7 @@ class StoredTables:
                 f"{self.name}/{table} is not a Delta table: run replica-audit ingest with this warehouse first"
             )
         wanted = {name: _listed(value) for name, value in equals.items()}
-        known = arrow_schema(columns_of(table))
-        schema = pa.schema([known.field(name) for name in columns or known.names])
+        schema = schema_of(table, columns or [column.name for column in columns_of(table)])
         key = key_of(table)
         filesystem, root = open_directory(handle.table_uri)
         yield schema.empty_table()
@@ -146,14 +146,14 @@ class StoredTables:
         """The files with the rows of a snapshot or an audit, of which those of some partitions are read; none of a table that is not
         there.
         """
-        handle = self._open(table)
-        schema, column = arrow_schema(columns_of(table)), key_of(table)
+        handle, column = self._open(table), key_of(table)
+        wanted = {name: [value] for name, value in equals.items()}
         if handle is None:
-            return PlacedFiles.none(schema)
+            return PlacedFiles("", {}, {column: key}, wanted)
         filesystem, root = open_directory(handle.table_uri)
-        paths = [f"{root}/{path}" for path, value in list_files(handle, column) if value == key]
-        bounds = {path: file_bounds(filesystem, path) for path in paths}
-        return PlacedFiles(filesystem, bounds, schema, {column: key}, {name: [value] for name, value in equals.items()})
+        paths = [path for path, value in list_files(handle, column) if value == key]
+        bounds = {path: file_bounds(filesystem, f"{root}/{path}") for path in paths}
+        return PlacedFiles(handle.table_uri, bounds, {column: key}, wanted)
 
     def count_rows(self, table: str, key: str | None) -> int:
         """Rows of a snapshot or an audit as the commits say, no file being read; 0 where there is no such table."""
@@ -166,7 +166,7 @@ class StoredTables:
         if handle is None:
             return
         filesystem, root = open_directory(handle.table_uri)
-        schema = pa.schema([arrow_schema(columns_of(table)).field(column)])
+        schema = schema_of(table, [column])
         key = key_of(table)
         for path, value in list_files(handle, key, before):
             of_file = read_file(filesystem, f"{root}/{path}", schema, {key: value}, {})

@@ -10,15 +10,15 @@ from typing import NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from replica_audit.arrow_rows import arrow_schema, arrow_to_rows
+from replica_audit.arrow_rows import arrow_to_rows
 from replica_audit.bronze_tables import LeaderEpochRow, OffsetCheckpointRow, PlacedSegment, ReplicaDirRow
 from replica_audit.model import Place
-from replica_audit.schema import AnyRow, PartitionStateRow, column_names
+from replica_audit.schema import AnyRow, PartitionStateRow, QuarantineRow, column_names
 from replica_audit.snapshot.log_dir_names import kind_of_copy
 from replica_audit.warehouse.delta_tables import Warehouse
 from replica_audit.warehouse.segment_index import TABLE as SEGMENTS
 from replica_audit.warehouse.segment_index import place_segments, segment_schema
-from replica_audit.warehouse.table_layout import columns_of, open_directory
+from replica_audit.warehouse.table_layout import open_directory, schema_of
 from replica_audit.warehouse.table_reads import WantedPlaces, read_file
 
 
@@ -86,7 +86,7 @@ class EvidenceRows:
         batch_files: set[str | None] = set()
         for table in EVIDENCE_TABLES:
             names = _INDEXED.get(table, ())
-            for path, rows in self._read(table, _columns(table, (*_PLACE, *names)), self.files[table]):
+            for path, rows in self._read(table, schema_of(table, (*_PLACE, *names)), self.files[table]):
                 counts[table] += rows.num_rows
                 if table == "replica_dirs":
                     log_dirs |= _current_log_dirs(rows)
@@ -128,7 +128,7 @@ class EvidenceRows:
         return dict(found)
 
     def _objects(self, table: str, kind: type[AnyRow], wanted: WantedPlaces) -> Iterator[AnyRow]:
-        for _, rows in self._read(table, _columns(table, column_names(kind)), self.files[table], wanted):
+        for _, rows in self._read(table, schema_of(table, column_names(kind)), self.files[table], wanted):
             yield from arrow_to_rows(rows, kind)
 
     def _read(
@@ -141,9 +141,11 @@ class EvidenceRows:
             yield path, read_file(filesystem, f"{root}/{path}", schema, {"snapshot_id": snapshot_id}, of_ingest, wanted)
 
 
-def _columns(table: str, names: Iterable[str]) -> pa.Schema:
-    known = arrow_schema(columns_of(table))
-    return pa.schema([known.field(name) for name in names])
+def unplaced_rows(warehouse: Warehouse, attempt: Mapping[str, str | None]) -> list[QuarantineRow]:
+    """The rows of `quarantine` of an attempt that belong to no partition."""
+    parts = warehouse.read_parts("quarantine", column_names(QuarantineRow), **attempt)
+    unplaced = (rows.filter(pc.is_null(rows["topic"])) for rows in parts)
+    return [row for rows in unplaced for row in arrow_to_rows(rows, QuarantineRow)]
 
 
 _PLACE = ("topic", "partition")

@@ -17,8 +17,8 @@ from replica_audit.segments.known_segments import KnownSegment, in_order
 from replica_audit.warehouse.attempts import finished_attempts, own_rows
 from replica_audit.warehouse.batch_files import open_batches
 from replica_audit.warehouse.delta_tables import Warehouse
-from replica_audit.warehouse.segment_index import PlacedSegments, read_summary
-from replica_audit.warehouse.table_reads import WantedPlaces
+from replica_audit.warehouse.segment_index import placed_segments, read_summary, segment_files
+from replica_audit.warehouse.table_reads import PlacedFiles, WantedPlaces
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -46,8 +46,8 @@ class StaleBatchesError(Exception):
 class EarlierSegments:
     """Segments that the cluster's latest ingests have scanned, by this version: another may have kept less of a file."""
 
-    attempts: tuple[tuple[str | None, PlacedSegments], ...] = ()
-    """Where the snapshot of each ingest lies, and its rows; the latest first."""
+    attempts: tuple[tuple[str | None, PlacedFiles], ...] = ()
+    """Where the snapshot of each ingest lies, and the files with its rows; the latest first."""
 
     @classmethod
     def of(cls, warehouse: Warehouse, cluster_id: str | None) -> EarlierSegments:
@@ -63,7 +63,7 @@ class EarlierSegments:
         for attempt in attempts[: -_LOOK_BACK - 1 : -1]:
             snapshots = warehouse.read("snapshots", _Location, snapshot_id=attempt.snapshot_id)
             location = next((row.location for row in snapshots), None)
-            found.append((location, PlacedSegments.of(warehouse, **own_rows(attempt))))
+            found.append((location, segment_files(warehouse, **own_rows(attempt))))
         return cls(tuple(found))
 
     def find(
@@ -75,8 +75,8 @@ class EarlierSegments:
         wanted = {(file.broker_id, file.path) for file in files if file.source == "segment"}
         places = None if all_partitions else WantedPlaces({(file.topic, file.partition) for file in files})
         found: dict[tuple[int, str], KnownSegment] = {}
-        for location, segments in self.attempts:
-            for row in segments.read(places) if wanted else ():
+        for location, of_attempt in self.attempts:
+            for row in placed_segments(of_attempt, places) if wanted else ():
                 key = (row.broker_id, row.path)
                 has_place = not row.batch_count or row.batch_file is not None
                 if key in wanted and has_place and row.last_change and row.headers:

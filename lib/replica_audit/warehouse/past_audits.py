@@ -5,7 +5,8 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import NamedTuple
 
@@ -22,9 +23,18 @@ from replica_audit.literals import VERDICTS, Severity, Status, Verdict
 from replica_audit.model import Place
 from replica_audit.results import AuditObject
 from replica_audit.schema import AnyRow, AttemptRow, Evidence, column_names
-from replica_audit.warehouse.attempts import check_audits, check_committed, finished_attempts, latest_attempt, own_rows
+from replica_audit.warehouse.attempts import (
+    check_audits,
+    check_committed,
+    check_large,
+    finished_attempts,
+    latest_attempt,
+    own_rows,
+)
 from replica_audit.warehouse.delta_tables import Warehouse
-from replica_audit.warehouse.segment_index import placed_segments
+from replica_audit.warehouse.segment_index import placed_segments, segment_files
+from replica_audit.warehouse.table_layout import schema_of
+from replica_audit.warehouse.table_reads import PlacedFiles, WantedPlaces
 
 #: Only partitions of these verdicts can have had records that were committed, or left behind by an unclean election.
 _LOSSES = VERDICTS[: VERDICTS.index("WILL_LOSE_ON_TRUNCATION") + 1]
@@ -152,13 +162,18 @@ def _is_one_of(name: str, texts: Sequence[str]) -> pc.Expression:
 _WELL = ("CONSISTENT", "LAGGING")
 
 
+class _Verdict(NamedTuple):
+    topic: str
+    partition: int
+    verdict: Verdict
+
+
 class _Compared(NamedTuple):
-    audit_id: str
     topic: str
     partition: int
     broker_id: int
     log_dir: str
-    common_prefix_end: int
+    common_prefix_end: int | None
 
 
 class VerifiedSegment(NamedTuple):
@@ -172,34 +187,52 @@ class VerifiedSegment(NamedTuple):
     common_prefix_end: int
 
 
-def verified_segments(
-    warehouse: Warehouse, audit_id: str, cluster_id: str | None
-) -> dict[Place, tuple[VerifiedSegment, ...]]:
-    """The segments then of partitions that the audit found well.
+@dataclass(frozen=True, slots=True)
+class VerifiedRows:
+    """Where tasks read what an earlier audit has verified (`--since`): the driver reads none of its rows."""
 
-    Raises UsageError when there is no such finished audit, or it is of another cluster.
-    """
-    audit = latest_attempt(warehouse, "audit", audit_id=audit_id)
-    if audit.cluster_id != cluster_id:
-        raise UsageError(
-            f"--since {audit_id}: that audit is of cluster {audit.cluster_id or 'without a name'}, "
-            f"the snapshot of {cluster_id or 'one without a name'}"
+    partitions: PlacedFiles
+    replicas: PlacedFiles
+    segments: PlacedFiles
+
+    @classmethod
+    def of(cls, warehouse: Warehouse, audit_id: str, cluster_id: str | None) -> VerifiedRows:
+        """Raises UsageError when there is no such finished audit, or it is of another cluster; EngineError where it committed rows that
+        are not there.
+        """
+        audit = latest_attempt(warehouse, "audit", audit_id=audit_id)
+        if audit.cluster_id != cluster_id:
+            raise UsageError(
+                f"--since {audit_id}: that audit is of cluster {audit.cluster_id or 'without a name'}, "
+                f"the snapshot of {cluster_id or 'one without a name'}"
+            )
+        check_large(warehouse, audit, ("partitions", "replicas"), audit_id)
+        return cls(
+            warehouse.placed_files("partitions", audit_id),
+            warehouse.placed_files("replicas", audit_id),
+            segment_files(warehouse, **own_rows(audit)),
         )
-    judged = _selected(warehouse, [audit], "partitions", _Judged, _is_one_of("verdict", _WELL))
-    well = {(row.topic, row.partition) for row in judged}
-    compared = pc.field("common_prefix_end").is_valid()
-    ends = {
-        (row.topic, row.partition, row.broker_id, row.log_dir): row.common_prefix_end
-        for row in _selected(warehouse, [audit], "replicas", _Compared, compared)
-        if (row.topic, row.partition) in well
-    }
-    found: dict[Place, tuple[VerifiedSegment, ...]] = {}
-    for one in placed_segments(warehouse, **own_rows(audit)):
-        end = ends.get((one.topic, one.partition, one.broker_id, one.log_dir))
-        if end is not None:
-            verified = VerifiedSegment(one.broker_id, one.log_dir, one.summary_file, one.summary_row, end)
-            found[one.topic, one.partition] = (*found.get((one.topic, one.partition), ()), verified)
-    return found
+
+    def read(self, places: Iterable[Place]) -> dict[Place, list[VerifiedSegment]]:
+        """The segments then of those partitions among `places` that the audit found well."""
+        judged = _rows_of(self.partitions, "partitions", _Verdict, WantedPlaces(places))
+        well = WantedPlaces((row.topic, row.partition) for row in judged if row.verdict in _WELL)
+        ends = {
+            (row.topic, row.partition, row.broker_id, row.log_dir): row.common_prefix_end
+            for row in _rows_of(self.replicas, "replicas", _Compared, well)
+        }
+        found: dict[Place, list[VerifiedSegment]] = defaultdict(list)
+        for one in placed_segments(self.segments, well):
+            end = ends.get((one.topic, one.partition, one.broker_id, one.log_dir))
+            if end is not None:
+                verified = VerifiedSegment(one.broker_id, one.log_dir, one.summary_file, one.summary_row, end)
+                found[one.topic, one.partition].append(verified)
+        return found
+
+
+def _rows_of(files: PlacedFiles, table: str, kind: type[AnyRow], places: WantedPlaces) -> Iterator[AnyRow]:
+    for _, rows in files.read(schema_of(table, column_names(kind)), places):
+        yield from arrow_to_rows(rows, kind)
 
 
 class _Shown(NamedTuple):
@@ -255,12 +288,6 @@ def load_history(warehouse: Warehouse, topics: Sequence[str] = (), limit: int | 
         for key, row in words.items()
     ]
     return build_history(audits, partitions, findings, limit, lambda topic: _matches(topic, topics))
-
-
-class _Verdict(NamedTuple):
-    topic: str
-    partition: int
-    verdict: Verdict
 
 
 class _Known(NamedTuple):

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import lru_cache
 
 import pyarrow as pa
 
-from replica_audit.arrow_rows import arrow_schema, arrow_to_rows
+from replica_audit.arrow_rows import arrow_to_rows
 from replica_audit.bronze_tables import PlacedSegment
 from replica_audit.model import SegmentSummary
 from replica_audit.segments.summary import summary_from_json
 from replica_audit.warehouse.delta_tables import Warehouse
-from replica_audit.warehouse.table_layout import columns_of, open_directory
-from replica_audit.warehouse.table_reads import ROW_NUMBER, FileRows, WantedPlaces, read_file
+from replica_audit.warehouse.table_layout import schema_of
+from replica_audit.warehouse.table_reads import ROW_NUMBER, FileRows, PlacedFiles, WantedPlaces
 
 TABLE = "segments"
 
@@ -36,42 +35,19 @@ def place_segments(rows: pa.Table, path: str) -> Iterator[PlacedSegment]:
 
 def segment_schema() -> pa.Schema:
     """What `place_segments` reads of a file."""
-    known = arrow_schema(columns_of(TABLE))
-    return pa.schema([*(known.field(name) for name in _COLUMNS), pa.field(ROW_NUMBER, pa.int64())])
+    return schema_of(TABLE, _COLUMNS).append(pa.field(ROW_NUMBER, pa.int64()))
 
 
-@dataclass(frozen=True, slots=True)
-class PlacedSegments:
-    """The files with the rows of `segments` of one attempt."""
-
-    directory: str
-    paths: tuple[str, ...]
-    snapshot_id: str | None
-    ingest_id: str | None
-
-    @classmethod
-    def of(cls, warehouse: Warehouse, *, snapshot_id: str | None, ingest_id: str | None) -> PlacedSegments:
-        """Those of an attempt in a warehouse."""
-        paths = tuple(warehouse.files(TABLE, snapshot_id))
-        return cls(warehouse.directory(TABLE), paths, snapshot_id, ingest_id)
-
-    def read(self, places: WantedPlaces | None = None) -> list[PlacedSegment]:
-        """The rows, of `places` where these are given, in order of partition, broker and path."""
-        schema = segment_schema()
-        filesystem, root = open_directory(self.directory)
-        of_snapshot: dict[str | None, str | None] = {"snapshot_id": self.snapshot_id}
-        of_ingest = {"ingest_id": [self.ingest_id]}
-        found: list[PlacedSegment] = []
-        for path in self.paths:
-            found += place_segments(
-                read_file(filesystem, f"{root}/{path}", schema, of_snapshot, of_ingest, places), path
-            )
-        return sorted(found, key=lambda row: (row.topic, row.partition, row.broker_id, row.path))
+def segment_files(warehouse: Warehouse, *, snapshot_id: str | None, ingest_id: str | None) -> PlacedFiles:
+    """The files with the rows of an attempt."""
+    return warehouse.placed_files(TABLE, snapshot_id, ingest_id=ingest_id)
 
 
-def placed_segments(warehouse: Warehouse, *, snapshot_id: str | None, ingest_id: str | None) -> list[PlacedSegment]:
-    """All rows of `segments` of an attempt (`PlacedSegments.read`)."""
-    return PlacedSegments.of(warehouse, snapshot_id=snapshot_id, ingest_id=ingest_id).read()
+def placed_segments(files: PlacedFiles, places: WantedPlaces | None = None) -> list[PlacedSegment]:
+    """The rows of `files`, of `places` where these are given, in order of partition, broker and path."""
+    read = files.read(segment_schema(), places)
+    found = (row for path, rows in read for row in place_segments(rows, path))
+    return sorted(found, key=lambda row: (row.topic, row.partition, row.broker_id, row.path))
 
 
 def read_summary(directory: str, path: str, row: int) -> SegmentSummary:

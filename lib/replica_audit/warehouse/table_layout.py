@@ -5,10 +5,13 @@ commit.
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from dataclasses import dataclass
 
+import pyarrow as pa
 from pyarrow import fs
 
+from replica_audit.arrow_rows import arrow_schema
 from replica_audit.bronze_tables import BRONZE_TABLES
 from replica_audit.schema import AUDIT_COLUMNS, INGEST_COLUMNS, REPORT_TABLES, AttemptRow, Column, columns
 
@@ -59,6 +62,12 @@ def columns_of(table: str) -> tuple[Column, ...]:
     if table in BRONZE_TABLES:
         return (*INGEST_COLUMNS, *BRONZE_TABLES[table])
     return (*AUDIT_COLUMNS, *REPORT_TABLES[table])
+
+
+def schema_of(table: str, names: Iterable[str]) -> pa.Schema:
+    """The Arrow schema of some columns of a table, in the order given."""
+    known = arrow_schema(columns_of(table))
+    return pa.schema([known.field(name) for name in names])
 
 
 def key_of(table: str) -> str | None:

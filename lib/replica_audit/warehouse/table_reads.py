@@ -178,25 +178,22 @@ _PLACE = ("topic", "partition")
 
 @dataclass(frozen=True, slots=True)
 class PlacedFiles:
-    """Files of a table, each with the partitions that it may have rows of."""
+    """Files of a table, each with the partitions that it may have rows of: what a task needs to read the rows of its own."""
 
-    filesystem: fs.FileSystem
+    directory: str
+    """Of the table."""
     bounds: Mapping[str, Bounds]
-    """By path."""
-    schema: pa.Schema
+    """By path, relative to it."""
     partition: Mapping[str | None, str | None]
     wanted: Mapping[str, Sequence[str | None]]
+    """As `read_file` takes them."""
 
-    @classmethod
-    def none(cls, schema: pa.Schema) -> PlacedFiles:
-        return cls(fs.LocalFileSystem(), {}, schema, {}, {})
-
-    def read(self, names: Sequence[str], places: WantedPlaces) -> Iterator[pa.Table]:
-        """Rows of `places`, file by file, in the columns `names`."""
-        schema = pa.schema([self.schema.field(name) for name in names])
+    def read(self, schema: pa.Schema, places: WantedPlaces | None = None) -> Iterator[tuple[str, pa.Table]]:
+        """Path and rows of each file that may have some, in the columns of `schema`; of `places`, where these are given."""
+        filesystem, root = open_directory(self.directory)
         for path, bounds in self.bounds.items():
-            if places.overlap(bounds):
-                yield read_file(self.filesystem, path, schema, self.partition, self.wanted, places)
+            if places is None or places.overlap(bounds):
+                yield path, read_file(filesystem, f"{root}/{path}", schema, self.partition, self.wanted, places)
 
 
 def _numbers(file: pq.ParquetFile, groups: Iterable[int]) -> pa.Array:

@@ -1,0 +1,84 @@
+"""What a driver reads of earlier audits and of damaged files: rows that it needs, however many there are."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from tests.support.long_logs import write_long_logs
+from tests.support.spread import Pickling
+
+from replica_audit import arrow_rows
+from replica_audit.auditing.opening import Unseen
+from replica_audit.config import Settings
+from replica_audit.runner.in_process import audit_all
+from replica_audit.runner.ingest import ingest
+from replica_audit.runner.ingested_source import audit
+from replica_audit.schema import REPORT_TABLES, QuarantineRow
+from replica_audit.warehouse.attempts import latest_attempt, own_rows
+from replica_audit.warehouse.delta_tables import Warehouse
+from replica_audit.warehouse.evidence_rows import unplaced_rows
+
+
+class OnDriver(Pickling):
+    """Knows whether a task runs."""
+
+    is_task = False
+
+    def map(self, tasks, work, ended=None):
+        self.is_task = True
+        try:
+            return super().map(tasks, work, ended)
+        finally:
+            self.is_task = False
+
+
+def _since(directory: Path, partitions: int, monkeypatch: pytest.MonkeyPatch) -> tuple[Counter[str], Counter[str]]:
+    """Rows of each class that became objects on the driver, and in tasks, in an audit above an earlier one; its answers are checked."""
+    path, executor = str(write_long_logs(directory / "snapshot", 1, partitions)), OnDriver()
+    warehouse, settings = Warehouse(str(directory / "warehouse")), replace(Settings(), driver_rows=1)
+    snapshot_id = ingest(executor, warehouse, path, settings, Unseen())
+    first = audit(executor, warehouse, snapshot_id, settings, Unseen())
+    counts: tuple[Counter[str], Counter[str]] = (Counter(), Counter())
+    real = arrow_rows.arrow_to_rows
+
+    def counting(table, kind):
+        for row in real(table, kind):
+            counts[executor.is_task][kind.__name__] += 1
+            yield row
+
+    with monkeypatch.context() as patched:
+        for module in ("warehouse.past_audits", "warehouse.segment_index", "warehouse.delta_tables"):
+            patched.setattr(f"replica_audit.{module}.arrow_to_rows", counting)
+        later = audit(executor, warehouse, snapshot_id, replace(settings, since=first.audit["audit_id"]), Unseen())
+    told = audit_all(path, settings)
+    assert [later.rows(table) for table in REPORT_TABLES] == [told.rows(table) for table in REPORT_TABLES]
+    return counts
+
+
+def test_what_an_earlier_audit_verified_is_read_by_tasks(tmp_path, monkeypatch):
+    """No row more comes to the driver for a further partition, and each task reads those of its own partitions once."""
+    (few, by_few), (many, by_many) = (_since(tmp_path / str(count), count, monkeypatch) for count in (4, 12))
+    assert many == few
+    assert by_few["_Compared"] == 2 * 4 and by_many["_Compared"] == 2 * 12, "each replica once"
+    assert by_many["PlacedSegment"] == 3 * by_few["PlacedSegment"] > 0
+
+
+def test_of_what_could_not_be_read_only_what_belongs_to_no_partition_comes_to_the_driver(tmp_path, monkeypatch):
+    snapshot = write_long_logs(tmp_path / "snapshot", 1, 8)
+    for log in snapshot.glob("broker-1/*-*/*150.log"):
+        log.write_bytes(log.read_bytes()[:-7])
+    (snapshot / "broker-1" / "recovery-point-offset-checkpoint").write_text("of another kind")
+    executor, warehouse = OnDriver(), Warehouse(str(tmp_path / "warehouse"))
+    ingest(executor, warehouse, str(snapshot), Settings(), Unseen())
+    ingested = latest_attempt(warehouse, "ingest")
+    rows = warehouse.read("quarantine", QuarantineRow, **own_rows(ingested))
+    made = []
+    monkeypatch.setattr(
+        "replica_audit.warehouse.evidence_rows.arrow_to_rows",
+        lambda table, kind: made.extend(found := list(arrow_rows.arrow_to_rows(table, kind))) or found,
+    )
+    assert unplaced_rows(warehouse, own_rows(ingested)) == made == [row for row in rows if row.topic is None]
+    assert 0 < len(made) < len(rows)
