@@ -13,6 +13,8 @@ import json
 import lzma
 import subprocess
 import sys
+import tarfile
+import tempfile
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -20,13 +22,17 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
+from tests.fuzz.evidence import shortened
 from tests.fuzz.memory import entries_of
 from tests.fuzz.seeds import ARCHIVE, CORPUS, ROOT, add, unpack
 from tests.fuzz.targets import TARGETS
 from tests.fuzz.whole import first_changes
 from tests.fuzz.written import WRITTEN
 from tests.support.archives import FILTERS, Files, tar_bytes
+from tests.support.collected import collect_into
+from tests.support.encoder import encode_batch, encode_marker
 from tests.support.fixtures import ATTACKS, FIXTURES
+from tests.support.snapshots import Replica, write_snapshot
 
 from replica_audit.batch_header import CODEC_MASK
 from replica_audit.segments.compression import CODEC_NAMES, CodecError, decompress
@@ -68,6 +74,27 @@ def gather() -> Iterator[tuple[str, bytes]]:
     log = base64.b64decode((ROOT / "tests/snapshot/consumer_offsets/kafka-4.3.1.log.b64").read_bytes())
     yield from (("consumer_offsets", entry) for entry in entries_of(log))
     yield from (("snapshot", change) for change in first_changes())
+    yield from _of_evidence()
+
+
+def _of_evidence() -> Iterator[tuple[str, bytes]]:
+    """Parts of small segments and lists of files, as the collector writes them."""
+    batches = [encode_batch(0, 2, 0), encode_marker(2, "COMMIT", 0, producer_id=7, producer_epoch=0)]
+    for tail, raw in ((b"", ()), (b"\x09" * 40, ()), (b"\x09" * 40, ("--raw",)), (bytes(50), ())):
+        with tempfile.TemporaryDirectory() as place:
+            snapshot = write_snapshot(Path(place, "snapshot"), {1: Replica(batches, tail=tail)})
+            collect_into(Path(place, "evidence.tar"), "--log-dir", str(snapshot / "broker-1"), *raw)
+            with tarfile.open(Path(place, "evidence.tar")) as archive:
+                for info in archive:
+                    data = archive.extractfile(info).read()  # type: ignore[union-attr]
+                    if info.name.endswith(".frames"):
+                        yield "evidence_frames", shortened(data)
+                    elif info.name.endswith(".jsonl"):
+                        lines = sorted(data.splitlines(), key=len)
+                        yield from (("evidence_lists", b"{}\n" + line) for line in lines)
+                        log = next(line for line in lines if b".log.frames" in line)
+                        yield "evidence_lists", b'{"after": true, "kind": "live"}\n' + b"\n".join([log, *lines[:3]])
+                        yield "evidence_lists", b"{}\n" + log.replace(b'"frames"', b'"same"')
 
 
 def _of_capture(path: Path) -> Iterator[tuple[str, bytes]]:

@@ -13,6 +13,7 @@ from dataclasses import fields, is_dataclass
 from functools import cache
 from typing import Any, NamedTuple
 
+from tests.fuzz.evidence import read_frames, read_lists
 from tests.fuzz.memory import MemorySnapshot, with_right_checksums
 from tests.fuzz.whole import show_changed_snapshot
 from tests.support import metadata_log
@@ -358,6 +359,8 @@ TARGETS: dict[str, Target] = {
     "leadership_json": Target(_bytes(parse_leadership), (FormatError,), 512),
     "zookeeper_json": Target(_bytes(parse_zookeeper), (FormatError,), 1024),
     "manifest_json": Target(_bytes(parse_manifest), (FormatError,), 512),
+    "evidence_frames": Target(read_frames, (FormatError,), 768, 2, runs=30000),
+    "evidence_lists": Target(read_lists, (), 1536, 2, runs=30000),
     "broker_log": Target(_broker_log, (), 2048, 2),
     "epoch_checkpoint": Target(_bytes(parse_epoch_checkpoint), (FormatError,), 128),
     "offset_checkpoint": Target(_bytes(parse_offset_checkpoint), (FormatError,), 256),
