@@ -1,7 +1,7 @@
 # Everything runs from a clean clone with nothing but make, Python 3.10 to 3.13 and (brought where possible) Java 17 or 21.
 #   make install   .venv with the locked packages, and replica-audit setup; at once when nothing changed
 #   make audit     audits the sample whose last standing replica lost records
-#   make lint      ruff, mypy and vulture, locked, in build/lint: style, types, and what only tests use
+#   make lint      ruff, mypy, vulture and pyright, locked, in build/lint: style, types, what only tests use, types in the examples of the docs
 #   make test-fast the tests that need neither Java nor Chromium nor much time, in two processes
 #   make test      the whole suite but the runs under Airflow, in four processes
 #   make test-exhaustive   every history of a replicated partition in up to five events, written as logs, audited and judged
@@ -90,12 +90,13 @@ audit: install
 	$(VENV)/bin/replica-audit run $(SAMPLE) --fail-on never --warehouse replica-audit-warehouse --report replica-audit-report
 	@echo "Open replica-audit-report/index.html"
 
-# Style, types, and what nothing uses but tests.
+# Style, types, what nothing uses but tests, and the examples as an editor with strict types shows them.
 lint: build/lint/bin/ruff $(STAMPS)/project
 	@$< check .
 	@$< format --check --quiet .
 	@PYTHONPATH=build/lint $(RUN) -m mypy
 	@PYTHONPATH=build/lint $(RUN) -m vulture
+	@PYTHONPATH=build/lint $(RUN) -m tests.docs.typed_examples
 
 # The checkers are no part of .venv: a directory is enough.
 build/lint/bin/ruff: $(STAMPS)/venv .locks/lint.txt
@@ -338,7 +339,7 @@ lock:
 	    --upgrade --generate-hashes --no-emit-index-url --no-header --no-annotate --only-binary :all: --no-binary pyspark \
 	    --output-file .locks/spark$${minor/./}.txt; \
 	done
-	@printf 'ruff\nmypy\nvulture\n' | uv pip compile --quiet - --python-version 3.10 --upgrade --generate-hashes --no-emit-index-url \
+	@printf 'ruff\nmypy\nvulture\nbasedpyright\n' | uv pip compile --quiet - --python-version 3.10 --upgrade --generate-hashes --no-emit-index-url \
 	  --no-header --no-annotate --only-binary :all: --output-file .locks/lint.txt
 	@printf 'cyclonedx-bom\npip-audit\n' | uv pip compile --quiet - --python-version 3.10 --upgrade --generate-hashes --no-emit-index-url \
 	  --no-header --no-annotate --only-binary :all: --output-file .locks/supply.txt

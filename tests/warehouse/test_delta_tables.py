@@ -162,7 +162,15 @@ def test_the_first_finished_ingest_of_a_snapshot_counts_and_every_finished_audit
     ):
         latest_attempt(warehouse, "ingest", snapshot_id="s1")
     attempt(warehouse, "failed", "i0")
+    with pytest.raises(
+        UsageError, match=r"; the one begun at 2026-\S+ failed: replica-audit ingest SNAPSHOT --warehouse "
+    ):
+        latest_attempt(warehouse, "ingest")
     attempt(warehouse, "finished", "i1")
+    attempt(warehouse, "running", "i1", stage="audit", audit_id="a0")
+    asked = r"audit in .*; the one begun at 2026-\S+ has not ended; a snapshot is ingested: replica-audit audit --warehouse "
+    with pytest.raises(UsageError, match=asked):
+        latest_attempt(warehouse, "audit")
     attempt(warehouse, "finished", "i2")
     attempt(warehouse, "finished", "i3", snapshot_id="s2")
     assert [row.ingest_id for row in finished_attempts(warehouse, "ingest")] == ["i1", "i3"]
@@ -174,7 +182,7 @@ def test_the_first_finished_ingest_of_a_snapshot_counts_and_every_finished_audit
     assert [row.audit_id for row in finished_attempts(warehouse, "audit")] == ["a1"]
     assert [row.ingest_id for row in finished_attempts(warehouse, "ingest")] == ["i1"]
     warehouse.delete("audits", "state", ["removed"])
-    assert {row["state"] for row in stored(warehouse, "audits", ("state",))} == {"failed", "finished"}
+    assert {row["state"] for row in stored(warehouse, "audits", ("state",))} == {"failed", "finished", "running"}
     assert list(AttemptRow._fields) == list(stored(warehouse, "audits")[0])
 
 

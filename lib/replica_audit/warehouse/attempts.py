@@ -83,8 +83,15 @@ def latest_attempt(warehouse: StoredTables, stage: str, **equals: str | None) ->
     rows = finished_attempts(warehouse, stage, **equals)
     if not rows:
         wanted = "".join(f" with {name} {value}" for name, value in equals.items())
-        command = f"replica-audit {'run' if stage == 'audit' else 'ingest'} SNAPSHOT --warehouse {shlex.quote(warehouse.name)}"
-        raise UsageError(f"no finished {stage}{wanted} in {warehouse.name}: {command} makes one")
+        said = [f"no finished {stage}{wanted} in {warehouse.name}"]
+        for begun in attempts(warehouse, stage, **equals)[-1:]:
+            said.append(f"the one begun at {begun.started} {'failed' if begun.state == 'failed' else 'has not ended'}")
+        option = f"--warehouse {shlex.quote(warehouse.name)}"
+        command = f"replica-audit {'run' if stage == 'audit' else 'ingest'} SNAPSHOT {option} makes one"
+        if stage == "audit" and not equals and finished_attempts(warehouse, "ingest"):
+            said.append("a snapshot is ingested")
+            command = f"replica-audit audit {option} audits it"
+        raise UsageError(f"{'; '.join(said)}: {command}")
     return rows[-1]
 
 
