@@ -106,7 +106,7 @@ def measure(case: str, count: int) -> dict[str, float]:
     """Milliseconds of CPU by stage."""
     from replica_audit.auditing.comparison_plan import plan_audit
     from replica_audit.auditing.conclude import conclude
-    from replica_audit.elect.election_rows import decided_rows
+    from replica_audit.elect.choice import decided_rows
 
     evidence, batches = evidence_of(*logs_of(case, count))
     took: dict[str, float] = {}

@@ -46,8 +46,7 @@ def write_snapshot(directory: Path, batch_bytes: int, size_bytes: int) -> None:
 def _examined(directory: str) -> tuple[Any, Any]:
     """The snapshot opened, and its one partition with its segments scanned."""
     from replica_audit.auditing.evidence import AuditOptions
-    from replica_audit.auditing.opened_snapshot import OpenedSnapshot
-    from replica_audit.auditing.opening import open_snapshot
+    from replica_audit.auditing.opened_snapshot import OpenedSnapshot, open_snapshot
 
     snapshot, inventory = open_snapshot(directory, (), None)
     opened = OpenedSnapshot.read(snapshot, inventory, AuditOptions(), ())
@@ -61,7 +60,7 @@ def _examined_only(directory: str) -> None:
 def compare(directory: str) -> int:
     """The partition's batches, after its report rows were made."""
     from replica_audit.auditing.conclude import conclude
-    from replica_audit.elect.election_rows import decided_rows
+    from replica_audit.elect.choice import decided_rows
     from replica_audit.snapshot.record_reader import RecordReader
 
     opened, examined = _examined(directory)

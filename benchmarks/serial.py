@@ -21,7 +21,7 @@ from pathlib import Path
 from partitions import write_snapshot
 from pyspark import cloudpickle
 
-from replica_audit.auditing.opening import Unseen
+from replica_audit.auditing.opened_snapshot import Unseen
 from replica_audit.config import Settings
 from replica_audit.report.report_files import write_report
 from replica_audit.runner.executor import InProcess

@@ -96,7 +96,7 @@ def test_a_scan_task_does_not_import_pandas(tmp_path: Path) -> None:
     sample = Path(__file__).parents[1] / "data" / "samples" / "last-replica-standing"
     program = (
         "import sys\n"
-        "from replica_audit.auditing.opening import open_snapshot\n"
+        "from replica_audit.auditing.opened_snapshot import open_snapshot\n"
         "from replica_audit.runner.scanning import SCANNED_TABLES, scan_task\n"
         "from replica_audit.runner.task_planning import SegmentWork\n"
         f"snapshot, inventory = open_snapshot({str(sample)!r}, (), None)\n"

@@ -13,12 +13,12 @@ from pathlib import Path
 import pytest
 from tests.support.planted import write_small
 
-from replica_audit.auditing.catalogue import CATALOGUE, SEVERITIES, VERDICTS
+from replica_audit.auditing.catalogue import CATALOGUE
 from replica_audit.bronze_tables import BRONZE_TABLES
 from replica_audit.cli.commands import COMMANDS
 from replica_audit.config import FAIL_LEVELS
 from replica_audit.errors import EngineError, InputError, UsageError
-from replica_audit.literals import PROTOCOLS
+from replica_audit.literals import PROTOCOLS, SEVERITIES, VERDICTS
 from replica_audit.schema import REPORT_TABLES
 
 ROOT = Path(__file__).parents[1]

@@ -14,10 +14,9 @@ from jinja2 import Environment, StrictUndefined
 from tests.airflow.stand_in import AirflowFailException, SparkSubmitOperator, load_dag
 from tests.support.some import some
 
-from replica_audit.auditing.catalogue import SEVERITIES
 from replica_audit.cli.parser import given_flags, parse_arguments
 from replica_audit.config import FAIL_LEVELS, resolve_settings
-from replica_audit.literals import PROTOCOLS
+from replica_audit.literals import PROTOCOLS, SEVERITIES
 from replica_audit.report.verdict_object import build_failure
 from replica_audit.schema import REPORT_TABLES
 

@@ -20,7 +20,7 @@ from replica_audit.auditing.comparison_plan import plan_audit
 from replica_audit.auditing.conclude import conclude
 from replica_audit.auditing.evidence import PartitionEvidence
 from replica_audit.batch_header import CONTROL, TRANSACTIONAL, Batch
-from replica_audit.elect.election_rows import decided_rows
+from replica_audit.elect.choice import decided_rows
 from replica_audit.model import CheckpointFile, Leadership
 from replica_audit.results import Results
 from replica_audit.segments import batch_rows, digests

@@ -12,7 +12,7 @@ from tests.support.scenario import audit, written
 from tests.support.snapshots import Replica
 from tests.support.some import some
 
-from replica_audit.auditing.opening import open_snapshot
+from replica_audit.auditing.opened_snapshot import open_snapshot
 from replica_audit.config import Settings
 from replica_audit.model import TopicPartition
 from replica_audit.runner.in_process import audit_one

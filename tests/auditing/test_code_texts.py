@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 import replica_audit
-from replica_audit.auditing.catalogue import CATALOGUE, FAMILIES
-from replica_audit.auditing.code_texts import CodeText, code_text, parse_family
+from replica_audit.auditing.catalogue import CATALOGUE, FAMILIES, CodeText, code_text, parse_family
 from replica_audit.auditing.finding import Code
 
 LIBRARY = Path(replica_audit.__file__).parent
@@ -62,7 +61,7 @@ def test_texts_are_read_from_the_zip_that_executors_import(tmp_path):
     with zipfile.ZipFile(tmp_path / "lib.zip", "w") as archive:
         for path in LIBRARY.rglob("*"):
             archive.write(path, path.relative_to(LIBRARY.parent))
-    read = "from replica_audit.auditing.code_texts import *\nprint(code_text.__code__.co_filename)\n" + "".join(
+    read = "from replica_audit.auditing.catalogue import *\nprint(code_text.__code__.co_filename)\n" + "".join(
         f"assert code_text({code!r})\n" for code in CATALOGUE
     )
     done = subprocess.run(
@@ -72,7 +71,7 @@ def test_texts_are_read_from_the_zip_that_executors_import(tmp_path):
 
 
 def test_no_text_is_read_before_it_is_asked_for():
-    read = "import replica_audit.cli.show_command\nfrom replica_audit.auditing.code_texts import family_text\n"
+    read = "import replica_audit.cli.show_command\nfrom replica_audit.auditing.catalogue import family_text\n"
     read += "print(family_text.cache_info().currsize)"
     done = subprocess.run([sys.executable, "-c", read], capture_output=True, text=True, check=True)
     assert done.stdout == "0\n"

@@ -10,7 +10,7 @@ from tests.support.captures_with_more import with_groups
 from tests.support.made_cases import case, log
 from tests.support.report_rows import tables_of
 
-from replica_audit.auditing.compare.group_positions import LostRange, Position, group_position
+from replica_audit.auditing.consumer_groups import LostRange, Position, group_position
 from replica_audit.auditing.findings import grp
 from replica_audit.config import Settings
 from replica_audit.elect.election_plan import plan_elections

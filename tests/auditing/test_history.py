@@ -8,8 +8,9 @@ import pytest
 from tests.support.in_colour import in_colour
 from tests.support.report_rows import attempt
 
-from replica_audit.auditing.catalogue import VERDICTS, audit_verdict
+from replica_audit.auditing.catalogue import audit_verdict
 from replica_audit.auditing.history import JudgedPartition, SeenFinding, build_history
+from replica_audit.literals import VERDICTS
 from replica_audit.report.history_text import render_history
 from replica_audit.report.layout import WIDTH, set_text_width
 

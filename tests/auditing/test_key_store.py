@@ -11,8 +11,8 @@ from tests.support.report_rows import tables_of
 from tests.support.scenario import audit
 from tests.support.snapshots import Replica
 
-from replica_audit.auditing.compare import key_state
-from replica_audit.auditing.compare.key_state import SHELVES, KeyRows, KeyState, KeyStore, shelf_of, shelves_of
+from replica_audit.auditing.compare import compacted
+from replica_audit.auditing.compare.compacted import SHELVES, KeyRows, KeyState, KeyStore, shelf_of, shelves_of
 
 
 def _rows(count: int, seed: int = 0) -> KeyRows:
@@ -30,7 +30,7 @@ def _sorted(rows: np.ndarray) -> list[tuple]:
 
 @pytest.mark.parametrize("held", [0, 3_000, 1 << 20])
 def test_a_store_has_what_was_added_on_one_shelf_for_each_key(monkeypatch, held):
-    monkeypatch.setattr(key_state, "HELD_BYTES", held)
+    monkeypatch.setattr(compacted, "HELD_BYTES", held)
     store, parts = KeyStore(), [_rows(count, seed) for seed, count in enumerate((70, 0, 500, 1))]
     for part in parts:
         store.add(part)
@@ -70,7 +70,7 @@ def test_a_bound_that_everything_passes_changes_no_answer(tmp_path, monkeypatch)
         }
         answers = []
         for held in (1 << 30, 0):
-            monkeypatch.setattr(key_state, "HELD_BYTES", held)
+            monkeypatch.setattr(compacted, "HELD_BYTES", held)
             place = tmp_path / f"{seed}-{held}"
             answers.append(audit(place, brokers, leader=history.leader, configs={"cleanup.policy": "compact"}))
         assert tables_of(answers[0]) == tables_of(answers[1]), seed

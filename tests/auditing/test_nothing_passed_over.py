@@ -9,7 +9,7 @@ from tests.support.captures import CAPTURES, FIXTURES, audit_whole
 from tests.support.scanned import batches_of, scan_file
 
 from replica_audit.auditing.audit_results import account_for_input, check_answered
-from replica_audit.auditing.opening import open_snapshot
+from replica_audit.auditing.opened_snapshot import open_snapshot
 from replica_audit.config import Settings
 from replica_audit.errors import EngineError
 from replica_audit.runner.in_process import audit_all

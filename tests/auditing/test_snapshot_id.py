@@ -12,7 +12,7 @@ from tests.support.identity import identify
 from tests.support.observations import observed, write_observations
 
 from replica_audit.auditing import snapshot_id
-from replica_audit.auditing.opening import open_snapshot
+from replica_audit.auditing.opened_snapshot import open_snapshot
 from replica_audit.auditing.snapshot_id import inventory_lines, pieces_of
 
 ROOT = Path(__file__).parents[2]

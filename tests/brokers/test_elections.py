@@ -25,7 +25,7 @@ from tests.support.fixtures import FIXTURES, truth
 from replica_audit.config import Settings
 from replica_audit.elect.plan_model import parse_plan
 from replica_audit.runner.in_process import audit_all
-from replica_audit.verify.two_snapshots import verify_snapshots
+from replica_audit.verify.verification import verify_snapshots
 
 pytestmark = [pytest.mark.brokers, pytest.mark.timeout(1200)]
 

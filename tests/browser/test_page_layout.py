@@ -13,10 +13,9 @@ from tests.support.fixtures import FIXTURES
 from tests.support.report_rows import finding, partition, results, row
 from tests.support.samples import SAMPLES
 
-from replica_audit.auditing.catalogue import VERDICTS
-from replica_audit.auditing.opening import open_snapshot
+from replica_audit.auditing.opened_snapshot import open_snapshot
 from replica_audit.config import Settings
-from replica_audit.literals import PROTOCOLS
+from replica_audit.literals import PROTOCOLS, VERDICTS
 from replica_audit.results import Results
 from replica_audit.runner.in_process import audit_one
 from replica_audit.schema import REPORT_TABLES

@@ -14,7 +14,7 @@ import pytest
 from tests.support.encoder import Record, encode_batch
 from tests.support.snapshots import Replica, make_uuid, write_log_dir
 
-from replica_audit.auditing.opening import open_snapshot
+from replica_audit.auditing.opened_snapshot import open_snapshot
 from replica_audit.cli.main import main
 from replica_audit.config import Settings
 from replica_audit.model import TopicPartition

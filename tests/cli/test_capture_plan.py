@@ -11,7 +11,7 @@ import pytest
 from tests.support.captures import FIXTURES
 from tests.support.report_rows import tables_of
 
-from replica_audit.auditing.opening import open_snapshot
+from replica_audit.auditing.opened_snapshot import open_snapshot
 from replica_audit.cli.main import main
 from replica_audit.config import Settings
 from replica_audit.model import TopicPartition

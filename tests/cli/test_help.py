@@ -12,12 +12,13 @@ from typing import Any
 
 import pytest
 
-from replica_audit.auditing.catalogue import CATALOGUE, VERDICT_MEANINGS, VERDICTS
+from replica_audit.auditing.catalogue import CATALOGUE, VERDICT_MEANINGS
 from replica_audit.cli import main as program
 from replica_audit.cli.commands import COMMANDS, SHELLS
 from replica_audit.cli.main import main
 from replica_audit.cli.parser import build_parser, parsers_of
 from replica_audit.config import GROUPS, SETTINGS, flag_of
+from replica_audit.literals import VERDICTS
 
 SAMPLES = Path(__file__).parents[2] / "data" / "samples"
 

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from tests.support.samples import TEXTBOOK, write_cluster
 
-from replica_audit.auditing import opened_snapshot, opening
-from replica_audit.auditing.catalogue import VERDICTS
+from replica_audit.auditing import opened_snapshot
 from replica_audit.cli.main import main
 from replica_audit.config import Settings
+from replica_audit.literals import VERDICTS
 from replica_audit.model import TopicPartition
 from replica_audit.report.layout import WIDTH
 from replica_audit.runner.in_process import audit_all, audit_one
@@ -110,7 +110,7 @@ def test_the_triage_reads_what_all_partitions_share_once(tmp_path: Path, monkeyp
     (tmp_path / "replica_progress.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     calls: list[str] = []
     for module, name in (
-        (opening, "discover"),
+        (opened_snapshot, "discover"),
         (opened_snapshot, "read_broker_log"),
         (replica_progress, "read_progress"),
     ):

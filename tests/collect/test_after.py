@@ -18,7 +18,7 @@ from tests.support.encoder import encode_batch
 from tests.support.in_process import without_run
 from tests.support.snapshots import Listed, Replica, write_snapshot
 
-from replica_audit.auditing.opening import Unseen
+from replica_audit.auditing.opened_snapshot import Unseen
 from replica_audit.cli.main import main
 from replica_audit.collect import collect
 from replica_audit.config import Settings

@@ -9,8 +9,8 @@ import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from replica_audit.auditing.catalogue import FAMILIES, VERDICT_MEANINGS, Code, codes_beginning
-from replica_audit.auditing.code_texts import code_text, family_text
+from replica_audit.auditing.catalogue import FAMILIES, VERDICT_MEANINGS, code_text, codes_beginning, family_text
+from replica_audit.auditing.finding import Code
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGES = (DOCS / "semantics.md", DOCS / "reference.md")

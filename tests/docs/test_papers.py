@@ -12,7 +12,8 @@ from tests.docs.reference_tables import REFERENCE, with_tables
 from tests.support.fixtures import ATTACKS
 from tests.support.imports import LIBRARY, ONLY_IN, STEPS
 
-from replica_audit.auditing.catalogue import CATALOGUE, FAMILIES, SEVERITIES, VERDICTS
+from replica_audit.auditing.catalogue import CATALOGUE, FAMILIES
+from replica_audit.literals import SEVERITIES, VERDICTS
 from replica_audit.report.explain_text import SECTIONS
 from replica_audit.snapshot import log_dir_names
 

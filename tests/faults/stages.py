@@ -14,7 +14,7 @@ from typing import Any
 import deltalake
 import pytest
 
-from replica_audit.auditing.opening import Unseen
+from replica_audit.auditing.opened_snapshot import Unseen
 from replica_audit.config import Settings
 from replica_audit.runner.executor import InProcess
 from replica_audit.runner.ingest import ingest

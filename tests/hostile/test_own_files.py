@@ -49,20 +49,20 @@ def _ends_well(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None
 def test_a_plan_of_anything(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from replica_audit.auditing.opening import Unseen
+    from replica_audit.auditing.opened_snapshot import Unseen
     from replica_audit.runner import in_process
-    from replica_audit.verify import two_snapshots
+    from replica_audit.verify import verification
 
     plan = tmp_path / "plan.json"
     assert main(["elect", SAMPLE, "--plan", str(plan)]) == 0
     content = json.loads(plan.read_text())
     # What is compared with the plan stays the same.
-    results, found = in_process.audit_all(SAMPLE, _settings()), two_snapshots.verify_snapshots
+    results, found = in_process.audit_all(SAMPLE, _settings()), verification.verify_snapshots
     monkeypatch.setattr(in_process, "audit_all", lambda *_: results)
     before = found(SAMPLE, SAMPLE, _settings(), Unseen(), None)
-    with_plan = two_snapshots.with_plan
+    with_plan = verification.with_plan
     monkeypatch.setattr(
-        two_snapshots,
+        verification,
         "verify_snapshots",
         lambda *arguments: with_plan(before, arguments[-1]) if arguments[-1] else before,
     )

@@ -17,8 +17,7 @@ from tests.support.some import some
 from replica_audit.auditing.comparison_plan import plan_audit
 from replica_audit.auditing.conclude import conclude
 from replica_audit.schema import VerificationRow
-from replica_audit.verify.pairing import Pairing
-from replica_audit.verify.verified_partition import PartitionVerification, verify_partition
+from replica_audit.verify.verified_partition import Pairing, PartitionVerification, verify_partition
 
 COUNT = max(1, HISTORIES // 3)
 

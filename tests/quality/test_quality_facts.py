@@ -15,7 +15,7 @@ from tests.support.some import some
 
 from replica_audit.auditing.catalogue import at_or_above
 from replica_audit.auditing.leadership.capture_times import CaptureTimes
-from replica_audit.auditing.opening import open_snapshot
+from replica_audit.auditing.opened_snapshot import open_snapshot
 from replica_audit.quality.quality_facts import (
     CountsByReplica,
     SegmentCounts,

@@ -17,7 +17,8 @@ from prometheus_client.parser import text_string_to_metric_families
 from tests.support.report_rows import finding, partition, results, row
 from tests.support.some import some
 
-from replica_audit.auditing.catalogue import CATALOGUE, SEVERITIES
+from replica_audit.auditing.catalogue import CATALOGUE
+from replica_audit.literals import SEVERITIES
 from replica_audit.report.facts.verdict import build_verdict
 from replica_audit.report.metrics import render_metrics
 from replica_audit.report.run_metrics import render_families, run_families

@@ -8,15 +8,13 @@ import pytest
 
 from replica_audit.auditing.catalogue import (
     CATALOGUE,
-    SEVERITIES,
-    VERDICTS,
     at_or_above,
+    code_text,
     nearest_codes,
-    worst_severity,
     worst_verdict,
 )
-from replica_audit.auditing.code_texts import code_text
 from replica_audit.config import FAIL_LEVELS
+from replica_audit.literals import SEVERITIES, VERDICTS
 
 TEXTS = {name: code_text(name) for name in CATALOGUE}
 REMEDIES = {name: text.remedy for name, text in TEXTS.items()}
@@ -67,10 +65,6 @@ def test_the_worst_verdict_wins_and_none_is_consistent() -> None:
     assert worst_verdict(reversed(VERDICTS)) == "COMMITTED_LOSS"
     with pytest.raises(ValueError, match="not in tuple"):
         worst_verdict(["FINE"])
-
-
-def test_the_worst_severity_wins_and_none_is_none() -> None:
-    assert worst_severity(["info", "high", "low"]) == "high" and worst_severity([]) is None
 
 
 def test_levels_are_the_severities_and_never() -> None:

@@ -7,7 +7,8 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families 
 from prometheus_client.parser import text_string_to_metric_families as parse_prometheus
 from tests.support.report_rows import AUDIT, answers_of, finding, partition, results, row
 
-from replica_audit.auditing.catalogue import CATALOGUE, SEVERITIES, VERDICTS
+from replica_audit.auditing.catalogue import CATALOGUE
+from replica_audit.literals import SEVERITIES, VERDICTS
 from replica_audit.report.facts.verdict import build_verdict
 from replica_audit.report.metrics import render_metrics
 from replica_audit.report.run_metrics import render_families, run_families

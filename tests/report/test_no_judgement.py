@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from replica_audit import report
-from replica_audit.auditing.catalogue import CATALOGUE, SEVERITIES, VERDICTS
+from replica_audit.auditing.catalogue import CATALOGUE
+from replica_audit.literals import SEVERITIES, VERDICTS
 from replica_audit.report.partition_story import NOT_COMPARED
 
 ROOM = Path(report.__file__).parent
@@ -19,7 +20,7 @@ JUDGED = {*CATALOGUE, *SEVERITIES, *VERDICTS, *NOT_COMPARED, "compared", "refere
 #: Modules that find and tell.
 FIND_AND_TELL = (ROOM / "partition_story.py",)
 #: What tells codes and severities apart.
-JUDGING = {"at_or_above", "codes_with", "audit_verdict", "worst_severity", "worst_verdict"}
+JUDGING = {"at_or_above", "codes_with", "audit_verdict", "worst_verdict"}
 
 
 def judgements(text: str) -> Iterator[str]:

@@ -9,8 +9,7 @@ from tests.support.captures import audit_whole
 from tests.support.fixtures import FIXTURES
 from tests.support.report_rows import finding, partition, results
 
-from replica_audit.auditing.catalogue import CATALOGUE
-from replica_audit.auditing.code_texts import code_text
+from replica_audit.auditing.catalogue import CATALOGUE, code_text
 from replica_audit.report.show_text import render_summary
 
 #: Codes of input that belongs to no partition.

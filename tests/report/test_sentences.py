@@ -29,7 +29,7 @@ from tests.support.scenario import audit, written
 from tests.support.snapshots import TOPIC, TOPIC_ID, Replica
 from tests.support.some import some
 
-from replica_audit.auditing.finding_evidence import WANTED
+from replica_audit.auditing.finding import WANTED
 from replica_audit.config import Settings
 from replica_audit.report import answer, captures, partition_story
 from replica_audit.report.answer import build_answer

@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 from tests.support.report_rows import finding, partition, results, row
 
-from replica_audit.auditing.catalogue import SEVERITIES, VERDICTS
 from replica_audit.config import FAIL_LEVELS
+from replica_audit.literals import SEVERITIES, VERDICTS
 from replica_audit.report.facts.verdict import build_verdict
 from replica_audit.report.verdict_object import build_failure, render_status_line
 from replica_audit.results import Results

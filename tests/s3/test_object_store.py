@@ -20,7 +20,7 @@ from tests.support.known_batches import directories
 from tests.support.samples import SAMPLES
 from tests.support.snapshots import Replica, write_snapshot
 
-from replica_audit.auditing.opening import Unseen, open_snapshot
+from replica_audit.auditing.opened_snapshot import Unseen, open_snapshot
 from replica_audit.config import Settings
 from replica_audit.errors import InputError
 from replica_audit.runner.executor import InProcess

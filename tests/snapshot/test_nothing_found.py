@@ -11,7 +11,7 @@ import pytest
 from tests.support.encoder import encode_batch
 from tests.support.snapshots import Replica, write_log_dir
 
-from replica_audit.auditing.opening import open_snapshot
+from replica_audit.auditing.opened_snapshot import open_snapshot
 from replica_audit.errors import ReplicaAuditError
 
 

@@ -13,7 +13,7 @@ from pyspark import cloudpickle
 from tests.support.captures import CAPTURES, FIXTURES, audit_opened, audit_whole
 from tests.support.report_rows import tables_of
 
-from replica_audit.auditing.opening import open_snapshot
+from replica_audit.auditing.opened_snapshot import open_snapshot
 from replica_audit.config import Settings
 from replica_audit.results import Results
 from replica_audit.runner.executor import Executor, InProcess, deal

@@ -9,8 +9,7 @@ from pathlib import Path
 from tests.support.fixtures import ATTACKS, CAPTURES, EXPECTED, FIXTURES, truth
 from tests.support.scanned import batches_of, scan_file
 
-from replica_audit.auditing.opened_snapshot import OpenedSnapshot
-from replica_audit.auditing.opening import Unseen, audit_options, open_snapshot
+from replica_audit.auditing.opened_snapshot import OpenedSnapshot, Unseen, audit_options, open_snapshot
 from replica_audit.config import Settings
 from replica_audit.errors import InputError, UsageError
 from replica_audit.model import TopicPartition

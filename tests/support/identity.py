@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from replica_audit.auditing.opening import open_snapshot
+from replica_audit.auditing.opened_snapshot import open_snapshot
 from replica_audit.auditing.snapshot_id import (
     SegmentDigest,
     digest_texts,

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from tests.support.audit_json_text import audit_json_text
 
-from replica_audit.auditing.opening import Unseen
+from replica_audit.auditing.opened_snapshot import Unseen
 from replica_audit.config import Settings
 from replica_audit.results import Results
 from replica_audit.runner.executor import InProcess

@@ -12,8 +12,9 @@ from typing import Any
 
 from tests.support.report_rows import answers_of, tables_of
 
-from replica_audit.auditing.catalogue import SEVERITIES, worst_verdict
+from replica_audit.auditing.catalogue import worst_verdict
 from replica_audit.config import Settings
+from replica_audit.literals import SEVERITIES
 from replica_audit.model import TopicPartition
 from replica_audit.results import Results
 from replica_audit.runner.in_process import audit_one

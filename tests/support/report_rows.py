@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from replica_audit.auditing.catalogue import SEVERITIES
+from replica_audit.literals import SEVERITIES
 from replica_audit.results import Results
 from replica_audit.schema import REPORT_ROWS, REPORT_TABLES, AttemptRow, ReportRows, column_names, read_row
 

@@ -9,7 +9,7 @@ from tests.support.scenario import audit, written
 from tests.support.snapshots import Replica
 
 from replica_audit.config import Settings
-from replica_audit.verify.two_snapshots import verify_snapshots
+from replica_audit.verify.verification import verify_snapshots
 
 COMPACT = {"cleanup.policy": "compact"}
 #: Leads from 48 on in epoch 2; its cleaner left nothing below 57.

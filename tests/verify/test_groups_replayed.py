@@ -9,16 +9,12 @@ from tests.brokers.groups_seen import recorded_groups
 from tests.support.fixtures import FIXTURES, truth
 from tests.support.some import some
 
-from replica_audit.auditing.compare.group_positions import (
-    EPOCH_DIFFERS,
-    PAST_END,
-    READ_LOST,
-    UNAFFECTED,
+from replica_audit.auditing.consumer_groups import (
     LostRange,
     group_position,
 )
 from replica_audit.config import Settings
-from replica_audit.elect.affected_groups import CommittedOffset
+from replica_audit.elect.decisions import CommittedOffset
 from replica_audit.elect.election_plan import plan_elections
 from replica_audit.elect.plan_model import Plan
 from replica_audit.model import GroupOffset as Committed
@@ -53,11 +49,11 @@ def _hits(plan: Plan) -> dict[str, int | None]:
 def test_groups_of_every_kind_are_recorded() -> None:
     kinds = {(one["leader_epoch"] is None, one["effect_after"]) for run in SEEN for one in run["groups"]}
     assert {
-        (False, UNAFFECTED),
-        (False, EPOCH_DIFFERS),
-        (False, PAST_END),
-        (True, UNAFFECTED),
-        (True, READ_LOST),
+        (False, "unaffected"),
+        (False, "epoch_differs"),
+        (False, "past_end"),
+        (True, "unaffected"),
+        (True, "read_lost"),
     } <= kinds
     assert {run["candidate"] for run in SEEN} == {0, 1}
 
@@ -98,17 +94,17 @@ def _expected(
     passed = [start for start, _ in lost if start < at]
     if not hit:
         # It read this log; another replica may still have other records there.
-        return (READ_LOST, min(passed), goes_on) if passed else (UNAFFECTED, None, goes_on)
+        return ("read_lost", min(passed), goes_on) if passed else ("unaffected", None, goes_on)
     if epoch is None:
         # Neither the client nor an audit of logs that agree again notices: inside the log it goes on, and past its end it
         # begins anew as its reset policy says, here with the first record.
-        return UNAFFECTED, None, at if at < end else 0
+        return "unaffected", None, at if at < end else 0
     # The client asks where its epoch ends, and goes back to there (KIP-320). Of an epoch that the log never had, the
     # leader answers with the end of the one before it: that may be above where the logs part, or above the offset.
     (_, answered) = log.end_offset_for(epoch, end)
     if answered >= at:
-        return UNAFFECTED, None, goes_on
-    return PAST_END if at > end else EPOCH_DIFFERS, answered, answered if answered < end else None
+        return "unaffected", None, goes_on
+    return "past_end" if at > end else "epoch_differs", answered, answered if answered < end else None
 
 
 @pytest.mark.parametrize("seen", SEEN, ids=lambda one: f"{one['capture']}-{one['candidate']}")

@@ -11,8 +11,7 @@ from tests.support.scanned import batches_of, scan_file
 from tests.support.some import some
 
 from replica_audit.config import Settings
-from replica_audit.verify.two_snapshots import verify_snapshots
-from replica_audit.verify.verification import Verification
+from replica_audit.verify.verification import Verification, verify_snapshots
 
 FETCH = (
     ("diverged-unclean", "diverged-healed-running"),

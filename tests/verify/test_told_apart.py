@@ -15,7 +15,7 @@ from tests.support.snapshots import Replica, write_snapshot
 from replica_audit.cli.main import main
 from replica_audit.config import Settings
 from replica_audit.errors import InputError
-from replica_audit.verify.two_snapshots import verify_snapshots
+from replica_audit.verify.verification import verify_snapshots
 
 
 def _write(path: Path, logs: dict[int, list[tuple[int, int]]], leader: int, isr: list[int], **more: Any) -> None:

@@ -12,7 +12,7 @@ from tests.support.in_process import Ran, run_stages, without_run
 from tests.support.planted import write_small
 from tests.support.stored_rows import stored
 
-from replica_audit.auditing.opening import Unseen
+from replica_audit.auditing.opened_snapshot import Unseen
 from replica_audit.config import Settings
 from replica_audit.errors import UsageError
 from replica_audit.results import Results

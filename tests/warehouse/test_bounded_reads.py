@@ -11,7 +11,7 @@ from tests.support.long_logs import write_long_logs
 from tests.support.spread import Pickling
 
 from replica_audit import arrow_rows
-from replica_audit.auditing.opening import Unseen
+from replica_audit.auditing.opened_snapshot import Unseen
 from replica_audit.config import Settings
 from replica_audit.runner.in_process import audit_all
 from replica_audit.runner.ingest import ingest

@@ -14,7 +14,7 @@ from tests.support.fixtures import FIXTURES
 from tests.support.known_batches import directories, ingest
 from tests.support.snapshots import Replica, write_snapshot
 
-from replica_audit.auditing.opening import open_snapshot
+from replica_audit.auditing.opened_snapshot import open_snapshot
 from replica_audit.model import SegmentFile
 from replica_audit.runner.scanning import scan_task
 from replica_audit.runner.task_planning import SegmentWork, deal_work

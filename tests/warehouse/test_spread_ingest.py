@@ -15,7 +15,7 @@ from tests.support.long_logs import write_long_logs
 from tests.support.spread import Pickling, spread_everything
 from tests.support.stored_rows import stored
 
-from replica_audit.auditing.opening import Unseen
+from replica_audit.auditing.opened_snapshot import Unseen
 from replica_audit.bronze_tables import BRONZE_TABLES
 from replica_audit.config import Settings
 from replica_audit.model import ReplicaDir, SegmentFile

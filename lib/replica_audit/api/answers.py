@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
-    from replica_audit.auditing.opening import Progress
+    from replica_audit.auditing.opened_snapshot import Progress
 
 
 class Answers(Tables):
@@ -232,7 +232,7 @@ def audit(
     The tables go into `warehouse` (default: replica-audit-warehouse) or `catalog`; on Spark Connect into a place that the
     server's executors and this process both reach. With `report`, a directory, the report is written too; `quality`
     checks the answers with Great Expectations and needs `report`, where Data Docs go. `config` is a configuration file.
-    `progress` has the methods of `auditing.opening.Progress`.
+    `progress` has the methods of `auditing.opened_snapshot.Progress`.
 
     Raises UsageError, InputError and EngineError of `replica_audit.errors`.
     """
@@ -259,7 +259,7 @@ def audit(
     check_outputs(path, settings, report=report is not None)
     check_files(settings)
     known = read_baseline(settings)
-    from replica_audit.auditing.opening import Unseen
+    from replica_audit.auditing.opened_snapshot import Unseen
     from replica_audit.spark.callers_session import use_own_python
 
     use_own_python(spark)

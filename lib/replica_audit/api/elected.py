@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from replica_audit.api.argument_settings import of_snapshot, resolved
 from replica_audit.api.typed_table import Tables
-from replica_audit.auditing.opening import Progress
+from replica_audit.auditing.opened_snapshot import Progress
 from replica_audit.config import Settings
 from replica_audit.elect.election_plan import plan_elections
 from replica_audit.elect.kafka_commands import BOOTSTRAP

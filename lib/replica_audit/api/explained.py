@@ -17,11 +17,11 @@ from replica_audit.auditing.catalogue import (
     CATALOGUE,
     FAMILIES,
     VERDICT_MEANINGS,
+    code_text,
     codes_beginning,
     codes_of_verdict,
     nearest_codes,
 )
-from replica_audit.auditing.code_texts import code_text
 from replica_audit.auditing.finding import Code
 from replica_audit.config import Settings
 from replica_audit.errors import UsageError

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from replica_audit.api.argument_settings import of_snapshot, resolved
-from replica_audit.auditing.opening import Progress, Unseen
+from replica_audit.auditing.opened_snapshot import Progress, Unseen
 from replica_audit.config import Settings
 from replica_audit.elect.plan_model import read_plan
 from replica_audit.errors import InputError, UsageError

@@ -6,11 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from replica_audit.auditing.compare.comparable import open_question, why_not_comparable
 from replica_audit.auditing.compare.loss import committed_ahead
 from replica_audit.auditing.compare.remote_storage import RemoteHoles
 from replica_audit.auditing.earlier_losses import EarlierLosses
 from replica_audit.auditing.leadership.capture_times import CaptureTimes, lacks_tail
-from replica_audit.auditing.leadership.checkpoint_proofs import OrphanedMark, orphaned_marks
+from replica_audit.auditing.leadership.commitment import OrphanedMark, orphaned_marks
 from replica_audit.auditing.leadership.needed_replicas import needed_replicas
 from replica_audit.auditing.replicas.lost_tails import is_tail_lost
 from replica_audit.protocol.versions import keeps_committed
@@ -18,8 +19,8 @@ from replica_audit.protocol.versions import keeps_committed
 if TYPE_CHECKING:
     from replica_audit.auditing.compare.comparison import Comparison
     from replica_audit.auditing.compare.divergent_ranges import DivergentRange
-    from replica_audit.auditing.compare.group_positions import Position
     from replica_audit.auditing.compare.remote_storage import RemoteOrphan
+    from replica_audit.auditing.consumer_groups import Position
     from replica_audit.auditing.leadership.high_watermark_bounds import HighWatermark
     from replica_audit.auditing.leadership.timeline_deviations import TimelineSummary
     from replica_audit.auditing.replicas.reference import Reference
@@ -153,6 +154,14 @@ class Case:
         reference = self.reference.facts
         reached = min(item.follower.log_end_offset, committed_ahead(reference, item.follower))
         return max(reference.log_end_offset, reached)
+
+    def why_not_comparable(self, facts: ReplicaFacts) -> str | None:
+        """Clause saying why a copy may not be compared with the reference; None if it may."""
+        return why_not_comparable(self.reference, facts)
+
+    def open_question(self, item: Comparison) -> str | None:
+        """Clause naming what a comparison leaves open, so that no verdict may rest on it; None if nothing."""
+        return open_question(self.reference, item, self.protocol, is_epoch_said=self.is_epoch_said)
 
     @property
     def is_tiered(self) -> bool:

@@ -1,37 +1,36 @@
-"""The catalogue of finding codes (F.2 to F.7), and the order of severities and verdicts (F.8)."""
+"""The catalogue of finding codes (F.2 to F.7), their prose, and the order of severities and verdicts (F.8).
+
+The prose is in a Markdown file per family beside its rules, read when a text of it is wanted:
+
+    # TXN: transactions                              the family and its subject
+    ## TXN-HANGING                                   a code
+    A transaction has records but will get no marker
+    - When: ...                                      a field of `CodeText`, or
+    - medium: with ...                               a severity or verdict of the code, and the condition for it
+
+`explain`, the page, the plan's remedies and the tables of docs/semantics.md F.2 to F.7 are made from it.
+"""
 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import cache
+from typing import TYPE_CHECKING, NamedTuple, cast
 
+from replica_audit.auditing import findings
 from replica_audit.auditing.finding import TRAITS, Code
-from replica_audit.auditing.findings import MODULES
 from replica_audit.literals import SEVERITIES, VERDICTS, Verdict
 from replica_audit.schema import FindingRow
 
-__all__ = [
-    "CATALOGUE",
-    "FAMILIES",
-    "SEVERITIES",
-    "VERDICTS",
-    "VERDICT_MEANINGS",
-    "Code",
-    "at_or_above",
-    "audit_verdict",
-    "codes_beginning",
-    "codes_of_verdict",
-    "codes_with",
-    "nearest_codes",
-    "worst_severity",
-    "worst_verdict",
-]
+if TYPE_CHECKING:
+    from importlib.abc import ResourceLoader
+
 
 #: Every code that a finding can have, by its name.
-CATALOGUE: dict[str, Code] = {code.code: code for module in MODULES for code in module.CODES}
+CATALOGUE: dict[str, Code] = {code.code: code for module in findings.MODULES for code in module.CODES}
 
-#: Prefixes of codes; what each family is about is in its file (`code_texts`).
+#: Prefixes of codes; what each family is about is in its file.
 FAMILIES = tuple(dict.fromkeys(code.family for code in CATALOGUE.values()))
 
 #: Meaning of each verdict on a partition.
@@ -74,12 +73,6 @@ def audit_verdict(partition_verdicts: Iterable[str], unplaced: Iterable[str]) ->
     return worst_verdict([*verdicts, *(verdict for of_code in asked for verdict in of_code)])
 
 
-def worst_severity(severities: Iterable[str]) -> str | None:
-    """The worst of `severities` in the order of `SEVERITIES`; None when there is none."""
-    positions = [SEVERITIES.index(severity) for severity in severities]
-    return SEVERITIES[min(positions)] if positions else None
-
-
 def at_or_above(severity: str, level: str) -> bool:
     """True if `severity` is as bad as `level` or worse; nothing is at or above the level `never`."""
     return level != "never" and SEVERITIES.index(severity) <= SEVERITIES.index(level)
@@ -108,3 +101,72 @@ def nearest_codes(name: str, count: int = 3) -> list[str]:
     near = difflib.get_close_matches(wanted, CATALOGUE, n=count, cutoff=0.5)
     containing = [code for code in CATALOGUE if wanted and wanted in code and code not in near]
     return (near + containing)[:count]
+
+
+class CodeText(NamedTuple):
+    """The prose of a code."""
+
+    summary: str
+    """A line without a full stop."""
+    when: str
+    """The rule, in the terms of docs/semantics.md F.0; '' where the summary says all of it."""
+    meaning: str
+    proof: str
+    remedy: str
+    traps: str
+    """Harmless explanations that were considered, or have to be; '' when there is none."""
+    conditions: Mapping[str, str]
+    """By severity or verdict: when the code has that one and not its other ones. Not all need to be told apart."""
+
+
+class FamilyText(NamedTuple):
+    """The prose of the codes with one prefix."""
+
+    subject: str
+    codes: Mapping[str, CodeText]
+
+
+def code_text(code: str) -> CodeText:
+    """The prose of a code; KeyError for one that `CATALOGUE` does not have."""
+    return family_text(CATALOGUE[code].family).codes[code]
+
+
+@cache
+def family_text(family: str) -> FamilyText:
+    """The prose of a family, by its prefix."""
+    # The loader reads from a directory and from a zip alike, and needs no import.
+    loader: ResourceLoader = cast("ResourceLoader", findings.__loader__)
+    text = loader.get_data(f"{findings.__path__[0]}/{family.lower()}.md").decode()
+    return parse_family(text, family, codes_beginning(family))
+
+
+def parse_family(text: str, family: str, codes: list[Code]) -> FamilyText:
+    """Parse the file of a family. Raises ValueError unless it has just these codes, and of each what a reader needs."""
+    head, *sections = text.split("\n## ")
+    title, _, subject = head.strip().partition(": ")
+    found = dict(zip((section.split(maxsplit=1)[0] for section in sections), sections))
+    if title != f"# {family}" or len(found) != len(sections) or list(found) != [code.code for code in codes]:
+        raise ValueError(f"{family}: {title} has {', '.join(found)}")
+    return FamilyText(subject, {code.code: _parse_code(found[code.code], code) for code in codes})
+
+
+def _parse_code(section: str, code: Code) -> CodeText:
+    head, *items = section.split("\n- ")
+    said = dict(" ".join(item.split()).split(": ", 1) for item in items)
+    if len(said) < len(items):
+        raise ValueError(f"{code.code}: a word twice")
+    text = CodeText(
+        summary=" ".join(head.split()[1:]),
+        when=said.pop("When", ""),
+        meaning=said.pop("Meaning", ""),
+        proof=said.pop("Proof", ""),
+        remedy=said.pop("Remedy", ""),
+        traps=said.pop("Traps", ""),
+        conditions=said,
+    )
+    if not all((text.summary, text.meaning, text.proof, text.remedy)) or not said.keys() <= {
+        *code.severities,
+        *code.verdicts,
+    }:
+        raise ValueError(f"{code.code}: not a text of it: {text}")
+    return text

@@ -12,29 +12,36 @@ import numpy as np
 from replica_audit.auditing.case import Case
 from replica_audit.auditing.catalogue import worst_verdict
 from replica_audit.auditing.compare.aligned_pair import Records, align_pair, batches_in
+from replica_audit.auditing.compare.comparable import other_life
 from replica_audit.auditing.compare.comparison import Comparison, compare, with_high_watermark
 from replica_audit.auditing.compare.epoch_corruption import confirm_rot, restore_epochs
 from replica_audit.auditing.compare.record_comparison import RecordSource
 from replica_audit.auditing.compare.remote_storage import RemoteHoles, find_holes, find_orphans
 from replica_audit.auditing.compare.replays import answering_lineage
-from replica_audit.auditing.compare.topic_recreation import other_life
-from replica_audit.auditing.comparison_plan import ComparisonPlan
-from replica_audit.auditing.consumer_groups import with_groups
+from replica_audit.auditing.comparison_plan import ComparisonPlan, ReplicaGrouping
+from replica_audit.auditing.consumer_groups import group_positions, lost_ranges
 from replica_audit.auditing.evidence import PartitionEvidence
 from replica_audit.auditing.finding import Finding, merge_findings
 from replica_audit.auditing.findings import judge
 from replica_audit.auditing.findings.cap import judge_copy, no_replica
-from replica_audit.auditing.findings.hwm_timeline import judge_timeline
+from replica_audit.auditing.findings.hwm import judge_timeline
 from replica_audit.auditing.leadership.broker_log_evidence import of_present_topic, tighten_by_logs
 from replica_audit.auditing.leadership.capture_times import are_of_one_moment, lacks_tail
-from replica_audit.auditing.leadership.checkpoint_proofs import lost_marks, with_lost_marks, with_unproven_below_start
-from replica_audit.auditing.leadership.commitment import sole_terms, with_proofs
+from replica_audit.auditing.leadership.commitment import (
+    lost_marks,
+    sole_terms,
+    with_lost_marks,
+    with_proofs,
+    with_unproven_below_start,
+)
 from replica_audit.auditing.leadership.election_causes import with_causes
-from replica_audit.auditing.leadership.frozen_epochs import bounded_by_frozen_epochs, frozen_epochs
 from replica_audit.auditing.leadership.high_watermark_bounds import bound_high_watermark, narrow_high_watermark
 from replica_audit.auditing.leadership.needed_replicas import needed_replicas
-from replica_audit.auditing.leadership.uncommitted_tails import with_uncommitted_tails
-from replica_audit.auditing.replica_grouping import ReplicaGrouping
+from replica_audit.auditing.leadership.uncommitted import (
+    bounded_by_frozen_epochs,
+    frozen_epochs,
+    with_uncommitted_tails,
+)
 from replica_audit.auditing.replicas.reference import Reference
 from replica_audit.auditing.replicas.replica_facts import CopyKey
 from replica_audit.literals import Need, Verdict
@@ -131,6 +138,7 @@ def conclude(
     # Otherwise more may have been copied to remote storage before the local files were deleted.
     if not (one_moment or all(evidence.times.began_after(one.told_in, reference.facts) for one in remote)):
         holes = RemoteHoles(holes.gaps)
+    lost_to_others = lost_ranges(compared) if evidence.group_offsets else ()
     case = Case(
         topic_partition=evidence.topic_partition,
         leadership=leadership,
@@ -166,9 +174,18 @@ def conclude(
             is_whole=_has_all_that_was_copied(reference, grouping, evidence, one_moment),
         ),
         remote_holes=holes,
+        groups=tuple(
+            group_positions(
+                evidence.group_offsets,
+                reference,
+                leadership,
+                lost_to_others,
+                tiered=evidence.is_tiered,
+                one_moment=one_moment or evidence.was_at_rest,
+            )
+        ),
+        lost_from=min((part.start_offset for part in lost_to_others), default=None),
     )
-    if evidence.group_offsets:
-        case = with_groups(case, evidence.group_offsets)
     findings = merge_findings(judge(case))
     return PartitionAudit(evidence, case, findings, _verdict(findings))
 

@@ -1,64 +1,124 @@
-"""Consumer groups of one partition: committed offsets as rows, and their positions on the leader's log (KIP-320)."""
+"""Consumer groups of one partition: where they stand on the leader's log, and whether the records they read are still there (KIP-320).
+
+Clients differ in how they react (docs/semantics.md H12); the position is a fact of the log.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from replica_audit.auditing.compare.group_positions import LostRange, Position, group_position
 from replica_audit.auditing.compare.loss import is_lost
 from replica_audit.auditing.compare.replays import answering_lineage
+from replica_audit.literals import GroupEffect
 from replica_audit.model import GroupOffset
+from replica_audit.protocol.lineage import Lineage
 from replica_audit.schema import GroupOffsetRow
 
 if TYPE_CHECKING:
-    from replica_audit.auditing.case import Case
     from replica_audit.auditing.compare.comparison import Comparison
     from replica_audit.auditing.compare.divergent_ranges import DivergentRange
+    from replica_audit.auditing.replicas.reference import Reference
+    from replica_audit.model import Leadership
 
 
-def with_groups(case: Case, offsets: Iterable[GroupOffset]) -> Case:
-    """`case` with the position of each group on the present leader's log."""
-    lost = lost_ranges(case)
-    first = min((part.start_offset for part in lost), default=None)
-    return replace(case, groups=tuple(_positions(case, sorted(offsets), lost)), lost_from=first)
+@dataclass(frozen=True, slots=True, order=True)
+class LostRange:
+    """Offsets [start, end) of records that another log has, or had, and this one has not."""
+
+    start_offset: int
+    end_offset: int
+    replaced_ms: int | None = None
+    """Time at which others were written in their place, or at which a leader without them began; None if unknown."""
 
 
-def _positions(case: Case, offsets: Sequence[GroupOffset], lost: Sequence[LostRange]) -> Iterator[Position]:
-    reference = case.reference
-    lineage = answering_lineage(reference.facts, case.is_tiered)
+@dataclass(frozen=True, slots=True)
+class Position:
+    """Position of one group."""
+
+    offset: GroupOffset
+    effect: GroupEffect | None
+    """None for an offset of an earlier topic of that name."""
+    parted_at: int | None = None
+    """First offset that the group may have read in another version, where it is affected."""
+    proven: bool = True
+
+
+def group_position(
+    offset: GroupOffset,
+    lineage: Lineage,
+    log_end_offset: int,
+    lost: Iterable[LostRange],
+    *,
+    one_moment: bool,
+) -> Position:
+    """Position of a group on a log, given the lineage that its leader would answer with, and the lost ranges.
+
+    `one_moment`: no skew of the copies explains that the group is ahead of the log. By the first line that fits:
+
+    | leader epoch of the record read last | committed offset | effect |
+    |---|---|---|
+    | ends below the committed offset on this log | above the log end | past_end |
+    | ends below the committed offset on this log | within the log | epoch_differs |
+    | never was on this log, and records are lost below the offset | as in the two lines above | likewise |
+    | any | above the log end; one moment, or lost records reach past that end | past_end |
+    | any | above the log end | unaffected |
+    | any | nothing is lost below it | unaffected |
+    | unknown | lost records below it were replaced after the commit | epoch_differs, not proven |
+    | any | within the log | read_lost |
+    """
+    at = offset.committed_offset
+    passed = sorted(part for part in lost if part.start_offset < at)
+    first = passed[0].start_offset if passed else None
+    answer = lineage.end_offset_for(offset.leader_epoch, log_end_offset)
+    if answer is not None and offset.leader_epoch != lineage.latest_epoch:
+        # For an epoch that the log never had Kafka answers with the one before it, which a client may take for an agreement.
+        # If nothing is lost below, that epoch had no records: a group that began at the log's end may commit it.
+        foreign = answer[0] != offset.leader_epoch and first is not None
+        if answer[1] < at or foreign:
+            parted = min([answer[1], at, *([first] if foreign and first is not None else [])])
+            return Position(offset, "past_end" if at > log_end_offset else "epoch_differs", parted)
+    if at > log_end_offset:
+        # A group goes on while copies are made; only what is lost, or copies of one moment, tell that from a loss.
+        known = one_moment or any(part.end_offset > log_end_offset for part in passed)
+        if not known:
+            return Position(offset, "unaffected")
+        return Position(offset, "past_end", min(log_end_offset, first or log_end_offset))
+    if not passed:
+        return Position(offset, "unaffected")
+    # The group committed before anything replaced records that it must have read.
+    before = any(part.replaced_ms is not None and offset.committed_ms < part.replaced_ms for part in passed)
+    if answer is None and offset.leader_epoch is None and before:
+        return Position(offset, "epoch_differs", first, proven=False)
+    return Position(offset, "read_lost", first)
+
+
+def group_positions(
+    offsets: Iterable[GroupOffset],
+    reference: Reference,
+    leadership: Leadership | None,
+    lost: Sequence[LostRange],
+    *,
+    tiered: bool,
+    one_moment: bool,
+) -> Iterator[Position]:
+    """Position of each group on the present leader's log, in order of `offsets`."""
+    lineage = answering_lineage(reference.facts, tiered)
     if not reference.predates:
         lineage = reference.complete(lineage)
-    end = reference.facts.log_end_offset
-    for one in offsets:
-        if _is_of_earlier_topic(one, case):
+    for one in sorted(offsets):
+        if _is_of_earlier_topic(one, reference.facts.directory.topic_id, leadership):
             yield Position(one, None)
         else:
-            yield group_position(one, lineage, end, lost, one_moment=case.one_moment or case.quiesced)
+            yield group_position(one, lineage, reference.facts.log_end_offset, lost, one_moment=one_moment)
 
 
-def group_rows(case: Case) -> Iterator[GroupOffsetRow]:
-    """A row for each consumer group."""
-    for one in case.groups:
-        at = one.offset
-        yield GroupOffsetRow(
-            at.group,
-            at.topic,
-            at.partition,
-            at.committed_offset,
-            at.leader_epoch,
-            at.committed_ms,
-            one.effect,
-            one.parted_at,
-        )
-
-
-def lost_ranges(case: Case) -> tuple[LostRange, ...]:
+def lost_ranges(comparisons: Iterable[Comparison]) -> tuple[LostRange, ...]:
     """Offsets that other replicas hold and the reference lacks, from the runs that count as lost."""
     found = {
         LostRange(run.start_offset, run.end_offset, _replaced_ms(item, run))
-        for item in case.comparisons
+        for item in comparisons
         for run in item.runs
         if is_lost(run) and run.data_records
     }
@@ -74,10 +134,25 @@ def _replaced_ms(item: Comparison, run: DivergentRange) -> int | None:
     return next((min(batch.timestamps) for batch in instead if batch.timestamps), None)
 
 
-def _is_of_earlier_topic(one: GroupOffset, case: Case) -> bool:
-    """True if an offset was committed before this topic was created under the same name."""
-    topic_id = case.reference.facts.directory.topic_id
+def _is_of_earlier_topic(one: GroupOffset, topic_id: str | None, leadership: Leadership | None) -> bool:
+    """True if an offset was committed before the topic, of `topic_id`, was created under the same name."""
     if one.topic_id is not None and topic_id is not None:
         return one.topic_id != topic_id
-    history = case.leadership.history if case.leadership else ()
+    history = leadership.history if leadership else ()
     return bool(history) and history[0].occasion == "created" and one.committed_ms < history[0].time_ms
+
+
+def group_rows(positions: Iterable[Position]) -> Iterator[GroupOffsetRow]:
+    """A row for each consumer group."""
+    for one in positions:
+        at = one.offset
+        yield GroupOffsetRow(
+            at.group,
+            at.topic,
+            at.partition,
+            at.committed_offset,
+            at.leader_epoch,
+            at.committed_ms,
+            one.effect,
+            one.parted_at,
+        )

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from heapq import nsmallest
 from operator import itemgetter
 
-from replica_audit.auditing.catalogue import VERDICTS
+from replica_audit.literals import VERDICTS
 from replica_audit.model import Place
 from replica_audit.schema import PartitionRow
 

@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from replica_audit.auditing.catalogue import SEVERITIES, VERDICTS, audit_verdict
+from replica_audit.auditing.catalogue import audit_verdict
+from replica_audit.literals import SEVERITIES, VERDICTS
 from replica_audit.schema import AttemptRow
 
 

@@ -20,13 +20,14 @@ have different ids, so the findings of one never meet the rows of another.
 from __future__ import annotations
 
 import hashlib
+import heapq
 import json
+import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict
 from typing import NamedTuple
 
 from replica_audit.auditing.bronze_rows import bronze_rows
-from replica_audit.auditing.sorted_lines import merge_lines
 from replica_audit.schema import Row, to_dict
 from replica_audit.snapshot.inventory import Inventory
 from replica_audit.snapshot.storage import Snapshot
@@ -99,7 +100,7 @@ def identify_snapshot(
     runs: Iterable[bytes] = (),
 ) -> str:
     """The snapshot's id from `inventory_lines`, and what was read of segments and texts, in any order; further lines are in `runs`
-    (`sorted_lines.pack_lines`).
+    (`pack_lines`).
     """
     lines = [*inventory_lines, *segment_lines(segments), *(_line("text", *one) for one in texts)]
     digest = hashlib.sha256()
@@ -158,3 +159,25 @@ def _join(digests: list[str | None]) -> str | None:
 
 def _line(*values: object) -> str:
     return _ENCODER.encode(values)
+
+
+#: Text that is unpacked of a run at a time: a merge has some of every run in memory.
+_UNPACKED_STEP = 1 << 14
+
+
+def pack_lines(lines: Iterable[str]) -> bytes:
+    """A run: the lines (ASCII, without newlines in them), sorted and packed."""
+    return zlib.compress("".join(f"{line}\n" for line in sorted(lines)).encode("ascii"))
+
+
+def merge_lines(lines: Iterable[str], runs: Iterable[bytes]) -> Iterator[str]:
+    """All of `lines` and those of `runs`, sorted."""
+    return heapq.merge(sorted(lines), *map(_unpack, runs))
+
+
+def _unpack(run: bytes) -> Iterator[str]:
+    unpacking, waiting, rest = zlib.decompressobj(), run, b""
+    while not unpacking.eof:
+        *lines, rest = (rest + unpacking.decompress(waiting, _UNPACKED_STEP)).split(b"\n")
+        waiting = unpacking.unconsumed_tail
+        yield from (line.decode("ascii") for line in lines)

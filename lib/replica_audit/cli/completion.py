@@ -6,10 +6,11 @@ import argparse
 
 import shtab
 
-from replica_audit.auditing.catalogue import CATALOGUE, FAMILIES, VERDICTS
+from replica_audit.auditing.catalogue import CATALOGUE, FAMILIES
 from replica_audit.cli.output import print_result
 from replica_audit.cli.parser import build_parser, parsers_of
 from replica_audit.config import Settings
+from replica_audit.literals import VERDICTS
 
 #: Metavars that are completed as paths.
 _PATHS = {"FILE": "FILE", "DIR": "DIRECTORY", "SNAPSHOT": "DIRECTORY"}

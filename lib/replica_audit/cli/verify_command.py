@@ -12,7 +12,7 @@ from replica_audit.elect.plan_model import read_plan
 from replica_audit.paths import check_files
 from replica_audit.report.verify_text import render_verification, render_verification_json
 from replica_audit.schema import VERIFICATION_ROWS
-from replica_audit.verify.two_snapshots import verify_snapshots
+from replica_audit.verify.verification import verify_snapshots
 
 
 def verify(arguments: argparse.Namespace, settings: Settings) -> int:

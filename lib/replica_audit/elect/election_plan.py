@@ -7,10 +7,9 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from replica_audit import __version__
-from replica_audit.elect.affected_groups import CommittedOffset, committed_offsets
 from replica_audit.elect.cluster_state import present_state
 from replica_audit.elect.cost_matrix import Matrix
-from replica_audit.elect.decisions import decide
+from replica_audit.elect.decisions import CommittedOffset, committed_offsets, decide
 from replica_audit.elect.election_steps import make_steps
 from replica_audit.elect.follow_up_steps import mending_steps
 from replica_audit.elect.kafka_commands import BOOTSTRAP, Copies, Tools

@@ -6,13 +6,10 @@ import re
 from collections import defaultdict
 from collections.abc import Collection, Container, Iterable, Iterator, Sequence
 
-from replica_audit.auditing.catalogue import CATALOGUE, SEVERITIES, at_or_above, codes_with
-from replica_audit.auditing.code_texts import code_text
+from replica_audit.auditing.catalogue import CATALOGUE, at_or_above, code_text, codes_with
 from replica_audit.auditing.findings.div import DIV_EPOCH
-from replica_audit.auditing.findings.hwm_loss import HWM_LOSS
-from replica_audit.auditing.findings.hwm_marks import HWM_CP_ABOVE_LEO, HWM_UNDER_MIN_ISR
-from replica_audit.auditing.findings.meta_elections import META_UNCLEAN_ELECTION
-from replica_audit.auditing.findings.meta_identity import META_NO_LEADER
+from replica_audit.auditing.findings.hwm import HWM_CP_ABOVE_LEO, HWM_LOSS, HWM_UNDER_MIN_ISR
+from replica_audit.auditing.findings.meta import META_NO_LEADER, META_UNCLEAN_ELECTION
 from replica_audit.auditing.findings.rep import REP_ISR_SHORT, REP_LEADER_SHORTER
 from replica_audit.auditing.findings.trn import TRN_BELOW_HW
 from replica_audit.auditing.findings.txn import TXN_HANGING, TXN_MARKER_LOST
@@ -20,6 +17,7 @@ from replica_audit.elect.decisions import Matrix
 from replica_audit.elect.kafka_commands import Tools
 from replica_audit.elect.plan_model import Decision, Step
 from replica_audit.elect.step_list import list_names
+from replica_audit.literals import SEVERITIES
 from replica_audit.model import Place
 from replica_audit.results import FindingPlace, Results, place_of
 from replica_audit.schema import FindingRow

@@ -8,12 +8,13 @@ from replica_audit.auditing.catalogue import (
     CATALOGUE,
     FAMILIES,
     VERDICT_MEANINGS,
-    VERDICTS,
-    Code,
+    code_text,
     codes_beginning,
     codes_of_verdict,
+    family_text,
 )
-from replica_audit.auditing.code_texts import code_text, family_text
+from replica_audit.auditing.finding import Code
+from replica_audit.literals import VERDICTS
 from replica_audit.report.finding_text import render_evidence, render_headline
 from replica_audit.report.layout import paint, wrap
 from replica_audit.schema import FindingRow, read_row

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from replica_audit.auditing.catalogue import SEVERITIES, VERDICTS
 from replica_audit.auditing.history import AuditHistory, PastAudit, PastFinding, VerdictChange
+from replica_audit.literals import SEVERITIES, VERDICTS
 from replica_audit.report.layout import align_columns, clean, drop_columns, paint, render_rest, wrap
 from replica_audit.text import count
 

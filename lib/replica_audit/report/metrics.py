@@ -10,8 +10,8 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import get_args
 
-from replica_audit.auditing.catalogue import CATALOGUE, SEVERITIES, VERDICTS
-from replica_audit.literals import Status
+from replica_audit.auditing.catalogue import CATALOGUE
+from replica_audit.literals import SEVERITIES, VERDICTS, Status
 from replica_audit.report.facts.by_partition import present
 from replica_audit.report.layout import clean
 from replica_audit.report.run_metrics import Family, render_families, run_families

@@ -27,7 +27,7 @@ def find_hits(results: Results) -> Hits:
     if not results.group_offsets or not results.elections:
         return {}
     # Imported here, so that what plans nothing loads nothing for it.
-    from replica_audit.elect.affected_groups import hit_groups
+    from replica_audit.elect.decisions import hit_groups
 
     return hit_groups(results)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 
-from replica_audit.auditing.catalogue import VERDICTS
+from replica_audit.literals import VERDICTS
 from replica_audit.report.answer import build_answer
 from replica_audit.report.captures import HEADS, tell_captures
 from replica_audit.report.facts.by_partition import present, rows_by_partition, worst_first

@@ -8,8 +8,7 @@ from itertools import chain
 from typing import NamedTuple, TypedDict
 
 from replica_audit.auditing.conclude import PartitionAudit
-from replica_audit.auditing.finding import Finding
-from replica_audit.auditing.finding_evidence import WANTED, joined_ranges
+from replica_audit.auditing.finding import WANTED, Finding, joined_ranges
 from replica_audit.errors import UsageError
 from replica_audit.report.facts.by_partition import present
 from replica_audit.report.layout import render_object

@@ -11,11 +11,11 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
+from replica_audit.auditing.answer_rows import voter_rows
 from replica_audit.auditing.audit_results import check_answered
-from replica_audit.auditing.capture_rows import voter_rows
-from replica_audit.auditing.log_dir_findings import LogDirTally
+from replica_audit.auditing.findings import LogDirTally
 from replica_audit.auditing.lost_producers import transactional_producers, with_transactions
-from replica_audit.auditing.opening import Progress
+from replica_audit.auditing.opened_snapshot import Progress
 from replica_audit.model import TopicPartition, TransactionState
 from replica_audit.results import Results
 from replica_audit.runner.executor import Executor, map_each

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from replica_audit.auditing.opened_snapshot import OpenedSnapshot
-from replica_audit.auditing.opening import Progress, Unseen, audit_options, open_snapshot
+from replica_audit.auditing.opened_snapshot import OpenedSnapshot, Progress, Unseen, audit_options, open_snapshot
 from replica_audit.config import Settings
 from replica_audit.errors import UsageError
 from replica_audit.model import TopicPartition

@@ -16,19 +16,20 @@ from typing import Any, NamedTuple
 
 from replica_audit import __version__
 from replica_audit.auditing.bronze_rows import COPY_TABLES, directory_rows, leadership_rows
-from replica_audit.auditing.opening import open_snapshot
+from replica_audit.auditing.opened_snapshot import open_snapshot
 from replica_audit.auditing.snapshot_id import (
     TextDigest,
     digest_texts,
     hash_piece,
     identify_snapshot,
     inventory_lines,
+    merge_lines,
+    pack_lines,
     pieces_of,
     row_lines,
     sum_lines,
     text_files,
 )
-from replica_audit.auditing.sorted_lines import merge_lines, pack_lines
 from replica_audit.bronze_tables import SnapshotRow
 from replica_audit.config import Settings
 from replica_audit.redaction import redact

@@ -19,7 +19,7 @@ from replica_audit.auditing.evidence import (
     resolve_options,
 )
 from replica_audit.auditing.leadership.capture_times import times_of_manifest
-from replica_audit.auditing.opening import Progress
+from replica_audit.auditing.opened_snapshot import Progress
 from replica_audit.bronze_tables import BrokerLogEvent, SnapshotRow
 from replica_audit.config import Settings
 from replica_audit.model import Place, TopicPartition, TransactionState

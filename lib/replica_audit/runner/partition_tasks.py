@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from replica_audit.auditing.evidence import AuditOptions, SideEvidence
-from replica_audit.auditing.log_dir_findings import LogDirTally
+from replica_audit.auditing.findings import LogDirTally
 from replica_audit.model import TopicPartition, TransactionState
 from replica_audit.runner.task_rows import Outlet, TaskRows
 from replica_audit.schema import ReportRows
@@ -101,7 +101,7 @@ def _audit(task: PartitionTask, work: PartitionWork, log_dirs: LogDirTally) -> t
     """Rows of one partition, or the producers that it waits for."""
     from replica_audit.auditing.answer_rows import failure_rows
     from replica_audit.auditing.conclude import conclude
-    from replica_audit.elect.election_rows import decided_rows
+    from replica_audit.elect.choice import decided_rows
 
     reader = work.reader
     try:

@@ -57,7 +57,7 @@ class ScannedFiles:
     """One for each segment of works."""
     read: ReadBytes
     lines: bytes | None = None
-    """Of packed replicas and segments, what the snapshot's id is made of (`sorted_lines.pack_lines`)."""
+    """Of packed replicas and segments, what the snapshot's id is made of (`snapshot_id.pack_lines`)."""
 
 
 def scan_files(
@@ -92,8 +92,7 @@ def scan_packs(
 ) -> ScannedFiles:
     """`scan_task` of all segments of packs; the rows of their replicas are written too."""
     from replica_audit.auditing.bronze_rows import COPY_TABLES, copy_rows
-    from replica_audit.auditing.snapshot_id import row_lines, segment_lines
-    from replica_audit.auditing.sorted_lines import pack_lines
+    from replica_audit.auditing.snapshot_id import pack_lines, row_lines, segment_lines
     from replica_audit.warehouse.table_files import RowFiles
 
     held = [one for pack in task.replicas for one in pack.unpack()]

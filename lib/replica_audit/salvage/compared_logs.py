@@ -9,8 +9,8 @@ import numpy as np
 
 from replica_audit.auditing.case import Case
 from replica_audit.auditing.catalogue import codes_with
-from replica_audit.auditing.compare.chunks import differing_chunks
 from replica_audit.auditing.compare.replays import as_leader
+from replica_audit.auditing.compare.wanted_chunks import differing_chunks
 from replica_audit.auditing.conclude import PartitionAudit
 from replica_audit.auditing.findings.rep import brokers_past_leader
 from replica_audit.auditing.replicas.reference import Reference

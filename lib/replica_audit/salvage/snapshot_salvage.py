@@ -12,8 +12,14 @@ import numpy as np
 from replica_audit.auditing.answer_rows import report_rows
 from replica_audit.auditing.conclude import PartitionAudit, conclude
 from replica_audit.auditing.evidence import options_row
-from replica_audit.auditing.opened_snapshot import Examined, OpenedSnapshot
-from replica_audit.auditing.opening import Progress, Unseen, audit_options, open_snapshot
+from replica_audit.auditing.opened_snapshot import (
+    Examined,
+    OpenedSnapshot,
+    Progress,
+    Unseen,
+    audit_options,
+    open_snapshot,
+)
 from replica_audit.auditing.replicas.replica_facts import CopyKey
 from replica_audit.auditing.snapshot_id import (
     SegmentDigest,

@@ -9,10 +9,9 @@ import pytest
 from tests.support.made_cases import ALIKE, LINEAGE, batch, case, compared, divergent, found, log, paths, place, texts
 
 from replica_audit.auditing.compare.alignment import Alignment, CorruptPair, Difference
-from replica_audit.auditing.compare.compacted import Compaction
+from replica_audit.auditing.compare.compacted import Compaction, KeyState
 from replica_audit.auditing.compare.divergence_cause import Cause
 from replica_audit.auditing.compare.divergent_ranges import CommitProof, DivergentRange
-from replica_audit.auditing.compare.key_state import KeyState
 from replica_audit.auditing.finding import Finding
 from replica_audit.auditing.findings import div
 from replica_audit.auditing.replicas.cleaner import Cleaning

@@ -24,7 +24,7 @@ from tests.support.snapshots import Replica
 
 from replica_audit.auditing.finding import Finding
 from replica_audit.auditing.findings import epo
-from replica_audit.auditing.replicas.written_epochs import CorruptEpoch
+from replica_audit.auditing.replicas.replica_facts import CorruptEpoch
 from replica_audit.literals import FileState
 from replica_audit.model import OffsetRange
 

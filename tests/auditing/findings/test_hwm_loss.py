@@ -13,7 +13,7 @@ from replica_audit.auditing.compare.divergence_cause import Cause
 from replica_audit.auditing.compare.divergent_ranges import CommitProof
 from replica_audit.auditing.earlier_losses import EarlierLosses, EarlierRun
 from replica_audit.auditing.finding import Finding, finding_id
-from replica_audit.auditing.findings import hwm_loss
+from replica_audit.auditing.findings import hwm
 from replica_audit.auditing.replicas.replica_facts import ReplicaFacts
 from replica_audit.model import TopicPartition
 from replica_audit.protocol.election import Election
@@ -55,7 +55,7 @@ def lost(
     batches = tuple(batch(base, base, control=True) for base in named.pop("bases", ()))
     named |= {"batches": batches, "committed_end": 48, "committed_records": records, "proof": proof}
     item = compared(copy(2), divergent(start_offset=40, end_offset=50, **named), doubt=doubt)
-    (found,) = hwm_loss.judge(case(copy(1), item, kafka_version=version))
+    (found,) = hwm.judge(case(copy(1), item, kafka_version=version))
     return found
 
 
@@ -134,7 +134,7 @@ def gone(
 ) -> list[Finding]:
     leader, *others = replicas or (copy(1), copy(3))
     named = {"leader_epoch": 3, "leadership": None, "losses": EarlierLosses((*runs, run), told), **named}
-    return list(hwm_loss.judge(case(leader, *map(compared, others), **named)))
+    return list(hwm.judge(case(leader, *map(compared, others), **named)))
 
 
 @pytest.mark.parametrize(

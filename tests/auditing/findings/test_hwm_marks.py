@@ -10,7 +10,7 @@ import pytest
 from tests.support.made_cases import case, compared, leadership, log, segment
 
 from replica_audit.auditing.finding import Finding
-from replica_audit.auditing.findings import hwm_marks
+from replica_audit.auditing.findings import hwm
 from replica_audit.auditing.replicas.replica_facts import ReplicaFacts
 from replica_audit.model import Leadership, OffsetRange
 
@@ -52,7 +52,7 @@ def found(
     made = case(facts, *items, isr=isr, leader_epoch=0, log_epoch=0, **changes)
     evidence = "high watermark checkpoint 35 of broker 1"
     mark = replace(made.high_watermark, hw_lower=35, lower_evidence=evidence, lowest_suffix=suffix)
-    return list(hwm_marks.judge(replace(made, leadership=said, high_watermark=mark)))
+    return list(hwm.judge(replace(made, leadership=said, high_watermark=mark)))
 
 
 # --- past the log end

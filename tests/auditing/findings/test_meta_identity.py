@@ -8,9 +8,8 @@ import pytest
 from tests.support.scenario import Answer, audit, written
 from tests.support.snapshots import TOPIC_ID, Replica, make_uuid
 
-from replica_audit.auditing.findings import meta_copies, meta_identity
-from replica_audit.auditing.findings.meta_copies import META_FORK, META_STALE
-from replica_audit.auditing.findings.meta_identity import META_FOREIGN_DIR, META_NO_LEADER
+from replica_audit.auditing.findings import meta
+from replica_audit.auditing.findings.meta import META_FOREIGN_DIR, META_FORK, META_NO_LEADER, META_STALE
 from replica_audit.schema import QuarantineRow
 
 LOG = written(0, 30, 2)
@@ -90,7 +89,7 @@ def test_of_input_that_is_set_aside_identity_is_told_of_directories_and_metadata
     code: str, found: str | None
 ) -> None:
     row = QuarantineRow(1, None, None, "broker-1/meta.properties", None, None, code, "why")
-    made = meta_identity.of_input(row) or meta_copies.of_input(row)
+    made = meta.of_input(row)
     assert (None if made is None else (made.code, made.message)) == (
         None if found is None else (found, "broker-1/meta.properties: why")
     )

@@ -15,10 +15,10 @@ from tests.support.report_rows import AUDIT, answers_of, finding, partition, res
 from tests.support.samples import SAMPLES
 from tests.support.some import some
 
-from replica_audit.auditing.catalogue import VERDICTS
 from replica_audit.auditing.known_findings import Earlier, parse_earlier
 from replica_audit.config import Settings
 from replica_audit.elect.election_plan import advise
+from replica_audit.literals import VERDICTS
 from replica_audit.model import TopicPartition
 from replica_audit.report.facts.verdict import build_verdict
 from replica_audit.report.page.columns import SAFE_INTEGER, encode_column

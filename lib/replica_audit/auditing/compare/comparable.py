@@ -1,17 +1,23 @@
-"""Limits of comparing a log that is known from a text or table only (A.8)."""
+"""Reasons why comparing two logs may prove nothing: one is known from a text or table only (A.8), or they are of two topics of one name (F.4)."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from replica_audit.auditing.compare.chunks import differing_chunks
+from replica_audit.auditing.compare.wanted_chunks import differing_chunks
 from replica_audit.auditing.replicas.offset_ranges import shared_end, shared_start
+from replica_audit.segments.batch_rows import find_rows
 from replica_audit.snapshot.provenance import UNPROVEN, are_comparable
+from replica_audit.text import render_time
 
 if TYPE_CHECKING:
     from replica_audit.auditing.compare.comparison import Comparison
     from replica_audit.auditing.replicas.reference import Reference
     from replica_audit.auditing.replicas.replica_facts import ReplicaFacts
+    from replica_audit.model import Leadership
+    from replica_audit.snapshot.broker_logs import BrokerLogEvent
 
 
 def why_not_comparable(chosen: Reference, follower: ReplicaFacts) -> str | None:
@@ -65,7 +71,7 @@ def open_question(reference: Reference, item: Comparison, protocol: str, is_epoc
             "it differs, and whether that is cut off is decided by its high watermark, which is not part of the input"
         )
     ahead = follower.log_end_offset > leader.log_end_offset
-    if ahead and not item.runs and is_epoch_open(leader, is_epoch_said):
+    if ahead and not item.runs and leader.last_epoch_is_open and not is_epoch_said:
         return (
             f"it ends at {follower.log_end_offset}, past the end {leader.log_end_offset} of broker {leader.broker_id}: whether "
             "that broker was elected in a later epoch, which has no records yet and makes these records conflict, would be "
@@ -74,13 +80,90 @@ def open_question(reference: Reference, item: Comparison, protocol: str, is_epoc
     return None
 
 
-def is_epoch_open(leader: ReplicaFacts, is_epoch_said: bool) -> bool:
-    """True if the reference may have been elected in a later epoch than its records show, and no file excludes it."""
-    return leader.has_epochs and leader.directory.epoch_file.is_unknown and not is_epoch_said
-
-
 def _differ(leader: ReplicaFacts, item: Comparison) -> bool:
     """True if the batches differ within the range that both logs cover."""
     start = shared_start(leader, item.follower)
     end = shared_end(leader, item.follower)
     return item.differs_between(start, end, ("last_offset", "leader_epoch", "crc", "size"))
+
+
+@dataclass(frozen=True, slots=True)
+class RecreatedTopic:
+    """Reason that two logs without a batch in common may belong to different topics."""
+
+    judged: bool
+    """True if they are compared nevertheless: leader epochs went on growing, as within one topic."""
+    reason: str
+
+
+def other_life(
+    reference: Reference, item: Comparison, leadership: Leadership | None, events: Sequence[BrokerLogEvent]
+) -> RecreatedTopic | None:
+    """Reason that the two logs may belong to different topics of one name; None if topic ids or common batches exclude it.
+
+    A reference that begins in a later epoch than the other ever had was elected empty, and all that the other holds is
+    lost. That is judged, although a topic created anew and first written after an election looks the same.
+    """
+    leader = reference.facts
+    follower = item.follower
+    if _ids_decide(leader, follower) or not _nothing_in_common(leader, item):
+        return None
+    first = _first_epoch(reference)
+    last = follower.last_leader_epoch
+    pair = f"broker {follower.broker_id} and broker {leader.broker_id} have no batch in common, and no topic id tells whether the topic was "
+    pair += "deleted and created again"
+    dated = _created_after(follower, leadership, events)
+    if dated is not None:
+        return RecreatedTopic(False, f"{pair}; {dated}, after the last record of broker {follower.broker_id}")
+    if first is None or last is None:
+        return RecreatedTopic(False, f"{pair}; without leader epochs nothing else does")
+    if first <= last:
+        return RecreatedTopic(
+            False,
+            f"{pair}; it probably was, since the log of broker {leader.broker_id} begins in leader epoch {first}, and broker "
+            f"{follower.broker_id} has records of epoch {last}",
+        )
+    return RecreatedTopic(
+        True,
+        f"the topic was deleted and created again: not excluded, there is no topic id and no batch in common; but the log of broker "
+        f"{leader.broker_id} begins in leader epoch {first}, above all of broker {follower.broker_id}, as when an empty replica is elected",
+    )
+
+
+def _ids_decide(leader: ReplicaFacts, follower: ReplicaFacts) -> bool:
+    return leader.directory.topic_id is not None and follower.directory.topic_id is not None
+
+
+def _nothing_in_common(leader: ReplicaFacts, item: Comparison) -> bool:
+    """True if they differ from the first offset that both could have, and share no batch."""
+    follower = item.follower
+    floor = shared_start(leader, follower)
+    if not any(run.conflicting for run in item.runs) or item.runs[0].start_offset > floor:
+        return False
+    theirs, own = (batches.columns("crc", "size") for batches in (item.alignment.reference, item.alignment.own))
+    shared = leader.chunks.keys() & follower.chunks.keys()
+    same = any(leader.chunks[number].digest == follower.chunks[number].digest for number in shared)
+    return not same and not (find_rows(own, theirs) >= 0).any()
+
+
+def _first_epoch(reference: Reference) -> int | None:
+    """The epoch that the reference's log begins in; where it is empty the one that its leader would write in."""
+    lineage = reference.facts.lineage
+    return next(iter(lineage))[0] if lineage else reference.log_epoch
+
+
+def _created_after(
+    follower: ReplicaFacts, leadership: Leadership | None, events: Iterable[BrokerLogEvent]
+) -> str | None:
+    """Clause that dates the creation of the topic after the follower's last record; None if nothing does."""
+    times = [chunk.last_timestamp_ms for chunk in follower.chunks.values() if chunk.last_timestamp_ms is not None]
+    if not times:
+        return None
+    state = leadership.history[0] if leadership and leadership.history else None
+    if state is not None and state.occasion == "created" and state.time_ms > max(times):
+        return f"the metadata log says that it was created at {render_time(state.time_ms)}"
+    for event in events:
+        begins = event.kind == "created" or (event.kind == "starts" and event.leader_epoch == 0)
+        if begins and event.clock_ms is not None and event.clock_ms > max(times):
+            return f"{event.path} line {event.line} says that the log was created at {event.time}"
+    return None

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple, get_args
 
-from replica_audit.auditing.replicas.written_epochs import CorruptEpoch
+from replica_audit.auditing.replicas.replica_facts import CorruptEpoch
 from replica_audit.literals import Confidence
 
 if TYPE_CHECKING:

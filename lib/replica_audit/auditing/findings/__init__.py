@@ -2,54 +2,66 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from replica_audit.auditing.findings import (
-    cap,
-    chk,
-    div,
-    epo,
-    grp,
-    hwm_loss,
-    hwm_marks,
-    hwm_timeline,
-    log,
-    meta_copies,
-    meta_elections,
-    meta_identity,
-    rep,
-    tier,
-    trn,
-    txn,
-)
+from replica_audit.auditing.finding import finding_row
+from replica_audit.auditing.findings import cap, chk, div, epo, grp, hwm, log, meta, rep, tier, trn, txn
+from replica_audit.schema import FindingRow, QuarantineRow
+from replica_audit.snapshot.log_dir_names import OFFSET_CHECKPOINTS
 
 if TYPE_CHECKING:
     from replica_audit.auditing.case import Case
     from replica_audit.auditing.finding import Finding
+    from replica_audit.model import ReplicaDir, SegmentSummary
 
-#: In the order of the catalogue. A module is named after the prefix of its codes, and after what they are about.
-MODULES = (
-    log,
-    epo,
-    div,
-    hwm_loss,
-    hwm_marks,
-    hwm_timeline,
-    rep,
-    txn,
-    tier,
-    chk,
-    trn,
-    grp,
-    meta_elections,
-    meta_identity,
-    meta_copies,
-    cap,
-)
+#: In the order of the catalogue. A module is named after the prefix of its codes.
+MODULES = (log, epo, div, hwm, rep, txn, tier, chk, trn, grp, meta, cap)
 
 
 def judge(case: Case) -> Iterator[Finding]:
     """Every finding of one partition, family by family."""
     for module in MODULES:
         yield from module.judge(case)
+
+
+class LogDirTally:
+    """State of the log dirs, gathered partition by partition."""
+
+    def __init__(self) -> None:
+        self._filled: set[tuple[int, str]] = set()
+        self._without: set[chk.UnusedCheckpoint] = set()
+
+    def add(self, copies: Iterable[tuple[ReplicaDir, Sequence[SegmentSummary]]]) -> None:
+        """Take the directories of one partition, each with its segments."""
+        for directory, segments in copies:
+            if any(one.batch_count for one in segments):
+                self._filled.add((directory.broker_id, directory.log_dir))
+            file = directory.high_watermark_file
+            if file.state in ("missing", "empty"):
+                self._without.add(chk.UnusedCheckpoint(directory.broker_id, directory.log_dir, file.path, file.state))
+
+    def merge(self, other: LogDirTally) -> None:
+        """Add the state that other partitions showed."""
+        self._filled |= other._filled
+        self._without |= other._without
+
+    def findings(self, unplaced: Iterable[QuarantineRow], cluster_id: str | None) -> Iterator[FindingRow]:
+        """Rows of `findings` without topic and partition: of log dirs without a replication-offset-checkpoint though a
+        log in them has batches, and of `unplaced`, quarantine rows without a partition.
+        """
+        found = [
+            (one.log_dir, chk.missing_in_log_dir(one))
+            for one in sorted(self._without)
+            if (one.broker_id, one.log_dir) in self._filled
+        ]
+        for row in unplaced:
+            item = cap.of_input(row) or meta.of_input(row)
+            if item is not None and not _is_told_by_partitions(row):
+                found.append((row.path, item))
+        return (finding_row(item, None, name, cluster_id) for name, item in found)
+
+
+def _is_told_by_partitions(row: QuarantineRow) -> bool:
+    """An offset checkpoint of a log dir: each partition in it says that nothing is known of its own entry."""
+    return row.broker_id is not None and row.path.rpartition("/")[2] in OFFSET_CHECKPOINTS

@@ -6,10 +6,17 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from replica_audit.auditing.compare.comparable import open_question, why_not_comparable
-from replica_audit.auditing.finding import Code, Finding, considered, finding
-from replica_audit.auditing.finding_evidence import joined_ranges, unread_records, unusable_input, wanted_range
-from replica_audit.auditing.findings.meta_copies import explained_by_skew, overtaken_text
+from replica_audit.auditing.finding import (
+    Code,
+    Finding,
+    considered,
+    finding,
+    joined_ranges,
+    unread_records,
+    unusable_input,
+    wanted_range,
+)
+from replica_audit.auditing.findings.meta import explained_by_skew, overtaken_text
 from replica_audit.auditing.leadership.needed_replicas import WHY_NEEDED
 from replica_audit.auditing.replicas.offset_ranges import traces_of_segment
 from replica_audit.schema import Evidence, QuarantineRow
@@ -316,14 +323,11 @@ def _outdated(case: Case) -> Iterator[Finding]:
 
 def _second_hand_logs(case: Case) -> Iterator[Finding]:
     reference = case.reference.facts
-    reasons = {
-        item.follower.key: open_question(case.reference, item, case.protocol, case.is_epoch_said)
-        for item in case.comparisons
-    }
+    reasons = {item.follower.key: case.open_question(item) for item in case.comparisons}
     for facts in case.set_aside:
         if facts.unread is not None:
             continue  # CAP-UNREADABLE or CAP-MISSING-SEGMENT says so
-        why = why_not_comparable(case.reference, facts)
+        why = case.why_not_comparable(facts)
         reasons[facts.key] = f"it was not compared with broker {reference.broker_id}, because {why}"
     for facts in (*case.replicas, *case.set_aside):
         if facts.unread is not None:

@@ -6,10 +6,14 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from replica_audit.auditing.compare.loss import has_data, is_lost
-from replica_audit.auditing.finding import Code, Finding, considered, doubted, finding
-from replica_audit.auditing.finding_evidence import (
+from replica_audit.auditing.finding import (
+    Code,
+    Finding,
+    considered,
     damaged_pair,
+    doubted,
     fate_of_copy,
+    finding,
     left_by,
     name_copy,
     place_of_copy,

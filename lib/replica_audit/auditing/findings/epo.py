@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from replica_audit.auditing.finding import Code, Finding, considered, finding
-from replica_audit.auditing.finding_evidence import entries_text
-from replica_audit.auditing.findings.meta_copies import explained_by_skew
+from replica_audit.auditing.finding import Code, Finding, considered, entries_text, finding
+from replica_audit.auditing.findings.meta import explained_by_skew
 from replica_audit.auditing.replicas.offset_ranges import shared_end, shared_start
 from replica_audit.protocol.lineage import Lineage
 from replica_audit.schema import Evidence

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from replica_audit.auditing.compare.group_positions import EPOCH_DIFFERS, PAST_END, Position
 from replica_audit.auditing.finding import Code, Finding, considered, finding
 from replica_audit.schema import Evidence
 from replica_audit.text import count
 
 if TYPE_CHECKING:
     from replica_audit.auditing.case import Case
+    from replica_audit.auditing.consumer_groups import Position
 
 #: Groups that a sentence names; `group_offsets` has all.
 _NAMED = 5
@@ -25,8 +25,8 @@ CODES = (GRP_PAST_END, GRP_PAST_DIVERGENCE, GRP_READ_LOST)
 def judge(case: Case) -> Iterator[Finding]:
     """Committed group offsets past the place where the replicas part."""
     found = [one for one in case.groups if one.parted_at is not None]
-    past_end = [one for one in found if one.effect == PAST_END]
-    parted = [one for one in found if one.effect == EPOCH_DIFFERS]
+    past_end = [one for one in found if one.effect == "past_end"]
+    parted = [one for one in found if one.effect == "epoch_differs"]
     facts = case.reference.facts
     if past_end:
         yield _finding(

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from replica_audit.auditing.finding import Code, Finding, considered, finding
-from replica_audit.auditing.finding_evidence import damaged_pair, unread_records
+from replica_audit.auditing.finding import Code, Finding, considered, damaged_pair, finding, unread_records
 from replica_audit.auditing.replicas.offset_ranges import traces_of_segment
 from replica_audit.literals import Severity
 from replica_audit.schema import Evidence
@@ -14,8 +13,7 @@ from replica_audit.text import count, name_brokers, name_offsets
 
 if TYPE_CHECKING:
     from replica_audit.auditing.case import Case
-    from replica_audit.auditing.replicas.replica_facts import ReplicaFacts
-    from replica_audit.auditing.replicas.written_epochs import CorruptEpoch
+    from replica_audit.auditing.replicas.replica_facts import CorruptEpoch, ReplicaFacts
     from replica_audit.model import Damage, Irregularity, OffsetRange, SegmentSummary
 
 LOG_CORRUPT_MID = Code("LOG-CORRUPT-MID", ("high",), ("LATENT_CORRUPTION",), traits=("doubt", "damage"))

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from replica_audit.auditing.finding import Code, Finding, considered, finding
-from replica_audit.auditing.finding_evidence import fate_of_copy, name_copy, place_of_copy
+from replica_audit.auditing.finding import Code, Finding, considered, fate_of_copy, finding, name_copy, place_of_copy
 from replica_audit.auditing.findings.cap import skew
 from replica_audit.auditing.leadership.capture_times import is_whole_though_down, lacks_tail
 from replica_audit.auditing.replicas.lost_tails import is_tail_lost

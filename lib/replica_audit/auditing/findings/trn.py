@@ -6,8 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from replica_audit.auditing.finding import Code, Finding, considered, doubted, finding
-from replica_audit.auditing.finding_evidence import log_line, replay_evidence
+from replica_audit.auditing.finding import Code, Finding, considered, doubted, finding, log_line, replay_evidence
 from replica_audit.auditing.leadership.broker_log_evidence import (
     led_after,
     lineage_entries,

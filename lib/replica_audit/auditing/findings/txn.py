@@ -6,8 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from replica_audit.auditing.finding import Code, Finding, considered, finding
-from replica_audit.auditing.finding_evidence import name_copy
+from replica_audit.auditing.finding import Code, Finding, considered, finding, name_copy
 from replica_audit.literals import Confidence
 from replica_audit.schema import Evidence
 from replica_audit.segments.open_transactions import marker_of, open_at_end

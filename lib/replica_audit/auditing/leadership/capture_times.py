@@ -6,7 +6,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from replica_audit.auditing.compare.comparable import is_epoch_open
 from replica_audit.auditing.replicas.reference import Reference, log_epoch
 from replica_audit.results import BrokerKind
 from replica_audit.schema import RawRow
@@ -123,7 +122,7 @@ def lacks_tail(
     """
     led_elsewhere = reference.leader_id not in (None, reference.facts.broker_id)
     said = leadership is not None and leadership.leader_epoch is not None
-    if not item.ahead or led_elsewhere or is_epoch_open(reference.facts, said):
+    if not item.ahead or led_elsewhere or (reference.facts.last_epoch_is_open and not said):
         return False
     if one_moment or wrote_before_copy(reference, item, times):
         return True

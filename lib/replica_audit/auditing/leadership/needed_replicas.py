@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from replica_audit.auditing.leadership.log_ends import why_down
+from replica_audit.auditing.leadership.high_watermark_bounds import why_down
 from replica_audit.auditing.replicas.lost_tails import is_tail_lost
 from replica_audit.literals import Need
 from replica_audit.protocol.election import elections, last_led

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple, get_args
 
 from replica_audit.auditing import detailed_partitions as detail
-from replica_audit.auditing.catalogue import SEVERITIES, VERDICTS, at_or_above, codes_with
-from replica_audit.literals import PUT_ASIDE, Confidence
+from replica_audit.auditing.catalogue import at_or_above, codes_with
+from replica_audit.literals import PUT_ASIDE, SEVERITIES, VERDICTS, Confidence
 from replica_audit.model import Place
 from replica_audit.results import PartitionRows, Results, place_of
 from replica_audit.schema import FindingRow, PartitionRow, QualityRow, ReplicaRow, Row

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from replica_audit.auditing.catalogue import VERDICTS
 from replica_audit.auditing.known_findings import Earlier
+from replica_audit.literals import VERDICTS
 from replica_audit.report.facts.by_partition import present
 from replica_audit.results import Results, place_of
 from replica_audit.schema import FindingRow, PartitionRow

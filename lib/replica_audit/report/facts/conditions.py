@@ -12,7 +12,7 @@ from itertools import chain
 from typing import TypeVar
 
 from replica_audit.auditing.catalogue import at_or_above, codes_with
-from replica_audit.auditing.finding_evidence import WANTED
+from replica_audit.auditing.finding import WANTED
 from replica_audit.elect.cluster_state import deleted_places, find_up, newest_states
 from replica_audit.model import Place
 from replica_audit.protocol.election import elections

@@ -6,9 +6,9 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from replica_audit.auditing.catalogue import CATALOGUE, VERDICTS, at_or_above, codes_with
+from replica_audit.auditing.catalogue import CATALOGUE, at_or_above, codes_with
 from replica_audit.auditing.findings.tier import TIER_ORPHAN
-from replica_audit.literals import Verdict
+from replica_audit.literals import VERDICTS, Verdict
 from replica_audit.model import Place
 from replica_audit.report.facts.by_partition import present, worst_first, worst_partitions
 from replica_audit.report.facts.conditions import Compared, Conditions, whole_audit

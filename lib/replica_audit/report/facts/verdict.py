@@ -5,15 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 
-from replica_audit.auditing.catalogue import (
-    SEVERITIES,
-    VERDICTS,
-    at_or_above,
-    audit_verdict,
-    codes_with,
-    unplaced_codes,
-    worst_verdict,
-)
+from replica_audit.auditing.catalogue import at_or_above, audit_verdict, codes_with, unplaced_codes, worst_verdict
+from replica_audit.literals import SEVERITIES, VERDICTS
 from replica_audit.quality.quality_facts import FINDINGS_SUITE
 from replica_audit.report.facts.by_partition import present
 from replica_audit.report.verdict_object import SCHEMA_VERSION, QualityAnswer, QualityObject, RunStatus, VerdictObject

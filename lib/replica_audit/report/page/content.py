@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TypedDict
 
-from replica_audit.auditing.catalogue import CATALOGUE, SEVERITIES, VERDICTS
-from replica_audit.auditing.code_texts import code_text
+from replica_audit.auditing.catalogue import CATALOGUE, code_text
 from replica_audit.auditing.known_findings import Earlier
 from replica_audit.elect.election_plan import advise
 from replica_audit.elect.follow_up_steps import name_remedy
+from replica_audit.literals import SEVERITIES, VERDICTS
 from replica_audit.model import Place
 from replica_audit.report.facts.by_partition import (
     detailed_partitions,

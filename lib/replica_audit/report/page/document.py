@@ -9,8 +9,8 @@ from collections import Counter
 from collections.abc import Iterator
 from importlib.resources import files
 
-from replica_audit.auditing.catalogue import SEVERITIES, VERDICTS
 from replica_audit.auditing.known_findings import Earlier
+from replica_audit.literals import SEVERITIES, VERDICTS
 from replica_audit.report.answer import VERDICT_WORDS, Answer, build_answer
 from replica_audit.report.captures import HEADS, tell_captures
 from replica_audit.report.facts.by_partition import (

@@ -1,4 +1,4 @@
-"""Committed records that the reference does not have, or that no replica has any more (F.5)."""
+"""High watermarks: committed records that the reference lacks, or nobody has any more; contradictions with logs, ISR and the rule (F.5)."""
 
 from __future__ import annotations
 
@@ -7,31 +7,75 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from replica_audit.auditing.earlier_losses import EARLIER
-from replica_audit.auditing.finding import Code, Finding, considered, doubted, finding, finding_id
-from replica_audit.auditing.finding_evidence import fate_of_copy, name_copy, place_of_copy
+from replica_audit.auditing.finding import (
+    Code,
+    Finding,
+    considered,
+    doubted,
+    fate_of_copy,
+    finding,
+    finding_id,
+    name_copy,
+    place_of_copy,
+)
 from replica_audit.auditing.leadership.broker_log_evidence import losing_cuts
 from replica_audit.auditing.leadership.election_causes import describe
+from replica_audit.auditing.replicas.lost_tails import is_tail_lost, lineage_as_found
 from replica_audit.auditing.replicas.offset_ranges import offsets_of_epoch, without
 from replica_audit.model import OffsetRange
+from replica_audit.protocol.timeline import AHEAD, REGRESSED
 from replica_audit.protocol.versions import may_mark_over_tail
 from replica_audit.schema import Evidence
-from replica_audit.text import count, name_brokers, name_offsets
+from replica_audit.text import count, name_brokers, name_offsets, name_source, render_time
 
 if TYPE_CHECKING:
     from replica_audit.auditing.case import Case
     from replica_audit.auditing.compare.comparison import Comparison
     from replica_audit.auditing.compare.divergent_ranges import CommitProof, DivergentRange
     from replica_audit.auditing.earlier_losses import EarlierRun
-    from replica_audit.auditing.leadership.checkpoint_proofs import OrphanedMark
+    from replica_audit.auditing.leadership.commitment import OrphanedMark
+    from replica_audit.auditing.leadership.timeline_deviations import TimelineSummary
     from replica_audit.auditing.replicas.replica_facts import ReplicaFacts
+    from replica_audit.protocol.timeline import DeviationRun
+
 
 HWM_LOSS = Code("HWM-LOSS", ("critical",), ("COMMITTED_LOSS",), traits=("records", "held"))
 HWM_GONE = Code("HWM-GONE", ("high",), ("COMMITTED_LOSS",), traits=("earlier",))
 HWM_UNSEEN = Code("HWM-UNSEEN", ("medium",), ("INCONCLUSIVE",), traits=("earlier",))
-CODES = (HWM_LOSS, HWM_GONE, HWM_UNSEEN)
+HWM_CP_ABOVE_LEO = Code(
+    "HWM-CP-ABOVE-LEO",
+    ("critical", "high"),
+    ("COMMITTED_LOSS", "LATENT_CORRUPTION"),
+    traits=("gone", "lost_tail"),
+)
+HWM_RP_ABOVE_LEO = Code("HWM-RP-ABOVE-LEO", ("high",), ("LATENT_CORRUPTION",), traits=("lost_tail",))
+HWM_ABOVE_ISR_PREFIX = Code("HWM-ABOVE-ISR-PREFIX", ("critical",), ("COMMITTED_DIVERGENCE",))
+HWM_UNDER_MIN_ISR = Code("HWM-UNDER-MIN-ISR", ("medium",))
+HWM_STUCK = Code("HWM-STUCK", ("medium",))
+HWM_AHEAD = Code("HWM-AHEAD", ("critical",), ("INCONCLUSIVE",))
+HWM_REGRESSED = Code("HWM-REGRESSED", ("medium",))
+CODES = (
+    HWM_LOSS,
+    HWM_GONE,
+    HWM_UNSEEN,
+    HWM_CP_ABOVE_LEO,
+    HWM_RP_ABOVE_LEO,
+    HWM_ABOVE_ISR_PREFIX,
+    HWM_UNDER_MIN_ISR,
+    HWM_STUCK,
+    HWM_AHEAD,
+    HWM_REGRESSED,
+)
 
 
 def judge(case: Case) -> Iterator[Finding]:
+    """HWM-* of what replicas hold and the reference lacks, of every replica's checkpoints, and of the observations."""
+    yield from _losses(case)
+    yield from _marks(case)
+    yield from judge_timeline(case.timeline)
+
+
+def _losses(case: Case) -> Iterator[Finding]:
     """HWM-LOSS, one for each run of a replica with records that were committed, and for each mark of a replica whose
     directory is missing; HWM-GONE or HWM-UNSEEN, one for each earlier run."""
     for item in case.comparisons:
@@ -120,11 +164,11 @@ def _loss(case: Case, item: Comparison, run: DivergentRange, end: int, proof: Co
         start_offset=run.start_offset,
         end_offset=end,
         replica_epoch=run.replica_epoch,
-        evidence=[*_evidence(proof, suspect), *_history(run)],
+        evidence=[*_proof_evidence(proof, suspect), *_history(run)],
     )
 
 
-def _evidence(proof: CommitProof, suspect: bool) -> list[Evidence]:
+def _proof_evidence(proof: CommitProof, suspect: bool) -> list[Evidence]:
     if proof.kind == "sole_isr":
         return [
             Evidence("leadership", text=text, broker_id=proof.broker_id, value=proof.value)
@@ -182,7 +226,7 @@ def _gone(case: Case) -> Iterator[Finding]:
         if left and not _is_told_by_log(case, run) and _is_later(case, run):
             # A broker that is not asked may have them still, also one that the partition was moved away from.
             at_hand = {facts.broker_id for facts in (*case.replicas, *case.duplicates)}
-            item = _finding(case, run, left, sorted({*case.unread_replicas, *({*run.broker_ids} - at_hand)}))
+            item = _earlier_loss(case, run, left, sorted({*case.unread_replicas, *({*run.broker_ids} - at_hand)}))
             told = finding_id(item, case.topic_partition, topic_id, case.cluster_id) in case.losses.told
             yield replace(item, status="known", verdict=None) if told else item
 
@@ -213,7 +257,7 @@ def _is_told_by_log(case: Case, run: EarlierRun) -> bool:
     )
 
 
-def _finding(case: Case, run: EarlierRun, left: Sequence[OffsetRange], unseen: Sequence[int]) -> Finding:
+def _earlier_loss(case: Case, run: EarlierRun, left: Sequence[OffsetRange], unseen: Sequence[int]) -> Finding:
     """HWM-GONE, or HWM-UNSEEN if the logs of the brokers `unseen` are absent or incomplete."""
     where = ", ".join(name_offsets(part.start_offset, part.end_offset) for part in left)
     date = run.finished[:10]
@@ -276,3 +320,252 @@ def _records(number: int | None, committed: bool) -> str:
     if not number:
         return f"{kind}records" if number is None else f"{kind}control batches"
     return count(number, f"{kind}record")
+
+
+def _marks(case: Case) -> Iterator[Finding]:
+    """Marks of every replica that was compared, and of the partition."""
+    for facts in case.replicas:
+        yield from _above_log_end(case, facts)
+    yield from _suffix(case)
+    yield from _under_min_isr(case)
+
+
+def _above_log_end(case: Case, facts: ReplicaFacts) -> Iterator[Finding]:
+    if facts.end_is_open:
+        return  # what lies past the end of what is shown is not known, so it is not a loss
+    directory = facts.directory
+    end = facts.log_end_offset
+    checkpoint = directory.high_watermark_checkpoint
+    recovery_point = directory.recovery_point_checkpoint
+    if checkpoint is not None and is_tail_lost(case.reference, case.replicas, facts):
+        held_to = max((_held_to(case, facts, other, checkpoint) for other in case.copies), default=end)
+        gone = facts is case.reference.facts and held_to < checkpoint and case.were_at_rest(*case.copies)
+        yield finding(
+            HWM_CP_ABOVE_LEO,
+            f"broker {facts.broker_id}: its high watermark was {checkpoint}, its log ends at {end}"
+            + _gone_from(case.reference.facts, held_to, end, checkpoint),
+            severity="critical" if gone else "high",
+            verdict="COMMITTED_LOSS" if gone else "LATENT_CORRUPTION",
+            confidence="likely" if gone else "proven",
+            broker_id=facts.broker_id,
+            start_offset=end,
+            end_offset=checkpoint,
+            evidence=[
+                Evidence(
+                    "checkpoint",
+                    text="high watermark",
+                    broker_id=facts.broker_id,
+                    path=directory.high_watermark_file.path,
+                    value=str(checkpoint),
+                ),
+                considered(
+                    f"a truncation just before the copy: no, recovery point {recovery_point}, and no other leader of a later epoch "
+                    f"began between {end} and that high watermark"
+                ),
+            ],
+        )
+    if recovery_point is not None and recovery_point > end:
+        yield finding(
+            HWM_RP_ABOVE_LEO,
+            f"broker {facts.broker_id}: offsets below {recovery_point} were flushed to disk, its log ends at {end}",
+            broker_id=facts.broker_id,
+            start_offset=end,
+            end_offset=recovery_point,
+            evidence=[
+                Evidence(
+                    "checkpoint",
+                    text="recovery point",
+                    broker_id=facts.broker_id,
+                    path=directory.recovery_point_file.path,
+                    value=str(recovery_point),
+                ),
+                considered("a truncation: no, it writes a smaller recovery point at once"),
+            ],
+        )
+
+
+def _held_to(case: Case, facts: ReplicaFacts, other: ReplicaFacts, checkpoint: int) -> int:
+    """Offset up to which a replica has what `facts` lost between its log end and its checkpoint.
+
+    An epoch file as found names the epochs of those records. Without one, records of a lineage that the reference has left
+    are not taken for them.
+    """
+    lost = lineage_as_found(facts)
+    end = min(other.log_end_offset, checkpoint)
+    if other.is_about_to_go and other.log_start_offset > facts.log_end_offset:
+        return facts.log_end_offset  # segments from the middle of a log
+    if lost is not None:
+        return lost.agrees_to(other.lineage, facts.log_end_offset, end)
+    item = case.comparison_of(other)
+    left = item is not None and any(part.start_offset < end <= part.end_offset for part in item.stretches)
+    return facts.log_end_offset if left else end
+
+
+def _gone_from(reference: ReplicaFacts, held_to: int, end: int, checkpoint: int) -> str:
+    """Clause naming the records past `end` that no replica has; empty if some replica has all."""
+    if held_to >= checkpoint:
+        return ""
+    if reference.log_start_offset >= checkpoint:
+        return f"; the records between have been deleted since, broker {reference.broker_id} begins at {reference.log_start_offset}"
+    if held_to <= end:
+        return "; no replica here has the records between"
+    return f"; no replica here has the records from {held_to} on"
+
+
+def _suffix(case: Case) -> Iterator[Finding]:
+    suffix = case.high_watermark.lowest_suffix
+    if suffix is None:
+        return
+    broker_id, start = suffix
+    lower = case.high_watermark.hw_lower
+    found = finding(
+        HWM_ABOVE_ISR_PREFIX,
+        f"broker {broker_id} counts as in sync but has other or unreadable records from {start} on, though everything below {lower} is committed",
+        broker_id=broker_id,
+        start_offset=start,
+        end_offset=lower,
+        evidence=[Evidence("checkpoint", text=case.high_watermark.lower_evidence)],
+    )
+    yield doubted(found, next(item for item in case.comparisons if item.follower.broker_id == broker_id))
+
+
+def _under_min_isr(case: Case) -> Iterator[Finding]:
+    isr = case.reference.isr
+    leadership = case.leadership
+    if isr is None or leadership is None or case.stopped or case.reference.leader_id is None:
+        return
+    assigned = leadership.replicas
+    minimum = case.config("min.insync.replicas")
+    if minimum is not None and minimum.isdigit() and len(isr) < min(int(minimum), len(assigned or isr) or int(minimum)):
+        yield finding(
+            HWM_UNDER_MIN_ISR,
+            f"{count(len(isr), 'replica')} in sync, but min.insync.replicas is {minimum}: acks=all is refused, and since 3.7 the high "
+            "watermark stands still",
+            evidence=[
+                Evidence("leadership", text=f"min.insync.replicas={minimum}", value=name_source(leadership.source))
+            ],
+        )
+
+
+def judge_timeline(summary: TimelineSummary | None) -> Iterator[Finding]:
+    """A finding for each stretch that lasted."""
+    if summary is None:
+        return
+    told = [run for run in summary.runs if run.lasting]
+    more = summary.run_count - len(summary.runs)
+    for run in told:
+        left_out = (
+            [
+                considered(
+                    f"{count(more, 'more stretch', 'more stretches')} of this partition: in high_watermark_timeline only"
+                )
+            ]
+            if more
+            else []
+        )
+        tell = {AHEAD: _ahead, REGRESSED: _regressed}.get(run.deviation, _stuck)
+        yield tell(run, left_out)
+
+
+def _ahead(run: DeviationRun, left_out: list[Evidence]) -> Finding:
+    return finding(
+        HWM_AHEAD,
+        f"{_when(run)} the high watermark of {_leader(run)} was up to {run.greatest_observed}, where the rule allows "
+        f"{run.greatest_recomputed}: {name_offsets(run.least_recomputed, run.greatest_observed)} could be read before "
+        f"every replica that "
+        f"has to hold them was known to{_by(run)}",
+        confidence="suspect",
+        broker_id=run.leader_id,
+        start_offset=run.least_recomputed,
+        end_offset=run.greatest_observed,
+        replica_epoch=run.leader_epoch,
+        evidence=[
+            *_observed(run),
+            considered(
+                "readings of different moments: the high watermark has to be read before the log ends, else it "
+                "may seem ahead"
+            ),
+            *left_out,
+        ],
+    )
+
+
+def _stuck(run: DeviationRun, left_out: list[Evidence]) -> Finding:
+    log_end = run.leader_log_end_offset
+    due = run.greatest_recomputed
+    # A leader's log end that was not observed is at least the high watermark that is due.
+    waiting = (due if log_end is None else log_end) - run.greatest_observed
+    least = "at least " if log_end is None else ""
+    what = (
+        f"since {render_time(run.start_ms)} and up to {render_time(run.end_ms)} the high watermark of {_leader(run)} stood "
+        f"still at "
+        f"{run.greatest_observed}"
+        if run.held
+        else f"{_when(run)} the high watermark of {_leader(run)} was {run.least_observed}, though the rule allows {due}"
+    )
+    why = f"{_by(run)}, for longer than a replica may without leaving the ISR" if run.held else "; nothing held it"
+    return finding(
+        HWM_STUCK,
+        f"{what}{why}; {least}{count(waiting, 'offset')} {'waits' if waiting == 1 else 'wait'} above it",
+        confidence="likely",
+        broker_id=run.limiting_broker_id if run.held else run.leader_id,
+        start_offset=run.least_observed,
+        end_offset=log_end if run.held else due,
+        replica_epoch=run.leader_epoch,
+        evidence=[
+            *_observed(run),
+            considered("the high watermark moves one fetch after the log end: it had more than that time"),
+            considered("a controller that could not be reached: then the leader cannot remove a replica from its ISR")
+            if run.held
+            else considered("min.insync.replicas: no, as many replicas were in sync, or the version has no such gate"),
+            *left_out,
+        ],
+    )
+
+
+def _regressed(run: DeviationRun, left_out: list[Evidence]) -> Finding:
+    return finding(
+        HWM_REGRESSED,
+        f"{_when(run)} the high watermark of {_leader(run)} went back to {run.least_observed}, though "
+        f"{run.greatest_recomputed} had been "
+        "reached in the same leadership",
+        confidence="likely",
+        broker_id=run.leader_id,
+        start_offset=run.least_observed,
+        end_offset=run.greatest_recomputed,
+        replica_epoch=run.leader_epoch,
+        evidence=[*_observed(run), considered("a change of leader: no, broker and epoch are the same"), *left_out],
+    )
+
+
+def _observed(run: DeviationRun) -> list[Evidence]:
+    values = (
+        f"observed {_span(run.least_observed, run.greatest_observed)}, recomputed "
+        f"{_span(run.least_recomputed, run.greatest_recomputed)}"
+    )
+    text = f"{count(run.observations, 'observation')} from {render_time(run.start_ms)} to {render_time(run.end_ms)}: {values}"
+    return [Evidence("timeline", text=text, broker_id=run.leader_id, value=f"{run.start_ms} {run.end_ms}")]
+
+
+def _span(least: int, greatest: int) -> str:
+    return str(least) if least == greatest else f"{least} to {greatest}"
+
+
+def _leader(run: DeviationRun) -> str:
+    return (
+        f"broker {run.leader_id} in leader epoch {run.leader_epoch}"
+        if run.leader_epoch is not None
+        else f"broker {run.leader_id}"
+    )
+
+
+def _by(run: DeviationRun) -> str:
+    return f"; broker {run.limiting_broker_id} limits it" if run.limiting_broker_id is not None else ""
+
+
+def _when(run: DeviationRun) -> str:
+    return (
+        f"at {render_time(run.start_ms)}"
+        if run.start_ms == run.end_ms
+        else f"from {render_time(run.start_ms)} to {render_time(run.end_ms)}"
+    )

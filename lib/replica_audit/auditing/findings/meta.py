@@ -1,0 +1,431 @@
+"""Leadership of a partition: unclean elections, its leader and directories, and copies of the metadata log that contradict it (F.7)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
+
+from replica_audit.auditing.compare.divergence_cause import promised_in_all
+from replica_audit.auditing.finding import Code, Finding, considered, finding, log_line, name_copy, unusable_input
+from replica_audit.auditing.leadership.broker_log_evidence import lineage_entries, place, unclean_elections
+from replica_audit.auditing.leadership.election_causes import describe, past_elections, were_in_sync
+from replica_audit.auditing.replicas.reference import log_epoch
+from replica_audit.schema import Evidence, QuarantineRow
+from replica_audit.text import count, name_brokers, name_source, render_time
+
+if TYPE_CHECKING:
+    from replica_audit.auditing.case import Case
+    from replica_audit.auditing.compare.divergent_ranges import DivergentRange
+    from replica_audit.auditing.leadership.broker_log_evidence import LoggedElection
+    from replica_audit.auditing.leadership.election_causes import PastElections
+    from replica_audit.model import Leadership, PartitionState
+    from replica_audit.protocol.election import Election
+
+
+META_UNCLEAN_ELECTION = Code("META-UNCLEAN-ELECTION", ("high", "info"), ("WILL_LOSE_ON_TRUNCATION",))
+META_NO_LEADER = Code("META-NO-LEADER", ("medium", "info"))
+META_ISR_UNKNOWN = Code("META-ISR-UNKNOWN", ("info",))
+META_TOPICID_MISMATCH = Code("META-TOPICID-MISMATCH", ("medium", "info"), ("INCONCLUSIVE",), traits=("doubt",))
+META_DUP_DIR = Code("META-DUP-DIR", ("medium",))
+META_FOREIGN_DIR = Code("META-FOREIGN-DIR", ("medium",))
+META_FORK = Code("META-FORK", ("critical",), ("COMMITTED_DIVERGENCE",), traits=("quorum",))
+META_STALE = Code("META-STALE", ("high",), ("WILL_LOSE_ON_TRUNCATION", "INCONCLUSIVE"), traits=("quorum",))
+CODES = (
+    META_UNCLEAN_ELECTION,
+    META_NO_LEADER,
+    META_ISR_UNKNOWN,
+    META_TOPICID_MISMATCH,
+    META_DUP_DIR,
+    META_FOREIGN_DIR,
+    META_FORK,
+    META_STALE,
+)
+
+#: Sources that a cluster elects by when it starts.
+_ELECTS_BY = ("metadata_log", "zookeeper")
+
+_MAY_HAVE_LOST = (
+    "it may have lost records, and these files cannot tell: no replica here still holds any that it left behind"
+)
+
+
+def judge(case: Case) -> Iterator[Finding]:
+    """META-* of the partition's history, of its leader and directories, and of copies of the metadata log."""
+    yield from _elections(case)
+    yield from _identity(case)
+    yield from _copies(case)
+
+
+def of_input(row: QuarantineRow) -> Finding | None:
+    """Finding of a quarantine row of a log dir of another cluster or node, or of a copy of the metadata log; None for any other row."""
+    code = next((one for one in (META_FOREIGN_DIR, META_FORK, META_STALE) if one.code == row.code), None)
+    return None if code is None else unusable_input(code, row)
+
+
+def _elections(case: Case) -> Iterator[Finding]:
+    """META-UNCLEAN-ELECTION for each election: high while a replica still holds records that it left behind."""
+    leadership = case.leadership
+    if not (leadership and leadership.history):
+        yield from (_logged(case, election) for election in unclean_elections(case.log_events))
+    past = past_elections(case.replicas, leadership)
+    if past is None or leadership is None:
+        return
+    for election in past.elections:
+        if not election.clean:
+            yield _unclean(case, leadership, past, election)
+
+
+def _unclean(case: Case, leadership: Leadership, past: PastElections, election: Election) -> Finding:
+    """The finding of one election, by what is here of the records that it left behind.
+
+    | what is here | severity | verdict | what is said |
+    |---|---|---|---|
+    | some, on a replica that follows | high | WILL_LOSE_ON_TRUNCATION | who still has them |
+    | some, only in files about to go | info | | the same, and that more may be lost |
+    | none; the leader before is as it was | info | | nothing was lost |
+    | none; remote storage has an earlier epoch | info | | records were lost |
+    | none | info | | records may have been lost |
+    """
+    left, to_be_cut = _left_behind(case, election)
+    end = max((run.end_offset for runs in left.values() for run in runs), default=None)
+    start = past.start_of(election.leader_epoch)
+    if left:
+        said, reason = _told_left(case, election, left, to_be_cut)
+    elif nothing := _lost_nothing(case, leadership, election):
+        said, reason = nothing, Evidence("loss", text=nothing, value="0")
+    else:
+        said = _in_remote_storage(case, election) or _MAY_HAVE_LOST
+        reason = considered(_unseen(case, election))
+    began = "" if start is None else f"; it leads from offset {start}"
+    return finding(
+        META_UNCLEAN_ELECTION,
+        f"{describe(election)}{began}; {said}",
+        severity="high" if to_be_cut else "info",
+        verdict="WILL_LOSE_ON_TRUNCATION" if to_be_cut else None,
+        broker_id=election.leader_id,
+        start_offset=start,
+        end_offset=end if start is not None and end is not None and end > start else None,
+        replica_epoch=election.leader_epoch,
+        evidence=[
+            Evidence(
+                "leadership",
+                text=f"record {election.metadata_offset} of the metadata log: {describe(election)}",
+                broker_id=election.leader_id,
+                value=str(election.leader_epoch),
+            ),
+            reason,
+        ],
+    )
+
+
+def _left_behind(case: Case, election: Election) -> tuple[dict[str, list[DivergentRange]], bool]:
+    """Divergent ranges that an election caused, by the name of the copy that has them, and whether any of these will be cut."""
+    left: dict[str, list[DivergentRange]] = {}
+    to_be_cut = False
+    for item in (*case.comparisons, *case.beside):
+        holder = name_copy(item.follower) if item in case.beside else f"broker {item.follower.broker_id}"
+        for run in item.runs:
+            if run.cause is not None and run.batches and election in run.cause.elections:
+                left.setdefault(holder, []).append(run)
+                to_be_cut = to_be_cut or not item.follower.is_about_to_go
+    return left, to_be_cut
+
+
+def _told_left(
+    case: Case, election: Election, left: Mapping[str, list[DivergentRange]], to_be_cut: bool
+) -> tuple[str, Evidence]:
+    """A clause that says who still has records, and why that is not, or not all, of what was lost."""
+    parts = "; ".join(f"{holder} still has {_loss(runs)}" for holder, runs in left.items())
+    said = f"{parts}; broker {case.reference.facts.broker_id} has none of this"
+    if to_be_cut:
+        return said, considered("healed: no, they are cut as soon as their broker follows")
+    more = "it may have lost more, and these files cannot tell: whoever held that has been cut since"
+    return f"{said}; {more}", considered(_unseen(case, election))
+
+
+def _loss(runs: list[DivergentRange]) -> str:
+    """The three ways to count what one replica holds of it: all, proven committed, promised."""
+    records = sum(run.data_records for run in runs)
+    committed = sum(run.committed_records for run in runs)
+    known = promised_in_all(run.cause for run in runs)
+    start = min(run.start_offset for run in runs)
+    if not records:
+        return f"only ends of transactions or empty batches from {start} on"
+    held = f"{count(records, 'record')} from {start} on"
+    if committed == records:
+        return f"{held}, all proven committed"
+    more = "" if known is None else f", at most {known} promised by acks=all"
+    return f"{held} ({committed or 'none'} proven committed{more})"
+
+
+def _lost_nothing(case: Case, leadership: Leadership, election: Election) -> str | None:
+    """A clause that says so, where the log of the leader before is as it was then; None if that is not known."""
+    before = election.previous_leader_id
+    item = next((one for one in case.comparisons if one.follower.broker_id == before), None)
+    if item is None or before == election.leader_id:
+        return None
+    facts = item.follower
+    directory = item.follower.directory
+    epochs = [epoch for epoch, _ in (*facts.lineage, *(directory.checkpoint_epochs or ()))]
+    marks = (directory.high_watermark_checkpoint, directory.recovery_point_checkpoint)
+    whole = (
+        facts.end_is_known
+        and facts.tail_kind == "clean"
+        and not facts.unreadable
+        and all(mark is None or mark <= facts.log_end_offset for mark in marks)
+    )
+    # With an entry of a later epoch it has followed since, and was cut; a leader that wrote nothing leaves no entry, so it
+    # must have been down all the time as well: in the ISR of no later state, and fenced at the end.
+    later = [state for state in leadership.history if state.metadata_offset >= election.metadata_offset]
+    returned = any(before in state.isr for state in later) or before not in (leadership.fenced or ())
+    followed = not epochs or max(epochs) >= election.leader_epoch or returned
+    if not whole or followed or item.common_prefix_end != facts.log_end_offset:
+        return None
+    return (
+        f"it lost nothing: broker {before}, which led before, has followed nobody since, and broker "
+        f"{case.reference.facts.broker_id} has all its records"
+    )
+
+
+def _in_remote_storage(case: Case, election: Election) -> str | None:
+    """A clause that says that remote storage has records of an epoch before it that the log has left; else None."""
+    found = [one for one in case.remote_orphans if one.leader_epoch < election.leader_epoch]
+    if not found:
+        return None
+    first = min(one.start_offset for one in found)
+    end = max(one.end_offset for one in found)
+    return f"it lost records: remote storage still has segments of an earlier epoch from {first} to {end - 1}"
+
+
+def _unseen(case: Case, election: Election) -> str:
+    here = {facts.broker_id for facts in case.replicas}
+    before = election.previous_leader_id
+    if before is not None and before != election.leader_id and before not in here:
+        return f"loss: open, broker {before}, which led before, is not in the snapshot"
+    return "loss: what was above that offset on the leader before was cut since, or never was; nothing tells how much"
+
+
+def _logged(case: Case, election: LoggedElection) -> Finding:
+    members = election.previous_isr
+    before = "who was in sync is not known" if members is None else were_in_sync(members)
+    conflicting = [run for item in case.comparisons for run in item.runs if run.conflicting and run.batches]
+    left = (
+        bool(conflicting) and (election.said or election.witnessed) and election.leader_id == case.reference.leader_id
+    )
+    epoch = "" if election.leader_epoch is None else f" in epoch {election.leader_epoch}"
+    start = next(
+        (begin for known, begin in sorted(lineage_entries(case.reference)) if known == election.leader_epoch), None
+    )
+    return finding(
+        META_UNCLEAN_ELECTION,
+        f"broker {election.leader_id} was elected{epoch} though it was not in sync ({before}); "
+        f"by {place(election.event)}",
+        severity="high" if left else "info",
+        verdict="WILL_LOSE_ON_TRUNCATION" if left else None,
+        confidence="proven" if election.said else "likely",
+        broker_id=election.leader_id,
+        start_offset=start,
+        replica_epoch=election.leader_epoch,
+        evidence=[
+            log_line(election.event, "elected"),
+            considered(
+                "it had joined the ISR again: no, a line says that nobody in sync was alive"
+                if election.said
+                else "it had joined the ISR again: no line says so"
+                + (
+                    ""
+                    if election.witnessed
+                    else f"; but the log of broker {election.previous_leader_id}, which led before, is not here"
+                )
+            ),
+        ],
+    )
+
+
+def _identity(case: Case) -> Iterator[Finding]:
+    """META-NO-LEADER, META-ISR-UNKNOWN, META-TOPICID-MISMATCH and META-DUP-DIR."""
+    yield from _leader(case)
+    yield from _topic_ids(case)
+    for facts in case.duplicates:
+        yield finding(
+            META_DUP_DIR,
+            f"broker {facts.broker_id} has this partition twice; '{facts.directory.path}' was not used",
+            broker_id=facts.broker_id,
+            evidence=[
+                Evidence(
+                    "file", text=f"log end {facts.log_end_offset}", broker_id=facts.broker_id, path=facts.directory.path
+                )
+            ],
+        )
+
+
+def _leader(case: Case) -> Iterator[Finding]:
+    reference = case.reference
+    if case.leadership is not None and case.leadership.is_deleted:
+        yield _deleted(case.leadership)
+        return
+    if reference.leader_id is None:
+        yield finding(
+            META_NO_LEADER,
+            f"no leader; the others are compared with broker {reference.facts.broker_id}, and cuts are shown as if it were elected",
+            severity="info" if case.stopped else "medium",
+            evidence=[Evidence("leadership", text=name_source(reference.source))],
+        )
+    if reference.isr is None:
+        bound = f"only the log end of broker {reference.facts.broker_id} bounds the high watermark from above"
+        if case.high_watermark.hw_upper is None:
+            bound = "no log end bounds the high watermark from above"
+        yield finding(
+            META_ISR_UNKNOWN,
+            f"{_why_unknown(case)}; {bound}",
+            evidence=[Evidence("leadership", text=name_source(reference.source))],
+        )
+
+
+def _why_unknown(case: Case) -> str:
+    """Clause saying why the in-sync replicas are unknown."""
+    source = name_source(case.reference.source)
+    if case.leadership is not None and case.leadership.overtaken and not case.reference.outdated:
+        return (
+            f"what {source} says of who is in sync is not used, as it is older than the logs: those of another partition "
+            "know a later leader epoch"
+        )
+    return f"nothing says who is in sync (leadership: {source})"
+
+
+def _deleted(leadership: Leadership) -> Finding:
+    last = leadership.history[-1]
+    return finding(
+        META_NO_LEADER,
+        f"the topic was deleted at {render_time(last.time_ms)} by record {last.metadata_offset} of the metadata log; a broker that "
+        "still has a directory of it removes it, or sets it aside as -stray, once it has caught up",
+        severity="info",
+        evidence=[Evidence("leadership", text=f"topic id {leadership.topic_id}", value=name_source(leadership.source))],
+    )
+
+
+def _topic_ids(case: Case) -> Iterator[Finding]:
+    """Copies of another topic id: an earlier life of the name where the listing tells the present id, else unclear."""
+    for item, reason in case.strangers:
+        yield finding(
+            META_TOPICID_MISMATCH,
+            reason,
+            confidence="suspect",
+            broker_id=item.follower.broker_id,
+            evidence=[considered("divergence: two logs of one topic share at least their first batches")],
+        )
+    leadership = case.leadership
+    known = leadership.topic_id if leadership is not None else None
+    for facts in case.foreign:
+        present = case.reference.facts.directory.topic_id
+        yield finding(
+            META_TOPICID_MISMATCH,
+            f"broker {facts.broker_id}: {facts.directory.path} is of topic id {facts.directory.topic_id}, the others of {present}; not compared",
+            severity="medium" if known is None else "info",
+            verdict="INCONCLUSIVE" if known is None else None,
+            broker_id=facts.broker_id,
+            evidence=[
+                Evidence(
+                    "file",
+                    text="partition.metadata",
+                    broker_id=facts.broker_id,
+                    path=facts.directory.path,
+                    value=facts.directory.topic_id,
+                ),
+                considered(
+                    "topic re-created: possible, nothing says which id is the present one"
+                    if leadership is None or known is None
+                    else f"topic re-created: yes, {name_source(leadership.source)} names {known}; Kafka sets such a directory aside as -stray"
+                ),
+            ],
+        )
+
+
+def _copies(case: Case) -> Iterator[Finding]:
+    """A source of leadership that the logs have overtaken, where no skew of the copies explains it."""
+    older = case.reference.outdated
+    if older is not None and not explained_by_skew(case, older):
+        yield _overtaken(case, older)
+    yield from _lacked(case)
+
+
+def explained_by_skew(case: Case, older: Leadership) -> bool:
+    """True if the leadership may have changed between two copies, or while brokers were stopped after it was listed."""
+    if not case.quiesced:
+        return True
+    stopped = all(one.directory.clean_shutdown for one in case.replicas)
+    return stopped and older.source not in _ELECTS_BY
+
+
+def overtaken_text(case: Case, older: Leadership) -> str:
+    """Clause naming the leader by the older source, and the epoch that shows that the source is older."""
+    facts = case.reference.facts
+    said = "names no leader" if older.leader_id is None else f"names broker {older.leader_id}"
+    in_epoch = "" if older.leader_epoch is None else f" in leader epoch {older.leader_epoch}"
+    return (
+        f"{name_source(older.source)} {said}{in_epoch}; broker {facts.broker_id} knows leader epoch {log_epoch(facts)}, "
+        f"which came later: what {name_source(older.source)} says is older than the logs, so broker {facts.broker_id} counts as the leader, "
+        "and the in-sync replicas as unknown"
+    )
+
+
+def _overtaken(case: Case, older: Leadership) -> Finding:
+    facts = case.reference.facts
+    return finding(
+        META_STALE,
+        overtaken_text(case, older),
+        verdict="WILL_LOSE_ON_TRUNCATION" if older.source in _ELECTS_BY else "INCONCLUSIVE",
+        broker_id=facts.broker_id,
+        replica_epoch=log_epoch(facts),
+        evidence=[
+            Evidence("leadership", text=name_source(older.source)),
+            Evidence(
+                "lineage",
+                text=f"leader epoch {log_epoch(facts)}",
+                broker_id=facts.broker_id,
+                path=facts.directory.epoch_file.path,
+            ),
+            considered("skew of the copies: no, they are of one moment"),
+        ],
+    )
+
+
+def _lacked(case: Case) -> Iterator[Finding]:
+    """META-STALE for controllers whose copies lack the newest state of this partition."""
+    history = [state for state in case.leadership.history if not state.uncommitted] if case.leadership else []
+    if case.leadership is None or not history or not history[-1].lacked_by:
+        return
+    now = history[-1]
+    nodes = history[-1].lacked_by
+    before = next((state for state in reversed(history) if not state.lacked_by), None)
+    if before is not None and _elects(before) == _elects(now):
+        return
+    controllers = f"controller{'s' if len(nodes) > 1 else ''} {', '.join(map(str, nodes))}"
+    yield finding(
+        META_STALE,
+        f"{controllers} {'lack' if len(nodes) > 1 else 'lacks'} the newest metadata of this partition: {_state_text(now)}; "
+        + (
+            f"by what {'they have' if len(nodes) > 1 else 'it has'}, {_state_text(before)}, and a cluster that starts with that may elect "
+            "a leader that lacks committed records"
+            if before is not None
+            else f"topic id {case.leadership.topic_id} is unknown there, and a broker that starts with that sets its directory aside as -stray"
+        ),
+        evidence=[
+            Evidence(
+                "leadership",
+                text=f"record {now.metadata_offset} of the metadata log",
+                value=name_source(case.leadership.source),
+            ),
+            considered("skew of the copies: no, the record was written before these copies were made"),
+        ],
+    )
+
+
+def _elects(state: PartitionState) -> tuple:
+    return state.leader_id, state.leader_epoch, state.isr, state.elr
+
+
+def _state_text(state: PartitionState) -> str:
+    leader = "nobody leads" if state.leader_id is None else f"broker {state.leader_id} leads"
+    in_sync = f"with {name_brokers(state.isr)} in sync" if state.isr else "with nobody in sync"
+    return f"{leader} in leader epoch {state.leader_epoch}, {in_sync}"
