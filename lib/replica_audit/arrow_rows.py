@@ -76,7 +76,9 @@ def arrow_to_rows(table: pa.Table, kind: type[AnyRow]) -> Iterator[AnyRow]:
         yield from starmap(kind, zip(*columns, strict=True))
 
 
-def _values(column: pa.Array, read: Callable[[Any], Any] | None, texts: dict[str | None, str | None]) -> list[Any]:
+def _values(
+    column: pa.Array, read: Callable[[object], object] | None, texts: dict[str | None, str | None]
+) -> list[object]:
     values = column.to_pylist()
     if pa.types.is_string(column.type):
         return [texts.setdefault(value, value) for value in values]
@@ -144,8 +146,8 @@ def values_to_arrow(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
         ]
         return pa.Array.from_buffers(kind, len(values), [validity], children=children)
     if pa.types.is_map(kind):
-        lists: list[Sequence[Any]] = [() if value is None else list(dict(value).items()) for value in values]
-        pairs = list(chain.from_iterable(lists))
+        items = [[] if value is None else list(dict(value).items()) for value in values]
+        pairs = list(chain.from_iterable(items))
         entries = pa.StructArray.from_arrays(
             [
                 values_to_arrow([pair[number] for pair in pairs], of)
@@ -153,7 +155,7 @@ def values_to_arrow(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
             ],
             fields=[kind.key_field, kind.item_field],
         )
-        return pa.Array.from_buffers(kind, len(values), [validity, _offsets(lists)], children=[entries])
+        return pa.Array.from_buffers(kind, len(values), [validity, _offsets(items)], children=[entries])
     if pa.types.is_list(kind):
         lists = [() if value is None else value for value in values]
         child = values_to_arrow(list(chain.from_iterable(lists)), kind.value_type)
@@ -161,18 +163,18 @@ def values_to_arrow(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
     raise TypeError(f"{kind}: no type of a column here")
 
 
-def value_to_arrow(value: Any, kind: pa.DataType) -> pa.Scalar:
+def value_to_arrow(value: object, kind: pa.DataType) -> pa.Scalar:
     """One value as a scalar of type `kind`. Raises as `values_to_arrow`."""
     return values_to_arrow([value], kind)[0]
 
 
-def _whole(value: Any) -> int:
+def _whole(value: object) -> int:
     if isinstance(value, (int, np.integer)) and not isinstance(value, bool):
         return int(value)
     raise TypeError(f"{value!r} is not a whole number")
 
 
-def _truth(value: Any) -> bool:
+def _truth(value: object) -> bool:
     if isinstance(value, (bool, np.bool_)):
         return bool(value)
     raise TypeError(f"{value!r} is neither true nor false")
@@ -182,7 +184,7 @@ def _bits(flags: NDArray[np.bool_]) -> pa.Buffer:
     return pa.py_buffer(np.packbits(flags, bitorder="little"))
 
 
-def _offsets(parts: Sequence[Sequence[Any]]) -> pa.Buffer:
+def _offsets(parts: Sequence[Sequence[object]]) -> pa.Buffer:
     """Offsets of `parts` in their concatenation; raises OverflowError where they are too long for one array."""
     ends = np.cumsum([0, *map(len, parts)], dtype=np.int64)
     if ends[-1] > np.iinfo(np.int32).max:

@@ -124,8 +124,8 @@ class Results(ReportRows):
     """One finished audit, with the rows of its report tables.
 
     `location` is the snapshot's place as the user gave it, for the commands that a report prints; audit.json does not have it.
-    Of an audit of many partitions there are those rows only that its report tells (`warehouse.told_rows`), and `stored` gives all
-    rows of the partitions, some at a time.
+    Of a large audit only the rows that its report shows are held (`warehouse.told_rows`); `stored` yields all rows, some
+    partitions at a time.
     """
 
     audit: AuditObject
@@ -138,9 +138,7 @@ class Results(ReportRows):
         return cls(audit, location, None, **{table: rows.table(table) for table in REPORT_ROWS})
 
     def parts(self, tables: Collection[str] = tuple(REPORT_TABLES)) -> Iterator[Results]:
-        """All rows of `tables`, some partitions at a time and in their order; those that belong to no partition that was audited come
-        first.
-        """
+        """All rows of `tables`, some partitions at a time and in order; rows of no audited partition come first."""
         if self.stored is None:
             yield self
             return
@@ -196,9 +194,11 @@ def place_of(row: object) -> tuple[Any, Any]:
 def by_place(rows: Iterable[_PlacedRow]) -> dict[Place, list[_PlacedRow]]: ...
 @overload
 def by_place(rows: Iterable[FindingRow]) -> dict[FindingPlace, list[FindingRow]]: ...
+@overload
+def by_place(rows: Iterable[Row]) -> dict[tuple[Any, Any], list[Any]]: ...
 def by_place(rows: Iterable[Any]) -> dict[Any, list[Any]]:
-    """Rows by partition, in their order."""
+    """Rows by partition, in their order; by (None, None) those of a table that has none."""
     grouped = defaultdict(list)
     for row in rows:
-        grouped[row.topic, row.partition].append(row)
+        grouped[getattr(row, "topic", None), getattr(row, "partition", None)].append(row)
     return dict(grouped)

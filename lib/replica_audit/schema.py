@@ -753,9 +753,9 @@ def columns(row: type) -> tuple[Column, ...]:
     return tuple(Column(name, _ddl_type(kind)) for name, kind in get_type_hints(row, include_extras=True).items())
 
 
-#: Columns that begin every bronze table: the attempt that wrote a row too.
+#: Columns that every bronze table begins with; `ingest_id` is the attempt that wrote the row.
 INGEST_COLUMNS = (Column("cluster_id", "string"), Column("snapshot_id", "string"), Column("ingest_id", "string"))
-#: Columns that begin every report table.
+#: Columns that every report table begins with.
 AUDIT_COLUMNS = (*INGEST_COLUMNS[:2], Column("audit_id", "string"))
 
 
@@ -783,7 +783,7 @@ class ReportRows:
     quality: list[QualityRow] = field(default_factory=list)
 
     def table(self, name: str) -> list[Any]:
-        """The rows of a table; raises KeyError for one that there is none of."""
+        """The rows of a table. Raises KeyError for an unknown name."""
         if name not in REPORT_ROWS:
             raise KeyError(name)
         return getattr(self, name)
@@ -793,7 +793,7 @@ class ReportRows:
         return ReportRows(**{table: sort_rows(self.table(table)) for table in REPORT_ROWS})
 
     def take(self, more: "ReportRows") -> None:
-        """Add rows."""
+        """Append the rows of `more`."""
         for table in REPORT_ROWS:
             self.table(table).extend(more.table(table))
 
@@ -845,7 +845,11 @@ def ddl(columns: Iterable[Column]) -> str:
 _LACKING = (False, 0)
 
 
-def row_order(rows: Sequence[Row]) -> Callable[[Row], list[Any]]:
+#: For each key whether there is a value, and the value.
+SortKey = list[tuple[bool, Any]]
+
+
+def row_order(rows: Sequence[Row]) -> Callable[[Row], SortKey]:
     """The key that `rows` of one table are ordered by: a row without a key's value comes before those with one."""
     names = [name for name in SORT_KEYS if rows and name in rows[0]._fields]
     return lambda row: [_LACKING if (value := getattr(row, name)) is None else (True, value) for name in names]
@@ -860,7 +864,7 @@ def to_dict(row: Row) -> dict[str, Any]:
 _SCALARS = frozenset((type(None), bool, int, float, str))
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> object:
     if type(value) in _SCALARS:
         return value
     if isinstance(value, (list, tuple)):
@@ -878,7 +882,7 @@ def _reader(kind: Any) -> Callable[[RawRow], Any]:
     values = itemgetter(*kind._fields)
     structs = [(number, read) for number, read in enumerate(value_readers(kind)) if read is not None]
 
-    def read(row: RawRow) -> Any:
+    def read(row: RawRow) -> object:
         found = list(values(row))
         for number, read_value in structs:
             found[number] = read_value(found[number])
@@ -888,7 +892,7 @@ def _reader(kind: Any) -> Callable[[RawRow], Any]:
 
 
 @cache
-def value_readers(kind: type) -> tuple[Callable[[Any], Any] | None, ...]:
+def value_readers(kind: type) -> tuple[Callable[[object], object] | None, ...]:
     """What makes of each column's value of a row, as JSON and Arrow give it, that of class `kind`; None where it is the same."""
     structs = map(_struct_of, get_type_hints(kind).values())
     return tuple(None if struct is None else partial(_read_structs, struct) for struct in structs)
@@ -901,7 +905,7 @@ def _struct_of(hint: Any) -> type | None:
     return next((found for one in get_args(hint) if (found := _struct_of(one)) is not None), None)
 
 
-def _read_structs(struct: Any, value: Any) -> Any:
+def _read_structs(struct: Any, value: object) -> object:
     if isinstance(value, list):
         return [_read_structs(struct, one) for one in value]
     if not isinstance(value, Mapping):

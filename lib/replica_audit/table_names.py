@@ -1,4 +1,4 @@
-"""Names of tables and columns that users give: those that are not there are refused with the closest that is."""
+"""Checks names of tables, columns and choices that users give; the error for an unknown one suggests the closest."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ def listed(words: Iterable[object], last: str = "and") -> str:
 
 
 def name_nodes(noun: str, ids: Sequence[int], last: str = "and") -> str:
-    """Nodes of a kind by their ids: controller 1; controllers 1, 2 and 3; controller 1 or 2; no controller."""
+    """Nodes with their ids: controller 1; controllers 1, 2 and 3; controller 1 or 2; no controller."""
     return f"{noun}{'' if len(ids) == 1 or last == 'or' else 's'} {listed(ids, last)}" if ids else f"no {noun}"
 
 

@@ -16,17 +16,17 @@ _Object = TypeVar("_Object")
 
 
 class Names(NamedTuple):
-    """Annotation of a tuple that JSON has as an object with these names."""
+    """Annotation: the tuple is an object with these member names in JSON."""
 
     names: tuple[str, ...]
 
 
 class Flat(NamedTuple):
-    """Annotation of a dataclass or None whose fields stand in the object itself, and are left out for None."""
+    """Annotation: the fields of the dataclass are members of the enclosing object, and left out where it is None."""
 
 
 class Sparse(NamedTuple):
-    """Annotation of a value that is left out for None."""
+    """Annotation: JSON leaves the member out where it is None."""
 
 
 #: (topic, partition)

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import fields
 
-from replica_audit.config import Settings, resolve_settings
+from replica_audit.config import DEFAULTS, Settings, resolve_settings
 
 
 def resolved(given: Mapping[str, object], config: str | None) -> Settings:
     """Settings of the arguments that differ from their defaults, then of the file. Raises UsageError."""
-    defaults = {item.name: getattr(Settings(), item.name) for item in fields(Settings)}
-    chosen = {name: value for name, value in given.items() if value is not None and value != defaults[name]}
+    chosen = {name: one for name, one in given.items() if one is not None and one != getattr(DEFAULTS, name)}
     if "quality" in given:
         chosen["quality"] = given["quality"]
     return resolve_settings(chosen, {}, config, source="argument").settings

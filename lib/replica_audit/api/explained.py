@@ -43,7 +43,7 @@ _Object = Mapping[str, object]
 
 
 class Explained(NamedTuple):
-    """What was explained, as the object that `explain --format json` prints, and as text; `str` of it is the text."""
+    """An explanation: the object that `explain --format json` prints, and the text that `explain` prints, which is its `str`."""
 
     content: _Object
     text: str
@@ -131,7 +131,7 @@ def _from_report(finding_id: str, settings: Settings) -> _Found | None:
 
 
 def _from_file(finding_id: str, path: str) -> _Found | None:
-    """From an audit.json, or from lines of which the first has the audit and the steps."""
+    """A finding of an audit.json, or of an audit.jsonl, whose first line has the audit and the steps."""
     try:
         contents = _read_lines(path) if path.endswith(LINES) else _read_whole(path)
         first = next(contents)

@@ -19,11 +19,11 @@ LOG_SECONDS = 10.0
 
 
 class ProgressLine:
-    """A line that a terminal sees overwritten, and a log anew every `LOG_SECONDS`; silent when `quiet` is set.
+    """Progress in one line, overwritten on a terminal and repeated every `LOG_SECONDS` in a log; silent when `quiet`.
 
     A stage is `begin(name, files, bytes)`, any number of `update(files_done, bytes_done)` (absolute) or
-    `advance(files, bytes)` (relative), then `end()`. Totals of 0 are unknown and are not shown. A log has lines of those
-    stages only that last so long, whether or not anything was counted meanwhile.
+    `advance(files, bytes)` (relative), then `end()`. Totals of 0 are unknown and are not shown. A log has no
+    lines of stages that are shorter than that.
     """
 
     def __init__(self, quiet: bool = False, stream: TextIO | None = None, every: float = LOG_SECONDS) -> None:
@@ -127,8 +127,8 @@ def render_reading(read_bytes: int, known_bytes: int, known_segments: int) -> st
 
 
 def render_progress(stage: str, files: int, files_total: int, size_bytes: int, bytes_total: int) -> str:
-    """One line: the stage, files done of total, bytes done of total and percent where the totals are known. A stage that has a
-    number to do and no bytes says itself what of.
+    """One line: the stage, files done of total, bytes done of total and percent where the totals are known. The name of a stage
+    that counts no bytes says what its number counts.
     """
     parts = [stage]
     if files_total and not bytes_total:

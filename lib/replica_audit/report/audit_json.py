@@ -7,21 +7,20 @@ from __future__ import annotations
 
 import heapq
 import json
-from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import chain, groupby
 from operator import itemgetter
-from typing import Any
 
 from replica_audit.elect.election_plan import advise
 from replica_audit.elect.plan_model import Plan, Step
 from replica_audit.model import Place
 from replica_audit.report.facts.by_partition import detailed_places, told_rows
 from replica_audit.report.facts.conditions import seen_parts
-from replica_audit.results import Results, place_of
-from replica_audit.schema import REPORT_TABLES, Column, Row, row_order, to_dict
+from replica_audit.report.verdict_object import VerdictObject
+from replica_audit.results import Results, by_place, place_of
+from replica_audit.schema import REPORT_TABLES, Column, Row, SortKey, row_order, to_dict
 from replica_audit.typed_json import to_object
 
 SCHEMA_VERSION = 1
@@ -29,7 +28,7 @@ SCHEMA_VERSION = 1
 _ENCODER = json.JSONEncoder(allow_nan=False)
 
 
-def render_audit_json(results: Results, verdict: Mapping[str, Any] | None = None) -> Iterator[str]:
+def render_audit_json(results: Results, verdict: VerdictObject | None = None) -> Iterator[str]:
     """audit.json of `results`, in pieces of at most one row; with `verdict` also the object of verdict.json, under "verdict".
 
     Raises ValueError for a row that lacks a column, has one that its table does not know, or holds what JSON cannot.
@@ -39,8 +38,9 @@ def render_audit_json(results: Results, verdict: Mapping[str, Any] | None = None
 
 
 def render_worst_parts(results: Results, file: str) -> Iterator[str]:
-    """audit.json of an audit of many partitions: without the rows of those that are not told in detail, and with as many of
-    `quarantine` as there are of these; members that end in `_elsewhere` say how much is left out and the `file` that has it.
+    """audit.json of a large audit: rows of the partitions that are reported in detail only, and the first of `quarantine`.
+
+    Members that end in `_elsewhere` have the number of what is left out, and the `file` that has all of it.
     """
     told = detailed_places(results)
     advice = advise(results)
@@ -67,7 +67,7 @@ def render_worst_parts(results: Results, file: str) -> Iterator[str]:
 
 
 def _in_detail(step: Step, told: Collection[Place]) -> Step:
-    """A step with the partitions that are reported in detail; one of others too has neither its files nor the directories."""
+    """A step for the partitions that are reported in detail; if that leaves any out, without its files and directories."""
     cut = replace(
         step,
         partitions=tuple(one for one in step.partitions if one in told),
@@ -78,16 +78,14 @@ def _in_detail(step: Step, told: Collection[Place]) -> Step:
 
 
 def render_lines(results: Results) -> Iterator[str]:
-    """audit.jsonl: a line for what belongs to no partition, then one for each in order: its row of `partitions`, and its rows of
-    other tables and its decisions where it has any.
-    """
+    """audit.jsonl: first a line with the rows of no partition, then a line for each partition with its rows and decisions."""
     advice = advise(results)
-    decisions = _by_place(advice.decisions)
+    decisions = by_place(advice.decisions)
     head = {"schema_version": SCHEMA_VERSION, "audit": _told_audit(results)}
     members = [f'"{name}": {_render(value, name)}' for name, value in head.items()]
     steps = f'"steps": {_render(list(map(to_object, advice.steps)), "steps")}'
     for number, part in enumerate(seen_parts(results)):
-        grouped = {table: _by_place(part.table(table)) for table in REPORT_TABLES}
+        grouped = {table: by_place(part.table(table)) for table in REPORT_TABLES}
         audited = grouped.pop("partitions")
         if not number:
             unplaced = {
@@ -105,20 +103,12 @@ def render_lines(results: Results) -> Iterator[str]:
             yield "{" + ", ".join(texts) + "}\n"
 
 
-def _by_place(rows: Iterable[Any]) -> dict[tuple[Any, Any], list[Any]]:
-    """Rows by partition."""
-    found: dict[tuple[Any, Any], list[Any]] = defaultdict(list)
-    for row in rows:
-        found[place_of(row)].append(row)
-    return found
-
-
 def _in_one(name: str, rows: Sequence[Row]) -> str:
     return f"[{', '.join(_in_order(name, REPORT_TABLES[name], rows))}]"
 
 
-def _told_audit(results: Results) -> dict[str, Any]:
-    """The object `audit`. What differs from run to run is in verdict.json."""
+def _told_audit(results: Results) -> dict[str, object]:
+    """The object `audit`, without what differs between runs on the same input; verdict.json has that."""
     return _ordered({name: value for name, value in results.audit.items() if name != "table_versions"})
 
 
@@ -128,9 +118,9 @@ def _plan_objects(plan: Plan) -> dict[str, list[dict[str, object]]]:
 
 
 def render_tables(
-    head: Mapping[str, Any],
+    head: Mapping[str, object],
     columns: Mapping[str, tuple[Column, ...]],
-    tables: Mapping[str, Sequence[Any]],
+    tables: Mapping[str, Sequence[Row]],
 ) -> str:
     """One object with the members of `head` and then the rows of `tables`, as in audit.json.
 
@@ -140,10 +130,10 @@ def render_tables(
 
 
 def _render_parts(
-    head: Mapping[str, Any],
+    head: Mapping[str, object],
     columns: Mapping[str, tuple[Column, ...]],
     texts_of: Callable[[str, tuple[Column, ...]], Iterable[str]],
-    lists: Callable[[], Mapping[str, Sequence[Any]]],
+    lists: Callable[[], Mapping[str, Sequence[object]]],
 ) -> Iterator[str]:
     """The members of `head`, the tables, whose rows `texts_of` gives, and what `lists` gives when these are written, an item a line."""
     yield f'{{\n"schema_version": {SCHEMA_VERSION}'
@@ -164,29 +154,29 @@ def _render_parts(
     yield "\n}\n"
 
 
-def _ordered(audit: Mapping[str, Any]) -> dict[str, Any]:
-    """The audit with the maps in it by key: the engine gives their entries in any order."""
+def _ordered(audit: Mapping[str, object]) -> dict[str, object]:
+    """The audit with its maps sorted by key: the engine returns their entries in any order."""
 
-    def sort(value: Any) -> Any:
+    def sort(value: object) -> object:
         return {key: sort(value[key]) for key in sorted(value)} if isinstance(value, Mapping) else value
 
     return {key: sort(value) for key, value in audit.items()}
 
 
 def _all_in_order(results: Results, table: str, columns: tuple[Column, ...]) -> Iterator[str]:
-    """All rows of a table as text, of which those of some partitions are held at once."""
+    """All rows of a table as text; those of some partitions are held at a time."""
     parts = (_keyed(table, columns, part.table(table)) for part in results.parts((table,)))
     # The first part has rows of other partitions than the audited ones, which lie between these.
     first = next(parts)
     return (text for _, text in heapq.merge(first, chain.from_iterable(parts)))
 
 
-def _in_order(table: str, columns: tuple[Column, ...], rows: Sequence[Any]) -> Iterator[str]:
-    """The rows as text. Those that the sort keys do not tell apart are in the order of their text, so that every run agrees."""
+def _in_order(table: str, columns: tuple[Column, ...], rows: Sequence[Row]) -> Iterator[str]:
+    """Rows as text. Ties of the sort keys are broken by the text, so that every run has the same order."""
     return (text for _, text in _keyed(table, columns, rows))
 
 
-def _keyed(table: str, columns: tuple[Column, ...], rows: Sequence[Any]) -> Iterator[tuple[list[Any], str]]:
+def _keyed(table: str, columns: tuple[Column, ...], rows: Sequence[Row]) -> Iterator[tuple[SortKey, str]]:
     key = row_order(rows)
     keyed = sorted(((key(row), row) for row in rows), key=itemgetter(0))
     for order, same in groupby(keyed, key=itemgetter(0)):
@@ -196,7 +186,7 @@ def _keyed(table: str, columns: tuple[Column, ...], rows: Sequence[Any]) -> Iter
         yield from ((order, text) for text in sorted(texts))
 
 
-def _render(content: Any, place: str) -> str:
+def _render(content: object, place: str) -> str:
     try:
         return _ENCODER.encode(content)
     except (TypeError, ValueError) as error:

@@ -41,8 +41,8 @@ RANGES = 3
 
 
 def render_facts(findings: Sequence[FindingRow], limit: int) -> list[str]:
-    """The worst `limit` facts, each with its first sentences, and how many more there are; a fact of several
-    partitions once, with their names.
+    """The worst `limit` facts, each with its first sentences, and how many are left out; a fact of several partitions is printed
+    once, with their names.
     """
     lines: list[str] = []
     told: dict[object, list[Fact]] = {}

@@ -107,7 +107,7 @@ def _case(
 
 
 def _lost(row: PartitionRow) -> str:
-    """A line that says what the partition lost; "" where nothing is, or where it is not known."""
+    """A line with the partition's losses; "" if it has none or they are not known."""
     if not row.lost_records:
         return ""
     return f"lost_records {render_lost(row, row.lost_records)}, lost_committed {render_lost(row, row.lost_committed)}\n"

@@ -33,11 +33,11 @@ class ToldDecision:
     places: tuple[Place, ...]
     sentence: str
     asks_for_something: bool
-    """Anything has to be done for it."""
+    """Something has to be done for it, besides copying what is missing."""
 
 
 def tell_decisions(plan: Plan) -> Iterator[ToldDecision]:
-    """All decisions of a plan, and what has none, in the order of their first partitions."""
+    """Decisions of a plan, equal ones together, then the partitions that have none."""
     said: dict[tuple[str, bool], list[Place]] = defaultdict(list)
     unplanned = {place_of(one): one for one in plan.conflicts}
     for decision in plan.decisions:
@@ -93,7 +93,7 @@ def tell_decision(decision: Decision, conflict: Conflict | None = None) -> str:
 
 
 def _tell_remote(chosen: Candidate) -> str:
-    """Records that are lost to readers, and that a copy of the segments in remote storage gives back."""
+    """A sentence on lost records that a copy of remote storage still has."""
     some = f"{chosen.remote_records} of " if chosen.remote_records < chosen.lost_records else ""
     them = f"{some}{'it' if chosen.lost_records == 1 else 'them'}"
     most = "at most " if some and chosen.lost_at_most else ""

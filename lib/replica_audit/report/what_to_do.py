@@ -74,7 +74,7 @@ class WhatToDo:
 
     @property
     def goes_on(self) -> bool:
-        """True if Do first is not all of it."""
+        """True if choices or steps remain after Do first."""
         return bool(self.choices or self.steps)
 
 

@@ -119,8 +119,8 @@ def detailed_places(results: Results) -> frozenset[Place]:
 
 
 def told_rows(results: Results, table: str) -> list[Row]:
-    """Rows of a table without those of partitions that are not shown in detail, as they are in `results`; of `quarantine` the first
-    of a large audit, as many as there are partitions in detail.
+    """Rows of a table for a report: all but those of partitions that are not shown in detail; of a large audit's `quarantine` the
+    first, as many as partitions are shown.
     """
     if table == "quarantine" and is_large(results):
         return results.table(table)[: detail.DETAILED]

@@ -146,8 +146,8 @@ class Conditions:
     deleted: tuple[Place, ...]
     """Partitions whose topic the metadata log has deleted."""
     past_the_end: bool
-    """Whether a replica's own high watermark lies past the end of the log that it is compared with: however that came,
-    the reference lacked something that was committed once."""
+    """A replica's own high watermark lies past the end of the log that it is compared with: whatever the cause, that log once
+    lacked something committed."""
     wanted: tuple[FindingRow, ...]
     """Findings that name bytes which the evidence does not have, and the answer needs."""
 

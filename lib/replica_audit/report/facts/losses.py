@@ -135,7 +135,7 @@ class AboutToGo:
 
 
 def find_about_to_go(results: Results) -> Iterator[AboutToGo]:
-    """Partitions with such records, those of which no file that stays has any, or one `.deleted` copy has more."""
+    """Partitions with lost records that are in no file which Kafka keeps."""
     for row in results.partitions:
         place = place_of(row)
         holding = [one for one in results.at(place).replicas if one.lost_held]
@@ -161,7 +161,7 @@ class PlaceLoss:
     """Holders: each has all of them, or with `in_parts` a part."""
     in_parts: bool
     promised: int | None
-    """So many at most acks=all promised to producers; None where nobody knows."""
+    """At most so many of them were acknowledged with acks=all; None: not known."""
 
 
 def loss_at(row: PartitionRow, runs: Sequence[DivergenceRow], replicas: Sequence[ReplicaRow]) -> PlaceLoss | None:
