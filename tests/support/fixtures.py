@@ -24,6 +24,8 @@ UNPACKED = ROOT / "build" / "fixtures"
 
 #: What was changed where in the damaged copies (`corrupted-*`) of one sound partition.
 DAMAGE_TABLE = ARCHIVED / "damaged.json"
+#: Golden files of the format of evidence.
+GOLDEN = ARCHIVED / "evidence-1"
 
 
 def archives(directory: Path) -> list[Path]:
