@@ -14,6 +14,7 @@
 #   make install-restore   adds the locked confluent-kafka to .venv: what `replica-audit restore` needs
 #   make test-s3   build/s3 with a locked S3 server, and snapshots and warehouses in it
 #   make engines   build/engines with locked DuckDB and Polars: the queries of docs/queries.md are then tested too
+#   make axe       build/axe with a locked axe-core (npm): what looks over the page for readers who do not see it
 #   make dist      wheel and sdist in dist/, checked as a registry does
 #   make test-dist the wheel in empty environments, the core with every Python here, all extras with one
 #   make wheelhouse   build/wheelhouse: the wheel with every package that it needs, for a machine without a network; EXTRAS=[all]
@@ -28,7 +29,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DELETE_ON_ERROR:
-.PHONY: install audit lint mutation fuzz test-fast test test-exhaustive test-spark dist test-dist wheelhouse sbom advisories test-airflow test-s3 engines test-brokers test-brokers-quick install-restore zip environment lock clean
+.PHONY: install audit lint mutation fuzz test-fast test test-exhaustive test-spark dist test-dist wheelhouse sbom advisories test-airflow test-s3 engines axe test-brokers test-brokers-quick install-restore zip environment lock clean
 MAKEFLAGS += --no-builtin-rules
 # Without bytecode every Python process compiles the project anew, and pytest all tests: a third of what make test costs. Some
 # environments have it switched off for pip's sake.
@@ -244,6 +245,14 @@ build/engines/.stamp: $(STAMPS)/venv .locks/engines.txt
 	$(RUN) -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes --only-binary :all: --target build/engines -r .locks/engines.txt; \
 	touch $@
 
+# axe-core looks over the page in tests; no code of the project is in JavaScript's registry, and nothing else is brought from there.
+axe: build/axe/.stamp
+build/axe/.stamp: .locks/axe/package.json .locks/axe/package-lock.json
+	@command -v npm >/dev/null || { echo "error: make axe needs npm (Debian: apt-get install npm)" >&2; exit 1; }
+	@rm -rf build/axe; mkdir -p build/axe; cp $^ build/axe; echo "installing .locks/axe" >&2; \
+	npm ci --prefix build/axe --ignore-scripts --no-audit --no-fund --silent; \
+	touch $@
+
 # The client of a cluster is wanted by one command only, so it is not part of .venv unless asked for.
 install-restore: install
 	$(RUN) -m pip install --quiet --disable-pip-version-check --require-hashes --only-binary :all: -r .locks/restore.txt
@@ -358,6 +367,7 @@ lock:
 	  --no-emit-index-url --no-header --no-annotate --only-binary :all: --output-file .locks/dist.txt
 	@printf 'duckdb\npolars\n' | uv pip compile --quiet - --python-version 3.10 --universal --upgrade --generate-hashes \
 	  --no-emit-index-url --no-header --no-annotate --only-binary :all: --output-file .locks/engines.txt
+	@npm install --prefix .locks/axe --package-lock-only --omit-lockfile-registry-resolved --save-dev --save-exact --silent axe-core@latest
 	@printf 'confluent-kafka>=2.6,<3\n' | uv pip compile --quiet - --python-version 3.10 --universal --upgrade --generate-hashes \
 	  --no-emit-index-url --no-header --no-annotate --only-binary :all: --output-file .locks/restore.txt
 

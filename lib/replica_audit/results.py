@@ -42,6 +42,14 @@ class BrokerKind(TypedDict):
     kind: CaptureKind
 
 
+class CopiedBroker(TypedDict):
+    """When the copy of a log dir of a broker began and ended (ms), as the manifest says."""
+
+    broker_id: int
+    started_ms: int
+    finished_ms: int
+
+
 class InputsObject(TypedDict, total=False):
     """`audit.inputs` of audit.json: what was read."""
 
@@ -52,6 +60,8 @@ class InputsObject(TypedDict, total=False):
     size_bytes: int | None
     files: Mapping[str, int] | None
     brokers: Sequence[BrokerKind]
+    copied: Sequence[CopiedBroker]
+    """Left out where the manifest says no times."""
     quarantined_bytes: int
     padding_bytes: int
     observations: int

@@ -189,14 +189,17 @@ def test_nothing_is_cut_off_on_screen_or_on_paper(browser, pages, width):
 def test_a_real_print_draws_for_the_paper(browser, pages, width):
     open_all(browser, pages["unclean"], width=width)
     browser.run(
-        "addEventListener('beforeprint', () => { window.drawn = [...document.querySelectorAll('figure svg')].map(svg => svg.viewBox.baseVal.width) })"
+        "addEventListener('beforeprint', () => { "
+        "window.drawn = [...document.querySelectorAll('figure .canvas svg')].map(svg => svg.viewBox.baseVal.width) })"
     )
     pdf = browser.driver.execute_cdp_cmd("Page.printToPDF", {"printBackground": True, "preferCSSPageSize": True})
     assert base64.b64decode(pdf["data"]).startswith(b"%PDF")
     drawn = browser.run("return window.drawn")
     assert drawn and set(drawn) == {700}
     settle(browser)
-    widths = browser.run("return [...document.querySelectorAll('figure svg')].map(svg => svg.viewBox.baseVal.width)")
+    widths = browser.run(
+        "return [...document.querySelectorAll('figure .canvas svg')].map(svg => svg.viewBox.baseVal.width)"
+    )
     assert 700 not in widths, "what was drawn for the paper is not left on the screen"
 
 
@@ -224,7 +227,7 @@ def test_a_wide_window_is_used(browser, pages):
     browser.open(pages["unclean"], width=1920)
     browser.wait("document.querySelectorAll('figure svg').length > 0")
     used = browser.run(
-        "return [...document.querySelectorAll('main > section, figure svg')].map(e => e.getBoundingClientRect().width).filter(Boolean)"
+        "return [...document.querySelectorAll('main > section, figure .canvas svg')].map(e => e.getBoundingClientRect().width).filter(Boolean)"
     )
     assert min(used) > 1600
     beside = browser.run(

@@ -132,7 +132,7 @@ class InMemory:
             "segments": files,
             "size_bytes": size_bytes,
             "files": dict(opened.inventory.counts),
-            "brokers": opened.options.times.kinds(),
+            **opened.options.times.as_inputs(),
         }
         run = AttemptRow(
             cluster_id=opened.inventory.cluster_id,

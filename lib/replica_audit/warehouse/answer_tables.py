@@ -171,7 +171,7 @@ def assemble_results(
         "segments": snapshot and snapshot.segment_count,
         "size_bytes": snapshot and snapshot.size_bytes,
         "files": snapshot and snapshot.inventory,
-        "brokers": capture_times(snapshot).kinds(),
+        **capture_times(snapshot).as_inputs(),
     }
     options = json.loads(finished.options) if finished.options else None
     answers = replace(answers, high_watermark_timeline=rows)

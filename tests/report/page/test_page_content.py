@@ -29,7 +29,7 @@ from replica_audit.runner.in_process import audit_one
 
 
 def decode(column: dict[str, Any], count: int, bases: list[int] | None = None) -> list[Any]:
-    """A column's values, as decode.js reads them."""
+    """A column's values, as data.js reads them."""
     if "c" in column:
         values = [column["c"]] * count
     else:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from replica_audit.auditing.replicas.reference import Reference, log_epoch
-from replica_audit.results import BrokerKind
+from replica_audit.results import BrokerKind, CopiedBroker, InputsObject
 from replica_audit.schema import RawRow
 from replica_audit.snapshot.inventory import CopiedLogDir
 from replica_audit.text import render_time
@@ -76,10 +76,20 @@ class CaptureTimes:
         own = self.of(facts)
         return own is not None and bool(begun) and min(begun) >= own[1] + _CLOCKS_DIFFER_MS
 
-    def kinds(self) -> list[BrokerKind]:
-        """Kind of each broker (live, stopped or killed) as rows, by broker id; brokers of unknown kind are left out."""
-        known = {(one.broker_id, one.kind) for one in self.copies if one.kind is not None}
-        return [BrokerKind(broker_id=broker_id, kind=kind) for broker_id, kind in sorted(known)]
+    def as_inputs(self) -> InputsObject:
+        """`brokers`, the kind of each (live, stopped or killed) where it is known, and `copied`, when its log dirs were; by broker id."""
+        kinds = {(one.broker_id, one.kind) for one in self.copies if one.kind is not None}
+        inputs: InputsObject = {"brokers": [BrokerKind(broker_id=one, kind=kind) for one, kind in sorted(kinds)]}
+        copied = sorted(
+            (one.broker_id, one.started_ms, one.finished_ms)
+            for one in self.copies
+            if one.started_ms is not None and one.finished_ms is not None
+        )
+        if copied:
+            inputs["copied"] = [
+                CopiedBroker(broker_id=one, started_ms=start, finished_ms=end) for one, start, end in copied
+            ]
+        return inputs
 
     def describe(self, replicas: Sequence[ReplicaFacts]) -> str | None:
         """The times of the copies in words; None if the manifest lacks one."""

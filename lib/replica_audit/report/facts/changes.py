@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 from typing import NamedTuple
 
 from replica_audit.auditing.known_findings import Earlier
 from replica_audit.literals import VERDICTS
-from replica_audit.report.facts.by_partition import present
-from replica_audit.results import Results, place_of
+from replica_audit.model import Place
+from replica_audit.report.facts.by_partition import present, worst_first
+from replica_audit.results import FindingPlace, Results, place_of
 from replica_audit.schema import FindingRow, PartitionRow
 
 
@@ -43,11 +45,47 @@ def has_baseline(results: Results) -> bool:
     return any(row.status != "new" for row in results.findings)
 
 
-def count_moves(changes: Sequence[tuple[PartitionRow, ChangeSince]]) -> tuple[int, int]:
-    """Partitions whose verdict is worse, and better, than before."""
-    steps = [
-        VERDICTS.index(partition.verdict) - VERDICTS.index(change.before)
-        for partition, change in changes
-        if change.before is not None
+class NewFindings(NamedTuple):
+    """Findings of one code and severity that the earlier audit did not have; `message` is that of the first."""
+
+    severity: str
+    code: str
+    message: str
+    places: tuple[FindingPlace, ...]
+    """Their partitions, each once."""
+
+
+def find_new(results: Results, earlier: Earlier | None) -> list[NewFindings]:
+    """What `compare_partition` counts as new, and what is new and belongs to no partition: worst first, equal ones together."""
+    grouped: dict[tuple[str, str], list[FindingRow]] = defaultdict(list)
+    for row in worst_first(present(results.findings)):
+        known = row.status != "new"
+        if earlier is not None and row.topic is not None and row.partition is not None:
+            known = row.finding_id in earlier.finding_ids.get((row.topic, row.partition), ())
+        if not known:
+            grouped[row.severity, row.code].append(row)
+    return [
+        NewFindings(*key, rows[0].message, tuple(dict.fromkeys(map(place_of, rows)))) for key, rows in grouped.items()
     ]
-    return sum(step < 0 for step in steps), sum(step > 0 for step in steps)
+
+
+class Move(NamedTuple):
+    """Partitions whose verdict was another one."""
+
+    before: str
+    now: str
+    places: tuple[Place, ...]
+    is_worse: bool
+
+
+def find_moves(changes: Sequence[tuple[PartitionRow, ChangeSince]]) -> list[Move]:
+    """Partitions with another verdict than before, those that got worse first; in the order of `changes`."""
+    moved: dict[tuple[str, str], list[Place]] = defaultdict(list)
+    for partition, change in changes:
+        if change.before not in (None, partition.verdict):
+            moved[change.before, partition.verdict].append(place_of(partition))
+    moves = [
+        Move(before, now, tuple(places), VERDICTS.index(now) < VERDICTS.index(before))
+        for (before, now), places in moved.items()
+    ]
+    return sorted(moves, key=lambda one: not one.is_worse)

@@ -4,7 +4,7 @@ A column is one of
 - {"c": value}: the same value in every row;
 - {"d": [value…], "i": [number…]}: a value's number among the distinct ones;
 - {"v": [value…]}: as they are;
-with "r": 1 where the numbers are distances from the base of the row's partition. `script/decode.js` reads them.
+with "r": 1 where the numbers are distances from the base of the row's partition. `data.js` reads them.
 """
 
 from __future__ import annotations

@@ -22,6 +22,13 @@ from replica_audit.report.facts.by_partition import (
     worst_first,
 )
 from replica_audit.report.facts.changes import compare_partition
+from replica_audit.report.facts.cluster_facts import (
+    EVENT_KINDS,
+    REPLICA_STATES,
+    ReplicaState,
+    find_timeline,
+    replica_states,
+)
 from replica_audit.report.facts.conditions import whole_audit
 from replica_audit.report.facts.finding_groups import group_facts
 from replica_audit.report.layout import name_bound
@@ -29,7 +36,7 @@ from replica_audit.report.page.columns import encode_column
 from replica_audit.report.partition_story import tell_story
 from replica_audit.report.plan_text import tell_decisions
 from replica_audit.report.readers_and_writers import Hits, find_hits, hit_groups_of, writers_of
-from replica_audit.results import PartitionRows, Results, place_of
+from replica_audit.results import PartitionRows, Results, by_place, place_of
 from replica_audit.schema import FindingRow, PartitionRow
 
 #: Partitions in one compressed piece of details: the page unpacks one piece when the first of them is opened.
@@ -69,9 +76,11 @@ def build_overview(results: Results, earlier: Earlier | None) -> dict[str, objec
     plan = advise(results)
     told = {place: one.sentence for one in tell_decisions(plan) for place in one.places}
     decided = {place_of(one): one for one in plan.decisions}
+    captures = by_place(results.captures)
     rows = [
         {
             **_overview_row(partition, rows, earlier, told),
+            **_copies(replica_states(partition, rows, captures.get(place_of(partition), ()))),
             "choice": None if (one := decided.get(place_of(partition))) is None else one.candidate_id,
             "costs_open": one is not None and bool(one.depends_on),
         }
@@ -79,6 +88,28 @@ def build_overview(results: Results, earlier: Earlier | None) -> dict[str, objec
     ]
     names = list(rows[0]) if rows else []
     return {name: encode_column([row[name] for row in rows]) for name in names}
+
+
+def _copies(states: Mapping[int, ReplicaState]) -> dict[str, object]:
+    """Brokers of a partition's replicas, and a digit for the state of each: its number in `REPLICA_STATES`."""
+    return {"copies": list(states), "states": "".join(str(REPLICA_STATES.index(one)) for one in states.values())}
+
+
+def build_timeline(results: Results) -> dict[str, object]:
+    """What happened across the partitions of the overview, as columns; partitions by their number in it."""
+    copied = (results.audit.get("inputs") or {}).get("copied") or ()
+    times = [(one["broker_id"], one["started_ms"], one["finished_ms"]) for one in copied]
+    timeline = find_timeline(results, detailed_partitions(results), times)
+    events = timeline.events
+    return {
+        "size": len(events),
+        "step": timeline.step_ms,
+        "time": encode_column([one.time_ms for one in events]),
+        "broker": encode_column([one.broker_id for one in events]),
+        "kind": encode_column([EVENT_KINDS.index(one.kind) for one in events]),
+        "count": encode_column([one.partition_count for one in events]),
+        "partitions": encode_column([one.partitions for one in events]),
+    }
 
 
 def build_pieces(results: Results) -> Iterator[dict[str, object]]:

@@ -20,17 +20,6 @@ function commandLine(page, partition) {
   return copyable(el('code', { class: 'command' }, `${page.command} ${quoted.startsWith('-') ? '-- ' : ''}${quoted}`));
 }
 
-// Width of a picture on A4 with the margins of page.css, in CSS pixels: before printing, pictures are drawn for the paper.
-const PAPER = 700;
-const printed = new Set();
-let printing = false;
-for (const [name, now] of [['beforeprint', true], ['afterprint', false]]) {
-  addEventListener(name, () => {
-    printing = now;
-    for (const redraw of printed) redraw();
-  });
-}
-
 function pictureBlock(page, partition, detail) {
   if (!detail.replicas.length) return el('p', { class: 'soft' }, 'No replica has files here: there is nothing to draw.');
   const state = { protocol: page.protocol, focus: undefined };
@@ -40,16 +29,8 @@ function pictureBlock(page, partition, detail) {
   const tools = el('div', { class: 'picture-tools' });
   const cutting = detail.truncations.some((row) => row.dropped_records || row.truncate_to !== row.common_prefix_end);
   const options = PROTOCOLS.filter(([name]) => detail.truncations.some((row) => row.protocol === name));
-  let width = 0;
   const histories = el('div');
-  const drawHistories = () => {
-    const led = drawLeadership(detail.partition_states, width);
-    const marks = drawTimeline(detail.high_watermark_timeline, width);
-    histories.replaceChildren(...(led ? [heading('Who led, and who was in sync'), led] : []), ...(marks ? [heading('High watermark over time'), marks] : []));
-  };
-  const redraw = () => {
-    if (!holder.isConnected) return;
-    width = printing ? PAPER : Math.max(300, Math.floor(holder.clientWidth));
+  const redraw = drawnFor(holder, (width) => {
     const picture = drawPicture(detail, { width, name: partition.name, ...state });
     holder.replaceChildren(picture.svg);
     readAlong(holder, readout, picture, detail, state.protocol);
@@ -61,13 +42,11 @@ function pictureBlock(page, partition, detail) {
         ? choice('Offsets', [['focus', 'zoomed', 'where nothing changes, the axis is cut short'], ['linear', 'to scale', 'every offset as wide as any other']], picture.scale.focused ? 'focus' : 'linear', (name) => { state.focus = name === 'focus'; redraw(); })
         : '',
     );
-    drawHistories();
+    const led = drawLeadership(detail.partition_states, width);
+    const marks = drawTimeline(detail.high_watermark_timeline, width);
+    histories.replaceChildren(...(led ? [heading('Who led, and who was in sync'), led] : []), ...(marks ? [heading('High watermark over time'), marks] : []));
     if (pressed) tools.querySelector(`[data-choice="${pressed}"]`).focus({ preventScroll: true });
-  };
-  new ResizeObserver(() => {
-    if (!printing && Math.abs(Math.floor(holder.clientWidth) - width) > 8 && holder.clientWidth) redraw();
-  }).observe(holder);
-  printed.add(redraw);
+  });
   return el('figure', null, tools, holder, readout, foot, histories);
 }
 
@@ -149,4 +128,116 @@ function replicaBlock(detail, reference) {
   ]);
   return el('details', { class: 'fold' }, el('summary', null, `Replicas as found (${rows.length})`), table(
     [['broker', 'wrap'], ['in sync', ''], ['log start', 'n'], ['log end', 'n'], ['HW checkpoint', 'n'], ['recovery point', 'n'], ['same up to', 'n'], ['records', 'n'], ['state', 'wrap'], ['epoch:start', 'wrap']], rows, 'small stack', 'replicas'));
+}
+
+// What each follower does under each generation of the protocol; those that do the same are one line.
+function protocolBlock(detail) {
+  const notable = (row) => row.dropped_records || row.truncate_to !== row.common_prefix_end;
+  const cutting = new Set(detail.truncations.filter(notable).map((row) => row.broker_id));
+  const quiet = [...new Set(detail.truncations.map((row) => row.broker_id))].filter((broker) => !cutting.has(broker)).sort((one, other) => one - other);
+  const blocks = [];
+  if (cutting.size) {
+    const lines = [...cutting].sort((one, other) => one - other).flatMap((broker) => outcomesOf(detail.truncations.filter((row) => row.broker_id === broker)));
+    blocks.push(heading('What each protocol would do'), table(
+      [['broker', 'n'], ['protocol', 'wrap'], ['keeps up to', 'n'], ['drops', 'n'], ['committed', 'n'], ['and then', 'wrap']], lines.map((rows) => outcomeLine(rows, comparedTo(detail))), 'small stack', 'truncations'));
+  }
+  if (quiet.length) blocks.push(el('p', { class: 'soft' }, `No protocol would cut anything from broker${quiet.length === 1 ? '' : 's'} ${list(quiet)}.`));
+  return blocks;
+}
+
+// Rows of one follower as [[row…]…], those with the same outcome together, in the order of PROTOCOLS.
+function outcomesOf(rows) {
+  const rank = (row) => PROTOCOLS.findIndex(([name]) => name === row.protocol);
+  const groups = new Map();
+  for (const row of [...rows].sort((one, other) => rank(one) - rank(other))) {
+    const key = JSON.stringify([row.truncate_to, row.dropped_records, row.dropped_bytes, row.committed_dropped, row.common_prefix_end]);
+    groups.set(key, [...(groups.get(key) || []), row]);
+  }
+  return [...groups.values()];
+}
+
+function outcomeLine(rows, compared) {
+  const [row] = rows;
+  const named = rows.map(({ protocol }) => PROTOCOLS.find(([name]) => name === protocol) || [protocol, protocol, '']);
+  const who = rows.length === PROTOCOLS.length ? 'every protocol' : named.map(([, name, versions], index) => [index ? ', ' : '', name, el('span', { class: 'soft' }, ` ${versions}`)]);
+  const differs = known(row.common_prefix_end) && row.truncate_to > row.common_prefix_end;
+  const after = differs ? el('b', { class: 'bad' }, `${offsets(row.common_prefix_end, row.truncate_to)} differ for ever, unseen`) : known(row.common_prefix_end) ? `the same as the ${compared}` : 'fetches everything again';
+  return [row.broker_id, who, shown(row.truncate_to),
+    row.dropped_records ? [row.dropped_records, el('span', { class: 'soft' }, ` · ${bytes(row.dropped_bytes)}`)] : '0',
+    row.committed_dropped ? el('b', { class: 'bad' }, row.committed_dropped) : shown(row.committed_dropped), [after, stepsOf(rows, compared)]];
+}
+
+// The questions and answers behind an outcome; protocols that ask alike are told once.
+function stepsOf(rows, compared) {
+  const told = new Map();
+  for (const row of rows.filter((one) => one.steps && one.steps.length)) {
+    const said = row.steps.map((step) => {
+      const answer = !known(step.leader_end_offset) ? `the ${compared} does not know it` : known(step.leader_epoch) ? `the ${compared}’s epoch ${step.leader_epoch} ends at ${step.leader_end_offset}` : `the ${compared} answers ${step.leader_end_offset}`;
+      return `asks for epoch ${shown(step.request_epoch)}: ${answer}; keep up to ${shown(step.truncate_to)}`;
+    });
+    const key = said.join('\n');
+    if (!told.has(key)) told.set(key, { said, names: [] });
+    told.get(key).names.push(protocolName(row.protocol));
+  }
+  if (!told.size) return null;
+  const most = Math.max(...[...told.values()].map(({ said }) => said.length));
+  const several = told.size > 1 || (told.size === 1 && [...told.values()][0].names.length < rows.length);
+  return el('details', { class: 'steps-told' }, el('summary', null, count(most, 'step')),
+    [...told.values()].map(({ said, names }) => [several && el('p', null, `${names.join(', ')}:`), el('ol', null, said.map((text) => el('li', null, text)))]));
+}
+
+// What each choice of leader costs; the rows of one candidate say the same of it, and what each other replica drops.
+// Where a needed replica was not captured, what the captured ones lose is the least.
+const STANDINGS = { leader: 'leads', isr: 'in sync', elr: 'eligible', last_known: 'led last', out_of_sync: 'unclean', unknown: 'not known', unassigned: 'not assigned' };
+
+function electionBlock(partition, detail) {
+  const own = detail.elections.filter((row) => row.candidate_id === row.broker_id);
+  if (own.length < 2) return null;
+  const groups = detail.group_offsets.length > 0;
+  const open = partition.costs_open;
+  const rows = own.map((row) => {
+    const bound = open ? 'at least ' : row.lost_at_most ? 'at most ' : '';
+    const number = (lost) => (open || lost ? `${bound}${lost}` : '0');
+    const cuts = detail.elections.filter((one) => one.candidate_id === row.candidate_id && one.dropped_records);
+    return [[row.candidate_id, row.candidate_id === partition.choice ? el('b', null, open ? ' best of these' : ' best') : ''], STANDINGS[row.standing], shown(row.kept_to), number(row.lost_records),
+      row.lost_committed ? el('b', { class: 'bad' }, number(row.lost_committed)) : number(0), number(row.lost_possible), row.cut_transactions,
+      ...(groups ? [detail.group_offsets.filter((one) => one.hit_by.includes(row.candidate_id)).length] : []),
+      cuts.length ? cuts.map((one) => `broker ${one.broker_id} is cut to ${one.kept_to}`).join(', ') : 'nobody is cut'];
+  });
+  return el('div', null, heading('What each choice of leader costs'), table(
+    [['leader', 'wrap'], ['by right', ''], ['log end', 'n'], ['lost', 'n', 'records that no log holds any more'], ['committed', 'n'], ['possibly', 'n', 'possibly committed'], ['transactions', 'n', 'of which a part is lost'], ...(groups ? [['groups', 'n', 'consumer groups that have read what is lost then']] : []), ['and then', 'wrap']], rows, 'small stack', 'choices'));
+}
+
+// Whom it reaches outside the log: consumer groups that are hit, and who wrote the lost records. Names and ids only.
+const MOST_ROWS = 20;
+
+// Rows of a table, and how many are left out.
+const capped = (rows, line) => [...rows.slice(0, MOST_ROWS).map(line), ...(rows.length > MOST_ROWS ? [[`and ${rows.length - MOST_ROWS} more in audit.json`]] : [])];
+
+const brokersNamed = (ids) => `broker${ids.length === 1 ? '' : 's'} ${list(ids)}`;
+
+function groupBlock(detail) {
+  if (!detail.group_offsets.length) return null;
+  const compared = comparedTo(detail);
+  const effects = { past_end: `past the ${compared}’s log end`, epoch_differs: 'past the divergence', read_lost: 'valid, above lost records', unaffected: 'unaffected' };
+  const decided = detail.elections.some((row) => row.candidate_id !== row.broker_id);
+  const rows = capped(detail.group_offsets, (row) => {
+    const bad = row.effect === 'past_end' || row.effect === 'epoch_differs';
+    return [el('code', null, row.group), [shown(row.committed_offset), known(row.leader_epoch) && el('span', { class: 'soft' }, ` · epoch ${row.leader_epoch}`)],
+      bad ? el('b', { class: 'bad' }, effects[row.effect]) : effects[row.effect] || 'of an earlier topic', shown(row.parted_at),
+      ...(decided ? [row.hit_by.length ? brokersNamed(row.hit_by) : 'none'] : [])];
+  });
+  return el('div', { class: 'groups' }, heading('Consumer groups that are hit'), table(
+    [['group', 'wrap'], ['committed', 'n'], ['stands', 'wrap'], ['parted at', 'n', 'where what the group read and this log part'], ...(decided ? [['hit under', 'wrap', 'leaders whose log lacks what the group read']] : [])], rows, 'small stack', 'groups'));
+}
+
+function writerBlock(detail) {
+  if (!detail.lost_producers.length) return null;
+  const rows = capped(detail.lost_producers, (row) => [
+    [known(row.transactional_id) ? [el('code', null, row.transactional_id), ' '] : '', known(row.producer_id) ? `producer ${row.producer_id}` : 'no producer id',
+      known(row.transaction_state) && el('span', { class: 'soft' }, `, ${row.transaction_state}`)],
+    brokersNamed(row.brokers), range(row.start_offset, row.end_offset), row.record_count,
+    known(row.first_timestamp_ms) ? [el('span', { class: 'nb' }, time(row.first_timestamp_ms)), row.last_timestamp_ms === row.first_timestamp_ms ? '' : [' to ', el('span', { class: 'nb' }, time(row.last_timestamp_ms))]] : '–']);
+  return el('div', { class: 'writers' }, heading('Who wrote the lost records'), table(
+    [['producer', 'wrap'], ['held by', 'wrap'], ['offsets', 'n'], ['records', 'n'], ['timestamps', 'wrap']], rows, 'small stack', 'producers'));
 }

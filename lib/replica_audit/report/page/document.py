@@ -19,7 +19,13 @@ from replica_audit.report.facts.by_partition import (
     told_protocol,
     worst_partitions,
 )
-from replica_audit.report.facts.changes import compare_partition, count_moves, has_baseline, is_compared
+from replica_audit.report.facts.changes import (
+    compare_partition,
+    find_moves,
+    find_new,
+    has_baseline,
+    is_compared,
+)
 from replica_audit.report.facts.conditions import whole_audit
 from replica_audit.report.layout import clean, render_interval, render_lost, render_size
 from replica_audit.report.page.columns import encode_column, pack, portable
@@ -29,6 +35,7 @@ from replica_audit.report.page.content import (
     build_others,
     build_overview,
     build_pieces,
+    build_timeline,
     count_findings,
     number_facts,
 )
@@ -58,24 +65,18 @@ STATIC_ROWS = 20
 #: Findings without a partition and pieces of unused input that the page lists; audit.json has them all.
 LIST_LIMIT = 500
 _SCRIPTS = (
-    "decode.js",
+    "data.js",
     "words.js",
-    "csv.js",
-    "scale.js",
-    "labels.js",
+    "drawing.js",
     "picture.js",
-    "marks.js",
-    "timeline.js",
-    "leadership.js",
-    "protocols.js",
-    "elections.js",
-    "readers.js",
+    "histories.js",
     "findings.js",
     "detail.js",
     "gallery.js",
-    "address.js",
+    "replica_map.js",
+    "events.js",
+    "cluster.js",
     "table.js",
-    "places.js",
     "start.js",
 )
 
@@ -144,6 +145,7 @@ def _frame(results: Results, verdict: VerdictObject, answer: Answer, earlier: Ea
         "holders": sorted(whole_audit(results).holders.values()),
         "codes": build_codes(results),
         "severity_of": _severity_of(results),
+        "timeline": build_timeline(results),
         "overview": build_overview(results, earlier),
         "unplaced": portable(number_facts(unplaced)[:LIST_LIMIT]),
         "unplaced_more": max(0, len(unplaced) - LIST_LIMIT),
@@ -181,7 +183,7 @@ def _tiles(results: Results, earlier: Earlier | None) -> dict[str, object]:
     isr_known = sum(row.isr is not None for row in partitions)
     findings = count_findings(results)
     changes = [(row, compare_partition(row, rows.findings, earlier)) for row, rows in rows_by_partition(results)]
-    worsened, improved = count_moves(changes)
+    moves = find_moves(changes)
     return {
         "verdicts": [(name, counts[name]) for name in VERDICTS if counts[name]],
         "severities": [(name, findings[name]["new"], findings[name]["known"]) for name in SEVERITIES],
@@ -194,8 +196,10 @@ def _tiles(results: Results, earlier: Earlier | None) -> dict[str, object]:
         "new": sum(change.new for _, change in changes),
         "known": sum(change.known for _, change in changes),
         "resolved": sum(change.resolved for _, change in changes),
-        "worsened": worsened,
-        "improved": improved,
+        "worsened": sum(len(one.places) for one in moves if one.is_worse),
+        "improved": sum(len(one.places) for one in moves if not one.is_worse),
+        "moves": moves,
+        "new_findings": find_new(results, earlier),
     }
 
 

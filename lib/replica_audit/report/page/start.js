@@ -20,7 +20,9 @@ async function start() {
   page.codeNames = Object.keys(page.codes);
   document.body.append(patterns());
   const details = detailReader(document.getElementsByClassName('piece'), page.piece);
-  const view = buildTable(page, rows, details, buildGallery(page, rows, details));
+  page.rows = rows;
+  const map = buildMap(page, rows);
+  const view = buildTable(page, rows, details, [buildGallery(page, rows, details), map]);
   document.querySelector('.tools').hidden = page.count < 2;
   const { name, values } = readAddress();
   view.restore(values);
@@ -53,7 +55,7 @@ async function start() {
     await view.toggle(rows[0], true, true);
   }
   printBad(page, rows, details, view);
-  buildPlaces(page, rows, view);
+  buildPlaces(page, rows, view, [map.node, buildEvents(page)]);
   buildOthers(page);
   buildRead(page);
   toStep();
@@ -73,6 +75,7 @@ function printBad(page, rows, details, view) {
   let opened = [];
   addEventListener('beforeprint', () => {
     const folded = [...document.querySelectorAll('#plan-steps:not([open])')];
+    view.fold(false);
     const closed = [...held.keys()].filter((row) => !view.state.open.has(row.index) && view.visible().includes(row));
     for (const fold of folded) fold.open = true;
     for (const row of closed) view.toggle(row, true, true, held.get(row));
@@ -81,6 +84,7 @@ function printBad(page, rows, details, view) {
   });
   addEventListener('afterprint', () => {
     for (const close of opened) close();
+    if (opened.length) view.fold(true);
     opened = [];
   });
 }

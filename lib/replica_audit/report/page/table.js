@@ -1,12 +1,13 @@
-// The table of partitions: filtered, sorted, a hundred rows at a time, each opened in place.
+// The table of partitions: filtered, sorted, a hundred rows at a time, each opened in place; equal rows are one line until it is opened.
 const ROWS = 100;
-//: Partitions that are consistent are folded into one line when there are more than this, and others.
+//: So many equal rows are not folded.
 const FOLD = 5;
 
-function buildTable(page, rows, details, gallery) {
+// `followers` are told which rows the filters leave: each has an update.
+function buildTable(page, rows, details, followers) {
   const nodes = Object.fromEntries(['table', 'rows', 'more', 'count', 'search', 'filters', 'verdicts'].map((id) => [id, document.getElementById(id)]));
   const last = page.verdicts.length - 1;
-  const state = { words: [], verdicts: new Set(), code: null, broker: null, topic: null, changed: false, sort: null, down: false, limit: ROWS, unfolded: false, open: new Set(), named: null };
+  const state = { words: [], verdicts: new Set(), code: null, broker: null, topic: null, changed: false, sort: null, down: false, limit: ROWS, unfolded: new Set(), folds: true, open: new Set(), named: null };
   const built = new Map();
   const head = [...nodes.table.tHead.rows[0].cells];
   const width = head.length;
@@ -41,17 +42,12 @@ function buildTable(page, rows, details, gallery) {
 
   function render() {
     select();
-    gallery.update(matching);
-    const calm = matching.filter((row) => row.verdict === last).length;
-    const fold = !state.sort && !filtering() && !state.unfolded && calm > FOLD && calm < matching.length;
-    const visible = fold ? matching.slice(0, matching.length - calm) : matching;
-    const part = visible.slice(0, state.limit);
-    nodes.rows.replaceChildren(...part.flatMap(rowNodes));
-    if (fold && part.length === visible.length) {
-      nodes.rows.append(el('tr', { class: 'folded' }, el('td', { colspan: width }, el('button', { type: 'button', onclick: () => { state.unfolded = true; render(); } }, `${calm} partitions ${page.verdicts[last]}: show them`))));
-    }
+    for (const follower of followers) follower.update(matching);
+    const lines = linesOf();
+    const part = lines.slice(0, state.limit);
+    nodes.rows.replaceChildren(...part.flatMap(([row, ...same]) => [...(row ? rowNodes(row) : []), ...(same.length ? [foldLine(same)] : [])]));
     if (!matching.length) nodes.rows.append(el('tr', null, el('td', { colspan: width, class: 'soft' }, 'No partition matches. ', el('button', { type: 'button', class: 'plain', onclick: clear }, 'Clear the filters'))));
-    const rest = visible.length - part.length;
+    const rest = lines.length - part.length;
     nodes.more.replaceChildren(rest > 0 ? el('button', { type: 'button', onclick: () => { state.limit += 5 * ROWS; render(); } }, `Show ${Math.min(rest, 5 * ROWS)} more of ${rest}`) : '');
     nodes.count.textContent = filtering() ? `${matching.length} of ${rows.length}` : `${rows.length}`;
     for (const chip of nodes.verdicts.children) chip.setAttribute('aria-pressed', String(state.verdicts.has(page.verdicts.indexOf(chip.dataset.verdict))));
@@ -68,6 +64,39 @@ function buildTable(page, rows, details, gallery) {
     }
     fit();
     keep();
+  }
+
+  // Rows that are told as one; where all is well nobody has to see one of them.
+  const likeness = (row) => (row.verdict === last ? '' : JSON.stringify([row.verdict, row.severity, row.code, row.advice]));
+
+  // What is shown, as [row or null, rows that are folded behind it…]; a row that is open is shown.
+  function linesOf() {
+    if (state.sort || filtering() || !state.folds) return matching.map((row) => [row]);
+    const alike = new Map();
+    for (const row of matching) {
+      const key = likeness(row);
+      if (!alike.has(key)) alike.set(key, []);
+      alike.get(key).push(row);
+    }
+    return [...alike].flatMap(([key, equal]) => {
+      const closed = equal.filter((row) => !state.open.has(row.index));
+      const calm = key === '';
+      if (closed.length <= FOLD || state.unfolded.has(key) || (calm && equal.length === matching.length)) return equal.map((row) => [row]);
+      return [...equal.filter((row) => state.open.has(row.index)).map((row) => [row]), calm ? [null, ...closed] : closed];
+    });
+  }
+
+  function foldLine(same) {
+    const [first] = same;
+    const sum = (name) => same.reduce((total, row) => total + (row[name] || 0), 0);
+    const open = () => {
+      state.unfolded.add(likeness(first));
+      render();
+    };
+    const button = (words) => el('button', { type: 'button', onclick: open }, words);
+    const lost = sum('lost') > 0 && ` ${count(sum('lost'), 'record')} lost${sum('lost_committed') ? `, ${sum('lost_committed')} of them committed` : ''}.`;
+    return el('tr', { class: 'folded' }, el('td', { colspan: width }, first.verdict === last ? button(`${same.length} partitions ${page.verdicts[last]}: show them`)
+      : [button(`${same.length} more partitions like it`), `: ${first.advice || page.words[first.verdict]}`, lost]));
   }
 
   // Names and codes stay on one line while there is room; codes give way first.
@@ -156,10 +185,9 @@ function buildTable(page, rows, details, gallery) {
     const row = rows.find((one) => one.name === name);
     if (!row) return false;
     if (!matches(row)) clear();
-    const fold = row.verdict === last && !state.unfolded;
-    if (fold) state.unfolded = true;
-    render();
-    const place = matching.indexOf(row);
+    state.open.add(row.index);
+    select();
+    const place = linesOf().findIndex(([one]) => one === row);
     if (place >= state.limit) state.limit = place + ROWS;
     render();
     await toggle(row, true);
@@ -200,7 +228,8 @@ function buildTable(page, rows, details, gallery) {
   nodes.count.after(csvButton('partitions', () => [CSV, ...matching.map(csvLine)]));
   const wordsOf = (text) => text.toLowerCase().split(/\s+(?!\d+\b)/).filter(Boolean);
   nodes.search.addEventListener('input', () => set({ words: wordsOf(nodes.search.value) }));
-  return { render, set, show, restore, clear, toggle, state, visible: () => matching.filter((row) => built.has(row.index) && built.get(row.index).row.isConnected), button: (row) => built.get(row.index).button };
+  const fold = (folds) => set({ folds });
+  return { render, set, fold, show, restore, clear, toggle, state, visible: () => matching.filter((row) => built.has(row.index) && built.get(row.index).row.isConnected), button: (row) => built.get(row.index).button };
 }
 
 const atMost = (row, number) => (row.bound ? `${row.bound}${number}` : number);

@@ -1,3 +1,29 @@
+// Who led and who was in sync over time, where a metadata log told it: a lane for each broker.
+function drawLeadership(rows, width) {
+  const states = rows.filter((row) => typeof row.time_ms === 'number' && row.source === 'metadata_log')
+    .sort((one, other) => (one.entry || 0) - (other.entry || 0) || one.time_ms - other.time_ms);
+  if (states.length < 2) return null;
+  const brokers = [...new Set(states.flatMap((row) => [...(row.replicas || []), ...(row.isr || []), row.leader_id]).filter((id) => known(id) && id >= 0))].sort((one, other) => one - other);
+  const first = states[0].time_ms;
+  const last = states[states.length - 1].time_ms;
+  const end = last + Math.max(1000, (last - first) / 6);
+  const weights = new Map([...states.map((row) => [row.time_ms, row.leader_id]), [end, -1]].map(([ms, leader], index, all) => [ms, index && leader !== all[index - 1][1] ? 6 : 2]));
+  const spansOf = (broker) => states.flatMap((state, index) => {
+    const to = index + 1 < states.length ? states[index + 1].time_ms : end;
+    const leads = state.leader_id === broker;
+    const cls = leads ? 'leads' : (state.isr || []).includes(broker) ? 'insync' : (state.elr || []).includes(broker) ? 'eligible' : null;
+    if (!cls || to <= state.time_ms) return [];
+    const words = { leads: `leads in epoch ${state.leader_epoch}`, insync: 'in sync', eligible: 'eligible to lead' }[cls];
+    // The epoch is said where it begins, and not again when only the others changed.
+    const same = index && states[index - 1].leader_id === broker && states[index - 1].leader_epoch === state.leader_epoch;
+    return [{ from: state.time_ms, to, cls, title: `broker ${broker} ${words} from ${time(state.time_ms)}`, text: leads && !same ? [`epoch ${state.leader_epoch}`, String(state.leader_epoch)] : [] }];
+  });
+  const { svg } = drawLanes(brokers.map((broker) => ({ name: `broker ${broker}`, spans: spansOf(broker) })), weights,
+    { width, end, tick: (ms) => time(ms).slice(11, 23), label: `Leadership from ${time(first)} to ${time(last)}; the sentences below tell it` });
+  const eligible = states.some((state) => (state.elr || []).length);
+  return el('div', null, svg, el('p', { class: 'legend' }, legendKey('k-leads', 'leads'), legendKey('k-insync', 'in sync'), eligible && legendKey('k-eligible', 'eligible to lead, not in sync')));
+}
+
 // The high watermark over time, where observations told it: recomputed as steps, observed as points.
 function drawTimeline(rows, width) {
   const points = rows.filter((row) => known(row.time_ms) && (typeof row.hw_recomputed === 'number' || typeof row.hw_observed === 'number'));

@@ -1,10 +1,10 @@
 // Across the cluster: by broker, by finding, by topic; each line filters the table. And what was read.
 const SHORT = 5;
 
-function buildPlaces(page, rows, view) {
+function buildPlaces(page, rows, view, pictures) {
   const section = document.getElementById('where');
   // Of many partitions the sums say more than the first hundred rows.
-  if (page.count > 40) document.getElementById('partitions').before(section);
+  if (page.count > 40) document.getElementById('gallery').before(section);
   const jump = (changes) => {
     view.clear();
     view.set(changes);
@@ -12,7 +12,7 @@ function buildPlaces(page, rows, view) {
   };
   const link = (text, changes) => el('button', { type: 'button', class: 'plain', onclick: () => jump(changes) }, text);
   const blocks = [byBroker(page, rows, link), byFinding(page, rows, link), byTopic(page, rows, link)].filter(Boolean);
-  section.append(el('h2', null, page.others.length ? `Across the cluster, of the worst ${page.count} partitions` : 'Across the cluster'), el('div', { class: 'cards', 'data-count': blocks.length }, blocks.map(([title, node]) => el('div', { class: 'card' }, el('h3', null, title), node))));
+  section.append(el('h2', null, page.others.length ? `Across the cluster, of the worst ${page.count} partitions` : 'Across the cluster'), ...pictures.filter(Boolean), el('div', { class: 'cards', 'data-count': blocks.length }, blocks.map(([title, node]) => el('div', { class: 'card' }, el('h3', null, title), node))));
   section.hidden = false;
 }
 
@@ -115,10 +115,16 @@ function buildRead(page) {
   if (page.unplaced.length) parts.push(el('h3', null, 'Findings that belong to no partition'), factList(page, page.unplaced));
   if (page.unplaced_more) parts.push(el('p', { class: 'soft' }, `and ${page.unplaced_more} more in audit.json`));
   if (page.quarantine_count) {
-    const lines = quarantine.path.map((path, row) => [shown(quarantine.broker_id[row]), el('code', null, shown(path)), shown(quarantine.position[row]), shown(quarantine.length[row]), quarantine.code[row], quarantine.reason[row]]);
+    const alike = new Map();
+    quarantine.path.forEach((_, row) => {
+      const same = JSON.stringify([quarantine.broker_id[row], quarantine.code[row], quarantine.reason[row]]);
+      alike.set(same, [...(alike.get(same) || []), row]);
+    });
+    const lines = [...alike.values()].map(([row, ...more]) => [shown(quarantine.broker_id[row]), [el('code', null, shown(quarantine.path[row])), more.length > 0 && el('details', null, el('summary', null, `and ${count(more.length, 'other')} for the same reason`),
+      el('ul', { class: 'evidence' }, more.map((other) => el('li', null, el('code', null, shown(quarantine.path[other]))))))], shown(quarantine.position[row]), shown(quarantine.length[row]), quarantine.code[row], quarantine.reason[row]]);
     parts.push(el('details', { class: 'fold', open: page.quarantine_count <= 10 }, el('summary', null, `Input that could not be used (${page.quarantine_count})`),
       table([['broker', 'n'], ['path', 'wrap'], ['at byte', 'n'], ['bytes', 'n'], ['code', ''], ['reason', 'wrap']], lines),
-      page.quarantine_count > lines.length && el('p', { class: 'soft' }, `and ${page.quarantine_count - lines.length} more in audit.json`)));
+      page.quarantine_count > quarantine.path.length && el('p', { class: 'soft' }, `and ${page.quarantine_count - quarantine.path.length} more in audit.json`)));
   }
   const files = Object.entries(page.files);
   if (files.length) parts.push(el('details', { class: 'fold' }, el('summary', null, 'Every file of the snapshot, counted by kind'), table([['kind', ''], ['files', 'n']], files.map(([kind, number]) => [kind.replaceAll('_', ' '), number]))));

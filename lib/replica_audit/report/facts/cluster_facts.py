@@ -1,0 +1,127 @@
+"""The cluster as a whole: how each replica of each partition is, by broker, and what happened when, over all partitions."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import pairwise
+from typing import Literal, NamedTuple, get_args
+
+from replica_audit.auditing.catalogue import at_or_above, codes_with
+from replica_audit.protocol.election import elections
+from replica_audit.report.facts.by_partition import present, served_rows
+from replica_audit.results import PartitionRows, Results
+from replica_audit.schema import CaptureRow, PartitionRow
+from replica_audit.snapshot.leadership_rows import leadership_of_rows
+
+#: How a replica is, worst first: not captured, and the answer depends on it; holds records that the leader does not have; differs
+#: from the leader; its files are damaged; not captured; captured in part; not in sync; nothing of all that.
+ReplicaState = Literal["needed", "holds", "differs", "damaged", "missing", "partial", "out", "sound"]
+REPLICA_STATES: tuple[ReplicaState, ...] = get_args(ReplicaState)
+
+#: What happens to a broker's replica: it is elected, or elected without having been in sync; it leaves or joins the ISR; its log dir
+#: is copied; a record is written that it alone, or with others, still holds, and the leader does not.
+EventKind = Literal["unclean", "elected", "left", "joined", "lost", "captured"]
+EVENT_KINDS: tuple[EventKind, ...] = get_args(EventKind)
+
+#: Steps of time (ms) to which events are rounded down where there are too many of them for a line each.
+_STEPS = (1, 10, 100, 1_000, 10_000, 60_000, 600_000, 3_600_000, 86_400_000)
+#: Most lines of events.
+MOST_EVENTS = 3_000
+#: Most partitions that a line of events names.
+NAMED = 20
+#: Range of times that a browser can show (ms).
+_LATEST = 8_640_000_000_000_000
+
+
+def replica_states(
+    partition: PartitionRow, rows: PartitionRows, captures: Iterable[CaptureRow]
+) -> dict[int, ReplicaState]:
+    """The worst of the states of each replica of a partition, by broker id in ascending order; `captures` are the partition's."""
+    served = served_rows(rows.replicas)
+    found: dict[int, set[ReplicaState]] = defaultdict(set)
+    for row in served:
+        found[row.broker_id].add("out" if row.in_isr is False else "sound")
+        if row.lost_held:
+            found[row.broker_id].add("holds")
+    for broker_id in {*(partition.isr or ()), *(partition.unread_replicas or ())} - found.keys():
+        found[broker_id].add("missing")
+    for run in rows.divergences:
+        found[run.broker_id].add("differs")
+    for item in present(rows.findings):
+        if item.broker_id in found and item.code in codes_with("damage") and at_or_above(item.severity, "medium"):
+            found[item.broker_id].add("damaged")
+    for copy in captures:
+        if copy.state != "whole":
+            found[copy.broker_id].add("needed" if copy.needed else "partial" if copy.state == "partial" else "missing")
+    return {broker_id: min(found[broker_id], key=REPLICA_STATES.index) for broker_id in sorted(found)}
+
+
+class Events(NamedTuple):
+    """Events of one kind on one broker at one time."""
+
+    time_ms: int
+    broker_id: int
+    kind: EventKind
+    partition_count: int
+    """0 of captures, which are of whole log dirs."""
+    partitions: tuple[int, ...]
+    """The first `NAMED` of them, by their number in the list that was asked about."""
+
+
+class Timeline(NamedTuple):
+    """What happened to the replicas of a cluster, by time and broker."""
+
+    events: tuple[Events, ...]
+    step_ms: int
+    """What times are rounded down to."""
+
+
+def find_timeline(
+    results: Results, partitions: Sequence[PartitionRow], copied: Iterable[tuple[int, int, int]] = ()
+) -> Timeline:
+    """Elections and changes of the ISR of `partitions` as the metadata log tells them, when records were written that the leaders
+    lack, at most `MOST_EVENTS` lines of it, and `copied`: broker, and when the copy of a log dir of it began and ended (ms).
+    """
+    single = [
+        (time_ms, broker_id, kind, number)
+        for number, row in enumerate(partitions)
+        for time_ms, broker_id, kind in _events(results.at((row.topic, row.partition)))
+    ]
+    captured = [
+        Events(time_ms, broker_id, "captured", 0, ())
+        for broker_id, started_ms, finished_ms in copied
+        for time_ms in sorted({started_ms, finished_ms})
+    ]
+    for step in _STEPS:
+        grouped: dict[tuple[int, int, EventKind], list[int]] = defaultdict(list)
+        for time_ms, broker_id, kind, number in single:
+            grouped[time_ms - time_ms % step, broker_id, kind].append(number)
+        if len(grouped) <= MOST_EVENTS:
+            break
+    told = [_joined(key, numbers) for key, numbers in grouped.items()]
+    # Days with more than that have more brokers than anybody looks at: those with most partitions stay.
+    kept = sorted(told, key=lambda one: -one.partition_count)[:MOST_EVENTS]
+    return Timeline(tuple(sorted((*kept, *captured))), step)
+
+
+def _joined(key: tuple[int, int, EventKind], numbers: Sequence[int]) -> Events:
+    distinct = dict.fromkeys(numbers)
+    return Events(*key, len(distinct), tuple(distinct)[:NAMED])
+
+
+def _events(rows: PartitionRows) -> Iterator[tuple[int, int, EventKind]]:
+    """(time, broker, kind) of each event of one partition."""
+    leadership = leadership_of_rows(rows.partition_states) if len(rows.partition_states) > 1 else None
+    if leadership is not None and leadership.source == "metadata_log":
+        for election in elections(leadership.history):
+            yield election.time_ms, election.leader_id, "elected" if election.clean else "unclean"
+        committed = [state for state in leadership.history if not state.uncommitted]
+        for before, after in pairwise(committed):
+            for broker_id in sorted({*before.isr} - {*after.isr}):
+                yield after.time_ms, broker_id, "left"
+            for broker_id in sorted({*after.isr} - {*before.isr}):
+                yield after.time_ms, broker_id, "joined"
+    for run in rows.divergences:
+        if run.lost_records and run.last_timestamp_ms is not None and abs(run.last_timestamp_ms) < _LATEST:
+            yield run.last_timestamp_ms, run.broker_id, "lost"

@@ -1,0 +1,191 @@
+"""The page of a whole cluster: a map of its replicas, what happened when, equal rows as one, what is new; and axe-core's rules."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tests.browser.layout import CLIPPED, settle
+from tests.support.captures import audit_whole
+from tests.support.large_cluster import AWAY, BROKERS, large_cluster
+from tests.support.samples import SAMPLES
+
+from replica_audit.report.facts.verdict import build_verdict
+from replica_audit.report.page.document import render_page
+
+AXE = Path(__file__).parents[2] / "build" / "axe" / "node_modules" / "axe-core" / "axe.min.js"
+ROWS = "return [...document.querySelectorAll('tr.partition .open')].map((one) => one.textContent)"
+#: Keys, as WebDriver numbers them.
+ENTER, ESCAPE, HOME, LEFT, UP, RIGHT, DOWN = "\ue007", "\ue00c", "\ue011", "\ue012", "\ue013", "\ue014", "\ue015"
+
+
+class Pages(dict[int, Path]):
+    """Pages of audits of so many partitions, each made when it is wanted."""
+
+    def __init__(self, directory: Path) -> None:
+        super().__init__()
+        self._directory = directory
+
+    def __missing__(self, count: int) -> Path:
+        results, earlier = (
+            (audit_whole(SAMPLES / "last-replica-standing"), None) if count == 1 else large_cluster(count)
+        )
+        self[count] = self._directory / f"{count}.html"
+        self[count].write_text(render_page(results, build_verdict(results, "high"), earlier), encoding="utf-8")
+        return self[count]
+
+
+@pytest.fixture(scope="module")
+def pages(tmp_path_factory) -> Pages:
+    return Pages(tmp_path_factory.mktemp("cluster"))
+
+
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+@pytest.mark.parametrize("count", [1, 600, 10_000])
+def test_no_rule_of_axe_is_broken(browser, pages, count, dark):
+    if not AXE.exists():
+        pytest.skip("no axe-core in build/axe (make axe brings it by npm)")
+    browser.open(pages[count], dark=dark)
+    browser.run("document.querySelector('tr.partition .open[aria-expanded=false]')?.click()")
+    browser.wait("document.querySelector('tr.details .detail')")
+    browser.run("for (const fold of document.querySelectorAll('details')) fold.open = true")
+    settle(browser)
+    browser.run(AXE.read_text(encoding="utf-8"))
+    browser.driver.set_script_timeout(180)
+    broken, kept = browser.driver.execute_async_script(
+        "const done = arguments[0];"
+        "axe.run(document, { resultTypes: ['violations'] }).then((found) => done([found.violations.map((one) => "
+        "`${one.id} (${one.help}): ${one.nodes.map((node) => node.html.slice(0, 120)).slice(0, 3).join(' | ')}`), found.passes.length]))"
+    )
+    assert broken == [] and kept > 30
+
+
+@pytest.mark.parametrize("count", [600, 10_000])
+def test_the_map_has_every_replica_and_leads_to_its_partition_by_keys(browser, pages, count):
+    browser.open(pages[count])
+    browser.wait("document.querySelector('.map path.map-cell')")
+    counts = browser.run(
+        "return [...document.querySelectorAll('.map .legend b')].map((one) => Number(one.textContent))"
+    )
+    # A partition has two or three replicas, and may have more copies.
+    assert 2 * count <= sum(counts) <= 4 * count
+    assert [f"broker {one}" for one in range(BROKERS)] == browser.run(
+        "return [...document.querySelectorAll('.map text.tick[text-anchor=end]')].map((one) => one.textContent)"
+    )
+    said = "return document.querySelector('.map .readout').textContent"
+    browser.run("document.querySelector('.map .canvas').focus()")
+    browser.press(DOWN, *[DOWN] * AWAY)
+    assert f" on broker {AWAY}: " in browser.run(said) and " not captured" in browser.run(said)
+    for _ in range(4):
+        if not browser.find(".map .readout button"):
+            break
+        browser.press(ENTER)
+    browser.press(RIGHT, LEFT, UP)
+    name = browser.run("return document.querySelector('.map .readout a').textContent")
+    assert browser.run(said).startswith(f"{name}") and browser.find(".map .lead")
+    browser.press(ENTER)
+    browser.wait("document.querySelector('tr.details .detail')")
+    assert browser.run("return document.activeElement.textContent") == name
+    browser.run("document.querySelector('.map .canvas').focus()")
+    browser.press(ESCAPE)
+    assert browser.run("return !document.querySelector('.map .picture-tools button')")
+    browser.quiet()
+
+
+def test_the_map_shows_what_the_filters_leave(browser, pages):
+    browser.open(pages[600], "#verdict=COMMITTED_LOSS")
+    browser.wait("document.querySelector('.map path.map-cell')")
+    assert browser.find(".map path.map-cell.holds") and browser.find(".map text.sign.holds")
+    held = browser.run(
+        "return [...document.querySelectorAll('.map .key')].map((one) => one.textContent).find((text) => text.includes('holds'))"
+    )
+    assert held.endswith(browser.text("#count").split(" of ")[0])
+    browser.quiet()
+
+
+def test_the_timeline_tells_what_happened_and_zooms(browser, pages):
+    browser.open(pages[600])
+    browser.wait("document.querySelector('.timeline .event')")
+    for kind in ("elected", "unclean", "left", "joined", "captured"):
+        assert browser.find(f".timeline .canvas .event.{kind}"), kind
+    span = "return document.querySelector('.timeline .picture-tools .soft').textContent"
+    whole = browser.run(span)
+    browser.run("document.querySelector('.timeline .canvas').focus()")
+    browser.press(HOME)
+    said = browser.text(".timeline .readout")
+    assert said.startswith("2026-01-11 00:00:00") and "broker 0 elected, " in said
+    browser.press(RIGHT, DOWN)
+    assert "broker 1 " in browser.text(".timeline .readout")
+    name = browser.run("return document.querySelector('.timeline .readout a').textContent")
+    browser.press(ENTER)
+    browser.wait("document.querySelector('tr.details .detail')")
+    assert browser.run("return document.activeElement.textContent") == name
+    browser.run("document.querySelector('.timeline .canvas').focus()")
+    browser.press("+")
+    narrower = browser.run(span)
+    assert narrower != whole
+    browser.press("-", "-", "-")
+    assert browser.run(span) != narrower
+    browser.press(ESCAPE)
+    assert browser.run("return [...document.querySelectorAll('.timeline [data-out]')].every((one) => one.disabled)")
+    browser.quiet()
+
+
+def test_a_stretch_of_the_timeline_is_dragged_open(browser, pages):
+    from selenium.webdriver import ActionChains
+
+    browser.open(pages[600])
+    browser.wait("document.querySelector('.timeline .event')")
+    span = "return document.querySelector('.timeline .picture-tools .soft').textContent"
+    whole = browser.run(span)
+    (canvas,) = browser.find(".timeline .canvas")
+    browser.run("arguments[0].scrollIntoView({ block: 'center' })", canvas)
+    ActionChains(browser.driver).move_to_element_with_offset(canvas, -200, 0).click_and_hold().move_by_offset(
+        300, 0
+    ).release().perform()
+    assert browser.run(span) != whole
+    browser.quiet()
+
+
+def test_equal_rows_are_one_line_until_it_is_opened_and_on_paper(browser, pages):
+    browser.open(pages[600])
+    folds = browser.run("return [...document.querySelectorAll('tr.folded')].map((one) => one.textContent)")
+    assert len(folds) > 2 and " more partitions like it: " in folds[0] and folds[-1].endswith("CONSISTENT: show them")
+    rows = browser.run(ROWS)
+    more = int(folds[0].split()[0])
+    browser.run("document.querySelector('tr.folded button').click()")
+    assert len(browser.run(ROWS)) == len(rows) + more
+    browser.run("document.querySelector('[data-sort=name] button').click()")
+    assert not browser.find("tr.folded") and len(browser.run(ROWS)) == 100
+    browser.open(pages[600])
+    browser.wait("document.documentElement.dataset.printable === 'yes'")
+    browser.run("dispatchEvent(new Event('beforeprint'))")
+    assert not browser.find("tr.folded") and len(browser.find("tr.details")) > 25
+    browser.run("dispatchEvent(new Event('afterprint'))")
+    assert browser.run(ROWS) == rows
+    browser.quiet()
+
+
+def test_what_is_new_since_the_last_audit_is_named_with_its_partitions(browser, pages):
+    browser.open(pages[10_000])
+    lines = browser.run("return [...document.querySelectorAll('#since li')].map((one) => one.textContent)")
+    worse = [line for line in lines if line.startswith("worse CONSISTENT, now ")]
+    new = [line for line in lines if " HWM-LOSS " in line]
+    assert worse and len(new) == 1 and "critical" in new[0]
+    browser.run("document.querySelector('#since .place').click()")
+    browser.wait("document.querySelector('tr.details .detail')")
+    browser.open(pages[1])
+    assert not browser.find("#since")
+    browser.quiet()
+
+
+@pytest.mark.parametrize("width", [390, 1280, 1920])
+def test_nothing_of_a_large_cluster_is_wider_than_the_screen(browser, pages, width):
+    browser.open(pages[600], width=width)
+    browser.wait("document.querySelector('.timeline .event')")
+    assert browser.run(CLIPPED, [".scroll"]) == []
+    browser.run("dispatchEvent(new Event('beforeprint'))")
+    browser.look(width=703, media="print")
+    settle(browser)
+    assert browser.run(CLIPPED, [".scroll"]) == []
+    browser.run("dispatchEvent(new Event('afterprint'))")
