@@ -58,7 +58,9 @@ def write_snapshot(directory: Path, partitions: int, batches: int, step: int) ->
 
 def summary_bytes(partitions: int, snapshot: Path) -> int:
     """Of all segments together, by those of one replica."""
-    from replica_audit.segments.summary import summarise_segment, summary_to_json
+    from scan import summarise_segment
+
+    from replica_audit.segments.summary import summary_to_json
 
     total = 0
     for path in (snapshot / "broker-0" / "orders-0").glob("*.log"):

@@ -24,12 +24,14 @@ import time
 import zlib
 from collections.abc import Callable
 from pathlib import Path
+from typing import BinaryIO
 
 import google_crc32c
 
 from replica_audit.freed_memory import keep_freed_memory
+from replica_audit.model import SegmentSummary
 from replica_audit.segments.scan import scan_segment
-from replica_audit.segments.summary import summarise_segment
+from replica_audit.segments.summary import Summariser
 
 MIB = 1 << 20
 ROUNDS = 7
@@ -71,6 +73,14 @@ def read_and_check(path: str) -> None:
     with open(path, "rb", buffering=0) as file:
         while count := file.readinto(window):
             google_crc32c.value(bytes(memoryview(window)[:count]))
+
+
+def summarise_segment(stream: BinaryIO, path: str, base_offset: int, size_bytes: int) -> SegmentSummary:
+    """Scan a segment and summarise it."""
+    summariser = Summariser(path, base_offset, size_bytes)
+    for item in scan_segment(stream, size_bytes, base_offset):
+        summariser.add(item)
+    return summariser.finish()
 
 
 def summarise_file(path: str) -> None:

@@ -32,7 +32,6 @@ CODECS = {
     "auditing/opened_snapshot.py",
     "collect/collect.py",
     "elect/cluster_state.py",
-    "install/releases.py",
     "quality/checkpoint.py",
     "report/answer.py",
     "report/captures.py",
@@ -45,7 +44,7 @@ CODECS = {
     "report/verify_text.py",
     "restore/salvaged_records.py",
     "runner/observation_files.py",
-    "salvage/selection.py",
+    "salvage/partition_salvage.py",
     "salvage/snapshot_salvage.py",
     "salvage/written_salvage.py",
     "snapshot/batch_tables.py",
@@ -57,10 +56,8 @@ CODECS = {
     "snapshot/zookeeper.py",
     "spark/kafka_log.py",
     "warehouse/answer_tables.py",
-    "warehouse/evidence_rows.py",
-    "warehouse/segment_index.py",
+    "warehouse/ingested_rows.py",
     "warehouse/table_reads.py",
-    "warehouse/told_rows.py",
 }
 
 

@@ -134,7 +134,7 @@ class Results(ReportRows):
     """One finished audit, with the rows of its report tables.
 
     `location` is the snapshot's place as the user gave it, for the commands that a report prints; audit.json does not have it.
-    Of a large audit only the rows that its report shows are held (`warehouse.told_rows`); `stored` yields all rows, some
+    Of a large audit only the rows that its report shows are held (`warehouse.answer_tables`); `stored` yields all rows, some
     partitions at a time.
     """
 

@@ -142,7 +142,7 @@ def test_explain_gives_text_and_object(command):
 def test_functions_are_there_before_and_after_the_rooms_of_their_names_were_imported():
     program = (
         "import replica_audit; from replica_audit.elect import costs; import replica_audit.verify.verified_partition;"
-        "from replica_audit.salvage.selection import SelectedRecords;"
+        "from replica_audit.salvage.partition_salvage import SelectedRecords;"
         "assert all(callable(getattr(replica_audit, name)) for name in ('elect', 'verify', 'salvage')), dir(replica_audit);"
         "assert costs.__name__ == 'replica_audit.elect.costs'"
     )

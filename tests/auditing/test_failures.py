@@ -22,7 +22,7 @@ from replica_audit.runner.in_process import audit_all, audit_one
 from replica_audit.runner.ingested_source import TableReader
 from replica_audit.runner.partition_tasks import PartitionTask, PartitionWork, audit_partitions
 from replica_audit.runner.task_rows import Outlet
-from replica_audit.warehouse.evidence_rows import EVIDENCE_TABLES, EvidenceRows
+from replica_audit.warehouse.ingested_rows import EVIDENCE_TABLES, EvidenceRows
 
 FIXTURE = FIXTURES / "diverged-unclean"
 BAD = TopicPartition("ledger", 1)

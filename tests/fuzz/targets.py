@@ -9,6 +9,7 @@ import io
 import os
 import tempfile
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import fields, is_dataclass
 from functools import cache
 from typing import Any, NamedTuple
@@ -27,7 +28,7 @@ from replica_audit.errors import FormatError, UsageError
 from replica_audit.model import TopicPartition
 from replica_audit.quality.suites import load_plan
 from replica_audit.report.facts.verdict import build_verdict
-from replica_audit.restore.client_properties import read_client_properties
+from replica_audit.restore.kafka_client import read_client_properties
 from replica_audit.segments.compression import CODEC_NAMES, CodecError, decompress
 from replica_audit.segments.record_batch import MAGIC_AT, PREFIX_BYTES
 from replica_audit.segments.records import RecordError, RecordHasher, decode_payloads, decode_records
@@ -41,7 +42,7 @@ from replica_audit.snapshot.checkpoints import (
     parse_partition_metadata,
 )
 from replica_audit.snapshot.consumer_offsets import GROUP_OFFSETS
-from replica_audit.snapshot.described_replicas import read_dumped_path
+from replica_audit.snapshot.described_replicas import UnownedError, read_dumped_path
 from replica_audit.snapshot.discovery import discover
 from replica_audit.snapshot.dump.dump_text import find_sections, shows_files
 from replica_audit.snapshot.dump.dumped_segment import assemble_dumped_log, parse_listing
@@ -226,7 +227,8 @@ def _dump_text(data: bytes) -> Any:
     stream = io.BytesIO(data)
     shows_files(stream)
     for section in find_sections(stream):
-        read_dumped_path(section.dumped_path, "dump/broker-1.batches.txt", ())
+        with suppress(UnownedError):
+            read_dumped_path(section.dumped_path, "dump/broker-1.batches.txt", ())
         log = assemble_dumped_log([parse_listing(stream, section)], section.base_offset or 0)
         summariser = Summariser(LOG, 0, log.size_bytes)
         for item in [*([log.batches] if len(log.batches) else []), *log.damage]:
@@ -279,7 +281,8 @@ def _transactions(data: bytes) -> Any:
 
 def _names(data: bytes) -> Any:
     text = data.decode("utf-8", "replace")
-    read_dumped_path(text, text, ())
+    with suppress(UnownedError):
+        read_dumped_path(text, text, ())
     found = parse_directory_name(text), parse_file_name(text), parse_snapshot_name(text)
     return *found, TopicPartition.parse(text)
 

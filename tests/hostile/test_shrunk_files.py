@@ -25,9 +25,9 @@ def listed_longer(monkeypatch):
         def seen(entry: TreeEntry) -> TreeEntry:
             return replace(entry, size=entry.size + 77) if entry.path == path else entry
 
-        tree, directory = storage.list_tree, storage.list_directory
+        tree, directory = storage.walk, storage.list_directory
         monkeypatch.setattr(
-            storage, "list_tree", lambda root: Tree(tuple(map(seen, tree(root).entries)), tree(root).problems)
+            storage, "walk", lambda *place: Tree(tuple(map(seen, tree(*place).entries)), tree(*place).problems)
         )
         monkeypatch.setattr(storage, "list_directory", lambda *place: tuple(map(seen, directory(*place))))
 

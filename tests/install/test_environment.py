@@ -17,7 +17,7 @@ from replica_audit.install.environment import (
     lacking_package,
     worker_python,
 )
-from replica_audit.install.releases import check_delta_jar
+from replica_audit.install.installation import check_delta_jar
 
 
 def a_java(home: Path, release: int, status: int = 0) -> Path:

@@ -15,13 +15,14 @@ from replica_audit.install import jars
 from replica_audit.install.environment import check_jars
 from replica_audit.install.installation import (
     JARS_VARIABLE,
+    RELEASES,
     LockedJar,
     conf_file,
     jar_directory,
     locked_jars,
+    minor_of,
     parse_lock,
 )
-from replica_audit.install.releases import RELEASES, minor_of
 
 ROOT = Path(__file__).parents[2]
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from replica_audit.errors import UsageError
-from replica_audit.restore.client_properties import read_client_properties
+from replica_audit.restore.kafka_client import read_client_properties
 
 SECRET = "hunter2-of-the-cluster"
 

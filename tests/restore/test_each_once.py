@@ -12,10 +12,8 @@ from replica_audit.errors import UsageError
 from replica_audit.model import TopicPartition
 from replica_audit.restore.checking import check_partition
 from replica_audit.restore.cluster import ConsumedRecord, RestoreProgress, Topic
-from replica_audit.restore.planned_restore import RestoreOptions, plan_restore
-from replica_audit.restore.recognition import NAMES
-from replica_audit.restore.restore import name_of, preview, restore
-from replica_audit.restore.salvaged_records import SalvagedRecords
+from replica_audit.restore.restore import RestoreOptions, name_of, plan_restore, preview, restore
+from replica_audit.restore.salvaged_records import NAMES, SalvagedRecords
 
 COUNTS = {0: 25, 1: 5}
 WITH_HEADERS = RestoreOptions()

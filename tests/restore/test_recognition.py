@@ -12,8 +12,7 @@ from replica_audit.errors import UsageError
 from replica_audit.model import TopicPartition
 from replica_audit.restore.checking import Check, check_partition
 from replica_audit.restore.cluster import ConsumedRecord, Topic
-from replica_audit.restore.planned_restore import RestoreOptions, plan_restore
-from replica_audit.restore.restore import RestoredPartition, preview, restore
+from replica_audit.restore.restore import RestoredPartition, RestoreOptions, plan_restore, preview, restore
 from replica_audit.restore.salvaged_records import SalvagedRecords
 
 PLACE = TopicPartition("orders", 0)

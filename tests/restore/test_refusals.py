@@ -13,8 +13,7 @@ from tests.support.lost_records import CLUSTER_ID, write_lost_records
 
 from replica_audit.errors import UsageError
 from replica_audit.restore.cluster import ConsumedRecord, Topic
-from replica_audit.restore.planned_restore import RestoreOptions, plan_restore
-from replica_audit.restore.restore import restore
+from replica_audit.restore.restore import RestoreOptions, plan_restore, restore
 from replica_audit.restore.salvaged_records import SalvagedRecords
 
 ORIGINAL = RestoreOptions(to_original=True)

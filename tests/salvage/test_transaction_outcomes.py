@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from replica_audit.salvage.selection import OUTCOMES, decide
+from replica_audit.salvage.partition_salvage import OUTCOMES, decide
 from replica_audit.segments.records import ABORT, COMMIT, RECORD_DTYPE
 
 

@@ -26,7 +26,7 @@ from replica_audit.model import Damage
 from replica_audit.segments.record_batch import BATCH_DTYPE
 from replica_audit.segments.resync import CREDIT_PER_BYTE
 from replica_audit.segments.scan import account_for_bytes, scan_segment
-from replica_audit.segments.windows import SegmentWindow
+from replica_audit.segments.streams import SegmentWindow
 
 #: At a damaged place the dump tool stops and the scan goes on (test_dump_captures looks at these).
 STOPPED = {

@@ -9,14 +9,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 from tests.support.encoder import encode_batch, encode_legacy, encode_marker
-from tests.support.scanned import FIXTURES, batches_of
+from tests.support.scanned import FIXTURES, batches_of, summarise_segment
 
 from replica_audit.model import CHUNK_OFFSETS, EpochStart, SegmentSummary
+from replica_audit.segments.digests import digest_chunks, merge_chunks
 from replica_audit.segments.scan import scan_segment
 from replica_audit.segments.summary import (
-    digest_chunks,
-    merge_chunks,
-    summarise_segment,
     summary_from_json,
     summary_to_json,
 )

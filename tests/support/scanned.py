@@ -4,15 +4,27 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import BinaryIO
 
 import numpy as np
 from tests.support.fixtures import CAPTURES, FIXTURES, truth
 
-from replica_audit.model import Damage
+from replica_audit.model import Damage, SegmentSummary
 from replica_audit.segments.record_batch import BATCH_DTYPE
-from replica_audit.segments.scan import scan_segment
+from replica_audit.segments.scan import WINDOW_BYTES, scan_segment
+from replica_audit.segments.summary import Summariser
 
-__all__ = ["CAPTURES", "DUMP_LINE", "FIXTURES", "MESSAGE_LINE", "batches_of", "damage_of", "scan_file", "truth"]
+__all__ = [
+    "CAPTURES",
+    "DUMP_LINE",
+    "FIXTURES",
+    "MESSAGE_LINE",
+    "batches_of",
+    "damage_of",
+    "scan_file",
+    "summarise_segment",
+    "truth",
+]
 
 DUMP_LINE = re.compile(
     r"(?:baseOffset: (?P<base>\d+) lastOffset: (?P<last>\d+)(?: count: (?P<count>\d+))? "
@@ -45,3 +57,13 @@ def batches_of(items: list[np.ndarray | Damage]) -> np.ndarray:
 def damage_of(items: list[np.ndarray | Damage]) -> list[Damage]:
     """The damage among the items of a scan."""
     return [item for item in items if isinstance(item, Damage)]
+
+
+def summarise_segment(
+    stream: BinaryIO, path: str, base_offset: int, size_bytes: int, window: int = WINDOW_BYTES
+) -> SegmentSummary:
+    """Scan a segment file and summarise it."""
+    summariser = Summariser(path, base_offset, size_bytes)
+    for item in scan_segment(stream, size_bytes, base_offset, window):
+        summariser.add(item)
+    return summariser.finish()

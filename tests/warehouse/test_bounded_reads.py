@@ -19,7 +19,7 @@ from replica_audit.runner.ingested_source import audit
 from replica_audit.schema import REPORT_TABLES, QuarantineRow
 from replica_audit.warehouse.attempts import latest_attempt, own_rows
 from replica_audit.warehouse.delta_tables import Warehouse
-from replica_audit.warehouse.evidence_rows import unplaced_rows
+from replica_audit.warehouse.ingested_rows import unplaced_rows
 
 
 class OnDriver(Pickling):
@@ -50,7 +50,7 @@ def _since(directory: Path, partitions: int, monkeypatch: pytest.MonkeyPatch) ->
             yield row
 
     with monkeypatch.context() as patched:
-        for module in ("warehouse.past_audits", "warehouse.segment_index", "warehouse.delta_tables"):
+        for module in ("warehouse.past_audits", "warehouse.ingested_rows", "warehouse.delta_tables"):
             patched.setattr(f"replica_audit.{module}.arrow_to_rows", counting)
         later = audit(executor, warehouse, snapshot_id, replace(settings, since=first.audit["audit_id"]), Unseen())
     told = audit_all(path, settings)
@@ -77,7 +77,7 @@ def test_of_what_could_not_be_read_only_what_belongs_to_no_partition_comes_to_th
     rows = warehouse.read("quarantine", QuarantineRow, **own_rows(ingested))
     made = []
     monkeypatch.setattr(
-        "replica_audit.warehouse.evidence_rows.arrow_to_rows",
+        "replica_audit.warehouse.ingested_rows.arrow_to_rows",
         lambda table, kind: made.extend(found := list(arrow_rows.arrow_to_rows(table, kind))) or found,
     )
     assert unplaced_rows(warehouse, own_rows(ingested)) == made == [row for row in rows if row.topic is None]

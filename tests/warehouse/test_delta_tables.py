@@ -19,8 +19,8 @@ from replica_audit.model import CHUNK_OFFSETS, CheckpointFile
 from replica_audit.schema import REPORT_TABLES, SCHEMA_VERSION, AttemptRow
 from replica_audit.segments.record_batch import BATCH_DTYPE
 from replica_audit.warehouse.attempts import attempts, finished_attempts, latest_attempt, record_attempt
-from replica_audit.warehouse.batch_files import BatchFileWriter, check_batch_files, read_batches
 from replica_audit.warehouse.delta_tables import Warehouse
+from replica_audit.warehouse.table_files import BatchFileWriter, check_batch_files, read_batches
 from replica_audit.warehouse.table_layout import columns_of, key_of
 
 IDS = {"cluster_id": None, "snapshot_id": "s1", "ingest_id": "i1"}

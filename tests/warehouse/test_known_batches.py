@@ -19,9 +19,9 @@ from replica_audit.model import SegmentFile
 from replica_audit.runner.scanning import scan_task
 from replica_audit.runner.task_planning import SegmentWork, deal_work
 from replica_audit.segments.known_segments import KnownSegment
-from replica_audit.warehouse.batch_files import BatchFileWriter
 from replica_audit.warehouse.delta_tables import Warehouse
 from replica_audit.warehouse.known_batches import EarlierSegments
+from replica_audit.warehouse.table_files import BatchFileWriter
 
 CAPTURES = (
     "healthy",

@@ -16,10 +16,8 @@ from replica_audit.paths import local_path
 from replica_audit.report.layout import render_object
 from replica_audit.report.restore_text import render_checks, render_outcomes, render_plan
 from replica_audit.restore.checking import check_partition
-from replica_audit.restore.client_properties import read_client_properties
-from replica_audit.restore.kafka_client import Contact
-from replica_audit.restore.planned_restore import RestoreOptions, plan_restore, targets_of
-from replica_audit.restore.restore import counts_of, preview
+from replica_audit.restore.kafka_client import Contact, read_client_properties
+from replica_audit.restore.restore import RestoreOptions, counts_of, plan_restore, preview, targets_of
 from replica_audit.restore.restore import restore as restore_records
 from replica_audit.restore.salvaged_records import SalvagedRecords
 

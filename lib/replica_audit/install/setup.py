@@ -1,9 +1,9 @@
-"""What `replica-audit setup` brings beside packages for runs on this machine: JARs of Delta, a class archive, settings of spark-submit.
+"""What `replica-audit setup` installs besides packages, for runs on this machine: Delta's JARs, a class archive, settings of spark-submit.
 
 It lies in one directory (`installation.share_directory`), which `remove` deletes. The class archive is what local sessions
 start from: loading and checking some 20,000 classes of Spark and Delta costs seconds at every start; the JVM's application
-class-data sharing (JEP 350) maps them from a file instead. It belongs to one Java and one set of JARs, which the JVM checks
-once more, and without it everything works, more slowly.
+class-data sharing (JEP 350) maps them from a file instead. An archive fits one Java and one set of JARs, which the JVM checks;
+without one everything works, only more slowly.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 """A single observation of a partition, as the rule of the high watermark reads it: which replicas may hold the high watermark
-back, and which certainly did.
+back, and which certainly did. Kafka: `Partition.maybeIncrementLeaderHW`, `ReplicaState.isCaughtUp`.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ class View:
 
     @property
     def hold_ms(self) -> float:
-        """Longest time in ms for which a replica may hold the high watermark; infinite where the lag time is unknown."""
+        """Longest time in ms for which a replica may hold the high watermark; infinite if replica.lag.time.max.ms is unknown."""
         return inf if self.now.lag_time_ms is None else HOLD_FACTOR * self.now.lag_time_ms
 
     @property

@@ -49,7 +49,7 @@ class Replay:
 
 
 def replay_high_watermark(follower: ReplicaState, leader: ReplicaState) -> Replay:
-    """0.8 to 0.10.2: cut to the follower's own high watermark, ask nobody."""
+    """0.8 to 0.10.2: cut to the follower's own high watermark, ask nobody (`ReplicaManager.makeFollowers`)."""
     return _after_fetch("high-watermark", follower, leader, follower.high_watermark, (), "hw_fallback")
 
 
@@ -86,7 +86,8 @@ def replay_kip279(follower: ReplicaState, leader: ReplicaState) -> Replay:
 
 
 def replay_fetch(follower: ReplicaState, leader: ReplicaState) -> Replay:
-    """2.8 and later: fetch from the log end; a leader that sees a divergence answers with its epoch and end offset.
+    """2.8 and later: fetch from the log end; a leader that sees a divergence answers with its epoch and end offset
+    (`AbstractFetcherThread.truncateOnFetchResponse`, KIP-595).
 
     Goes on until a fetch is served. The fetch that is served right after a matching epoch brings no news and is not
     counted, so that rounds are those of `kip-279` on the same logs.

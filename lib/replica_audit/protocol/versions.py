@@ -21,7 +21,7 @@ def parse_kafka_version(text: str | None) -> tuple[int, ...] | None:
 
 
 def protocol_of(version: Version) -> str:
-    """The protocol that brokers of a version truncate by: its name in `literals.PROTOCOLS`."""
+    """The protocol that brokers of a version truncate by, one of `literals.PROTOCOLS` (KIP-101, KIP-279, KIP-595)."""
     return next((name for first, name in _FIRST_OF_PROTOCOL if version >= first), "high-watermark")
 
 
@@ -41,7 +41,7 @@ def counts_fenced_outsiders(version: Version | None) -> bool | None:
 
 
 def holds_pending_isr(version: Version | None) -> bool | None:
-    """The maximal ISR, a pending expansion included, holds the high watermark (2.7, AlterIsr)."""
+    """The maximal ISR, a pending expansion included, holds the high watermark (2.7, KIP-497)."""
     return _since(version, (2, 7))
 
 

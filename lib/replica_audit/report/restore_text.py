@@ -6,8 +6,7 @@ from collections.abc import Sequence
 
 from replica_audit.report.layout import align_columns, clean, wrap
 from replica_audit.restore.checking import Check
-from replica_audit.restore.planned_restore import PlannedRestore
-from replica_audit.restore.restore import RestoredPartition
+from replica_audit.restore.restore import PlannedRestore, RestoredPartition
 from replica_audit.text import count
 
 

@@ -8,9 +8,8 @@ from typing import TypeVar
 
 from replica_audit.model import TopicPartition
 from replica_audit.restore.cluster import Cluster
-from replica_audit.restore.planned_restore import RestoreOptions
-from replica_audit.restore.recognition import digest_of, expected_of, find_present, restored
-from replica_audit.restore.salvaged_records import SalvagedRecords
+from replica_audit.restore.restore import RestoreOptions
+from replica_audit.restore.salvaged_records import SalvagedRecords, digest_of, expected_of, find_present, restored
 
 #: Source and digest of a record, or its digest alone.
 _Key = TypeVar("_Key", bound=Hashable)

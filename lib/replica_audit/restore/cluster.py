@@ -1,4 +1,4 @@
-"""A cluster as restoring sees it: what can be asked of it, and the records, topics and progress that it answers with.
+"""The interface to a cluster that restoring needs, and the records, topics and progress in its answers.
 
 `kafka_client` implements it on librdkafka.
 """

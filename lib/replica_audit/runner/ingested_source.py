@@ -48,12 +48,17 @@ from replica_audit.warehouse.answer_tables import (
     with_snapshot_rows,
 )
 from replica_audit.warehouse.attempts import check_committed, check_large, latest_attempt, own_rows, record_attempt
-from replica_audit.warehouse.batch_files import check_batch_files, read_batches
 from replica_audit.warehouse.delta_tables import Warehouse
-from replica_audit.warehouse.evidence_rows import EvidenceRows, IndexedPartition, StoredPartition, unplaced_rows
+from replica_audit.warehouse.ingested_rows import (
+    SEGMENTS,
+    EvidenceRows,
+    IndexedPartition,
+    StoredPartition,
+    read_summary,
+    unplaced_rows,
+)
 from replica_audit.warehouse.past_audits import VerifiedRows, VerifiedSegment, past_losses
-from replica_audit.warehouse.segment_index import TABLE as SEGMENTS
-from replica_audit.warehouse.segment_index import read_summary
+from replica_audit.warehouse.table_files import check_batch_files, read_batches
 
 if TYPE_CHECKING:
     import numpy as np

@@ -17,9 +17,8 @@ if TYPE_CHECKING:
     from replica_audit.auditing.snapshot_id import SegmentDigest
     from replica_audit.bronze_tables import SegmentNames
     from replica_audit.snapshot.storage import Snapshot
-    from replica_audit.warehouse.batch_files import BatchFileWriter
     from replica_audit.warehouse.known_batches import EarlierSegments
-    from replica_audit.warehouse.table_files import RowFiles
+    from replica_audit.warehouse.table_files import BatchFileWriter, RowFiles
 
 
 #: Tables that the scan writes.
@@ -118,9 +117,8 @@ def scan_task(
 
     Where batches that were to be taken over are not there any more, all that their file had is scanned.
     """
-    from replica_audit.warehouse.batch_files import BatchFileWriter
     from replica_audit.warehouse.known_batches import StaleBatchesError
-    from replica_audit.warehouse.table_files import RowFiles
+    from replica_audit.warehouse.table_files import BatchFileWriter, RowFiles
 
     others = {table: directories[table] for table in ("segments", "quarantine")}
     while True:

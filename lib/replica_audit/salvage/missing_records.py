@@ -143,7 +143,7 @@ class _Search:
         return np.array([place in positions for place in places], bool)
 
     def compare(self, batches: np.ndarray, places: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
-        """Rows, batch indexes and reasons of the lacking records of each of `batches`, one window."""
+        """Rows, batch indexes and reasons of the lacking records in each of `batches`, which are one window."""
         known = self.reference.records(int(batches["base_offset"].min()), int(batches["last_offset"].max()) + 1)
         requests = self._requests(batches, places)
         for request, entry in self.reader.entries(requests):
@@ -289,7 +289,7 @@ def _moved_back(rows: np.ndarray, places: np.ndarray, files: Sequence[SegmentFil
 
 
 def _windows(rows: np.ndarray, chosen: np.ndarray) -> Iterator[np.ndarray]:
-    """`chosen` indexes in their order, cut into groups of some bytes."""
+    """`chosen` indexes in order, in groups of batches of about `_WINDOW_BYTES`."""
     ends = np.cumsum(rows["size"][chosen])
     for number in range(int(ends[-1] // _WINDOW_BYTES) + 1 if len(chosen) else 0):
         group = chosen[ends // _WINDOW_BYTES == number]

@@ -47,7 +47,7 @@ _SCHEMA = pa.schema(
 
 
 class Writer(Protocol):
-    """Takes the records of one partition in their order."""
+    """Writes the records of one partition, which are added in order."""
 
     def add(self, records: Sequence[Payload], entry: bytes | None, variant: int) -> None:
         """Records of one batch; `entry` is the batch where it holds nothing else, else None."""

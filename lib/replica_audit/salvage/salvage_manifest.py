@@ -85,7 +85,7 @@ class ManifestRecord:
 
 @dataclass(frozen=True, slots=True)
 class PlannedLoss:
-    """The leader that a plan chose, and the records that it loses by the plan."""
+    """The leader that a plan chose, and how many records it loses."""
 
     candidate_id: int
     planned_loss: int
@@ -169,7 +169,7 @@ class ManifestFinds:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ManifestPartition:
-    """A partition. `written` is None without payloads."""
+    """Entry of a partition; `written` is None without payloads."""
 
     topic: str
     partition: int

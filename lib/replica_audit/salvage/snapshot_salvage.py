@@ -131,9 +131,9 @@ class SalvagedSnapshot:
         self._digests: list[SegmentDigest] = []
 
     def find(self, progress: Progress | None = None) -> SnapshotSalvage:
-        """Audit every partition and compare its copies with the log of its leader, or of the leader that the plan chose.
+        """Audit every partition and compare its copies with the log of its leader, present or planned.
 
-        Raises UsageError where the plan was made from another snapshot.
+        Raises UsageError if the plan was made from another snapshot.
         """
         progress = progress or Unseen()
         opened = self._opened
@@ -176,8 +176,8 @@ class SalvagedSnapshot:
         return ManifestAudit(row["protocol"], row["kafka_version"], tuple(row["topics"]), row["quiesced"])
 
     def _audits(self, progress: Progress) -> Iterator[tuple[Examined, Mapping[CopyKey, np.ndarray], PartitionAudit]]:
-        """Every partition that is wanted, audited: with a plan those that it decides. Those that have to ask the coordinator
-        are the last, so that its log is read once.
+        """Audits of the wanted partitions: with a plan, of those that it decides. Partitions that need the coordinator's log
+        come last, so that it is read once.
         """
         waiting = []
         for examined in self._examined(progress):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import groupby
 from pathlib import Path
 from typing import BinaryIO
@@ -16,7 +16,7 @@ from replica_audit.batch_header import or_none
 from replica_audit.model import TopicPartition
 from replica_audit.salvage.compared_logs import Copy, Unread
 from replica_audit.salvage.missing_records import REASONS, UnexpandedBatch
-from replica_audit.salvage.partition_salvage import Choices, Finds, PartitionSalvage
+from replica_audit.salvage.partition_salvage import OUTCOMES, Choices, Finds, PartitionSalvage, SelectedRecords
 from replica_audit.salvage.record_files import FORMS, Writer, copy_unexpanded, json_line, open_writers
 from replica_audit.salvage.salvage_manifest import (
     NAME,
@@ -39,10 +39,9 @@ from replica_audit.salvage.salvage_manifest import (
     record_digest,
     write_manifest,
 )
-from replica_audit.salvage.selection import OUTCOMES, SelectedRecords
 from replica_audit.salvage.snapshot_salvage import SnapshotSalvage
 from replica_audit.scratch import hash_file, new_directory, new_file
-from replica_audit.segments.records import Payload, RecordError, decode_payloads
+from replica_audit.segments.records import RecordError, decode_payloads
 from replica_audit.snapshot.record_reader import RecordReader
 from replica_audit.typed_json import to_object
 
@@ -260,16 +259,10 @@ def write_salvage(
     Raises UsageError if it exists or cannot be written. Memory: a batch, and a few numbers for each record.
     """
     with new_directory(target) as directory:
-        partitions = []
-        unread = [unread_entry(one) for one in found.unread]
-        unexpanded = []
+        output = _Output(reader, choices, forms, directory, list(map(unread_entry, found.unread)))
         with new_file(directory / _ROWS) as rows:
             for partition in found.partitions:
-                copied = _copy_unexpanded(partition, reader, choices, forms, directory)
-                row, lost = _write_partition(partition, reader, choices, forms, directory, rows, copied)
-                partitions.append(row)
-                unread += lost
-                unexpanded += copied
+                output.write(partition, rows)
         files = [
             ManifestFile(
                 path=path.relative_to(directory).as_posix(), size_bytes=path.stat().st_size, sha256=hash_file(path)
@@ -286,12 +279,12 @@ def write_salvage(
             include_aborted=choices.include_aborted,
             include_ahead=choices.include_ahead,
             encoding=forms.encoding if choices.payloads and "jsonl" in forms.forms else None,
-            totals=totals_of(partitions, unread, unexpanded, choices.payloads),
-            partitions=tuple(partitions),
+            totals=totals_of(output.partitions, output.unread, output.unexpanded, choices.payloads),
+            partitions=tuple(output.partitions),
             internal_partitions=tuple(map(str, found.internal)),
             partitions_without_steps=tuple(map(str, found.without_steps)),
-            unread=tuple(unread),
-            unexpanded=tuple(unexpanded),
+            unread=tuple(output.unread),
+            unexpanded=tuple(output.unexpanded),
             files=tuple(files),
         )
         with (directory / _ROWS).open("rb") as lines:
@@ -300,82 +293,81 @@ def write_salvage(
     return head
 
 
-def _write_partition(
-    found: PartitionSalvage,
-    reader: RecordReader,
-    choices: Choices,
-    forms: Forms,
-    directory: Path,
-    rows: BinaryIO,
-    unexpanded: Sequence[ManifestUnexpanded],
-) -> tuple[ManifestPartition, list[ManifestUnread]]:
-    place = found.audit.evidence.topic_partition
-    unread = [unread_entry(one, place) for one in found.unread]
-    if found.problem is not None:
-        unread.append(unread_entry(Unread(str(place), found.problem), place))
-    finds = found.finds
-    expected = 0 if finds is None else len(finds.selection.rows)
-    written = dict.fromkeys(forms.forms, 0)
-    if finds is not None and expected and choices.payloads:
-        writers = open_writers(directory / str(place), place, forms.forms, forms.encoding)
-        for index, digest in _copy_records(place, finds.selection, reader, writers, unread):
-            rows.write(json_line(to_object(record_entry(place, finds, index, digest))))
-        written = {form: writer.close() for form, writer in zip(forms.forms, writers, strict=True)}
-    elif finds is not None:
-        for index in range(expected):
-            rows.write(json_line(to_object(record_entry(place, finds, index, None))))
-    if _UNEXPANDED_FORM in written:
-        written[_UNEXPANDED_FORM] += sum(one.records or 0 for one in unexpanded if one.copied_to is not None)
-    # A record counts as written if every file has it.
-    return partition_entry(found, expected, min(written.values()) if choices.payloads else None), unread
+@dataclass(frozen=True, slots=True)
+class _Output:
+    """What is written below a directory, and the manifest's entries on it."""
 
+    reader: RecordReader
+    choices: Choices
+    forms: Forms
+    directory: Path
+    unread: list[ManifestUnread]
+    partitions: list[ManifestPartition] = field(default_factory=list)
+    unexpanded: list[ManifestUnexpanded] = field(default_factory=list)
 
-def _copy_unexpanded(
-    found: PartitionSalvage, reader: RecordReader, choices: Choices, forms: Forms, directory: Path
-) -> list[ManifestUnexpanded]:
-    """Entries of the batches that are not expanded; they are copied as they are if segments are written."""
-    batches = () if found.finds is None else found.finds.selection.unexpanded
-    place = found.audit.evidence.topic_partition
-    rows = []
-    entries = dict(reader.entries(batch.request for batch in batches)) if choices.payloads else {}
-    for batch in batches:
-        entry = entries.get(batch.request)
-        path = None
-        if isinstance(entry, bytes) and _UNEXPANDED_FORM in forms.forms:
-            path = copy_unexpanded(directory / str(place), batch.leader_epoch, batch.base_offset, entry)
-        rows.append(unexpanded_entry(place, batch, None if path is None else path.relative_to(directory).as_posix()))
-    return rows
+    def write(self, found: PartitionSalvage, rows: BinaryIO) -> None:
+        """Write the records of a partition, and a line for each to `rows`."""
+        place, finds = found.audit.evidence.topic_partition, found.finds
+        unexpanded = [] if finds is None else self._copy_unexpanded(place, finds.selection.unexpanded)
+        self.unexpanded.extend(unexpanded)
+        self.unread.extend(unread_entry(one, place) for one in found.unread)
+        if found.problem is not None:
+            self.unread.append(unread_entry(Unread(str(place), found.problem), place))
+        expected = 0 if finds is None else len(finds.selection.rows)
+        written = dict.fromkeys(self.forms.forms, 0)
+        if finds is not None and expected:
+            digests: Iterable[tuple[int, str | None]] = ((index, None) for index in range(expected))
+            writers: list[Writer] = []
+            if self.choices.payloads:
+                writers = open_writers(self.directory / str(place), place, self.forms.forms, self.forms.encoding)
+                digests = self._copy_records(place, finds.selection, writers)
+            for index, digest in digests:
+                rows.write(json_line(to_object(record_entry(place, finds, index, digest))))
+            written |= {form: writer.close() for form, writer in zip(self.forms.forms, writers)}
+        if _UNEXPANDED_FORM in written:
+            written[_UNEXPANDED_FORM] += sum(one.records or 0 for one in unexpanded if one.copied_to is not None)
+        # A record counts as written if every file has it.
+        counted = min(written.values()) if self.choices.payloads else None
+        self.partitions.append(partition_entry(found, expected, counted))
 
+    def _copy_unexpanded(self, place: TopicPartition, batches: Sequence[UnexpandedBatch]) -> list[ManifestUnexpanded]:
+        """Entries of the batches that are not expanded; they are copied as they are if segments are written."""
+        entries = dict(self.reader.entries(batch.request for batch in batches)) if self.choices.payloads else {}
+        rows = []
+        for batch in batches:
+            entry, copied_to = entries.get(batch.request), None
+            if isinstance(entry, bytes) and _UNEXPANDED_FORM in self.forms.forms:
+                path = copy_unexpanded(self.directory / str(place), batch.leader_epoch, batch.base_offset, entry)
+                copied_to = path.relative_to(self.directory).as_posix()
+            rows.append(unexpanded_entry(place, batch, copied_to))
+        return rows
 
-def _copy_records(
-    place: TopicPartition,
-    selection: SelectedRecords,
-    reader: RecordReader,
-    writers: Sequence[Writer],
-    unread: list[ManifestUnread],
-) -> Iterator[tuple[int, str]]:
-    """Write the records of a selection in order; yields the index and the digest of each."""
-    for batch, indexes, entry in _entries(selection, reader):
-        try:
-            if isinstance(entry, str):
-                raise RecordError(entry)
-            wanted = {int(selection.rows["record"]["offset"][index]): index for index in indexes}
-            records = [record for record in decode_payloads(entry) if record.offset in wanted]
-            if len(records) != len(indexes):
-                raise RecordError(f"{len(indexes)} records were found here before, and {len(records)} now")
-        except RecordError as error:
+    def _copy_records(
+        self, place: TopicPartition, selection: SelectedRecords, writers: Sequence[Writer]
+    ) -> Iterator[tuple[int, str]]:
+        """Write the records of a selection in order; yields the index and the digest of each."""
+        for batch, indexes, entry in _entries(selection, self.reader):
             source = selection.batches[batch]
-            request = source.request
-            bounds = source.base_offset, source.last_offset + 1
-            # Its records count as the partition's and are not written.
-            unread.append(unread_entry(Unread(request.path, str(error), None, request.position, *bounds), place))
-            continue
-        variant = int(selection.rows["variant"][indexes[0]])
-        whole = len(records) == selection.batches[batch].record_count
-        for writer in writers:
-            writer.add(records, entry if whole else None, variant)
-        for record in records:
-            yield wanted[record.offset], _digest(record)
+            try:
+                if isinstance(entry, str):
+                    raise RecordError(entry)
+                wanted = {int(selection.rows["record"]["offset"][index]): index for index in indexes}
+                records = [record for record in decode_payloads(entry) if record.offset in wanted]
+                if len(records) != len(indexes):
+                    raise RecordError(f"{len(indexes)} records were found here before, and {len(records)} now")
+            except RecordError as error:
+                request, bounds = source.request, (source.base_offset, source.last_offset + 1)
+                # Its records count as the partition's and are not written.
+                unread = Unread(request.path, str(error), None, request.position, *bounds)
+                self.unread.append(unread_entry(unread, place))
+                continue
+            variant = int(selection.rows["variant"][indexes[0]])
+            whole = entry if len(records) == source.record_count else None
+            for writer in writers:
+                writer.add(records, whole, variant)
+            for record in records:
+                digest = record_digest(record.timestamp, record.key, record.value, record.headers)
+                yield wanted[record.offset], digest
 
 
 def _entries(selection: SelectedRecords, reader: RecordReader) -> Iterator[tuple[int, list[int], bytes | str]]:
@@ -390,7 +382,3 @@ def _entries(selection: SelectedRecords, reader: RecordReader) -> Iterator[tuple
         entries = dict(reader.entries(requests))
         for (batch, indexes), request in zip(part, requests, strict=True):
             yield batch, indexes, entries[request]
-
-
-def _digest(record: Payload) -> str:
-    return record_digest(record.timestamp, record.key, record.value, record.headers)

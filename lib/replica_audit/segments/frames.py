@@ -17,7 +17,6 @@ import google_crc32c
 import numpy as np
 
 from replica_audit.errors import FormatError
-from replica_audit.segments.positioned_reads import PositionedReads
 from replica_audit.segments.record_batch import (
     CRC_FROM,
     HEADER_BYTES,
@@ -25,6 +24,7 @@ from replica_audit.segments.record_batch import (
     PREFIX_BYTES,
     decode_headers,
 )
+from replica_audit.segments.streams import PositionedReads
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -104,9 +104,9 @@ def relate(
 
 
 def sound_end(summary: SegmentSummary) -> int | None:
-    """Position at which scanning of a grown file can go on: the end of its batches, if all is sound up to there.
+    """Position from which a grown file is scanned: the end of its batches if all is sound up to there, else None.
 
-    None where it is not: what is damaged is judged by what follows, so it has to be read again with that.
+    Damage is judged by what follows it, so it has to be read again together with that.
     """
     damage = summary.damage
     if summary.irregularity_counts.get("crc") or len(damage) > 1 or not summary.batch_count:

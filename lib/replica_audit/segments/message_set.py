@@ -63,7 +63,7 @@ def entry_timestamp(entry: memoryview, magic: int) -> int:
 
 
 def wrapped_value(entry: memoryview, magic: int) -> memoryview:
-    """The value of a compressed wrapper, which the messages inside are; raises ValueError where it has none."""
+    """The value of a compressed wrapper: the messages inside it. Raises ValueError if it has none."""
     _, value = entry_content(entry, magic)
     if value is None:
         raise ValueError("a compressed wrapper has no value")

@@ -49,8 +49,8 @@ class TransactionFinder:
         return tuple(self._open[producer] for producer in sorted(self._open))
 
     def ended_producers(self) -> tuple[tuple[int, int], ...]:
-        """(producer id, greatest epoch of its markers in the file): what earlier files left open of it up to that epoch is
-        over.
+        """(producer id, greatest epoch of its markers in the file): its transactions up to that epoch that earlier files left
+        open have ended.
         """
         return tuple(sorted(self._ended.items()))
 

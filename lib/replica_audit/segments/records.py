@@ -277,33 +277,14 @@ def _decode_new(entry: bytes, hasher: RecordHasher, limit: int) -> list[bytes]:
 
 
 def _decode_legacy(entry: bytes, magic: int, hasher: RecordHasher, limit: int) -> list[bytes]:
-    offset, _, _, _, attributes = _LEGACY_PREFIX.unpack_from(entry)
-    view = memoryview(entry)
-    if not attributes & CODEC_MASK:
-        return [_legacy_row(view, magic, offset, entry_timestamp(view, magic), hasher)]
-    # Checks the wrapper by all of Kafka's rules, so that what is read below fits.
-    first = parse_wrapper(view, offset, magic, attributes, limit).base_offset
-    inside = memoryview(decompress(attributes & CODEC_MASK, wrapped_value(view, magic), limit))
-    append_ms = entry_timestamp(view, magic) if magic == 1 and attributes & LOG_APPEND_TIME else None
-    rows: list[bytes] = []
-    position = 0
-    shift = first - _INNER.unpack_from(inside, 0)[0]
-    while position < len(inside):
-        inner_offset, size = _INNER.unpack_from(inside, position)
-        following = position + PREFIX_BYTES + size
-        message = inside[position:following]
-        timestamp_ms = entry_timestamp(message, magic) if append_ms is None else append_ms
-        rows.append(_legacy_row(message, magic, inner_offset + shift, timestamp_ms, hasher))
-        position = following
-    return rows
-
-
-def _legacy_row(message: memoryview, magic: int, offset: int, timestamp_ms: int, hasher: RecordHasher) -> bytes:
-    key, value = (None if part is None else bytes(part) for part in entry_content(message, magic))
-    absent, present = (-1, -1, -1), (key is not None, value is not None, False, False)
-    return _ROW.pack(
-        offset, -1, magic, timestamp_ms, *absent, *present, -1, *hasher.digests(key, value), hasher.nothing
-    )
+    return [
+        _ROW.pack(
+            *(one.offset, -1, magic, one.timestamp, -1, -1, -1),
+            *(one.key is not None, one.value is not None, False, False, -1),
+            *(*hasher.digests(one.key, one.value), hasher.nothing),
+        )
+        for one in _whole_legacy_records(entry, magic, limit)
+    ]
 
 
 class Payload(NamedTuple):

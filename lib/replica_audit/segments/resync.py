@@ -22,7 +22,7 @@ from replica_audit.segments.record_batch import (
     MAGIC_AT,
     PREFIX_BYTES,
 )
-from replica_audit.segments.windows import SegmentWindow
+from replica_audit.segments.streams import SegmentWindow
 
 _STEP = 1 << 20
 _NULL_LENGTH = (-1).to_bytes(4, "big", signed=True)

@@ -28,7 +28,7 @@ from replica_audit.segments.record_batch import (
     gather_headers,
 )
 from replica_audit.segments.resync import Resynchroniser, describe_header, judge_tail, torn_wrapper
-from replica_audit.segments.windows import SegmentWindow
+from replica_audit.segments.streams import SegmentWindow
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -193,7 +193,7 @@ class _Scan:
         return entry, broken
 
     def _count_believed(self, batches: NDArray[np.void], broken: NDArray[np.bool_]) -> int:
-        """Number of leading `batches` whose frame can be believed."""
+        """Number of `batches`, from the first on, whose frames are credible."""
         for index in (broken | ~batches["crc_valid"]).nonzero()[0].tolist():
             if broken[index] or not self._is_framed(batches[index]):
                 return index

@@ -6,7 +6,7 @@ import json
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -16,21 +16,10 @@ from replica_audit.model import ChunkDigest, Damage, EpochStart, Irregularity, O
 from replica_audit.segments.digests import ContentDigest, digest_chunks, merge_chunks
 from replica_audit.segments.open_transactions import TransactionFinder
 from replica_audit.segments.record_batch import GREATEST_SPAN
-from replica_audit.segments.scan import WINDOW_BYTES, scan_segment
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = [
-    "GREATEST_KEPT",
-    "IrregularityFinder",
-    "Summariser",
-    "digest_chunks",
-    "merge_chunks",
-    "summarise_segment",
-    "summary_from_json",
-    "summary_to_json",
-]
 #: How many of each kind are kept; all are counted.
 GREATEST_KEPT = 100
 #: After the greatest sequence number, 2^31-1, comes 0.
@@ -331,25 +320,13 @@ class Summariser:
             self._epoch_starts.append(start)
 
 
-def summarise_segment(
-    stream: BinaryIO, path: str, base_offset: int, size_bytes: int, window: int = WINDOW_BYTES
-) -> SegmentSummary:
-    """Scan a segment file and summarise it; `stream` and the errors as in `scan_segment`, `path` is the name that
-    errors give it.
-    """
-    summariser = Summariser(path, base_offset, size_bytes)
-    for item in scan_segment(stream, size_bytes, base_offset, window):
-        summariser.add(item)
-    return summariser.finish()
-
-
 def summary_to_json(summary: SegmentSummary) -> str:
     """The summary as one JSON object with sorted keys: the same summary gives the same text."""
     return _ENCODER.encode(summary)
 
 
-def _fields(one: Any) -> dict[str, Any]:
-    return {name: getattr(one, name) for name in one.__dataclass_fields__}
+def _fields(one: object) -> dict[str, object]:
+    return {name: getattr(one, name) for name in one.__dataclass_fields__}  # type: ignore[attr-defined]
 
 
 #: `asdict` would copy every value first.

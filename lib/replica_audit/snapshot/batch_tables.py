@@ -167,7 +167,7 @@ def _reason(error: Exception) -> str:
 
 
 def _named(batch: pa.RecordBatch, types: Mapping[str, pa.DataType]) -> pa.RecordBatch:
-    """The batch in the columns of `types`, taken from their aliases where the column itself has nothing."""
+    """The batch in the columns of `types`; a column that is missing or empty is taken from its alias."""
     columns = []
     for name, kind in types.items():
         candidates = [name, *(alias for alias, meant in ALIASES.items() if meant == name)]

@@ -41,23 +41,27 @@ _NO_BROKER = (
 _NO_PARTITION = "neither the Dumping line nor the path of the text has <topic>-<partition>"
 
 
+class UnownedError(ValueError):
+    """A listing of which nothing says whose log it shows."""
+
+
 class DumpedPath(NamedTuple):
-    """A log that was dumped; where `problem` is not None, the rest does not count."""
+    """A segment of a current replica that was dumped."""
 
     broker_id: int
-    """-1 where it is not asked for."""
     folder: str
     """The log dir, as far as the Dumping line names it, without . and ..; else ''."""
     topic_partition: TopicPartition
     base_offset: int
-    is_current: bool
-    """Neither the metadata log, nor a -future, -delete or -stray directory, nor a file that Kafka has set aside."""
-    problem: str | None = None
 
 
-def read_dumped_path(dumped: str, text_path: str, log_dirs: Sequence[LogDir], snapshot_name: str = "") -> DumpedPath:
+def read_dumped_path(
+    dumped: str, text_path: str, log_dirs: Sequence[LogDir], snapshot_name: str = ""
+) -> DumpedPath | None:
     """Broker, log dir, partition and segment named by the path of a `Dumping` line ('' without one), completed from
     `text_path`, relative to the snapshot.
+
+    None for the metadata log, a directory -future, -delete or -stray, and a file that Kafka has set aside. Raises UnownedError.
     """
     parts = _components(dumped or posixpath.basename(text_path)[:_LOG_NAME])
     file = parse_file_name(parts[-1])
@@ -67,18 +71,17 @@ def read_dumped_path(dumped: str, text_path: str, log_dirs: Sequence[LogDir], sn
     if at is None:
         at = _partition_of(text_path)
     if at is None:
-        return _unnamed(f"{dumped}: {_NO_PARTITION}")
-    kept = file.state == "live" and (not named or kind == "current")
-    if not kept:
-        return DumpedPath(-1, "", at, file.base_offset or 0, False)
+        raise UnownedError(f"{dumped}: {_NO_PARTITION}")
+    if file.state != "live" or (named and kind != "current"):
+        return None
     folder = "/".join(above) if named else ""
     here = find_log_dir(folder, log_dirs)
     broker_id = _broker_of(above) if here is None else here.broker_id
     if broker_id is None:
         broker_id = _broker_of_text(text_path, log_dirs, snapshot_name)
     if broker_id is None:
-        return _unnamed(_NO_BROKER)
-    return DumpedPath(broker_id, folder, at, file.base_offset or 0, True)
+        raise UnownedError(_NO_BROKER)
+    return DumpedPath(broker_id, folder, at, file.base_offset or 0)
 
 
 def find_log_dir(folder: str, log_dirs: Iterable[LogDir]) -> LogDir | None:
@@ -87,10 +90,6 @@ def find_log_dir(folder: str, log_dirs: Iterable[LogDir]) -> LogDir | None:
         one for one in log_dirs if one.path and one.broker_id is not None and f"/{folder}".endswith(f"/{one.path}")
     ]
     return max(found, key=lambda one: len(one.path), default=None)
-
-
-def _unnamed(problem: str) -> DumpedPath:
-    return DumpedPath(-1, "", TopicPartition("", 0), 0, False, problem)
 
 
 def _components(path: str) -> list[str]:
@@ -213,10 +212,12 @@ class _StandIns:
             self._quarantine.append(QuarantineRow.of(code, path, reason))
         nameless: set[str] = set()
         for section in sections:
-            dumped = read_dumped_path(section.dumped_path, path, self._found.log_dirs, self._snapshot.name)
-            if dumped.problem is not None:
-                nameless.add(dumped.problem)
-            elif not dumped.is_current:
+            try:
+                dumped = read_dumped_path(section.dumped_path, path, self._found.log_dirs, self._snapshot.name)
+            except UnownedError as error:
+                nameless.add(str(error))
+                continue
+            if dumped is None:
                 self._counts["directory_listed_not_current"] += 1
             elif self._is_used(dumped.broker_id, dumped.topic_partition):
                 part = Part(path, section.start, section.end, section.dumped_path)

@@ -207,7 +207,7 @@ class _Discovery:
         )
 
     def _small_files(self) -> Iterator[str]:
-        """Files that will be read whole, as far as their names say."""
+        """Files that will be read whole, judging by their names."""
         for entry in self._files:
             folder, _, name = entry.path.rpartition("/")
             if entry.size > GREATEST_AHEAD or name not in (META_PROPERTIES, *OFFSET_CHECKPOINTS, *PARTITION_FILES):
@@ -217,7 +217,7 @@ class _Discovery:
                 yield entry.path
 
     def _tell_problems(self) -> None:
-        """A row for each path that could not be looked at, except those that a reader reports itself."""
+        """Add a row for each path that could not be examined, except those that a reader reports itself."""
         told = {row.path for row in self._quarantine} | {segment.path for segment in self._segments}
         of_replicas = {replica.path: replica for replica in self._replicas}
         for path, problem in self._problems.items():

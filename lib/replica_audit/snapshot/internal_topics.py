@@ -113,7 +113,7 @@ class InternalTopic(Generic[_Said]):
         return newest(one for one, _ in found if one is not None), [row for _, rows in found for row in rows]
 
     def check_all(self, snapshot: Snapshot, log_dirs: Iterable[str], each: Each) -> list[QuarantineRow]:
-        """The rows of quarantine alone."""
+        """Only the quarantine rows of `read_all`."""
         found = each(partial(self._unread, snapshot), self._find_filled(snapshot, log_dirs))
         return [row for rows in found for row in rows]
 

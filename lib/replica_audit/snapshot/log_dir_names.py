@@ -59,8 +59,8 @@ class FileName(NamedTuple):
     """A file of a partition directory.
 
     `kind` is log, index, timeindex, txnindex, snapshot, epoch_checkpoint, partition_metadata, quorum_state,
-    kraft_snapshot, tmp or unknown; `state` is live, deleted, cleaned, swap or part; `base_offset` is the number of the
-    name, None where it has none.
+    kraft_snapshot, tmp or unknown; `state` is live, deleted, cleaned, swap or part; `base_offset` is the number in the
+    name, None if there is none.
     """
 
     kind: str

@@ -157,7 +157,7 @@ def find_duplicates(replicas: Iterable[ReplicaDir]) -> tuple[DuplicateReplica, .
 
 
 def metadata_log_in(log_dir: LogDir, folder: Folder) -> MetadataLog:
-    """The metadata log in a directory of a log dir: the files of it that are live."""
+    """The live files of the metadata log in a directory of a log dir."""
     names = [(parse_file_name(name), name) for name in sorted(folder.files)]
     live = [(name.kind, f"{folder.path}/{text}") for name, text in names if name.state == "live"]
     logs = tuple(path for kind, path in live if kind == "log")

@@ -11,7 +11,7 @@ from functools import cache
 from itertools import islice
 from typing import TypeVar
 
-from replica_audit.segments.positioned_reads import PositionedReads
+from replica_audit.segments.streams import PositionedReads
 
 Item = TypeVar("Item")
 Made = TypeVar("Made")

@@ -292,7 +292,7 @@ def plan_progress(snapshot: Snapshot, files: Iterable[tuple[str, int]]) -> Itera
 def read_progress(
     snapshot: Snapshot, part: ProgressPart, topics: Sequence[str] = ()
 ) -> Iterator[pa.Table | QuarantineRow]:
-    """Tables of `PROGRESS_SCHEMA`, cut to topics that match a shell pattern, and what could not be used."""
+    """Tables of `PROGRESS_SCHEMA`, filtered to topics that match a shell pattern, and rows for what could not be used."""
     bad: list[QuarantineRow] = []
     try:
         with snapshot.open_file(part.path) as stream:

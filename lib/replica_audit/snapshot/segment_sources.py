@@ -22,12 +22,12 @@ if TYPE_CHECKING:
 
 
 class OpenSource(NamedTuple):
-    """One segment, opened: what it holds, in order, and the summary that is to take it in."""
+    """An opened segment: its items in order, and the summariser for them."""
 
     items: Iterator[NDArray[np.void] | Damage]
     """As from `scan_segment`."""
     summariser: Summariser
-    """Fresh; it has to be given every item."""
+    """New; add every item to it."""
 
 
 @contextmanager

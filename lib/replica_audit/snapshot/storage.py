@@ -40,17 +40,15 @@ def describe_change(state: os.stat_result) -> str:
     return f"{state.st_ino} {state.st_mtime_ns} {state.st_ctime_ns}"
 
 
-def list_tree(root: str) -> Tree:
-    """Every directory once, at its own place: of a link to another directory it is only told where that is read."""
-    return walk(root)
-
-
 #: Directories in a folder that are not to be walked, from all names in it and those of directories.
 LeaveOut = Callable[[Collection[str], Collection[str]], Collection[str]]
 
 
 def walk(root: str, start: str = "", leave_out: LeaveOut = lambda names, directories: ()) -> Tree:
-    """What is below the directory `start` of `root`; directories that are left out, and what is below them, are `unlisted`."""
+    """What is below the directory `start` of `root`; directories that are left out, and what is below them, are `unlisted`.
+
+    Every directory is walked once, at its own place: of a link to another directory it is only told where that is read.
+    """
     entries: list[TreeEntry] = []
     problems: list[Problem] = []
     unlisted: dict[str, tuple[str, ...]] = {}
@@ -214,8 +212,8 @@ class Snapshot:
     def open(cls, uri: str | os.PathLike[str]) -> Snapshot:
         """The snapshot at a local path or a URI.
 
-        Raises FileNotFoundError or NotADirectoryError where there is no such directory, ValueError for a scheme that
-        is not known, OSError where the storage cannot be reached.
+        Raises FileNotFoundError or NotADirectoryError if there is no such directory, ValueError for an unknown scheme,
+        OSError if the storage cannot be reached.
         """
         uri = os.fspath(uri)
         store: ObjectStore | None = None
@@ -251,14 +249,14 @@ class Snapshot:
         return self._root.rsplit("/", 1)[-1]
 
     def absolute(self, path: str) -> str:
-        """The path that the storage knows `path`, relative to the root, by."""
+        """`path`, relative to the root, as an absolute path of the storage."""
         return f"{self._root.rstrip('/')}/{path}" if path else self._root
 
     def list_tree(self) -> Tree:
         """Everything below the root, what evidence stands for, and what the manifest says should be. A directory that cannot
         be read is a problem, not an error.
         """
-        return self._copied.complete(self.evidence.overlay(self._list_tree()))
+        return self._copied.complete(self.evidence.overlay(self.list_below("")))
 
     @cached_property
     def evidence(self) -> EvidenceFiles:
@@ -274,7 +272,7 @@ class Snapshot:
         """
         if self.evidence or self._copied.files or self._copied.incomplete:
             return None
-        return walk(self._root, "", leave_out) if self._store is None else self._walk_store(leave_out)
+        return walk(self._root, leave_out=leave_out) if self._store is None else self._walk_store(leave_out)
 
     def list_below(self, folder: str) -> Tree:
         """Everything below a directory, the paths relative to the root. A directory that cannot be read is a problem."""
@@ -328,13 +326,6 @@ class Snapshot:
             copied = CopiedFiles()
         unread = self.evidence.incomplete
         return replace(copied, incomplete={**unread, **copied.incomplete}) if unread else copied
-
-    def _list_tree(self) -> Tree:
-        if self._store is None:
-            return list_tree(self._root)
-        found = self._store.list_below(self._root, recursive=True)
-        self._times.update((entry.path, time_ns) for entry, time_ns in found)
-        return Tree(tuple(sorted(entry for entry, _ in found)), ())
 
     def list_directory(self, path: str, prefix: str = "") -> tuple[TreeEntry, ...]:
         """Entries directly below a directory whose names begin with `prefix`, sorted by path; none if there is no such
@@ -435,7 +426,7 @@ class Snapshot:
         return 0 if self._store is None else OPENED_AHEAD
 
     def read_ahead(self, paths: Iterable[str]) -> None:
-        """Read small files many at once, where each takes a request, for the `read_bytes` of each that follows."""
+        """Prefetch small files for `read_bytes`, many at once, where each takes a request."""
         if self._store is not None:
             self._small.update(read_many(self.read_bytes, paths))
 

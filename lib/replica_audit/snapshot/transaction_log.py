@@ -13,14 +13,11 @@ import numpy as np
 
 from replica_audit.batch_header import CONTROL
 from replica_audit.errors import FormatError
-from replica_audit.model import Damage, TransactionState
+from replica_audit.model import TransactionState
 from replica_audit.schema import QuarantineRow
-from replica_audit.segments.compression import CodecError
-from replica_audit.segments.records import RecordError, RecordFields
-from replica_audit.segments.scan import scan_segment
+from replica_audit.segments.records import RecordFields
 from replica_audit.snapshot.file_tree import TreeEntry
-from replica_audit.snapshot.internal_topics import Each, find_copies, records_of
-from replica_audit.snapshot.log_dir_names import parse_file_name
+from replica_audit.snapshot.internal_topics import Each, TopicCopy, find_copies, read_batches
 from replica_audit.snapshot.message_fields import FieldReader, MessageError
 from replica_audit.snapshot.storage import Snapshot
 
@@ -62,7 +59,7 @@ def _try_segment(
     snapshot: Snapshot, producers: Collection[int], segment: TreeEntry
 ) -> tuple[list[TransactionState], list[QuarantineRow]]:
     try:
-        return list(latest_states(read_transaction_states(snapshot, segment, producers)).values()), []
+        return [*latest_states(read_transaction_states(snapshot, segment, producers)).values()], []
     except (OSError, FormatError) as error:
         reason = f"could not be read, and may say which transactions are in progress: {error}"
         return [], [QuarantineRow.of("INPUT-IGNORED", segment.path, reason, length=segment.size)]
@@ -70,23 +67,20 @@ def _try_segment(
 
 def read_transaction_states(
     snapshot: Snapshot, segment: TreeEntry, producers: Collection[int]
-) -> Iterator[TransactionState]:
+) -> list[TransactionState]:
     """Every state that one segment of the topic records of `producers`, in order. Raises OSError and FormatError.
 
     Batches and records that cannot be parsed are skipped: they hold no state, and the segment itself is audited like
     any other.
     """
-    base_offset = parse_file_name(segment.path.rsplit("/", 1)[-1]).base_offset or 0
-    with snapshot.open_file(segment.path) as stream:
-        for item in scan_segment(stream, segment.size, base_offset):
-            if isinstance(item, Damage):
-                continue
-            for header in item[item["crc_valid"] & (item["magic"] == 2) & (item["attributes"] & CONTROL == 0)]:
-                stream.seek(int(header["position"]))
-                try:
-                    yield from _batch_states(header, records_of(header, stream.read(int(header["size"]))), producers)
-                except (CodecError, MessageError, RecordError):
-                    continue
+    found: list[TransactionState] = []
+
+    def take(header: np.void, records: Iterable[RecordFields]) -> None:
+        if not int(header["attributes"]) & CONTROL:
+            found.extend(_batch_states(header, records, producers))
+
+    read_batches(snapshot, TopicCopy(0, segment.path, (segment,)), take)
+    return found
 
 
 def latest_states(states: Iterable[TransactionState]) -> dict[int, TransactionState]:
@@ -123,7 +117,7 @@ def _transactional_id(key: bytes) -> str | None:
 def _states(
     value: bytes, transactional_id: str | None, leader_epoch: int, offset: int, producers: Collection[int]
 ) -> Iterator[TransactionState]:
-    """The state in one value, of its producer and of the one that it took over from."""
+    """The state in one value, for its producer and for the producer that it took over from."""
     reader = FieldReader(value)
     version = reader.int16()
     if version not in _VALUE_VERSIONS:

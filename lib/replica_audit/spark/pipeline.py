@@ -25,8 +25,8 @@ from replica_audit.warehouse import answer_tables, past_audits, retention
 from replica_audit.warehouse.attempts import check_committed, check_large, latest_attempt, own_rows, record_attempt
 from replica_audit.warehouse.commit_trial import loses_commits
 from replica_audit.warehouse.delta_tables import Warehouse
+from replica_audit.warehouse.ingested_rows import placed_segments, read_summary, segment_files
 from replica_audit.warehouse.retention import sweep
-from replica_audit.warehouse.segment_index import placed_segments, read_summary, segment_files
 
 if TYPE_CHECKING:
     import pyarrow as pa

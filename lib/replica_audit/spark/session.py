@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from replica_audit.errors import EngineError
 from replica_audit.install.environment import check_packages, check_worker_python, find_java, worker_python
-from replica_audit.install.releases import check_delta_jar, check_spark
+from replica_audit.install.installation import check_delta_jar, check_spark
 from replica_audit.install.session_settings import DELTA_EXTENSION, ENGINE_SETTINGS, joined_settings, local_settings
 from replica_audit.redaction import redact
 from replica_audit.scratch import scratch_directory

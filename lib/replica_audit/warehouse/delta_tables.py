@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
@@ -36,13 +36,14 @@ from replica_audit.warehouse.table_reads import PlacedFiles, count_rows, file_bo
 
 if TYPE_CHECKING:
     from deltalake import CommitProperties, DeltaTable
+    from deltalake.transaction import RemoveAction
 
 #: A table's description, which says what schema its rows have.
 DESCRIPTION = f"replica-audit, schema {SCHEMA_VERSION}"
 _SCHEMA = re.compile(r"replica-audit, schema (\d{1,9})")
 
 
-def open_at_this_version(name: str, handle: Any, columns: Iterable[Column]) -> Any:
+def open_at_this_version(name: str, handle: DeltaTable, columns: Iterable[Column]) -> DeltaTable:
     """The handle of the table `name`, with all `columns`.
 
     Raises InputError where a later version of the project gave its rows a meaning that this one does not know.
@@ -65,7 +66,7 @@ def open_at_this_version(name: str, handle: Any, columns: Iterable[Column]) -> A
     return handle
 
 
-def with_dropped_columns(data: pa.Table, handle: Any) -> pa.Table:
+def with_dropped_columns(data: pa.Table, handle: DeltaTable) -> pa.Table:
     """`data` with nulls for columns that an earlier version wrote and this one does not."""
     for field in pa.schema(handle.schema().to_arrow()):
         if field.name not in data.schema.names:
@@ -239,7 +240,7 @@ class Warehouse(StoredTables):
         handle = self._open_or_create(table)
         column, moment = key_of(table), int(time.time() * 1000)
         values = {} if column is None else {column: ids[column]}
-        actions: list[Any] = [
+        actions: list[AddAction | RemoveAction] = [
             AddAction(file.path, file.size_bytes, values, moment, True, _statistics(file))
             for file in (*files, *self.write(table, rows, ids))
         ]

@@ -15,9 +15,9 @@ from replica_audit.model import Damage, SegmentFile, SegmentSummary
 from replica_audit.segments.digests import ContentDigest
 from replica_audit.segments.known_segments import KnownSegment, in_order
 from replica_audit.warehouse.attempts import finished_attempts, own_rows
-from replica_audit.warehouse.batch_files import open_batches
 from replica_audit.warehouse.delta_tables import Warehouse
-from replica_audit.warehouse.segment_index import placed_segments, read_summary, segment_files
+from replica_audit.warehouse.ingested_rows import placed_segments, read_summary, segment_files
+from replica_audit.warehouse.table_files import open_batches
 from replica_audit.warehouse.table_reads import PlacedFiles, WantedPlaces
 
 if TYPE_CHECKING:
@@ -105,10 +105,9 @@ def known_summary(directory: str, known: KnownSegment) -> SegmentSummary | None:
 
 
 def known_batches(directory: str, known: KnownSegment, summary: SegmentSummary) -> Iterator[NDArray[np.void]]:
-    """The batches (`BATCH_DTYPE`) of a segment of an earlier ingest, in order, out of the table's `directory`; `summary` is
-    that of `known`.
+    """The batches (`BATCH_DTYPE`) of a segment that an earlier ingest scanned, in order, from the table's `directory`.
 
-    Raises StaleBatchesError, perhaps after the last array only, where they are not those that its summary was made of.
+    Raises StaleBatchesError, perhaps only after the last array, if they are not the ones that `summary` was made of.
     """
     digest = ContentDigest()
     for item in in_order(_rows(directory, known), summary.damage):

@@ -32,7 +32,7 @@ from replica_audit.warehouse.attempts import (
     own_rows,
 )
 from replica_audit.warehouse.delta_tables import Warehouse
-from replica_audit.warehouse.segment_index import placed_segments, segment_files
+from replica_audit.warehouse.ingested_rows import placed_segments, segment_files
 from replica_audit.warehouse.table_layout import schema_of
 from replica_audit.warehouse.table_reads import PlacedFiles, WantedPlaces
 

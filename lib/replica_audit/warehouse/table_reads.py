@@ -140,7 +140,7 @@ def read_file(
     wanted: Mapping[str, Sequence[str | None]],
     places: WantedPlaces | None = None,
 ) -> pa.Table:
-    """Rows of one file in the columns of `schema`; one that it does not have is the partition's, or null.
+    """Rows of one file in the columns of `schema`; a column that it lacks gets the partition's value, or null.
 
     `wanted` are values by column, `places` the partitions whose rows are read.
 

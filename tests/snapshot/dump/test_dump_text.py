@@ -11,7 +11,7 @@ from tests.support.dump_lines import batch_line, listing, old_line, record_line
 
 from replica_audit.batch_header import CONTROL, DELETE_HORIZON, TRANSACTIONAL
 from replica_audit.errors import FormatError
-from replica_audit.snapshot.described_replicas import read_dumped_path
+from replica_audit.snapshot.described_replicas import UnownedError, read_dumped_path
 from replica_audit.snapshot.dump.dump_lines import parse_batch_line
 from replica_audit.snapshot.dump.dump_text import find_sections
 from replica_audit.snapshot.dump.dumped_segment import assemble_dumped_log, parse_listing
@@ -341,7 +341,7 @@ def test_a_payload_that_looks_like_the_beginning_of_an_index_does_not_end_the_lo
 )
 def test_whose_log_a_dumping_line_names(dumped, text, expected):
     found = read_dumped_path(dumped, text, ())
-    assert found.problem is None and found.is_current
+    assert found is not None
     assert (found.broker_id, found.folder, str(found.topic_partition), found.base_offset) == expected
 
 
@@ -354,14 +354,14 @@ def test_whose_log_a_dumping_line_names(dumped, text, expected):
     ],
 )
 def test_a_path_that_does_not_tell_whose_log_it_is(dumped, text, words):
-    found = read_dumped_path(dumped, text, ())
     # A directory `broker-1` right above the file is a partition's: of a topic `broker`.
-    assert (words or "broker-<id>") in found.problem
+    with pytest.raises(UnownedError, match=words or "broker-<id>"):
+        read_dumped_path(dumped, text, ())
 
 
 @pytest.mark.parametrize("name", ["t-0.0123456789abcdef0123456789abcdef-delete", "__cluster_metadata-0"])
 def test_directories_that_are_no_current_replica_are_only_counted(name):
-    assert not read_dumped_path(f"/data/{name}/00000000000000000000.log", "x.dump.txt", ()).is_current
+    assert read_dumped_path(f"/data/{name}/00000000000000000000.log", "x.dump.txt", ()) is None
 
 
 def test_a_log_dir_of_the_snapshot_says_whose_it_is():

@@ -13,7 +13,7 @@ from replica_audit.auditing.replicas.reference import Reference
 from replica_audit.auditing.replicas.replica_facts import CopyKey, ReplicaFacts
 from replica_audit.model import CHUNK_OFFSETS, ChunkDigest, SegmentSummary
 from replica_audit.protocol.truncation import Replay
-from replica_audit.segments.summary import merge_chunks
+from replica_audit.segments.digests import merge_chunks
 
 
 def chunks_at(facts: ReplicaFacts, offset: int) -> set[int]:

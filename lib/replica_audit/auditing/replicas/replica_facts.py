@@ -13,7 +13,7 @@ from replica_audit.model import ChunkDigest, Irregularity, OffsetRange, ReplicaD
 from replica_audit.protocol.lineage import Lineage, increases
 from replica_audit.protocol.loading import LoadedLog, load_log, log_end_of
 from replica_audit.protocol.truncation import ReplicaState
-from replica_audit.segments.summary import merge_chunks
+from replica_audit.segments.digests import merge_chunks
 from replica_audit.snapshot.log_dir_names import kind_of_copy
 from replica_audit.snapshot.provenance import NOT_CAPTURED, UNDECIDED, join_forms
 from replica_audit.text import count

@@ -156,7 +156,7 @@ def _read_headline(stream: BinaryIO, start: int, size: int) -> tuple[str, bool]:
 
 
 def _read_head(stream: BinaryIO, start: int, end: int) -> list[bytes]:
-    """The first lines from `start` on: two whole ones at least, unless they are longer than any of a listing."""
+    """The first lines from `start` on, at least two whole ones unless these are longer than any line of a listing."""
     stream.seek(start)
     head = stream.read(min(_USUAL_HEADLINES, end - start))
     if head.count(b"\n") < 2:

@@ -80,7 +80,7 @@ def parse_listing(stream: BinaryIO, section: Section) -> DumpListing:
 
 
 class _Ahead:
-    """Lines of a section that can be looked at before they are taken."""
+    """Lines of a section, with lookahead."""
 
     def __init__(self, lines: Iterator[tuple[int, bytes]]) -> None:
         self._lines = lines

@@ -73,9 +73,8 @@ Parse = Callable[[bytes], Message | KeyedRecord | None]
 def scan_headers(
     stream: BinaryIO, size_bytes: int, base_offset: int
 ) -> tuple[NDArray[np.void], list[Damage], tuple[int, int]]:
-    """The sound batches of a file (`BATCH_DTYPE`) in order, and what lies between and behind them.
-
-    Third the greatest (controller epoch, end offset) that the headers of batches with a wrong checksum show.
+    """The sound batches of a file (`BATCH_DTYPE`) in order, the damage between and after them, and the greatest
+    (controller epoch, end offset) in the headers of batches with a wrong checksum.
     """
     parts, damage, shown = [np.empty(0, BATCH_DTYPE)], [], (-1, 0)
     for item in scan_segment(stream, size_bytes, base_offset):

@@ -98,6 +98,12 @@ _UNKNOWN = BrokerCourse(())
 EpochFiles = Callable[[int, str, int, str], Sequence[tuple[int, int]] | None]
 
 
+def _applied_at(state: PartitionState) -> int:
+    # Known while the metadata log is read, of which this is a part.
+    assert state.batch_end is not None
+    return state.batch_end
+
+
 class BegunEpoch(NamedTuple):
     """An epoch of a partition, by the state that it began with."""
 
@@ -107,9 +113,7 @@ class BegunEpoch(NamedTuple):
     @property
     def at(self) -> int:
         """End of the batch that it began with."""
-        # Known while the metadata log is read, of which this is a part.
-        assert self.state.batch_end is not None
-        return self.state.batch_end
+        return _applied_at(self.state)
 
 
 class KnownEpochs:
@@ -190,7 +194,7 @@ class EpochsInFiles:
         return None
 
     def _find_next(self, since: int) -> bool:
-        """Look for one more that began at `since` or later; whether there is one."""
+        """Look for one more that began at `since` or later; True if there is one."""
         while self._looked_at < len(self._begun) and self._begun[self._looked_at].at >= since:
             one = self._begun[self._looked_at]
             self._looked_at += 1
@@ -235,12 +239,6 @@ class _SoleTerm(NamedTuple):
     """End of the batch with the first of them."""
     until: int | None
     """End of the batch that ends the epoch; None where nothing does."""
-
-
-def _applied_at(state: PartitionState) -> int:
-    # Known while the metadata log is read, of which this is a part.
-    assert state.batch_end is not None
-    return state.batch_end
 
 
 def _sole_terms(states: Sequence[PartitionState]) -> Iterator[_SoleTerm]:

@@ -1,13 +1,51 @@
-"""A window that moves over a segment file, so that memory does not grow with the file's size."""
+"""Seekable streams: one over something of known size, and a window that moves over one, so that memory does not grow with the file."""
 
 from __future__ import annotations
 
+import io
 import zlib
-from typing import BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
 import google_crc32c
 
 from replica_audit.errors import FormatError
+
+if TYPE_CHECKING:
+    from _typeshed import WriteableBuffer
+
+
+class PositionedReads(io.RawIOBase, BinaryIO):
+    """A stream of `size_bytes`, read from `_position` on by the `read` of a subclass."""
+
+    def __init__(self, size_bytes: int) -> None:
+        super().__init__()
+        self.size_bytes = size_bytes
+        self._position = 0
+
+    def readable(self) -> bool:
+        """True."""
+        return True
+
+    def seekable(self) -> bool:
+        """True."""
+        return True
+
+    def tell(self) -> int:
+        """Position of the next read."""
+        return self._position
+
+    def seek(self, position: int, whence: int = 0) -> int:
+        """As of any binary file."""
+        self._position = max(0, position + (0, self._position, self.size_bytes)[whence])
+        return self._position
+
+    def readinto(self, buffer: WriteableBuffer) -> int:
+        """As of any binary file."""
+        view = memoryview(buffer)
+        data = self.read(len(view)) or b""
+        view[: len(data)] = data
+        return len(data)
+
 
 _STEP = 1 << 20
 
@@ -23,7 +61,7 @@ class SegmentWindow:
         self._start = 0
 
     def view(self, position: int) -> tuple[bytes, int]:
-        """The loaded bytes, and where in them `position` lies; loads when none are there from that position on."""
+        """The loaded bytes and the index of `position` in them; moves the window there unless it is loaded."""
         held = position - self._start
         if 0 <= held < len(self._data):
             return self._data, held

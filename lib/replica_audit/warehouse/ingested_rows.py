@@ -1,10 +1,14 @@
-"""Rows of an ingest by partition: the driver holds an index of the partitions, tasks read the rows of theirs."""
+"""Rows of an ingest: the driver holds an index of the partitions, tasks read the rows of theirs. Summaries of segments, which grow with
+the log, are read one by one.
+"""
 
 from __future__ import annotations
 
+import threading
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
+from functools import lru_cache
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -12,14 +16,66 @@ import pyarrow.compute as pc
 
 from replica_audit.arrow_rows import arrow_to_rows
 from replica_audit.bronze_tables import LeaderEpochRow, OffsetCheckpointRow, PlacedSegment, ReplicaDirRow
-from replica_audit.model import Place
+from replica_audit.model import Place, SegmentSummary
 from replica_audit.schema import AnyRow, PartitionStateRow, QuarantineRow, column_names
+from replica_audit.segments.summary import summary_from_json
 from replica_audit.snapshot.log_dir_names import kind_of_copy
 from replica_audit.warehouse.delta_tables import Warehouse
-from replica_audit.warehouse.segment_index import TABLE as SEGMENTS
-from replica_audit.warehouse.segment_index import place_segments, segment_schema
 from replica_audit.warehouse.table_layout import open_directory, schema_of
-from replica_audit.warehouse.table_reads import WantedPlaces, read_file
+from replica_audit.warehouse.table_reads import ROW_NUMBER, FileRows, PlacedFiles, WantedPlaces, read_file
+
+SEGMENTS = "segments"
+
+#: Files that are open at once; of each one row group is kept.
+_OPEN_FILES = 16
+
+#: Segments are opened ahead in threads, and a Parquet file is read by one at a time.
+_lock = threading.Lock()
+
+#: Columns of a `PlacedSegment` that its own row has.
+_COLUMNS = [name for name in PlacedSegment._fields if name not in ("summary_file", ROW_NUMBER)]
+
+
+def _place_segments(rows: pa.Table, path: str) -> Iterator[PlacedSegment]:
+    """Rows of the file at `path` below `segments`, with their numbers in it."""
+    return arrow_to_rows(rows.append_column("summary_file", pa.repeat(pa.scalar(path), rows.num_rows)), PlacedSegment)
+
+
+def _segment_schema() -> pa.Schema:
+    """What `_place_segments` reads of a file."""
+    return schema_of(SEGMENTS, _COLUMNS).append(pa.field(ROW_NUMBER, pa.int64()))
+
+
+def segment_files(warehouse: Warehouse, *, snapshot_id: str | None, ingest_id: str | None) -> PlacedFiles:
+    """The files with the rows of an attempt."""
+    return warehouse.placed_files(SEGMENTS, snapshot_id, ingest_id=ingest_id)
+
+
+def placed_segments(files: PlacedFiles, places: WantedPlaces | None = None) -> list[PlacedSegment]:
+    """The rows of `files`, of `places` where these are given, in order of partition, broker and path."""
+    read = files.read(_segment_schema(), places)
+    found = (row for path, rows in read for row in _place_segments(rows, path))
+    return sorted(found, key=lambda row: (row.topic, row.partition, row.broker_id, row.path))
+
+
+def read_summary(directory: str, path: str, row: int) -> SegmentSummary:
+    """One summary from a file of the table `segments`, which is in `directory`. Raises OSError or ArrowException if the file is gone
+    or broken, ValueError if it has no such row.
+    """
+    with _lock:
+        found = [text for texts in _open_file(directory, path).rows(row, 1) for text in texts]
+    if found:
+        return summary_from_json(found[0])
+    raise ValueError(f"{path} of the table {SEGMENTS} has no row {row}")
+
+
+def _texts(table: pa.Table) -> list[str]:
+    return table["summary"].to_pylist()
+
+
+@lru_cache(maxsize=_OPEN_FILES)
+def _open_file(directory: str, path: str) -> FileRows[list[str]]:
+    return FileRows(directory, path, ["summary"], _texts)
 
 
 class IndexedPartition(NamedTuple):
@@ -120,8 +176,8 @@ class EvidenceRows:
             found[entry.topic, entry.partition].offset_checkpoints.append(entry)
         for state in self._objects("partition_states", PartitionStateRow, wanted):
             found[state.topic, state.partition].partition_states.append(state)
-        for path, rows in self._read(SEGMENTS, segment_schema(), sorted(segment_files), wanted):
-            for segment in place_segments(rows, path):
+        for path, rows in self._read(SEGMENTS, _segment_schema(), sorted(segment_files), wanted):
+            for segment in _place_segments(rows, path):
                 found[segment.topic, segment.partition].segments.append(segment)
         for of_place in found.values():
             of_place.segments.sort(key=lambda row: (row.broker_id, row.path))
