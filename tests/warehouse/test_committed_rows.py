@@ -24,7 +24,7 @@ from replica_audit.spark.pipeline import keep_quality
 from replica_audit.warehouse.answer_tables import REPORTED_TABLES, load_results
 from replica_audit.warehouse.attempts import check_large, committed_counts, record_attempt
 from replica_audit.warehouse.delta_tables import Warehouse
-from replica_audit.warehouse.past_audits import load_earlier, load_history, past_losses, verified_segments
+from replica_audit.warehouse.past_audits import VerifiedRows, load_earlier, load_history, past_losses
 from replica_audit.warehouse.retention import unfinished_audits
 
 INGESTED = ("quarantine", "partition_states")
@@ -179,10 +179,10 @@ def test_past_audits_are_checked_too(tmp_path, unclean):
         "partitions": [
             load_history,
             lambda one: load_earlier(one, later),
-            lambda one: verified_segments(one, "a", "c"),
+            lambda one: VerifiedRows.of(one, "a", "c"),
         ],
         "divergences": [lambda one: past_losses(one, "c", {("ledger", 0)})],
-        "replicas": [lambda one: verified_segments(one, "a", "c")],
+        "replicas": [lambda one: VerifiedRows.of(one, "a", "c")],
     }
     for table, of_table in readers.items():
         place = tmp_path / table
