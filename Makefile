@@ -13,7 +13,7 @@
 #   make test-brokers-quick   a quick half of them
 #   make install-restore   adds the locked confluent-kafka to .venv: what `replica-audit restore` needs
 #   make test-s3   build/s3 with a locked S3 server, and snapshots and warehouses in it
-#   make engines   build/engines with locked DuckDB and Polars: the queries of docs/queries.md are then tested too
+#   make engines   build/engines with locked DuckDB, Polars and Grafana's types: the queries of docs/queries.md and the dashboard are then tested with them
 #   make axe       build/axe with a locked axe-core (npm): what looks over the page for readers who do not see it
 #   make dist      wheel and sdist in dist/, checked as a registry does
 #   make test-dist the wheel in empty environments, the core with every Python here, all extras with one
@@ -238,7 +238,8 @@ $(S3)/.stamp: $(STAMPS)/venv .locks/s3.txt
 test-s3: install $(S3)/.stamp
 	$(RUN) -m pytest -m s3 $(PYTEST_ARGS)
 
-# DuckDB and Polars are wanted by the queries of docs/queries.md only; the tests find them in build/engines.
+# DuckDB and Polars are wanted by the queries of docs/queries.md only, and Grafana's types by a test of the dashboard; the tests find
+# them in build/engines.
 engines: build/engines/.stamp
 build/engines/.stamp: $(STAMPS)/venv .locks/engines.txt
 	@rm -rf build/engines; echo "installing .locks/engines.txt" >&2; \
@@ -365,7 +366,7 @@ lock:
 	  --no-emit-index-url --no-header --no-annotate --only-binary :all: --output-file .locks/s3.txt
 	@printf 'build\ntwine\ncheck-wheel-contents\n' | uv pip compile --quiet - --python-version 3.10 --universal --upgrade --generate-hashes \
 	  --no-emit-index-url --no-header --no-annotate --only-binary :all: --output-file .locks/dist.txt
-	@printf 'duckdb\npolars\n' | uv pip compile --quiet - --python-version 3.10 --universal --upgrade --generate-hashes \
+	@printf 'duckdb\npolars\ngrafana-foundation-sdk ; python_version >= "3.11"\n' | uv pip compile --quiet - --python-version 3.10 --universal --upgrade --generate-hashes \
 	  --no-emit-index-url --no-header --no-annotate --only-binary :all: --output-file .locks/engines.txt
 	@npm install --prefix .locks/axe --package-lock-only --omit-lockfile-registry-resolved --save-dev --save-exact --silent axe-core@latest
 	@printf 'confluent-kafka>=2.6,<3\n' | uv pip compile --quiet - --python-version 3.10 --universal --upgrade --generate-hashes \

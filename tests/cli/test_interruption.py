@@ -80,6 +80,17 @@ def _verdict(tmp_path: Path) -> tuple[str, int, str]:
     return verdict["status"], verdict["exit_status"], verdict["untrusted"]
 
 
+def test_a_program_that_is_being_loaded_ends_without_a_traceback(tmp_path: Path) -> None:
+    loading = (
+        "import sys, time; from replica_audit.cli.start import entry_point; "
+        "slow = lambda name, *_: (print('here', flush=True), time.sleep(60)) if name == 'replica_audit.cli.main' else None; "
+        "sys.meta_path.insert(0, type('Slow', (), {'find_spec': staticmethod(slow)})); entry_point()"
+    )
+    with _running(tmp_path, loading) as process:
+        assert process.stdout is not None and process.stdout.readline() == "here\n"
+        assert _end(process, signal.SIGINT)[:3] == (-signal.SIGINT, "", "")
+
+
 @pytest.mark.parametrize(("number", "status", "said"), ENDINGS)
 def test_show_ends_at_once(number: int, status: int, said: str, tmp_path: Path) -> None:
     write_cluster(tmp_path / "snapshot", 1, ("zombie",))

@@ -104,7 +104,7 @@ def test_a_name_of_nothing_is_seen(text: str) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "replica_audit.cli.main:entry_point",
+        "replica_audit.cli.start:entry_point",
         "replica_audit.show(path)",
         'Asset("replica_audit.findings")',
         "replica_audit.zip",

@@ -124,6 +124,35 @@ def test_panels_have_places_and_ids_of_their_own() -> None:
     assert words <= known_labels()["replica_audit_verdict"]["verdict"] | set(SEVERITIES)
 
 
+def test_grafanas_own_types_know_every_setting_of_the_dashboard(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What they do not know is not there after reading and writing."""
+    monkeypatch.syspath_prepend(str(CONF.parent / "build" / "engines"))
+    plugins = pytest.importorskip(
+        "grafana_foundation_sdk.cog.plugins", reason="no Grafana Foundation SDK: make engines"
+    )
+    from grafana_foundation_sdk.cog.encoder import JSONEncoder
+    from grafana_foundation_sdk.models.dashboard import Dashboard
+
+    plugins.register_default_plugins()
+    written = json.loads(JSONEncoder().encode(Dashboard.from_json(DASHBOARD)))
+    # Grafana's editor writes the query of a variable twice.
+    assert {path.rpartition("/")[2] for path in _lost(DASHBOARD, written)} == {"definition"}
+    misspelt = json.loads(json.dumps(DASHBOARD).replace('"legendFormat"', '"legendformat"'))
+    assert len(list(_lost(misspelt, json.loads(JSONEncoder().encode(Dashboard.from_json(misspelt)))))) > 2
+
+
+def _lost(before: object, after: object, path: str = "") -> Iterator[str]:
+    """Where `before` has something that `after` lacks or has otherwise."""
+    if isinstance(before, dict) and isinstance(after, dict):
+        for key, value in before.items():
+            yield from _lost(value, after[key], f"{path}/{key}") if key in after else [f"{path}/{key}"]
+    elif isinstance(before, list) and isinstance(after, list) and len(before) == len(after):
+        for one, other in zip(before, after):
+            yield from _lost(one, other, path)
+    elif before != after:
+        yield path
+
+
 @pytest.fixture(scope="module")
 def promtool() -> str:
     found = shutil.which("promtool")

@@ -24,17 +24,33 @@ print(spark.read.format("kafka_log").load(sys.argv[1]).count())
 """
 
 
+BY_NAME = """
+import sys
+from pyspark.sql import SparkSession
+
+spark = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate()
+print(spark.read.format("kafka_log").load(sys.argv[1]).count())
+"""
+
+
 @pytest.mark.skipif(sys.version_info < (3, 11), reason="workers of Python 3.10 import from the current directory")
-def test_workers_are_of_the_scripts_python_and_import_nothing_from_where_it_runs(tmp_path):
+@pytest.mark.parametrize(
+    ("script", "chosen", "printed"),
+    [
+        (SCRIPT, {}, ["COMMITTED_LOSS", "40", "40"]),
+        (BY_NAME, {"PYSPARK_PYTHON": sys.executable, "PYTHONSAFEPATH": "1"}, ["40"]),
+    ],
+)
+def test_workers_are_of_the_scripts_python_and_import_nothing_from_where_it_runs(script, chosen, printed, tmp_path):
     (tmp_path / "script").mkdir()
-    (tmp_path / "script" / "script.py").write_text(SCRIPT)
+    (tmp_path / "script" / "script.py").write_text(script)
     (tmp_path / "numbers.py").write_text("raise SystemExit('this is not the numbers of Python')\n")
     # No environment on the path: python3 is the system's, which has none of the packages.
     kept = {name: os.environ[name] for name in ("JAVA_HOME", "HOME") if name in os.environ}
     words = [tmp_path / "script" / "script.py", SAMPLES / "last-replica-standing", tmp_path / "warehouse"]
     ran = subprocess.run(
         [sys.executable, *map(str, words)],
-        cwd=tmp_path, env={**kept, "PATH": "/usr/bin:/bin"}, capture_output=True, text=True, timeout=300,
+        cwd=tmp_path, env={**kept, **chosen, "PATH": "/usr/bin:/bin"}, capture_output=True, text=True, timeout=300,
     )  # fmt: skip
-    assert ran.stdout.split() == ["COMMITTED_LOSS", "40", "40"], ran.stderr[-3000:]
-    assert Path(tmp_path / "warehouse" / "findings").is_dir()
+    assert ran.stdout.split() == printed, ran.stderr[-3000:]
+    assert Path(tmp_path / "warehouse" / "findings").is_dir() == (script == SCRIPT)
