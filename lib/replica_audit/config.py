@@ -367,7 +367,9 @@ class Settings:
     ] = 365
     color: Annotated[
         str,
-        Text(help="colour in text: auto is a terminal without NO_COLOR", choices=COLORS, metavar="WHEN"),
+        Text(
+            help="whether text has colour; auto: on a terminal, unless NO_COLOR is set", choices=COLORS, metavar="WHEN"
+        ),
     ] = "auto"
     quiet: Annotated[
         bool,

@@ -181,7 +181,7 @@ def _add_show_arguments(command: argparse.ArgumentParser) -> None:
     text = "for example orders-0 (default: a triage of all partitions)"
     arguments.add_argument("topic_partition", metavar="TOPIC-PARTITION", nargs="?", help=text)
     _add_table(command)
-    text = "of evidence, write the bytes that the answer would need into FILE, for collect.py --wanted"
+    text = "where SNAPSHOT is evidence: write to FILE which bytes the answer would need, for collect.py --wanted"
     command.add_argument("--wanted", metavar="FILE", help=text)
 
 
@@ -240,7 +240,7 @@ def _add_salvage_arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument("--include-aborted", action="store_true", help=text)
     text = "include records past the leader's end that may only be missing because it was copied earlier"
     command.add_argument("--include-ahead", action="store_true", help=text)
-    text = "of evidence, write the bytes that the salvage would need into FILE, for collect.py --wanted"
+    text = "where SNAPSHOT is evidence: write to FILE which bytes the salvage would need, for collect.py --wanted"
     command.add_argument("--wanted", metavar="FILE", help=text)
 
 
@@ -279,11 +279,11 @@ def _add_capture_arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument("--kind", metavar="KIND", type=one_of(KINDS), choices=KINDS, default="live", help=text)
     text = "collect evidence in place of copies (docs/evidence.md)"
     command.add_argument("--evidence", action="store_true", help=text)
-    text = "of evidence, name what archives in --to have and what has not changed, in place of reading it"
+    text = "with --evidence: name what archives in --to have and what has not changed, in place of reading it"
     command.add_argument("--after", action="store_true", dest="goes_on", help=text)
-    text = "of evidence, bring only the bytes that show --wanted wrote into FILE"
+    text = "with --evidence: bring only the bytes that FILE names, which show --wanted wrote"
     command.add_argument("--wanted", metavar="FILE", help=text)
-    text = "of evidence, options for the collector, such as '--topic orders --rate-mib 20'"
+    text = "with --evidence: options for the collector, such as '--topic orders --rate-mib 20'"
     command.add_argument("--collect-options", metavar="TEXT", default="", help=text)
     command.add_argument("--collector", action="store_true", help="print the collector alone, collect.py")
 
