@@ -18,11 +18,9 @@ def local_path(place: str) -> str | None:
     return place
 
 
-def check_outputs(snapshot: str | None, settings: Settings, *, warehouse: bool = True, report: bool = True) -> None:
+def check_outputs(snapshot: str | None, settings: Settings, *, report: bool = True) -> None:
     """Raise UsageError when the warehouse or the report would lie inside the snapshot or cannot be a directory."""
-    outputs = []
-    if warehouse and settings.catalog is None:
-        outputs.append(("warehouse", settings.warehouse))
+    outputs = [] if settings.catalog is not None else [("warehouse", settings.warehouse)]
     if report:
         outputs.append(("report", settings.report))
     for name, place in outputs:

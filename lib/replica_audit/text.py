@@ -47,14 +47,14 @@ def listed(words: Iterable[object], last: str = "and") -> str:
     return f"{', '.join(first)} {last} {end}" if first else end
 
 
-def name_nodes(noun: str, ids: Sequence[int], last: str = "and") -> str:
-    """Nodes with their ids: controller 1; controllers 1, 2 and 3; controller 1 or 2; no controller."""
+def name_ids(noun: str, ids: Sequence[int], last: str = "and") -> str:
+    """Ids with what they are of: controller 1; controllers 1, 2 and 3; controller 1 or 2; no controller."""
     return f"{noun}{'' if len(ids) == 1 or last == 'or' else 's'} {listed(ids, last)}" if ids else f"no {noun}"
 
 
 def name_brokers(ids: Sequence[int], last: str = "and") -> str:
-    """Brokers by their ids, as `name_nodes`."""
-    return name_nodes("broker", ids, last)
+    """Brokers by their ids, as `name_ids`."""
+    return name_ids("broker", ids, last)
 
 
 def capitalise(text: str) -> str:

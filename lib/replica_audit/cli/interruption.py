@@ -108,7 +108,7 @@ class Interruption:
             nowhere = os.open(os.devnull, os.O_WRONLY)
             os.dup2(nowhere, 2)
             os.dup2(nowhere, 1)
-            end_children(_GRACE_SECONDS)
+            end_children()
             remove_scratch()
         finally:
             os._exit(status)
@@ -125,8 +125,8 @@ class Interruption:
             os.write(2, f"{say_left(path)}\n".encode())
 
 
-def end_children(seconds: float) -> None:
-    """End the processes that this one started: asked to first, killed after `seconds`."""
+def end_children() -> None:
+    """End the processes that this one started: asked to first, killed after `_GRACE_SECONDS`."""
     children = _children()
     for number in (signal.SIGTERM, signal.SIGKILL):
         for child in children:
@@ -134,7 +134,7 @@ def end_children(seconds: float) -> None:
                 os.kill(child, number)
             except ProcessLookupError:
                 continue
-        until = time.monotonic() + (seconds if number == signal.SIGTERM else 0.5)
+        until = time.monotonic() + (_GRACE_SECONDS if number == signal.SIGTERM else 0.5)
         while children and time.monotonic() < until:
             children = [child for child in children if _is_running(child)]
             time.sleep(0.02)

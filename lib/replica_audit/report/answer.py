@@ -13,7 +13,6 @@ from replica_audit.report.facts.outcome import Outcome, WorstCase, find_outcome
 from replica_audit.report.layout import clean, name_bound
 from replica_audit.report.sentences import (
     Sentence,
-    decapitalise,
     join_some,
     join_words,
     name_partitions,
@@ -116,7 +115,7 @@ def _tell_headline(outcome: Outcome) -> Sentence:
                 "damaged batches, but no sound record."
             )
         case "perhaps":
-            records = _count_records(outcome.total, outcome.total.records, "record")
+            records = capitalise(_count_records(outcome.total, outcome.total.records, "record"))
             exist = verb(outcome.total.records, "exists", "exist")
             brokers = name_brokers(sorted(outcome.holders))
             return say(f"{records}, perhaps acknowledged, {exist} only on {brokers}, in {where}.")
@@ -169,21 +168,22 @@ def _tell_headline(outcome: Outcome) -> Sentence:
 
 def _tell_lost(outcome: Outcome, where: str) -> Sentence:
     number = outcome.total.committed
-    records = f"{_count_records(outcome.total, number, 'committed record')} {verb(number, 'is', 'are')}"
+    records = capitalise(_count_records(outcome.total, number, "committed record"))
+    are = verb(number, "is", "are")
     them = verb(number, "it", "them")
     holders = sorted(broker for broker, held in outcome.holders.items() if held.committed)
     named = [*([name_brokers(holders)] if holders else []), *(["remote storage"] if outcome.in_remote else [])]
     if not named:
-        return say(f"{records} missing from the leader in {where}; no replica in the snapshot has {them}.")
+        return say(f"{records} {are} missing from the leader in {where}; no replica in the snapshot has {them}.")
     still = f"{' and '.join(named)} still {verb(len(holders) + outcome.in_remote, 'has', 'have')} {them}"
     if outcome.kind == "lost":
-        return say(f"{records} missing from the leader in {where}; {still}.")
-    return say(f"{records} missing from the log that the others are compared with in {where}; {still}.")
+        return say(f"{records} {are} missing from the leader in {where}; {still}.")
+    return say(f"{records} {are} missing from the log that the others are compared with in {where}; {still}.")
 
 
 def _count_records(total: Total, number: int, noun: str) -> str:
-    """Number and noun of lost records: 41 records; At most 41 committed records; About 41 records."""
-    return f"{capitalise(name_bound(at_most=total.at_most, at_least=total.at_least))}{count(number, noun)}"
+    """Number and noun of lost records: 41 records; at most 41 committed records; about 41 records."""
+    return f"{name_bound(at_most=total.at_most, at_least=total.at_least)}{count(number, noun)}"
 
 
 def _where(number: int, of: int) -> str:
@@ -364,7 +364,7 @@ def _name_ranges(ranges: Sequence[tuple[int, int]]) -> str:
 def _tell_sums(outcome: Outcome) -> Iterator[Sentence]:
     total = outcome.total
     if outcome.adds_up:
-        records = decapitalise(_count_records(total, total.records, "record"))
+        records = _count_records(total, total.records, "record")
         are = verb(total.records, "is", "are")
         committed = f"{total.committed or 'none'} of them {verb(total.committed, 'was', 'were')} proven committed"
         yield say(f"In all, {records} that the leaders do not have {are} on other brokers; {committed}.")

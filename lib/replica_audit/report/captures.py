@@ -15,7 +15,7 @@ from replica_audit.report.layout import clean
 from replica_audit.report.sentences import Sentence, join_some, name_partitions, say
 from replica_audit.results import Results, place_of
 from replica_audit.schema import CaptureRow
-from replica_audit.text import capitalise, count, name_nodes
+from replica_audit.text import capitalise, count, name_ids
 
 #: Heads of the table: how many replicas of a broker are in the snapshot, and how.
 HEADS = ("broker", "whole", "in part", "missing", "needed")
@@ -92,7 +92,7 @@ def _tell(group: MissingReplicas, noun: str) -> Sentence:
     clauses = []
     for (state, missing, needed), nodes in alike.items():
         files = join_some([clean(name) for name in missing], _FILES, "file")
-        clause = _STATES[state].format(nodes=name_nodes(noun, nodes), files=files)
+        clause = _STATES[state].format(nodes=name_ids(noun, nodes), files=files)
         clauses.append(f"{clause}, and needed ({_why(needed, len(nodes))})" if needed else clause)
     return say(f"{capitalise('; '.join(clauses))}: {name_partitions(group.places)}.")
 

@@ -9,7 +9,7 @@ from replica_audit.quorum.answer_model import CopyAnswer, Lost, QuorumAnswer, Ro
 from replica_audit.report.layout import align_columns, clean, paint, wrap
 from replica_audit.report.plan_text import tell_step
 from replica_audit.report.sentences import join_some, verb
-from replica_audit.text import count, listed, name_brokers, name_nodes
+from replica_audit.text import count, listed, name_brokers, name_ids
 
 _NAMED = 6
 _VERDICTS = {
@@ -84,7 +84,7 @@ def _notes(answer: QuorumAnswer) -> Iterator[str]:
     if answer.voters:
         how = "known by their directories" if answer.is_dynamic else "known by their ids"
         without = (
-            f"; {name_nodes('node', answer.without_log)} {verb(len(answer.without_log), 'has', 'have')} no log here"
+            f"; {name_ids('node', answer.without_log)} {verb(len(answer.without_log), 'has', 'have')} no log here"
             if answer.without_log
             else ""
         )
@@ -94,7 +94,7 @@ def _notes(answer: QuorumAnswer) -> Iterator[str]:
         if one.proof is not None and one.node_id is not None:
             said.setdefault(one.proof, []).append(one.node_id)
     for proof, nodes in said.items():
-        yield from wrap(f"Committed, as {clean(proof)} ({name_nodes('node', nodes)}).", "  ")
+        yield from wrap(f"Committed, as {clean(proof)} ({name_ids('node', nodes)}).", "  ")
     for one in answer.copies:
         if one.may_vote is False:
             known = (named for copy in (one, *answer.copies) for named in copy.voter_directories)
@@ -115,7 +115,7 @@ def _losses(answer: QuorumAnswer) -> Iterator[str]:
             groups.setdefault(tuple(_of_copy(one)), []).append(one)
     for told, copies in groups.items():
         nodes = [one.node_id for one in copies if one.node_id is not None]
-        whose = [*([name_nodes("node", nodes)] if nodes else []), *(one.path for one in copies if one.node_id is None)]
+        whose = [*([name_ids("node", nodes)] if nodes else []), *(one.path for one in copies if one.node_id is None)]
         yield f"  {clean(listed(whose))}"
         for line in told:
             yield from wrap(clean(line), "    ", "      ")

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from replica_audit.report.layout import align_columns, clean, drop_columns, paint, wrap
-from replica_audit.report.sentences import join_some
+from replica_audit.report.sentences import join_some, verb
 from replica_audit.salvage.salvage_manifest import (
     ManifestEpoch,
     ManifestFinds,
@@ -85,7 +85,7 @@ def _headline(head: ManifestHead, holding: Sequence[ManifestPartition]) -> str:
     if not holding:
         return f"No copy in the snapshot holds a record that is not in {logs} ({looked})."
     records = count(head.totals.records, "record")
-    are = "is" if head.totals.records == 1 else "are"
+    are = verb(head.totals.records, "is", "are")
     return f"{records} of {count(len(holding), 'partition')} {are} in a copy and not in {logs} ({looked})."
 
 
@@ -163,12 +163,12 @@ def _left(partitions: Sequence[ManifestPartition], internal: Sequence[str]) -> l
             if counted[word]:
                 lines += wrap(f"{count(counted[word], 'record')} {text}", "  ", "    ")
     if others:
-        are = "directory of the same name is" if len(others) == 1 else "directories of the same names are"
+        are = verb(len(others), "directory of the same name is", "directories of the same names are")
         lines += wrap(
             f"{len(others)} {are} of another topic, or may be, and left alone (other_topics in manifest.json)."
         )
     if internal:
-        are = "was" if len(internal) == 1 else "were"
+        are = verb(len(internal), "was", "were")
         text = f"{count(len(internal), 'partition')} of Kafka's own topics {are} not looked into; --topic NAME has them, too"
         lines += ["", *wrap(f"{text}.")]
     return lines
@@ -180,7 +180,7 @@ def _unexpanded(unexpanded: Sequence[ManifestUnexpanded], payloads: bool) -> lis
     size = f"{count(len(unexpanded), 'batch', 'batches')} of {count(records, 'record')}"
     copied = sum(row.copied_to is not None for row in unexpanded)
     first = unexpanded[0]
-    are = "is" if len(unexpanded) == 1 else "are"
+    are = verb(len(unexpanded), "is", "are")
     lines = wrap(
         f"{size} {are} not in the leader's log either, and {are} not expanded: {first.file} at offset "
         f"{first.start_offset} {first.reason}."

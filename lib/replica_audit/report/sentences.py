@@ -56,11 +56,6 @@ def verb(count: int, one: str, many: str) -> str:
     return one if count == 1 else many
 
 
-def decapitalise(text: str) -> str:
-    """`text` with a small first letter."""
-    return text[:1].lower() + text[1:]
-
-
 def end_sentence(text: str) -> str:
     """`text` with a capital first letter and a full stop."""
     return capitalise(text.strip()) + ("" if text.rstrip().endswith((".", "!", "?")) else ".")
