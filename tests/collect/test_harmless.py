@@ -209,7 +209,7 @@ def test_a_broker_that_stays_in_need_ends_the_collection(tmp_path: Path, monkeyp
     assert raised.value.status == 1 and now[0] < 100 + 20 + 1000
 
 
-@pytest.mark.parametrize("command", ["exit 1", "echo none", "echo 1; exit 3", "echo"])
+@pytest.mark.parametrize("command", ["exit 1", "echo none", "echo 1; exit 3", "echo", "echo nan"])
 def test_a_command_that_gives_no_number_at_first_is_refused(tmp_path: Path, command: str) -> None:
     log_dir = write_snapshot(tmp_path / "snapshot", {1: Replica([encode_batch(0, 1, 0)])}) / "broker-1"
     given = [sys.executable, "-I", "-B", "-", "--log-dir", str(log_dir), "--watch", command]

@@ -408,7 +408,8 @@ class Watch:
         given = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "timeout": WATCH_SECONDS}  # type: Line
         try:
             ended = subprocess.run(self._command, shell=True, **given)
-            return float(ended.stdout) if ended.returncode == 0 else None
+            found = float(ended.stdout)
+            return found if ended.returncode == 0 and found == found else None
         except (OSError, ValueError, subprocess.TimeoutExpired):
             return None
 
