@@ -394,6 +394,11 @@ class Leadership:
         return replace(self, isr=None, elr=(), last_known_elr=()) if self.overtaken else self
 
     @property
+    def committed(self) -> tuple[PartitionState, ...]:
+        """States of `history` that were committed, oldest first."""
+        return tuple(state for state in self.history if not state.uncommitted)
+
+    @property
     def is_deleted(self) -> bool:
         """True if the topic was deleted: directories that are left of the partition wait for removal."""
         return bool(self.history) and self.history[-1].occasion == "deleted"

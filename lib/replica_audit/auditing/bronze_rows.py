@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
 
 from replica_audit.auditing.findings.log import code_of_damage
 from replica_audit.bronze_tables import (
@@ -100,7 +99,7 @@ def damage_rows(file: SegmentFile, summary: SegmentSummary) -> Iterator[Quaranti
 
 
 def unreadable_row(file: SegmentFile, error: Exception) -> QuarantineRow:
-    """The quarantine row of a segment that could not be read; the audit of the others goes on."""
+    """Quarantine row of a segment that could not be read; the others are still audited."""
     position = getattr(error, "position", None)
     reason = f"the segment could not be read: {error}"
     return QuarantineRow(
@@ -135,10 +134,14 @@ def _directory_row(replica: ReplicaDir) -> ReplicaDirRow:
 
 def _directory_of_row(row: ReplicaDirRow, epochs: Iterable[LeaderEpochRow], values: Mapping[str, int]) -> ReplicaDir:
     lines = sorted((one.entry, one.leader_epoch, one.start_offset) for one in epochs)
-    fields: dict[str, Any] = row._asdict() | {field: values.get(file) for file, field in _CHECKPOINTS.items()}
     is_usable = row.epoch_file.state in ("present", "empty")
-    fields["checkpoint_epochs"] = tuple((epoch, start) for _, epoch, start in lines) if is_usable else None
-    fields |= {"segment_bases": tuple(row.segment_bases or ()), "index_bases": tuple(row.index_bases or ())}
+    fields = row._asdict()
+    fields.update(
+        {field: values.get(file) for file, field in _CHECKPOINTS.items()},
+        checkpoint_epochs=tuple((epoch, start) for _, epoch, start in lines) if is_usable else None,
+        segment_bases=tuple(row.segment_bases or ()),
+        index_bases=tuple(row.index_bases or ()),
+    )
     return ReplicaDir(**fields)
 
 

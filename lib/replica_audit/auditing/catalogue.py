@@ -61,7 +61,7 @@ def unplaced_codes(findings: Iterable[FindingRow]) -> set[str]:
 
 
 def audit_verdict(partition_verdicts: Iterable[str], unplaced: Iterable[str]) -> Verdict:
-    """The verdict of a whole audit: the worst of its partitions', and of what the `unplaced_codes` ask for.
+    """Verdict of a whole audit: the worst among its partitions' and those that `unplaced_codes` bring.
 
     An audit of no partition is INCONCLUSIVE.
     """

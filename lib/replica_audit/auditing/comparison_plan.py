@@ -48,7 +48,7 @@ class ReplicaGrouping:
 
     @property
     def beside(self) -> tuple[ReplicaFacts, ...]:
-        """Copies that neither lead nor follow, and may hold records that are on no replica."""
+        """Readable copies that neither lead nor follow; they may hold records that no replica has."""
         return tuple(facts for facts in (*self.duplicates, *self.put_aside) if facts.unread is None)
 
     @property
@@ -154,10 +154,9 @@ def _present_topic_id(copies: Sequence[ReplicaFacts], leadership: Leadership | N
 
 def _named_directory(leadership: Leadership | None, broker_id: int) -> str | None:
     """The id of the log dir in which the metadata log has the broker's replica; None if it does not say."""
-    state = next((one for one in reversed(leadership.history if leadership else ()) if not one.uncommitted), None)
-    if state is None or len(state.directories) != len(state.replicas):
-        return None
-    return dict(zip(state.replicas, state.directories)).get(broker_id)
+    newest = leadership.committed[-1:] if leadership else ()
+    named = (dict(zip(one.replicas, one.directories)) for one in newest if len(one.directories) == len(one.replicas))
+    return next(named, {}).get(broker_id)
 
 
 def plan_audit(evidence: PartitionEvidence) -> ComparisonPlan:
@@ -192,7 +191,7 @@ class ComparisonPlan:
 
     @cached_property
     def doubts(self) -> tuple[CorruptEpoch, ...]:
-        """Stretches of which only batches tell whether their epoch was changed on a disk."""
+        """Stretches whose epoch may have been changed on disk; only their batches can tell."""
         at_rest = bool(self.evidence.quiesced)
         return tuple(doubtful_epochs(self.grouping.compared, self.evidence.leadership, at_rest=at_rest))
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from itertools import groupby
 
 from replica_audit.schema import Evidence
+from replica_audit.typed_json import from_object, to_object
 
 #: The kind of evidence that remembers a run.
 EARLIER = "earlier"
@@ -33,13 +34,12 @@ class EarlierRun:
 
     def to_text(self) -> str:
         """JSON, for the evidence of a finding."""
-        return json.dumps(asdict(self), sort_keys=True)
+        return json.dumps(to_object(self), sort_keys=True)
 
     @classmethod
     def from_text(cls, text: str) -> EarlierRun:
         """Inverse of `to_text`."""
-        fields = json.loads(text)
-        return cls(**{**fields, "broker_ids": tuple(fields["broker_ids"])})
+        return from_object(cls, json.loads(text))
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from replica_audit.auditing.compare.record_comparison import RecordProblem
     from replica_audit.auditing.replicas.replica_facts import ReplicaFacts
     from replica_audit.model import TopicPartition
+    from replica_audit.protocol.election import Election
     from replica_audit.snapshot.broker_logs import BrokerLogEvent
 
 
@@ -263,7 +264,7 @@ def wanted_range(broker_id: int, path: str, position: int, size: int | None) -> 
 
 
 def joined_ranges(ranges: Iterable[tuple[str, int, int]]) -> list[tuple[str, int, int]]:
-    """Ranges (path, start, end) in order, those together that touch, and the nearest of a file where there are too many."""
+    """Ranges (path, start, end) in order, touching ones joined; if there are too many, also those nearest to each other."""
     gap, ordered = 0, sorted(ranges)
     while True:
         joined: list[tuple[str, int, int]] = []
@@ -302,7 +303,7 @@ def log_line(event: BrokerLogEvent, text: str) -> Evidence:
 
 
 def entries_text(entries: tuple[tuple[int, int], ...] | None) -> str:
-    """A lineage, or the entries of an epoch file, in short: {3:0, 5:120}."""
+    """Epoch entries in short form: {3:0, 5:120}."""
     if entries is None:
         return "no file"
     return "{" + ", ".join(f"{epoch}:{start}" for epoch, start in entries) + "}"
@@ -321,6 +322,30 @@ def left_by(run: DivergentRange) -> str:
     return f"; left behind by one of {cause.suspects} elections, among them {which}"
 
 
+def marked(facts: ReplicaFacts) -> Evidence:
+    """Evidence of the high watermark that a replica has in its checkpoint file."""
+    directory = facts.directory
+    return Evidence(
+        "checkpoint",
+        text="high watermark",
+        broker_id=facts.broker_id,
+        path=directory.high_watermark_file.path,
+        value=str(directory.high_watermark_checkpoint),
+    )
+
+
+def epochs_of_batches(facts: ReplicaFacts) -> Evidence:
+    """Evidence of the leader epochs in which a replica's batches were written."""
+    text = f"from the batches: {entries_text(facts.lineage.entries)}"
+    return Evidence("lineage", text=text, broker_id=facts.broker_id)
+
+
+def recorded(election: Election) -> Evidence:
+    """Evidence of an election that the metadata log has."""
+    text = f"record {election.metadata_offset} of the metadata log: {describe(election)}"
+    return Evidence("leadership", text=text, broker_id=election.leader_id, value=str(election.leader_epoch))
+
+
 def told_by_history(run: DivergentRange) -> list[Evidence]:
     """Evidence from the history of leadership: the elections that left a run behind, and its loss counted three ways."""
     cause = run.cause
@@ -333,9 +358,7 @@ def told_by_history(run: DivergentRange) -> list[Evidence]:
                 "whether the election was clean is not known: the history does not reach back so far, or later leaders left no trace"
             )
         )
-    for election in cause.elections:
-        where = f"record {election.metadata_offset} of the metadata log: {describe(election)}"
-        found.append(Evidence("leadership", text=where, broker_id=election.leader_id, value=str(election.leader_epoch)))
+    found += map(recorded, cause.elections)
     promised = "not known" if cause.promised_records is None else f"at most {cause.promised_records}"
     loss = (
         f"{count(run.data_records, 'record')}; proven committed: {run.committed_records}; promised by acks=all with "

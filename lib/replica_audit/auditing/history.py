@@ -13,7 +13,7 @@ from replica_audit.schema import AttemptRow
 
 
 class JudgedPartition(NamedTuple):
-    """A partition of a cluster, and its verdicts: the number of the audit, and what it found."""
+    """Verdicts on one partition of a cluster, each with the number of its audit."""
 
     cluster_id: str | None
     topic: str
@@ -22,7 +22,7 @@ class JudgedPartition(NamedTuple):
 
 
 class SeenFinding(NamedTuple):
-    """A finding in the words of the last audit that has it, and the severity that it had in each: the audit's number, severity."""
+    """A finding as its last audit reported it, and its severity in each audit: (number of the audit, severity)."""
 
     cluster_id: str | None
     finding_id: str
@@ -37,7 +37,7 @@ class SeenFinding(NamedTuple):
 
 
 class PastAudit(NamedTuple):
-    """An audit as it was then: its verdict, what it counted, and how many findings came and went with it."""
+    """A past audit: its verdict, its counts, and how many findings appeared and disappeared with it."""
 
     audit_id: str | None
     cluster_id: str | None
@@ -62,7 +62,7 @@ class PastVerdict(NamedTuple):
 
 
 class VerdictChange(NamedTuple):
-    """A partition whose verdict was not always the same: the first verdict, and each that differs from the one before it."""
+    """A partition whose verdict changed: its first verdict, and each one that differs from the one before."""
 
     cluster_id: str | None
     topic: str
@@ -71,7 +71,7 @@ class VerdictChange(NamedTuple):
 
 
 class PastFinding(NamedTuple):
-    """A finding with its first and last audit, how many have it, and since when it is no longer found."""
+    """A finding with its first and last audit, the number of audits that have it, and the audit since which it is gone."""
 
     finding_id: str
     code: str
@@ -110,7 +110,7 @@ def build_history(
     limit: int | None = None,
     selects: Callable[[str | None], bool] = lambda topic: True,
 ) -> AuditHistory:
-    """The history of `audits`: finished ones, oldest first, by whose places in it `partitions` and `findings` number them.
+    """History of `audits`, the finished ones, oldest first; `partitions` and `findings` refer to them by index.
 
     A finding is gone when a later audit looked at its partition (or, where it belongs to none, at its cluster) and did not
     find it. The latest `limit` audits are shown, and what happened in them; what was before still says what is new in them.

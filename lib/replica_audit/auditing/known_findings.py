@@ -11,7 +11,6 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime
 from functools import partial
-from typing import Any
 
 from replica_audit.config import Settings
 from replica_audit.errors import FormatError, UsageError
@@ -55,31 +54,31 @@ def parse_baseline(text: str, path: str) -> list[FindingRow]:
     return [item for item in findings if item.status != "resolved"]
 
 
-def parse_finding(row: Any) -> FindingRow:
+def parse_finding(row: object) -> FindingRow:
     """The finding in an element of `findings` of an audit.json; columns that a later version added are passed over.
 
     Raises ValueError, naming the column, for anything else.
     """
     if not isinstance(row, Mapping):
         raise ValueError("not a finding")
-    values = {}
     for name in FindingRow._fields:
         if name not in row:
             raise ValueError(f"no column {name}")
-        values[name] = _of_kind(name, row[name], _KINDS.get(name, (str,)))
-    if values["severity"] not in SEVERITIES:
+        _check_kind(name, row[name], _KINDS.get(name, (str,)))
+    if row["severity"] not in SEVERITIES:
         raise ValueError("severity is none of " + ", ".join(SEVERITIES))
-    evidence = tuple(_parse_evidence(one) for one in values["evidence"] or ())
-    return FindingRow(**{**values, "evidence": evidence})
+    for one in row["evidence"] or ():
+        _check_evidence(one)
+    found = read_row(FindingRow, row)
+    return found._replace(evidence=tuple(found.evidence or ()))
 
 
-def _parse_evidence(row: Any) -> Evidence:
+def _check_evidence(row: object) -> None:
     if not isinstance(row, Mapping) or not row.keys() >= set(Evidence._fields):
         raise ValueError(f"evidence without {', '.join(Evidence._fields)}")
     kinds = {"kind": (str,), "broker_id": _NUMBER, "position": _NUMBER}
-    return Evidence(
-        **{name: _of_kind(f"evidence.{name}", row[name], kinds.get(name, _TEXT)) for name in Evidence._fields}
-    )
+    for name in Evidence._fields:
+        _check_kind(f"evidence.{name}", row[name], kinds.get(name, _TEXT))
 
 
 _NUMBER = (int, type(None))
@@ -92,13 +91,12 @@ _KINDS: dict[str, tuple[type, ...]] = {
 }
 
 
-def _of_kind(name: str, value: Any, kinds: tuple[type, ...]) -> Any:
+def _check_kind(name: str, value: object, kinds: tuple[type, ...]) -> None:
     # True and False are numbers to Python.
     if not isinstance(value, kinds) or isinstance(value, bool):
         raise ValueError(f"{name} is {type(value).__name__}")
     if isinstance(value, int) and not -INT64 <= value <= INT64:
         raise ValueError(f"{name} is a number of {value.bit_length()} bits")
-    return value
 
 
 def compare_findings(
@@ -134,7 +132,7 @@ def parse_quality_baseline(text: str) -> list[QualityRow]:
     ]
 
 
-def _fits(value: Any, kind: str) -> bool:
+def _fits(value: object, kind: str) -> bool:
     """True if a JSON value is null or of a type that the table `quality` has."""
     if value is None:
         return True
@@ -185,7 +183,7 @@ class Acceptance:
     """The last day on which the finding does not count."""
 
 
-def parse_acceptances(content: Mapping[str, Any], path: str) -> tuple[Acceptance, ...]:
+def parse_acceptances(content: Mapping[str, object], path: str) -> tuple[Acceptance, ...]:
     """The entries of a file whose mapping is `accepted: [{finding, reason, until}, ...]`.
 
     Raises UsageError naming `path` and the entry: an unknown key, a malformed id or date, a missing reason, a finding
@@ -248,7 +246,7 @@ def unmatched(findings: Iterable[FindingRow], accepted: Iterable[Acceptance]) ->
     return [one for one in accepted if one.finding_id not in present]
 
 
-def _date(value: Any, where: str) -> date:
+def _date(value: object, where: str) -> date:
     if isinstance(value, datetime):
         value = value.date()
     if isinstance(value, date):
@@ -259,7 +257,7 @@ def _date(value: Any, where: str) -> date:
         raise UsageError(f"{where}: until: expected a date such as 2026-12-31, found {value!r}") from None
 
 
-def _found(entry: Any) -> str:
+def _found(entry: object) -> str:
     return ", ".join(sorted(map(str, entry))) if isinstance(entry, dict) else repr(entry)
 
 
@@ -324,18 +322,19 @@ def read_baseline(settings: Settings) -> Baseline:
 
 def _join_lines(lines: Iterable[str]) -> str:
     """The lines of an audit.jsonl as an audit.json with what is compared. Raises ValueError for a line that is not of one."""
-    whole: dict[str, Any] = {name: [] for name in ("partitions", "findings", "quality")}
+    head: dict[str, object] = {}
+    rows: dict[str, list[object]] = {name: [] for name in ("partitions", "findings", "quality")}
     for number, line in enumerate(lines, 1):
         content = json.loads(line)
-        if not isinstance(content, dict) or not all(isinstance(content.get(name, []), list) for name in whole):
+        if not isinstance(content, dict) or not all(isinstance(content.get(name, []), list) for name in rows):
             raise ValueError(f"line {number} is not one of an audit.jsonl")
         if number == 1:
-            whole.update({name: content[name] for name in ("schema_version", "audit") if name in content})
+            head = {name: content[name] for name in ("schema_version", "audit") if name in content}
         for name in ("findings", "quality"):
-            whole[name] += content.get(name, ())
+            rows[name] += content.get(name, ())
         judged = (row for row in content.get("partitions", ()) if isinstance(row, dict))
-        whole["partitions"] += ({name: row.get(name) for name in ("topic", "partition", "verdict")} for row in judged)
-    return json.dumps(whole)
+        rows["partitions"] += ({name: row.get(name) for name in ("topic", "partition", "verdict")} for row in judged)
+    return json.dumps(head | rows)
 
 
 def _read_accepted(settings: Settings) -> tuple[Acceptance, ...]:
@@ -393,7 +392,7 @@ def parse_earlier(text: str) -> Earlier:
     return Earlier.of(_text_or_none(audit.get("audit_id")), _text_or_none(audit.get("finished")), verdicts, found)
 
 
-def _text_or_none(value: Any) -> str | None:
+def _text_or_none(value: object) -> str | None:
     return value if isinstance(value, str) else None
 
 

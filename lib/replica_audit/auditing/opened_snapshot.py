@@ -140,7 +140,7 @@ def _one_of_several(uri: str, names: Sequence[str]) -> str:
 
 
 class Progress(Protocol):
-    """Is told how far an audit is."""
+    """Receives the progress of an audit."""
 
     def begin(self, stage: str, files: int = 0, size_bytes: int = 0) -> None: ...
 
@@ -152,7 +152,7 @@ class Progress(Protocol):
 
 
 class Unseen:
-    """Progress that nobody looks at."""
+    """Discards progress."""
 
     def begin(self, stage: str, files: int = 0, size_bytes: int = 0) -> None:
         pass
@@ -328,7 +328,7 @@ class OpenedSnapshot:
 
     @property
     def partitions(self) -> tuple[TopicPartition, ...]:
-        """Partitions of which more is known than quarantine rows, sorted."""
+        """Partitions of which more than quarantine rows is known, sorted."""
         return tuple(self._placed)
 
     def files(self, partition: TopicPartition) -> tuple[SegmentFile, ...]:
@@ -336,11 +336,11 @@ class OpenedSnapshot:
         return tuple(self._placed[partition].files) if partition in self._placed else ()
 
     def count_copies(self, partition: TopicPartition) -> int:
-        """Number of copies, those put aside too."""
+        """Number of copies, including those put aside."""
         return len(self._placed[partition].directories)
 
     def is_led(self, partition: TopicPartition) -> bool:
-        """True if any source says who leads a partition or has replicas of it."""
+        """True if any source names a partition's leader or replicas."""
         return partition in self._placed and bool(self._placed[partition].states)
 
     def examine(self, partition: TopicPartition) -> Examined:
@@ -373,7 +373,7 @@ class OpenedSnapshot:
         return Examined(plan_audit(evidence), rows, tuple(known.files))
 
     def read_batches(self, examined: Examined) -> dict[CopyKey, NDArray[np.void]]:
-        """Batches of the chunks that the audit of a partition wants, by scanning once more the files that have some of them."""
+        """Batches of the chunks that a partition's audit needs; files that hold any of them are scanned again."""
         return self.read_chunks(examined, examined.plan.batches)
 
     def read_chunks(

@@ -147,7 +147,7 @@ class PresentState:
 
     @cached_property
     def kinds(self) -> Mapping[Place, int]:
-        """A number per partition; equal numbers mean that a controller treats the partitions alike, leader epochs aside."""
+        """Number of each partition's kind; a controller treats partitions of one kind alike, leader epochs aside."""
         numbers: dict[tuple[object, ...], int] = {}
         return {
             place: numbers.setdefault((self.unclean_said[place], *_without_epoch(one)), len(numbers))

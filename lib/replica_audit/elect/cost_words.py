@@ -9,7 +9,7 @@ from replica_audit.text import count
 
 
 class CandidateLoss(Protocol):
-    """The loss of a candidate, as the cost matrix has it and as a plan does."""
+    """Loss of a candidate: what a row of the cost matrix and a candidate of a plan have in common."""
 
     @property
     def lost_records(self) -> int: ...
@@ -26,7 +26,7 @@ class CandidateLoss(Protocol):
 
 
 def rank_loss(one: CandidateLoss) -> tuple[int, int, int, int]:
-    """The order of losses: records that may have been acknowledged, proven ones, cut transactions, all records."""
+    """Sort key of losses: records that may have been acknowledged, proven ones, cut transactions, all records."""
     return one.lost_committed + one.lost_possible, one.lost_committed, one.cut_transactions, one.lost_records
 
 

@@ -251,8 +251,8 @@ def committed_ranges(case: Case, batches: Mapping[CopyKey, np.ndarray]) -> dict[
 
 
 def may_have_lost_tail(case: Case) -> bool:
-    """True if a log end that is too short is not explained by an earlier copy of the reference: its broker had been killed, or
-    its own checkpoints lie past the end.
+    """True if the reference may have lost its tail, so that an earlier copy alone does not explain its short log: its broker was
+    killed, or its own checkpoints lie past the end.
     """
     facts = case.reference.facts
     if facts.killed:

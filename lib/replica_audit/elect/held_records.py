@@ -27,7 +27,7 @@ from replica_audit.segments.open_transactions import next_part
 
 @dataclass(frozen=True, slots=True)
 class CommittedRange:
-    """A piece, and how far its records may have been committed at most (its `committed_end` is what is proven).
+    """A range of records, and the offset below which they may have been committed (`committed_end`: proven committed).
 
     Batches that follow each other with a record at every offset, one epoch and the same marks are one piece.
     """

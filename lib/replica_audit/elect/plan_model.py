@@ -110,7 +110,7 @@ class Decision:
 
     @property
     def equals(self) -> tuple[int, ...]:
-        """Other candidates that lose the same and lack the same."""
+        """Other candidates with the same loss and the same hidden records."""
         best = self.chosen
         return tuple(
             one.candidate_id

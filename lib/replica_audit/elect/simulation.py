@@ -66,11 +66,11 @@ class Kinds:
 
     @property
     def firsts(self) -> Collection[Place]:
-        """The partition of each kind that stands for the others."""
+        """The representative of each kind."""
         return self._members.keys()
 
     def first(self, place: Place) -> Place:
-        """The partition that stands for this one; itself if its assignment is unknown."""
+        """The representative of the partition's kind; the partition itself if its assignment is unknown."""
         return self._first.get(place, place)
 
     def alike(self, place: Place) -> Sequence[Place]:
@@ -230,7 +230,7 @@ class Scenarios:
         return iter(self.ways)
 
     def after(self, step: Callable[[Scenario], Scenario]) -> Scenarios:
-        """Every scenario after a step."""
+        """All scenarios after `step`."""
         return replace(self, ways=tuple(map(step, self.ways)))
 
     @cached_property

@@ -25,7 +25,7 @@ _COMMITTED: tuple[Committed, ...] = get_args(Committed)
 
 @dataclass(frozen=True, slots=True)
 class MissingBatch:
-    """A batch that a replica held before and the present leader lacks, above every log start that would explain it."""
+    """A batch that a replica held before and the present leader lacks, though no log start explains it."""
 
     broker_id: int
     batch: Batch

@@ -292,10 +292,9 @@ def _verify(
     if before is None or after is None:
         moment = "earlier" if before is None else "later"
         return PartitionVerification(unjudged=(f"no replica of it could be read in the {moment} snapshot",))
-    wanted = wanted_chunks(before, after)
     rows_before, rows_after = (
         opened.read_chunks(examined, chunks)
-        for (opened, examined), chunks in zip(sides, (wanted.before, wanted.after), strict=True)
+        for (opened, examined), chunks in zip(sides, wanted_chunks(before, after), strict=True)
     )
     return verify_partition(Pairing(before, after, rows_before, rows_after, reader))
 

@@ -36,14 +36,6 @@ _NONE = np.empty(0, BATCH_DTYPE)
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
-    """Chunks whose batches a comparison of two moments wants to see, by copy."""
-
-    before: Mapping[CopyKey, set[int]]
-    after: Mapping[CopyKey, set[int]]
-
-
-@dataclass(frozen=True, slots=True)
 class Pairing:
     """A partition before and after, and the batches of the chunks that `wanted_chunks` names."""
 
@@ -93,8 +85,8 @@ class Pairing:
         return compare(reference, old, self.after.protocol, pair, tiered)
 
 
-def wanted_chunks(before: Case, after: Case) -> Wanted:
-    """Chunks to read of both moments: those in which a replica differs from what it was, or from the present leader."""
+def wanted_chunks(before: Case, after: Case) -> tuple[dict[CopyKey, set[int]], dict[CopyKey, set[int]]]:
+    """Chunks to read of either moment, by copy: those in which a replica differs from what it was, or from the present leader."""
     old_chunks: dict[CopyKey, set[int]] = {}
     new_chunks: dict[CopyKey, set[int]] = {}
     tiered = after.is_tiered
@@ -107,7 +99,7 @@ def wanted_chunks(before: Case, after: Case) -> Wanted:
             new_chunks.setdefault(reference.facts.key, set()).update(chunks)
     # Search every replica for records that the leader lacks.
     everything = set().union(*new_chunks.values())
-    return Wanted(old_chunks, {facts.key: everything for facts in after.replicas})
+    return old_chunks, {facts.key: everything for facts in after.replicas}
 
 
 def as_reference(facts: ReplicaFacts) -> Reference:
@@ -134,8 +126,7 @@ def _at(moment: str, facts: ReplicaFacts) -> ReplicaFacts:
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """Offsets up to which a replica kept what it held; below `floor` nothing is known, as retention may have been
-    there."""
+    """Offset up to which a replica kept its log, and the bounds of what it should have kept."""
 
     kept_to: int
     """End of what it holds of its earlier log. A cut inside a batch takes the whole batch, and still leaves its log end there."""
@@ -144,6 +135,7 @@ class Kept:
     most: int
     """One that keeps more holds records that the leader does not have."""
     floor: int
+    """Below it nothing is known, as retention may have been there."""
     recovered: int
     """Where its own start would end its log after an unclean stop; its log end after a clean one."""
     passed: bool
@@ -205,7 +197,7 @@ def has_followed(old: ReplicaFacts, new: ReplicaFacts, after: Case) -> bool:
     learnt = {epoch for epoch, _ in new.epoch_starts} - known
     if learnt & {epoch for epoch, _ in leader.facts.epoch_starts}:
         return True
-    history = [] if after.leadership is None else [one for one in after.leadership.history if not one.uncommitted]
+    history = () if after.leadership is None else after.leadership.committed
     if not history:
         return new.broker_id in (leader.isr or ())
     epochs = {epoch for epoch, _ in (*leader.facts.epoch_starts, *(leader.facts.directory.checkpoint_epochs or ()))}
@@ -379,7 +371,7 @@ def _judge(
 def _led_between(old: ReplicaFacts, new: ReplicaFacts, leader: ReplicaFacts, offset: int) -> int | None:
     """The epoch that a replica now has at `offset`, if neither its earlier log nor the present leader's has that epoch."""
     epoch = new.lineage.epoch_for_offset(offset) if offset < new.log_end_offset else None
-    known = {one for facts in (old, leader) for one, _ in (*facts.lineage, *(facts.directory.checkpoint_epochs or ()))}
+    known = {one for facts in (old, leader) for one, _ in facts.epoch_entries}
     return None if epoch in known else epoch
 
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from replica_audit.auditing.compare.divergent_ranges import CONFLICTS
-from replica_audit.auditing.replicas.offset_ranges import shared_start
+from replica_audit.auditing.replicas.offset_ranges import joined, shared_start
 from replica_audit.batch_header import or_none
 from replica_audit.literals import DifferenceKind, PairDamage
 from replica_audit.model import OffsetRange
@@ -418,13 +418,4 @@ def _is_followed_by(batch: Batch, batches: Batches, below: int) -> bool:
 
 def conflicting_ranges(differences: Iterable[Difference]) -> tuple[OffsetRange, ...]:
     """Contiguous stretches of conflicting records (not holes), touching ones joined: what a checkpoint proves by (F.0)."""
-    stretches: list[OffsetRange] = []
-    for item in differences:
-        if not item.conflicting:
-            continue
-        if stretches and item.start_offset <= stretches[-1].end_offset:
-            last = stretches.pop()
-            stretches.append(OffsetRange(last.start_offset, max(last.end_offset, item.end_offset)))
-        else:
-            stretches.append(OffsetRange(item.start_offset, item.end_offset))
-    return tuple(stretches)
+    return joined(OffsetRange(item.start_offset, item.end_offset) for item in differences if item.conflicting)

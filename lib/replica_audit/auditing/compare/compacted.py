@@ -113,7 +113,7 @@ def _spread(keys: NDArray[np.uint64], latest: NDArray[np.void]) -> tuple[NDArray
 
 @dataclass(frozen=True, slots=True)
 class KeyState:
-    """Keys whose latest values differ, counted by what they are, and where their records lie."""
+    """Counts of the keys whose latest values differ, by kind of difference, and the offsets of their records."""
 
     alive_on_follower: int = 0
     """Deleted on the reference (or never there), with a value on the follower."""
@@ -287,7 +287,7 @@ class CompactedReplica:
     """Records of `odd` whose offsets the other side does not hold."""
 
     def add_records(self, rows: NDArray[np.void], others: NDArray[np.void]) -> None:
-        """Take records (`RECORD_DTYPE`), beside the other side's of the same window."""
+        """Add records (`RECORD_DTYPE`); `others` are the other side's of the same window."""
         self.only += int(offsets_only_in(rows, others).sum())
         self.store.add(KeyRows.slim(rows))
 
@@ -332,7 +332,7 @@ class CompactedPair:
         return self.reference.store, self.follower.store
 
     def read_odd(self) -> list[Difference]:
-        """Read the batches that are unlike, window by window: the differences in what both hold."""
+        """Read the batches that differ, window by window; returns the differences at offsets that both hold."""
         reference, follower = self._sides
         found: list[Difference] = []
         for window in self.reading.windows(reference.facts, follower.facts, follower.odd, reference.odd):
@@ -343,7 +343,7 @@ class CompactedPair:
         return found
 
     def compare_keys(self) -> KeyState:
-        """The keys whose latest records differ, after reading what the two have in common of those in doubt."""
+        """Compare the latest record of each key, reading batches that both have only for keys still in doubt."""
         producers = self.reference.store.producers | self.follower.store.producers
         markers = self._read_markers(producers)
         first_decisions = Decisions.of(markers)

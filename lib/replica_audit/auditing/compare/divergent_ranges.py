@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from replica_audit.auditing.compare.tallies import tally_batches
 from replica_audit.literals import DifferenceKind, ProofKind
+from replica_audit.schema import Evidence
 from replica_audit.segments.batch_rows import Batches
 
 if TYPE_CHECKING:
@@ -36,6 +37,10 @@ class CommitProof:
     path: str | None = None
     evidence: tuple[str, ...] = ()
     """Sentences with what it rests on, where that is more than one value."""
+
+    def told(self) -> list[Evidence]:
+        """`evidence`, for a finding."""
+        return [Evidence("leadership", text=text, broker_id=self.broker_id, value=self.value) for text in self.evidence]
 
 
 @dataclass(frozen=True, slots=True)

@@ -114,8 +114,8 @@ def count_loss(
 
 
 def committed_ahead(reference: ReplicaFacts, follower: ReplicaFacts) -> int:
-    """Offset below which records past the reference's end, of its own leadership, were committed, by its checkpoint or the
-    follower's; -1 if neither tells."""
+    """Offset below which records past the reference's end were committed, by its checkpoint or the follower's; -1 if neither
+    says so. They must be of its own leadership."""
     own = follower.directory.high_watermark_checkpoint
     marks = [
         reference.directory.high_watermark_checkpoint,

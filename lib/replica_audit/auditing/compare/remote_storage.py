@@ -21,12 +21,12 @@ if TYPE_CHECKING:
 
 
 def remote_range(reference: ReplicaFacts, follower: ReplicaFacts) -> tuple[int, int]:
-    """[start, end) of what the reference has in remote storage only and the follower in its files; empty where start >= end."""
+    """Offsets [start, end) that the reference has in remote storage only and the follower has locally; empty if start >= end."""
     return max(reference.log_start_offset, follower.local_start_offset), reference.local_start_offset
 
 
 def chunks_below(reference: ReplicaFacts, follower: ReplicaFacts, lineage: Lineage) -> set[int]:
-    """The follower's chunks with records there of another epoch than `lineage`, the reference's, has at their offsets."""
+    """Chunks of the follower in `remote_range` whose epochs differ from `lineage`, the reference's, at the same offsets."""
     low, high = remote_range(reference, follower)
     wanted = set()
     for start, end, epoch in _stretches(follower, low, high):
@@ -38,7 +38,7 @@ def chunks_below(reference: ReplicaFacts, follower: ReplicaFacts, lineage: Linea
 def differences_below(
     reference: ReplicaFacts, follower: ReplicaFacts, lineage: Lineage, batches: Batches
 ) -> Iterator[Difference]:
-    """The parts of the follower's `batches` there that are of another epoch than the reference's log has at their offsets."""
+    """Parts of the follower's `batches` in `remote_range` whose epoch differs from the reference's at the same offsets."""
     low, high = remote_range(reference, follower)
     for batch in batches.where((batches.starts < high) & (batches.ends > low)):
         start = max(batch.base_offset, low)
@@ -58,7 +58,7 @@ def _stretches(facts: ReplicaFacts, low: int, high: int) -> Iterator[tuple[int, 
 
 
 def epoch_parts(lineage: Lineage, start: int, end: int) -> Iterator[tuple[int, int, int]]:
-    """(start, end, epoch) of a lineage within [start, end), as far as it has an epoch there."""
+    """(start, end, epoch) of the epochs that a lineage has within [start, end)."""
     if start >= end:
         return
     bounds = [start, *(first for _, first in lineage if start < first < end), end]
@@ -85,7 +85,7 @@ class RemoteOrphan:
 
     @property
     def piece(self) -> RecordRange:
-        """All of it proven committed: Kafka copies only what lies below the last stable offset."""
+        """The stretch as a range of records, all proven committed: Kafka copies only what lies below the last stable offset."""
         count = self.end_offset - self.start_offset
         span = (self.start_offset, self.end_offset)
         return RecordRange(REMOTE, (self.leader_epoch,), *span, count, self.end_offset, 0, exact=True)

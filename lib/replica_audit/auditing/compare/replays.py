@@ -42,12 +42,12 @@ def answering_lineage(facts: ReplicaFacts, tiered: bool) -> Lineage:
 
 
 def follower_state(follower: ReplicaFacts, tiered: bool, high_watermark: int | None = None) -> ReplicaState:
-    """The follower as truncation begins; `high_watermark` stands for its own where that is not part of the input."""
+    """State of the follower when truncation begins; `high_watermark` replaces its own where the input lacks that."""
     return follower.following_state(replay_lineage(follower, tiered), high_watermark)
 
 
 def leader_state(reference: Reference, lineage: Lineage, protocol: str) -> ReplicaState:
-    """The reference as it answers with `lineage`, which kip-279 and fetch find completed with its own epoch (B.5)."""
+    """State of the reference as a leader with `lineage`; for kip-279 and fetch its own epoch is added (B.5)."""
     return reference.facts.state(reference.complete(lineage) if protocol in ("kip-279", "fetch") else lineage)
 
 
@@ -61,7 +61,7 @@ def replay_all(
 
 
 def replay_one(protocol: str, follower: ReplicaFacts, own: ReplicaState, leader: ReplicaState) -> Replay:
-    """Replay of one protocol; the reason is `recovery` if only the follower's own start cuts its log."""
+    """Replay of one protocol; reason `recovery` if only the follower's own start cuts its log."""
     return _recovered(follower, replay(protocol, own, leader))
 
 
@@ -72,12 +72,12 @@ def _recovered(follower: ReplicaFacts, outcome: Replay) -> Replay:
 
 
 def first_dropped(follower: ReplicaFacts, outcome: Replay) -> int:
-    """First offset of which a truncation drops something: what lies below the log start was deleted before."""
+    """First offset that a truncation drops: the cut, or the log start if that lies above."""
     return max(outcome.kept_to, follower.log_start_offset)
 
 
 def file_replay(reference: Reference, follower: ReplicaFacts, protocol: str) -> Replay | None:
-    """The replay by what the epoch files say; None if one of them cannot be used."""
+    """Replay by the epoch files; None unless both can be used."""
     theirs = reference.facts.file_lineage
     own = follower.file_lineage
     if theirs is None or own is None:
@@ -88,7 +88,7 @@ def file_replay(reference: Reference, follower: ReplicaFacts, protocol: str) -> 
 
 
 def as_leader(reference: Reference, candidate: ReplicaFacts, replicas: Sequence[ReplicaFacts]) -> Reference:
-    """Reference for `candidate` elected in an epoch after all known ones; a broker that was killed has recovered its log before."""
+    """`candidate` as the reference, elected in an epoch above all known ones; a killed broker recovers its log first."""
     epochs = [epoch for facts in replicas for epoch, _ in (*facts.lineage, *(facts.file_lineage or ()))]
     latest = max([-1 if reference.leader_epoch is None else reference.leader_epoch, *epochs])
     end = candidate.following_end_offset
@@ -109,7 +109,7 @@ def as_leader(reference: Reference, candidate: ReplicaFacts, replicas: Sequence[
 
 
 class CandidateCuts(NamedTuple):
-    """By candidate, where the log of each other copy is cut once it follows; of copies `beside`, if they did."""
+    """Offset to which each other copy is cut if it follows a candidate, by candidate."""
 
     as_found: Mapping[CopyKey, Mapping[CopyKey, int]]
     recovered: Mapping[CopyKey, Mapping[CopyKey, int]]

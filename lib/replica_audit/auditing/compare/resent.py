@@ -1,4 +1,4 @@
-"""Batches that were sent again to the next leader, by their producer or the coordinator: no record of them is lost.
+"""Batches that their producer, or the coordinator, resent to the next leader: none of their records is lost.
 
 A batch's checksum covers neither its offset nor its leader epoch, but its producer, sequence, times and records; of a
 topic with LogAppendTime the times are each leader's own. Clients before 2.5 begin at sequence 0 again under one producer
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class LogOfPair:
-    """One of two logs, with the batches that were looked at, in order of offset."""
+    """One log of a pair, with the batches that were loaded, by offset."""
 
     facts: ReplicaFacts
     batches: Batches
@@ -38,7 +38,7 @@ class LogOfPair:
 def with_resent(
     reference: ReplicaFacts, follower: ReplicaFacts, alignment: Alignment, reading: RecordComparison | None
 ) -> Alignment:
-    """`alignment` with the twins of the follower's conflicting batches, where the reference has one past the fork."""
+    """Mark in `alignment` the follower's conflicting batches that the reference also has, past the fork, as resent by their producer."""
     conflicts = [item for item in alignment.differences if item.kind == "epoch" and item.batches]
     if not conflicts:
         return alignment
@@ -54,7 +54,7 @@ def with_resent(
 def twins_of(
     chosen: Batches, fork: int, own: LogOfPair, reference: LogOfPair, reading: RecordComparison | None
 ) -> dict[Batch, Batch]:
-    """Batches among `chosen` that were sent again to the reference, each with the reference's batch at or above `fork`.
+    """Batches among `chosen` that their producer resent to the reference, each with its copy there, at or above `fork`.
 
     Each of the reference's batches is the twin of one batch at most. A transactional batch also needs the same outcome on
     both sides, which only records of markers tell; without `reading` batches are compared by checksum only.
@@ -92,7 +92,7 @@ def _twins_of_markers(
     reference: LogOfPair,
     reading: RecordComparison,
 ) -> dict[Batch, Batch]:
-    """Markers that the coordinator wrote again: what the reference has of their producer from `fork` on begins as `chosen` does.
+    """Markers that the coordinator rewrote: from `fork` on the reference has the same sequence of batches of that producer as `chosen`.
 
     A coordinator that had no answer of the old leader asks the new one. Data in between is that of `twins`.
     """
@@ -138,7 +138,7 @@ def _with_twins(differences: Sequence[Difference], twins: Mapping[Batch, Batch])
 
 
 def _are_sent(batches: Batches) -> NDArray[np.bool_]:
-    """Mask of those that an idempotent producer sent, and that can be read."""
+    """Mask of the readable batches that an idempotent producer sent."""
     rows = batches.rows
     return (rows["magic"] >= 2) & (rows["producer_id"] >= 0) & ~batches.control & rows["crc_valid"]
 

@@ -58,22 +58,16 @@ CODES = (
 )
 
 
-#: Severity and verdict of a run by its code.
-_VERDICTS: dict[Code, tuple[Severity, Verdict]] = {
-    DIV_TAIL_PENDING: ("info", "UNCOMMITTED_DIVERGENCE"),
-    DIV_HIDDEN: ("critical", "COMMITTED_DIVERGENCE"),
-    DIV_CONTENT: ("critical", "COMMITTED_DIVERGENCE"),
-    DIV_PRESENCE: ("high", "COMMITTED_DIVERGENCE"),
-}
-
-
 _CLEANERS = considered("compaction: each replica cleans on its own, so presence and bytes may differ")
 
 
 def judge(case: Case) -> Iterator[Finding]:
     """DIV-*: of every follower beside the reference, and of the copies beside them."""
     yield from _records(case)
-    yield from _storage(case)
+    for item in case.comparisons:
+        yield from _formats(item)
+        if item.compaction is not None:
+            yield from _key_state(case, item, item.compaction)
 
 
 def code_of_run(run: DivergentRange) -> Code:
@@ -154,7 +148,7 @@ def _never_committed(case: Case, item: Comparison) -> Iterator[Finding]:
 
 def _run(case: Case, item: Comparison, run: DivergentRange) -> Finding:
     code = code_of_run(run)
-    severity, verdict = _of_old_tail(case, run) if code is DIV_EPOCH else _VERDICTS[code]
+    severity, verdict = _of_old_tail(case, run) if code is DIV_EPOCH else (code.severities[0], code.verdicts[0])
     leader = case.reference.facts
     follower = item.follower
     replay = item.replays[case.protocol]
@@ -209,14 +203,7 @@ def _run(case: Case, item: Comparison, run: DivergentRange) -> Finding:
             considered(_compaction(leader, follower)),
             considered("corruption: no, every batch compared has the right checksum"),
             *told_by_history(run),
-            *(
-                []
-                if likely is None
-                else [
-                    Evidence("leadership", text=text, broker_id=likely.broker_id, value=likely.value)
-                    for text in likely.evidence
-                ]
-            ),
+            *(likely.told() if likely is not None else ()),
         ],
     )
 
@@ -306,14 +293,6 @@ def _presence(case: Case, item: Comparison, outcome: Compaction) -> Finding:
         broker_id=follower,
         evidence=[_CLEANERS],
     )
-
-
-def _storage(case: Case) -> Iterator[Finding]:
-    """DIV-FORMAT, DIV-BATCHING and DIV-KEY-STATE of every follower beside the reference."""
-    for item in case.comparisons:
-        yield from _formats(item)
-        if item.compaction is not None:
-            yield from _key_state(case, item, item.compaction)
 
 
 def _formats(item: Comparison) -> Iterator[Finding]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from replica_audit.auditing.finding import Code, Finding, considered, entries_text, finding
+from replica_audit.auditing.finding import Code, Finding, considered, entries_text, epochs_of_batches, finding
 from replica_audit.auditing.findings.meta import explained_by_skew
 from replica_audit.auditing.replicas.offset_ranges import shared_end, shared_start
 from replica_audit.protocol.lineage import Lineage
@@ -37,14 +37,13 @@ CODES = (
 
 def judge(case: Case) -> Iterator[Finding]:
     """EPO-* of every replica that was compared."""
-    yield from _files(case)
-    yield from _lineages(case)
-
-
-def _files(case: Case) -> Iterator[Finding]:
-    """The epoch file of every replica that was compared."""
     for facts in case.replicas:
         yield from _file(case, facts)
+    for facts in case.replicas:
+        yield from _ahead_of_metadata(case, facts)
+    for item in case.comparisons:
+        yield from _start_mismatch(case, item)
+        yield from _unknown_epochs(case, item)
 
 
 def _file(case: Case, facts: ReplicaFacts) -> Iterator[Finding]:
@@ -140,9 +139,7 @@ def _contradictions(case: Case, facts: ReplicaFacts, place: Evidence) -> Iterato
         start_offset=min(start for _, start in wrong or claimed),
         evidence=[
             place,
-            Evidence(
-                "lineage", text=f"from the batches: {entries_text(facts.lineage.entries)}", broker_id=facts.broker_id
-            ),
+            epochs_of_batches(facts),
             considered(
                 "the file was copied before the segments: only the newest epochs are missing from it"
                 if late
@@ -163,15 +160,6 @@ def _cut_from_start(facts: ReplicaFacts, written: Lineage) -> int | None:
     epoch, start = written.entries[0]
     begins_inside = facts.lineage.epoch_for_offset(start) == epoch and (epoch, start) not in facts.lineage
     return start if begins_inside or start in {segment.base_offset for segment in facts.segments} else None
-
-
-def _lineages(case: Case) -> Iterator[Finding]:
-    """The lineage of every replica that was compared."""
-    for facts in case.replicas:
-        yield from _ahead_of_metadata(case, facts)
-    for item in case.comparisons:
-        yield from _start_mismatch(case, item)
-        yield from _unknown_epochs(case, item)
 
 
 def _start_mismatch(case: Case, item: Comparison) -> Iterator[Finding]:
@@ -205,16 +193,8 @@ def _start_mismatch(case: Case, item: Comparison) -> Iterator[Finding]:
             end_offset=max(start, other),
             replica_epoch=epoch,
             evidence=[
-                Evidence(
-                    "lineage",
-                    text=f"from the batches: {entries_text(follower.lineage.entries)}",
-                    broker_id=follower.broker_id,
-                ),
-                Evidence(
-                    "lineage",
-                    text=f"from the batches: {entries_text(leader.lineage.entries)}",
-                    broker_id=leader.broker_id,
-                ),
+                epochs_of_batches(follower),
+                epochs_of_batches(leader),
                 considered("retention: no, both starts lie inside both logs"),
             ],
         )
@@ -228,8 +208,7 @@ def _unknown_epochs(case: Case, item: Comparison) -> Iterator[Finding]:
         return
     oldest = leader.lineage.entries[0][0]
     # The file as found: the loader drops an entry at the log's end, where the leader's copy has no record of it yet.
-    entries = (*leader.lineage, *(leader.file_lineage or ()), *(leader.directory.checkpoint_epochs or ()))
-    known = {epoch for epoch, _ in entries}
+    known = {epoch for epoch, _ in (*leader.epoch_entries, *(leader.file_lineage or ()))}
     for epoch, start in follower.lineage:
         # Retention removes old epochs; a tail that is ahead may be of an epoch that the reference has not reached.
         if epoch in known or not oldest < epoch < newest:

@@ -15,6 +15,7 @@ from replica_audit.auditing.finding import (
     fate_of_copy,
     finding,
     finding_id,
+    marked,
     name_copy,
     place_of_copy,
 )
@@ -170,10 +171,7 @@ def _loss(case: Case, item: Comparison, run: DivergentRange, end: int, proof: Co
 
 def _proof_evidence(proof: CommitProof, suspect: bool) -> list[Evidence]:
     if proof.kind == "sole_isr":
-        return [
-            Evidence("leadership", text=text, broker_id=proof.broker_id, value=proof.value)
-            for text in (proof.text, *proof.evidence)
-        ]
+        return [Evidence("leadership", text=proof.text, broker_id=proof.broker_id, value=proof.value), *proof.told()]
     is_checkpoint = proof.kind == "checkpoint"
     if suspect:
         otherwise = "KAFKA-14704: this version could checkpoint a high watermark over a tail that it was about to cut"
@@ -351,13 +349,7 @@ def _above_log_end(case: Case, facts: ReplicaFacts) -> Iterator[Finding]:
             start_offset=end,
             end_offset=checkpoint,
             evidence=[
-                Evidence(
-                    "checkpoint",
-                    text="high watermark",
-                    broker_id=facts.broker_id,
-                    path=directory.high_watermark_file.path,
-                    value=str(checkpoint),
-                ),
+                marked(facts),
                 considered(
                     f"a truncation just before the copy: no, recovery point {recovery_point}, and no other leader of a later epoch "
                     f"began between {end} and that high watermark"

@@ -6,8 +6,17 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from replica_audit.auditing.compare.divergence_cause import promised_in_all
-from replica_audit.auditing.finding import Code, Finding, considered, finding, log_line, name_copy, unusable_input
-from replica_audit.auditing.leadership.broker_log_evidence import lineage_entries, place, unclean_elections
+from replica_audit.auditing.finding import (
+    Code,
+    Finding,
+    considered,
+    finding,
+    log_line,
+    name_copy,
+    recorded,
+    unusable_input,
+)
+from replica_audit.auditing.leadership.broker_log_evidence import place, unclean_elections
 from replica_audit.auditing.leadership.election_causes import describe, past_elections, were_in_sync
 from replica_audit.auditing.replicas.reference import log_epoch
 from replica_audit.schema import Evidence, QuarantineRow
@@ -107,12 +116,7 @@ def _unclean(case: Case, leadership: Leadership, past: PastElections, election: 
         end_offset=end if start is not None and end is not None and end > start else None,
         replica_epoch=election.leader_epoch,
         evidence=[
-            Evidence(
-                "leadership",
-                text=f"record {election.metadata_offset} of the metadata log: {describe(election)}",
-                broker_id=election.leader_id,
-                value=str(election.leader_epoch),
-            ),
+            recorded(election),
             reason,
         ],
     )
@@ -166,7 +170,7 @@ def _lost_nothing(case: Case, leadership: Leadership, election: Election) -> str
         return None
     facts = item.follower
     directory = item.follower.directory
-    epochs = [epoch for epoch, _ in (*facts.lineage, *(directory.checkpoint_epochs or ()))]
+    epochs = [epoch for epoch, _ in facts.epoch_entries]
     marks = (directory.high_watermark_checkpoint, directory.recovery_point_checkpoint)
     whole = (
         facts.end_is_known
@@ -214,7 +218,7 @@ def _logged(case: Case, election: LoggedElection) -> Finding:
     )
     epoch = "" if election.leader_epoch is None else f" in epoch {election.leader_epoch}"
     start = next(
-        (begin for known, begin in sorted(lineage_entries(case.reference)) if known == election.leader_epoch), None
+        (begin for known, begin in sorted(case.reference.facts.epoch_entries) if known == election.leader_epoch), None
     )
     return finding(
         META_UNCLEAN_ELECTION,
@@ -392,11 +396,11 @@ def _overtaken(case: Case, older: Leadership) -> Finding:
 
 def _lacked(case: Case) -> Iterator[Finding]:
     """META-STALE for controllers whose copies lack the newest state of this partition."""
-    history = [state for state in case.leadership.history if not state.uncommitted] if case.leadership else []
+    history = case.leadership.committed if case.leadership else ()
     if case.leadership is None or not history or not history[-1].lacked_by:
         return
     now = history[-1]
-    nodes = history[-1].lacked_by
+    nodes = now.lacked_by
     before = next((state for state in reversed(history) if not state.lacked_by), None)
     if before is not None and _elects(before) == _elects(now):
         return

@@ -6,10 +6,18 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from replica_audit.auditing.finding import Code, Finding, considered, doubted, finding, log_line, replay_evidence
+from replica_audit.auditing.finding import (
+    Code,
+    Finding,
+    considered,
+    doubted,
+    finding,
+    log_line,
+    marked,
+    replay_evidence,
+)
 from replica_audit.auditing.leadership.broker_log_evidence import (
     led_after,
-    lineage_entries,
     logged_cuts,
     losing_cuts,
     place,
@@ -49,7 +57,9 @@ CODES = (
 def judge(case: Case) -> Iterator[Finding]:
     """TRN-* of every follower under the chosen protocol, and of truncations that brokers logged."""
     yield from _cuts(case)
-    yield from _replays(case)
+    for item in case.comparisons:
+        for found in (*_against_prefix(case, item), *_how(case, item)):
+            yield doubted(found, item)
 
 
 def _below_high_watermark(case: Case, item: Comparison) -> Iterator[Finding]:
@@ -71,13 +81,7 @@ def _below_high_watermark(case: Case, item: Comparison) -> Iterator[Finding]:
         end_offset=checkpoint,
         evidence=[
             replay_evidence(case, item),
-            Evidence(
-                "checkpoint",
-                text="high watermark",
-                broker_id=follower.broker_id,
-                path=follower.directory.high_watermark_file.path,
-                value=str(checkpoint),
-            ),
+            marked(follower),
             considered("a stale checkpoint: a replica's high watermark never exceeds what its leader had committed"),
         ],
     )
@@ -115,7 +119,7 @@ def _cuts(case: Case) -> Iterator[Finding]:
 def _lost(case: Case, cut: LoggedCut, mark: int) -> Finding:
     """A cut below the replica's own high watermark `mark`, at an offset where the reference goes on in another epoch."""
     start = cut.truncate_to
-    later = {epoch for epoch, begin in lineage_entries(case.reference) if begin == start}
+    later = {epoch for epoch, begin in case.reference.facts.epoch_entries if begin == start}
     broker = cut.event.broker_id
     who = "a broker" if broker is None else f"broker {broker}"
     suspect = bool(may_mark_over_tail(case.kafka_version))
@@ -183,13 +187,6 @@ def _cut(cut: LoggedCut, election: LoggedElection | None) -> Finding:
             why,
         ],
     )
-
-
-def _replays(case: Case) -> Iterator[Finding]:
-    """Findings on the replay of the chosen protocol."""
-    for item in case.comparisons:
-        for found in (*_against_prefix(case, item), *_how(case, item)):
-            yield doubted(found, item)
 
 
 def _against_prefix(case: Case, item: Comparison) -> Iterator[Finding]:

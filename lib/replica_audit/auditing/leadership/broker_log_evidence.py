@@ -73,14 +73,14 @@ def tighten_by_logs(
     """
     if mark.method == "capture_skew" or mark.lowest_suffix is not None or reference.outdated:
         return mark
-    entries = lineage_entries(reference) if events else set()
+    entries = set(reference.facts.epoch_entries) if events else set()
     led = [
         (value, one)
         for one in events
         if one.kind == "starts" and one.leads and (one.leader_epoch, one.offset) in entries
         and (value := one.high_watermark) is not None and one.offset is not None and value <= one.offset
     ]  # fmt: skip
-    state = next((one for one in reversed(leadership.history if leadership else ()) if not one.uncommitted), None)
+    state = leadership.committed[-1] if leadership and leadership.committed else None
     for value, one in led:
         if _frozen(one, state, reference, kafka_version) and mark.admits(value):
             text = (
@@ -103,14 +103,6 @@ def tighten_by_logs(
     return replace(
         mark, hw_lower=value, proven_lower=value, reached=reached, proof=text, lower_evidence=text, method=method
     )
-
-
-def lineage_entries(reference: Reference) -> set[tuple[int, int]]:
-    """(epoch, start offset) that the reference's batches or its file have."""
-    return {
-        *((epoch, start) for epoch, start in reference.facts.lineage),
-        *(reference.facts.directory.checkpoint_epochs or ()),
-    }
 
 
 def place(event: BrokerLogEvent) -> str:
@@ -175,7 +167,7 @@ def _cuts_of_broker(events: Iterable[BrokerLogEvent]) -> list[LoggedCut]:
 def losing_cuts(events: Sequence[BrokerLogEvent], reference: Reference) -> Iterator[LoggedCut]:
     """Cuts below the replica's own high watermark, at an offset where the reference goes on in another epoch."""
     cuts = [cut for cut in logged_cuts(events) if cut.is_below_mark]
-    begins = {begin for _, begin in lineage_entries(reference)} if cuts else set()
+    begins = {begin for _, begin in reference.facts.epoch_entries} if cuts else set()
     first = min(begins, default=None)
     for cut in cuts:
         if cut.truncate_to != first and cut.truncate_to in begins:

@@ -8,7 +8,6 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from replica_audit.auditing.compare.divergent_ranges import CommitProof, DivergentRange
-from replica_audit.auditing.leadership.broker_log_evidence import lineage_entries
 from replica_audit.auditing.leadership.high_watermark_bounds import unseen_below
 from replica_audit.auditing.replicas.lost_tails import lineage_as_found, surely_lost_to
 from replica_audit.auditing.replicas.replica_facts import lineage_of_batches
@@ -192,7 +191,7 @@ def sole_terms(
     """
     if leadership is None:
         return ()
-    states = [state for state in leadership.history if not state.uncommitted]
+    states = leadership.committed
     found = []
     for number, state in enumerate(states):
         facts = next((one for one in replicas if one.broker_id == state.leader_id), None)
@@ -245,8 +244,7 @@ def _is_enough(alone: SoleIsr, kafka_version: tuple[int, ...] | None) -> bool:
 
 
 def _knows(facts: ReplicaFacts, leader_epoch: int) -> bool:
-    entries = facts.directory.checkpoint_epochs or ()
-    return facts.lineage.start_of(leader_epoch) is not None or any(epoch == leader_epoch for epoch, _ in entries)
+    return any(epoch == leader_epoch for epoch, _ in facts.epoch_entries)
 
 
 def _took_note(facts: ReplicaFacts, state: PartitionState, end: PartitionState | None) -> bool:
@@ -412,7 +410,7 @@ def orphaned_marks(
     """
     if leadership is None or leadership.topic_id is None or reference.outdated:
         return
-    history = [state for state in leadership.history if not state.uncommitted]
+    history = leadership.committed
     since = leadership.fenced_since
     for (broker_id, log_dir, file), mark in sorted(orphans.items()):
         fenced_at = since.get(broker_id)
@@ -420,7 +418,7 @@ def orphaned_marks(
             continue
         was_in_sync = any(broker_id in state.isr for state in history if state.metadata_offset < fenced_at)
         later = [one.leader_epoch for one in elections(history) if one.metadata_offset >= fenced_at]
-        starts = [(start, epoch) for epoch, start in lineage_entries(reference) if later and epoch >= min(later)]
+        starts = [(start, epoch) for epoch, start in reference.facts.epoch_entries if later and epoch >= min(later)]
         if was_in_sync and starts and min(starts)[0] < mark:
             start, epoch = min(starts)
             yield OrphanedMark(broker_id, log_dir, start, mark, epoch)

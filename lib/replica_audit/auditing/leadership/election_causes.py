@@ -160,8 +160,8 @@ def _promised(
     end = suspects[-1].metadata_offset if suspects else None
     states = [
         state
-        for state in leadership.history
-        if not state.uncommitted and state.leader_id is not None and state.leader_epoch >= epoch
+        for state in leadership.committed
+        if state.leader_id is not None and state.leader_epoch >= epoch
         and (end is None or state.metadata_offset < end)
     ]  # fmt: skip
     if not states or states[0].leader_epoch != epoch:

@@ -5,7 +5,7 @@ Where the history of leadership tells it exactly, the two meet (X1 and X2).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from replica_audit.auditing.compare.comparison import Comparison
     from replica_audit.auditing.replicas.reference import Reference
     from replica_audit.auditing.replicas.replica_facts import ReplicaFacts
-    from replica_audit.model import Leadership, PartitionState
+    from replica_audit.model import Leadership, OffsetRange, PartitionState
 
 
 #: `log.segment.bytes` when nobody sets it.
@@ -29,7 +29,7 @@ _ROUND_BYTES = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class LogEnd:
-    """The high watermark was never above `offset`: as far as one replica agrees with the leader."""
+    """Upper bound of the high watermark: the offset up to which one replica agrees with the leader."""
 
     broker_id: int
     offset: int
@@ -40,7 +40,7 @@ class LogEnd:
 def bounding_ends(
     reference: Reference, comparisons: Sequence[Comparison], leadership: Leadership | None
 ) -> tuple[list[LogEnd], list[str]]:
-    """The ends that bound, that of the reference first; and in words why those of other candidates do not.
+    """Log ends that bound the high watermark, the reference's first, and clauses saying why other candidates' ends do not.
 
     Candidates are the leader, the last one where nobody leads, a reference that was inferred, and every member of the ISR
     and the eligible leader replicas.
@@ -168,15 +168,20 @@ def recorded_marks(
 ) -> list[RecordedHighWatermark]:
     """High watermarks that replicas recorded, as far as they are of the reference's lineage; never empty.
 
-    A value within both logs proves everything below it if the two agree there. A value past an end, left by a lost tail or
-    by a copy of another moment, proves what lies below that end, but nothing from the first epoch on that began below it and
-    whose election may have been unclean: the replica may have been cut there since.
+    Each proves what lies below an offset (`proven_below`). By the first line that fits:
+
+    | the replica that recorded it | counts |
+    |---|---|
+    | has less than a leader whose log is not here, and which may have been elected uncleanly since | no |
+    | conflicts with the reference around that offset | no |
+    | shows no batch that both have, and the offset is the first that they could | only where the reference is empty |
+    | is any other, or the reference | yes |
     """
     leader = reference.facts
     led = is_led(reference, leadership)
     clean = CleanElections.of(() if leadership is None else leadership.history)
     last_epoch = None if leadership is None else leadership.leader_epoch
-    latest = reference.complete(reference.facts.lineage).latest_epoch
+    latest = reference.complete(leader.lineage).latest_epoch
     start = leader.log_start_offset
     found = [RecordedHighWatermark(start, start, f"log start {start} of broker {leader.broker_id}")]
     if not led and _may_have_been_cut(leader, last_epoch, clean):
@@ -187,28 +192,47 @@ def recorded_marks(
     ):
         if not led and _may_have_been_cut(facts, last_epoch, clean):
             continue
+        # Of the reference's leadership or a later one; what was recorded before it, it may rightly lack, unless every
+        # election since was clean.
+        known = _latest_known_epoch(facts)
+        is_current = latest is None or known >= latest or clean.between(known, latest)
         for value, name in _values(facts, cleaner_bound):
-            offset = min(value, leader.log_end_offset)
-            if offset > facts.log_end_offset and not _wrote_up_to(leader, facts, offset):
-                offset = facts.log_end_offset
-            if value > min(facts.log_end_offset, leader.log_end_offset):
-                offset = min(offset, _first_doubtful_start(leader, value, clean))
+            offset = proven_below(leader, facts, value, clean)
             held = min(offset, facts.log_end_offset)
             # An empty leader has nothing to agree on: the other had records from there on.
             from_empty = leader.empty and held == leader.log_end_offset >= agreed_above
-            if (held > agreed_above or from_empty) and not any(
-                part.start_offset < held <= part.end_offset for part in stretches
-            ):
-                text = f"{name} {value} of broker {facts.broker_id}"
-                text += "" if offset == value else f", which proves everything below {offset}"
-                conflicting = any(part.start_offset < value <= part.end_offset for part in stretches)
-                # Of the reference's leadership or a later one; what was recorded before it, it may rightly lack, unless every
-                # election since was clean.
-                known = _latest_known_epoch(facts)
-                current = latest is None or known >= latest or clean.between(known, latest)
-                passes = offset == leader.log_end_offset and not conflicting and current
-                found.append(RecordedHighWatermark(offset, value if passes else offset, text))
+            if _lies_within(stretches, held) or not (held > agreed_above or from_empty):
+                continue
+            passes = offset == leader.log_end_offset and not _lies_within(stretches, value) and is_current
+            text = f"{name} {value} of broker {facts.broker_id}"
+            text += "" if offset == value else f", which proves everything below {offset}"
+            found.append(RecordedHighWatermark(offset, value if passes else offset, text))
     return found
+
+
+def _lies_within(stretches: Iterable[OffsetRange], offset: int) -> bool:
+    return any(part.start_offset < offset <= part.end_offset for part in stretches)
+
+
+def proven_below(leader: ReplicaFacts, facts: ReplicaFacts, value: int, clean: CleanElections) -> int:
+    """Offset below which a high watermark `value` that a replica recorded proves the reference's log committed.
+
+    | value | the replica | offset |
+    |---|---|---|
+    | within both logs | | the value |
+    | past the reference's end only | | that end |
+    | past its own end | had the reference's records up to there | the value, or the reference's end |
+    | past its own end | may not have had them | its own end |
+
+    A value past an end was left by a lost tail or by a copy of another moment. It proves nothing from the first epoch on that
+    began below it and whose election may have been unclean: the replica may have been cut there since.
+    """
+    offset = min(value, leader.log_end_offset)
+    if offset > facts.log_end_offset and not _wrote_up_to(leader, facts, offset):
+        offset = facts.log_end_offset
+    if value > min(facts.log_end_offset, leader.log_end_offset):
+        offset = min(offset, _first_doubtful_start(leader, value, clean))
+    return offset
 
 
 def _values(facts: ReplicaFacts, cleaner_bound: bool) -> list[tuple[int, str]]:
@@ -242,8 +266,7 @@ def _wrote_up_to(leader: ReplicaFacts, facts: ReplicaFacts, offset: int) -> bool
 
 
 def _latest_known_epoch(facts: ReplicaFacts) -> int:
-    entries = (*facts.lineage, *(facts.directory.checkpoint_epochs or ()))
-    return max((epoch for epoch, _ in entries), default=-1)
+    return max((epoch for epoch, _ in facts.epoch_entries), default=-1)
 
 
 def _may_have_been_cut(facts: ReplicaFacts, last_epoch: int | None, clean: CleanElections) -> bool:
@@ -471,24 +494,19 @@ def _clean_shutdown(
         return None
     if not all(one in replicas and replicas[one].directory.clean_shutdown for one in {*last.isr, facts.broker_id}):
         return None
-    first = _first_epoch(leadership.history, last)
-    starts = (start for epoch, start in _entries(facts) if first <= epoch <= last.leader_epoch)
+    first = _first_epoch(leadership.committed, last)
+    starts = (start for epoch, start in facts.epoch_entries if first <= epoch <= last.leader_epoch)
     return _CleanStop(checkpoint, facts.high_watermark, min(starts, default=facts.log_end_offset))
 
 
 def _first_epoch(history: Sequence[PartitionState], last: PartitionState) -> int:
     """The epoch since which the leader of `last` has led without a break: a change of the ISR may begin one, too."""
     first = last.leader_epoch
-    for state in reversed([one for one in history if not one.uncommitted and one.leader_epoch < last.leader_epoch]):
+    for state in reversed([one for one in history if one.leader_epoch < last.leader_epoch]):
         if state.leader_id != last.leader_id:
             break
         first = state.leader_epoch
     return first
-
-
-def _entries(facts: ReplicaFacts) -> tuple[tuple[int, int], ...]:
-    """Epochs with their starts, by the batches and by the file as found."""
-    return (*facts.lineage, *(facts.directory.checkpoint_epochs or ()))
 
 
 def _sole_isr(

@@ -45,7 +45,7 @@ def needed_replicas(
         if leadership is None and reference is None:
             return {}  # no copy and no assignment: there is no answer that a checkpoint file's entry could make less sure
         return {broker_id: "no_history" for broker_id in sorted((named | set(orphaned)) - set(captured))}
-    history = [state for state in leadership.history if not state.uncommitted]
+    history = leadership.committed
     lossy = _lossy_elections(history)
     is_live = reference is not None and _leader_is_live(leadership, reference, replicas)
     if history and reference is not None and _ends_in_a_crash(leadership, reference, replicas):
@@ -123,7 +123,7 @@ def _leader_is_live(leadership: Leadership, reference: Reference, replicas: Sequ
 
 
 def _need_of_past(
-    broker_id: int, leadership: Leadership, history: list[PartitionState], lossy: Sequence[_Lossy]
+    broker_id: int, leadership: Leadership, history: Sequence[PartitionState], lossy: Sequence[_Lossy]
 ) -> Need | None:
     """By what it was before each moment from which on the leader may lack records, if it has not followed since."""
     if not history:

@@ -1,4 +1,4 @@
-"""Observations of one partition as its timeline, and what the stretches of deviating ones mean (F.5, HWM-*)."""
+"""Timeline of one partition's observations, and the stretches in which they deviate from the rule (F.5, HWM-*)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from replica_audit.protocol.timeline import DeviationRun, DeviationRuns, Timelin
 from replica_audit.schema import HighWatermarkTimelineRow, PartitionStateRow
 from replica_audit.typed_json import from_object, to_object
 
-#: Most stretches of one partition that become findings: the first ones, which also give the number of all.
+#: Maximum number of stretches that become findings, per partition: the first ones.
 GREATEST_RUNS = 100
 
 
@@ -42,17 +42,17 @@ class ProgressRow(NamedTuple):
 
     @property
     def moment(self) -> tuple[int, int]:
-        """Key that the rows of one observation share."""
+        """Key of the observation that the row belongs to."""
         return self.time_ms, self.sequence or 0
 
     @property
     def of_leader(self) -> tuple:
-        """Values that all rows of an observation should share."""
+        """Leader-side values; the rows of one observation should agree on them."""
         return self[4:10]
 
     @property
     def of_replica(self) -> tuple:
-        """Values on its replica."""
+        """Values of the row's own replica."""
         return self[11:]
 
 
@@ -77,7 +77,7 @@ _moment = attrgetter("moment")
 
 
 def observation_of(rows: Sequence[ProgressRow]) -> Observation:
-    """The observation that has these rows; where they disagree, the greatest values count."""
+    """Observation from its rows; where they disagree, the greatest values count."""
     leader = rows[0]
     if any(row.of_leader != leader.of_leader for row in rows):
         leader = max(
@@ -108,7 +108,7 @@ def _order(value: object) -> tuple:
 
 
 def assigned_replicas(states: Iterable[PartitionStateRow], directories: Iterable[ReplicaDir]) -> frozenset[int]:
-    """Replicas that a partition has or had, by its states and directories: one may be unobserved."""
+    """Replicas that a partition has or had, by its states and directories, observed or not."""
     of_states = (broker_id for row in states for broker_id in row.replicas or ())
     return frozenset(of_states) | {directory.broker_id for directory in directories}
 
@@ -116,7 +116,7 @@ def assigned_replicas(states: Iterable[PartitionStateRow], directories: Iterable
 def timeline_of(
     topic: str, partition: int, rows: Iterable[ProgressRow], rule: Rule, assigned: Collection[int] = ()
 ) -> tuple[list[HighWatermarkTimelineRow], TimelineSummary | None]:
-    """Rows of `high_watermark_timeline` of one partition in order of time, and what they come to; None without rows."""
+    """Rows of `high_watermark_timeline` of one partition by time, and their summary; None without rows."""
     tally = TimelineTally()
     timeline = []
     for row in recompute_timeline(observations_of(rows), rule, assigned):
@@ -126,7 +126,7 @@ def timeline_of(
 
 
 class TimelineTally:
-    """Summary in the making, from rows of one partition's timeline in order of time."""
+    """Builds a `TimelineSummary` from the rows of one timeline, fed in order of time."""
 
     def __init__(self) -> None:
         self._deviations = DeviationRuns(GREATEST_RUNS)
@@ -134,7 +134,7 @@ class TimelineTally:
         self._first_ms = 0
 
     def add(self, row: TimelineRow) -> None:
-        """Take in the next row."""
+        """Add the next row."""
         self._first_ms = self._first_ms if self._count else row.time_ms
         self._count += 1
         self._deviations.add(row)

@@ -54,7 +54,7 @@ def frozen_epochs(
     past = past_elections(replicas, leadership)
     if past is None or leadership is None:
         return None
-    states = [state for state in leadership.history if not state.uncommitted]
+    states = leadership.committed
     gated = stands_still_below_min_isr(kafka_version)
     if not (any(state.elr for state in states) if gated is None else gated):
         return None
@@ -100,9 +100,7 @@ def bounded_by_frozen_epochs(
 
 def _start_of(epoch: int, reference: Reference, past: PastElections) -> int | None:
     """First offset of an epoch, if the reference's log has it, or if every election from then on was clean."""
-    facts = reference.facts
-    entries = (*facts.lineage, *(facts.directory.checkpoint_epochs or ()))
-    own = min((start for one, start in entries if one == epoch), default=None)
+    own = min((start for one, start in reference.facts.epoch_entries if one == epoch), default=None)
     clean = all(one.clean for one in past.elections if one.leader_epoch >= epoch)
     return own if own is not None or not clean else past.start_of(epoch)
 

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from replica_audit.auditing.replicas.offset_ranges import joined
 from replica_audit.model import Leadership, OffsetRange
 
 if TYPE_CHECKING:
@@ -56,8 +57,8 @@ def was_compacted(leadership: Leadership | None) -> bool:
     """True if the topic's policy includes `compact` now or did at any time of the history."""
     if leadership is None:
         return False
-    committed = (state.configs for state in leadership.history if not state.uncommitted)
-    return any("compact" in configs.get(_POLICY, "") for configs in (leadership.configs, *committed))
+    known = (leadership.configs, *(state.configs for state in leadership.committed))
+    return any("compact" in configs.get(_POLICY, "") for configs in known)
 
 
 def is_compacted_now(leadership: Leadership | None) -> bool | None:
@@ -76,7 +77,7 @@ def is_compacted_now(leadership: Leadership | None) -> bool | None:
 def with_cleaning(
     copies: Sequence[ReplicaFacts], leadership: Leadership | None, at_rest: bool = False
 ) -> list[ReplicaFacts]:
-    """The copies of one partition, each with what its own cleaner and those of the others explain.
+    """The copies of one partition, each with the progress of its own cleaner and of the others'.
 
     `at_rest`: all copies are of one moment, so that no cleaner went on between a checkpoint's copy and the segments'.
     """
@@ -90,7 +91,7 @@ def with_cleaning(
     found = []
     for place, facts in enumerate(copies):
         others = [other for other in copies if other is not facts]
-        shared = _join(part for other in others for part in _absent(other, facts))
+        shared = joined(part for other in others for part in _absent(other, facts))
         cleaning = Cleaning(own[place], reached[place], max(own), max(reached), shared)
         found.append(replace(facts, compacted=True, cleaning=cleaning))
     return found
@@ -139,14 +140,3 @@ def _absent(other: ReplicaFacts, facts: ReplicaFacts) -> Iterable[OffsetRange]:
         same = facts.chunks.get(number)
         if same is not None and (same.digest, same.batch_count) == (chunk.digest, chunk.batch_count):
             yield OffsetRange(chunk.base_offset, chunk.last_offset + 1)
-
-
-def _join(parts: Iterable[OffsetRange]) -> tuple[OffsetRange, ...]:
-    joined: list[OffsetRange] = []
-    for part in sorted(parts):
-        if joined and part.start_offset <= joined[-1].end_offset:
-            last = joined.pop()
-            joined.append(OffsetRange(last.start_offset, max(last.end_offset, part.end_offset)))
-        else:
-            joined.append(part)
-    return tuple(joined)

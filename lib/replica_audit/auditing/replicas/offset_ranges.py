@@ -30,6 +30,18 @@ def without(ranges: Iterable[OffsetRange], taken: Iterable[OffsetRange]) -> list
     return left
 
 
+def joined(ranges: Iterable[OffsetRange]) -> tuple[OffsetRange, ...]:
+    """`ranges` in order, those that touch or overlap joined."""
+    found: list[OffsetRange] = []
+    for part in sorted(ranges):
+        if found and part.start_offset <= found[-1].end_offset:
+            last = found.pop()
+            found.append(OffsetRange(last.start_offset, max(last.end_offset, part.end_offset)))
+        else:
+            found.append(part)
+    return tuple(found)
+
+
 def shared_start(one: ReplicaFacts, other: ReplicaFacts) -> int:
     """The first offset that both logs can have a record at: the floor of what can be compared."""
     return max(one.local_start_offset, other.local_start_offset)

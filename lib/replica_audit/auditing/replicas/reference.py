@@ -115,7 +115,7 @@ def choose_reference(replicas: Sequence[ReplicaFacts], leadership: Leadership | 
         elr=tuple(sorted(given.elr)),
         predates=predates,
         outdated=outdated,
-        history=tuple(state for state in given.history if not state.uncommitted),
+        history=given.committed,
         fenced_since=given.fenced_since,
     )
 

@@ -200,7 +200,7 @@ class ReplicaFacts:
         return tuple(sorted(part for part in absent if not self.is_cleaned(part.start_offset, part.end_offset)))
 
     def count_unexplained_gaps(self) -> int:
-        """Number of them, with those that the summaries of a log that is not compacted only count."""
+        """Number of `unexplained_gaps`, including those that summaries of a log that is not compacted count without listing."""
         if self.compacted:
             return len(self.unexplained_gaps)
         counted = sum(segment.irregularity_counts.get("gap", 0) for segment in self.segments)
@@ -226,7 +226,7 @@ class ReplicaFacts:
 
     @property
     def key(self) -> CopyKey:
-        """Identity of this copy within the partition."""
+        """Identity of the copy within its partition."""
         return self.directory.broker_id, self.directory.log_dir
 
     @property
@@ -276,7 +276,7 @@ class ReplicaFacts:
 
     @property
     def awaiting(self) -> ReplicaFacts:
-        """The log, marked as lacking bytes that the answer needs: they are not part of the evidence."""
+        """The log marked as incomplete: bytes that the answer needs are not part of the evidence."""
         return replace(self, segments=tuple(replace(one, unproven=(NOT_CAPTURED,)) for one in self.segments))
 
     @cached_property
@@ -307,6 +307,11 @@ class ReplicaFacts:
         return self.unread is None and not {"left_out", NOT_CAPTURED, "one_moment", "cut_short", "overlap"} & set(
             self.unproven
         )
+
+    @property
+    def epoch_entries(self) -> tuple[tuple[int, int], ...]:
+        """(leader epoch, start offset) by the batches, then by the epoch file as found."""
+        return (*self.lineage, *(self.directory.checkpoint_epochs or ()))
 
     @property
     def last_epoch_is_open(self) -> bool:
