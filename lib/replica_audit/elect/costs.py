@@ -277,7 +277,7 @@ def _cost(
     end = cuts[candidate.broker_id]
     stays = candidate.key == case.reference.facts.key and case.reference.leader_id == candidate.broker_id
     logs = {
-        broker: _follow(case, candidate, holdings[broker], cut, stays and broker not in shorter, is_doubtful)
+        broker: follow(case, candidate, holdings[broker], cut, stays and broker not in shorter, is_doubtful)
         for broker, cut in cuts.items()
     }
     beside = {
@@ -340,7 +340,7 @@ class _FollowingLog(NamedTuple):
     """Records above its cut that are proven committed."""
 
 
-def _follow(
+def follow(
     case: Case, candidate: ReplicaFacts, log: ReplicaRecords, cut: int, may_have: bool, is_doubtful: bool
 ) -> _FollowingLog:
     """Records that a replica keeps and loses as it follows `candidate`; for the candidate itself, those that its own start cuts.
