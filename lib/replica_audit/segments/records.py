@@ -277,14 +277,42 @@ def _decode_new(entry: bytes, hasher: RecordHasher, limit: int) -> list[bytes]:
 
 
 def _decode_legacy(entry: bytes, magic: int, hasher: RecordHasher, limit: int) -> list[bytes]:
-    return [
-        _ROW.pack(
-            *(one.offset, -1, magic, one.timestamp, -1, -1, -1),
-            *(one.key is not None, one.value is not None, False, False, -1),
-            *(*hasher.digests(one.key, one.value), hasher.nothing),
+    pack, digests, nothing = _ROW.pack, hasher.digests, hasher.nothing
+    rows = []
+    for offset, at_ms, key, value in _legacy_messages(entry, magic, limit):
+        present = key is not None, value is not None, False, False
+        rows.append(pack(offset, -1, magic, at_ms, -1, -1, -1, *present, -1, *digests(key, value), nothing))
+    return rows
+
+
+def _legacy_messages(entry: bytes, magic: int, limit: int) -> Iterator[tuple[int, int, bytes | None, bytes | None]]:
+    """Offset, timestamp, key and value of an entry of magic 0 or 1, or of each message inside it if it is a wrapper."""
+    offset, _, _, _, attributes = _LEGACY_PREFIX.unpack_from(entry)
+    view = memoryview(entry)
+    own_ms = entry_timestamp(view, magic)
+    if not attributes & CODEC_MASK:
+        yield offset, own_ms, *_content(view, magic)
+        return
+    # Checks the wrapper by all of Kafka's rules, so that what is read below fits.
+    first = parse_wrapper(view, offset, magic, attributes, limit).base_offset
+    inside = memoryview(decompress(attributes & CODEC_MASK, wrapped_value(view, magic), limit))
+    shift = first - _INNER.unpack_from(inside, 0)[0]
+    is_append_time = magic == 1 and attributes & LOG_APPEND_TIME
+    position = 0
+    while position < len(inside):
+        inner_offset, size = _INNER.unpack_from(inside, position)
+        message = inside[position : position + PREFIX_BYTES + size]
+        yield (
+            inner_offset + shift,
+            own_ms if is_append_time else entry_timestamp(message, magic),
+            *_content(message, magic),
         )
-        for one in _whole_legacy_records(entry, magic, limit)
-    ]
+        position += len(message)
+
+
+def _content(message: memoryview, magic: int) -> tuple[bytes | None, bytes | None]:
+    key, value = entry_content(message, magic)
+    return None if key is None else bytes(key), None if value is None else bytes(value)
 
 
 class Payload(NamedTuple):
@@ -363,29 +391,9 @@ def _named(headers: tuple[bytes | None, ...]) -> Iterator[tuple[str, bytes | Non
 
 
 def _whole_legacy_records(entry: bytes, magic: int, limit: int) -> Iterator[Payload]:
-    offset, _, _, _, attributes = _LEGACY_PREFIX.unpack_from(entry)
-    appended = magic == 1 and bool(attributes & LOG_APPEND_TIME)
-    view = memoryview(entry)
-    own_ms = entry_timestamp(view, magic)
-    if not attributes & CODEC_MASK:
-        yield _legacy_payload(view, magic, offset, own_ms, appended)
-        return
-    # Checks the wrapper by all of Kafka's rules, so that what is read below fits.
-    first = parse_wrapper(view, offset, magic, attributes, limit).base_offset
-    inside = memoryview(decompress(attributes & CODEC_MASK, wrapped_value(view, magic), limit))
-    shift = first - _INNER.unpack_from(inside, 0)[0]
-    position = 0
-    while position < len(inside):
-        inner_offset, size = _INNER.unpack_from(inside, position)
-        message = inside[position : position + PREFIX_BYTES + size]
-        timestamp = own_ms if appended else entry_timestamp(message, magic)
-        yield _legacy_payload(message, magic, inner_offset + shift, timestamp, appended)
-        position += len(message)
-
-
-def _legacy_payload(message: memoryview, magic: int, offset: int, timestamp: int, appended: bool) -> Payload:
-    key, value = (None if part is None else bytes(part) for part in entry_content(message, magic))
-    return Payload(offset, -1, magic, timestamp, appended, -1, -1, -1, False, False, key, value, ())
+    appended = magic == 1 and bool(_LEGACY_PREFIX.unpack_from(entry)[-1] & LOG_APPEND_TIME)
+    for offset, at_ms, key, value in _legacy_messages(entry, magic, limit):
+        yield Payload(offset, -1, magic, at_ms, appended, -1, -1, -1, False, False, key, value, ())
 
 
 _MAGIC = 2
