@@ -4,7 +4,7 @@ Three replicas of each partition with one small segment; in every other partitio
 leader. `run --no-quality` with 1 GiB for the driver's JVM, an empty warehouse and a cold process. With --before the same by the
 code of that revision (`git archive`), after it. The fixed cost is an audit of three partitions. Prints seconds, the driver's peak
 memory, the time for each partition above the fixed cost, and ends with status 1 when the audit takes more than a third of the
-other's time.
+other's time. Equal files are links to one, so that a million partitions fit where there are inodes.
 """
 
 from __future__ import annotations
@@ -18,8 +18,13 @@ import subprocess
 import sys
 import tarfile
 import tempfile
+import threading
 import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import suppress
 from io import BytesIO
+from itertools import count
 from pathlib import Path
 
 from scan import make_segment
@@ -103,6 +108,55 @@ def code_of(revision: str, place: Path) -> Path:
     return place
 
 
+class Family(threading.Thread):
+    """Follows a process and all below it: of the driver's Python, the JVM and the workers the peak of memory (MB) and the CPU seconds;
+    every minute a line with both.
+    """
+
+    def __init__(self, process: int) -> None:
+        super().__init__(daemon=True)
+        self._process = process
+        self._seconds: dict[int, tuple[str, float]] = {}
+        self.peaks: dict[str, float] = {}
+
+    def run(self) -> None:
+        for number in count():
+            held: Counter[str] = Counter()
+            for process, name, seconds, megabytes in self._processes():
+                kind = "driver" if process == self._process else "JVM" if name == "java" else "workers"
+                held[kind] += megabytes
+                self._seconds[process] = kind, seconds
+            if not held:
+                return
+            self.peaks.update({kind: max(size, self.peaks.get(kind, 0)) for kind, size in held.items()})
+            if number % 60 == 59:
+                print(
+                    f"  {number + 1} s: {', '.join(f'{kind} {size:.0f} MB' for kind, size in held.items())}; {self}",
+                    flush=True,
+                )
+            time.sleep(1)
+
+    def __str__(self) -> str:
+        total: Counter[str] = Counter()
+        for kind, seconds in self._seconds.values():
+            total[kind] += seconds
+        return ", ".join(f"{kind} {seconds:.1f} s of CPU" for kind, seconds in total.items())
+
+    def _processes(self) -> Iterator[tuple[int, str, float, float]]:
+        found = {}
+        for path in Path("/proc").glob("[0-9]*/stat"):
+            with suppress(OSError):
+                before, _, after = path.read_text().rpartition(") ")
+                fields = after.split()
+                seconds = (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+                size = int(fields[21]) * os.sysconf("SC_PAGE_SIZE") / 1e6
+                found[int(path.parent.name)] = int(fields[1]), before.partition("(")[2], seconds, size
+        own = {self._process}
+        while more := {process for process, (parent, *_) in found.items() if parent in own} - own:
+            own |= more
+        return ((process, *found[process][1:]) for process in own & found.keys())
+
+
 def audit(snapshot: Path, code: Path, diverged: int) -> tuple[float, float]:
     """Seconds of an audit by the code below `code`, and the peak of the driver's Python in MB."""
     with tempfile.TemporaryDirectory() as directory:
@@ -112,12 +166,23 @@ def audit(snapshot: Path, code: Path, diverged: int) -> tuple[float, float]:
         command = [sys.executable, "-c", RUN, "run", snapshot, "--no-quality", "--quiet", "--fail-on", "never", *places]
         environment = {**os.environ, "PYTHONPATH": str(code / "lib")}
         before = time.perf_counter()
-        ran = subprocess.run(
-            list(map(str, command)), env=environment, cwd=directory, capture_output=True, text=True, check=False
+        process = subprocess.Popen(
+            list(map(str, command)),
+            env=environment,
+            cwd=directory,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
         )
+        family = Family(process.pid)
+        family.start()
+        stdout, stderr = process.communicate()
         took = time.perf_counter() - before
-        if ran.returncode:
-            raise SystemExit(f"the audit ended with {ran.returncode}:\n{ran.stdout[-2000:]}{ran.stderr[-2000:]}")
+        if process.returncode:
+            raise SystemExit(f"the audit ended with {process.returncode}:\n{stdout[-2000:]}{stderr[-2000:]}")
+        print(
+            f"  peaks {', '.join(f'{kind} {size:.0f} MB' for kind, size in family.peaks.items())}; {family}", flush=True
+        )
         report = Path(directory, "report")
         if (report / "audit.jsonl.gz").exists():
             with gzip.open(report / "audit.jsonl.gz", "rt") as lines:
@@ -126,7 +191,7 @@ def audit(snapshot: Path, code: Path, diverged: int) -> tuple[float, float]:
             found = len(json.loads((report / "audit.json").read_text())["divergences"])
         if found != diverged:
             raise SystemExit(f"{found} divergences, expected {diverged}")
-        return took, int(ran.stdout.split()[-1]) / 1000
+        return took, int(stdout.split()[-1]) / 1000
 
 
 def main() -> int:

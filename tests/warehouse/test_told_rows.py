@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import gzip
 import json
 import shutil
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,16 +18,18 @@ from tests.support.in_process import Ran, run_stages
 from tests.support.long_logs import write_long_logs
 
 from replica_audit.auditing import detailed_partitions
+from replica_audit.auditing.detailed_partitions import told_places
 from replica_audit.auditing.known_findings import read_baseline
 from replica_audit.cli.main import main
 from replica_audit.config import Settings
+from replica_audit.elect.cost_matrix import Matrix
 from replica_audit.elect.election_plan import advise
 from replica_audit.elect.plan_model import plan_object
 from replica_audit.report import show_text
 from replica_audit.report.report_files import write_report
 from replica_audit.report.whole_files import LINES
-from replica_audit.results import Results
-from replica_audit.schema import FACT_TABLES, REPORT_TABLES, to_dict
+from replica_audit.results import Results, place_of
+from replica_audit.schema import FACT_TABLES, REPORT_TABLES, ElectionRow, to_dict
 from replica_audit.spark.quality_run import local_tables
 from replica_audit.warehouse import answer_tables
 from replica_audit.warehouse.answer_tables import load_results
@@ -158,3 +162,32 @@ def test_twice_the_calm_partitions_are_no_more_rows(tmp_path: Path, monkeypatch:
         held.append({table: len(told.table(table)) for table in REPORT_TABLES if table not in more})
     # One row of each broker says whether it was stopped; which one, follows from the names of files.
     assert all(abs(held[1][table] - number) <= 2 for table, number in held[0].items()) and held[0]["replicas"] > 0
+
+
+def test_costs_of_partitions_without_details_are_held_packed(ran: Ran, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As rows there are those of the partitions that were looked at last."""
+    whole, told = whole_and_told(ran, monkeypatch)
+    costs = Matrix(whole).rows
+    del whole
+    told = replace(told, elections=[])
+    packed = Matrix(told).rows
+    assert dict(packed) == costs and len(packed) == len(costs) > answer_tables.STRETCH
+
+    def rows() -> int:
+        gc.collect()
+        return sum(isinstance(one, ElectionRow) for one in gc.get_objects())
+
+    before = rows()
+    packed = Matrix(told).rows
+    most = max(len(part.elections) for part in told.parts(("elections",)))
+    for place in packed:
+        assert packed[place] and rows() - before <= most
+
+
+def test_rows_of_elections_are_those_of_partitions_in_detail(ran: Ran, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(detailed_partitions, "DETAILED", 1)
+    monkeypatch.setattr(detailed_partitions, "NAMED", 1)
+    whole, told = whole_and_told(ran, monkeypatch)
+    places = told_places(told.partitions)
+    assert told.elections == [row for row in whole.elections if place_of(row) in places]
+    assert 0 < len(told.elections) < len(whole.elections)

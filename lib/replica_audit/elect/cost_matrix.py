@@ -2,25 +2,67 @@
 
 from __future__ import annotations
 
+import pickle
+import zlib
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from replica_audit.elect.plan_model import Decision, SalvageSource
 from replica_audit.model import Place
 from replica_audit.results import Results, place_of
-from replica_audit.schema import ElectionRow, ReplicaRow
+from replica_audit.schema import ElectionRow, ReplicaRow, ReportRows
 
 #: Roles of the replicas that are compared; other copies are of an earlier topic, or not served from.
 _COMPARED = ("leader", "reference", "compared")
+
+
+#: Rows of a partition by candidate and broker; of others there are none.
+_Costs = defaultdict[int, dict[int, ElectionRow]]
+
+
+class _PackedCosts(Mapping[Place, _Costs]):
+    """The costs of many partitions, packed some at a time, of which those that were asked for last are held as objects."""
+
+    def __init__(self, parts: Iterable[ReportRows]) -> None:
+        self._part: dict[Place, int] = {}
+        self._packed: list[bytes] = []
+        self._open: tuple[int, dict[Place, _Costs]] = (-1, {})
+        for part in parts:
+            if part.elections:
+                self._part.update(dict.fromkeys(map(place_of, part.elections), len(self._packed)))
+                self._packed.append(zlib.compress(pickle.dumps(part.elections, pickle.HIGHEST_PROTOCOL), 1))
+
+    def __getitem__(self, place: Place) -> _Costs:
+        number = self._part[place]
+        if number != self._open[0]:
+            self._open = number, _by_candidate(pickle.loads(zlib.decompress(self._packed[number])))
+        return self._open[1][place]
+
+    def __contains__(self, place: object) -> bool:
+        return place in self._part
+
+    def __iter__(self) -> Iterator[Place]:
+        return iter(self._part)
+
+    def __len__(self) -> int:
+        return len(self._part)
+
+
+def _by_candidate(rows: Iterable[ElectionRow]) -> dict[Place, _Costs]:
+    found: dict[Place, _Costs] = defaultdict(lambda: defaultdict(dict))
+    for row in rows:
+        found[place_of(row)][row.candidate_id][row.broker_id] = row
+    return found
 
 
 class Matrix:
     """The rows of `elections` by partition, candidate and broker, and the replicas' rows by partition and broker."""
 
     def __init__(self, results: Results) -> None:
-        self.rows: dict[Place, dict[int, dict[int, ElectionRow]]] = defaultdict(lambda: defaultdict(dict))
-        for row in results.elections:
-            self.rows[place_of(row)][row.candidate_id][row.broker_id] = row
+        is_packed = results.stored is not None
+        self.rows: Mapping[Place, _Costs] = (
+            _PackedCosts(results.parts(("elections",))) if is_packed else _by_candidate(results.elections)
+        )
         self.replicas: dict[Place, dict[int, ReplicaRow]] = defaultdict(dict)
         for replica in results.replicas:
             if replica.role in _COMPARED:
@@ -38,7 +80,8 @@ class Matrix:
 
     def row(self, place: Place, candidate_id: int, broker_id: int) -> ElectionRow | None:
         """The row of a replica under a candidate; None if there is none."""
-        return self.rows.get(place, {}).get(candidate_id, {}).get(broker_id)
+        costs = self.rows.get(place)
+        return None if costs is None else costs.get(candidate_id, {}).get(broker_id)
 
     def kept_to(self, place: Place, candidate_id: int, broker_id: int) -> int | None:
         """Offset at which a replica's log is cut under a candidate, the candidate's own log end for itself; None if unknown."""

@@ -138,7 +138,6 @@ def _all(told: ToldRows, rows: pa.Table, keys: pa.Array) -> pa.Array:
 #: What is reported of partitions without details, besides `findings`.
 _MORE: Mapping[str, Callable[[ToldRows, pa.Table, pa.Array], pa.Array]] = {
     "partitions": _all,
-    "elections": _all,
     "lost_producers": _all,
     "captures": ToldRows._captures,
     "replicas": ToldRows._replicas,
