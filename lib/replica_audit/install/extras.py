@@ -1,4 +1,4 @@
-"""Extras of the distribution: packages beyond the core that some commands need."""
+"""Extras of the distribution: packages that only some commands need."""
 
 from __future__ import annotations
 

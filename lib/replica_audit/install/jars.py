@@ -2,7 +2,7 @@
 
 The JARs of `conf/jars-*.lock`, one lock for each minor of Spark, are all that Delta needs beside pyspark's own. They are resolved with the Ivy that
 pyspark brings, with settings that leave out the local Maven repository, and each is checked against the lock before it
-is moved into place; so no session start resolves anything or reaches the network.
+is moved into place; so starting a session resolves nothing and never uses the network.
 """
 
 from __future__ import annotations

@@ -173,7 +173,7 @@ class _Search:
         return {request_of(path, batch): batch for path, batch in zip(paths, batches, strict=True)}
 
     def _leave_unexpanded(self, request: RecordRequest, batch: np.void, reason: str) -> None:
-        """Take down a batch that is not expanded, where the reference lacks it whole as far as its header tells."""
+        """Note a batch that is not expanded, if by its header the reference lacks all of it."""
         if self.reference.keeps(batch):
             return
         base, last, epoch = (int(batch[name]) for name in ("base_offset", "last_offset", "leader_epoch"))

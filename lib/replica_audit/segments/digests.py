@@ -30,7 +30,7 @@ class ContentDigest:
         self._hash = hashlib.sha256()
 
     def add(self, item: NDArray[np.void] | Damage) -> None:
-        """Take the next array of `BATCH_DTYPE`, or the next damage; how batches are cut into arrays makes no difference."""
+        """Take the next array of `BATCH_DTYPE`, or the next damage; how batches are split into arrays makes no difference."""
         if isinstance(item, Damage):
             self._hash.update(f"{item.position} {item.length} {item.kind}\n".encode("ascii"))
         else:

@@ -117,7 +117,7 @@ class _Scan:
         self._limit = _EVERY
 
     def items(self, known: Iterable[NDArray[np.void]]) -> Iterator[NDArray[np.void] | Damage]:
-        """Arrays and damage in order."""
+        """Arrays of batches, and damage, in order of position."""
         for batches in known:
             self._accept(batches)
             yield batches

@@ -101,7 +101,7 @@ class MetaProperties:
 def parse_meta_properties(data: bytes, path: str) -> MetaProperties:
     """`node.id`, else `broker.id`, `cluster.id` and `directory.id`, each None where absent. Raises FormatError.
 
-    A negative or wordy id is an error; an empty file has no id, which is for the caller to judge.
+    An id that is not a number from 0 on is an error; an empty file has no id, which is for the caller to judge.
     """
     properties: dict[str, tuple[Line, str]] = {}
     for line in _lines(data, path):

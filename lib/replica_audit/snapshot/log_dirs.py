@@ -129,7 +129,7 @@ def choose_cluster(log_dirs: list[LogDir]) -> str | None:
 def find_broker_logs(
     entries: Iterable[TreeEntry], log_dirs: Sequence[LogDir]
 ) -> tuple[list[BrokerLogFile], list[QuarantineRow]]:
-    """Brokers' own logs with their brokers, None where it could be anybody's; and a row for each of these."""
+    """Brokers' own logs, each with its broker, None if nothing tells; and a row for each of those without."""
     found, unowned = [], []
     for entry in entries:
         around = [

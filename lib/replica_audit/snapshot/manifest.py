@@ -44,7 +44,7 @@ class CopiedFiles:
     """Why a file, or all of a directory, is not there as it should be."""
 
     def complete(self, tree: Tree) -> Tree:
-        """The tree with the files that are missing, each with the problem that whoever needs it has to tell."""
+        """The tree with the missing files added, each with a problem for its reader to report."""
         known = {entry.path for entry in tree.entries}
         told = {problem.path for problem in tree.problems}
         problems = {path: f"the copy is incomplete: {why}" for path, why in self.incomplete.items() if _is_read(path)}

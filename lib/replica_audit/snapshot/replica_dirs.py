@@ -245,10 +245,10 @@ def deleted_segments(folder: Folder, replica: ReplicaDir) -> PutAside | None:
 def of_known_topics(
     found: Iterable[PutAside], topics: Mapping[tuple[str, int], str], names: Iterable[TopicPartition]
 ) -> Iterator[PutAside]:
-    """Copies that are of a captured partition, with its topic: Kafka may have shortened the topic in the directory's name.
+    """Copies of captured partitions, with the partition's topic: Kafka may have shortened it in the directory's name.
 
-    `topics` gives the names by (topic id, partition), `names` are all partitions. Without an id the name counts where
-    nothing has taken the directory away from its topic: not of -stray and -delete.
+    `topics` gives the names by (topic id, partition), `names` are all partitions. A copy without an id is matched by
+    name, but not a directory -stray or -delete, which no longer belongs to its topic.
     """
     known = frozenset(names)
     for one in found:

@@ -133,7 +133,7 @@ class StoredTables:
                 yield read_file(filesystem, f"{root}/{path}", schema, {key: value}, wanted)
 
     def read(self, table: str, kind: type[AnyRow], **equals: str | Sequence[str | None] | None) -> list[AnyRow]:
-        """`read_arrow` as objects, whose class has some columns of the table as its fields."""
+        """`read_arrow` as objects of a class whose fields are columns of the table."""
         return list(arrow_to_rows(self.read_arrow(table, column_names(kind), **equals), kind))
 
     def files(self, table: str, key: str | None) -> list[str]:

@@ -83,9 +83,9 @@ class _Told(NamedTuple):
 
 
 def past_losses(warehouse: Warehouse, cluster_id: str | None, known: Collection[Place]) -> dict[Place, EarlierLosses]:
-    """What earlier audits saw lost, of the partitions in `known`.
+    """Losses in the partitions `known` that earlier audits of the cluster saw.
 
-    None of a cluster without a name: it may be another one. Audits in which nothing was lost are not looked into.
+    None for a cluster without a name: it may be another one. Audits in which nothing was lost are skipped.
     """
     attempts = [] if cluster_id is None else finished_attempts(warehouse, "audit", cluster_id=cluster_id)
     finished = {one.audit_id: one.ended for one in attempts}

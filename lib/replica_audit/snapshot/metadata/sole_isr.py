@@ -290,7 +290,7 @@ def _min_isr(state: PartitionState, course: ClusterCourse) -> int | None:
 def _find_applied(term: _SoleTerm, own: Leadership, course: ClusterCourse, known: KnownEpochs) -> str | None:
     """An epoch in the leader's files of another partition that came with the same metadata batch or a later one.
 
-    What a broker that came back has may be of then, except for epochs that it led itself before this one ended.
+    If the broker has come back since, it may have got the epoch after that, unless it led it itself before this one ended.
     """
     leader, since, until = term.leader_id, term.since, term.until
     if not course.of(leader).registered_after(since):
