@@ -5,13 +5,12 @@ from __future__ import annotations
 import argparse
 
 from replica_audit.api.explained import explain_code
-from replica_audit.cli.output import print_result
+from replica_audit.cli.output import print_object
 from replica_audit.config import Settings
-from replica_audit.report.layout import render_object
 
 
 def explain(arguments: argparse.Namespace, settings: Settings) -> int:
     """Explain a code, the codes with a prefix, a verdict or a finding; without an argument, list all codes."""
     found = explain_code(arguments.code, settings)
-    print_result(render_object(found.content) if settings.format == "json" else found.text)
+    print_object(found.content, found.text, settings)
     return 0

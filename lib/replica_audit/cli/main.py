@@ -17,7 +17,7 @@ from replica_audit.cli.output import (
     print_error,
     print_fault,
     print_note,
-    print_result,
+    print_object,
     stdout_colour,
     stdout_columns,
 )
@@ -26,7 +26,7 @@ from replica_audit.config import Resolved, Settings, check_choices, resolve_sett
 from replica_audit.errors import EngineError, FormatError, InputError, ReplicaAuditError, UsageError
 from replica_audit.install.extras import check_extra
 from replica_audit.paths import local_path
-from replica_audit.report.layout import render_object, set_colour, set_text_width
+from replica_audit.report.layout import set_colour, set_text_width
 from replica_audit.report.settings_text import build_settings, render_settings
 from replica_audit.report.verdict_object import render_status_line
 from replica_audit.scratch import finish_result, say_left, unfinished_results
@@ -108,10 +108,7 @@ def _load(name: str) -> Run:
 
 
 def _print_config(resolved: Resolved) -> int:
-    if resolved.settings.format == "json":
-        print_result(render_object(build_settings(resolved)))
-    else:
-        print_result(render_settings(resolved))
+    print_object(build_settings(resolved), render_settings(resolved), resolved.settings)
     return 0
 
 
@@ -120,7 +117,7 @@ def _fail(arguments: argparse.Namespace | None, settings: Settings | None, statu
     if arguments is None or settings is None or arguments.command != "run":
         return status
     failure = leave_verdict(settings, status, reason)
-    print_result(render_object(failure) if settings.format == "json" else render_status_line(failure))
+    print_object(failure, render_status_line(failure), settings)
     return status
 
 

@@ -6,10 +6,11 @@ import os
 import shutil
 import sys
 import traceback
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
+from replica_audit.config import Settings
 from replica_audit.redaction import redact
-from replica_audit.report.layout import clean
+from replica_audit.report.layout import clean, render_object
 
 
 def print_result(text: str) -> None:
@@ -18,6 +19,11 @@ def print_result(text: str) -> None:
     A reader that went away (`| head`) does not change the exit status: the rest is written to nowhere.
     """
     print_pieces([text if text.endswith("\n") else text + "\n"])
+
+
+def print_object(content: Mapping[str, object], text: str, settings: Settings) -> None:
+    """Write `content` to stdout as JSON where --format asks for it, else `text`."""
+    print_result(render_object(content) if settings.format == "json" else text)
 
 
 def print_pieces(pieces: Iterable[str]) -> None:

@@ -6,7 +6,7 @@ import argparse
 from dataclasses import asdict
 
 from replica_audit.cli.elect_command import write_plan
-from replica_audit.cli.output import print_result
+from replica_audit.cli.output import print_object, print_result
 from replica_audit.config import Settings
 from replica_audit.elect.kafka_commands import BOOTSTRAP
 from replica_audit.paths import check_outside
@@ -35,10 +35,7 @@ def quorum(arguments: argparse.Namespace, settings: Settings) -> int:
     )
     if before is not None:
         changes = list(moved_since(before, answer))
-        if settings.format == "json":
-            print_result(render_object({"moved": [asdict(one) for one in changes]}).rstrip("\n"))
-        else:
-            print_result(render_moved(changes))
+        print_object({"moved": [asdict(one) for one in changes]}, render_moved(changes), settings)
         return 1 if changes else 0
     content = render_object(answer_object(answer))
     if arguments.plan is not None:

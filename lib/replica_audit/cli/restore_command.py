@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 
-from replica_audit.cli.output import print_note, print_result
+from replica_audit.cli.output import print_note, print_object
 from replica_audit.cli.progress_lines import ProgressLine
 from replica_audit.config import Settings
 from replica_audit.errors import UsageError
 from replica_audit.paths import local_path
-from replica_audit.report.layout import render_object
 from replica_audit.report.restore_text import render_checks, render_outcomes, render_plan
 from replica_audit.restore.checking import check_partition
 from replica_audit.restore.kafka_client import Contact, read_client_properties
@@ -45,7 +43,7 @@ def restore(arguments: argparse.Namespace, settings: Settings) -> int:
         ]
         status = 0 if all(check.is_whole for check in checks) else DIFFERENT
         content = {"checks": [check.row() for check in checks], "exit_status": status}
-        _print(content, render_checks(checks), settings)
+        print_object(content, render_checks(checks), settings)
         return status
     plan = plan_restore(records, contact, options)
     before = preview(records, plan, contact, options)
@@ -58,7 +56,7 @@ def restore(arguments: argparse.Namespace, settings: Settings) -> int:
             "notes": list(plan.notes),
         }
         content = {"plan": said, "partitions": [one.row() for one in before], **counts, "exit_status": 0}
-        _print(content, text, settings)
+        print_object(content, text, settings)
         return 0
     if counts["left"] and not arguments.yes:
         print_note(text.rstrip("\n"))
@@ -70,7 +68,7 @@ def restore(arguments: argparse.Namespace, settings: Settings) -> int:
     finally:
         progress.end()
     content = {"partitions": [one.row() for one in outcomes], **counts_of(outcomes), "exit_status": 0}
-    _print(content, render_outcomes(outcomes), settings)
+    print_object(content, render_outcomes(outcomes), settings)
     return 0
 
 
@@ -81,7 +79,3 @@ def _ask(left: int) -> None:
     print_note(f"Produce {left} record{'' if left == 1 else 's'}? [y/N]")
     if sys.stdin.readline().strip().lower() not in ("y", "yes"):
         raise UsageError("restore: nothing was produced")
-
-
-def _print(content: Mapping[str, object], text: str, settings: Settings) -> None:
-    print_result(render_object(content) if settings.format == "json" else text)

@@ -5,11 +5,10 @@ from __future__ import annotations
 import argparse
 
 from replica_audit.api.salvaged import salvage_snapshot, written_as
-from replica_audit.cli.output import print_result
+from replica_audit.cli.output import print_object
 from replica_audit.cli.progress_lines import ProgressLine
 from replica_audit.config import Settings
 from replica_audit.errors import UsageError
-from replica_audit.report.layout import render_object
 from replica_audit.salvage.partition_salvage import Choices
 from replica_audit.salvage.record_files import FORMS
 
@@ -28,5 +27,5 @@ def salvage(arguments: argparse.Namespace, settings: Settings) -> int:
         settings,
         ProgressLine(settings.quiet),
     )
-    print_result(render_object(found.to_dict()) if settings.format == "json" else str(found))
+    print_object(found.to_dict(), str(found), settings)
     return found.exit_status

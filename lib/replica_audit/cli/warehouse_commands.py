@@ -14,7 +14,7 @@ from replica_audit.auditing.known_findings import read_baseline
 from replica_audit.cli.answer_output import asked_table, print_answers, print_table, print_unused, print_written
 from replica_audit.cli.failure import discard_verdict, leave_verdict
 from replica_audit.cli.interruption import INTERRUPTION
-from replica_audit.cli.output import print_error, print_note, print_result
+from replica_audit.cli.output import print_error, print_note, print_object, print_result
 from replica_audit.cli.progress_lines import ProgressLine
 from replica_audit.config import Settings
 from replica_audit.paths import check_files, check_outputs
@@ -64,11 +64,8 @@ def ingest(arguments: argparse.Namespace, settings: Settings) -> int:
 
         progress = ProgressLine(settings.quiet)
         snapshot_id = run_ingest(spark, arguments.snapshot, settings, progress)
-    if settings.format == "json":
-        reading: dict[str, int] = {} if progress.reading is None else progress.reading._asdict()
-        print_result(render_object({"snapshot_id": snapshot_id, **reading}))
-    else:
-        print_result(f"snapshot {snapshot_id}")
+    reading: dict[str, int] = {} if progress.reading is None else progress.reading._asdict()
+    print_object({"snapshot_id": snapshot_id, **reading}, f"snapshot {snapshot_id}", settings)
     return 0
 
 
