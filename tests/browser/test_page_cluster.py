@@ -5,9 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.browser.layout import CLIPPED, settle
+from tests.browser.layout import CLIPPED, LABELS, settle, write
 from tests.support.captures import audit_whole
 from tests.support.large_cluster import AWAY, BROKERS, large_cluster
+from tests.support.report_rows import results, row
 from tests.support.samples import SAMPLES
 
 from replica_audit.report.facts.verdict import build_verdict
@@ -189,3 +190,46 @@ def test_nothing_of_a_large_cluster_is_wider_than_the_screen(browser, pages, wid
     settle(browser)
     assert browser.run(CLIPPED, [".scroll"]) == []
     browser.run("dispatchEvent(new Event('afterprint'))")
+
+
+def metadata_copy(broker: int, standing: str, *ends: int, **values):
+    """A copy of the metadata log whose epochs 1, 2, … end at `ends`."""
+    starts = (0, *ends)
+    epochs = [
+        {"leader_epoch": number + 1, "start_offset": start, "end_offset": end}
+        for number, (start, end) in enumerate(zip(starts, ends, strict=False))
+    ]
+    told = {"start_offset": 0, "end_offset": ends[-1], "epochs": epochs, "refused": [], "checkpoints": [], "history": 1}
+    path = f"controller-{broker}/__cluster_metadata-0"
+    return row("metadata_logs", broker_id=broker, path=path, standing=standing, **{**told, **values})
+
+
+@pytest.mark.parametrize("width", [390, 1280])
+def test_copies_of_the_metadata_log_are_lanes_and_stand_at_the_top_where_they_differ(browser, tmp_path, width):
+    copies = [metadata_copy(100, "used", 50, 90, committed_to=80, is_voter=True, seen_epoch=2, voted_id=100)]
+    apart = metadata_copy(101, "refused", 50, 70, parts_at=50, history=2, refused=["brokers applied what it lacks"], is_voter=True)  # fmt: skip
+    browser.open(write(results(metadata_logs=[*copies, apart]), tmp_path / "page.html"), width=width)
+    browser.wait("document.querySelector('#metadata svg')")
+    bars = "return [...document.querySelectorAll('#metadata .span title')].map((one) => one.textContent)"
+    assert browser.run(bars) == [
+        "controller 100, epoch 1: offsets 0 to 49", "controller 100, epoch 2: offsets 50 to 89",
+        "controller 101, epoch 1: offsets 0 to 49", "controller 101, epoch 2: offsets 50 to 69",
+    ]  # fmt: skip
+    assert browser.find("#metadata .canvas .event.elected")
+    cross, start = browser.run(
+        "const bars = document.querySelectorAll('#metadata .span');"
+        "const cross = document.querySelector('#metadata .canvas .event.unclean').getBoundingClientRect();"
+        "return [(cross.left + cross.right) / 2, bars[3].getBoundingClientRect().left]"
+    )
+    assert abs(cross - start) < 2
+    assert "brokers applied what it lacks" in browser.text("#metadata table")
+    above = (
+        "return document.getElementById('metadata').compareDocumentPosition(document.getElementById('partitions')) & 4"
+    )
+    assert browser.run(above) == 4
+    assert browser.run(LABELS) == [] and browser.run(CLIPPED, []) == []
+    browser.open(write(results(metadata_logs=[*copies, metadata_copy(101, "agrees", 50, 88)]), tmp_path / "calm.html"))
+    assert browser.run(above) == 0 and not browser.run("return document.getElementById('metadata').hidden")
+    browser.open(write(results(metadata_logs=copies), tmp_path / "one.html"))
+    assert browser.run("return document.getElementById('metadata').hidden")
+    browser.quiet()

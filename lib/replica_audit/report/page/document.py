@@ -146,6 +146,7 @@ def _frame(results: Results, verdict: VerdictObject, answer: Answer, earlier: Ea
         "codes": build_codes(results),
         "severity_of": _severity_of(results),
         "timeline": build_timeline(results),
+        "metadata_logs": portable([row._asdict() for row in results.metadata_logs[:LIST_LIMIT]]),
         "overview": build_overview(results, earlier),
         "unplaced": portable(number_facts(unplaced)[:LIST_LIMIT]),
         "unplaced_more": max(0, len(unplaced) - LIST_LIMIT),

@@ -167,9 +167,9 @@ function putBeside(board, text, cls, x, y, step, walls) {
 }
 
 // Lanes over a scale of times or offsets, one for each row: what was so from when to when, and what happened on it.
-// lanes: [{name, spans: [{from, to, cls, title, text}], marks: [{x, y, size, shape, cls}]}], where a span's text is said if it fits;
+// lanes: [{name, spans: [{from, to, cls, title, text, ink}]}], where the first of a span's texts that fits is written, in the class ink;
 // weights: of each value on the scale, how much its label matters; tick: the label of a value. `marksOf(lane, scale)` may give the
-// marks of a lane once the scale is there, with y from the lane's top; share as of makeScale. Returns {svg, scale, tops, height of a lane}.
+// marks [{x, y, size, shape, cls}] of a lane once the scale is there, with y from the lane's top; share as of makeScale. Returns {svg, scale, tops, height of a lane}.
 function drawLanes(lanes, weights, { width, label, tick, height = 18, end, marksOf, share }) {
   const board = makeBoard(width);
   const left = Math.max(...lanes.map(({ name }) => widthOf(name, 'name')), width < 620 ? 40 : 90) + 20;
@@ -177,24 +177,29 @@ function drawLanes(lanes, weights, { width, label, tick, height = 18, end, marks
   const top = 30;
   const bottom = top + lanes.length * (height + 6);
   const svg = draw('svg', { viewBox: `0 0 ${width} ${bottom + 2}`, width, height: bottom + 2, class: 'picture', role: 'img', 'aria-label': label });
+  const ruled = [];
   for (const value of keyTicks(scale.points, weights).filter((one) => one !== end)) {
     const text = board.near(tick(value), 'tick', scale.at(value), top - 12, 8);
-    if (text) svg.append(draw('line', { class: 'grid', x1: scale.at(value), x2: scale.at(value), y1: top - 6, y2: bottom - 4 }), text);
+    if (!text) continue;
+    svg.append(text);
+    ruled.push(scale.at(value));
   }
   const tops = lanes.map((lane, place) => {
     const y = top + place * (height + 6);
     const middle = y + height / 2 + 4;
     svg.append(board.put(lane.name, 'name', board.boxOf(lane.name, 'name', left - 12, middle, 'end'), middle));
-    for (const { from, to, cls, title, text = [] } of lane.spans || []) {
+    for (const { from, to, cls, title, text = [], ink = 'led' } of lane.spans || []) {
       const x = scale.at(from);
       const length = scale.at(to) - x;
       svg.append(draw('rect', { class: `span ${cls}`, x, y, width: Math.max(1.5, length), height }, draw('title', null, title)));
-      const said = text.find((one) => widthOf(one, 'led') + 12 < length);
-      if (said) svg.append(board.put(said, 'led', board.boxOf(said, 'led', x + 6, middle, 'start'), middle, cls));
+      const said = text.find((one) => widthOf(one, ink) + 12 < length);
+      if (said) svg.append(board.put(said, ink, board.boxOf(said, ink, x + 6, middle, 'start'), middle));
     }
     if (marksOf) svg.append(draw('line', { class: 'nothing', x1: left, x2: width - 20, y1: y + height + 3, y2: y + height + 3 }), ...marksOf(lane, scale).map((mark) => markAt(mark.shape, mark.x, y + mark.y, mark.size, mark.cls)));
     return y;
   });
+  // Below everything, and drawn last: lines make way for labels.
+  svg.prepend(...ruled.flatMap((x) => board.rule({ class: 'grid' }, x, top - 6, bottom - 4)));
   return { svg, scale, tops, height };
 }
 

@@ -35,10 +35,13 @@ function buildMap(page, rows) {
   };
   const all = () => zoom(0, state.rows.length);
   const reader = { clear: () => {} };
+  // Into the partitions of a column, with as many beside them as have columns of their own then.
   const into = ({ broker, column }) => {
-    const start = state.from + column * map.size;
-    zoom(start, Math.min(state.to, start + map.size));
-    reader.keep({ broker, column: 0 });
+    const first = state.from + column * map.size;
+    const wanted = Math.max(map.size, map.fits);
+    const from = Math.max(0, Math.min(state.rows.length - wanted, first - Math.floor((wanted - map.size) / 2)));
+    zoom(from, Math.min(state.rows.length, from + wanted));
+    reader.keep({ broker, column: Math.floor((first - from) / map.size) });
   };
   const redraw = drawnFor(holder, (width) => {
     if (!state.rows.length) return;
@@ -94,14 +97,14 @@ function sayCell(page, map, broker, group, zoom) {
   if (!here.length) return [...span, `: no replica on broker ${broker}`, ...closer];
   if (group.length === 1) {
     const [[state, row]] = here;
-    return [...span, ` on broker ${broker}: ${STATES[state][1]}${row.leader === broker ? ', leads' : ''}; ${page.verdicts[row.verdict]}: ${page.words[row.verdict]}`];
+    return [...span, ` on broker ${broker}: ${STATES[state][1]}${row.leader === broker ? ', leads' : ''}; the partition: ${page.verdicts[row.verdict]}`];
   }
   const counts = STATES.map(([, words], place) => [here.filter(([state]) => state === place).length, words]).filter(([number]) => number);
   const worst = here.filter(([state]) => state < SOUND).slice(0, 3);
   return [...span, ` on broker ${broker}: ${counts.map(([number, words]) => `${number} ${words}`).join(', ')}`, ...worst.flatMap(([, row], place) => [place ? ', ' : '; worst ', link(row)]), ...closer];
 }
 
-// Returns {svg, columns, size of a column in partitions, group(column), at(x, y), mark(cell), leads}.
+// Returns {svg, columns, size of a column in partitions, fits: so many would have wide columns, group(column), at(x, y), mark(cell), leads}.
 function drawMap(rows, brokers, lane, width) {
   const board = makeBoard(width);
   const step = brokers.length <= 16 ? 20 : brokers.length <= 40 ? 13 : 9;
@@ -152,7 +155,7 @@ function drawMap(rows, brokers, lane, width) {
     names.map((name, place) => place % each === 0 && draw('text', { class: 'tick', x: left - 7, y: top + place * step + height / 2 + 4, 'text-anchor': 'end' }, name)),
     paths.map((parts, place) => parts.length > 0 && draw('path', { class: `map-cell ${STATES[place][0]}`, d: parts.join('') })), signs, leads, cursor);
   return {
-    svg, columns, size, group, leads: leads.childElementCount > 0,
+    svg, columns, size, fits: Math.floor(room / 13), group, leads: leads.childElementCount > 0,
     at(x, y) {
       const cell = { broker: Math.floor((y - top) / step), column: Math.floor((x - left) / pitch) };
       return cell.broker >= 0 && cell.broker < brokers.length && cell.column >= 0 && cell.column < columns ? cell : null;

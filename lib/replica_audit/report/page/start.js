@@ -58,6 +58,7 @@ async function start() {
   buildPlaces(page, rows, view, [map.node, buildEvents(page)]);
   buildOthers(page);
   buildRead(page);
+  buildMetadataCopies(page);
   toStep();
   document.documentElement.dataset.ready = 'yes';
 }
