@@ -93,7 +93,7 @@ function buildMetadataCopies(page) {
   const refused = rows.some((row) => row.refused.length);
   const cells = (row) => [[named(row), el('span', { class: 'soft' }, ' ', el('code', null, row.path))], METADATA_STANDINGS[row.standing], shown(row.start_offset), shown(row.end_offset), shown(row.committed_to), shown(row.parts_at), shown(row.history),
     known(row.seen_epoch) ? `epoch ${row.seen_epoch}${known(row.voted_id) ? `, voted for ${row.voted_id}` : known(row.seen_leader_id) ? `, leader ${row.seen_leader_id}` : ''}` : '–', ...(refused ? [row.refused.join('; ')] : [])];
-  section.append(el('h2', { id: 'metadata-title' }, 'Copies of the metadata log'), el('figure', null, holder, el('p', { class: 'legend' }, legendKey('k-epoch', 'epochs of controllers, a colour each'),
+  section.append(el('h2', null, 'Copies of the metadata log'), el('figure', null, holder, el('p', { class: 'legend' }, legendKey('k-epoch', 'epochs of controllers, a colour each'),
     rows.some((row) => known(row.committed_to)) && sign('up', 'elected', 'committed up to here'), rows.some((row) => known(row.parts_at)) && sign('cross', 'unclean', 'first record that the copy in use does not have'))),
     table([['copy', 'wrap'], ['stands', 'wrap'], ['begins', 'n'], ['ends', 'n'], ['committed up to', 'n'], ['parts at', 'n'], ['history', 'n', 'copies of one history do not contradict each other'], ['quorum-state', 'wrap'], ...(refused ? [['refused, since', 'wrap']] : [])], rows.map(cells), 'small stack', 'metadata'));
   section.hidden = false;
