@@ -27,7 +27,6 @@ CODECS = {
     "api/answers.py",
     "api/explained.py",
     "auditing/audit_results.py",
-    "auditing/bronze_rows.py",
     "auditing/known_findings.py",
     "auditing/opened_snapshot.py",
     "collect/collect.py",
