@@ -19,7 +19,7 @@ from replica_audit.runner.ingested_source import audit
 from replica_audit.schema import REPORT_TABLES, QuarantineRow
 from replica_audit.warehouse.attempts import latest_attempt, own_rows
 from replica_audit.warehouse.delta_tables import Warehouse
-from replica_audit.warehouse.ingested_rows import unplaced_rows
+from replica_audit.warehouse.ingested_rows import EvidenceRows, unplaced_rows
 
 
 class OnDriver(Pickling):
@@ -82,3 +82,21 @@ def test_of_what_could_not_be_read_only_what_belongs_to_no_partition_comes_to_th
     )
     assert unplaced_rows(warehouse, own_rows(ingested)) == made == [row for row in rows if row.topic is None]
     assert 0 < len(made) < len(rows)
+
+
+def test_of_partitions_in_the_same_files_their_names_are_held_once_and_sent_once(tmp_path):
+    sent = []
+    for partitions in (4, 24):
+        executor, warehouse = OnDriver(), Warehouse(str(tmp_path / str(partitions)))
+        snapshot = write_long_logs(tmp_path / f"snapshot-{partitions}", 1, partitions)
+        ingest(executor, warehouse, str(snapshot), Settings(), Unseen())
+        indexed = EvidenceRows.of(warehouse, own_rows(latest_attempt(warehouse, "ingest"))).index().partitions
+        assert len(indexed) == partitions
+        assert len({id(one.segment_files) for one in indexed}) == len({one.segment_files for one in indexed})
+        assert len({id(one.place[0]) for one in indexed}) == 1
+        executor.jobs.clear()
+        executor.cut = lambda items, cost, least: [list(items)]
+        audit(executor, warehouse, None, Settings(), Unseen())
+        ((_, content, _),) = executor.jobs
+        sent.append(content)
+    assert sent[1] - sent[0] < 20 * 60, "bytes of a further partition"

@@ -208,12 +208,12 @@ class IngestedSource:
         self._log_dirs = index.log_dirs
         known = {one.place: one for one in index.partitions}
         known.update((place, IndexedPartition(place)) for place in timelines.keys() - known.keys())
-        said = self._said(executor, known.keys(), timelines)
+        said, nothing = self._said(executor, known.keys(), timelines), SideEvidence()
         return [
             PartitionTask(
                 TopicPartition(*place),
                 one.batch_count,
-                said.get(place, SideEvidence()),
+                said.get(place, nothing),
                 one.segment_files,
             )
             for place, one in sorted(known.items())

@@ -157,10 +157,16 @@ class EvidenceRows:
         found = pa.concat_tables(places).group_by(list(_PLACE), use_threads=False)
         partitions = found.aggregate([("batches_sum", "sum"), ("file", "list")])
         partitions = partitions.sort_by([(name, "ascending") for name in _PLACE])
+        # Arrow makes another text for every row.
+        topics: dict[str, str] = {}
+        files: dict[tuple[str, ...], tuple[str, ...]] = {}
         named = [
-            IndexedPartition((topic, partition), batches or 0, _paths(paths))
+            IndexedPartition(
+                (topics.setdefault(topic, topic), partition), batches or 0, files.setdefault(of_one, of_one)
+            )
             for batch in partitions.select([*_PLACE, "batches_sum_sum", "file_list"]).to_batches(max_chunksize=_STEP)
             for topic, partition, batches, paths in zip(*(one.to_pylist() for one in batch.columns), strict=True)
+            for of_one in (_paths(paths),)
         ]
         return EvidenceIndex(named, counts, frozenset(log_dirs), frozenset(batch_files))
 
