@@ -316,3 +316,25 @@ def test_a_plan_after_nothing_is_refused(capsys: pytest.CaptureFixture[str], tmp
     for arguments, said in ((["--after"], "no evidence in --to"), (["--after", "--wanted", "x"], "give one of them")):
         assert main(["capture-plan", "1=/data", "--to", str(tmp_path), *arguments]) == 2
         assert said in capsys.readouterr().err
+
+
+def test_every_file_is_read_again_on_one_day_of_so_many(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    snapshot, evidence = _two_segments(tmp_path / "snapshot"), tmp_path / "evidence"
+    _collect(snapshot, evidence, 1)
+    # Bit rot: the file has the time that it had.
+    log = snapshot / LOG
+    with log.open("r+b") as file:
+        file.seek(65)
+        file.write(b"\xff\xff")
+    os.utime(log, ns=(OLD, OLD))
+    read: list[str] = []
+    today = collect.time.time()
+    for day in range(5):
+        monkeypatch.setattr(collect.time, "time", lambda day=day: today + day * 86400)
+        archive = tmp_path / f"{day}.tar"
+        given = ("--after", str(evidence / "evidence-1-1.tar"), "--again-days", "5")
+        collect_into(archive, "--log-dir", f"{snapshot}/broker-1=broker-1", *given)
+        lines = _lines(archive)
+        read += [path for path, line in lines.items() if path.endswith(".log") and line["as"] == "frames"]
+        assert lines[LOG]["as"] == "same" or lines[LOG]["not_captured"] > 0
+    assert sorted(read) == sorted([LOG, f"broker-1/orders-0/{SECOND}"])

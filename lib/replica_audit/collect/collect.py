@@ -923,12 +923,17 @@ class Collection:
     def _open(self, path: str, name: str) -> BrokerFile:
         return BrokerFile(os.path.join(path, name), self.limit, name == newest_segment(os.listdir(path)))
 
+    def _is_known(self, key: int) -> bool:
+        """Whether a file need not be read; with --again-days each is read again on one day of so many, and damage found."""
+        days = self._arguments.again_days
+        return key in self._known and not (days and key % days == int(time.time() // 86400) % days)
+
     def _frames(self, source: BrokerFile, shown: str, topic: str) -> None:
         line = source.line(shown)
         edges = source.edges()
         if edges is not None:
             line["edges"] = edges
-            if key_of(line) in self._known:
+            if self._is_known(key_of(line)):
                 self.lists.add(dict(line, **{"as": "same"}))
                 return
         parts = Parts(self._tar, shown + ".frames", source.state.st_mtime)
@@ -1073,6 +1078,8 @@ def parse_arguments(given: Optional[List[str]]) -> argparse.Namespace:
     parser.add_argument("--wanted", metavar="FILE", help="only the ranges that replica-audit show --wanted wrote")
     text = "name files that this archive has, and that are as they were, in place of reading them"
     parser.add_argument("--after", action="append", default=[], metavar="EVIDENCE", help=text)
+    text = "read each file again once in so many days, though it has not changed (default: never)"
+    parser.add_argument("--again-days", type=int, default=0, metavar="N", help=text)
     parser.add_argument("--kind", choices=("live", "stopped", "killed"), help="what the broker does meanwhile")
     parser.add_argument("--no-java", action="store_true", help="start no JVM where no library computes CRC-32C")
     parser.add_argument("--rate-mib", type=float, default=50, metavar="N", help="MiB read a second (default: 50)")
@@ -1083,6 +1090,8 @@ def parse_arguments(given: Optional[List[str]]) -> argparse.Namespace:
     arguments = parser.parse_args(given)
     if not (arguments.rate_mib > 0 and arguments.iops > 0):
         parser.error("--rate-mib and --iops have to be above 0")
+    if arguments.again_days < 0:
+        parser.error("--again-days has to be from 0 on")
     if arguments.broker_id is not None and not 0 <= arguments.broker_id < 1 << 31:
         parser.error("--broker-id has to be from 0 to 2147483647")
     return arguments
