@@ -279,9 +279,9 @@ def _add_capture_arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument("--kind", metavar="KIND", type=one_of(KINDS), choices=KINDS, default="live", help=text)
     text = "collect evidence in place of copies (docs/evidence.md)"
     command.add_argument("--evidence", action="store_true", help=text)
-    text = "with --evidence: name what archives in --to have and what has not changed, in place of reading it"
+    text = "as --evidence, and name what archives in --to have and what has not changed, in place of reading it"
     command.add_argument("--after", action="store_true", dest="goes_on", help=text)
-    text = "with --evidence: bring only the bytes that FILE names, which show --wanted wrote"
+    text = "as --evidence, and bring only the bytes that FILE names, which show --wanted wrote"
     command.add_argument("--wanted", metavar="FILE", help=text)
     text = "with --evidence: options for the collector, such as '--topic orders --rate-mib 20'"
     command.add_argument("--collect-options", metavar="TEXT", default="", help=text)
