@@ -34,7 +34,7 @@ class Operator:
         self.outputs: dict[int, str] = {}
         """What the commands of each step printed."""
         self._cluster, self._version, self._before = cluster, version, before
-        self.home.mkdir()
+        self.home.mkdir(exist_ok=True)
         call = shlex.join([sys.executable, "-c", PROGRAM])
         script = self.home / "replica-audit"
         script.write_text(f'#!/bin/bash\nPYTHONPATH={shlex.quote(search_path())} exec {call} "$@"\n')
@@ -45,13 +45,17 @@ class Operator:
         """The copy of the log directories that was made where the plan says so."""
         return self._cluster.out / "after"
 
-    def carry_out(self, text: str, plan: Mapping[str, Any], without: Iterable[str] = ()) -> list[str]:
-        """Every step in its order but those of the actions in `without`; what did not go as the plan says, in sentences."""
+    def carry_out(
+        self, text: str, plan: Mapping[str, Any], without: Iterable[str] = (), most: int | None = None
+    ) -> list[str]:
+        """Every step in its order but those of the actions in `without`, at `most` so many; what did not go as the plan says, in
+        sentences.
+        """
         (self.home / "plan.json").write_text(json.dumps(plan))
         printed = printed_steps(text)
         assert [as_words(one) for one in printed] == [planned_words(one) for one in plan["steps"]]
         wrong: list[str] = []
-        for one, step in zip(printed, plan["steps"], strict=True):
+        for one, step in list(zip(printed, plan["steps"], strict=True))[:most]:
             if step["action"] not in without and not wrong:
                 wrong = self._take(one, step)
         return wrong

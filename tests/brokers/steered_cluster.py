@@ -217,7 +217,7 @@ class SteeredCluster:
             self.launch(node)
             self.await_start(node)
 
-    def await_start(self, node: int, seconds: float = 120) -> None:
+    def await_start(self, node: int, seconds: float = 240) -> None:
         """Wait until a node that was started is up."""
         until = time.monotonic() + seconds
         while not re.search(_UP[self.roles[node]], text := self.log(node).read_text(errors="replace")):

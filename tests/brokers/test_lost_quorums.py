@@ -7,19 +7,25 @@ and a second snapshot has nothing to decide.
 from __future__ import annotations
 
 import json
+import re
 import shutil
+import subprocess
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.brokers.carrying_out import Operator
 from tests.brokers.clients import produce_values, received, run, run_json
+from tests.brokers.disks import cut_tail, write_manifest
 from tests.brokers.quorum_cluster import BROKERS, CONTROLLERS, QuorumCluster, QuorumOperator, make_disks, topics_of
 from tests.brokers.test_elections import JARS
+from tests.support.archives import read_archive, write_directory
 
 pytestmark = [pytest.mark.brokers, pytest.mark.timeout(1200)]
 
+HERE = Path(__file__).parent
 _SETTLE_SECONDS = 15
 
 
@@ -56,7 +62,12 @@ def _carry_out(cluster: QuorumCluster, before: Path, version: str, seeds: set[in
     text = run("quorum", str(before), "--plan", str(file), "--kafka-version", version)
     answer = json.loads(file.read_text())
     assert answer["verdict"] == "choose", text
-    assert {step["controllers"][0] for step in answer["steps"] if step["action"] in ("seed", "empty")} == seeds
+    stopped = {node for step in answer["steps"] if step["action"] == "stop" for node in step["brokers"]}
+    assert {
+        step["controllers"][0]
+        for step in answer["steps"]
+        if step["action"] in ("seed", "empty") and step["controllers"]
+    } == seeds
     assert run("quorum", str(before), "--check", str(file)).startswith("Nothing has moved")
     operator = QuorumOperator(cluster, version, before)
     assert operator.carry_out(text, answer) == [], text
@@ -67,7 +78,9 @@ def _carry_out(cluster: QuorumCluster, before: Path, version: str, seeds: set[in
             *(f"{topic}-{number}" for number in range(5)),
             "after",
         ]
-    assert {node: cluster.pid(node) for node in cluster.up if node in pids} == pids
+    assert {node: cluster.pid(node) for node in cluster.up if node in pids and node not in stopped} == {
+        node: pid for node, pid in pids.items() if node not in stopped
+    }
     again = run_json("quorum", str(operator.after))
     assert again["verdict"] == "agree" and again["choice"] is None and not again["steps"], again["reason"]
     return answer
@@ -176,3 +189,164 @@ def test_brokers_that_have_seen_a_later_epoch_register(disks: Callable[..., Path
         answer = _carry_out(cluster, cluster.capture("before", without=(100, 101)), "4.3.1", set(CONTROLLERS))
     written = [json.loads(text)["leaderEpoch"] for step in answer["steps"] for text in step["files"].values()]
     assert written == [state["leaderEpoch"] + 5] * 3
+
+
+def _raise_epoch(cluster: QuorumCluster, node: int, by: int) -> int:
+    """Let a node have seen a later controller epoch; returns it."""
+    file = cluster.directories[node] / "__cluster_metadata-0" / "quorum-state"
+    state = json.loads(file.read_text())
+    file.write_text(json.dumps({**state, "leaderEpoch": state["leaderEpoch"] + by}))
+    return state["leaderEpoch"] + by
+
+
+@pytest.mark.slow
+def test_voters_that_lost_their_quorum_state_count_on(disks: Callable[..., Path], tmp_path: Path) -> None:
+    """R4 without a lost record: each voter keeps its log, and gets a quorum-state with the epoch that brokers have seen."""
+    of = disks("4.3.1", is_dynamic=False)
+    with QuorumCluster(of, tmp_path / "run", JARS["4.3.1"], is_dynamic=False) as cluster:
+        cluster.start_all()
+        cluster.stop(*BROKERS)
+        cluster.kill(*CONTROLLERS)
+        seen = max(_raise_epoch(cluster, node, 5) for node in BROKERS)
+        answer = _carry_out(cluster, cluster.capture("before"), "4.3.1", set())
+        assert cluster.quorum_status("LeaderEpoch") > seen
+    assert [one["action"] for one in answer["steps"]].count("mend_epoch") == 3
+
+
+@pytest.mark.slow
+def test_a_dynamic_quorum_counts_on_and_a_blank_voter_gets_its_old_id_back(
+    disks: Callable[..., Path], tmp_path: Path
+) -> None:
+    """R4 with D4n: the blank voter fetches the whole log; quorum-state is of version 1, which names no voters."""
+    of = disks("4.3.1", is_dynamic=True)
+    with QuorumCluster(of, tmp_path / "run", JARS["4.3.1"], is_dynamic=True) as cluster:
+        cluster.start_all()
+        cluster.stop(*BROKERS)
+        cluster.kill(*CONTROLLERS)
+        seen = max(_raise_epoch(cluster, node, 5) for node in BROKERS)
+        cluster.lose_disk(102)
+        cluster.format(102, "--no-initial-controllers")
+        answer = _carry_out(cluster, cluster.capture("before"), "4.3.1", {102})
+        assert cluster.quorum_status("LeaderEpoch") > seen
+    assert [one["controllers"] for one in answer["steps"] if one["action"] == "mend_epoch"] == [[100], [101]]
+
+
+@pytest.mark.slow
+def test_a_survivor_that_was_formatted_standalone_votes_again(disks: Callable[..., Path], tmp_path: Path) -> None:
+    """D5b: it has a new directory id, and a checkpoint that names itself alone; the log of whichever node is newest names the three of
+    before.
+    """
+    of = disks("4.3.1", is_dynamic=True)
+    with QuorumCluster(of, tmp_path / "run", JARS["4.3.1"], is_dynamic=True) as cluster:
+        cluster.start_all()
+        cluster.kill(*CONTROLLERS)
+        cluster.lose_disk(101, 102)
+        (cluster.directories[100] / "meta.properties").unlink()
+        cluster.format(100, "--standalone")
+        _carry_out(cluster, cluster.capture("before", without=(101, 102)), "4.3.1", set(CONTROLLERS))
+
+
+@pytest.mark.slow
+def test_of_two_histories_that_both_served_clients_people_choose(tmp_path: Path) -> None:
+    """Q8, as it was captured on 4.3.1: voters seeded from a stale disk elected in an epoch of before, and brokers went on in both
+    histories. Kept is that of the voters; brokers' logs are put aside, and what is given up is copied first.
+    """
+    write_directory(read_archive(HERE / "snapshots.tar.xz"), tmp_path / "snapshots")
+    capture = tmp_path / "snapshots" / "two-histories"
+    with QuorumCluster(capture, tmp_path / "run", JARS["4.3.1"], is_dynamic=False) as cluster:
+        cluster.start_all()
+        produce_values(cluster.bootstrap, "early", 0, ["of both"])
+        before, file = cluster.capture("before"), cluster.out / "plan.json"
+        text = run("quorum", str(before), status=1)
+        assert text.startswith("Neither history is the best: keep both")
+        node = re.search(r"quorum --choose (\d+) has the plan", " ".join(text.split()))[1]
+        assert int(node) in CONTROLLERS
+        printed = run("quorum", str(before), "--choose", node, "--plan", str(file), "--kafka-version", "4.3.1")
+        answer = json.loads(file.read_text())
+        assert [one["topic"] for one in answer["lost"]["topics"]] == ["late"]
+        assert {(one["broker_id"], one["topic"]) for one in answer["lost"]["stray"]} == {(0, "late"), (1, "late")}
+        operator = QuorumOperator(cluster, "4.3.1", before)
+        assert operator.carry_out(printed, answer) == [], printed
+        assert set(topics_of(cluster)) == {("early", 0)}
+        produce_values(cluster.bootstrap, "early", 0, ["after"])
+        assert [one.value for one in received(cluster.bootstrap, "early", 0)][-2:] == [b"of both", b"after"]
+        for broker in BROKERS:
+            listing = ["tar", "-tzf", f"broker-{broker}-given-up.tgz"]
+            copied = subprocess.run(listing, cwd=operator.home, capture_output=True, text=True, check=True)
+            assert f"./late-0/{0:020d}.log" in copied.stdout.split()
+            assert list(cluster.directories[broker].glob("late-0.*-stray"))
+        again = run_json("quorum", str(operator.after))
+    assert again["verdict"] == "agree" and not again["steps"], again["reason"]
+
+
+@pytest.mark.slow
+def test_elections_after_a_lost_quorum(disks: Callable[..., Path], tmp_path: Path) -> None:
+    """A site without power: two of three controllers have blank disks, one replica has lost its end, and who starts first leads. The
+    plan of quorum is followed to where it starts brokers, and then that of elect, whose first step finds the controllers up.
+    """
+    of = disks("4.3.1", is_dynamic=False)
+    with QuorumCluster(of, tmp_path / "run", JARS["4.3.1"], is_dynamic=False) as cluster:
+        cluster.start_all()
+        cluster.kill(*BROKERS, *CONTROLLERS)
+        for broker in BROKERS:
+            (cluster.directories[broker] / ".kafka_cleanshutdown").unlink(missing_ok=True)
+        cut_tail(cluster.directories[0] / "early-0", 2)
+        for node in (101, 102):
+            cluster.lose_disk(node)
+            cluster.format(node)
+        before, file = cluster.capture("before"), cluster.out / "plan.json"
+        write_manifest(before, "4.3.1", BROKERS)
+        assert "replica-audit quorum SNAPSHOT" in " ".join(run("show", str(before), status=None).split())
+        text = run("quorum", str(before), "--plan", str(file), "--kafka-version", "4.3.1")
+        answer = json.loads(file.read_text())
+        ordered = next(at for at, one in enumerate(answer["steps"]) if "replica-audit elect AFTER" in one["commands"])
+        assert QuorumOperator(cluster, "4.3.1", before).carry_out(text, answer, most=ordered) == []
+        before = cluster.capture("between")
+        write_manifest(before, "4.3.1", BROKERS)
+        text = run("elect", str(before), "--plan", str(file), "--up", "")
+        plan = json.loads(file.read_text())
+        started = [(*step["controllers"], *step["brokers"]) for step in plan["steps"] if step["action"] == "start"]
+        assert started == [CONTROLLERS, (1,), (0,)], text
+        operator = Operator(cluster, "4.3.1", before)
+        assert operator.carry_out(text, plan) == [], text
+        assert any("as the plan predicted" in one for one in operator.outputs.values())
+        for topic in ("early", "late"):
+            produce_values(cluster.bootstrap, topic, 0, ["after"])
+            values = [one.value.decode() for one in received(cluster.bootstrap, topic, 0)]
+            assert values == [*(f"{topic}-{number}" for number in range(5)), "after"]
+
+
+@pytest.mark.slow
+def test_a_disk_that_was_found_knows_directories_that_brokers_set_aside(
+    disks: Callable[..., Path], tmp_path: Path
+) -> None:
+    """Q4: all voters were seeded from a stale disk, brokers died, and restarted they set topic late aside. Then the disk of 100 is
+    found, which has everything.
+    """
+    of = disks("4.3.1", is_dynamic=False)
+    with QuorumCluster(of, tmp_path / "run", JARS["4.3.1"], is_dynamic=False) as cluster:
+        cluster.start_all()
+        cluster.kill(*CONTROLLERS)
+        found = tmp_path / "found"
+        shutil.copytree(cluster.directories[100], found, ignore=shutil.ignore_patterns(".lock"))
+        seen = _raise_epoch(cluster, BROKERS[0], 0)
+        for node in CONTROLLERS:
+            log = cluster.directories[node] / "__cluster_metadata-0"
+            shutil.rmtree(log)
+            shutil.copytree(of / "stale-102" / log.name, log)
+            # Of a later epoch than brokers have seen: with an earlier one they would go on without the controllers.
+            _raise_epoch(cluster, node, seen + 1)
+        cluster.start_quorum()
+        for broker in BROKERS:
+            cluster.await_end(broker, 240)
+        cluster.start(*BROKERS)
+        assert topics_of(cluster).keys() == {("early", 0)}
+        assert all(list(cluster.directories[broker].glob("late-0.*-stray")) for broker in BROKERS)
+        forgotten = run_json("quorum", str(cluster.capture("forgotten")))
+        assert forgotten["verdict"] == "agree" and "as -stray, which no log here knows" in forgotten["reason"]
+        cluster.kill(*BROKERS, *CONTROLLERS)
+        shutil.rmtree(cluster.directories[100])
+        shutil.copytree(found, cluster.directories[100])
+        answer = _carry_out(cluster, cluster.capture("before"), "4.3.1", {101, 102})
+    assert answer["choice"]["node_id"] == 100
+    assert [step["brokers"] for step in answer["steps"] if step["action"] == "put_back"] == [[0], [1]]

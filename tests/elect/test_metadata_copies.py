@@ -9,12 +9,14 @@ from pathlib import Path
 
 import pytest
 from tests.support import metadata_log as write
-from tests.support.controllers import APPLIED, BEGIN, LATE, VOTERS, moved
+from tests.support.controllers import APPLIED, BEGIN, LATE, TOPIC_ID, VOTERS, moved
+from tests.support.encoder import Record, encode_batch
 from tests.support.fixtures import ATTACKS
-from tests.support.snapshots import write_snapshot
+from tests.support.metadata_log import MetadataLog
+from tests.support.snapshots import Replica, write_snapshot
 
 from replica_audit.config import Settings
-from replica_audit.elect.election_plan import advise
+from replica_audit.elect.election_plan import advise, plan_elections
 from replica_audit.elect.plan_model import Step, plan_object
 from replica_audit.report.plan_text import render_plan
 from replica_audit.report.show_text import render_summary
@@ -94,3 +96,51 @@ def test_a_command_for_every_voter_captured_or_not_and_every_broker(tmp_path, vo
     for text in (render_summary(results), render_plan(advise(results))):
         said = " ".join(text.replace("\\\n", "").split())
         assert all(command in said for command in step.commands)
+
+
+def without_power(path: Path, **logs: bytes | None) -> Results:
+    """A site that lost power: in a partition that brokers 1 and 2 had in sync, 2 lost the end of its log; `logs` are of controllers."""
+    whole = [encode_batch(offset, [Record(None, b"1")], 0) for offset in range(3)]
+    held = {
+        broker: Replica(whole[:kept], topic="t", topic_id=TOPIC_ID, recovery_point=3, high_watermark=3)
+        for broker, kept in ((1, 3), (2, 2))
+    }
+    own = {node: logs.get(f"of_{node}", BEGIN) for node in VOTERS}
+    metadata = {
+        node: MetadataLog({0: one}, voters=VOTERS, leader_epoch=1) for node, one in own.items() if one is not None
+    }
+    return audit_all(str(write_snapshot(path, held, metadata={**metadata, 1: BEGIN, 2: BEGIN})), Settings())
+
+
+def test_controllers_are_started_before_the_first_broker(tmp_path: Path) -> None:
+    """Where somebody is up, and nothing says that a controller is down, they are left alone."""
+    results = without_power(tmp_path)
+    steps = [step for step in plan_elections(results, up=()).steps if step.action in ("start", "elect", "check")]
+    assert (steps[0].controllers, steps[0].brokers, steps[1].action) == (VOTERS, (), "check")
+    assert "kafka-server-start.sh -daemon SERVER_PROPERTIES_OF_101" in steps[0].commands and not steps[0].before
+    assert "describe --status" in steps[1].commands[0] and steps[2].brokers == (1,)
+    assert "The controllers have a leader" in steps[2].before
+    some_up = plan_elections(results, up=(2,)).steps
+    assert not any(step.action == "start" and step.controllers for step in some_up)
+
+
+@pytest.mark.parametrize(("blank", "captured"), [(b"", True), (None, True), (None, False)])
+def test_where_too_few_controllers_can_vote_quorum_comes_first(
+    tmp_path: Path, blank: bytes | None, captured: bool
+) -> None:
+    """Disks of two of three that were formatted anew; controllers that were only not captured are not taken for lost."""
+    for node in (101, 102) if captured and blank is None else ():
+        (tmp_path / f"controller-{node}").mkdir(parents=True)
+        (tmp_path / f"controller-{node}/meta.properties").write_text(f"version=1\nnode.id={node}\n")
+    results = without_power(tmp_path, of_101=blank, of_102=blank)
+    plan = plan_elections(results, up=())
+    start = next(step for step in plan.steps if step.action == "start")
+    assert start.controllers == VOTERS
+    if not captured:
+        assert not start.before and "quorum" not in render_plan(plan).replace("metadata-quorum", "")
+        return
+    assert plan.steps[0].action == "copy" and copied_nodes(plan.steps[0]) == [1, 2, *VOTERS]
+    assert "of 3 controllers 101 and 102 have no metadata log to vote with" in plan.steps[0].text
+    assert "The plan of replica-audit quorum BEFORE is carried out, up to where it starts brokers" in start.before[0]
+    said = " ".join(render_summary(results).split())
+    assert "Do first 1. Start no controller and no broker" in said and "replica-audit quorum SNAPSHOT" in said

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from tests.support import metadata_log as write
+from tests.support.collected import collect_snapshot
 from tests.support.controllers import APPLIED, BEGIN, LATE, LATE_ID, TOPIC_ID, VOTERS, elected, moved
 from tests.support.encoder import Record, encode_batch
 from tests.support.fixtures import FIXTURES
@@ -184,10 +185,11 @@ def test_voters_that_forgot_an_epoch_count_on_from_it_though_all_logs_agree(tmp_
     metadata = {node: log(WHOLE, 1) for node in VOTERS} | {1: log(WHOLE, 6)}
     found = written(tmp_path / "1", metadata, {1: APPLIED}, clean=(1,))
     assert found.verdict == "choose" and "reached controller epoch 6, and the voters know none above 1" in found.reason
-    assert actions(found) == ["copy", "stop", *["mend_epoch"] * 3, *["start"] * 3, "check", "start", "verify"]
+    assert actions(found) == ["copy", "stop", *["mend_epoch"] * 3, *["start"] * 3, "check", "check", "start", "verify"]
     ran = written(tmp_path / "2", metadata, {1: APPLIED})
     one_knows = written(tmp_path / "3", metadata | {102: log(WHOLE, 6)}, {1: APPLIED}, clean=(1,))
     assert (ran.verdict, one_knows.verdict) == ("agree", "agree")
+    assert "unless an election took place while they were copied" in ran.reason and "election" not in one_knows.reason
 
 
 def test_voters_are_those_of_the_history_that_is_right(tmp_path: Path) -> None:
@@ -202,7 +204,7 @@ def test_voters_are_those_of_the_history_that_is_right(tmp_path: Path) -> None:
 def test_a_broker_whose_metadata_lies_apart_is_a_broker(tmp_path: Path) -> None:
     apart = log(WHOLE, 1, log_dir="metadata-of-1")
     found = written(tmp_path, {100: BEGIN, 101: BEGIN, 102: BEGIN, 1: apart}, {1: APPLIED}, clean=(1,))
-    assert found.choice.role == "broker" and "broker-1.tgz" in commands(found, "copy")
+    assert found.choice.role == "broker" and "broker-1-metadata.tgz" in commands(found, "copy")
 
 
 def test_nodes_that_were_formatted_with_another_cluster_id_are_named(tmp_path: Path) -> None:
@@ -241,6 +243,104 @@ def test_the_same_epoch_with_another_history_served_by_both_is_kept_both(tmp_pat
     assert {tuple(topic.topic for topic in one.lost.topics) for one in found.copies} == {("late",), ("other",)}
     one_sided = written(tmp_path / "2", metadata, {1: APPLIED, 2: APPLIED}, clean=(1, 2))
     assert one_sided.verdict == "choose" and one_sided.choice.node_id == 1
+
+
+def forked(tmp_path: Path) -> None:
+    """Voters and broker 2 have topic other, broker 1 has topic late with two records."""
+    other_id = make_uuid("other")
+    other = write.batch(3, [write.topic("other", other_id), write.partition(other_id, (1, 2), 1)])
+    metadata = {node: BEGIN + other + elected(5, 101, 2) for node in (*VOTERS, 2)} | {1: WHOLE}
+    held = Replica([encode_batch(0, [Record(None, b"1"), Record(None, b"2")], 0)], topic="late", topic_id=LATE_ID)
+    written(tmp_path, metadata, {1: held, 2: Replica(topic="other", topic_id=other_id)}, clean=(1, 2))
+
+
+def test_people_choose_between_histories_and_what_is_given_up_is_copied(tmp_path: Path) -> None:
+    """Of the voters' history brokers of the other one fetch the log anew; of a broker's, voters get it; records are named."""
+    forked(tmp_path)
+    left_open = answer(tmp_path)
+    assert "quorum --choose 100 has the plan for that of nodes 2, 100, 101 and 102" in left_open.no_plan
+    assert "quorum --choose 1 has" in left_open.no_plan
+    voters = answer(tmp_path, node_id=100)
+    assert (voters.verdict, voters.choice.node_id, voters.choice.asked, voters.no_plan) == ("choose", 100, True, None)
+    assert [(one.broker_id, one.topic, one.records) for one in voters.lost.stray] == [(1, "late", 2)]
+    assert actions(voters) == ["copy", "stop", "copy", "empty", "start", "check", "check", "start", "start", "verify"]
+    assert [step.brokers for step in voters.steps if step.action in ("stop", "empty")] == [(1,), (1,)]
+    assert "broker-1-given-up.tgz -C LOG_DIR_OF_1 -- ./late-0" in commands(voters, "copy")
+    assert render_quorum(voters).startswith("The choice that was asked for: the log of controller 100")
+    broker = answer(tmp_path, node_id=1)
+    assert [step.controllers for step in broker.steps if step.action == "seed"] == [(100,), (101,), (102,)]
+    assert [step.brokers for step in broker.steps if step.action == "empty"] == [(2,)]
+    assert "broker-2-given-up.tgz -C LOG_DIR_OF_2 -- ./other-0" in commands(broker, "copy")
+    with pytest.raises(UsageError, match="node 7 has no metadata log here"):
+        answer(tmp_path, node_id=7)
+
+
+STRAY = ".0123456789abcdef0123456789abcdef-stray"
+BATCH = [encode_batch(0, [Record(None, b"1")], 0)]
+SET_ASIDE = Replica(BATCH, topic="late", topic_id=LATE_ID, suffix=STRAY)
+
+
+def test_after_voters_forgot_a_topic_its_stray_directories_are_named_though_all_logs_agree(tmp_path: Path) -> None:
+    """Q4. A topic that was deleted while its broker was down is in the log."""
+    forgot = written(tmp_path / "1", dict.fromkeys((*VOTERS, 1), BEGIN), {1: [APPLIED_T, SET_ASIDE]}, clean=(1,))
+    assert forgot.verdict == "agree" and "1 directory of late aside as -stray, which no log here knows" in forgot.reason
+    gone = WHOLE + write.batch(5, [write.remove_topic(LATE_ID)])
+    deleted = written(tmp_path / "2", dict.fromkeys((*VOTERS, 1), gone), {1: [APPLIED_T, SET_ASIDE]}, clean=(1,))
+    assert deleted.verdict == "agree" and "stray" not in deleted.reason
+
+
+def test_an_older_disk_that_knows_stray_directories_is_chosen_and_they_are_put_back(tmp_path: Path) -> None:
+    """Q4, and then the disk of 100 is found: the voters that went on without topic late forgot what had been committed."""
+    went_on = BEGIN + elected(3, 101, 2, write.TIME_MS + DAY_MS) + moved(4, epoch=2, time_ms=write.TIME_MS + DAY_MS)
+    metadata = {100: log(WHOLE, 1), 101: log(went_on, 2), 102: log(went_on, 2), 1: log(went_on, 2)}
+    found = written(tmp_path / "1", metadata, {1: [APPLIED_T, SET_ASIDE]}, clean=(1,))
+    assert found.verdict == "choose" and found.choice.node_id == 100
+    assert "does not know topic late" in " ".join(found.copies[1].refused)
+    assert [step.brokers for step in found.steps if step.action in ("stop", "empty", "put_back")][1:] == [(1,)] * 3
+    assert commands(found, "put_back") == f"mv -T -- LOG_DIR_OF_1/late-0{STRAY} LOG_DIR_OF_1/late-0"
+    assert actions(found).index("put_back") < actions(found).index("start")
+    begun = written(tmp_path / "2", metadata, {1: [APPLIED_T, SET_ASIDE, replace(APPLIED, batches=BATCH)]}, clean=(1,))
+    assert actions(begun) == ["copy"] and "broker 1 has late-0 beside broker-1/late-0." in begun.no_plan
+
+
+def test_a_directory_of_a_topic_that_no_log_knows_is_named_before_it_becomes_stray(tmp_path: Path) -> None:
+    """Of a running cluster the logs may only have been copied earlier, so that there is a choice; what it forgets is told all the same."""
+    blank = log(b"", directory_id=IDS[101])
+    found = written(
+        tmp_path, {100: BEGIN, 101: blank, 102: b"", 1: BEGIN}, {1: [APPLIED_T, replace(APPLIED, batches=BATCH)]}
+    )
+    assert found.verdict == "choose" and "it does not know topic late" in found.reason
+    assert [(one.broker_id, one.topic, one.records) for one in found.lost.stray] == [(1, "late", 1)]
+    assert not found.lost.is_nothing and any("become -stray" in one for one in found.copies[0].breaks)
+    assert "loses nothing" not in render_quorum(found)
+
+
+def test_leader_epochs_that_a_choice_gives_out_again_are_named(tmp_path: Path) -> None:
+    """Two histories of which one counted the epochs of t-0 on: followers would not see where records of one epoch differ."""
+    forked(tmp_path)
+    counted = Replica([encode_batch(0, [Record(None, b"1")], 7)], topic="t", topic_id=TOPIC_ID)
+    write_snapshot(tmp_path / "more", {3: counted})
+    shutil.copytree(tmp_path / "more/broker-3", tmp_path / "broker-3")
+    found = answer(tmp_path, node_id=100)
+    assert any("leader epochs of t-0 are given out again above 0" in one for one in found.copies[0].breaks)
+
+
+def test_a_stray_directory_of_a_reassigned_partition_stays_where_it_is(tmp_path: Path) -> None:
+    """Its broker is no replica any more."""
+    metadata = {101: BEGIN, 102: BEGIN, 100: WHOLE, 1: WHOLE}
+    found = written(tmp_path, metadata, {1: APPLIED, 3: [APPLIED_T, SET_ASIDE]}, clean=(1, 3))
+    assert found.verdict == "choose" and "put_back" not in actions(found)
+
+
+def test_a_log_that_another_continues_or_that_is_spliced_is_not_put_in_place(tmp_path: Path) -> None:
+    written(tmp_path / "1", {100: WHOLE, 101: BEGIN, 102: BEGIN, 1: WHOLE}, {1: APPLIED}, clean=(1,))
+    stale = answer(tmp_path / "1", node_id=102)
+    assert actions(stale) == ["copy"] and "the log of node 100 continues that of node 102" in stale.no_plan
+    assert render_quorum(stale).startswith(
+        "No plan: the log of controller 102 is asked for, and cannot be put in place"
+    )
+    agreeing = written(tmp_path / "2", dict.fromkeys((*VOTERS, 1), WHOLE), {1: APPLIED}, clean=(1,))
+    assert answer(tmp_path / "2", node_id=101) == agreeing and agreeing.verdict == "agree"
 
 
 def behind_snapshot(end: int, epoch: int, content: bytes, state: list[bytes], **fields: object) -> MetadataLog:
@@ -584,6 +684,36 @@ def test_what_cannot_be_read_is_quarantined_with_file_and_position(tmp_path: Pat
     (row,) = found.quarantine
     assert row.path == "controller-102/__cluster_metadata-0/00000000000000000000.log" and row.position
     assert found.verdict == "agree"
+
+
+MIDDLE = BEGIN[:-3] + b"xxx" + LATE
+
+
+@pytest.mark.parametrize(
+    "damaged",
+    [
+        MIDDLE,
+        WHOLE[:-7],
+        WHOLE + bytes(64),
+        BEGIN + b"\x01" * 100,
+        BEGIN + write.batch(3, [write.message(3, 9, b"\x01\x02")]),
+        b"",
+    ],
+    ids=["middle", "torn", "preallocated", "garbage", "unknown", "blank"],
+)
+@pytest.mark.parametrize("others", [BEGIN, WHOLE], ids=["stale", "whole"])
+def test_evidence_of_a_damaged_log_has_the_answer_of_its_copy(tmp_path: Path, damaged: bytes, others: bytes) -> None:
+    """What the collector takes of a metadata log is all of it, what is wrong with it too."""
+    held = Replica(BATCH, topic="late", topic_id=LATE_ID)
+    behind = behind_snapshot(3, 1, elected(3, 101, 2), ONLY_T)
+    hurt = replace(behind, snapshots={(3, 1): write.snapshot(ONLY_T)[:-60]})
+    copies = tmp_path / "copies"
+    written(copies, {100: damaged, 101: others, 102: hurt, 1: others}, {1: [APPLIED_T, held]}, clean=(1,))
+    for state in copies.glob("controller-101/*/quorum-state"):
+        state.write_text("nonsense")
+    found = answer(copies)
+    evidence = answer(collect_snapshot(copies, tmp_path / "evidence"))
+    assert answer_object(evidence) == answer_object(found)
 
 
 def test_a_snapshot_without_a_metadata_log_is_refused(tmp_path: Path) -> None:

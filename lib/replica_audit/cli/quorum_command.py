@@ -32,6 +32,7 @@ def quorum(arguments: argparse.Namespace, settings: Settings) -> int:
         kafka_version=settings.kafka_version,
         bootstrap=arguments.bootstrap_server or BOOTSTRAP,
         client_config=arguments.command_config,
+        node_id=arguments.choose,
     )
     if before is not None:
         changes = list(moved_since(before, answer))

@@ -14,6 +14,7 @@ from replica_audit.protocol.controller import Registration, next_leader
 from replica_audit.results import Results, by_place, place_of
 from replica_audit.schema import FindingRow, PartitionStateRow
 from replica_audit.snapshot.log_dir_names import METADATA_PARTITION
+from replica_audit.text import count, listed
 
 UNCLEAN = "unclean.leader.election.enable"
 _MIN_ISR = "min.insync.replicas"
@@ -23,6 +24,7 @@ _ELR_POSSIBLE = (4, 0)
 
 #: Why nothing tells what a controller will do, as a clause.
 METADATA_IN_DOUBT = "copies of the metadata log are stale or contradict each other"
+
 
 #: Sources of leadership, the least trusted first.
 _TRUST = ("user", "topics_describe", "zookeeper", "metadata_log")
@@ -140,6 +142,14 @@ class PresentState:
     """Nodes of the controllers' quorum; none where nothing names them."""
     doubted: MetadataHolders | None = None
     """Whose metadata log may be the right one, where copies are stale or contradict each other; None where they are not."""
+    lost: MetadataHolders | None = None
+    """Who holds the metadata log, where too few voters have one that they can vote with; None where enough have."""
+    voteless: tuple[int, ...] = ()
+    """Those voters that have none, though their directory is here."""
+    controllers: tuple[int, ...] = ()
+    """Voters that are not brokers too, and of which nothing says that they are up."""
+    controllers_are_down: bool = False
+    """Something says so of one of them."""
 
     @cached_property
     def brokers(self) -> frozenset[int]:
@@ -255,6 +265,12 @@ def present_state(
     )
     unknown = frozenset() if up is not None else frozenset(brokers - found_up.keys())
     registered = _registered(results)
+    voters = _voters(results)
+    holders = _metadata_holders(results, brokers, {node for node in nodes if node is not None})
+    voteless = _voteless(results)
+    controllers = [
+        node for node in holders.controllers if node in voters and not found_up.get(node) and node not in is_up
+    ]
     return PresentState(
         partitions=partitions,
         unclean_said=said,
@@ -268,8 +284,12 @@ def present_state(
         unheard=frozenset() if up is not None else frozenset(others - found_up.keys()),
         deleted=deleted_places(results),
         contradicted=frozenset(one for one in unknown & _cut_short(results) if registered.get(one)),
-        voters=_voters(results),
-        doubted=_metadata_holders(results, brokers, {node for node in nodes if node is not None}) if nodes else None,
+        voters=voters,
+        doubted=holders if nodes else None,
+        lost=holders if voteless and 2 * (len(voters) - len(voteless)) <= len(voters) else None,
+        voteless=voteless,
+        controllers=tuple(controllers),
+        controllers_are_down=any(found_up.get(node) is False for node in controllers),
     )
 
 
@@ -288,6 +308,22 @@ def _voters(results: Results) -> frozenset[int]:
     return frozenset(row.broker_id for row in results.captures if row.topic == METADATA_PARTITION.topic)
 
 
+def _voteless(results: Results) -> tuple[int, ...]:
+    """Voters of whose directories here none has a log that the voter can vote with: blank, unreadable, or formatted anew (KIP-853)."""
+    of_voters: dict[int, list[bool]] = defaultdict(list)
+    for row in results.metadata_logs:
+        if row.is_voter and row.broker_id is not None:
+            has_log = row.standing not in ("empty", "unreadable")
+            of_voters[row.broker_id].append(has_log and row.may_vote is not False)
+    brokers = {row.broker_id for row in results.replicas}
+    for capture in results.captures:
+        is_blank = capture.topic == METADATA_PARTITION.topic and capture.state == "absent"
+        # Of a broker the metadata log may lie on a disk of its own (metadata.log.dir).
+        if is_blank and capture.broker_id not in brokers:
+            of_voters[capture.broker_id].append(False)
+    return tuple(sorted(node for node, able in of_voters.items() if not any(able)))
+
+
 def _mode(sources: Set[str], kafka_version: tuple[int, ...] | None) -> str | None:
     if "metadata_log" in sources or (kafka_version is not None and kafka_version >= (4,)):
         return "kraft"
@@ -302,3 +338,12 @@ def _has_elr(results: Results, mode: str | None, kafka_version: tuple[int, ...] 
     if mode == "zookeeper" or (kafka_version is not None and kafka_version < _ELR_POSSIBLE):
         return False
     return None
+
+
+def tell_voteless(state: PresentState) -> str:
+    """Why nobody leads the controllers, as a clause."""
+    one = len(state.voteless) == 1
+    return (
+        f"of {count(len(state.voters), 'controller')} {listed(state.voteless)} {'has' if one else 'have'} no metadata log to vote with, "
+        "so that nobody is elected among them"
+    )

@@ -260,6 +260,7 @@ class _Attempt:
         self._takers = self._now.takers_of(place for place in self.decisions if place in state.partitions)
         self._done: set[Place] = set()
         self._stopped: set[int] = set()
+        self._starts_controllers = bool(state.controllers) and (state.controllers_are_down or not state.up)
 
     def _treatment(self, place: Place) -> Hashable:
         """All that the steps for a partition depend on, besides its registration."""
@@ -278,6 +279,8 @@ class _Attempt:
             self.list.confirm(self._now, confirmed)
         if not moving and not choices:
             return
+        if self._starts_controllers:
+            self.list.start_controllers(self._now)
         if self._forbidden and self._way is not None:
             self._now = self._now.after(lambda one: one.forbidden(self._forbidden))
             self.list.forbid_unclean(self._now, self._forbidden, self._way)
@@ -343,7 +346,7 @@ class _Attempt:
         taken = self._kinds.where(later, lambda place: candidate in self._now.takers(place))
         if self._is_simple(one):
             text = f"Start broker {candidate} and nothing else: it is elected by itself"
-            self._start(candidate, text, [_CONTROLLERS_UP])
+            self._start(candidate, text, [self._controllers_lead])
             self.procedures.update(dict.fromkeys(one.places, "start"))
             self._look_for_quorum(one)
         else:
@@ -408,7 +411,7 @@ class _Attempt:
 
     def _before_start(self, one: Round, taken: Sequence[Place]) -> list[str]:
         """Conditions before the start of a candidate, which meanwhile may lead `taken`, for which others are chosen."""
-        before = [_CONTROLLERS_UP] if not self._now.up else []
+        before = [self._controllers_lead] if not self._now.up else []
         for place in taken[:_MOST_CONDITIONS]:
             before.append(
                 f"No producer writes to {list_places([place])} until broker {self._choice(place)} is elected for it: broker "
@@ -420,6 +423,10 @@ class _Attempt:
                 f"{one.candidate_id} may lead them meanwhile too"
             )
         return before
+
+    @property
+    def _controllers_lead(self) -> str:
+        return "The controllers have a leader" if self._starts_controllers else _CONTROLLERS_UP
 
     def _is_simple(self, one: Round) -> bool:
         """True if starting the candidate is enough: it becomes leader by right, and takes no other partition."""

@@ -268,6 +268,12 @@ def unpack_metadata(node_id: int) -> str:
     return shlex.join(["tar", "-xzf", CHOSEN_LOG, "-C", f"LOG_DIR_OF_{node_id}"])
 
 
+def restore_stray(broker_id: int, name: str, directory: str) -> str:
+    """A directory -stray under its partition's name again; fails where that is taken."""
+    log_dir = f"LOG_DIR_OF_{broker_id}"
+    return shlex.join(["mv", "-T", "--", f"{log_dir}/{name}", f"{log_dir}/{directory}"])
+
+
 def set_directory_id(node_id: int, directory_id: str) -> str:
     """The id of a log dir, from which a voter is known, written into its meta.properties."""
     # Added before what is there is deleted: of a file without one, or with it in its last line, nothing is missed.

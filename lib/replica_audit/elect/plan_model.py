@@ -168,7 +168,7 @@ class Step:
     """From 1 on; 0 as long as the plan is not complete."""
     action: str
     """keep_remote, capture, copy, keep_up, salvage, forbid_unclean, stop, recopy, start, elect, reorder, check, restore, restore_config,
-    verify, end_transaction or mend; of `quorum` also pack, seed, empty, mend_epoch and replace_voter."""
+    verify, end_transaction or mend; of `quorum` also pack, seed, empty, mend_epoch, put_back and replace_voter."""
     text: str
     brokers: tuple[int, ...] = ()
     controllers: tuple[int, ...] = ()

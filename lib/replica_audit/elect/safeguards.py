@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from replica_audit.auditing.findings.rep import REP_ISR_SHORT
 from replica_audit.auditing.findings.tier import TIER_ORPHAN
-from replica_audit.elect.cluster_state import METADATA_IN_DOUBT, PresentState
+from replica_audit.elect.cluster_state import METADATA_IN_DOUBT, PresentState, tell_voteless
 from replica_audit.elect.cost_matrix import Matrix
 from replica_audit.elect.cost_words import say_uncaptured
 from replica_audit.elect.kafka_commands import Copies, Tools, for_names
@@ -134,14 +134,16 @@ def _keep_remote(results: Results, state: PresentState, tools: Tools, about: Con
 
 
 def _copy_metadata(state: PresentState, copies: Copies) -> Iterator[Step]:
-    """The metadata logs, where they contradict each other: a controller that starts may cut the only good one."""
-    if state.doubted is None:
+    """The metadata logs, where they contradict each other or too few can vote: a controller that starts may cut the only good one."""
+    holders = state.doubted or state.lost
+    if holders is None:
         return
-    brokers, controllers = state.doubted
+    brokers, controllers = holders
+    why = METADATA_IN_DOUBT if state.doubted is not None else tell_voteless(state)
     yield Step(
         action="copy",
         text=f"Start no controller and no broker before __cluster_metadata-0 of every one of them is copied: "
-        f"{METADATA_IN_DOUBT}, and a node that follows cuts its own without a warning. Then replica-audit "
+        f"{why}, and a node that follows cuts its own without a warning. Then replica-audit "
         "quorum SNAPSHOT, with all of them in it, says which is the right one",
         brokers=brokers,
         controllers=controllers,

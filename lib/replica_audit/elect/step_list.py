@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cache, partial
 
-from replica_audit.elect.cluster_state import PresentState
+from replica_audit.elect.cluster_state import PresentState, tell_voteless
 from replica_audit.elect.cost_matrix import Matrix
 from replica_audit.elect.kafka_commands import (
     MOST_NAMES,
@@ -130,6 +130,30 @@ class StepList:
             files=self._again.files_of([command]),
         )
 
+    def start_controllers(self, after: Scenarios) -> None:
+        """The controllers, without which nobody is elected."""
+        nodes = self._state.controllers
+        several = len(nodes) > 1
+        before = []
+        if self._state.lost is not None:
+            carried_out = "The plan of replica-audit quorum BEFORE is carried out, up to where it starts brokers"
+            before.append(f"{carried_out}: {tell_voteless(self._state)}")
+        self._add(
+            after,
+            "start",
+            f"Start controller{'s' if several else ''} {listed(nodes)}, {'each ' if several else ''}unless it is up",
+            controllers=nodes,
+            commands=map(self._tools.start, nodes),
+            before=before,
+        )
+        self._add(
+            after,
+            "check",
+            "See that the controllers have a leader: without one nobody is elected",
+            controllers=nodes,
+            commands=self._tools.describe_quorum()[:1],
+        )
+
     def start(self, after: Scenarios, broker: int, text: str, before: Sequence[str] = ()) -> None:
         gone = []
         for place, decision in self._decisions.items():
@@ -249,6 +273,7 @@ class StepList:
         text: str,
         *,
         brokers: Iterable[int] = (),
+        controllers: Iterable[int] = (),
         partitions: Iterable[Place] = (),
         commands: Iterable[str] = (),
         files: Mapping[str, str] | None = None,
@@ -268,6 +293,7 @@ class StepList:
                 action=action,
                 text=text,
                 brokers=tuple(brokers),
+                controllers=tuple(controllers),
                 partitions=tuple(partitions),
                 commands=tuple(commands),
                 files=files or {},

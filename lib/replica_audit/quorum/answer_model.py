@@ -76,7 +76,7 @@ class Lost:
             not getattr(self, name)
             for name in (
                 "topics", "deletions", "partitions", "leader_changes", "isr_changes", "reassignments", "configurations",
-                "acls", "scram_users", "quotas", "features", "producer_id_blocks",
+                "acls", "scram_users", "quotas", "features", "producer_id_blocks", "stray",
             )
         )  # fmt: skip
 
@@ -130,7 +130,7 @@ class CopyAnswer:
 
 @dataclass(frozen=True, slots=True)
 class BestCopy:
-    """The best copy."""
+    """The best copy, or the one that was asked for."""
 
     node_id: int | None
     role: Role
@@ -138,6 +138,8 @@ class BestCopy:
     end_offset: int
     last_epoch: int
     reason: str
+    asked: bool = False
+    """It was given, not chosen."""
 
 
 @dataclass(frozen=True, slots=True)

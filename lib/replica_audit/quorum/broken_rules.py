@@ -11,6 +11,9 @@ from replica_audit.snapshot.metadata.log_copies import MetadataCopy
 from replica_audit.snapshot.metadata.quorum import name_nodes, parting
 from replica_audit.text import count
 
+#: Partitions that are named.
+_NAMED = 3
+
 
 def find_breaks(held: HeldMetadata, copy: MetadataCopy, lost: Lost | None) -> Iterator[str]:
     """Sentences, the worst first."""
@@ -24,6 +27,7 @@ def find_breaks(held: HeldMetadata, copy: MetadataCopy, lost: Lost | None) -> It
             f"{count(len(lost.stray), 'directory', 'directories')} of {brokers} with {count(records, 'record')} become -stray: their "
             "topics are unknown"
         )
+    yield from _epochs_again(held, copy)
     yield from (one.rstrip(".") for one in find_barred(held.snapshot, copy, held.compared.copies))
 
 
@@ -60,12 +64,33 @@ def _meeting_epochs(held: HeldMetadata, copy: MetadataCopy) -> Iterator[str]:
     )
 
 
+def _epochs_again(held: HeldMetadata, copy: MetadataCopy) -> Iterator[str]:
+    """Partitions whose logs are of a later leader epoch than the one that controllers would count on from."""
+    state = held.contents(copy)
+    if isinstance(state, str):
+        return
+    ahead: dict[tuple[str, int], int] = {}
+    for one in held.inventory.replicas:
+        now = None if one.topic_id is None else state.partitions.get((one.topic_id, one.partition))
+        known = None if now is None else now.leader_epoch
+        if known is not None and any(epoch > known for epoch, _ in one.checkpoint_epochs or ()):
+            ahead[one.topic, one.partition] = known
+    for (topic, partition), known in list(ahead.items())[:_NAMED]:
+        yield (
+            f"The leader epochs of {topic}-{partition} are given out again above {known}, which logs have records of already: where these "
+            "differ, no follower is cut, and nothing tells of it"
+        )
+    if len(ahead) > _NAMED:
+        yield f"So are those of {count(len(ahead) - _NAMED, 'more partition')}"
+
+
 def _cut_controllers(held: HeldMetadata, copy: MetadataCopy) -> Iterator[str]:
     longer = [one for one in held.copies if one not in _of_brokers(held) and goes_on(one, copy)]
     if longer:
+        one = len(longer) == 1
         yield (
-            f"{name_nodes(one.node_id for one in longer)} {'cuts its' if len(longer) == 1 else 'cut their'} own records to it without a "
-            "warning: copy them before they are started"
+            f"{name_nodes(copy.node_id for copy in longer)} {'cuts its' if one else 'cut their'} own records to it without a warning: copy "
+            f"{'it before it is' if one else 'them before they are'} started"
         )
 
 

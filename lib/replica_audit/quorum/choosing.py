@@ -6,11 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
+from replica_audit.errors import UsageError
 from replica_audit.quorum.answer_model import Verdict
 from replica_audit.quorum.held_metadata import HeldMetadata
 from replica_audit.snapshot.metadata.histories import QuorumHistory, prefer_history, seen_epoch
 from replica_audit.snapshot.metadata.log_copies import MetadataCopy
-from replica_audit.snapshot.metadata.quorum import name_nodes
+from replica_audit.snapshot.metadata.quorum import name_nodes, newest_copy
 from replica_audit.text import capitalise, count, listed
 
 _SKEW = (
@@ -20,6 +21,8 @@ _SKEW = (
 
 _MIGRATION = "No copy knows of any topic: if this cluster is being moved from ZooKeeper, its topics are still there only, and nothing has to be done"
 
+#: Topics that are named.
+_NAMED_TOPICS = 4
 #: What it may take to copy all nodes one after the other.
 _LONGEST_COPY_MS = 3_600_000
 
@@ -40,6 +43,8 @@ class Chosen:
     copy: MetadataCopy | None = None
     may_be_skew: bool = False
     """Copies of a running cluster may only have been made one after the other; then nothing has to be done."""
+    asked: bool = False
+    """The copy was asked for."""
 
 
 def choose(held: HeldMetadata) -> Chosen:
@@ -53,7 +58,13 @@ def choose(held: HeldMetadata) -> Chosen:
     need = _needs_one(held)
     if need is None:
         chosen = _of_agreeing(held)
-        doubt = unread or (_hidden_text(held) if held.hidden else "") or foreign_text(held)
+        doubt = (
+            unread
+            or (_hidden_text(held) if held.hidden else "")
+            or foreign_text(held)
+            or _ran_ahead_text(held)
+            or _stray_text(held)
+        )
         return replace(chosen, reason=f"{chosen.reason}. But {doubt}") if doubt else chosen
     if unread:
         return Chosen("none", f"{need.reason}. {capitalise(unread)}")
@@ -62,12 +73,30 @@ def choose(held: HeldMetadata) -> Chosen:
         text = f"{need.reason}. The newest log, of {newest.nodes}, is not enough: {'; '.join(newest.refused)}"
         return Chosen("none", text if _knows_topics(held) else f"{text}. {_MIGRATION}")
     copy = best_of(held, newest)
-    return Chosen("choose", f"{need.reason}. {_newest_text(held, copy)}", copy, need.may_be_skew)
+    text = f"{need.reason}. {_newest_text(held, copy)}"
+    if newest.refused:
+        text += f". But {'; '.join(newest.refused)}: unless that came after the logs were copied, a newer one exists, or existed"
+    return Chosen("choose", text, copy, need.may_be_skew)
+
+
+def choose_asked(held: HeldMetadata, node_id: int) -> Chosen:
+    """The choice of people in place of the best: the newest log of a node, where there is something to decide. Raises UsageError
+    where that node has none that can be read.
+    """
+    best = choose(held)
+    own = [copy for copy in held.copies if copy.node_id == node_id]
+    if not own:
+        nodes = name_nodes(copy.node_id for copy in held.copies)
+        raise UsageError(f"--choose {node_id}: node {node_id} has no metadata log here that can be read; {nodes} do")
+    if best.verdict not in ("choose", "keep_both"):
+        return best
+    return replace(
+        best, verdict="choose", reason=f"It was asked for. {capitalise(best.reason)}", copy=newest_copy(own), asked=True
+    )
 
 
 def _knows_topics(held: HeldMetadata) -> bool:
-    states = map(held.contents, held.copies)
-    return any(not isinstance(state, str) and state.topics for state in states)
+    return any(map(held.known_topics, held.copies))
 
 
 def _unread_text(held: HeldMetadata) -> str:
@@ -225,15 +254,34 @@ def foreign_text(held: HeldMetadata) -> str:
 
 def _forgotten_epoch(held: HeldMetadata) -> str | None:
     """A majority of voters that knows of no epoch which another node has seen: whoever led in it had the vote of one of them (R4)."""
-    voters = () if held.voters is None else held.voters.ids
-    known = max(seen_epoch(copy) for copy in held.compared.copies if copy.node_id in voters)
-    seen = max(map(seen_epoch, held.compared.copies))
-    if not held.moments.at_rest or seen <= known:
+    ahead = _ahead_of_voters(held) if held.moments.at_rest else None
+    if ahead is None:
         return None
-    nodes = name_nodes(copy.node_id for copy in held.compared.copies if seen_epoch(copy) == seen)
+    nodes, seen, known = ahead
     return (
         f"{capitalise(nodes)} reached controller epoch {seen}, and the voters know none above {known}: they lost their quorum-state, and "
         "brokers never register in an epoch that is not above what they have seen"
+    )
+
+
+def _ahead_of_voters(held: HeldMetadata) -> tuple[str, int, int] | None:
+    """Nodes that have seen the latest epoch, that epoch, and the latest that a voter knows; None where that is the same."""
+    voters = () if held.voters is None else held.voters.ids
+    known = max((seen_epoch(copy) for copy in held.compared.copies if copy.node_id in voters), default=-1)
+    seen = max(map(seen_epoch, held.compared.copies))
+    nodes = name_nodes(copy.node_id for copy in held.compared.copies if seen_epoch(copy) == seen)
+    return (nodes, seen, known) if voters and seen > known else None
+
+
+def _ran_ahead_text(held: HeldMetadata) -> str:
+    """On an epoch that no voter knows, in copies that may be of different moments; empty without such."""
+    ahead = _ahead_of_voters(held)
+    if ahead is None or held.voters is None:
+        return ""
+    nodes, seen, known = ahead
+    return (
+        f"{nodes} reached controller epoch {seen}, and the voters know none above {known}: unless an election took place while they were "
+        "copied, the voters lost their quorum-state, and brokers will not register. Copy them once more, brokers first, and run quorum again"
     )
 
 
@@ -242,6 +290,23 @@ def _newest_text(held: HeldMetadata, copy: MetadataCopy) -> str:
     nodes = name_nodes(one.node_id for one in equal)
     hidden = f". {capitalise(_hidden_text(held))}" if held.hidden else ""
     return f"The log of {nodes} has the greatest last epoch and end ({copy.epoch}, {copy.end_offset}), and holds all that the others hold{hidden}"
+
+
+def _stray_text(held: HeldMetadata) -> str:
+    """On topics that brokers had and no log here knows; empty without such."""
+    known = {topic_id for copy in held.copies for topic_id in held.known_topics(copy)}
+    lost = [one for one in held.stray if one.topic_id is not None and one.topic_id not in known]
+    if not lost:
+        return ""
+    nodes = name_nodes(one.broker_id for one in lost)
+    topics = sorted({one.topic for one in lost})
+    named = [*topics[:_NAMED_TOPICS], *([f"{len(topics) - _NAMED_TOPICS} more"] if len(topics) > _NAMED_TOPICS else [])]
+    return (
+        f"{nodes} {'has' if len({one.broker_id for one in lost}) == 1 else 'have'} set {count(len(lost), 'directory', 'directories')} of "
+        f"{listed(named)} aside as -stray, which no log here knows: unless {'this topic was' if len(topics) == 1 else 'these topics were'} "
+        "deleted, the voters forgot it, and an older disk of a controller or a broker may still know. Delete no such directory before "
+        "that is clear"
+    )
 
 
 def _hidden_text(held: HeldMetadata) -> str:

@@ -30,6 +30,8 @@ class ClusterContents:
 
     topics: Mapping[str, str]
     """Name by topic id, of those that exist."""
+    created: frozenset[str]
+    """Ids of topics that it knows or knew."""
     partitions: Mapping[tuple[str, int], PartitionNow]
     """By topic id and number."""
     features: Mapping[str, int]
@@ -43,7 +45,7 @@ class ClusterContents:
         return {key: content for (of, key), content in self.others.items() if of == kind}
 
 
-NOTHING = ClusterContents({}, {}, {}, {}, {})
+NOTHING = ClusterContents({}, frozenset(), {}, {}, {}, {})
 
 
 def read_contents(snapshot: Snapshot, copy: MetadataCopy, of_history: Sequence[MetadataCopy]) -> ClusterContents | str:
@@ -67,7 +69,9 @@ def _contents(image: MetadataImage, counted: _Counted) -> ClusterContents:
             topics[one.topic_id] = one.topic
             state = PartitionNow(one.leader_id, one.leader_epoch, one.isr or (), one.replicas or ())
             partitions[one.topic_id, one.partition] = state
-    return ClusterContents(topics, partitions, dict(image.features), counted.configurations, counted.others)
+    return ClusterContents(
+        topics, frozenset(image.created), partitions, dict(image.features), counted.configurations, counted.others
+    )
 
 
 class _Counted:

@@ -25,6 +25,7 @@ from replica_audit.snapshot.metadata.kraft_records import Voters
 from replica_audit.snapshot.metadata.log_copies import UNKNOWN_REACH, MetadataCopy, SnapshotEnd, read_snapshot
 from replica_audit.snapshot.metadata.quorum import name_nodes, newest_copy, parting, votes, weigh_copies
 from replica_audit.snapshot.metadata.stale_copies import CopyMoments, copy_moments, find_applied
+from replica_audit.snapshot.replica_dirs import stray_copies
 from replica_audit.snapshot.storage import Snapshot
 
 
@@ -45,7 +46,9 @@ class HeldMetadata:
         self._epochs = {
             (one.broker_id, one.topic, one.partition, one.topic_id): one.checkpoint_epochs for one in inventory.replicas
         }
-        evidence = AppliedEvidence(self._epochs_of, inventory.replicas, self.moments)
+        self.stray = tuple(stray_copies((*inventory.put_aside, *inventory.unplaced)))
+        """Directories that brokers have set aside as -stray."""
+        evidence = AppliedEvidence(self._epochs_of, inventory.replicas, self.stray, self.moments)
         self.compared: ComparedCopies = compare_copies(snapshot, inventory.metadata_logs, evidence)
         self._contents: dict[tuple[str, int], ClusterContents | str] = {}
         self._lacking_beginning: dict[str, bool] = {}
@@ -95,7 +98,7 @@ class HeldMetadata:
         found = self.compared.found
         if found is not None and found.histories:
             return found.histories
-        return find_histories(self.snapshot, self.copies, self.voters, self.inventory.replicas)
+        return find_histories(self.snapshot, self.copies, self.voters, self.inventory.replicas, self.stray)
 
     def history_of(self, copy: MetadataCopy) -> int | None:
         """Its number among `histories`; None of a copy that holds nothing or cannot be read."""
@@ -185,6 +188,11 @@ class HeldMetadata:
             self._contents[key] = read_contents(self.snapshot, copy, others)
         return self._contents[key]
 
+    def known_topics(self, copy: MetadataCopy) -> frozenset[str]:
+        """Topics that a copy knows or knew, by id."""
+        state = self.contents(copy)
+        return frozenset() if isinstance(state, str) else state.created
+
     def common(self, copy: MetadataCopy, other: MetadataCopy) -> ClusterContents:
         """The state up to where two copies part; nothing where that is not known."""
         parted = parting(copy, other)
@@ -235,11 +243,18 @@ class HeldMetadata:
         return found
 
     def _unknown_somewhere(self) -> Iterator[set[str]]:
-        """Topics that some copy knows and another does not."""
+        """Topics that some copy knows, or a directory is of, and another copy does not know."""
         states = [self.contents(copy) for copy in self.copies]
         known = [set(state.topics) for state in states if not isinstance(state, str)]
         for topics in known:
             yield set().union(*known) - topics
+        for copy in self.copies:
+            yield set(self.unknown_topics(copy))
+
+    def unknown_topics(self, copy: MetadataCopy) -> frozenset[str]:
+        """Topics of brokers' directories that a copy does not know, nor has deleted."""
+        here = {one.topic_id for one in self.inventory.replicas if one.topic_id is not None}
+        return frozenset() if isinstance(self.contents(copy), str) else frozenset(here - self.known_topics(copy))
 
     def _count(self, path: str, size_bytes: int, base_offset: int) -> int:
         records = 0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import TypeVar
 
 from replica_audit.model import Place
@@ -89,13 +89,14 @@ def _all(several: Iterable[tuple[_Item, ...]]) -> tuple[_Item, ...]:
     return tuple(sorted({item for one in several for item in one}, key=repr))
 
 
-def stray_of(lost: Lost, records: Mapping[tuple[int, str, int, str], int]) -> tuple[StrayDirectory, ...]:
-    """Directories of the topics that are lost; `records` by broker, topic, partition and topic id."""
-    ids = {one.topic_id for one in lost.topics}
+def stray_of(
+    topic_ids: Collection[str], records: Mapping[tuple[int, str, int, str], int]
+) -> tuple[StrayDirectory, ...]:
+    """Directories of topics that are forgotten; `records` by broker, topic, partition and topic id."""
     return tuple(
         StrayDirectory(broker, topic, partition, number)
         for (broker, topic, partition, topic_id), number in sorted(records.items())
-        if topic_id in ids
+        if topic_id in topic_ids
     )
 
 

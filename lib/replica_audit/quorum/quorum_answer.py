@@ -20,7 +20,7 @@ from replica_audit.quorum.answer_model import (
     Unusable,
 )
 from replica_audit.quorum.broken_rules import find_breaks, goes_on
-from replica_audit.quorum.choosing import Chosen, choose
+from replica_audit.quorum.choosing import Chosen, choose, choose_asked
 from replica_audit.quorum.held_metadata import HeldMetadata, digest_of, missing_records
 from replica_audit.quorum.lost_metadata import add_up, lose, stray_of
 from replica_audit.quorum.quorum_steps import plan_quorum
@@ -38,20 +38,23 @@ def answer_quorum(
     kafka_version: str | None = None,
     bootstrap: str = BOOTSTRAP,
     client_config: str | None = None,
+    node_id: int | None = None,
 ) -> QuorumAnswer:
-    """The answer; `kafka_version` goes before what the manifest says, the rest is named in the plan's commands.
+    """The answer; `kafka_version` goes before what the manifest says, the log of `node_id` before the best; the rest is named in the
+    plan's commands.
 
-    Raises UsageError where the snapshot has no metadata log that can be read.
+    Raises UsageError where the snapshot, or the node, has no metadata log that can be read.
     """
     held = HeldMetadata(snapshot, inventory)
     if held.compared.found is None:
         raise UsageError(_nothing(held))
-    chosen = choose(held)
+    chosen = choose(held) if node_id is None else choose_asked(held, node_id)
     version = kafka_version or (inventory.manifest.kafka_version if inventory.manifest else None)
     against = chosen.copy or newest_copy(held.copies)
     copies = tuple(_copy_answer(held, copy, against) for copy in _in_order(held))
     tools = Tools(parse_kafka_version(version), bootstrap, client_config, "kraft")
-    plan = plan_quorum(held, chosen, tools)
+    lost = next((one.lost for one in copies if chosen.copy is not None and one.path == chosen.copy.log.path), None)
+    plan = plan_quorum(held, chosen, tools, lost)
     voters = () if held.voters is None else tuple(sorted(held.voters.ids))
     with_log = {one.node_id for one in held.compared.copies if one.end_offset}
     return QuorumAnswer(
@@ -62,7 +65,7 @@ def answer_quorum(
         reason=_sentence(chosen.reason),
         choice=_choice(held, chosen),
         copies=copies,
-        lost=next((one.lost for one in copies if chosen.copy is not None and one.path == chosen.copy.log.path), None),
+        lost=lost,
         voters=voters,
         without_log=tuple(node for node in voters if node not in with_log),
         is_dynamic=held.voters is not None and bool(held.voters.directories),
@@ -101,7 +104,15 @@ def _choice(held: HeldMetadata, chosen: Chosen) -> BestCopy | None:
     copy = chosen.copy
     if copy is None:
         return None
-    return BestCopy(copy.node_id, held.role(copy), copy.log.path, copy.end_offset, copy.epoch, _sentence(chosen.reason))
+    return BestCopy(
+        copy.node_id,
+        held.role(copy),
+        copy.log.path,
+        copy.end_offset,
+        copy.epoch,
+        _sentence(chosen.reason),
+        chosen.asked,
+    )
 
 
 def _copy_answer(held: HeldMetadata, copy: MetadataCopy, against: MetadataCopy) -> CopyAnswer:
@@ -152,7 +163,8 @@ def _lost(held: HeldMetadata, copy: MetadataCopy) -> Lost | None:
         if not isinstance(state, str):
             losses.append(lose(own, state, held.common(copy, other), missing_records(copy, other)))
     lost = add_up(losses)
-    return replace(lost, stray=stray_of(lost, held.stray_records)) if lost.topics else lost
+    forgotten = {one.topic_id for one in lost.topics} | held.unknown_topics(copy)
+    return replace(lost, stray=stray_of(forgotten, held.stray_records)) if forgotten else lost
 
 
 def _ends(held: HeldMetadata, copy: MetadataCopy) -> Iterator[MetadataCopy]:

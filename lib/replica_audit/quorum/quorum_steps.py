@@ -7,8 +7,9 @@ quorum-state, voters of a dynamic quorum (KIP-853) get their old directory id ba
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from replica_audit.elect.kafka_commands import (
     CHOSEN_LOG,
@@ -18,26 +19,27 @@ from replica_audit.elect.kafka_commands import (
     put_metadata_aside,
     put_quorum_state,
     quorum_state_file,
+    restore_stray,
     set_directory_id,
     unpack_metadata,
 )
 from replica_audit.elect.plan_model import Step
-from replica_audit.quorum.choosing import Chosen, barred_voters, foreign_text
+from replica_audit.model import Place, ReplicaDir
+from replica_audit.quorum.answer_model import Lost
+from replica_audit.quorum.broken_rules import goes_on
+from replica_audit.quorum.choosing import Chosen, barred_voters, best_of, foreign_text
 from replica_audit.quorum.held_metadata import HeldMetadata
 from replica_audit.snapshot.metadata.histories import seen_epoch
 from replica_audit.snapshot.metadata.kraft_records import Voters
 from replica_audit.snapshot.metadata.log_copies import MetadataCopy
 from replica_audit.snapshot.metadata.quorum import name_nodes, parting
-from replica_audit.text import capitalise, listed
+from replica_audit.text import capitalise, count, listed
 
-_OPERATORS = (
-    "Whatever starts or repairs nodes by itself is paused: of Strimzi scale the Cluster Operator to 0 replicas, since it brings back "
-    "a pod that is deleted"
-)
+_OPERATORS = "Whatever starts or repairs nodes by itself is paused: systemd's Restart=, Strimzi's Cluster Operator, a job that does it"
 _NO_CHOICE = {
     "keep_both": "what one history holds the other does not, and both were in use: which topics and changes to give up is for people. "
     "Keep every copy, start nothing meanwhile, and stop producers: brokers that are up go on acknowledging records to topics that may be "
-    "given up",
+    "given up, and consumers can read those as long as they are up",
     "none": "no copy here holds what brokers have applied: look for disks and backups of nodes, brokers too, that are not in this "
     "snapshot, add them to it, and run quorum again",
 }
@@ -56,8 +58,8 @@ class Planned:
     reason: str | None = None
 
 
-def plan_quorum(held: HeldMetadata, chosen: Chosen, tools: Tools) -> Planned:
-    """The plan for a verdict; of `agree` none."""
+def plan_quorum(held: HeldMetadata, chosen: Chosen, tools: Tools, lost: Lost | None) -> Planned:
+    """The plan for a verdict; of `agree` none. `lost` is what the choice loses."""
     if chosen.verdict == "agree" or held.voters is None:
         lacking = chosen.verdict != "agree"
         return Planned(tuple(_keep(held)) if lacking else (), "nothing here names the voters" if lacking else None)
@@ -67,17 +69,31 @@ def plan_quorum(held: HeldMetadata, chosen: Chosen, tools: Tools) -> Planned:
     if copy is None and chosen.verdict == "none" and held.unread:
         return Planned(tuple(_keep(held)), _UNREAD)
     if copy is None:
-        return Planned(tuple(_keep(held)), _NO_CHOICE[chosen.verdict])
+        return Planned(tuple(_keep(held)), f"{_NO_CHOICE[chosen.verdict]}{_ways_on(held, chosen)}")
     voters = copy.voters(held.snapshot) or held.voters
-    plan = _Plan(held, chosen, copy, voters, tools)
+    plan = _Plan(held, chosen, copy, voters, tools, lost)
     if (reason := plan.obstacle()) is not None:
         return Planned(tuple(_keep(held)), reason)
     return Planned((*_keep(held), *plan.steps()))
 
 
+def _ways_on(held: HeldMetadata, chosen: Chosen) -> str:
+    """How to go on with one of several histories, as sentences."""
+    if chosen.verdict != "keep_both":
+        return ""
+    told = []
+    for history in held.histories:
+        if history.is_spliced:
+            told.append(f"the log of {history.nodes} is spliced, and no plan is known that starts with it")
+        elif (node := best_of(held, history).node_id) is not None:
+            told.append(f"quorum --choose {node} has the plan for that of {history.nodes}, and names what it gives up")
+    return f". Once that is decided: {'; '.join(told)}"
+
+
 def _keep(held: HeldMetadata) -> Iterator[Step]:
     """Disks that are not in the snapshot, then copies of all that are."""
-    copies = Copies()
+    # Archives of elect's plan, which may be made in the same directory, have other names.
+    copies = Copies("metadata")
     here = {one.node_id for one in held.compared.copies}
     voters = () if held.voters is None else held.voters.ids
     absent = [node for node in voters if node not in here]
@@ -105,7 +121,10 @@ def _keep(held: HeldMetadata) -> Iterator[Step]:
             copies.of_metadata(node, "broker" if role == "broker" else "controller")
             for node, role in sorted(known.items())
         ),
-        before=(_OPERATORS,),
+        before=(
+            _OPERATORS,
+            "No archive of these names exists yet: an earlier one may be the only copy of what is gone now",
+        ),
         snapshot=tuple(one.log.path for one in held.compared.copies),
     )
 
@@ -140,8 +159,11 @@ def _replace_voters(held: HeldMetadata, tools: Tools) -> Iterator[Step]:
 class _Plan:
     """The steps after the copies, for one chosen copy."""
 
-    def __init__(self, held: HeldMetadata, chosen: Chosen, copy: MetadataCopy, voters: Voters, tools: Tools) -> None:
-        self._may_be_skew = chosen.may_be_skew
+    def __init__(
+        self, held: HeldMetadata, chosen: Chosen, copy: MetadataCopy, voters: Voters, tools: Tools, lost: Lost | None
+    ) -> None:
+        self._given_up = () if lost is None else lost.stray
+        self._may_be_skew, self._asked = chosen.may_be_skew, chosen.asked
         self._held, self._copy, self._voters, self._tools = held, copy, voters, tools
         self._directories = dict(voters.directories)
         self._is_dynamic = bool(voters.directories)
@@ -155,11 +177,14 @@ class _Plan:
         self._apart = [
             one.node_id
             for one in held.copies
-            if one.node_id is not None and one.node_id not in voters.ids and parting(copy, one) is not None
+            if one.node_id is not None and one.node_id not in voters.ids and goes_on(one, copy)
         ]
+        self._stray = list(self._wrongly_stray())
 
     def obstacle(self) -> str | None:
         """Why no sequence of steps is known to lead there."""
+        if self._asked and (reason := self._unfit()) is not None:
+            return reason
         if self._copy.problems:
             return f"part of the chosen log cannot be read: {'; '.join(reason for _, _, reason in self._copy.problems)}"
         if self._held.inventory.cluster_id is None and self._unformatted():
@@ -185,14 +210,32 @@ class _Plan:
                 "a backup, put it into the node's log directory and keep the other elsewhere; then copy the node again, without "
                 "the other, and run quorum again"
             )
+        begun = {(one.broker_id, one.topic, one.partition) for one in self._held.inventory.replicas}
+        taken = [one for one in self._stray if (one.broker_id, one.topic, one.partition) in begun]
+        if taken:
+            return (
+                f"broker {taken[0].broker_id} has {taken[0].topic}-{taken[0].partition} beside {taken[0].path}, which is of the topic that the "
+                "chosen log knows: records may be in both, and the broker starts with one only"
+            )
         unknown = [node for node in self._lacking if self._is_dynamic and node not in self._directories]
         if unknown:
             return f"the log does not say from which directory {name_nodes(unknown)} votes"
         return None
 
+    def _unfit(self) -> str | None:
+        """Why a log that was asked for is not one to start with."""
+        history = next(one for one in self._held.histories if any(copy is self._copy for copy in one.copies))
+        newest = best_of(self._held, history)
+        if history.is_spliced:
+            return f"the log of {history.nodes} is spliced from two histories, and no plan is known that starts with it"
+        if newest.newness > self._copy.newness:
+            return f"the log of node {newest.node_id} continues that of node {self._copy.node_id}: choose that"
+        return None
+
     def steps(self) -> Iterator[Step]:
         """In order, without numbers."""
         yield from self._stop()
+        yield from self._copy_given_up()
         if self._fetches:
             yield from map(self._empty, self._lacking)
         else:
@@ -201,6 +244,7 @@ class _Plan:
         if self._raises_epoch:
             yield from map(self._mend_epoch, self._holders)
         yield from map(self._put_broker_aside, self._apart)
+        yield from self._put_back()
         yield from self._start()
         yield from self._see()
 
@@ -237,13 +281,15 @@ class _Plan:
 
     def _stop(self) -> Iterator[Step]:
         stopped = self._lacking if self._fetches and not self._raises_epoch else list(self._voters.ids)
-        yield Step(
-            action="stop",
-            text=f"Stop {name_nodes(stopped)}, where {'it is' if len(stopped) == 1 else 'they are'} up, with SIGTERM. {self._others()}",
-            controllers=tuple(stopped),
-            commands=tuple(self._tools.stop(stopped)),
-            before=(_COPIED_TWICE,) if self._may_be_skew else (),
-        )
+        if stopped:
+            yield Step(
+                action="stop",
+                text=f"Stop {name_nodes(stopped)}, where {'it is' if len(stopped) == 1 else 'they are'} up, with SIGTERM. "
+                f"{self._others()}",
+                controllers=tuple(stopped),
+                commands=tuple(self._tools.stop(stopped)),
+                before=(_COPIED_TWICE,) if self._may_be_skew else (),
+            )
         if self._apart:
             yield Step(
                 action="stop",
@@ -252,6 +298,37 @@ class _Plan:
                 "leader asks to truncate below what it has applied",
                 brokers=tuple(self._apart),
                 commands=tuple(self._tools.stop(self._apart)),
+            )
+        strays = sorted({one.broker_id for one in self._stray}.difference(self._apart))
+        if strays:
+            yield Step(
+                action="stop",
+                text=f"Stop {name_nodes(strays)}, where {'it is' if len(strays) == 1 else 'they are'} up: directories of "
+                f"{'its' if len(strays) == 1 else 'their'} partitions are put back",
+                brokers=tuple(strays),
+                commands=tuple(self._tools.stop(strays)),
+            )
+
+    def _copy_given_up(self) -> Iterator[Step]:
+        """Partitions of topics that the chosen log does not know, before their directories become -stray."""
+        by_broker: dict[int, list[Place]] = defaultdict(list)
+        for one in self._given_up:
+            by_broker[one.broker_id].append((one.topic, one.partition))
+        copies = Copies("given-up")
+        commands = [copies.of_partitions(broker, places) for broker, places in sorted(by_broker.items())]
+        if commands:
+            records = sum(one.records for one in self._given_up)
+            yield Step(
+                action="copy",
+                text=f"Copy the partitions that the chosen log does not know: their directories become -stray, no cluster serves their "
+                f"{count(records, 'record')} any more, and these copies are where they can be had from",
+                brokers=tuple(sorted(by_broker)),
+                partitions=tuple(sorted({place for places in by_broker.values() for place in places})),
+                commands=tuple(commands),
+                files=copies.files_of(commands),
+                before=(
+                    f"{_named(sorted(by_broker))} {'is' if len(by_broker) == 1 else 'are'} stopped, and their producers are too",
+                ),
             )
 
     def _others(self) -> str:
@@ -375,7 +452,41 @@ class _Plan:
             irreversible=f"What the metadata log of node {node} had is in put-aside-{node} only",
         )
 
+    def _wrongly_stray(self) -> Iterator[ReplicaDir]:
+        """Directories of partitions that the chosen log assigns to their broker, by its name: the broker would begin them empty."""
+        state = self._held.contents(self._copy)
+        for one in self._held.stray:
+            if isinstance(state, str) or one.topic_id is None:
+                continue
+            now = state.partitions.get((one.topic_id, one.partition))
+            if now is not None and one.broker_id in now.replicas:
+                yield replace(one, topic=state.topics[one.topic_id])
+
+    def _put_back(self) -> Iterator[Step]:
+        by_broker: dict[int, list[ReplicaDir]] = defaultdict(list)
+        for one in self._stray:
+            by_broker[one.broker_id].append(one)
+        for broker, found in sorted(by_broker.items()):
+            yield Step(
+                action="put_back",
+                text=f"Give broker {broker} the directories back that it set aside as -stray: the chosen log knows their topics, and the "
+                "broker would begin them empty. LOG_DIR_OF_N is here the log directory that has them",
+                brokers=(broker,),
+                partitions=tuple(sorted((one.topic, one.partition) for one in found)),
+                commands=tuple(
+                    restore_stray(broker, one.path.rpartition("/")[2], f"{one.topic}-{one.partition}") for one in found
+                ),
+                before=("Its process has ended",),
+            )
+
     def _start(self) -> Iterator[Step]:
+        if self._fetches and not self._raises_epoch:
+            yield Step(
+                action="start",
+                text=f"Start {name_nodes(self._holders)}, each unless it is up: a majority has the right log",
+                controllers=tuple(self._holders),
+                commands=tuple(map(self._tools.start, self._holders)),
+            )
         chosen = [self._copy.node_id] if self._copy.node_id in self._voters.ids else []
         stopped = self._lacking if self._fetches and not self._raises_epoch else [*self._holders, *self._lacking]
         order = sorted(stopped, key=lambda one: (one not in chosen, one not in self._holders, one))
@@ -409,6 +520,12 @@ class _Plan:
             text=f"See that the quorum has a leader{epoch}, that every voter is there, and that their lag goes to 0",
             controllers=tuple(self._voters.ids),
             commands=tuple(self._tools.describe_quorum()),
+        )
+        yield Step(
+            action="check",
+            text="Where brokers are down, copy the log directories again before any of them is started: of replicas that differ the one "
+            "that is started first may lead, and cut the others. Where elect has a plan, its order of starting goes before the next steps",
+            commands=("replica-audit elect AFTER",),
         )
         known = {one.node_id for one in self._held.copies if one.node_id is not None}
         for broker in sorted(known.union(self._held.brokers).difference(self._voters.ids)):

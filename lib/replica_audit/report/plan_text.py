@@ -164,7 +164,7 @@ def render_plan(plan: Plan) -> str:
         for step, left_out in split_steps(plan.steps):
             lines += tell_step(step)
             lines += wrap(f"{tell_left_out(step, left_out)}.", "   ") if left_out else []
-        lines += ["", *_elsewhere(plan)]
+        lines += ["", *tell_elsewhere(plan.steps)]
     if plan.alternatives:
         lines += ["", *_alternatives(plan)]
     return "\n".join(lines).rstrip()
@@ -243,9 +243,9 @@ def _keep_down(held: Sequence[KeepStopped]) -> Iterator[str]:
         yield from wrap(f"{state}: {one.reason}.")
 
 
-def _elsewhere(plan: Plan) -> Iterator[str]:
-    """Hints for brokers that systemd or Strimzi starts and stops."""
-    if any(step.action in ("start", "stop") for step in plan.steps):
+def tell_elsewhere(steps: Sequence[Step]) -> Iterator[str]:
+    """Hints for nodes that systemd or Strimzi starts and stops."""
+    if any(step.action in ("start", "stop") for step in steps):
         yield from wrap(
             "Where systemd runs the brokers, stop and start them with systemctl on each host. Under Strimzi, scale the Cluster "
             "Operator to 0 replicas first, since it brings back a pod that is deleted: to stop a broker save its pod's "

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from replica_audit.model import Place
 from replica_audit.quorum.answer_model import CopyAnswer, Lost, QuorumAnswer, Role
 from replica_audit.report.layout import align_columns, clean, paint, wrap
-from replica_audit.report.plan_text import tell_step
+from replica_audit.report.plan_text import tell_elsewhere, tell_step
 from replica_audit.report.sentences import join_some, verb
 from replica_audit.text import count, listed, name_brokers, name_ids
 
@@ -23,10 +23,12 @@ _VERDICTS = {
 
 def render_quorum(answer: QuorumAnswer) -> str:
     """The answer as text."""
-    lines = [
-        paint(_headline(answer), "head"),
-        *wrap(clean(answer.choice.reason if answer.choice else answer.reason), "  "),
-    ]
+    lines = [paint(_headline(answer), "head")]
+    if answer.no_plan is not None:
+        lines += wrap(f"No plan beyond copies: {clean(answer.no_plan)}.", "  ")
+    if answer.steps and answer.verdict != "rejoin":
+        lines += wrap("Start nothing, and stop nothing, before the copies of the plan are made.", "  ")
+    lines += wrap(clean(answer.choice.reason if answer.choice else answer.reason), "  ")
     lines += ["", *_table(answer)]
     lines += _notes(answer)
     if answer.verdict not in ("agree", "rejoin"):
@@ -40,17 +42,20 @@ def render_quorum(answer: QuorumAnswer) -> str:
         lines += ["", paint("The plan", "head")]
         for step in answer.steps:
             lines += tell_step(step)
-    if answer.no_plan is not None:
-        lines += ["", *wrap(f"No plan beyond this: {clean(answer.no_plan)}.")]
+        lines += ["", *tell_elsewhere(answer.steps)]
+        if answer.no_plan is not None:
+            lines += wrap("No plan beyond this, for the reason above.")
     return "\n".join(lines).rstrip()
 
 
 def _headline(answer: QuorumAnswer) -> str:
-    text = _VERDICTS[answer.verdict]
-    if answer.choice is not None:
-        choice = answer.choice
-        text += f": {choice.path}" if choice.node_id is None else f": the log of {_role(choice.role)} {choice.node_id}"
-    return text
+    choice = answer.choice
+    if choice is None:
+        return _VERDICTS[answer.verdict]
+    log = choice.path if choice.node_id is None else f"the log of {_role(choice.role)} {choice.node_id}"
+    if answer.no_plan is not None:
+        return f"No plan: {log} is {'asked for' if choice.asked else 'the best'}, and cannot be put in place as it is"
+    return f"The choice that was asked for: {log}" if choice.asked else f"{_VERDICTS[answer.verdict]}: {log}"
 
 
 def _role(role: Role) -> str:

@@ -52,6 +52,7 @@ from replica_audit.snapshot.replica_dirs import (
     read_offset_files,
     read_put_aside,
     read_replica,
+    stray_copies,
 )
 from replica_audit.snapshot.spread_discovery import AllReplicas, ReadOffsets, Spreading, SpreadTree, read_spread
 from replica_audit.snapshot.storage import GREATEST_AHEAD, Snapshot
@@ -162,7 +163,8 @@ class _Discovery:
         )
         held = AllReplicas(tuple(sorted(self._replicas, key=replica_key)), self._spread)
         applied = held if self._spread else tuple(self._replicas)
-        evidence = AppliedEvidence(self._epochs_of, applied, copy_moments(manifest, log_dirs))
+        stray = stray_copies(one.replica for one in self._put_aside)
+        evidence = AppliedEvidence(self._epochs_of, applied, tuple(stray), copy_moments(manifest, log_dirs))
         metadata = read_metadata(self._snapshot, self._metadata_logs, evidence)
         leaderships, leadership_files = read_leaderships(self._root, metadata, held, self._is_wanted)
         self._kinds.update(self._root.kinds)

@@ -242,6 +242,11 @@ def deleted_segments(folder: Folder, replica: ReplicaDir) -> PutAside | None:
     )
 
 
+def stray_copies(copies: Iterable[ReplicaDir]) -> Iterator[ReplicaDir]:
+    """Those that a broker set aside since no metadata knew their topic."""
+    return (one for one in copies if kind_of_copy(one.path, one.log_dir) == "stray")
+
+
 def of_known_topics(
     found: Iterable[PutAside], topics: Mapping[tuple[str, int], str], names: Iterable[TopicPartition]
 ) -> Iterator[PutAside]:

@@ -29,6 +29,8 @@ class AppliedEvidence:
     """Entries of the brokers' leader-epoch-checkpoint files."""
     directories: Iterable[ReplicaDir] = ()
     """The brokers' partitions, as often as they are iterated."""
+    stray: Sequence[ReplicaDir] = ()
+    """Directories that brokers have set aside as -stray."""
     moments: CopyMoments = CopyMoments()
 
 
@@ -98,7 +100,7 @@ def _read(
     """Reading of the copies: by the only history that can be right where they contradict each other, else by all."""
     quorum = weigh_copies(copies, voters)
     parted = any(quorum.agreed[copy.log.path] < copy.end_offset for copy in copies)
-    histories = find_histories(snapshot, copies, voters, evidence.directories) if parted else ()
+    histories = find_histories(snapshot, copies, voters, evidence.directories, evidence.stray) if parted else ()
     if histories and not quorum.forks:
         quorum = replace(quorum, forks=_applied_elsewhere(quorum, histories))
     if not quorum.forks:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 
 import numpy as np
 
@@ -112,6 +113,8 @@ class QuorumHistory:
     copies: tuple[MetadataCopy, ...]
     refused: tuple[str, ...]
     """Why it cannot be the right one; () where nothing here says so."""
+    is_spliced: bool
+    """Its records are of two histories, one after the other."""
     forgotten: str | None
     """An election that its voters held in an epoch that another history had reached before (R4)."""
     conditions: tuple[str, ...]
@@ -124,27 +127,35 @@ class QuorumHistory:
 
 
 def find_histories(
-    snapshot: Snapshot, copies: Sequence[MetadataCopy], voters: Voters | None, directories: Iterable[ReplicaDir]
+    snapshot: Snapshot,
+    copies: Sequence[MetadataCopy],
+    voters: Voters | None,
+    directories: Iterable[ReplicaDir],
+    stray: Sequence[ReplicaDir] = (),
 ) -> tuple[QuorumHistory, ...]:
     """The histories that the copies hold, the newest first, and why some cannot be right.
 
-    `directories` are the brokers' partitions, which show what was applied.
+    `directories` are the brokers' partitions, which show what was applied; of those that they set aside as `stray` only topics
+    count that a history here knows.
     """
     groups = group_copies(copies)
     images = [_image(snapshot, group, voters) for group in groups]
     known = {one.topic_id for image in images if not isinstance(image, str) for one in image.leaderships()}
+    known_stray = [one for one in stray if one.topic_id in known]
+    splices = [tuple(_splices(snapshot, group, groups, copies)) for group in groups]
     return tuple(
         QuorumHistory(
             tuple(group),
             (
-                *_splices(snapshot, group, groups, copies),
-                *([image] if isinstance(image, str) else _not_applied(image, directories, known)),
+                *spliced,
+                *([image] if isinstance(image, str) else _not_applied(image, chain(directories, known_stray), known)),
                 *_below_snapshots(group, groups),
             ),
+            bool(spliced),
             _forgotten(snapshot, group, groups),
             tuple(find_conditions(snapshot, newest_copy(group), copies)),
         )
-        for group, image in zip(groups, images, strict=True)
+        for group, image, spliced in zip(groups, images, splices, strict=True)
     )
 
 
