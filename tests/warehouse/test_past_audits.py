@@ -7,6 +7,7 @@ from tests.support.fixtures import FIXTURES
 
 from replica_audit.config import Settings
 from replica_audit.runner.in_process import audit_all
+from replica_audit.warehouse import past_audits
 from replica_audit.warehouse.answer_tables import REPORTED_TABLES
 from replica_audit.warehouse.attempts import record_attempt
 from replica_audit.warehouse.delta_tables import Warehouse
@@ -50,3 +51,19 @@ def test_audits_without_a_loss_are_not_looked_into(tmp_path, monkeypatch):
         warehouse, "read_parts", lambda table, *rest, **equals: tables.append(table) or read(table, *rest, **equals)
     )
     assert past_losses(warehouse, "c", PLACES) == {} and set(tables) == {"audits", "partitions"}
+
+
+def test_a_history_holds_the_rows_of_one_file_at_once(tmp_path, unclean, monkeypatch):
+    warehouse, held = Warehouse(str(tmp_path)), []
+    for audit_id in "abc":
+        write(warehouse, audit_id, unclean, "c")
+    real = past_audits.arrow_to_rows
+    monkeypatch.setattr(past_audits, "arrow_to_rows", lambda rows, kind: held.append(rows.num_rows) or real(rows, kind))
+    whole = warehouse.read
+    monkeypatch.setattr(
+        warehouse, "read", lambda table, *rest, **equals: whole({"audits": table}[table], *rest, **equals)
+    )
+    found = past_audits.load_history(warehouse)
+    assert [one.audit_id for one in found.audits] == ["a", "b", "c"]
+    assert sum(found.audits[0].partitions.values()) == len(unclean.partitions) and len(found.findings) > 3
+    assert max(held) == max(len(unclean.partitions), len(unclean.findings))

@@ -9,9 +9,7 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections import Counter
 from collections.abc import Iterable, Mapping
-from typing import Protocol
 
 from replica_audit import __version__
 from replica_audit.errors import EngineError, UsageError
@@ -113,20 +111,6 @@ def check_committed(warehouse: StoredTables, finished: AttemptRow, found: Mappin
             whose = f"this {finished.stage} ({finished.audit_id or finished.ingest_id})"
             what = f"{warehouse.name}/{table} has {count(number, 'row')} of {whose}, expected {committed[table]}"
             raise EngineError(damage_sentence(what))
-
-
-class OfAudit(Protocol):
-    """A row with the audit that it is of."""
-
-    @property
-    def audit_id(self) -> str | None: ...
-
-
-def check_audits(warehouse: StoredTables, audits: Iterable[AttemptRow], table: str, rows: Iterable[OfAudit]) -> None:
-    """`check_committed` for one table of several audits; `rows` are theirs."""
-    numbers = Counter(row.audit_id for row in rows)
-    for finished in audits:
-        check_committed(warehouse, finished, {table: numbers[finished.audit_id]})
 
 
 def check_large(warehouse: StoredTables, finished: AttemptRow, tables: Iterable[str], key: str | None) -> None:

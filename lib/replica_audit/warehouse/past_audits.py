@@ -24,7 +24,6 @@ from replica_audit.model import Place
 from replica_audit.results import AuditObject
 from replica_audit.schema import AnyRow, AttemptRow, Evidence, column_names
 from replica_audit.warehouse.attempts import (
-    check_audits,
     check_committed,
     check_large,
     finished_attempts,
@@ -154,6 +153,10 @@ def _selected(
         check_committed(warehouse, finished, {table: numbers[str(finished.audit_id)]})
 
 
+#: Selects every row of an audit.
+_ANY = pc.field("audit_id").is_valid()
+
+
 def _is_one_of(name: str, texts: Sequence[str]) -> pc.Expression:
     return pc.field(name).isin(values_to_arrow(texts, pa.string()))
 
@@ -260,13 +263,9 @@ def load_history(warehouse: Warehouse, topics: Sequence[str] = (), limit: int | 
     judged: dict[tuple[str | None, str, int], list[tuple[int, str]]] = defaultdict(list)
     present: dict[tuple[str | None, str], dict[int, str]] = defaultdict(dict)
     words: dict[tuple[str | None, str], _Shown] = {}
-    verdicts = warehouse.read("partitions", _Judged, audit_id=list(numbers))
-    check_audits(warehouse, audits, "partitions", verdicts)
-    for row in verdicts:
+    for row in _selected(warehouse, audits, "partitions", _Judged, _ANY):
         judged[clusters[row.audit_id], row.topic, row.partition].append((numbers[row.audit_id], row.verdict))
-    found = warehouse.read("findings", _Shown, audit_id=list(numbers))
-    check_audits(warehouse, audits, "findings", found)
-    for shown in found:
+    for shown in _selected(warehouse, audits, "findings", _Shown, _ANY):
         number, key = numbers[shown.audit_id], (clusters[shown.audit_id], shown.finding_id)
         if number > max(present[key], default=-1):
             # The words are those of the last audit that has it.
