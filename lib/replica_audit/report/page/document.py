@@ -39,8 +39,6 @@ from replica_audit.report.page.content import (
     count_findings,
     number_facts,
 )
-from replica_audit.report.page.metadata_lanes import HEADS as METADATA_HEADS
-from replica_audit.report.page.metadata_lanes import metadata_lanes
 from replica_audit.report.verdict_object import VerdictObject
 from replica_audit.results import Results
 from replica_audit.text import count
@@ -117,8 +115,6 @@ def render_page(
         answer=answer,
         captures=tell_captures(results),
         capture_heads=HEADS,
-        metadata=metadata_lanes(results),
-        metadata_heads=METADATA_HEADS,
         todo=answer.todo,
         tiles=_tiles(results, earlier),
         words=VERDICT_WORDS,
