@@ -200,15 +200,16 @@ def _raise_epoch(cluster: QuorumCluster, node: int, by: int) -> int:
 
 
 @pytest.mark.slow
-def test_voters_that_lost_their_quorum_state_count_on(disks: Callable[..., Path], tmp_path: Path) -> None:
+@pytest.mark.parametrize("version", ["4.3.1", "3.9.1"])
+def test_voters_that_lost_their_quorum_state_count_on(disks: Callable[..., Path], tmp_path: Path, version: str) -> None:
     """R4 without a lost record: each voter keeps its log, and gets a quorum-state with the epoch that brokers have seen."""
-    of = disks("4.3.1", is_dynamic=False)
-    with QuorumCluster(of, tmp_path / "run", JARS["4.3.1"], is_dynamic=False) as cluster:
+    of = disks(version, is_dynamic=False)
+    with QuorumCluster(of, tmp_path / "run", JARS[version], is_dynamic=False) as cluster:
         cluster.start_all()
         cluster.stop(*BROKERS)
         cluster.kill(*CONTROLLERS)
         seen = max(_raise_epoch(cluster, node, 5) for node in BROKERS)
-        answer = _carry_out(cluster, cluster.capture("before"), "4.3.1", set())
+        answer = _carry_out(cluster, cluster.capture("before"), version, set())
         assert cluster.quorum_status("LeaderEpoch") > seen
     assert [one["action"] for one in answer["steps"]].count("mend_epoch") == 3
 
@@ -244,6 +245,15 @@ def test_a_survivor_that_was_formatted_standalone_votes_again(disks: Callable[..
         (cluster.directories[100] / "meta.properties").unlink()
         cluster.format(100, "--standalone")
         _carry_out(cluster, cluster.capture("before", without=(101, 102)), "4.3.1", set(CONTROLLERS))
+
+
+@pytest.mark.slow
+def test_one_voter_has_everything_and_one_is_stale(disks: Callable[..., Path], tmp_path: Path) -> None:
+    """Q5: brokers live on."""
+    of = disks("4.3.1", is_dynamic=False)
+    with QuorumCluster(of, tmp_path / "run", JARS["4.3.1"], is_dynamic=False) as cluster:
+        _lose(cluster, of, lost=(100,), stale=True)
+        _carry_out(cluster, cluster.capture("before", without=(100,)), "4.3.1", {100, 102})
 
 
 @pytest.mark.slow
