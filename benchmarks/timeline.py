@@ -73,7 +73,7 @@ def main() -> int:
     from pyspark.sql import functions as F
     from pyspark.sql.window import Window
 
-    from replica_audit.protocol.high_watermark import rule_of
+    from replica_audit.protocol.high_watermark_rule import rule_of
     from replica_audit.spark.session import build_session
     from replica_audit.spark.timeline_job import recompute
 

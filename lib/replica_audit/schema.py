@@ -1,7 +1,7 @@
 """Rows of the tables of answers and facts: in the warehouse, in audit.json, and in what `verify` prints.
 
 A table is a class, a column one of its fields: name, type (`columns` makes Spark DDL of it), and below it what it means where
-the name does not say all. The tables of docs/reference.md are made of these texts (`tests.docs.tables`). `None` is null:
+the name does not say all. The tables of docs/reference.md are made of these texts (`tests.docs.reference_tables`). `None` is null:
 unknown, or a question that does not arise. Offsets are 64 bits wide, as all plain numbers here; ranges are half-open,
 `_ms` are milliseconds since the epoch. Rows of what is read are in `bronze_tables`.
 """

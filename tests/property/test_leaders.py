@@ -9,7 +9,7 @@ import pytest
 from tests.property.leader import Leadership, glimpse, watch
 from tests.support.observations import find_deviations
 
-from replica_audit.protocol.high_watermark import rule_of
+from replica_audit.protocol.high_watermark_rule import rule_of
 from replica_audit.protocol.timeline import recompute_timeline
 
 VERSIONS = [(0, 10), (1, 1), (2, 6), (2, 7), (2, 8), (3, 5), (3, 6), (3, 7), (4, 3)]

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from tests.support.observations import at
 
-from replica_audit.protocol.high_watermark import rule_of
+from replica_audit.protocol.high_watermark_rule import rule_of
 from replica_audit.protocol.leader_view import Observation, ReplicaProgress
 from replica_audit.protocol.timeline import TimelineRow, recompute_timeline
 

@@ -13,7 +13,7 @@ from tests.support.stored_rows import stored
 from replica_audit.auditing.leadership.timeline_deviations import ProgressRow, summary_from_text, timeline_of
 from replica_audit.bronze_tables import BRONZE_TABLES
 from replica_audit.model import TopicPartition
-from replica_audit.protocol.high_watermark import rule_of
+from replica_audit.protocol.high_watermark_rule import rule_of
 from replica_audit.runner.in_process import audit_one
 from replica_audit.schema import REPORT_TABLES, ddl, to_dict
 from replica_audit.warehouse import answer_tables

@@ -198,9 +198,10 @@ def _whole_lineage(reference: Reference) -> Lineage:
 def _has_all_that_was_copied(
     reference: Reference, grouping: ReplicaGrouping, evidence: PartitionEvidence, one_moment: bool
 ) -> bool:
-    """True if the reference's copy ends no earlier than what its leader had copied to remote storage, unless it lost its end.
+    """True if the reference's log must reach at least as far as all that its leader copied to remote storage.
 
-    A leader copies only what it has, so its log went as far. The copy of a running one may be older.
+    A leader copies only what it has. False where the end of the log may be missing, or where the copy of a running broker
+    may just be older.
     """
     facts = reference.facts
     leadership = evidence.leadership

@@ -349,7 +349,7 @@ def _read_accepted(settings: Settings) -> tuple[Acceptance, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Earlier:
-    """The audit that this one is compared with: `finished` as ISO 8601, finding_ids of what was there by partition."""
+    """The audit that this one is compared with: `finished` as ISO 8601, and its finding ids by partition."""
 
     audit_id: str | None
     finished: str | None
@@ -364,7 +364,7 @@ class Earlier:
         verdicts: Mapping[Place, str],
         found: Iterable[tuple[Place, str]],
     ) -> Earlier:
-        """The audit that has `found` these finding_ids, each with its partition."""
+        """`found` are its partitions and finding ids, in pairs."""
         ids: dict[Place, set[str]] = defaultdict(set)
         for place, finding_id in found:
             ids[place].add(finding_id)

@@ -36,7 +36,7 @@ from replica_audit.model import (
     TopicPartition,
     TransactionState,
 )
-from replica_audit.protocol.high_watermark import rule_of
+from replica_audit.protocol.high_watermark_rule import rule_of
 from replica_audit.schema import PartitionStateRow, QuarantineRow, ReportRows
 from replica_audit.segments.digests import rows_of_chunks
 from replica_audit.snapshot.broker_logs import BrokerLogEvent, read_broker_log

@@ -52,7 +52,7 @@ class Interruption:
         self._parked = threading.Event()
 
     def install(self) -> None:
-        """Hear signals from now on; only in the main thread of a process that is this program's own."""
+        """Handle signals from now on. For the main thread only, in a process that this program owns."""
         reader, writer = os.pipe()
         os.set_blocking(writer, False)
         # Written by the C handler, whatever the main thread does, and whoever replaces the Python handler.

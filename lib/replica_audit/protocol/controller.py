@@ -40,7 +40,7 @@ class Registration:
 
 @dataclass(frozen=True, slots=True)
 class NextLeader:
-    """Whom an election finds, and by which right: stays, isr, elr, last_known or unclean."""
+    """Whom an election finds, and on what ground: stays, isr, elr, last_known or unclean."""
 
     broker_id: int
     right: str

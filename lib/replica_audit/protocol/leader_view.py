@@ -7,7 +7,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import inf
 
-from replica_audit.protocol.high_watermark import Rule
+from replica_audit.protocol.high_watermark_rule import Rule
 
 #: A replica that does not keep up leaves the ISR within one and a half times the lag time, so nothing holds for longer.
 HOLD_FACTOR = 1.5

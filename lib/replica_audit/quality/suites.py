@@ -226,7 +226,7 @@ def _text(item: Mapping[str, object], key: str, where: str) -> str:
 
 
 def _check_once(named: Iterable[tuple[str, str]]) -> None:
-    """Raise UsageError where a name comes again; each with what it is called in words."""
+    """Raise UsageError if a name occurs twice; each comes with the phrase that the error calls it by."""
     seen: set[str] = set()
     for name, what in named:
         if name in seen:

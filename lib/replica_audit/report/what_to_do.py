@@ -1,4 +1,7 @@
-"""The plan of an audit in words, for terminal, page and summary.md: Do first, then the remaining choices and steps."""
+"""What a plan says first, for terminal, page and summary.md: Do first, then the remaining choices and steps.
+
+Decisions are worded in `report.plan_text`, steps where `elect` makes them.
+"""
 
 from __future__ import annotations
 

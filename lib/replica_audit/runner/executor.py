@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from replica_audit.model import Place
-    from replica_audit.protocol.high_watermark import Rule
+    from replica_audit.protocol.high_watermark_rule import Rule
     from replica_audit.warehouse.delta_tables import Warehouse
 
 Task = TypeVar("Task")

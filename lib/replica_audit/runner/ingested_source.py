@@ -23,7 +23,7 @@ from replica_audit.auditing.opened_snapshot import Progress
 from replica_audit.bronze_tables import BrokerLogEvent, SnapshotRow
 from replica_audit.config import Settings
 from replica_audit.model import Place, TopicPartition, TransactionState
-from replica_audit.protocol.high_watermark import rule_of
+from replica_audit.protocol.high_watermark_rule import rule_of
 from replica_audit.results import Results, by_place
 from replica_audit.runner import audit_stage
 from replica_audit.runner.audit_stage import AuditAnswers

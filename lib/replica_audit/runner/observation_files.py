@@ -12,7 +12,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from replica_audit.auditing.leadership.timeline_deviations import summary_from_text
-from replica_audit.protocol.high_watermark import Rule
+from replica_audit.protocol.high_watermark_rule import Rule
 from replica_audit.runner.executor import Executor, deal
 from replica_audit.runner.timeline_batches import AssignedReplica
 from replica_audit.schema import QuarantineRow

@@ -58,7 +58,7 @@ class ScanTask(NamedTuple):
 
 
 def deal_packs(spread: SpreadReplicas, cores: int) -> list[ScanTask]:
-    """All replicas of tasks as tasks of about equal work, each a stretch of partitions; before them the segments of large ones."""
+    """Scan tasks of all discovered replicas: one for each large segment, then stretches of partitions of about equal work."""
     total = sum(map(_weigh_pack, spread.packs))
     count = 1 if total <= _ONE_TASK_BYTES else in_rounds(total // _TASK_BYTES, cores)
     stretches = cut_stretches(spread.packs, _weigh_pack, total // count)

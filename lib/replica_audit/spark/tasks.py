@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
-    from replica_audit.protocol.high_watermark import Rule
+    from replica_audit.protocol.high_watermark_rule import Rule
     from replica_audit.warehouse.delta_tables import Warehouse
 
 #: Seconds between two looks at the tasks that have ended.

@@ -16,7 +16,7 @@ from replica_audit.auditing.leadership.timeline_deviations import (
     observation_of,
     timeline_row,
 )
-from replica_audit.protocol.high_watermark import Rule
+from replica_audit.protocol.high_watermark_rule import Rule
 from replica_audit.protocol.leader_view import Observation
 from replica_audit.protocol.timeline import follow_timeline
 from replica_audit.runner.timeline_batches import timeline_batch
@@ -96,7 +96,7 @@ def _read_rows(batches: Iterable[pa.RecordBatch]) -> Iterator[ProgressRow]:
 
 
 def _answers(rows: Iterator[ProgressRow], rule: Rule) -> Iterator[HighWatermarkTimelineRow | TimelineSummary]:
-    """The answers of all partitions in `rows`, which are sorted by partition and time; after those of each what they come to."""
+    """Timeline rows of each partition, then its summary; `rows` are sorted by partition and time."""
     row = next(rows, None)
     while row is not None:
         topic, number = row.topic, row.partition

@@ -53,7 +53,7 @@ class TableFileWriter:
         self._waiting_rows = 0
 
     def add(self, columns: Mapping[str, object], count: int) -> None:
-        """Write `count` rows; a column is an Arrow array, or one value for all of them, and null where there is none."""
+        """Write `count` rows; a column is an Arrow array or one value for all of them; one that is missing is null."""
         arrays = []
         for field in self.schema:
             value = self._constants.get(field.name, columns.get(field.name))

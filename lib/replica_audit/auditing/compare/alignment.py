@@ -394,12 +394,12 @@ def _is_cleaned_away(facts: ReplicaFacts, batch: Batch, start: int) -> bool:
 
 
 def _foreign_epoch(facts: ReplicaFacts, lineage: Lineage, batch: Batch, start: int, batches: Batches) -> int | None:
-    """Epoch of `facts` at `start` if it certainly differs from that of the other side's `batch` of records; else None.
+    """Leader epoch that `facts` certainly has at `start`, if it is another than that of the other side's `batch`; else None.
 
-    Then its cleaner removed another record there, and this one was never on that log. `batches` are those of `facts`. They
-    tell of a later epoch from its first batch on, but of an earlier one only below a batch of it or of one between: an
-    epoch began before where the cleaner left its first batch. The epoch file of a replica that fetched a log that was
-    cleaned already says no more than the batches.
+    If it is, the cleaner of `facts` removed another record there: `batch` was never on that log. Only `batches`, those of
+    `facts`, are evidence: the epoch file of a replica that fetched a cleaned log says no more than they do. A later epoch
+    is certain from its first batch on, an earlier one only below a batch of it or of one between, since an epoch may have
+    begun before the first batch that the cleaner left.
     """
     epochs = [epoch for epoch, _ in facts.epoch_starts]
     if batch.epoch is None or not batch.record_count or epochs != sorted(epochs):

@@ -1,4 +1,4 @@
-"""Consumer groups that stand where the log is not what they read (GRP-*)."""
+"""Consumer groups that stand where the log is not what they read (GRP-*): the effects that `auditing.consumer_groups` finds."""
 
 from __future__ import annotations
 

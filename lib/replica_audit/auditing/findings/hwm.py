@@ -377,7 +377,7 @@ def _above_log_end(case: Case, facts: ReplicaFacts) -> Iterator[Finding]:
 
 
 def _held_to(case: Case, facts: ReplicaFacts, other: ReplicaFacts, checkpoint: int) -> int:
-    """Offset up to which a replica has what `facts` lost between its log end and its checkpoint.
+    """Offset up to which `other` has the records that `facts` lost between its log end and `checkpoint`.
 
     An epoch file as found names the epochs of those records. Without one, records of a lineage that the reference has left
     are not taken for them.

@@ -292,7 +292,7 @@ def _first_doubtful_start(leader: ReplicaFacts, value: int, clean: CleanElection
 
 @dataclass(frozen=True, slots=True)
 class HighWatermark:
-    """[hw_lower, hw_upper] holds the true high watermark, except for method capture_skew (then it moved through it)."""
+    """[hw_lower, hw_upper] holds the true high watermark, except with method capture_skew, where it moved across it while copies were taken."""
 
     hw_lower: int
     hw_upper: int | None

@@ -53,8 +53,9 @@ def shared_end(one: ReplicaFacts, other: ReplicaFacts) -> int:
 
 
 def traces_of_segment(facts: ReplicaFacts, replicas: Iterable[ReplicaFacts], stretch: OffsetRange) -> list[str]:
-    """Clauses that show that a replica, or another of `replicas`, had a segment with offsets of `stretch`; none where nothing does,
-    or where compaction explains its absence.
+    """Clauses on what shows that a segment with offsets of `stretch` was there: files left beside it, or records of `replicas`.
+
+    Empty where nothing does, or where compaction explains the gap.
 
     On a broker that is up the cleaner may have taken away a whole segment since it wrote the checkpoint that was copied.
     """

@@ -26,7 +26,7 @@ _ENCODER = json.JSONEncoder(separators=(",", ":"), allow_nan=False)
 
 
 def encode_column(values: Sequence[object], bases: Sequence[int | None] | None = None) -> dict[str, object]:
-    """One column; with `bases` (one for each row) integers become distances where that is shorter."""
+    """A column encoded for the page. With `bases`, one for each row, integers are differences from them where that is shorter."""
     keys, told = _distinct(values)
     best = _encode(keys, told)
     if bases is not None:

@@ -1,4 +1,7 @@
-"""The rule by which a leader advances its high watermark (`Partition.maybeIncrementLeaderHW`, C.1), for each version."""
+"""The rule by which a leader advances its high watermark (`Partition.maybeIncrementLeaderHW`, C.1), for each version.
+
+Where the high watermark of a snapshot is, `auditing.leadership.high_watermark_bounds` concludes.
+"""
 
 from __future__ import annotations
 
