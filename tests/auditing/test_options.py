@@ -16,6 +16,7 @@ from replica_audit.errors import UsageError
 from replica_audit.model import TopicPartition
 from replica_audit.protocol.versions import parse_kafka_version, protocol_of
 from replica_audit.runner.in_process import audit_one
+from replica_audit.snapshot.inventory import CopiedLogDir
 
 KIP279 = TopicPartition("kip279", 0)
 
@@ -52,6 +53,21 @@ def test_the_protocol_is_the_one_given_then_that_of_the_version_given_then_of_th
 def test_a_version_in_the_manifest_that_is_not_one_is_told() -> None:
     with pytest.raises(UsageError, match="newest"):
         resolve_options(Settings(), "newest", None, None, CaptureTimes())
+
+
+def test_inputs_say_what_brokers_did_and_when_their_log_dirs_were_copied() -> None:
+    copies = (
+        CopiedLogDir(2, "b", 500, 900, "stopped"),
+        CopiedLogDir(1, "a", 100, 200, None),
+        CopiedLogDir(1, "c", None, 300, "live"),
+    )
+    assert CaptureTimes(copies).as_inputs() == {
+        "brokers": [{"broker_id": 1, "kind": "live"}, {"broker_id": 2, "kind": "stopped"}],
+        "copied": [
+            {"broker_id": 1, "started_ms": 100, "finished_ms": 200}, {"broker_id": 2, "started_ms": 500, "finished_ms": 900},
+        ],
+    }  # fmt: skip
+    assert CaptureTimes(copies[2:]).as_inputs() == {"brokers": [{"broker_id": 1, "kind": "live"}]}
 
 
 def test_findings_and_the_options_of_the_answer_are_of_the_chosen_version() -> None:

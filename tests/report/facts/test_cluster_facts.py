@@ -120,7 +120,7 @@ def test_more_events_than_a_page_holds_are_rounded_to_steps_of_time(monkeypatch:
         10_050,
     ]
     assert sum(one.partition_count for one in timeline.events) == 50
-    assert timeline.events[1].partitions == tuple(range(7, 17))
+    assert timeline.events[1].partitions == tuple(range(7, 12))
 
 
 def test_findings_that_an_audit_before_did_not_have_are_new_and_equal_ones_are_one() -> None:

@@ -27,9 +27,9 @@ EVENT_KINDS: tuple[EventKind, ...] = get_args(EventKind)
 #: Steps of time (ms) to which events are rounded down where there are too many of them for a line each.
 _STEPS = (1, 10, 100, 1_000, 10_000, 60_000, 600_000, 3_600_000, 86_400_000)
 #: Most lines of events.
-MOST_EVENTS = 3_000
+MOST_EVENTS = 2_000
 #: Most partitions that a line of events names.
-NAMED = 20
+NAMED = 5
 #: Range of times that a browser can show (ms).
 _LATEST = 8_640_000_000_000_000
 

@@ -168,7 +168,7 @@ function drawEvents(events, brokers, width, [from, to]) {
 
 function sayEvents(page, mark) {
   const lines = mark.events.slice(0, 4).map((event) => {
-    const places = event.partitions.slice(0, 5).map((index) => page.rows[index].name);
+    const places = event.partitions.map((index) => page.rows[index].name);
     const more = event.count - places.length;
     return el('p', null, `${moment(event.time)} broker ${event.broker} `, el('b', null, EVENTS[event.kind][3]), event.count ? `, ${count(event.count, 'partition')}: ` : '',
       places.map((name, index) => [index ? ', ' : '', el('a', { class: 'place', href: `#${encodeURIComponent(name)}` }, el('code', null, name))]), more > 0 && places.length ? ` and ${more} more` : '');
