@@ -35,7 +35,7 @@ installed() {
   local name=$1 house=$scratch/home/wheels-$1
   shift
   [ -d "$scratch/home/$name" ] || as python3 -m venv "$name"
-  timed "$name: downloads" 0 "$name/bin/python" -m pip wheel --quiet --disable-pip-version-check --wheel-dir "$house" "$@"
+  timed "$name: downloads" 0 "$name/bin/python" -m pip wheel --quiet --disable-pip-version-check --use-pep517 --wheel-dir "$house" "$@"
   timed "$name: pip install" 0 "$name/bin/python" -m pip install --quiet --disable-pip-version-check --no-index --find-links "$house" "$@"
   echo "$name: $(du -sm "$house" | cut -f1) MB downloaded, $(du -sm "$scratch/home/$name" | cut -f1) MB installed"
 }

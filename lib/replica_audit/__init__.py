@@ -1,6 +1,6 @@
 """Offline audit of Kafka replica logs: high watermark, divergence, truncation replay.
 
-`audit` runs on Spark; `show`, `elect`, `verify`, `salvage`, `history` and `explain` in this process; `read_batches`,
+`audit` runs on Spark; `show`, `elect`, `quorum`, `verify`, `salvage`, `history` and `explain` in this process; `read_batches`,
 `read_records` and `read_metadata_log` give DataFrames of what a snapshot has. See docs/reference.md, Python.
 """
 
@@ -16,6 +16,7 @@ __version__ = "0.1.0"
 _PLACES = {
     "Answers": "replica_audit.api.answers",
     "Audit": "replica_audit.api.answers",
+    "ComparedQuorum": "replica_audit.api.compared_quorum",
     "EngineError": "replica_audit.errors",
     "Explained": "replica_audit.api.explained",
     "History": "replica_audit.api.past",
@@ -30,6 +31,7 @@ _PLACES = {
     "elect": "replica_audit.api.elected",
     "explain": "replica_audit.api.explained",
     "history": "replica_audit.api.past",
+    "quorum": "replica_audit.api.compared_quorum",
     "read_batches": "replica_audit.api.answers",
     "read_metadata_log": "replica_audit.api.answers",
     "read_records": "replica_audit.api.answers",
@@ -53,7 +55,7 @@ def __dir__() -> list[str]:
 
 
 class _Package(ModuleType):
-    """The package: its functions `elect`, `salvage` and `verify` are not hidden by the rooms of these names: importing
+    """The package: its functions `elect`, `quorum`, `salvage` and `verify` are not hidden by the rooms of these names: importing
     a room binds nothing here, and `from replica_audit.elect import …` finds it all the same.
     """
 

@@ -6,6 +6,8 @@ from replica_audit.api.answers import read_metadata_log as read_metadata_log
 from replica_audit.api.answers import read_records as read_records
 from replica_audit.api.answers import register as register
 from replica_audit.api.answers import show as show
+from replica_audit.api.compared_quorum import ComparedQuorum as ComparedQuorum
+from replica_audit.api.compared_quorum import quorum as quorum
 from replica_audit.api.elected import PlannedElection as PlannedElection
 from replica_audit.api.elected import elect as elect
 from replica_audit.api.explained import Explained as Explained

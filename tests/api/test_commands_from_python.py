@@ -1,4 +1,4 @@
-"""elect, verify, salvage, history and explain from Python: the answers of the commands, as typed tables."""
+"""elect, quorum, verify, salvage, history and explain from Python: the answers of the commands, as typed tables."""
 
 from __future__ import annotations
 
@@ -88,6 +88,19 @@ def test_elect_gives_the_plan_of_the_command_and_checks_it(command, tmp_path):
         replica_audit.elect(SAMPLE, ["orders-9"])
 
 
+def test_quorum_gives_the_answer_of_the_command_and_checks_it(command, tmp_path):
+    path = str(SAMPLES / "lost-quorum")
+    found = replica_audit.quorum(path, plan=str(tmp_path / "quorum.json"))
+    status, told = command("quorum", path)
+    assert found.exit_status == status
+    assert json.loads(json.dumps(found.to_dict())) == told == json.loads((tmp_path / "quorum.json").read_text())
+    assert len(found.answer.copies) == len(told["copies"]) > 1 and "__cluster_metadata" in str(found)
+    again = replica_audit.quorum(path, check=str(tmp_path / "quorum.json"))
+    assert again.exit_status == 0 and not again.moved
+    with pytest.raises(UsageError, match="no __cluster_metadata-0"):
+        replica_audit.quorum(SAMPLE)
+
+
 def test_verify_gives_the_tables_of_the_command(command):
     found = replica_audit.verify(SAMPLE, SAMPLE)
     status, told = command("verify", SAMPLE, SAMPLE)
@@ -143,7 +156,7 @@ def test_functions_are_there_before_and_after_the_rooms_of_their_names_were_impo
     program = (
         "import replica_audit; from replica_audit.elect import costs; import replica_audit.verify.verified_partition;"
         "from replica_audit.salvage.partition_salvage import SelectedRecords;"
-        "assert all(callable(getattr(replica_audit, name)) for name in ('elect', 'verify', 'salvage')), dir(replica_audit);"
+        "assert all(callable(getattr(replica_audit, name)) for name in ('elect', 'quorum', 'verify', 'salvage')), dir(replica_audit);"
         "assert costs.__name__ == 'replica_audit.elect.costs'"
     )
     subprocess.run([sys.executable, "-c", program], check=True)
@@ -177,7 +190,7 @@ OTHERS = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", ["show", "elect", "verify", "salvage", "history", "explain", "run"])
+@pytest.mark.parametrize("name", ["show", "elect", "quorum", "verify", "salvage", "history", "explain", "run"])
 def test_every_option_of_the_command_is_an_argument(name):
     parser = parsers_of(build_parser())[name]
     options = {
