@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# What a new user waits for and downloads: a user without Java, make, a clone or anything in a cache, from the wheel of `make dist` to
+# What a new user waits for and downloads: a user without make, a clone or anything in a cache, from the wheel of `make dist` to
 # the first answer (core), to the first report ([spark] and setup), through the notebook, and with uvx. Needs root, to become that
-# user; Java is then given to it as a machine's package would. `JAVA=DIR` names another one; `STEPS="core uvx"` leaves steps out.
+# user; Java is the machine's. `JAVA=DIR` names another one; `STEPS="core uvx"` leaves steps out.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 python=${PYTHON:-/usr/bin/python3.11} java=${JAVA:-$(dirname "$(dirname "$(readlink -f "$(command -v java)")")")}
@@ -53,8 +53,7 @@ for step in ${STEPS:-core uvx spark notebook}; do
       ;;
     spark)
       installed spark "$wheel[spark]"
-      timed "spark: setup without Java" 4 spark/bin/replica-audit setup
-      sed 's/^/  /' "$scratch/said"
+      # Found in /usr/lib/jvm too, without JAVA_HOME.
       AS_JAVA=$java
       timed "spark: setup" 0 spark/bin/replica-audit setup
       echo "spark: $(du -sm "$scratch/home/.cache" | cut -f1) MB in the cache directory"

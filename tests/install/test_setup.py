@@ -10,6 +10,7 @@ from replica_audit.cli.main import main
 from replica_audit.install import installation, session_settings, setup
 from replica_audit.install.environment import check_jars
 from replica_audit.install.installation import JARS_VARIABLE, locked_jars
+from replica_audit.install.setup import reason_of
 
 
 @pytest.fixture
@@ -72,3 +73,11 @@ def test_a_source_that_is_not_there_is_an_error_of_usage(option, place, tmp_path
     assert main(["setup", option, str(tmp_path / "none")]) == 2
     assert f"{option} {tmp_path}/none: no such" in capsys.readouterr().err
     assert not place.exists()
+
+
+def test_of_a_trace_of_java_the_deepest_cause_is_shown():
+    trace = (
+        b"Exception: it failed\n\tat a.b\nCaused by: outer\n\tat c\nCaused by: no space left\n\tat d\n\t... 81 more\n"
+    )
+    assert reason_of(trace) == "Caused by: no space left"
+    assert (reason_of(b"one\ntwo\n"), reason_of(b"")) == ("two", "nothing")

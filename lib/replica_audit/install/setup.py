@@ -124,12 +124,18 @@ def make_archive() -> None:
         said += f"\nno end after {_TRAINING_SECONDS} s".encode()
     if process.returncode != 0 or not scratch.is_file():
         scratch.unlink(missing_ok=True)
-        last = said.decode(errors="replace").strip().splitlines()[-1:] or ["nothing"]
         print(
-            f"warning: no class archive (sessions start some seconds later); training said: {last[0]}", file=sys.stderr
+            f"warning: no class archive (sessions start some seconds later); training said: {reason_of(said)}",
+            file=sys.stderr,
         )
         return
     os.replace(scratch, path)
+
+
+def reason_of(said: bytes) -> str:
+    """The line of a program's output that says why it failed: the deepest cause of Java's, else the last one."""
+    lines = said.decode(errors="replace").strip().splitlines()
+    return ([line for line in lines if line.startswith("Caused by: ")] or lines or ["nothing"])[-1]
 
 
 def submit_settings() -> Path:
