@@ -5,8 +5,10 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 python=${PYTHON:-/usr/bin/python3.11} java=${JAVA:-$(dirname "$(dirname "$(readlink -f "$(command -v java)")")")}
-wheel=$(ls dist/*.whl) scratch=$(mktemp -d) user=65534
-trap 'rm -rf "$scratch"' EXIT
+wheel=$(ls dist/*.whl) scratch=$(mktemp -d) user=replica-audit-trial
+trap 'userdel "$user"; rm -rf "$scratch"' EXIT
+# With a home: Java takes it from the list of users.
+useradd --system --no-create-home --home-dir "$scratch/home" "$user"
 mkdir "$scratch/bin" "$scratch/home" "$scratch/tmp"
 # What every system has, and no Java and no make.
 for tool in bash sh env ls cat realpath dirname basename readlink uname id mkdir rm cp mv sed grep tr sleep ps nice; do ln -s "$(command -v $tool)" "$scratch/bin"; done
