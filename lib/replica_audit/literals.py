@@ -80,7 +80,7 @@ CaptureKind = Literal["live", "stopped", "killed"]
 CaptureState = Literal["whole", "partial", "named", "absent"]
 
 #: A copy of the metadata log beside the others: used, the one that answers go by; agrees, no record of it differs; apart, records
-#: differ and nothing tells which are right; stale, it lacks what was committed; refused, so does its whole history.
+#: differ and nothing tells which are right; stale, it lacks what was committed; refused, its whole history lacks it or is spliced.
 MetadataStanding = Literal["used", "agrees", "apart", "stale", "refused", "empty", "unreadable"]
 
 #: Who names a replica: the present state, an earlier one (metadata_log), a checkpoint file, or the quorum's state.

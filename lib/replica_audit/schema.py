@@ -211,7 +211,7 @@ class MetadataLogRow(NamedTuple):
     directory_id: str | None
     standing: MetadataStanding
     """used: answers go by it; agrees; apart: records differ, and nothing tells which are right; stale: it lacks what was
-    committed; refused: so does every copy of its history; empty; unreadable"""
+    committed; refused: its whole history lacks what was committed, or is spliced; empty; unreadable"""
     refused: Sequence[str]
     """why its history cannot be the right one"""
     history: Int | None

@@ -325,6 +325,17 @@ def test_leader_epochs_that_a_choice_gives_out_again_are_named(tmp_path: Path) -
     assert any("leader epochs of t-0 are given out again above 0" in one for one in found.copies[0].breaks)
 
 
+def test_breaks_are_clauses_that_each_say_of_what(tmp_path: Path) -> None:
+    """They follow a colon; where many partitions break in the same way three are named."""
+    state = [write.topic("t", TOPIC_ID), *(write.partition(TOPIC_ID, (1, 2), 1, number=at) for at in range(5))]
+    begin = write.leader_change(0, 100, VOTERS) + write.batch(1, state)
+    held = [Replica(topic="t", topic_id=TOPIC_ID, partition=at, epochs=((0, 0), (7, 0))) for at in range(5)]
+    metadata = dict.fromkeys(VOTERS, log(begin, 1)) | {1: log(begin, 6)}
+    breaks = written(tmp_path, metadata, {1: held}, clean=(1,)).copies[0].breaks
+    assert breaks[-1] == "the leader epochs of 2 more partitions are given out again, too"
+    assert len(breaks) == 5 and not any(one[0].isupper() for one in breaks)
+
+
 def test_a_stray_directory_of_a_reassigned_partition_stays_where_it_is(tmp_path: Path) -> None:
     """Its broker is no replica any more."""
     metadata = {101: BEGIN, 102: BEGIN, 100: WHOLE, 1: WHOLE}
@@ -340,7 +351,35 @@ def test_a_log_that_another_continues_or_that_is_spliced_is_not_put_in_place(tmp
         "No plan: the log of controller 102 is asked for, and cannot be put in place"
     )
     agreeing = written(tmp_path / "2", dict.fromkeys((*VOTERS, 1), WHOLE), {1: APPLIED}, clean=(1,))
-    assert answer(tmp_path / "2", node_id=101) == agreeing and agreeing.verdict == "agree"
+    asked = answer(tmp_path / "2", node_id=101)
+    assert agreeing.verdict == "agree" and replace(asked, reason=agreeing.reason) == agreeing
+    assert asked.reason.endswith("--choose 101 has no effect: nothing has to be chosen.")
+    written(tmp_path / "3", dict.fromkeys(VOTERS, BEGIN), {1: APPLIED}, clean=(1,))
+    assert "--choose 101 has no effect: the right log is not among" in answer(tmp_path / "3", node_id=101).reason
+
+
+def test_the_choice_that_was_asked_for_has_its_own_reason(tmp_path: Path) -> None:
+    """Not that of the best: a history may be refused that people decide for, or none may be the best."""
+    seeded = BEGIN + moved(3) + elected(4, 101, 2, write.TIME_MS + DAY_MS)
+    written(tmp_path / "1", dict.fromkeys(VOTERS, seeded) | {1: WHOLE}, {1: APPLIED}, clean=(1,))
+    choice = answer(tmp_path / "1", node_id=101).choice
+    assert choice.reason.startswith("The best is the log of node 1. It is of the only history that lacks nothing")
+    assert choice.reason.count("nodes 100, 101 and 102 cannot be the right one: it does not know topic late") == 1
+    assert render_quorum(answer(tmp_path / "1", node_id=101)).count("asked for") == 1
+    one, other = BEGIN + elected(3, 100, 2) + moved(4, epoch=2) + moved(5, epoch=2), BEGIN + moved(3)
+    written(tmp_path / "2", {100: one} | dict.fromkeys((101, 102), other + elected(4, 101, 2)))
+    assert answer(tmp_path / "2").verdict == "keep_both"
+    reason = answer(tmp_path / "2", node_id=100).choice.reason
+    assert (
+        reason.startswith("No log is the best. The logs of node 100 and nodes 101 and 102 differ")
+        and "keep" not in reason
+    )
+
+
+def test_every_doubt_about_copies_that_agree_is_told(tmp_path: Path) -> None:
+    metadata = dict.fromkeys(VOTERS, log(BEGIN, 1)) | {1: log(BEGIN, 6)}
+    found = written(tmp_path, metadata, {1: [APPLIED_T, SET_ASIDE]})
+    assert "unless an election took place" in found.reason and "Delete no such directory" in found.reason
 
 
 def behind_snapshot(end: int, epoch: int, content: bytes, state: list[bytes], **fields: object) -> MetadataLog:

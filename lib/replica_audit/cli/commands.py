@@ -206,7 +206,7 @@ def _add_elect_arguments(command: argparse.ArgumentParser) -> None:
 
 def _add_quorum_arguments(command: argparse.ArgumentParser) -> None:
     _add_place(command.add_argument_group("arguments"))
-    text = "plan for the log of this node, where people have decided for its history (default: for the best)"
+    text = "plan for the log of this node, where people have decided for its history (default: for the best; no effect where nothing is to choose)"
     command.add_argument("--choose", metavar="NODE", type=broker_id, help=text)
     command.add_argument("--bootstrap-server", metavar="HOST:PORT", help="brokers to name in the plan's commands")
     text = "client properties file to name in the plan's commands"

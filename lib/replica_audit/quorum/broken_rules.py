@@ -16,7 +16,7 @@ _NAMED = 3
 
 
 def find_breaks(held: HeldMetadata, copy: MetadataCopy, lost: Lost | None) -> Iterator[str]:
-    """Sentences, the worst first."""
+    """Clauses, the worst first."""
     yield from _dying_brokers(held, copy)
     yield from _meeting_epochs(held, copy)
     yield from _cut_controllers(held, copy)
@@ -28,7 +28,8 @@ def find_breaks(held: HeldMetadata, copy: MetadataCopy, lost: Lost | None) -> It
             "topics are unknown"
         )
     yield from _epochs_again(held, copy)
-    yield from (one.rstrip(".") for one in find_barred(held.snapshot, copy, held.compared.copies))
+    barred = find_barred(held.snapshot, copy, held.compared.copies)
+    yield from (f"{one[0].lower()}{one[1:].rstrip('.')}" for one in barred)
 
 
 def goes_on(other: MetadataCopy, copy: MetadataCopy) -> bool:
@@ -55,11 +56,11 @@ def _meeting_epochs(held: HeldMetadata, copy: MetadataCopy) -> Iterator[str]:
     later = [one for one in held.copies if one.epoch > copy.epoch and goes_on(one, copy)]
     if later and min(one.epoch for one in later) <= copy.epoch + 1:
         yield (
-            f"Its next controller epoch, {copy.epoch + 1}, exists already on {name_nodes(one.node_id for one in later)}: where the numbers "
+            f"its next controller epoch, {copy.epoch + 1}, exists already on {name_nodes(one.node_id for one in later)}: where the numbers "
             "meet, nodes go on with two histories, and no log line tells of it"
         )
     yield (
-        f"Its next controller epoch, {copy.epoch + 1}, is not above {seen}, which nodes have seen: brokers that know it never register, "
+        f"its next controller epoch, {copy.epoch + 1}, is not above {seen}, which nodes have seen: brokers that know it never register, "
         "and shut down"
     )
 
@@ -77,11 +78,11 @@ def _epochs_again(held: HeldMetadata, copy: MetadataCopy) -> Iterator[str]:
             ahead[one.topic, one.partition] = known
     for (topic, partition), known in list(ahead.items())[:_NAMED]:
         yield (
-            f"The leader epochs of {topic}-{partition} are given out again above {known}, which logs have records of already: where these "
+            f"the leader epochs of {topic}-{partition} are given out again above {known}, which logs have records of already: where these "
             "differ, no follower is cut, and nothing tells of it"
         )
     if len(ahead) > _NAMED:
-        yield f"So are those of {count(len(ahead) - _NAMED, 'more partition')}"
+        yield f"the leader epochs of {count(len(ahead) - _NAMED, 'more partition')} are given out again, too"
 
 
 def _cut_controllers(held: HeldMetadata, copy: MetadataCopy) -> Iterator[str]:

@@ -58,14 +58,9 @@ def choose(held: HeldMetadata) -> Chosen:
     need = _needs_one(held)
     if need is None:
         chosen = _of_agreeing(held)
-        doubt = (
-            unread
-            or (_hidden_text(held) if held.hidden else "")
-            or foreign_text(held)
-            or _ran_ahead_text(held)
-            or _stray_text(held)
-        )
-        return replace(chosen, reason=f"{chosen.reason}. But {doubt}") if doubt else chosen
+        hidden = _hidden_text(held) if held.hidden else ""
+        doubts = (unread, hidden, foreign_text(held), _ran_ahead_text(held), _stray_text(held))
+        return replace(chosen, reason=_and_doubts(chosen.reason, [one for one in doubts if one]))
     if unread:
         return Chosen("none", f"{need.reason}. {capitalise(unread)}")
     newest = held.histories[0]
@@ -79,6 +74,12 @@ def choose(held: HeldMetadata) -> Chosen:
     return Chosen("choose", text, copy, need.may_be_skew)
 
 
+def _and_doubts(reason: str, doubts: Sequence[str]) -> str:
+    if not doubts:
+        return reason
+    return ". ".join([f"{reason}. But {doubts[0]}", *map(capitalise, doubts[1:])])
+
+
 def choose_asked(held: HeldMetadata, node_id: int) -> Chosen:
     """The choice of people in place of the best: the newest log of a node, where there is something to decide. Raises UsageError
     where that node has none that can be read.
@@ -89,10 +90,24 @@ def choose_asked(held: HeldMetadata, node_id: int) -> Chosen:
         nodes = name_nodes(copy.node_id for copy in held.copies)
         raise UsageError(f"--choose {node_id}: node {node_id} has no metadata log here that can be read; {nodes} do")
     if best.verdict not in ("choose", "keep_both"):
-        return best
-    return replace(
-        best, verdict="choose", reason=f"It was asked for. {capitalise(best.reason)}", copy=newest_copy(own), asked=True
-    )
+        why = (
+            "the right log is not among those that can be read"
+            if best.verdict == "none"
+            else "nothing has to be chosen"
+        )
+        return replace(best, reason=f"{best.reason}. --choose {node_id} has no effect: {why}")
+    copy = newest_copy(own)
+    whose = "No log is the best" if best.copy is None else f"The best is the log of {_whose(best.copy)}"
+    reason = f"{whose}. {capitalise(best.reason)}"
+    number = held.history_of(copy)
+    refused = [] if number is None else [one for one in held.histories[number].refused if one not in best.reason]
+    if refused:
+        reason += f". The log of node {node_id} cannot be the right one: {'; '.join(refused)}"
+    return replace(best, verdict="choose", reason=reason, copy=copy, asked=True)
+
+
+def _whose(copy: MetadataCopy) -> str:
+    return copy.log.path if copy.node_id is None else f"node {copy.node_id}"
 
 
 def _knows_topics(held: HeldMetadata) -> bool:
@@ -151,7 +166,7 @@ def _of_forked(held: HeldMetadata) -> Chosen:
     said = "".join(f"{one}. " for one in told)
     if preferred is None:
         nodes = [one.nodes for one in left]
-        return Chosen("keep_both", f"{said}The logs of {listed(nodes)} differ, and {why}: keep all")
+        return Chosen("keep_both", f"{said}The logs of {listed(nodes)} differ, and {why}")
     copy = best_of(held, preferred)
     return Chosen("choose", f"{said}Of the histories that are left, {why}", copy)
 
