@@ -507,6 +507,65 @@ def test_stopping_voters_that_are_brokers_too_is_said_to_stop_them(tmp_path: Pat
     assert render_quorum(found).startswith("One copy is the best: the log of combined node 100")
 
 
+def test_voters_that_are_brokers_too_start_after_the_copy_that_elect_orders_them_by(tmp_path: Path) -> None:
+    """Who starts first may lead, and cut what the others have of a partition."""
+    metadata = {100: log(WHOLE, 1, log_dir="broker-100")} | {
+        node: MetadataLog({0: b""}, voters=VOTERS, cluster_id=CLUSTER, log_dir=f"broker-{node}") for node in (101, 102)
+    }
+    found = written(tmp_path, metadata, dict.fromkeys(VOTERS, APPLIED_T), clean=VOTERS)
+    ordered = [at for at, one in enumerate(found.steps) if one.commands == ("replica-audit elect AFTER",)]
+    starts = [at for at, one in enumerate(found.steps) if one.action == "start"]
+    assert len(ordered) == 1 and ordered[0] < min(starts)
+    assert "nodes 100, 101 and 102 too, which are brokers as well as voters" in found.steps[ordered[0]].text
+    assert all("The copies that elect asks for are made" in found.steps[at].before[0] for at in starts)
+
+
+def test_the_configuration_that_only_a_broker_has_is_given_to_the_voters(tmp_path: Path) -> None:
+    """A majority holds what is proven, and the chosen log goes on; without more in it the voters only count on from its epoch."""
+    more = write.batch(4, [write.config(2, "t", "retention.ms", "1")], epoch=6)
+    ended = {node: log(BEGIN, 1) for node in VOTERS}
+    found = written(tmp_path / "1", ended | {1: log(BEGIN + elected(3, 101, 6) + more, 6)}, {1: APPLIED_T}, clean=(1,))
+    assert found.verdict == "choose" and found.choice.node_id == 1
+    assert [step.controllers[0] for step in found.steps if step.action == "seed"] == [100, 101, 102]
+    same = written(tmp_path / "2", ended | {1: log(BEGIN + elected(3, 101, 6), 6)}, {1: APPLIED_T}, clean=(1,))
+    assert [step.controllers[0] for step in same.steps if step.action == "mend_epoch"] == [100, 101, 102]
+    assert {json.loads(text)["leaderEpoch"] for step in same.steps for text in step.files.values()} == {6}
+
+
+def test_who_has_partitions_that_are_given_up_is_stopped_first(tmp_path: Path) -> None:
+    """Their copies are of stopped brokers; also of one whose metadata log is not here, and one that agrees with the choice."""
+    blank = log(b"", directory_id=IDS[101])
+    held = [APPLIED_T, replace(APPLIED, batches=BATCH)]
+    found = written(tmp_path, {100: BEGIN, 101: blank, 102: b"", 1: BEGIN}, {1: held, 2: held})
+    stopped: set[int] = set()
+    for step in found.steps:
+        for condition in step.before:
+            if "stopped, and their producers" in condition:
+                assert step.brokers == (1, 2) and stopped.issuperset(step.brokers)
+        stopped |= {*step.brokers, *step.controllers} if step.action == "stop" else set()
+    assert not any("stays as it is" in step.text for step in found.steps)
+
+
+def test_copies_of_what_is_given_up_name_each_disk_and_overwrite_nothing(tmp_path: Path) -> None:
+    forked(tmp_path)
+    another = replace(APPLIED, partition=1, batches=BATCH)
+    write_snapshot(tmp_path / "more", {1: another}, cluster_id=CLUSTER)
+    (tmp_path / "more/broker-1").rename(tmp_path / "broker-1-b")
+    found = answer(tmp_path, node_id=100)
+    step = next(step for step in found.steps if "broker-1-given-up.tgz" in repr(step.commands))
+    assert [one.split(" -C ")[1] for one in step.commands] == ["LOG_DIR_OF_1 -- ./late-0", "LOG_DIR_OF_1 -- ./late-1"]
+    assert "the log directory that has what the command names" in step.text
+    assert any("No archive of these names exists yet" in one for one in step.before)
+
+
+def test_two_stray_directories_of_one_partition_are_not_put_back(tmp_path: Path) -> None:
+    went_on = BEGIN + elected(3, 101, 2, write.TIME_MS + DAY_MS) + moved(4, epoch=2, time_ms=write.TIME_MS + DAY_MS)
+    metadata = {100: log(WHOLE, 1), 101: log(went_on, 2), 102: log(went_on, 2), 1: log(went_on, 2)}
+    twice = replace(SET_ASIDE, suffix=STRAY.replace("0", "1"))
+    found = written(tmp_path, metadata, {1: [APPLIED_T, SET_ASIDE, twice]}, clean=(1,))
+    assert actions(found) == ["copy"] and "broker 1 has several directories of late-0" in found.no_plan
+
+
 def test_a_broker_of_which_only_partitions_were_copied_is_asked_for_its_metadata(tmp_path: Path) -> None:
     """It may have applied more than any copy here; what it applied is not claimed to be known."""
     metadata = {100: WHOLE, 101: BEGIN, 102: BEGIN, 1: WHOLE}

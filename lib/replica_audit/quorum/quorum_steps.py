@@ -7,7 +7,7 @@ quorum-state, voters of a dynamic quorum (KIP-853) get their old directory id ba
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -47,6 +47,8 @@ _COPIED_TWICE = (
     "No controller ran while this snapshot was copied, or a second one, controllers last, says the same: what a running quorum wrote "
     "since then is lost with its log"
 )
+_ELECT_FIRST = "The copies that elect asks for are made, and elect has no other order of starting"
+_NO_ARCHIVE = "No archive of these names exists yet: an earlier one may be the only copy of what is gone now"
 _UNREAD = "part of the newest log cannot be read: keep the disk that it is on, read it again from there or from a backup, and run quorum again"
 
 
@@ -121,12 +123,13 @@ def _keep(held: HeldMetadata) -> Iterator[Step]:
             copies.of_metadata(node, "broker" if role == "broker" else "controller")
             for node, role in sorted(known.items())
         ),
-        before=(
-            _OPERATORS,
-            "No archive of these names exists yet: an earlier one may be the only copy of what is gone now",
-        ),
+        before=(_OPERATORS, _NO_ARCHIVE),
         snapshot=tuple(one.log.path for one in held.compared.copies),
     )
+
+
+def _place_on(one: ReplicaDir) -> tuple[int, str, int]:
+    return one.broker_id, one.topic, one.partition
 
 
 def _named(nodes: Sequence[int]) -> str:
@@ -168,10 +171,11 @@ class _Plan:
         self._directories = dict(voters.directories)
         self._is_dynamic = bool(voters.directories)
         self._needed = self._proven()
-        self._holders = [node for node in voters.ids if self._holds(node)]
+        self._holders = self._with_the_choice()
         self._majority = len(voters.ids) // 2 + 1
         self._lacking = [node for node in voters.ids if node not in self._holders]
         self._seen = max(map(seen_epoch, held.compared.copies))
+        self._combined = [node for node in voters.ids if node in held.brokers]
         self._fetches = len(self._holders) >= self._majority
         """Those that lack it get it from a leader, since a majority has it."""
         self._apart = [
@@ -180,6 +184,8 @@ class _Plan:
             if one.node_id is not None and one.node_id not in voters.ids and goes_on(one, copy)
         ]
         self._stray = list(self._wrongly_stray())
+        self._bereft = sorted({one.broker_id for one in self._given_up})
+        """Brokers with partitions that the chosen log does not assign to them."""
 
     def obstacle(self) -> str | None:
         """Why no sequence of steps is known to lead there."""
@@ -210,12 +216,20 @@ class _Plan:
                 "a backup, put it into the node's log directory and keep the other elsewhere; then copy the node again, without "
                 "the other, and run quorum again"
             )
-        begun = {(one.broker_id, one.topic, one.partition) for one in self._held.inventory.replicas}
-        taken = [one for one in self._stray if (one.broker_id, one.topic, one.partition) in begun]
+        begun = set(map(_place_on, self._held.inventory.replicas))
+        taken = [one for one in self._stray if _place_on(one) in begun]
         if taken:
             return (
                 f"broker {taken[0].broker_id} has {taken[0].topic}-{taken[0].partition} beside {taken[0].path}, which is of the topic that the "
                 "chosen log knows: records may be in both, and the broker starts with one only"
+            )
+        twice = [one for one, number in Counter(map(_place_on, self._stray)).items() if number > 1]
+        if twice:
+            broker, topic, partition = twice[0]
+            paths = [one.path for one in self._stray if _place_on(one) == twice[0]]
+            return (
+                f"broker {broker} has several directories of {topic}-{partition}, {listed(paths)}, of the topic that the chosen log knows: "
+                "records may be in each, and the broker starts with one only"
             )
         unknown = [node for node in self._lacking if self._is_dynamic and node not in self._directories]
         if unknown:
@@ -271,9 +285,22 @@ class _Plan:
             for one in self._own(node)
         )
 
+    def _with_the_choice(self) -> list[int]:
+        """Voters that keep their logs; none where none of them goes as far as the chosen one, and that holds more."""
+        holders = [node for node in self._voters.ids if self._holds(node)]
+        own = [one for node in holders for one in self._own(node)]
+        if not own or not self._held.moments.at_rest:
+            return holders
+        longest = max(own, key=lambda one: one.newness)
+        is_short = longest.newness < self._copy.newness
+        return [] if is_short and self._held.contents(longest) != self._held.contents(self._copy) else holders
+
     @property
     def _raises_epoch(self) -> bool:
-        return self._copy.epoch < self._seen
+        if self._copy.epoch < self._seen:
+            return True
+        known = [seen_epoch(one) for node in self._holders for one in self._own(node)]
+        return self._fetches and self._held.moments.at_rest and max(known) < self._seen
 
     def _unformatted(self) -> list[int]:
         formatted = {one.broker_id for one in self._held.inventory.log_dirs if one.cluster_id is not None}
@@ -299,7 +326,7 @@ class _Plan:
                 brokers=tuple(self._apart),
                 commands=tuple(self._tools.stop(self._apart)),
             )
-        strays = sorted({one.broker_id for one in self._stray}.difference(self._apart))
+        strays = sorted({one.broker_id for one in self._stray}.difference(self._apart, stopped))
         if strays:
             yield Step(
                 action="stop",
@@ -308,40 +335,52 @@ class _Plan:
                 brokers=tuple(strays),
                 commands=tuple(self._tools.stop(strays)),
             )
+        if bereft := [one for one in self._bereft if one not in (*stopped, *self._apart, *strays)]:
+            yield Step(
+                action="stop",
+                text=f"Stop {name_nodes(bereft)}, where {'it is' if len(bereft) == 1 else 'they are'} up: partitions of "
+                f"{'its' if len(bereft) == 1 else 'their'} own are given up, and are copied first",
+                brokers=tuple(bereft),
+                commands=tuple(self._tools.stop(bereft)),
+            )
 
     def _copy_given_up(self) -> Iterator[Step]:
         """Partitions of topics that the chosen log does not know, before their directories become -stray."""
-        by_broker: dict[int, list[Place]] = defaultdict(list)
-        for one in self._given_up:
-            by_broker[one.broker_id].append((one.topic, one.partition))
+        given_up = {(one.broker_id, one.topic, one.partition) for one in self._given_up}
+        in_log_dir: dict[tuple[int, str], list[Place]] = defaultdict(list)
+        for one in self._held.inventory.replicas:
+            if _place_on(one) in given_up:
+                in_log_dir[one.broker_id, one.log_dir].append((one.topic, one.partition))
+        if not in_log_dir:
+            return
         copies = Copies("given-up")
-        commands = [copies.of_partitions(broker, places) for broker, places in sorted(by_broker.items())]
-        if commands:
-            records = sum(one.records for one in self._given_up)
-            yield Step(
-                action="copy",
-                text=f"Copy the partitions that the chosen log does not know: their directories become -stray, no cluster serves their "
-                f"{count(records, 'record')} any more, and these copies are where they can be had from",
-                brokers=tuple(sorted(by_broker)),
-                partitions=tuple(sorted({place for places in by_broker.values() for place in places})),
-                commands=tuple(commands),
-                files=copies.files_of(commands),
-                before=(
-                    f"{_named(sorted(by_broker))} {'is' if len(by_broker) == 1 else 'are'} stopped, and their producers are too",
-                ),
-            )
+        commands = [copies.of_partitions(broker, sorted(places)) for (broker, _), places in sorted(in_log_dir.items())]
+        records = sum(one.records for one in self._given_up)
+        yield Step(
+            action="copy",
+            text=f"Copy the partitions that the chosen log does not know: their directories become -stray, no cluster serves their "
+            f"{count(records, 'record')} any more, and these copies are where they can be had from. LOG_DIR_OF_N is here the log "
+            "directory that has what the command names",
+            brokers=tuple(self._bereft),
+            partitions=tuple(sorted({place for places in in_log_dir.values() for place in places})),
+            commands=tuple(commands),
+            files=copies.files_of(commands),
+            before=(
+                f"{_named(self._bereft)} {'is' if len(self._bereft) == 1 else 'are'} stopped, and their producers are too",
+                _NO_ARCHIVE,
+            ),
+        )
 
     def _others(self) -> str:
-        brokers = [one for one in self._held.copies if one.node_id not in self._voters.ids]
         text = "Start no other broker meanwhile"
-        if brokers and not self._apart:
-            nodes = sorted({one.node_id for one in brokers if one.node_id is not None})
+        handled = {*self._voters.ids, *self._bereft, *(one.broker_id for one in self._stray)}
+        nodes = sorted({one.node_id for one in self._held.copies if one.node_id is not None} - handled)
+        if nodes and not self._apart:
             stay, they = ("stays as it is", "it") if len(nodes) == 1 else ("stay as they are", "they")
             text = f"{_named(nodes)} {stay}, up or down: the chosen log has all that {they} applied"
-        combined = [node for node in self._voters.ids if node in self._held.brokers]
         return (
-            f"{text}. {_named(combined)} are brokers too, and serve nothing while they are stopped"
-            if combined
+            f"{text}. {_named(self._combined)} are brokers too, and serve nothing while they are stopped"
+            if self._combined
             else text
         )
 
@@ -479,13 +518,28 @@ class _Plan:
                 before=("Its process has ended",),
             )
 
+    def _copy_again(self, when: str) -> Step:
+        return Step(
+            action="check",
+            text=f"Where brokers are down, copy the log directories again before any of them is started{when}: of replicas that differ the "
+            "one that is started first may lead, and cut the others. The copies that elect asks for come first, and where it has an order of "
+            "starting, that takes the place of the starts below (--up names the brokers that are up)",
+            commands=("replica-audit elect AFTER",),
+        )
+
     def _start(self) -> Iterator[Step]:
+        if self._combined:
+            yield self._copy_again(
+                f", {name_nodes(self._combined)} too, {'which is a broker' if len(self._combined) == 1 else 'which are brokers'} "
+                "as well as voters"
+            )
         if self._fetches and not self._raises_epoch:
             yield Step(
                 action="start",
                 text=f"Start {name_nodes(self._holders)}, each unless it is up: a majority has the right log",
                 controllers=tuple(self._holders),
                 commands=tuple(map(self._tools.start, self._holders)),
+                before=self._elect_first,
             )
         chosen = [self._copy.node_id] if self._copy.node_id in self._voters.ids else []
         stopped = self._lacking if self._fetches and not self._raises_epoch else [*self._holders, *self._lacking]
@@ -497,6 +551,7 @@ class _Plan:
                 controllers=(node,),
                 commands=(self._tools.start(node),),
                 before=(
+                    *self._elect_first,
                     *self._before_start(node, order),
                     *(
                         ("No other broker starts before the quorum has a leader",)
@@ -505,6 +560,10 @@ class _Plan:
                     ),
                 ),
             )
+
+    @property
+    def _elect_first(self) -> tuple[str, ...]:
+        return (_ELECT_FIRST,) if self._combined else ()
 
     def _before_start(self, node: int, order: Sequence[int]) -> Iterator[str]:
         if node != order[0]:
@@ -521,12 +580,8 @@ class _Plan:
             controllers=tuple(self._voters.ids),
             commands=tuple(self._tools.describe_quorum()),
         )
-        yield Step(
-            action="check",
-            text="Where brokers are down, copy the log directories again before any of them is started: of replicas that differ the one "
-            "that is started first may lead, and cut the others. Where elect has a plan, its order of starting goes before the next steps",
-            commands=("replica-audit elect AFTER",),
-        )
+        if not self._combined:
+            yield self._copy_again("")
         known = {one.node_id for one in self._held.copies if one.node_id is not None}
         for broker in sorted(known.union(self._held.brokers).difference(self._voters.ids)):
             yield Step(
