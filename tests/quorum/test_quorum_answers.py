@@ -275,6 +275,27 @@ def test_people_choose_between_histories_and_what_is_given_up_is_copied(tmp_path
         answer(tmp_path, node_id=7)
 
 
+def test_what_only_the_other_history_assigns_to_a_broker_is_given_up_too(tmp_path: Path) -> None:
+    """A partition that was added, and a replica that was moved: brokers set both aside, though the topic is known."""
+    forked(tmp_path)
+    reassigned = [write.change(TOPIC_ID, isr=(3,), replicas=(3,), leader=3)]
+    reassigned.append(write.partition(TOPIC_ID, (1,), 1, number=1))
+    there = WHOLE + write.batch(5, reassigned)
+    for node in (1, 3):
+        shutil.rmtree(tmp_path / f"broker-{node}", ignore_errors=True)
+    held = Replica(BATCH, topic="t", topic_id=TOPIC_ID)
+    brokers = {1: [held, replace(held, partition=1), APPLIED], 3: held}
+    written(tmp_path, {1: there, 3: there}, brokers, clean=(1, 3))
+    found = answer(tmp_path, node_id=100)
+    assert [(one.broker_id, one.topic, one.partition, one.records) for one in found.lost.stray] == [
+        (1, "late", 0, 0),
+        (1, "t", 1, 1),
+        (3, "t", 0, 1),
+    ]
+    copied = commands(found, "copy")
+    assert "broker-1-given-up.tgz -C LOG_DIR_OF_1 -- ./late-0 ./t-1" in copied and "LOG_DIR_OF_3 -- ./t-0" in copied
+
+
 STRAY = ".0123456789abcdef0123456789abcdef-stray"
 BATCH = [encode_batch(0, [Record(None, b"1")], 0)]
 SET_ASIDE = Replica(BATCH, topic="late", topic_id=LATE_ID, suffix=STRAY)
@@ -556,6 +577,12 @@ def test_copies_of_what_is_given_up_name_each_disk_and_overwrite_nothing(tmp_pat
     assert [one.split(" -C ")[1] for one in step.commands] == ["LOG_DIR_OF_1 -- ./late-0", "LOG_DIR_OF_1 -- ./late-1"]
     assert "the log directory that has what the command names" in step.text
     assert any("No archive of these names exists yet" in one for one in step.before)
+    assert "become -stray (before Kafka 3.6.1 brokers delete them), no" in step.text
+    for version, fate in (
+        ("3.3.2", "brokers before Kafka 3.6.1 delete their"),
+        ("3.7.0", "their directories become -stray, no"),
+    ):
+        assert fate in repr(answer(tmp_path, node_id=100, kafka_version=version).steps)
 
 
 def test_two_stray_directories_of_one_partition_are_not_put_back(tmp_path: Path) -> None:

@@ -21,6 +21,9 @@ from replica_audit.snapshot.metadata.kraft_records import (
 _BLOCK = 1_000
 _RESOURCES = {TOPIC_RESOURCE: "topic", BROKER_RESOURCE: "broker"}
 
+#: Broker, topic id and partition of a replica.
+Assigned = tuple[int, str, int]
+
 _Item = TypeVar("_Item")
 _Key = TypeVar("_Key")
 _Value = TypeVar("_Value")
@@ -87,6 +90,15 @@ def add_up(losses: Sequence[Lost]) -> Lost:
 
 def _all(several: Iterable[tuple[_Item, ...]]) -> tuple[_Item, ...]:
     return tuple(sorted({item for one in several for item in one}, key=repr))
+
+
+def assigned_by(contents: ClusterContents) -> set[Assigned]:
+    """The replicas that a state knows: a broker sets any other directory aside as -stray (`LogManager.isStrayKraftReplica`)."""
+    return {
+        (broker, topic_id, partition)
+        for (topic_id, partition), now in contents.partitions.items()
+        for broker in now.replicas
+    }
 
 
 def stray_of(

@@ -49,6 +49,8 @@ _COPIED_TWICE = (
 )
 _ELECT_FIRST = "The copies that elect asks for are made, and elect has no other order of starting"
 _NO_ARCHIVE = "No archive of these names exists yet: an earlier one may be the only copy of what is gone now"
+#: Brokers before this version delete a directory that is not theirs.
+_FIRST_STRAY = (3, 6, 1)
 _UNREAD = "part of the newest log cannot be read: keep the disk that it is on, read it again from there or from a backup, and run quorum again"
 
 
@@ -345,7 +347,7 @@ class _Plan:
             )
 
     def _copy_given_up(self) -> Iterator[Step]:
-        """Partitions of topics that the chosen log does not know, before their directories become -stray."""
+        """Partitions that the chosen log does not assign to their brokers, before these set the directories aside."""
         given_up = {(one.broker_id, one.topic, one.partition) for one in self._given_up}
         in_log_dir: dict[tuple[int, str], list[Place]] = defaultdict(list)
         for one in self._held.inventory.replicas:
@@ -358,8 +360,8 @@ class _Plan:
         records = sum(one.records for one in self._given_up)
         yield Step(
             action="copy",
-            text=f"Copy the partitions that the chosen log does not know: their directories become -stray, no cluster serves their "
-            f"{count(records, 'record')} any more, and these copies are where they can be had from. LOG_DIR_OF_N is here the log "
+            text=f"Copy the partitions that the chosen log does not know, or not on these brokers: {self._fate()}, no cluster serves "
+            f"their {count(records, 'record')} any more, and these copies are where they can be had from. LOG_DIR_OF_N is here the log "
             "directory that has what the command names",
             brokers=tuple(self._bereft),
             partitions=tuple(sorted({place for places in in_log_dir.values() for place in places})),
@@ -369,6 +371,15 @@ class _Plan:
                 f"{_named(self._bereft)} {'is' if len(self._bereft) == 1 else 'are'} stopped, and their producers are too",
                 _NO_ARCHIVE,
             ),
+        )
+
+    def _fate(self) -> str:
+        """What brokers do to directories that are not theirs, as a clause (KAFKA-15605)."""
+        version = self._tools.kafka_version
+        if version is not None and version < _FIRST_STRAY:
+            return "brokers before Kafka 3.6.1 delete their directories"
+        return "their directories become -stray" + (
+            " (before Kafka 3.6.1 brokers delete them)" if version is None else ""
         )
 
     def _others(self) -> str:
