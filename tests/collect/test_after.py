@@ -338,3 +338,115 @@ def test_every_file_is_read_again_on_one_day_of_so_many(tmp_path: Path, monkeypa
         read += [path for path, line in lines.items() if path.endswith(".log") and line["as"] == "frames"]
         assert lines[LOG]["as"] == "same" or lines[LOG]["not_captured"] > 0
     assert sorted(read) == sorted([LOG, f"broker-1/orders-0/{SECOND}"])
+
+
+def _collect_disks(evidence: Path, night: int, disks: dict[str, str], *arguments: str) -> None:
+    """Collect the log dirs of broker 1, by their names, into an archive."""
+    given = [part for name, path in disks.items() for part in ("--log-dir", f"{path}={name}")]
+    collect_into(evidence / f"evidence-1-{night}.tar", *given, *arguments)
+
+
+@pytest.mark.parametrize("name", ["broker-1/disk-1", "other"])
+def test_evidence_of_other_log_dirs_of_the_broker_does_not_count(tmp_path: Path, name: str) -> None:
+    snapshot, evidence = _two_segments(tmp_path / "snapshot"), tmp_path / "evidence"
+    _collect(snapshot, evidence, 1)
+    os.truncate(snapshot / "broker-1" / "orders-0" / SECOND, 0)
+    (tmp_path / "disk-2").mkdir()
+    disks = {name: f"{snapshot}/broker-1", f"{name[:-1]}2": str(tmp_path / "disk-2")}
+    time.sleep(0.01)
+    given = ("--after", str(evidence / "evidence-1-1.tar"))
+    _collect_disks(evidence, 2, disks, "--broker-id", "1", *given)
+    found = answers(evidence)
+    assert {row["verdict"] for row in found["partitions"]} != {"CONSISTENT"}
+    reasons = [f"{row['path']}: {row['reason']}" for row in found["quarantine"]]
+    assert any(one.startswith("evidence-1-1.tar: ") and f"no other evidence of {name}" in one for one in reasons)
+
+
+def test_a_plan_after_evidence_of_other_log_dirs_is_refused(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    snapshot, evidence = _two_segments(tmp_path / "snapshot"), tmp_path / "evidence"
+    _collect(snapshot, evidence, 1)
+    given = (f"1={snapshot}/broker-1,/disk2", f"2={snapshot}/broker-2", "--to", str(evidence))
+    assert main(["capture-plan", "--evidence", "--after", *given]) == 2
+    assert "has broker-1 of broker 1, not broker-1/disk-1, broker-1/disk-2" in capsys.readouterr().err
+
+
+def _rot(log: Path) -> None:
+    """Damage that leaves the file its time."""
+    with log.open("r+b") as file:
+        file.seek(65)
+        file.write(b"\xff\xff")
+    os.utime(log, ns=(OLD, OLD))
+
+
+@pytest.mark.parametrize("raw", [(), ("--raw",)])
+def test_damage_that_was_read_before_a_collection_broke_off_counts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, raw: tuple[str, ...]
+) -> None:
+    monkeypatch.setattr(collect, "LIST_BYTES", 1)
+    snapshot, evidence = _two_segments(tmp_path / "snapshot"), tmp_path / "evidence"
+    _collect(snapshot, evidence, 1)
+    _rot(snapshot / LOG)
+    disks = {"broker-1": f"{snapshot}/broker-1"}
+    time.sleep(1.1)
+    _collect_disks(evidence, 2, disks, "--after", str(evidence / "evidence-1-1.tar"), "--again-days", "1", *raw)
+    with tarfile.open(evidence / "evidence-1-2.tar") as tar:
+        size = tar.getmembers()[-1].offset
+    os.truncate(evidence / "evidence-1-2.tar", size)
+    time.sleep(1.1)
+    given = [part for night in (2, 1) for part in ("--after", str(evidence / f"evidence-1-{night}.tar"))]
+    _collect_disks(evidence, 3, disks, *given)
+    line = _lines(evidence / "evidence-1-3.tar")[LOG]
+    # What was not captured is asked for again.
+    assert line["as"] == ("same" if raw else "frames")
+    assert {row["verdict"] for row in answers(evidence)["partitions"]} != {"CONSISTENT"}
+
+
+def _with_member(archive: Path, name: str, data: bytes) -> None:
+    with tarfile.open(archive, "a") as tar:
+        info = tarfile.TarInfo(name)
+        info.size = len(data)
+        tar.addfile(info, io.BytesIO(data))
+
+
+def test_an_archive_that_speaks_for_several_brokers_is_refused(tmp_path: Path) -> None:
+    snapshot, evidence = _two_segments(tmp_path / "snapshot"), tmp_path / "evidence"
+    _collect(snapshot, evidence, 1)
+    head = _head(evidence / "evidence-1-1.tar")
+    head["after"] = True
+    head["lists"] = []
+    for one in head["log_dirs"]:
+        one["started"] += 1000
+    forged = evidence / "evidence-2-1.tar"
+    _with_member(forged, "evidence-1.json", json.dumps(head).encode())
+    reasons = {row["path"]: row["reason"] for row in answers(evidence)["quarantine"] if row["reason"]}
+    assert "evidence of brokers 1, 2 in one archive" in reasons["evidence-2-1.tar"]
+    assert "evidence-1-1.tar" not in reasons
+    with tarfile.open(forged, "w"):
+        pass
+    _with_member(forged, "evidence-2.json", json.dumps(head).encode())
+    reasons = {row["path"]: row["reason"] for row in answers(evidence)["quarantine"] if row["reason"]}
+    assert "expected the broker_id of its name, found 1" in reasons["evidence-2-1.tar"]
+
+
+def _member(name: str, size: bytes) -> bytes:
+    """The header of a member with a size as it is given."""
+    header = bytearray(tarfile.TarInfo(name).tobuf(tarfile.GNU_FORMAT))
+    header[124:136], header[148:156] = size, b" " * 8
+    header[148:156] = b"%06o\0 " % sum(header)
+    return bytes(header)
+
+
+@pytest.mark.parametrize(
+    ("size", "refused"),
+    [
+        # As large as it can be said, with nothing behind it; and such that the next member is this one again.
+        (b"\x80" + (1 << 60).to_bytes(11, "big"), "of 1152921504606846976 bytes"),
+        ((-512).to_bytes(12, "big", signed=True), "ends before it begins"),
+    ],
+    ids=["large", "negative"],
+)
+def test_an_archive_that_never_ends_is_refused(tmp_path: Path, size: bytes, refused: str) -> None:
+    archive = tmp_path / "evidence-1.tar"
+    archive.write_bytes(_member("evidence-1.files-0.jsonl", size) + bytes(1024))
+    with pytest.raises(collect.CollectError, match=refused):
+        collect.known_files([str(archive)])

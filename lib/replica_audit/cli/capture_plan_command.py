@@ -95,9 +95,18 @@ def _known_files(to: str, brokers: list[CapturedBroker]) -> dict[int, str]:
     if not archives:
         raise UsageError(f"capture-plan: --after: no evidence in --to {to}")
     found = {}
+    # It takes a while to load, and no other plan needs it.
+    from replica_audit.snapshot.storage import Snapshot
+
+    log_dirs = Snapshot.open(to).evidence.log_dirs.values()
     for broker in brokers:
+        names = [name for _, name in broker.copies()]
+        other = sorted({one.log_dir for one in log_dirs if one.broker_id == broker.broker_id}.difference(names))
+        if other:
+            known = f"the evidence in {to} has {', '.join(other)} of broker {broker.broker_id}, not {', '.join(names)}"
+            raise UsageError(f"capture-plan: --after: {known}: collect into a new directory, without --after")
         try:
-            keys = {key for path in archives for key in collect.read_known(path, str(broker.broker_id))}
+            keys = collect.read_known(archives, str(broker.broker_id))
         except collect.CollectError as error:
             raise UsageError(f"capture-plan: {error}") from error
         found[broker.broker_id] = base64.b64encode(struct.pack(f">{len(keys)}Q", *sorted(keys))).decode()

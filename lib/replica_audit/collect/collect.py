@@ -990,27 +990,59 @@ def key_of(line: Line) -> int:
     return int.from_bytes(hashlib.sha256(text).digest()[:8], "big")
 
 
-def read_known(path: str, broker: str = "[0-9]+") -> Iterator[int]:
-    """Keys of the files that need not be read again, by an archive, also one that broke off. Raises CollectError."""
-    try:
-        with open(path, "rb") as file, tarfile.open(fileobj=file, mode="r:") as archive:
-            while True:
-                info = archive.next()
-                if info is None:
-                    return
-                archive.members = []  # type: ignore[attr-defined]
-                if not re.fullmatch(r"evidence-%s\.files-[0-9]+\.jsonl" % broker, info.name):
+def files_of(archive: tarfile.TarFile) -> Iterator[tarfile.TarInfo]:
+    """The files in a tar. Raises OSError, tarfile's errors, and ValueError where it would never end."""
+    behind = 0
+    while True:
+        info = archive.next()
+        if info is None:
+            return
+        # tarfile keeps what it has read, and goes back where a size is negative.
+        archive.members = []  # type: ignore[attr-defined]
+        if archive.offset <= behind:
+            raise ValueError("the member at %d ends before it begins" % info.offset)
+        behind = archive.offset
+        if info.isreg() and not info.issparse():
+            yield info
+
+
+def read_known(paths: Iterable[str], broker: str = "[0-9]+") -> Set[int]:
+    """Keys of the files that need not be read again, by archives, also such that broke off. Raises CollectError.
+
+    Of a file that was read several times the last time counts: its bytes may not have been captured then.
+    """
+    latest = {}  # type: Dict[int, Tuple[int, bool]]
+    for path in paths:
+        try:
+            for key, read in _read_lists(path, broker):
+                latest[key] = max(read, latest.get(key, read))
+        except tarfile.TarError:
+            continue  # it broke off
+        except OSError as error:
+            raise CollectError("--after %s: %s" % (path, error.strerror))
+        except (AttributeError, KeyError, RecursionError, TypeError, ValueError) as error:
+            raise CollectError("--after %s: not evidence: %s %s" % (path, type(error).__name__, error))
+    return {key for key, (_, is_missed) in latest.items() if not is_missed}
+
+
+def _read_lists(path: str, broker: str) -> Iterator[Tuple[int, Tuple[int, bool]]]:
+    """The key of each file that may be named, and when it was read, with True where bytes were not captured."""
+    with open(path, "rb") as file, tarfile.open(fileobj=file, mode="r:") as archive:
+        for info in files_of(archive):
+            if not re.fullmatch(r"evidence-%s\.files-[0-9]+\.jsonl" % broker, info.name):
+                continue
+            if info.size > PART_BYTES:
+                raise ValueError("%s of %d bytes" % (info.name, info.size))
+            whole, missed = (int(info.mtime), False), (int(info.mtime), True)
+            for text in archive.extractfile(info).read().splitlines():  # type: ignore[union-attr]
+                line = json.loads(text.decode("ascii"))
+                if "edges" not in line:
                     continue
-                for text in archive.extractfile(info).read().splitlines():  # type: ignore[union-attr]
-                    line = json.loads(text.decode("ascii"))
-                    if "edges" in line and not line.get("not_captured"):
-                        yield key_of(line)
-    except tarfile.TarError:
-        return  # it broke off
-    except OSError as error:
-        raise CollectError("--after %s: %s" % (path, error.strerror))
-    except (AttributeError, KeyError, RecursionError, TypeError, ValueError) as error:
-        raise CollectError("--after %s: not evidence: %s %s" % (path, type(error).__name__, error))
+                # What only names a file has not read it.
+                yield (
+                    key_of(line),
+                    (0, False) if line["as"] == "same" else missed if line.get("not_captured") else whole,
+                )
 
 
 def known_files(paths: List[str]) -> Optional[Set[int]]:
@@ -1019,7 +1051,7 @@ def known_files(paths: List[str]) -> Optional[Set[int]]:
     if text is None and not paths:
         return None
     given = base64.b64decode(text or "")
-    return {*struct.unpack(">%dQ" % (len(given) // 8), given), *(key for path in paths for key in read_known(path))}
+    return {*struct.unpack(">%dQ" % (len(given) // 8), given), *read_known(paths)}
 
 
 def printable(text: str) -> str:
@@ -1179,7 +1211,6 @@ def _collect(
             "java_class": checksums.java_class,
         },
         "broker_id": broker_id,
-        "of": "files" if wanted is None else "wanted",
         "raw": arguments.raw or wanted is not None,
         "topics": arguments.topic,
         "after": known is not None,

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import BinaryIO, NamedTuple
 
+from replica_audit.collect.collect import files_of
 from replica_audit.errors import FormatError
 from replica_audit.literals import CaptureKind
 from replica_audit.parsing import INT64, fits, is_whole, parse_json, show_value
@@ -27,7 +28,7 @@ from replica_audit.snapshot.log_dir_names import LOG_DIR_FILES, parse_directory_
 #: What the names of its files at the root begin with.
 PREFIX = "evidence"
 FORMAT = 1
-_HEAD = re.compile(r"evidence-[0-9]{1,10}(\.bytes-[0-9]{1,16})?\.json")
+_HEAD = re.compile(r"evidence-([0-9]{1,10})(\.bytes-[0-9]{1,16})?\.json")
 _LIST = re.compile(r"evidence-([0-9]{1,10})\.files-[0-9]+\.jsonl")
 #: What tells whether a file is the one that an earlier collection read.
 _SAME = ("path", "device", "inode", "size", "mtime_ns", "edges")
@@ -202,11 +203,20 @@ def find_evidence(root: Sequence[TreeEntry], open_real: Open) -> EvidenceFiles:
         if not entry.is_dir and entry.path.endswith(".tar"):
             found._own.add(entry.path)
             place = _Place(entry.path, {})
-            places.append(place)
             try:
                 _list_tar(open_real, entry.path, place.members)
             except (OSError, tarfile.TarError, ValueError, RecursionError) as error:
                 place.broken = f"an archive of evidence that is incomplete: {error}; {_HINT}"
+            brokers = sorted(
+                {int(one[1]) for name in place.members if (one := _HEAD.fullmatch(name) or _LIST.fullmatch(name))}
+            )
+            if len(brokers) > 1:
+                several = (
+                    f"evidence of brokers {', '.join(map(str, brokers))} in one archive, of which none is used; {_HINT}"
+                )
+                found.problems.append(Problem(entry.path, several))
+            else:
+                places.append(place)
     readers: list[_HeadReader] = []
     later: list[_HeadReader] = []
     for place in places:
@@ -254,15 +264,8 @@ def _list_tar(open_real: Open, path: str, members: dict[str, Member]) -> None:
     added those up to there.
     """
     with open_real(path) as stream, tarfile.open(fileobj=stream, mode="r:") as archive:
-        behind = 0
-        while (info := archive.next()) is not None:
-            # tarfile keeps what it has read, and goes back where a size is negative.
-            archive.members = []  # type: ignore[attr-defined]
-            if archive.offset <= behind:
-                raise ValueError(f"the member at {info.offset} ends before it begins")
-            behind = archive.offset
-            if info.isreg() and not info.issparse():
-                members[info.name] = Member(path, info.offset_data, info.size, int(info.mtime))
+        for info in files_of(archive):
+            members[info.name] = Member(path, info.offset_data, info.size, int(info.mtime))
 
 
 @dataclass(slots=True)
@@ -281,6 +284,9 @@ class _Place:
 
 class _ListReader:
     """Reads lists of one place, and the parts that they name."""
+
+    started: int
+    """In ms since the epoch; of an archive that broke off, when the last of its lists was written, at the latest."""
 
     def __init__(self, found: EvidenceFiles, open_real: Open, place: _Place, shown: str) -> None:
         self._found, self._open, self.place, self._shown = found, open_real, place, shown
@@ -337,6 +343,7 @@ class _BrokenReader(_ListReader):
     def __init__(self, found: EvidenceFiles, open_real: Open, place: _Place, broker_id: int) -> None:
         super().__init__(found, open_real, place, place.path)
         self._broker_id = broker_id
+        self.started = 1000 * max(place.members[name].modified for name in place.lists(broker_id)) + 999
 
     def lines(self) -> Iterator[dict]:
         for name in self.place.lists(self._broker_id):
@@ -359,7 +366,7 @@ class _HeadReader(_ListReader):
         self._log_dirs = [self._log_dir(index, one) for index, one in enumerate(self._head["log_dirs"])]
         self.started = min((one.started_ms or 0 for one, _ in self._log_dirs), default=0)
         self.earlier: list[_ListReader] = []
-        """Evidence that it may name files of, the latest first."""
+        """Evidence that it may name files of."""
         self._same: dict[str, list[object]] = {}
 
     def follows(self, other: _HeadReader) -> bool:
@@ -380,9 +387,13 @@ class _HeadReader(_ListReader):
         tops = [one.log_dir for one, _ in self._log_dirs]
         if len(set(tops)) < len(tops):
             raise self._refuse("each of log_dirs with a name of its own", show_value(sorted(tops)))
-        taken = next((top for top in tops if top in self._found.log_dirs), None)
-        if taken is not None:
-            raise self._refuse(f"no other evidence of {taken}", "one more: put each into a snapshot of its own")
+        for one, source in self._log_dirs:
+            for other in self._found.log_dirs.values():
+                names = sorted([one.log_dir, other.log_dir], key=len)
+                is_same = one.broker_id == other.broker_id and source == self._found.sources[other.log_dir]
+                if is_same or f"{names[1]}/".startswith(f"{names[0]}/"):
+                    found = f"{one.log_dir}: put each into a snapshot of its own"
+                    raise self._refuse(f"no other evidence of {other.log_dir}", found)
         lines = list(self.lines())
         files: dict[str, ListedFile] = {}
         for line in lines:
@@ -413,7 +424,7 @@ class _HeadReader(_ListReader):
     def add_same(self) -> None:
         """Take over what it names of earlier evidence; what that does not have is incomplete."""
         waiting = dict(self._same)
-        for reader in self.earlier if waiting else ():
+        for reader in sorted(self.earlier, key=lambda one: -one.started) if waiting else ():
             try:
                 for line in reader.lines():
                     if line["as"] == "frames" and waiting.get(line["path"]) == _identity(line):
@@ -445,6 +456,8 @@ class _HeadReader(_ListReader):
         wanted = {"broker_id": int, "log_dirs": [{"as": str, "log_dir": str}], "topics": [str], "lists": [list]}
         if not fits(head, wanted):
             raise self._refuse("broker_id, log_dirs, topics and lists", "others")
+        if not re.match(rf"evidence-{head['broker_id']}\.", self.name):
+            raise self._refuse("the broker_id of its name", show_value(head["broker_id"]))
         if not self.place.path:
             self._found._own.add(member.file)
         return head
