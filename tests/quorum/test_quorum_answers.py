@@ -310,6 +310,38 @@ def test_after_voters_forgot_a_topic_its_stray_directories_are_named_though_all_
     assert deleted.verdict == "agree" and "stray" not in deleted.reason
 
 
+def test_a_directory_of_a_partition_that_was_added_to_a_topic_shows_what_was_committed(tmp_path: Path) -> None:
+    """R2: of a topic that a log knows it may lack a partition; one of a deleted topic it does not lack."""
+    added = BEGIN + write.batch(3, [write.partition(TOPIC_ID, (1, 2), 1, number=1)])
+    held = {1: [APPLIED_T, Replica(topic="t", topic_id=TOPIC_ID, partition=1)]}
+    lacking = BEGIN + elected(3, 101, 2)
+    metadata = {100: added, 101: lacking, 102: lacking, 1: added}
+    found = written(tmp_path / "1", metadata, held, clean=(1,))
+    assert found.verdict == "choose" and found.choice.node_id == 100
+    assert found.copies[1].refused[0] == "it does not know partition t-1, which node 1 applied"
+    none = written(tmp_path / "2", dict.fromkeys((*VOTERS, 1), BEGIN), held, clean=(1,))
+    assert none.verdict == "none" and "does not know partition t-1" in none.reason
+    deleted = lacking + write.batch(4, [write.remove_topic(TOPIC_ID)], epoch=2)
+    gone = written(tmp_path / "3", dict.fromkeys((*VOTERS, 1), deleted), held, clean=(1,))
+    assert gone.verdict == "agree" and not any(one.refused for one in gone.copies)
+    aside = [APPLIED_T, Replica(topic="t", topic_id=TOPIC_ID, partition=1, suffix=STRAY)]
+    stray = written(tmp_path / "4", dict.fromkeys((*VOTERS, 1), BEGIN), {1: aside}, clean=(1,))
+    assert stray.verdict == "agree"
+
+
+def test_a_configuration_that_no_voter_has_is_named_and_what_says_nothing_is_not(tmp_path: Path) -> None:
+    """All are at rest, and brokers have it from a controller, as they have records that only show that it lives."""
+    config = BEGIN + write.batch(3, [write.config(2, "t", "retention.ms", "1")])
+    found = written(tmp_path / "1", dict.fromkeys(VOTERS, BEGIN) | {1: config}, {1: APPLIED_T}, clean=(1,))
+    assert found.verdict == "choose" and found.choice.node_id == 1
+    assert found.copies[0].lost.configurations == ("topic t: retention.ms",)
+    idle = BEGIN + write.batch(3, [write.message(20, 0, write.tags())])
+    quiet = written(tmp_path / "2", dict.fromkeys(VOTERS, BEGIN) | {1: idle}, {1: APPLIED_T}, clean=(1,))
+    assert quiet.verdict == "agree"
+    ran = written(tmp_path / "3", dict.fromkeys(VOTERS, BEGIN) | {1: config}, {1: APPLIED_T})
+    assert ran.verdict == "agree"
+
+
 def test_an_older_disk_that_knows_stray_directories_is_chosen_and_they_are_put_back(tmp_path: Path) -> None:
     """Q4, and then the disk of 100 is found: the voters that went on without topic late forgot what had been committed."""
     went_on = BEGIN + elected(3, 101, 2, write.TIME_MS + DAY_MS) + moved(4, epoch=2, time_ms=write.TIME_MS + DAY_MS)

@@ -113,7 +113,7 @@ def _read(
     settled, stale = quorum, None
     if doubted_from(quorum, kept) is not None:
         everything = replay(snapshot, kept, replace(quorum, committed_end=None))
-        settled, stale = settle(quorum, kept, everything.leaderships(), evidence.epochs, evidence.moments)
+        settled, stale = settle(snapshot, quorum, kept, everything.leaderships(), evidence.epochs, evidence.moments)
     image = replay(snapshot, kept, settled)
     found = mark_sole_isr(image.leaderships(), _course(image, kept, settled), evidence.epochs)
     found = mark_lacking(found, stale) if stale else found

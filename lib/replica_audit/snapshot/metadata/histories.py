@@ -135,20 +135,23 @@ def find_histories(
 ) -> tuple[QuorumHistory, ...]:
     """The histories that the copies hold, the newest first, and why some cannot be right.
 
-    `directories` are the brokers' partitions, which show what was applied; of those that they set aside as `stray` only topics
-    count that a history here knows.
+    `directories` are the brokers' partitions, which show what was applied; of those that they set aside as `stray` only
+    partitions count that a history here knows.
     """
     groups = group_copies(copies)
     images = [_image(snapshot, group, voters) for group in groups]
-    known = {one.topic_id for image in images if not isinstance(image, str) for one in image.leaderships()}
-    known_stray = [one for one in stray if one.topic_id in known]
+    known = {
+        (one.topic_id, one.partition) for image in images if not isinstance(image, str) for one in image.leaderships()
+    }
+    topics = {topic_id for topic_id, _ in known}
+    known_stray = [one for one in stray if (one.topic_id, one.partition) in known]
     splices = [tuple(_splices(snapshot, group, groups, copies)) for group in groups]
     return tuple(
         QuorumHistory(
             tuple(group),
             (
                 *spliced,
-                *([image] if isinstance(image, str) else _not_applied(image, chain(directories, known_stray), known)),
+                *([image] if isinstance(image, str) else _not_applied(image, chain(directories, known_stray), topics)),
                 *_below_snapshots(group, groups),
             ),
             bool(spliced),
@@ -245,10 +248,12 @@ def _not_applied(image: MetadataImage, directories: Iterable[ReplicaDir], exist:
     """Metadata that brokers have applied and a history lacks (R2), in clauses.
 
     A topic counts that is among those which `exist` by some history, or that a log from its first record on does not know:
-    others may have been deleted before the snapshot that a log begins with.
+    others may have been deleted before the snapshot that a log begins with. Of a topic that exists no partition was.
     """
     known = {(one.topic_id, one.partition): one.leader_epoch or 0 for one in image.leaderships()}
+    existing = {topic_id for topic_id, _ in known}
     topics: dict[str, set[int]] = {}
+    partitions: dict[str, set[int]] = {}
     epochs: dict[str, set[int]] = {}
     for one in directories:
         name, entries = f"{one.topic}-{one.partition}", one.checkpoint_epochs or ()
@@ -257,11 +262,14 @@ def _not_applied(image: MetadataImage, directories: Iterable[ReplicaDir], exist:
         if one.topic_id not in image.created:
             if one.topic_id in exist or image.is_whole:
                 topics.setdefault(f"topic {one.topic} (id {one.topic_id})", set()).add(one.broker_id)
-        elif entries and list(entries) == sorted(entries) and (one.topic_id, one.partition) in known:
+        elif (one.topic_id, one.partition) not in known:
+            if one.topic_id in existing:
+                partitions.setdefault(f"partition {name}", set()).add(one.broker_id)
+        elif entries and list(entries) == sorted(entries):
             latest = entries[-1][0]
             if latest > known[one.topic_id, one.partition]:
                 epochs.setdefault(f"leader epoch {latest} of {name}", set()).add(one.broker_id)
-    lacking = [*topics.items(), *epochs.items()]
+    lacking = [*topics.items(), *partitions.items(), *epochs.items()]
     for what, holders in lacking[:_NAMED]:
         yield f"it does not know {what}, which {name_nodes(holders)} applied"
     if len(lacking) > _NAMED:

@@ -6,12 +6,15 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
+from replica_audit.errors import FormatError
 from replica_audit.model import Leadership, PartitionState
 from replica_audit.schema import QuarantineRow
 from replica_audit.snapshot.inventory import CopiedLogDir, LogDir, Manifest, MetadataLog
+from replica_audit.snapshot.metadata.kraft_records import BrokerGone, BrokerState, Transaction, Voters, parse_any
 from replica_audit.snapshot.metadata.log_copies import MetadataCopy
 from replica_audit.snapshot.metadata.quorum import CLOCKS_DIFFER_MS, Quorum, name_nodes, votes
 from replica_audit.snapshot.metadata.sole_isr import EpochFiles
+from replica_audit.snapshot.storage import Snapshot
 
 _FROM_BACKUP = "It is from before that: restored from a backup, say. A quorum of such copies forgets what came after"
 _COPIED_EARLIER = (
@@ -86,6 +89,7 @@ def _of_voters(quorum: Quorum, copies: Sequence[MetadataCopy]) -> list[MetadataC
 
 
 def settle(
+    snapshot: Snapshot,
     quorum: Quorum,
     copies: Sequence[MetadataCopy],
     leaderships: Iterable[Leadership],
@@ -104,7 +108,7 @@ def settle(
     of_voters = _of_voters(quorum, copies)
     states = [later for one in leaderships for later in _later_states(one, voted)]
     applied = (_applied(states, epochs) if epochs is not None else None) or _held_by_no_voter(
-        quorum, copies, states, moments
+        snapshot, quorum, copies, voted, moments
     )
     if applied is None:
         return quorum, None
@@ -201,10 +205,7 @@ def _applied(states: Iterable[_LaterState], epochs: EpochFiles) -> Applied | Non
 
 
 def _held_by_no_voter(
-    quorum: Quorum,
-    copies: Sequence[MetadataCopy],
-    states: Sequence[_LaterState],
-    moments: CopyMoments,
+    snapshot: Snapshot, quorum: Quorum, copies: Sequence[MetadataCopy], voted: int, moments: CopyMoments
 ) -> Applied | None:
     """Metadata that brokers have and no voter, where all voters were captured: brokers fetch only from a leader, so it was
     committed.
@@ -212,7 +213,20 @@ def _held_by_no_voter(
     voters = set(quorum.voters.ids if quorum.voters is not None else ())
     of_voters = {copy.node_id: quorum.agreed[copy.log.path] for copy in copies if copy.node_id in voters}
     end = quorum.newest.end_offset
-    if not moments.at_rest or set(of_voters) != voters or max(of_voters.values()) >= end or not states:
+    if not moments.at_rest or set(of_voters) != voters or max(of_voters.values()) >= end:
         return None
+    first_ms = _first_change(snapshot, quorum.newest, voted)
     proof = "brokers have it, and can have it from a controller only, but all of these are shorter"
-    return Applied(end, min(one.state.time_ms for one in states), proof)
+    return None if first_ms is None else Applied(end, first_ms, proof)
+
+
+def _first_change(snapshot: Snapshot, newest: MetadataCopy, offset: int) -> int | None:
+    """When the first record from `offset` on was written that says more than who leads the quorum and which brokers are up."""
+    try:
+        for entry in newest.entries(snapshot, offset, parse=parse_any):
+            if not isinstance(entry.message, (Voters, Transaction, BrokerState, BrokerGone)):
+                return entry.time_ms
+    except FormatError:
+        # A record of a kind that states are not read from, and that is not known here: it may change anything.
+        return newest.last_time_ms
+    return None
