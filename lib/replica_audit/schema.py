@@ -219,7 +219,9 @@ class MetadataLogRow(NamedTuple):
     parts_at: int | None
     """first offset at which its records differ from those of the copy that is used"""
     committed_to: int | None
-    """offset below which a majority of the voters, a `.checkpoint` or brokers show its records to be committed; null: none does"""
+    """offset below which a majority of the voters, a `.checkpoint` or, where a majority is here and voters lack records, brokers
+    show its records to be committed; null: none of these does (`proven_end` of `quorum` goes by all that brokers applied, and
+    not by voters that were seeded)"""
     start_offset: int
     """below it there is only a `.checkpoint`"""
     end_offset: int
