@@ -326,7 +326,13 @@ def test_a_directory_of_a_partition_that_was_added_to_a_topic_shows_what_was_com
     assert gone.verdict == "agree" and not any(one.refused for one in gone.copies)
     aside = [APPLIED_T, Replica(topic="t", topic_id=TOPIC_ID, partition=1, suffix=STRAY)]
     stray = written(tmp_path / "4", dict.fromkeys((*VOTERS, 1), BEGIN), {1: aside}, clean=(1,))
-    assert stray.verdict == "agree"
+    assert (
+        stray.verdict == "agree"
+        and "1 directory of t-1 aside as -stray, which no log here knows: the voters" in stray.reason
+    )
+    removed = dict.fromkeys((*VOTERS, 1), deleted) | {102: BEGIN}
+    older = written(tmp_path / "5", removed, {1: aside}, clean=(1,))
+    assert older.verdict == "agree" and "stray" not in older.reason
 
 
 def test_a_configuration_that_no_voter_has_is_named_and_what_says_nothing_is_not(tmp_path: Path) -> None:

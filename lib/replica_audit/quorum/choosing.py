@@ -21,7 +21,7 @@ _SKEW = (
 
 _MIGRATION = "No copy knows of any topic: if this cluster is being moved from ZooKeeper, its topics are still there only, and nothing has to be done"
 
-#: Topics that are named.
+#: Topics and partitions that are named.
 _NAMED_TOPICS = 4
 #: What it may take to copy all nodes one after the other.
 _LONGEST_COPY_MS = 3_600_000
@@ -308,19 +308,24 @@ def _newest_text(held: HeldMetadata, copy: MetadataCopy) -> str:
 
 
 def _stray_text(held: HeldMetadata) -> str:
-    """On topics that brokers had and no log here knows; empty without such."""
+    """On topics that brokers had and no log here knows, and such partitions of a topic that exists; empty without any."""
     known = {topic_id for copy in held.copies for topic_id in held.known_topics(copy)}
-    lost = [one for one in held.stray if one.topic_id is not None and one.topic_id not in known]
-    if not lost:
+    now, *older = (held.contents(copy) for copy in sorted(held.copies, key=lambda one: one.newness, reverse=True))
+    existing = set() if isinstance(now, str) else set(now.topics)
+    partitions = {at for state in (now, *older) if not isinstance(state, str) for at in state.partitions}
+    topics = [one for one in held.stray if one.topic_id is not None and one.topic_id not in known]
+    added = [one for one in held.stray if one.topic_id in existing and (one.topic_id, one.partition) not in partitions]
+    if not topics and not added:
         return ""
+    lost = [*topics, *added]
     nodes = name_nodes(one.broker_id for one in lost)
-    topics = sorted({one.topic for one in lost})
-    named = [*topics[:_NAMED_TOPICS], *([f"{len(topics) - _NAMED_TOPICS} more"] if len(topics) > _NAMED_TOPICS else [])]
+    names = sorted({one.topic for one in topics} | {f"{one.topic}-{one.partition}" for one in added})
+    named = [*names[:_NAMED_TOPICS], *([f"{len(names) - _NAMED_TOPICS} more"] if len(names) > _NAMED_TOPICS else [])]
+    gone = f"unless {'this topic was' if len(names) == 1 else 'these topics were'} deleted, " if topics else ""
     return (
         f"{nodes} {'has' if len({one.broker_id for one in lost}) == 1 else 'have'} set {count(len(lost), 'directory', 'directories')} of "
-        f"{listed(named)} aside as -stray, which no log here knows: unless {'this topic was' if len(topics) == 1 else 'these topics were'} "
-        "deleted, the voters forgot it, and an older disk of a controller or a broker may still know. Delete no such directory before "
-        "that is clear"
+        f"{listed(named)} aside as -stray, which no log here knows: {gone}the voters forgot it, and an older disk of a controller or a "
+        "broker may still know. Delete no such directory before that is clear"
     )
 
 
