@@ -3,7 +3,7 @@
 #   make audit     audits the sample whose last standing replica lost records
 #   make lint      ruff, mypy, vulture and pyright, locked, in build/lint: style, types, what only tests use, types in the examples of the docs
 #   make test-fast the tests that need neither Java nor Chromium nor much time, in two processes
-#   make test      the whole suite but the runs under Airflow, in four processes
+#   make test      the whole suite except Airflow, S3 and brokers, in four processes
 #   make test-exhaustive   every history of a replicated partition in up to five events, written as logs, audited and judged
 #   make test-spark SPARK=4.0   build/spark-4.0 with the locked packages of that minor of Spark, and every Spark test in it
 #   make mutation  changes in the protocol and the rules that no test notices; fails for one that is not in the list of them

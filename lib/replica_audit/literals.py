@@ -113,5 +113,9 @@ STANDINGS: tuple[Standing, ...] = get_args(Standing)
 #: Position of a consumer group on the leader's log; past_end and epoch_differs: it has read what is not there.
 GroupEffect = Literal["unaffected", "past_end", "epoch_differs", "read_lost"]
 
+#: Roles of copies that are compared, and of those that are not though Kafka serves from them.
+COMPARED = get_args(Role)[:3]
+NOT_COMPARED = get_args(Role)[3:6]
+
 #: Roles of copies that Kafka does not serve from: `snapshot.log_dir_names.kind_of_copy`.
 PUT_ASIDE = get_args(Role)[-4:]

@@ -15,7 +15,7 @@ import pytest
 from tests.support.large_audit import audit_models, large_results
 from tests.support.samples import SAMPLES
 
-from replica_audit.cli import elect_command
+from replica_audit.api.elected import write_plan_files
 from replica_audit.elect import kafka_commands, simulation, step_list
 from replica_audit.elect.election_plan import plan_elections
 from replica_audit.elect.kafka_commands import MOST_NAMES, Copies
@@ -113,7 +113,7 @@ def test_settings_of_many_topics_are_changed_by_a_command_for_each_value(monkeyp
 
 def test_files_that_are_too_long_for_the_text_lie_beside_the_plan(tmp_path: Path) -> None:
     plan = planned(1200)
-    elect_command.write_plan(str(tmp_path / "new" / "plan.json"), "{}", plan.steps)
+    write_plan_files(str(tmp_path / "new" / "plan.json"), "{}", plan.steps)
     text = render_plan(plan)
     files = {name: content for step in plan.steps for name, content in step.files.items()}
     written = {path.name: path.read_text() for path in (tmp_path / "new").iterdir() if path.name != "plan.json"}

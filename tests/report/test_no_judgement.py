@@ -12,8 +12,7 @@ import pytest
 
 from replica_audit import report
 from replica_audit.auditing.catalogue import CATALOGUE
-from replica_audit.literals import SEVERITIES, VERDICTS
-from replica_audit.report.partition_story import NOT_COMPARED
+from replica_audit.literals import NOT_COMPARED, SEVERITIES, VERDICTS
 
 ROOM = Path(report.__file__).parent
 JUDGED = {*CATALOGUE, *SEVERITIES, *VERDICTS, *NOT_COMPARED, "compared", "reference", "resolved"}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from replica_audit.api.elected import write_plan_files
+from replica_audit.auditing.opened_snapshot import open_location
 from replica_audit.elect.kafka_commands import BOOTSTRAP
 from replica_audit.elect.premises import ChangedPremise
 from replica_audit.paths import check_outside
@@ -15,7 +16,6 @@ from replica_audit.report.layout import render_object
 from replica_audit.report.plan_text import render_moved
 from replica_audit.report.quorum_text import render_quorum
 from replica_audit.snapshot.discovery import discover
-from replica_audit.snapshot.storage import Snapshot
 
 
 class ComparedQuorum:
@@ -65,7 +65,7 @@ def quorum(
     if plan is not None:
         check_outside("--plan", plan, path)
     before = None if check is None else read_answer(check, "--check")
-    snapshot = Snapshot.open(path)
+    snapshot = open_location(path)
     answer = answer_quorum(
         snapshot,
         discover(snapshot),

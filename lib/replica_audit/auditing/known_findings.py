@@ -18,7 +18,7 @@ from replica_audit.literals import SEVERITIES, VERDICTS, Status
 from replica_audit.model import Place
 from replica_audit.parsing import INT64, is_whole, parse_json
 from replica_audit.paths import local_path
-from replica_audit.results import Results, StoredRows, by_place
+from replica_audit.results import FindingPlace, Results, StoredRows, by_place
 from replica_audit.schema import REPORT_TABLES, Evidence, FindingRow, QualityRow, ReportRows, read_row
 from replica_audit.text import now
 
@@ -354,7 +354,7 @@ class Earlier:
     audit_id: str | None
     finished: str | None
     verdicts: Mapping[Place, str]
-    finding_ids: Mapping[Place, frozenset[str]] = field(default_factory=dict)
+    finding_ids: Mapping[FindingPlace, frozenset[str]] = field(default_factory=dict)
 
     @classmethod
     def of(
@@ -362,10 +362,10 @@ class Earlier:
         audit_id: str | None,
         finished: str | None,
         verdicts: Mapping[Place, str],
-        found: Iterable[tuple[Place, str]],
+        found: Iterable[tuple[FindingPlace, str]],
     ) -> Earlier:
         """`found` are its partitions and finding ids, in pairs."""
-        ids: dict[Place, set[str]] = defaultdict(set)
+        ids: dict[FindingPlace, set[str]] = defaultdict(set)
         for place, finding_id in found:
             ids[place].add(finding_id)
         return cls(audit_id, finished, verdicts, {place: frozenset(of_place) for place, of_place in ids.items()})
@@ -382,7 +382,9 @@ def parse_earlier(text: str) -> Earlier:
     audit = content.get("audit")
     audit = audit if isinstance(audit, dict) else {}
     verdicts = {
-        place: row["verdict"] for place, row in _placed(content, "partitions") if row.get("verdict") in VERDICTS
+        (place[0], place[1]): row["verdict"]
+        for place, row in _placed(content, "partitions")
+        if place[0] is not None and place[1] is not None and row.get("verdict") in VERDICTS
     }
     found = (
         (place, row["finding_id"])
@@ -401,9 +403,13 @@ def _list_of(content: Mapping, table: str) -> list:
     return rows if isinstance(rows, list) else []
 
 
-def _placed(content: Mapping, table: str) -> list[tuple[Place, Mapping]]:
-    return [
-        ((row["topic"], row["partition"]), row)
-        for row in _list_of(content, table)
-        if isinstance(row, dict) and isinstance(row.get("topic"), str) and isinstance(row.get("partition"), int)
-    ]
+def _placed(content: Mapping, table: str) -> list[tuple[FindingPlace, Mapping]]:
+    """Rows with their partitions; (None, None) for those of none."""
+    found: list[tuple[FindingPlace, Mapping]] = []
+    for row in _list_of(content, table):
+        if isinstance(row, dict):
+            topic, partition = row.get("topic"), row.get("partition")
+            is_placed = isinstance(topic, str) and isinstance(partition, int)
+            if is_placed or (topic is None and partition is None):
+                found.append(((topic, partition), row))
+    return found

@@ -167,6 +167,14 @@ class Unseen:
         pass
 
 
+def open_location(uri: str) -> Snapshot:
+    """The directory or store at `uri`. Raises UsageError when there is none."""
+    try:
+        return Snapshot.open(uri)
+    except (OSError, ValueError) as error:
+        raise UsageError(str(error)) from error
+
+
 def open_snapshot(
     uri: str,
     topics: tuple[str, ...],
@@ -194,10 +202,7 @@ def open_snapshot(
 def _open_with_leadership(
     uri: str, topics: tuple[str, ...], leadership: str | None, spreading: Spreading | None
 ) -> tuple[Snapshot, Inventory]:
-    try:
-        snapshot = Snapshot.open(uri)
-    except (OSError, ValueError) as error:
-        raise UsageError(str(error)) from error
+    snapshot = open_location(uri)
     inventory = discover(snapshot, topics, spreading)
     named = inventory.replica_count or inventory.leaderships or inventory.progress_files
     if topics and inventory.topics and not named:

@@ -44,6 +44,8 @@ def capture_plan(arguments: argparse.Namespace, settings: Settings) -> int:
     if arguments.describe:
         brokers = order_brokers(brokers, arguments.describe)
     if arguments.evidence or arguments.goes_on or arguments.wanted is not None:
+        if settings.format == "json":
+            raise UsageError("capture-plan: evidence has a script only, no --format json")
         print_result(_evidence_script(brokers, arguments).rstrip("\n"))
         return 0
     if settings.format == "json":

@@ -31,6 +31,13 @@ EXIT_STATUS = """exit status:
   130  interrupted (143: terminated)
 """
 
+EXIT_STATUS_OF_ELECT = """exit status:
+  0    every partition has a plan or needs none
+  1    a partition has no plan; with --check: something has moved
+  2    usage or configuration error
+  4    internal error
+"""
+
 EXIT_STATUS_OF_QUORUM = """exit status:
   0    nothing has to be decided, or there is a plan
   1    no copy is the best, or there is no plan; with --check: something has moved
@@ -52,6 +59,18 @@ EXIT_STATUS_OF_SALVAGE = """exit status:
   2    usage or configuration error
   3    something that may hold records could not be read
   4    internal error
+"""
+
+EXIT_STATUS_OF_PRINTING = """exit status:
+  0    it is printed
+  2    usage or configuration error
+  4    internal error
+"""
+
+EXIT_STATUS_OF_SETUP = """exit status:
+  0    all that is needed is there
+  2    usage error
+  4    something needed is missing, or could not be brought
 """
 
 EXIT_STATUS_OF_RESTORE = """exit status:
@@ -365,6 +384,7 @@ COMMANDS: dict[str, Command] = {
         "list the audits in a warehouse: verdicts over time, and when each finding first appeared",
         "",
         _add_history_arguments,
+        epilog=EXIT_STATUS_OF_PRINTING,
         extra="report",
     ),
     "show": Command(
@@ -380,6 +400,7 @@ COMMANDS: dict[str, Command] = {
         "SNAPSHOT [TOPIC-PARTITION...]",
         _add_elect_arguments,
         ("snapshot",),
+        EXIT_STATUS_OF_ELECT,
     ),
     "quorum": Command(
         "replica_audit.cli.quorum_command.quorum",
@@ -417,19 +438,21 @@ COMMANDS: dict[str, Command] = {
         "print a shell script that copies the log dirs of the given brokers",
         "BROKER...",
         _add_capture_arguments,
+        epilog=EXIT_STATUS_OF_PRINTING,
     ),
     "explain": Command(
         "replica_audit.cli.explain_command.explain",
         "explain a finding or a verdict: meaning, proof and remedy; without an argument, list all codes",
         "[CODE | FINDING_ID]",
         _add_explain_arguments,
+        epilog=EXIT_STATUS_OF_PRINTING,
     ),
     "setup": Command(
         "replica_audit.cli.setup_command.setup",
         "bring what a run on this machine needs beside packages: JARs, and what makes it start sooner",
         "",
         _add_setup_arguments,
-        epilog=None,
+        epilog=EXIT_STATUS_OF_SETUP,
         common=False,
         extra="spark",
     ),

@@ -24,8 +24,7 @@ def setup(arguments: argparse.Namespace, settings: Settings) -> int:
     if offline is not None and not offline.is_dir():
         raise UsageError(f"--offline {arguments.offline}: no such directory")
     if not arguments.check:
-        if not settings.quiet:
-            print_note("replica-audit: setting up, which takes some 20 seconds and brings 30 MB where JARs are missing")
+        print_note("replica-audit: setting up, which takes some 20 seconds and brings 30 MB where JARs are missing")
         set_up(ivy_settings, offline)
     found = requirements()
     for one in found:

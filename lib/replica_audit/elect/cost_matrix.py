@@ -8,13 +8,10 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 
 from replica_audit.elect.plan_model import Decision, SalvageSource
+from replica_audit.literals import COMPARED
 from replica_audit.model import Place
 from replica_audit.results import Results, place_of
 from replica_audit.schema import ElectionRow, ReplicaRow, ReportRows
-
-#: Roles of the replicas that are compared; other copies are of an earlier topic, or not served from.
-_COMPARED = ("leader", "reference", "compared")
-
 
 #: Rows of a partition by candidate and broker; of others there are none.
 _Costs = defaultdict[int, dict[int, ElectionRow]]
@@ -65,7 +62,7 @@ class Matrix:
         )
         self.replicas: dict[Place, dict[int, ReplicaRow]] = defaultdict(dict)
         for replica in results.replicas:
-            if replica.role in _COMPARED:
+            if replica.role in COMPARED:
                 self.replicas[place_of(replica)][replica.broker_id] = replica
         self.lost = {place_of(row): row.lost_records for row in results.partitions}
         """Records that the reference lacks, by partition; None if unknown."""

@@ -13,7 +13,7 @@ from operator import attrgetter
 from typing import NamedTuple, Protocol, TypeVar
 
 from replica_audit.auditing.leadership.capture_times import CaptureTimes
-from replica_audit.literals import PUT_ASIDE, Severity
+from replica_audit.literals import COMPARED, PUT_ASIDE, Severity
 from replica_audit.model import Place, SegmentSummary
 from replica_audit.protocol.lineage import Lineage
 from replica_audit.results import FindingPlace, Results, by_place
@@ -30,8 +30,6 @@ from replica_audit.text import parse_moment
 #: Suite on the number of findings, which the report shows anyway.
 FINDINGS_SUITE = "findings"
 
-#: Roles of copies that Kafka serves from.
-_SERVED = ("leader", "reference", "compared")
 _TWO = 2
 _REPLICA = ("topic", "partition", "broker_id", "log_dir")
 
@@ -227,7 +225,7 @@ def count_committed_copies(replicas: Sequence[ReplicaRow], mark: HighWatermarkRo
 
 def _reaches(replicas: Sequence[ReplicaRow], mark: HighWatermarkRow | None) -> list[tuple[ReplicaRow, int]] | None:
     """Each replica with the end of what it holds of the reference, which holds all; None as `count_committed_copies`."""
-    served = [row for row in replicas if row.role in _SERVED]
+    served = [row for row in replicas if row.role in COMPARED]
     if mark is None or mark.method == "capture_skew" or len(served) < _TWO:
         return None
     # The reference has no prefix in common with itself.

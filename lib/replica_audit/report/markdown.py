@@ -36,7 +36,7 @@ _SPECIAL = re.compile(r"[\\`*_\[\]|~$]")
 def render_markdown(results: Results, verdict: VerdictObject) -> str:
     """summary.md of `results`, whose verdict.json is `verdict`; nothing from the snapshot is taken for markup."""
     answer = build_answer(results, verdict)
-    blocks = [f"## {_MARKS[answer.tone]} {escape(answer.headline)}", *_captures(results), *_cases(answer)]
+    blocks = [f"## {_MARKS[answer.tone]} {escape(answer.headline)}", *_cases(answer), *_captures(results)]
     if answer.todo.first:
         lines = [
             line

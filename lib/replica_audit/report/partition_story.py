@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from replica_audit.auditing.catalogue import at_or_above, codes_with
 from replica_audit.elect.cluster_state import states_of_source
+from replica_audit.literals import NOT_COMPARED
+from replica_audit.protocol.election import elections
 from replica_audit.report.facts.by_partition import compared_rows, present, reference_row, served_rows, worst_first
 from replica_audit.report.facts.conditions import may_have_lost
 from replica_audit.report.layout import clean
@@ -23,6 +25,7 @@ from replica_audit.schema import (
     ReplicaRow,
     TruncationRow,
 )
+from replica_audit.snapshot.leadership_rows import leadership_of_rows
 from replica_audit.text import capitalise, count, name_brokers, name_offsets, name_source, render_time
 
 #: Changes of leader, runs of one replica, and other findings that a story has at most; the tables below it have them all.
@@ -56,7 +59,7 @@ class LeadershipChange:
     kind: str
     earlier: PartitionStateRow
     later: PartitionStateRow
-    """PartitionRows of partition_states before and after it."""
+    """Rows of partition_states before and after it."""
     entitled: tuple[int, ...] = ()
     """Brokers that could have led, where the leader was elected uncleanly."""
     left: tuple[int, ...] = ()
@@ -64,19 +67,23 @@ class LeadershipChange:
 
 
 def find_changes(states: Sequence[PartitionStateRow]) -> list[LeadershipChange]:
-    """Changes oldest first, from rows of partition_states; those without a time (a listing's) are left out."""
-    timed = [row for row in states if row.time_ms is not None and row.source == "metadata_log"]
+    """Changes oldest first, from rows of partition_states; those without a time (a listing's) and uncommitted ones are left out."""
+    timed = [row for row in states if row.time_ms is not None and row.source == "metadata_log" and not row.uncommitted]
     timed.sort(key=lambda row: (row.entry or 0, row.time_ms or 0))
-    return [change for earlier, later in zip(timed, timed[1:], strict=False) if (change := _change(earlier, later))]
+    leadership = leadership_of_rows(timed)
+    held = () if leadership is None else elections(leadership.history)
+    unclean = {one.leader_epoch for one in held if not one.clean}
+    pairs = zip(timed, timed[1:], strict=False)
+    return [change for earlier, later in pairs if (change := _change(earlier, later, unclean))]
 
 
-def _change(earlier: PartitionStateRow, later: PartitionStateRow) -> LeadershipChange | None:
+def _change(earlier: PartitionStateRow, later: PartitionStateRow, unclean: Collection[int]) -> LeadershipChange | None:
     if later.leader_id != earlier.leader_id:
         if later.leader_id is None or later.leader_id < 0:
             return LeadershipChange("nobody_led", earlier, later)
-        entitled = {*(earlier.isr or ()), *(earlier.elr or ())}
-        if later.leader_id in entitled or earlier.isr is None:
+        if later.leader_epoch not in unclean:
             return LeadershipChange("became_leader", earlier, later)
+        entitled = {*(earlier.isr or ()), *(earlier.elr or ())}
         return LeadershipChange("became_uncleanly", earlier, later, entitled=tuple(sorted(entitled)))
     before = set(earlier.isr or ())
     now = set(later.isr or ())
@@ -201,10 +208,6 @@ def _tell_leadership(partition: PartitionRow, rows: PartitionRows) -> Iterator[S
         mark = ": " if leading.kind == "leads" else ", "
         why = _INSTEAD[leading.instead]
         yield say(f"The other replicas are compared with broker {partition.reference_id}{mark}{why}.")
-
-
-#: Roles of copies that no other was compared with; a kind of agreement each.
-NOT_COMPARED = ("foreign", "duplicate", "set_aside")
 
 
 @dataclass(frozen=True, slots=True)

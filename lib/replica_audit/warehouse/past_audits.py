@@ -312,12 +312,8 @@ def load_earlier(warehouse: Warehouse, audit: AuditObject) -> Earlier | None:
     findings = warehouse.read("findings", _Known, audit_id=run.audit_id)
     check_committed(warehouse, run, {"partitions": len(partitions), "findings": len(findings)})
     verdicts = {(row.topic, row.partition): row.verdict for row in partitions}
-    placed = (
-        ((row.topic, row.partition), row.finding_id)
-        for row in findings
-        if row.status != "resolved" and row.topic is not None and row.partition is not None
-    )
-    return Earlier.of(run.audit_id, run.finished, verdicts, placed)
+    there = (((row.topic, row.partition), row.finding_id) for row in findings if row.status != "resolved")
+    return Earlier.of(run.audit_id, run.finished, verdicts, there)
 
 
 def _matches(topic: str | None, patterns: Sequence[str]) -> bool:

@@ -7,8 +7,9 @@ from tests.support.report_rows import finding, partition, results, row
 
 from replica_audit.auditing.known_findings import Earlier
 from replica_audit.report.facts import cluster_facts
-from replica_audit.report.facts.changes import compare_partition, find_moves, find_new
+from replica_audit.report.facts.changes import compare_place, find_moves, find_new
 from replica_audit.report.facts.cluster_facts import find_timeline, replica_states
+from replica_audit.results import place_of
 
 PLACE = {"topic": "orders", "partition": 0}
 
@@ -135,7 +136,9 @@ def test_findings_that_an_audit_before_did_not_have_are_new_and_equal_ones_are_o
         ("high", "CAP-UNREADABLE", ((None, None),)),
         ("info", "REP-LAG", (("orders", 0),)),
     ]
-    changes = [(one, compare_partition(one, (), earlier)) for one in found.partitions]
+    unplaced = Earlier.of(None, None, verdicts, [((None, None), found.findings[4].finding_id)])
+    assert "CAP-UNREADABLE" not in {one.code for one in find_new(found, unplaced)}
+    changes = [(one, compare_place(place_of(one), (), earlier)) for one in found.partitions]
     assert [tuple(one) for one in find_moves(changes)] == [
         ("CONSISTENT", "COMMITTED_LOSS", (("orders", 0),), True), ("LAGGING", "CONSISTENT", (("orders", 1),), False),
     ]  # fmt: skip

@@ -114,6 +114,17 @@ def test_an_election_is_unclean_where_nobody_entitled_it() -> None:
     assert (changes[0].left, changes[2].entitled, changes[3].joined) == ((2,), (1,), (3,))
     (eligible,) = find_changes(objects("partition_states", [state(0, -1, [1], elr=(2,)), state(1, 2, [2])]))
     assert eligible.kind == "became_leader"
+    said, *uncommitted = find_changes(
+        objects(
+            "partition_states",
+            [
+                state(0, 1, [1, 2]),
+                state(1, 2, [2]) | {"recovering": True},
+                state(2, 3, [3]) | {"uncommitted": True},
+            ],
+        )
+    )
+    assert said.kind == "became_uncleanly" and not uncommitted, "the controller says so itself"
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from replica_audit.schema import FindingRow, PartitionRow
 
 
 class ChangeSince(NamedTuple):
-    """One partition against the earlier audit; `before` is its verdict then, None when it was not audited."""
+    """Findings of one place against the earlier audit; `before` is the verdict then, None when it was not audited."""
 
     new: int
     known: int
@@ -23,16 +23,20 @@ class ChangeSince(NamedTuple):
     before: str | None
 
 
-def compare_partition(partition: PartitionRow, findings: Sequence[FindingRow], earlier: Earlier | None) -> ChangeSince:
-    """The change of one partition with its `findings`; without `earlier` by what a baseline has marked them."""
+def compare_place(place: FindingPlace, findings: Sequence[FindingRow], earlier: Earlier | None) -> ChangeSince:
+    """The change of a partition, or of what belongs to none, with its `findings`; without `earlier` by a baseline's marks."""
     found = present(findings)
-    place = place_of(partition)
     if earlier is None:
         new = sum(row.status == "new" for row in found)
         return ChangeSince(new, len(found) - new, len(findings) - len(found), None)
     ids = {row.finding_id for row in found}
     before = earlier.finding_ids.get(place, frozenset())
-    return ChangeSince(len(ids - before), len(ids & before), len(before - ids), earlier.verdicts.get(place))
+    return ChangeSince(len(ids - before), len(ids & before), len(before - ids), _verdict(earlier, place))
+
+
+def _verdict(earlier: Earlier, place: FindingPlace) -> str | None:
+    topic, partition = place
+    return None if topic is None or partition is None else earlier.verdicts.get((topic, partition))
 
 
 def is_compared(results: Results, earlier: Earlier | None) -> bool:
@@ -56,12 +60,12 @@ class NewFindings(NamedTuple):
 
 
 def find_new(results: Results, earlier: Earlier | None) -> list[NewFindings]:
-    """What `compare_partition` counts as new, and what is new and belongs to no partition: worst first, equal ones together."""
+    """What `compare_place` counts as new: worst first, equal ones together."""
     grouped: dict[tuple[str, str], list[FindingRow]] = defaultdict(list)
     for row in worst_first(present(results.findings)):
         known = row.status != "new"
-        if earlier is not None and row.topic is not None and row.partition is not None:
-            known = row.finding_id in earlier.finding_ids.get((row.topic, row.partition), ())
+        if earlier is not None:
+            known = row.finding_id in earlier.finding_ids.get(place_of(row), ())
         if not known:
             grouped[row.severity, row.code].append(row)
     return [

@@ -14,6 +14,7 @@ from typing import TypeVar
 from replica_audit.auditing.catalogue import at_or_above, codes_with
 from replica_audit.auditing.finding import WANTED
 from replica_audit.elect.cluster_state import deleted_places, find_up, newest_states
+from replica_audit.literals import COMPARED
 from replica_audit.model import Place
 from replica_audit.protocol.election import elections
 from replica_audit.report.facts.by_partition import present, told_protocol
@@ -22,9 +23,6 @@ from replica_audit.results import Results, place_of
 from replica_audit.schema import CaptureRow, FindingRow, TruncationRow
 from replica_audit.snapshot.leadership_rows import leadership_of_rows
 from replica_audit.snapshot.log_dir_names import METADATA_PARTITION
-
-#: Roles of the copies that are compared.
-_COMPARED = ("leader", "reference", "compared")
 
 #: States of `captures` in the order in which they are shown.
 STATES = ("whole", "partial", "named", "absent")
@@ -78,7 +76,7 @@ def find_needed(results: Results) -> tuple[NeededBrokers, ...]:
 def find_compared(results: Results) -> Compared:
     """Compare the number of copies of each partition with the number of replicas that it has."""
     assigned = {place: state.replicas for place, state in newest_states(results).items()}
-    copies = Counter(place_of(row) for row in results.replicas if row.role in _COMPARED)
+    copies = Counter(place_of(row) for row in results.replicas if row.role in COMPARED)
     alone: list[Place] = []
     single: list[Place] = []
     unassigned: list[tuple[Place, int]] = []

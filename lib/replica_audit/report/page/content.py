@@ -21,7 +21,7 @@ from replica_audit.report.facts.by_partition import (
     told_protocol,
     worst_first,
 )
-from replica_audit.report.facts.changes import compare_partition
+from replica_audit.report.facts.changes import compare_place
 from replica_audit.report.facts.cluster_facts import (
     EVENT_KINDS,
     REPLICA_STATES,
@@ -175,7 +175,7 @@ def _overview_row(
 ) -> dict[str, object]:
     found = present(rows.findings)
     worst = next(iter(worst_first(found)), None)
-    change = compare_partition(partition, rows.findings, earlier)
+    change = compare_place(place_of(partition), rows.findings, earlier)
     return {
         "topic": partition.topic,
         "partition": partition.partition,

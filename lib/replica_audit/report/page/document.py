@@ -20,7 +20,7 @@ from replica_audit.report.facts.by_partition import (
     worst_partitions,
 )
 from replica_audit.report.facts.changes import (
-    compare_partition,
+    compare_place,
     find_moves,
     find_new,
     has_baseline,
@@ -40,7 +40,7 @@ from replica_audit.report.page.content import (
     number_facts,
 )
 from replica_audit.report.verdict_object import VerdictObject
-from replica_audit.results import Results
+from replica_audit.results import Results, place_of
 from replica_audit.text import count
 
 #: A command within a sentence of ours: it ends at a comma or a parenthesis, or with its sentence.
@@ -109,7 +109,6 @@ def render_page(
         style=style,
         script=script,
         audit=results.audit,
-        inputs=results.audit.get("inputs") or {},
         facts=_facts(results),
         verdict=verdict,
         answer=answer,
@@ -183,7 +182,8 @@ def _tiles(results: Results, earlier: Earlier | None) -> dict[str, object]:
     counts = Counter(row.verdict for row in partitions)
     isr_known = sum(row.isr is not None for row in partitions)
     findings = count_findings(results)
-    changes = [(row, compare_partition(row, rows.findings, earlier)) for row, rows in rows_by_partition(results)]
+    changes = [(row, compare_place(place_of(row), rows.findings, earlier)) for row, rows in rows_by_partition(results)]
+    unplaced = compare_place((None, None), results.at((None, None)).findings, earlier)
     moves = find_moves(changes)
     return {
         "verdicts": [(name, counts[name]) for name in VERDICTS if counts[name]],
@@ -194,9 +194,9 @@ def _tiles(results: Results, earlier: Earlier | None) -> dict[str, object]:
         "compared": is_compared(results, earlier),
         "earlier": earlier.finished[:16].replace("T", " ") if earlier and earlier.finished else None,
         "marked": has_baseline(results),
-        "new": sum(change.new for _, change in changes),
-        "known": sum(change.known for _, change in changes),
-        "resolved": sum(change.resolved for _, change in changes),
+        "new": unplaced.new + sum(change.new for _, change in changes),
+        "known": unplaced.known + sum(change.known for _, change in changes),
+        "resolved": unplaced.resolved + sum(change.resolved for _, change in changes),
         "worsened": sum(len(one.places) for one in moves if one.is_worse),
         "improved": sum(len(one.places) for one in moves if not one.is_worse),
         "moves": moves,
