@@ -100,7 +100,7 @@ def test_an_executor_answers_with_the_failure(monkeypatch, kind):
         dict.fromkeys(EVIDENCE_TABLES, ()),
         {"snapshot_id": "s", "ingest_id": "i"},
     )
-    reader = TableReader(AuditOptions("fetch", None, None, "cluster"), "nowhere", "nowhere", evidence)
+    reader = TableReader(AuditOptions("fetch", None, None, "cluster"), "nowhere", "nowhere", evidence, None)
     for transactions in (None, {}):
         work = PartitionWork(reader, Outlet(), transactions=transactions)
         (answer,) = audit_partitions([PartitionTask(BAD)], work)
