@@ -99,6 +99,9 @@ def test_quorum_gives_the_answer_of_the_command_and_checks_it(command, tmp_path)
     assert again.exit_status == 0 and not again.moved
     with pytest.raises(UsageError, match="no __cluster_metadata-0"):
         replica_audit.quorum(SAMPLE)
+    for nothing in (str(tmp_path / "nowhere"), str(tmp_path / "quorum.json"), "foo://bar/x"):
+        with pytest.raises(UsageError):
+            replica_audit.quorum(nothing)
 
 
 def test_verify_gives_the_tables_of_the_command(command):

@@ -195,6 +195,16 @@ def test_a_tab_starts_no_python(capsys: Any) -> None:
         assert not re.search(r"python|\$\(replica-audit", _said(capsys, "completion", shell))
 
 
+@pytest.mark.parametrize("command", sorted(COMMANDS))
+def test_help_names_the_exit_statuses_of_the_command(command: str, capsys: Any) -> None:
+    """`--fail-on` moves the status of those that take it only."""
+    assert main([command, "--help"]) == 0
+    said = capsys.readouterr().out
+    statuses = said.partition("exit status:")[2]
+    assert bool(statuses) == (command not in ("completion", "help"))
+    assert ("--fail-on" in statuses) == (command in ("run", "ingest", "audit", "quality", "report", "show")), said
+
+
 def test_help_answers_without_the_engine() -> None:
     blocked = "import sys; [sys.modules.__setitem__(name, None) for name in ('pyspark', 'delta', 'pandas', 'great_expectations')]"
     call = f"{blocked}; from replica_audit.cli.main import main; sys.exit(main())"
