@@ -63,6 +63,62 @@ def test_how_much_there_is_to_read_is_said_first(capsys: pytest.CaptureFixture[s
     assert [line.split(":")[0] for line in ended.stdout.splitlines()] == ["broker 0", "broker 1", "broker 2"]
 
 
+def test_what_is_not_all_read_is_at_most_so_much(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    partition = tmp_path / "data" / "orders-0"
+    partition.mkdir(parents=True)
+    for name in (".log", ".log.deleted", ".log.swap", ".log.cleaned", ".index"):
+        (partition / f"{0:020d}{name}").write_bytes(b"x")
+    (tmp_path / "wanted.json").write_text(json.dumps({"format": 1, "wanted": []}))
+    for given, said in (
+        (["--evidence"], "broker 1: 3 segments"),
+        (["--evidence", "--collect-options", "--topic x"], "broker 1: at most 3 segments"),
+        (["--wanted", str(tmp_path / "wanted.json")], "broker 1: at most 3 segments"),
+    ):
+        ended = _run(_plan(capsys, *given, f"1={tmp_path}/data", "--to", str(tmp_path / "to")), "--dry-run")
+        assert ended.stdout.startswith(said), ended.stderr
+
+
+def _wanted_script(capsys: pytest.CaptureFixture[str], tmp_path: Path, to: Path) -> str:
+    (tmp_path / "wanted.json").write_text(json.dumps({"format": 1, "wanted": []}))
+    return _plan(capsys, "--wanted", str(tmp_path / "wanted.json"), *_brokers(CAPTURE)[:1], "--to", str(to))
+
+
+def test_a_last_file_that_is_long_is_not_taken_for_one_that_lacks(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    to = tmp_path / "to"
+    script = _wanted_script(capsys, tmp_path, to)
+    lists = "    collection.lists.flush()\n"
+    many = f"{lists}    collection.lists.written = [['x' * 1000, 0, '']] * 200\n"
+    assert script.count(lists) == 1
+    ended = _run(script.replace(lists, many))
+    assert ended.returncode == 0, ended.stderr
+    assert [path.name[:18] for path in to.iterdir()] == ["evidence-0-wanted-"]
+
+
+def test_two_scripts_do_not_write_at_the_same_time(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    to = tmp_path / "to"
+    (to / ".lock").mkdir(parents=True)
+    script = _wanted_script(capsys, tmp_path, to)
+    ended = _run(script)
+    assert ended.returncode == 2 and "another collection into" in ended.stderr
+    assert [path.name for path in to.iterdir()] == [".lock"]
+    (to / ".lock").rmdir()
+    assert _run(script).returncode == 0 and not (to / ".lock").exists()
+
+
+def test_what_a_script_left_that_was_killed_is_gone_on_from(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    to = tmp_path / "to"
+    to.mkdir()
+    (to / ".7.123.part").write_bytes(b'{"as": "frames", "path": "x"}\n')
+    (to / ".8.123.part").write_bytes(b"nothing yet")
+    ended = _run(_wanted_script(capsys, tmp_path, to))
+    assert ended.returncode == 0 and "broker 7: a collection was killed" in ended.stderr
+    kept = [path for path in to.iterdir() if "-wanted-" not in path.name]
+    assert [path.name.startswith("evidence-7-broken-") for path in kept] == [True]
+    assert kept[0].name.endswith("-123.tar") and b"frames" in kept[0].read_bytes()
+
+
 def test_a_broker_that_cannot_be_read_does_not_stop_the_others(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:

@@ -93,7 +93,7 @@ def test_what_has_not_changed_is_named_and_not_read(tmp_path: Path) -> None:
     kinds = {path: line["as"] for path, line in _lines(evidence / "evidence-1-2.tar").items() if path.endswith(".log")}
     assert kinds == {LOG: "same", f"broker-1/orders-0/{SECOND}": "frames"}
     assert first[1]["batches"] == 3 and second[1]["batches"] == 2
-    assert not first[1]["after"] or second[1]["after"]
+    assert not first[1]["after"] and second[1]["after"]
     assert answers(evidence) == answers(copy_snapshot(snapshot, tmp_path / "copy" / "evidence"))
     third = _collect(snapshot, evidence, 3)
     assert third[1]["batches"] == third[2]["batches"] == 0

@@ -7,6 +7,7 @@ import random
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -208,6 +209,21 @@ def test_a_broker_that_stays_in_need_ends_the_collection(tmp_path: Path, monkeyp
     ) as raised:
         watch.wait()
     assert raised.value.status == 1 and now[0] < 100 + 20 + 1000
+
+
+def test_a_command_that_takes_too_long_is_ended_with_all_that_it_started(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(collect, "WATCH_SECONDS", 0.5)
+    with pytest.raises(collect.CollectError, match="the command failed"):
+        collect.Watch(f"sh -c 'echo $$ >{tmp_path}/started; sleep 60; echo 1'; echo 1", None)
+    started = (tmp_path / "started").read_text().strip()
+    stat = Path(f"/proc/{started}/stat")
+    for _ in range(100):
+        if not stat.exists() or stat.read_text().split()[2] == "Z":
+            return
+        time.sleep(0.05)
+    pytest.fail("it still runs")
 
 
 @pytest.mark.parametrize("command", ["exit 1", "echo none", "echo 1; exit 3", "echo", "echo nan"])

@@ -6,6 +6,7 @@ import json
 from collections import Counter
 from functools import cache
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from tests.support.captures_with_more import with_groups
@@ -13,6 +14,7 @@ from tests.support.fixtures import FIXTURES
 from tests.support.report_rows import objects, partition, results, row
 
 from replica_audit.config import Settings
+from replica_audit.elect import decisions
 from replica_audit.elect.election_plan import plan_elections
 from replica_audit.report.facts.verdict import build_verdict
 from replica_audit.report.markdown import READER_LIMIT, render_markdown
@@ -60,6 +62,25 @@ def test_groups_by_choice_of_leader_are_those_that_the_plan_counts(audited: Resu
     shown = hit_groups_of([one for one in audited.group_offsets if one.partition == 0], hits)
     counted = Counter(broker for one in shown for broker in one.hit_by)
     assert counted == {one.candidate_id: one.groups_hit for one in decision.candidates} == {0: 1, 1: 2, 2: 2}
+
+
+class _Read(dict):
+    """Costs by partition, with a note of those that were asked for."""
+
+    def __getitem__(self, place: object) -> dict:
+        self.asked = [*getattr(self, "asked", []), place]
+        return super().__getitem__(place)
+
+
+def test_costs_are_asked_for_in_the_order_in_which_they_are_packed(monkeypatch: pytest.MonkeyPatch) -> None:
+    places = [("orders", number) for number in range(50)]
+    costs = _Read((place, {}) for place in places)
+    offsets = [decisions.CommittedOffset("group", *place, 1, None) for place in reversed(places)]
+    monkeypatch.setattr(decisions, "Matrix", lambda results: SimpleNamespace(rows=costs))
+    monkeypatch.setattr(decisions, "committed_offsets", lambda results: offsets)
+    monkeypatch.setattr(decisions, "present_state", lambda results, version: SimpleNamespace(partitions={}))
+    decisions.hit_groups(SimpleNamespace(audit={}))
+    assert costs.asked == places
 
 
 def test_the_page_carries_no_group_that_nothing_hits(audited: Results) -> None:

@@ -102,3 +102,9 @@ def test_the_list_is_not_written_into_the_snapshot(tmp_path: Path) -> None:
     snapshot = _snapshot(tmp_path / "snapshot")
     given = ["salvage", str(snapshot), "--to", str(tmp_path / "to"), "--wanted", str(snapshot / "wanted.json")]
     assert main(given) == 2 and not (tmp_path / "to").exists()
+
+
+def test_nothing_is_salvaged_where_the_list_cannot_be_written(tmp_path: Path) -> None:
+    snapshot = _snapshot(tmp_path / "snapshot")
+    given = ["salvage", str(snapshot), "--to", str(tmp_path / "to"), "--wanted", str(tmp_path / "nowhere" / "x.json")]
+    assert main(given) == 2 and not (tmp_path / "to").exists()

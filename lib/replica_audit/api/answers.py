@@ -16,7 +16,7 @@ from replica_audit.config import Settings
 from replica_audit.errors import UsageError
 from replica_audit.model import TopicPartition
 from replica_audit.parsing import parse_partition
-from replica_audit.paths import check_files, check_outputs, check_outside
+from replica_audit.paths import check_files, check_outputs
 from replica_audit.redaction import redact
 from replica_audit.report.answer_html import render_answer_html
 from replica_audit.report.facts.by_partition import told_rows
@@ -24,7 +24,7 @@ from replica_audit.report.facts.verdict import build_verdict
 from replica_audit.report.report_files import write_report
 from replica_audit.report.show_text import render_partition, render_summary
 from replica_audit.report.verdict_object import VerdictObject
-from replica_audit.report.wanted_ranges import write_wanted
+from replica_audit.report.wanted_ranges import check_wanted, write_wanted
 from replica_audit.results import Results
 from replica_audit.schema import REPORT_ROWS, REPORT_TABLES, Row, to_dict
 from replica_audit.spark.quality_stage import QualityStage, QualityUnavailable, discard_data_docs, quality_stage
@@ -310,7 +310,7 @@ def show(
     asked = None if partition is None else parse_partition(partition)
     known = read_baseline(settings)
     if wanted is not None:
-        check_outside("--wanted", wanted, path)
+        check_wanted(wanted, path)
     results = audit_all(path, settings, progress) if asked is None else audit_one(path, asked, settings)
     if wanted is not None:
         write_wanted(wanted, results, path)

@@ -12,7 +12,7 @@ from replica_audit.elect.plan_model import read_plan
 from replica_audit.errors import InputError, UsageError
 from replica_audit.paths import check_files, check_outside, local_path
 from replica_audit.report.salvage_text import render_salvage
-from replica_audit.report.wanted_ranges import write_wanted_of_salvage
+from replica_audit.report.wanted_ranges import check_wanted, write_wanted_of_salvage
 from replica_audit.salvage.partition_salvage import Choices
 from replica_audit.salvage.record_files import FORMS
 from replica_audit.salvage.salvage_manifest import ManifestHead
@@ -102,7 +102,7 @@ def salvage_snapshot(
     check_files(settings)
     target = _target(to, path)
     if wanted is not None:
-        check_outside("--wanted", wanted, path)
+        check_wanted(wanted, path)
     opened = SalvagedSnapshot(path, settings, choices, _planned(plan, settings))
     found = opened.find(progress or Unseen())
     written = write_salvage(found, opened.reader, choices, forms, target)

@@ -85,6 +85,7 @@ def _evidence_script(brokers: list[CapturedBroker], arguments: argparse.Namespac
         collector_text(),
         options,
         rate_mib=given.rate_mib,
+        is_less=bool(given.topic) or wanted is not None or after is not None,
         wanted=wanted,
         after=after,
         bootstrap=arguments.bootstrap_server,

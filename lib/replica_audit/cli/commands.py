@@ -302,7 +302,7 @@ def _add_capture_arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument("--evidence", action="store_true", help=text)
     text = "as --evidence, and name what archives in --to have and what has not changed, in place of reading it"
     command.add_argument("--after", action="store_true", dest="goes_on", help=text)
-    text = "as --evidence, and bring only the bytes that FILE names, which show --wanted wrote"
+    text = "as --evidence, and bring only the bytes that FILE names, a wanted.json, of show, salvage or a report"
     command.add_argument("--wanted", metavar="FILE", help=text)
     text = "with --evidence: options for the collector, such as '--topic orders --rate-mib 20'"
     command.add_argument("--collect-options", metavar="TEXT", default="", help=text)

@@ -11,11 +11,11 @@ from replica_audit.cli.progress_lines import ProgressLine
 from replica_audit.config import Settings
 from replica_audit.freed_memory import keep_freed_memory
 from replica_audit.parsing import parse_partition
-from replica_audit.paths import check_files, check_outside
+from replica_audit.paths import check_files
 from replica_audit.report.facts.verdict import build_verdict
 from replica_audit.report.show_text import render_partition
 from replica_audit.report.verdict_object import render_status_line
-from replica_audit.report.wanted_ranges import write_wanted
+from replica_audit.report.wanted_ranges import check_wanted, write_wanted
 from replica_audit.runner.in_process import audit_all, audit_one
 
 
@@ -26,7 +26,7 @@ def show(arguments: argparse.Namespace, settings: Settings) -> int:
     check_files(settings)
     asked = asked_table(arguments, settings)
     if arguments.wanted is not None:
-        check_outside("--wanted", arguments.wanted, arguments.snapshot)
+        check_wanted(arguments.wanted, arguments.snapshot)
     baseline = read_baseline(settings)
     if partition is None:
         found = audit_all(arguments.snapshot, settings, ProgressLine(settings.quiet))

@@ -405,11 +405,16 @@ class Watch:
         self._due = time.monotonic() + WATCH_SECONDS
 
     def _run(self) -> Optional[float]:
-        given = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "timeout": WATCH_SECONDS}  # type: Line
+        given = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "start_new_session": True}  # type: Line
         try:
-            ended = subprocess.run(self._command, shell=True, **given)
-            found = float(ended.stdout)
-            return found if ended.returncode == 0 and found == found else None
+            with subprocess.Popen(self._command, shell=True, **given) as run:
+                try:
+                    found = float(run.communicate(timeout=WATCH_SECONDS)[0])
+                    return found if run.returncode == 0 and found == found else None
+                finally:
+                    if run.returncode is None:
+                        # With all that it started, which would hold the pipe open.
+                        os.killpg(run.pid, signal.SIGKILL)
         except (OSError, ValueError, subprocess.TimeoutExpired):
             return None
 
@@ -1107,7 +1112,9 @@ def parse_arguments(given: Optional[List[str]]) -> argparse.Namespace:
     parser.add_argument("--broker-id", type=int, metavar="N", help="where meta.properties does not say it")
     parser.add_argument("--topic", action="append", default=[], metavar="PATTERN", help="only these (default: all)")
     parser.add_argument("--raw", action="store_true", help="keep bytes that belong to no sound batch; may hold records")
-    parser.add_argument("--wanted", metavar="FILE", help="only the ranges that replica-audit show --wanted wrote")
+    parser.add_argument(
+        "--wanted", metavar="FILE", help="only the ranges that a wanted.json names, of show, salvage or a report"
+    )
     text = "name files that this archive has, and that are as they were, in place of reading them"
     parser.add_argument("--after", action="append", default=[], metavar="EVIDENCE", help=text)
     text = "read each file again once in so many days, though it has not changed (default: never)"
@@ -1116,9 +1123,14 @@ def parse_arguments(given: Optional[List[str]]) -> argparse.Namespace:
     parser.add_argument("--no-java", action="store_true", help="start no JVM where no library computes CRC-32C")
     parser.add_argument("--rate-mib", type=float, default=50, metavar="N", help="MiB read a second (default: 50)")
     parser.add_argument("--iops", type=float, default=200, metavar="N", help="reads a second (default: 200)")
-    text = "a shell command that prints a number, such as how many partitions are under-replicated: no reading while it is up"
+    text = "a shell command that prints a number, such as how many partitions are under-replicated; run every 10 s"
     parser.add_argument("--watch", metavar="COMMAND", help=text)
-    parser.add_argument("--watch-limit", type=float, metavar="N", help="what it may be (default: what it is at first)")
+    parser.add_argument(
+        "--watch-limit",
+        type=float,
+        metavar="N",
+        help="reading waits while the number is above N (default: what it was at first)",
+    )
     arguments = parser.parse_args(given)
     if not (arguments.rate_mib > 0 and arguments.iops > 0):
         parser.error("--rate-mib and --iops have to be above 0")

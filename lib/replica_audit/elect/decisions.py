@@ -44,7 +44,8 @@ def hit_groups(results: Results) -> dict[Place, dict[int, frozenset[str]]]:
     of_place = by_place(committed_offsets(results) or ())
     state = present_state(results, parse_kafka_version((results.audit.get("options") or {}).get("kafka_version")))
     found: dict[Place, dict[int, frozenset[str]]] = defaultdict(dict)
-    for place in of_place.keys() & matrix.rows.keys():
+    # In the order in which they are packed.
+    for place in sorted(of_place.keys() & matrix.rows.keys()):
         registration = state.partitions.get(place)
         leader = None if registration is None else registration.leader_id
         for candidate in sorted(matrix.rows[place]):

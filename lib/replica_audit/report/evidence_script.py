@@ -34,21 +34,31 @@ on() {{
   if [ "$1" = - ]; then bash -c "$2"; else ssh -T -o BatchMode=yes "$1" "$2"; fi
 }}
 
+# keep BROKER PART: an archive that broke off gets a name; false where nothing goes on from it, and it is removed.
+keep() {{
+  local by=${{2%.part}}
+  if grep -qa '"as": "frames"' "$2"; then
+    mv "$2" "$TO/evidence-$1-broken-$(date -u +%Y%m%dT%H%M%SZ)-${{by##*.}}.tar"
+  else
+    rm -f "$2"
+    return 1
+  fi
+}}
+
 # collect BROKER HOST COMMAND: the archive has its name only once it is whole.
 collect() {{
-  local status=0 part="$TO/.$1.part" name="$TO/evidence-$1{suffix}"
+  local status=0 part="$TO/.$1.$$.part"
   touch "$WORK/after-$1"
   cat "$WORK/after-$1" "$WORK/collect.py" >"$WORK/$1.py"
   on "$2" "$3" <"$WORK/$1.py" >"$part" 2>"$WORK/$1.said" || status=$?
   sed "s/^/broker $1: /" "$WORK/$1.said" >&2
-  if [ "$status" -le 1 ] && grep -qa '"lists":' <(tail -c 65536 "$part"); then
-    mv "$part" "$name.tar"
-  elif grep -qa '"as": "frames"' "$part"; then
-    mv "$part" "$name-broken-$(date -u +%Y%m%dT%H%M%SZ)-$$.tar"
+  # What comes last in it.
+  if [ "$status" -le 1 ] && grep -qa '^ "unread": [0-9]' <(tail -c 8192 "$part"); then
+    mv "$part" "$TO/evidence-$1{suffix}.tar"
+  elif keep "$1" "$part"; then
     echo "broker $1: the collection broke off, exit status $status; capture-plan --after goes on from what there is" >&2
     return 4
   else
-    rm -f "$part"
     echo "broker $1: no evidence, exit status $status" >&2
     return 4
   fi
@@ -59,7 +69,7 @@ collect() {{
 measure() {{
   on "$2" "$3" | awk -v broker="$1" -v rate={rate} '
     {{ files++; bytes += $1 }}
-    END {{ printf "broker %s: %d segments, %.1f GiB, %.1f hours\\n", broker, files, bytes / 2^30, bytes / 2^20 / rate / 3600 }}'
+    END {{ printf "broker %s: {at_most}%d segments, %.1f GiB, %.1f hours\\n", broker, files, bytes / 2^30, bytes / 2^20 / rate / 3600 }}'
 }}
 
 if [ "${{1:-}}" = --dry-run ]; then
@@ -67,6 +77,18 @@ if [ "${{1:-}}" = --dry-run ]; then
   exit 0
 fi
 mkdir -p "$TO"
+if ! mkdir "$TO/.lock"; then
+  echo "another collection into $TO goes on; if none does, as one was killed, remove $TO/.lock" >&2
+  exit 2
+fi
+trap 'rm -rf "$WORK"; rmdir "$TO/.lock"' EXIT
+for part in "$TO"/.[0-9]*.part; do
+  broker=${{part##*/.}}
+  broker=${{broker%%.*}}
+  if [ -e "$part" ] && keep "$broker" "$part"; then
+    echo "broker $broker: a collection was killed; the next capture-plan --after goes on from what there is" >&2
+  fi
+done
 running=()
 {collects}
 failed=0
@@ -99,15 +121,17 @@ def render_evidence_script(
     options: Sequence[str] = (),
     *,
     rate_mib: float,
+    is_less: bool = False,
     wanted: str | None = None,
     after: Mapping[int, str] | None = None,
     bootstrap: str | None = None,
 ) -> str:
     """The script that writes the evidence of `brokers` into the directory `to`, an archive each.
 
-    `collector` is the text of collect.py, `options` more of its options, `rate_mib` what they say of the rate. With `wanted`,
-    the content of wanted.json, only these bytes are brought, into a directory that has evidence already. With `after`, what the
-    collector gets of each broker's earlier evidence there, only what that does not have is read.
+    `collector` is the text of collect.py, `options` more of its options, `rate_mib` what they say of the rate, and `is_less`
+    whether not every segment is read. With `wanted`, the content of wanted.json, only these bytes are brought, into a directory
+    that has evidence already. With `after`, what the collector gets of each broker's earlier evidence there, only what that
+    does not have is read.
     """
     text = collector if wanted is None else f"WANTED = {wanted!r}\n{collector}"
     if f"\n{_END}\n" in text:
@@ -117,7 +141,8 @@ def render_evidence_script(
         host = broker.host or "-"
         given = [part for path, name in broker.copies() for part in ("--log-dir", f"{path}={name}")]
         command = shlex.join(["python3", "-I", "-B", "-", *given, "--broker-id", str(broker.broker_id), *options])
-        find = shlex.join(["find", "-L", *broker.log_dirs, "-name", "*.log", "-type", "f", "-printf", "%s\\n"])
+        names = ["(", "-name", "*.log", "-o", "-name", "*.log.deleted", "-o", "-name", "*.log.swap", ")"]
+        find = shlex.join(["find", "-L", *broker.log_dirs, "-type", "f", *names, "-printf", "%s\\n"])
         measures.append("  " + shlex.join(["measure", str(broker.broker_id), host, find]))
         collects.append(shlex.join(["collect", str(broker.broker_id), host, command]) + ' & running+=("$!")')
     listing = ""
@@ -140,6 +165,7 @@ def render_evidence_script(
         after="".join(known),
         suffix=f"-after-{stamp}" if after is not None else "" if wanted is None else f"-wanted-{stamp}",
         rate=f"{rate_mib:g}",
+        at_most="at most " if is_less else "",
         measures="\n".join(measures),
         collects="\n".join(collects),
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from itertools import chain
@@ -10,6 +11,7 @@ from typing import NamedTuple, TypedDict
 from replica_audit.auditing.conclude import PartitionAudit
 from replica_audit.auditing.finding import WANTED, Finding, joined_ranges
 from replica_audit.errors import UsageError
+from replica_audit.paths import check_outside
 from replica_audit.report.facts.by_partition import present
 from replica_audit.report.layout import render_object
 from replica_audit.report.whole_files import write_file
@@ -89,6 +91,14 @@ def render_wanted(results: Results, evidence: EvidenceFiles) -> str:
 def _render(wanted: Iterable[WantedRange], evidence: EvidenceFiles) -> str:
     files = wanted_files(wanted, evidence)
     return render_object({"format": FORMAT, "bytes": sum(one["bytes"] for one in files), "wanted": files})
+
+
+def check_wanted(path: str, snapshot: str) -> None:
+    """Raise UsageError where `wanted.json` cannot be written to `path`, before all else is done."""
+    check_outside("--wanted", path, snapshot)
+    folder = os.path.dirname(path) or "."
+    if not os.path.isdir(folder):
+        raise UsageError(f"--wanted {path}: {folder} is not a directory")
 
 
 def write_wanted(path: str, results: Results, snapshot: str) -> None:
