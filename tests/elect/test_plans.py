@@ -101,6 +101,49 @@ def test_records_that_two_copies_hold_are_salvaged_once() -> None:
     assert step.text == "Salvage what the plan's leaders of t-0 do not have (1 record at most)"
 
 
+def of_voters(results: Results, *voters: int) -> Results:
+    captures = [captured("__cluster_metadata", node, named_by=("voters",), state="named") for node in voters]
+    return replace(results, captures=captures)
+
+
+def test_no_leader_of_the_controllers_is_waited_for_that_a_broker_has_to_vote_for() -> None:
+    """Of three voters two are brokers: the third elects nobody before the first of them is up."""
+    results = results_of([Part("t", (1, 2), 2, (2,), choice=1)], "4.3.1", "metadata_log")
+    for voters, waits in (((1, 2, 100), False), ((100, 101, 102), True), ((1, 100, 101), True)):
+        steps = plan_elections(of_voters(results, *voters), up=(), stopped_cleanly=(1, 2)).steps
+        first = next(step for step in steps if step.brokers == (1,) and step.action == "start")
+        started = next(step for step in steps if step.action == "start")
+        assert started.controllers == tuple(node for node in voters if node >= 100)
+        assert ("The controllers have a leader" in first.before) == waits
+        assert any(step.text.startswith("See that the controllers have a leader") for step in steps) == waits
+
+
+def test_unclean_elections_are_forbidden_by_no_controller_that_a_broker_has_to_vote_for() -> None:
+    results = results_of([Part("t", (1, 2), 2, (2,), choice=1, unclean="true")], "4.3.1", "metadata_log")
+    for voters, forbids in (((1, 2, 100), False), ((100, 101, 102), True)):
+        steps = plan_elections(of_voters(results, *voters), up=(), stopped_cleanly=(1, 2)).steps
+        assert any(step.action == "forbid_unclean" for step in steps) == forbids
+
+
+def test_controllers_that_are_down_are_started_before_leaders_are_looked_for() -> None:
+    """Only a controller elects the broker that is to lead."""
+    results = of_voters(results_of([Part("t", (1, 2), 2, (1, 2), choice=1)], "4.3.1", "metadata_log"), 100, 101, 102)
+    kinds = [
+        {"broker_id": 1, "kind": "live"},
+        {"broker_id": 2, "kind": "offline"},
+        {"broker_id": 100, "kind": "offline"},
+    ]
+    results = replace(results, audit={**results.audit, "inputs": {"brokers": kinds}})
+    plan = plan_elections(results)
+    assert plan.decisions[0].procedure == "confirm"
+    done = [(step.action, step.controllers) for step in plan.steps if step.action in ("start", "check")]
+    assert done == [
+        ("start", (100, 101, 102)),
+        ("check", (100, 101, 102)),
+        ("check", ()),
+    ]
+
+
 @pytest.mark.parametrize(
     ("voters", "up", "left"),
     [
@@ -117,9 +160,7 @@ def test_a_plan_takes_no_majority_from_the_controllers(
 ) -> None:
     """Broker 3 is to be elected alone; brokers that are voters too are down then (H16)."""
     results = results_of([Part("t", (1, 2, 3), 2, (2,), choice=3)], "4.3.1", "metadata_log")
-    captures = [captured("__cluster_metadata", node, named_by=("voters",), state="named") for node in voters]
-    results = replace(results, captures=captures)
-    plan = plan_elections(results, up=up, stopped_cleanly={1, 2, 3} - set(up))
+    plan = plan_elections(of_voters(results, *voters), up=up, stopped_cleanly={1, 2, 3} - set(up))
     (decision,) = plan.decisions
     elections = [step.action for step in plan.steps if step.action in ("stop", "start", "elect")]
     if left is None:

@@ -13,7 +13,7 @@ from functools import cache, partial
 
 from replica_audit.elect.cluster_state import METADATA_IN_DOUBT, PresentState
 from replica_audit.elect.cost_matrix import Matrix
-from replica_audit.elect.kafka_commands import Tools
+from replica_audit.elect.kafka_commands import CONTROLLER, Tools
 from replica_audit.elect.plan_model import Alternative, Conflict, Decision, KeepStopped, Step
 from replica_audit.elect.simulation import LeaderChange, Round, Scenario, Scenarios, order_rounds
 from replica_audit.elect.step_list import StepList, list_places
@@ -123,6 +123,8 @@ def _try(
     elected: set[Place] = set()
     allowed = {topic for (topic, _), said in state.unclean_said.items() if said}
     way = tools.way_to_configure(is_any_up=bool(state.up | state.unknown))
+    if way == CONTROLLER and not _lead_alone(state):
+        way = None
     forbidden: frozenset[str] = frozenset()
     while True:
         wanted = {place_of(one) for one in decisions if one.procedure == "elect"}
@@ -216,6 +218,11 @@ def _why_no_election(choice: int, registration: Registration, tools: Tools) -> s
     return None if tools.has_elections() else _NO_TOOL
 
 
+def _lead_alone(state: PresentState) -> bool:
+    """False where the controllers have no majority before a broker that is one of them is up."""
+    return not state.voters or 2 * len(state.voters - state.brokers) > len(state.voters)
+
+
 def _may_be_down(brokers: Collection[int]) -> str:
     one = len(brokers) == 1
     return (
@@ -275,12 +282,12 @@ class _Attempt:
         moving = [place for place, how in self.procedures.items() if how == "reorder"]
         choices = {place: self._choice(place) for place, how in self.procedures.items() if how == "elect"}
         confirmed = [place for place, how in self.procedures.items() if how == "confirm"]
+        if self._starts_controllers and (confirmed or moving or choices):
+            self.list.start_controllers(self._now, are_enough=_lead_alone(self._state))
         if confirmed:
             self.list.confirm(self._now, confirmed)
         if not moving and not choices:
             return
-        if self._starts_controllers:
-            self.list.start_controllers(self._now)
         if self._forbidden and self._way is not None:
             self._now = self._now.after(lambda one: one.forbidden(self._forbidden))
             self.list.forbid_unclean(self._now, self._forbidden, self._way)
@@ -411,7 +418,7 @@ class _Attempt:
 
     def _before_start(self, one: Round, taken: Sequence[Place]) -> list[str]:
         """Conditions before the start of a candidate, which meanwhile may lead `taken`, for which others are chosen."""
-        before = [self._controllers_lead] if not self._now.up else []
+        before = [self._controllers_lead] if not self._now.up and _lead_alone(self._state) else []
         for place in taken[:_MOST_CONDITIONS]:
             before.append(
                 f"No producer writes to {list_places([place])} until broker {self._choice(place)} is elected for it: broker "

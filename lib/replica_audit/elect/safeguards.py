@@ -123,7 +123,7 @@ def _keep_remote(results: Results, state: PresentState, tools: Tools, about: Con
         action="keep_remote",
         text=f"Switch off retention for {'topic' if len(topics) == 1 else 'topics'} {list_names(topics)}, and note what it was: "
         f"remote storage has committed records of {list_places(places)} that the leader's log does not have, and deletes them for "
-        "their age or size",
+        "their age or size. Once they are taken out of its segments, put retention back to what it was",
         partitions=tuple(places),
         commands=tuple(commands),
         files=files,

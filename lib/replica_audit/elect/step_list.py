@@ -130,8 +130,8 @@ class StepList:
             files=self._again.files_of([command]),
         )
 
-    def start_controllers(self, after: Scenarios) -> None:
-        """The controllers, without which nobody is elected."""
+    def start_controllers(self, after: Scenarios, *, are_enough: bool) -> None:
+        """The controllers, without which nobody is elected; `are_enough`: they are a majority without any broker."""
         nodes = self._state.controllers
         several = len(nodes) > 1
         before = []
@@ -146,6 +146,8 @@ class StepList:
             commands=map(self._tools.start, nodes),
             before=before,
         )
+        if not are_enough:
+            return
         self._add(
             after,
             "check",
