@@ -576,6 +576,9 @@ def test_voters_that_are_brokers_too_start_after_the_copy_that_elect_orders_them
     starts = [at for at, one in enumerate(found.steps) if one.action == "start"]
     assert len(ordered) == 1 and ordered[0] < min(starts)
     assert "nodes 100, 101 and 102 too, which are brokers as well as voters" in found.steps[ordered[0]].text
+    assert (
+        "start those first that lose nothing by its table, in place of the order below" in found.steps[ordered[0]].text
+    )
     assert all("The copies that elect asks for are made" in found.steps[at].before[0] for at in starts)
 
 

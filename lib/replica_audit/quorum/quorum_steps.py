@@ -47,7 +47,7 @@ _COPIED_TWICE = (
     "No controller ran while this snapshot was copied, or a second one, controllers last, says the same: what a running quorum wrote "
     "since then is lost with its log"
 )
-_ELECT_FIRST = "The copies that elect asks for are made, and elect has no other order of starting"
+_ELECT_FIRST = "The copies that elect asks for are made, and by what elect says no other node has to be first"
 _NO_ARCHIVE = "No archive of these names exists yet: an earlier one may be the only copy of what is gone now"
 #: Brokers before this version delete a directory that is not theirs.
 _FIRST_STRAY = (3, 6, 1)
@@ -529,12 +529,13 @@ class _Plan:
                 before=("Its process has ended",),
             )
 
-    def _copy_again(self, when: str) -> Step:
+    def _copy_again(self, when: str, otherwise: str = "") -> Step:
         return Step(
             action="check",
             text=f"Where brokers are down, copy the log directories again before any of them is started{when}: of replicas that differ the "
             "one that is started first may lead, and cut the others. The copies that elect asks for come first, and where it has an order of "
-            "starting, that takes the place of the starts below (--up names the brokers that are up)",
+            "starting, that takes the place of the starts below (--up names the brokers that are up)"
+            f"{otherwise}",
             commands=("replica-audit elect AFTER",),
         )
 
@@ -542,7 +543,10 @@ class _Plan:
         if self._combined:
             yield self._copy_again(
                 f", {name_nodes(self._combined)} too, {'which is a broker' if len(self._combined) == 1 else 'which are brokers'} "
-                "as well as voters"
+                "as well as voters",
+                # Elect has no order where the others have to be down and are needed for a majority (H16).
+                ". Where it has none, keep AFTER, and start those first that lose nothing by its table, in place of the order below: a "
+                "majority of the voters elects leaders, and who is up then may lead",
             )
         if self._fetches and not self._raises_epoch:
             yield Step(
