@@ -290,8 +290,9 @@ def _run(script: str, tools: str) -> subprocess.CompletedProcess[str]:
     )
 
 
+@pytest.mark.parametrize("is_killed", [False, True])
 def test_the_script_goes_on_from_what_broke_off_and_from_last_night(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, is_killed: bool
 ) -> None:
     snapshot, to = _two_segments(tmp_path / "snapshot"), tmp_path / "evidence"
     given = [f"{broker}={snapshot}/broker-{broker}" for broker in (1, 2)]
@@ -303,6 +304,10 @@ def test_the_script_goes_on_from_what_broke_off_and_from_last_night(
     ended = _run(broken, "")
     assert ended.returncode == 1 and "broke off, exit status 9" in ended.stderr, ended.stderr
     assert sorted(path.name[:17] for path in to.iterdir()) == ["evidence-1-broken", "evidence-2.tar"]
+    if is_killed:
+        (broken_off,) = to.glob("evidence-1-broken-*")
+        broken_off.rename(to / ".1.99.part")
+        (to / "evidence-2.tar").rename(to / ".2.99.part")
     ended = _run(_plan(capsys, "--after", *given, "--to", str(to)), "")
     assert ended.returncode == 0, ended.stderr
     (one, two) = (next(to.glob(f"evidence-{broker}-after-*.tar")) for broker in (1, 2))

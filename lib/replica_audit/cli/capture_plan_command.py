@@ -94,7 +94,9 @@ def _evidence_script(brokers: list[CapturedBroker], arguments: argparse.Namespac
 
 def _known_files(to: str, brokers: list[CapturedBroker]) -> dict[int, str]:
     """What the collector is given of the files that archives in `to` have, for each broker."""
-    archives = sorted(glob.glob(os.path.join(glob.escape(to), "evidence*.tar")))
+    # The script gives a name to what one that was killed left.
+    patterns = ("evidence*.tar", ".[0-9]*.part")
+    archives = sorted(path for one in patterns for path in glob.glob(os.path.join(glob.escape(to), one)))
     if not archives:
         raise UsageError(f"capture-plan: --after: no evidence in --to {to}")
     found = {}

@@ -86,7 +86,7 @@ for part in "$TO"/.[0-9]*.part; do
   broker=${{part##*/.}}
   broker=${{broker%%.*}}
   if [ -e "$part" ] && keep "$broker" "$part"; then
-    echo "broker $broker: a collection was killed; the next capture-plan --after goes on from what there is" >&2
+    echo "broker $broker: a collection was killed; what it left counts as what one that broke off left" >&2
   fi
 done
 running=()
