@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import inspect
 import json
+import shlex
 import sys
 from collections import defaultdict
 from collections.abc import Callable
@@ -25,6 +26,7 @@ from tests.support.captures import audit_whole
 from tests.support.fixtures import ATTACKS, FIXTURES, truth
 from tests.support.less import without
 from tests.support.report_rows import AUDIT, answers_of, finding, partition, results, row
+from tests.support.samples import SAMPLES
 from tests.support.scenario import audit, written
 from tests.support.snapshots import TOPIC, TOPIC_ID, Replica
 from tests.support.some import some
@@ -508,6 +510,9 @@ MADE: tuple[tuple[Callable[[Path], Results], str], ...] = (
      "Broker 3 captured without *.log, and needed (no history says how it left the in-sync replicas): orders-0."),
     (lambda path: audit_whole(FIXTURES / "lagging"),
      "Broker 2 captured without the partition: __consumer_offsets-0."),
+    (lambda path: audit_whole(SAMPLES / "lost-quorum"),
+     f"If a majority of the controllers lost their disks, replica-audit quorum {shlex.quote(str(SAMPLES / 'lost-quorum'))} says "
+     "which copy of the metadata log is the right one."),
     (_many_captures, "Replicas of 2 more partitions are missing: captures in audit.json."),
     (lambda path: audit_whole(FIXTURES / "corrupted-same-broker-id"),
      "A second copy on broker 0 was not compared in codecs-1."),

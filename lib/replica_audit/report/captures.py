@@ -49,7 +49,11 @@ class MissingReplicas(NamedTuple):
 def tell_captures(results: Results) -> CaptureText | None:
     """Replicas, and copies of the metadata log, that are missing in the snapshot; None where all are there."""
     replicas = [row for row in results.captures if not is_of_voter(row)]
-    controllers = [_tell(one, "controller") for one in _find_missing(filter(is_of_voter, results.captures))]
+    voters = [row for row in results.captures if is_of_voter(row)]
+    controllers = [_tell(one, "controller") for one in _find_missing(voters)]
+    if controllers and 2 * sum(row.state == "whole" for row in voters) <= len(voters):
+        which = f"{results.command('quorum')} says which copy of the metadata log is the right one"
+        controllers.append(say(f"If a majority of the controllers lost their disks, {which}."))
     if not is_incomplete(replicas):
         return CaptureText((), tuple(controllers)) if controllers else None
     missing = _find_missing(replicas)

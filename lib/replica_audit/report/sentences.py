@@ -19,7 +19,7 @@ Sentence = tuple[str, ...]
 
 
 def say(*parts: str) -> Sentence:
-    """A sentence of `parts` that are plain and stressed by turns; what reports say of an audit or a partition is said by it."""
+    """A sentence of `parts`, plain and stressed by turns. Tests find what is said of an audit or a partition by its calls."""
     return parts
 
 
