@@ -35,7 +35,7 @@ class NamedTopic:
 
 @dataclass(frozen=True, slots=True)
 class StrayDirectory:
-    """A partition's directory that a broker sets aside as -stray, since no metadata knows its topic."""
+    """A partition's directory that a broker sets aside as -stray, since the metadata knows no such replica."""
 
     broker_id: int
     topic: str

@@ -24,8 +24,8 @@ def find_breaks(held: HeldMetadata, copy: MetadataCopy, lost: Lost | None) -> It
         records = sum(one.records for one in lost.stray)
         brokers = name_nodes(one.broker_id for one in lost.stray)
         yield (
-            f"{count(len(lost.stray), 'directory', 'directories')} of {brokers} with {count(records, 'record')} become -stray: their "
-            "topics are unknown"
+            f"{count(len(lost.stray), 'directory', 'directories')} of {brokers} with {count(records, 'record')} become -stray (before "
+            "Kafka 3.6.1: are deleted), since it knows no such replica"
         )
     yield from _epochs_again(held, copy)
     barred = find_barred(held.snapshot, copy, held.compared.copies)

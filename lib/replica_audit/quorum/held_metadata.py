@@ -239,7 +239,7 @@ class HeldMetadata:
             topic_id = ids.get((segment.broker_id, segment.log_dir, segment.topic, segment.partition))
             if topic_id in wanted and topic_id is not None and segment.source == "segment":
                 key = segment.broker_id, segment.topic, segment.partition, topic_id
-                found[key] = found.get(key, 0) + self._count(segment.path, segment.size_bytes, segment.base_offset)
+                found[key] = found.get(key, 0) + self.count_in(segment.path, segment.size_bytes, segment.base_offset)
         return found
 
     def _unknown_somewhere(self) -> Iterator[set[str]]:
@@ -256,7 +256,7 @@ class HeldMetadata:
         here = {one.topic_id for one in self.inventory.replicas if one.topic_id is not None}
         return frozenset() if isinstance(self.contents(copy), str) else frozenset(here - self.known_topics(copy))
 
-    def _count(self, path: str, size_bytes: int, base_offset: int) -> int:
+    def count_in(self, path: str, size_bytes: int, base_offset: int) -> int:
         records = 0
         try:
             with self.snapshot.open_file(path) as stream:

@@ -191,7 +191,7 @@ def _count(held: HeldMetadata, directories: Iterable[ReplicaDir], counted: dict[
     new = dict.fromkeys({_directory(one) for one in directories} - counted.keys(), 0)
     for segment in held.inventory.segments if new else ():
         if _directory(segment) in new and segment.source == "segment":
-            new[_directory(segment)] += held._count(segment.path, segment.size_bytes, segment.base_offset)
+            new[_directory(segment)] += held.count_in(segment.path, segment.size_bytes, segment.base_offset)
     counted |= new
 
 
