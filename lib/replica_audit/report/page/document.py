@@ -7,7 +7,9 @@ import hashlib
 import re
 from collections import Counter
 from collections.abc import Iterator
+from functools import cache
 from importlib.resources import files
+from typing import TYPE_CHECKING
 
 from replica_audit.auditing.known_findings import Earlier
 from replica_audit.literals import SEVERITIES, VERDICTS
@@ -42,6 +44,9 @@ from replica_audit.report.page.content import (
 from replica_audit.report.verdict_object import VerdictObject
 from replica_audit.results import Results, place_of
 from replica_audit.text import count
+
+if TYPE_CHECKING:
+    from jinja2 import Template
 
 #: A command within a sentence of ours: it ends at a comma or a parenthesis, or with its sentence.
 _COMMAND = re.compile(r"((?:tar -|kafka-[a-z-]+\.sh --|replica-audit [a-z-]+ )[^,]*?)(?=,|\)|\. [A-Z]|\.?$)")
@@ -92,19 +97,11 @@ def render_page(
     `earlier` is the audit that it is compared with; `data_docs` the path of the quality checks' own pages, relative to
     this one, where they are.
     """
-    # Imported here, so that what needs no page needs no template engine.
-    from jinja2 import Environment, StrictUndefined
-
     script = "(() => {\n'use strict';\n" + "".join(_asset(name) for name in _SCRIPTS) + "})();\n"
     style = _asset("page.css")
     answer = build_answer(results, verdict)
-    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-    environment.filters["clean"] = clean
-    environment.filters["lost"] = render_lost
-    environment.filters["pieces"] = split_words
-    environment.filters["interval"] = lambda row: render_interval(row.hw_lower, row.hw_upper)
     partitions = worst_partitions(results)
-    return environment.from_string(_asset("page.html")).render(
+    return _template().render(
         policy=_policy(script, style),
         style=style,
         script=script,
@@ -124,6 +121,20 @@ def render_page(
         overview=pack(_frame(results, verdict, answer, earlier)),
         pieces=[pack(piece) for piece in build_pieces(results)],
     )
+
+
+@cache
+def _template() -> Template:
+    """page.html, compiled once."""
+    # Imported here, so that what needs no page needs no template engine.
+    from jinja2 import Environment, StrictUndefined
+
+    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    environment.filters["clean"] = clean
+    environment.filters["lost"] = render_lost
+    environment.filters["pieces"] = split_words
+    environment.filters["interval"] = lambda row: render_interval(row.hw_lower, row.hw_upper)
+    return environment.from_string(_asset("page.html"))
 
 
 def _frame(results: Results, verdict: VerdictObject, answer: Answer, earlier: Earlier | None) -> dict[str, object]:
