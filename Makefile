@@ -143,7 +143,7 @@ test-fast: $(STAMPS)/project
 SPARK_TESTS := tests/spark tests/api tests/cli/test_interruption.py tests/test_readme.py
 # What audits captures and looks at the answers, which a process keeps; and as much of the rest as makes both processes without
 # Spark equally long.
-ANSWER_TESTS := tests/auditing tests/elect tests/property tests/report tests/salvage tests/verify \
+ANSWER_TESTS := tests/auditing tests/collect tests/elect tests/property tests/report tests/salvage tests/verify \
   tests/quality/test_quality_facts.py tests/snapshot tests/exhaustive tests/hostile tests/quorum tests/segments
 # Four processes side by side, two for the tests without Spark, one for those that share a Spark session and one for those that
 # start Spark anew: they end at about the same time, so that no core is left idle. What three of them print is shown at the end.
