@@ -145,7 +145,8 @@ def _replace_voters(held: HeldMetadata, tools: Tools) -> Iterator[Step]:
     for node in barred_voters(held):
         yield Step(
             action="replace_voter",
-            text=f"Put node {node}, which was formatted anew, into the place of the voter that it was. The second command is for its host",
+            text=f"Put node {node}, which was formatted anew, into the place of the voter that it was. The second command is for its host; "
+            "where it times out, run it again: until then the node only observes",
             controllers=(node,),
             commands=tuple(tools.replace_voter(node, directories[node])),
             before=(
