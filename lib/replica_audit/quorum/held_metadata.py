@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 
 from replica_audit.errors import FormatError
-from replica_audit.model import Damage
+from replica_audit.model import Damage, ReplicaDir, SegmentFile
 from replica_audit.quorum.answer_model import Role, Unusable
 from replica_audit.quorum.contents import NOTHING, ClusterContents, read_contents
 from replica_audit.segments.batch_rows import Batches
@@ -27,6 +28,9 @@ from replica_audit.snapshot.metadata.quorum import name_nodes, newest_copy, part
 from replica_audit.snapshot.metadata.stale_copies import CopyMoments, copy_moments, find_applied
 from replica_audit.snapshot.replica_dirs import stray_copies
 from replica_audit.snapshot.storage import Snapshot
+
+#: Broker, log dir, topic and partition.
+_Directory = tuple[int, str, str, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +56,9 @@ class HeldMetadata:
         self.compared: ComparedCopies = compare_copies(snapshot, inventory.metadata_logs, evidence)
         self._contents: dict[tuple[str, int], ClusterContents | str] = {}
         self._lacking_beginning: dict[str, bool] = {}
+        self._records: dict[_Directory, int] = {}
         self.uncounted: list[Unusable] = []
-        """Segments that could not be read to their end when `stray_records` counted them."""
+        """Segments that could not be read to their end when `records_in` counted them."""
 
     def _epochs_of(self, broker_id: int, topic: str, partition: int, topic_id: str) -> tuple | None:
         return self._epochs.get((broker_id, topic, partition, topic_id))
@@ -230,43 +235,45 @@ class HeldMetadata:
         return "broker" if has_replicas or next(kinds, None) == "broker" else "controller"
 
     @cached_property
-    def stray_records(self) -> Mapping[tuple[int, str, int, str], int]:
-        """Records of data in every partition's directory, by broker, topic, partition and topic id."""
-        ids = {(one.broker_id, one.log_dir, one.topic, one.partition): one.topic_id for one in self.inventory.replicas}
-        wanted = {topic_id for one in self._unknown_somewhere() for topic_id in one}
-        found: dict[tuple[int, str, int, str], int] = {}
+    def _segments(self) -> Mapping[_Directory, Sequence[SegmentFile]]:
+        """The segments of every partition's directory, as far as their files are here."""
+        found: dict[_Directory, list[SegmentFile]] = defaultdict(list)
         for segment in self.inventory.segments:
-            topic_id = ids.get((segment.broker_id, segment.log_dir, segment.topic, segment.partition))
-            if topic_id in wanted and topic_id is not None and segment.source == "segment":
-                key = segment.broker_id, segment.topic, segment.partition, topic_id
-                found[key] = found.get(key, 0) + self.count_in(segment.path, segment.size_bytes, segment.base_offset)
+            if segment.source == "segment":
+                found[_directory(segment)].append(segment)
         return found
 
-    def _unknown_somewhere(self) -> Iterator[set[str]]:
-        """Topics that some copy knows, or a directory is of, and another copy does not know."""
-        states = [self.contents(copy) for copy in self.copies]
-        known = [set(state.topics) for state in states if not isinstance(state, str)]
-        for topics in known:
-            yield set().union(*known) - topics
-        for copy in self.copies:
-            yield set(self.unknown_topics(copy))
+    def has_segments(self, one: ReplicaDir) -> bool:
+        """True if files of the directory's segments are here."""
+        return _directory(one) in self._segments
+
+    def records_in(self, one: ReplicaDir) -> int:
+        """Records of data in a partition's directory."""
+        key = _directory(one)
+        if key not in self._records:
+            self._records[key] = sum(map(self._count, self._segments.get(key, ())))
+        return self._records[key]
 
     def unknown_topics(self, copy: MetadataCopy) -> frozenset[str]:
         """Topics of brokers' directories that a copy does not know, nor has deleted."""
         here = {one.topic_id for one in self.inventory.replicas if one.topic_id is not None}
         return frozenset() if isinstance(self.contents(copy), str) else frozenset(here - self.known_topics(copy))
 
-    def count_in(self, path: str, size_bytes: int, base_offset: int) -> int:
+    def _count(self, segment: SegmentFile) -> int:
         records = 0
         try:
-            with self.snapshot.open_file(path) as stream:
-                for item in scan_segment(stream, size_bytes, base_offset):
+            with self.snapshot.open_file(segment.path) as stream:
+                for item in scan_segment(stream, segment.size_bytes, segment.base_offset):
                     if not isinstance(item, Damage):
                         records += int(count_records(item)[~Batches(item).control].sum())
         except (OSError, FormatError) as error:
             reason = f"records from here on are not counted among those of -stray directories: {error}"
-            self.uncounted.append(Unusable(path, getattr(error, "position", None), reason))
+            self.uncounted.append(Unusable(segment.path, getattr(error, "position", None), reason))
         return records
+
+
+def _directory(one: ReplicaDir | SegmentFile) -> _Directory:
+    return one.broker_id, one.log_dir, one.topic, one.partition
 
 
 def missing_records(copy: MetadataCopy, other: MetadataCopy) -> int:

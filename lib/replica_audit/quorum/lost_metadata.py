@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TypeVar
 
 from replica_audit.model import Place
-from replica_audit.quorum.answer_model import Lost, NamedTopic, StrayDirectory
+from replica_audit.quorum.answer_model import Lost, NamedTopic
 from replica_audit.quorum.contents import ClusterContents, PartitionNow
 from replica_audit.snapshot.metadata.kraft_records import (
     ACL,
@@ -99,17 +99,6 @@ def assigned_by(contents: ClusterContents) -> set[Assigned]:
         for (topic_id, partition), now in contents.partitions.items()
         for broker in now.replicas
     }
-
-
-def stray_of(
-    topic_ids: Collection[str], records: Mapping[tuple[int, str, int, str], int]
-) -> tuple[StrayDirectory, ...]:
-    """Directories of topics that are forgotten; `records` by broker, topic, partition and topic id."""
-    return tuple(
-        StrayDirectory(broker, topic, partition, number)
-        for (broker, topic, partition, topic_id), number in sorted(records.items())
-        if topic_id in topic_ids
-    )
 
 
 def _changed(other: Mapping[_Key, _Value], choice: Mapping[_Key, _Value], common: Mapping[_Key, _Value]) -> list[_Key]:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import astuple, replace
 
 from replica_audit import __version__
 from replica_audit.auditing.catalogue import codes_with
 from replica_audit.elect.kafka_commands import BOOTSTRAP, Tools
 from replica_audit.errors import UsageError
-from replica_audit.model import ReplicaDir, SegmentFile
 from replica_audit.protocol.versions import parse_kafka_version
 from replica_audit.quorum.answer_model import (
     BestCopy,
@@ -24,16 +23,13 @@ from replica_audit.quorum.answer_model import (
 from replica_audit.quorum.broken_rules import find_breaks, goes_on
 from replica_audit.quorum.choosing import Chosen, choose, choose_asked
 from replica_audit.quorum.held_metadata import HeldMetadata, digest_of, missing_records
-from replica_audit.quorum.lost_metadata import Assigned, add_up, assigned_by, lose, stray_of
+from replica_audit.quorum.lost_metadata import Assigned, add_up, assigned_by, lose
 from replica_audit.quorum.quorum_steps import plan_quorum
 from replica_audit.snapshot.inventory import Inventory
 from replica_audit.snapshot.metadata.log_copies import MetadataCopy
 from replica_audit.snapshot.metadata.quorum import newest_copy, parting
 from replica_audit.snapshot.storage import Snapshot
 from replica_audit.text import capitalise
-
-#: Broker, log dir, topic and partition.
-_Directory = tuple[int, str, str, int]
 
 
 def answer_quorum(
@@ -56,8 +52,7 @@ def answer_quorum(
     chosen = choose(held) if node_id is None else choose_asked(held, node_id)
     version = kafka_version or (inventory.manifest.kafka_version if inventory.manifest else None)
     against = chosen.copy or newest_copy(held.copies)
-    counted: dict[_Directory, int] = {}
-    copies = tuple(_copy_answer(held, copy, against, counted) for copy in _in_order(held))
+    copies = tuple(_copy_answer(held, copy, against) for copy in _in_order(held))
     tools = Tools(parse_kafka_version(version), bootstrap, client_config, "kraft")
     lost = next((one.lost for one in copies if chosen.copy is not None and one.path == chosen.copy.log.path), None)
     plan = plan_quorum(held, chosen, tools, lost)
@@ -121,9 +116,7 @@ def _choice(held: HeldMetadata, chosen: Chosen) -> BestCopy | None:
     )
 
 
-def _copy_answer(
-    held: HeldMetadata, copy: MetadataCopy, against: MetadataCopy, counted: dict[_Directory, int]
-) -> CopyAnswer:
+def _copy_answer(held: HeldMetadata, copy: MetadataCopy, against: MetadataCopy) -> CopyAnswer:
     number = held.history_of(copy)
     proven, proof, refused = 0, None, []
     if number is not None:
@@ -133,7 +126,7 @@ def _copy_answer(
         if copy.end_offset < of_history.end_offset:
             refused.append(f"it ends at {copy.end_offset}, and is committed to {of_history.end_offset}: {proof}")
     voters = copy.voters(held.snapshot) if number is not None else None
-    lost = _lost(held, copy, counted) if number is not None else None
+    lost = _lost(held, copy) if number is not None else None
     is_voter = held.voters is not None and copy.node_id in held.voters.ids
     state = copy.state
     return CopyAnswer(
@@ -160,8 +153,8 @@ def _copy_answer(
     )
 
 
-def _lost(held: HeldMetadata, copy: MetadataCopy, counted: dict[_Directory, int]) -> Lost | None:
-    """What all other copies hold and it does not; `counted` has records by directory, and gets those that are counted here."""
+def _lost(held: HeldMetadata, copy: MetadataCopy) -> Lost | None:
+    """What all other copies hold and it does not, and the directories that brokers set aside with it."""
     own = held.contents(copy)
     if isinstance(own, str):
         return None
@@ -175,24 +168,13 @@ def _lost(held: HeldMetadata, copy: MetadataCopy, counted: dict[_Directory, int]
     lost = add_up(losses)
     forgotten = {one.topic_id for one in lost.topics} | held.unknown_topics(copy)
     lacking = {one for one in assigned - assigned_by(own) if one[1] in own.topics} if assigned else set()
-    moved = [one for one in held.inventory.replicas if (one.broker_id, one.topic_id, one.partition) in lacking]
-    _count(held, moved, counted)
-    stray = [*stray_of(forgotten, held.stray_records)]
-    stray += [StrayDirectory(one.broker_id, one.topic, one.partition, counted[_directory(one)]) for one in moved]
+    stray = [
+        StrayDirectory(one.broker_id, one.topic, one.partition, held.records_in(one))
+        for one in held.inventory.replicas
+        if (one.topic_id in forgotten and held.has_segments(one))
+        or (one.broker_id, one.topic_id, one.partition) in lacking
+    ]
     return replace(lost, stray=tuple(sorted(stray, key=astuple)))
-
-
-def _directory(one: ReplicaDir | SegmentFile) -> _Directory:
-    return one.broker_id, one.log_dir, one.topic, one.partition
-
-
-def _count(held: HeldMetadata, directories: Iterable[ReplicaDir], counted: dict[_Directory, int]) -> None:
-    """Put the records of data of those directories into `counted` that are not there."""
-    new = dict.fromkeys({_directory(one) for one in directories} - counted.keys(), 0)
-    for segment in held.inventory.segments if new else ():
-        if _directory(segment) in new and segment.source == "segment":
-            new[_directory(segment)] += held.count_in(segment.path, segment.size_bytes, segment.base_offset)
-    counted |= new
 
 
 def _ends(held: HeldMetadata, copy: MetadataCopy) -> Iterator[MetadataCopy]:

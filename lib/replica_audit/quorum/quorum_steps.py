@@ -138,6 +138,10 @@ def _named(nodes: Sequence[int]) -> str:
     return capitalise(name_nodes(nodes))
 
 
+def _their(nodes: Sequence[int]) -> str:
+    return "its" if len(nodes) == 1 else "their"
+
+
 def _replace_voters(held: HeldMetadata, tools: Tools) -> Iterator[Step]:
     """Voters that were formatted anew, while a majority votes."""
     assert held.voters is not None
@@ -312,40 +316,27 @@ class _Plan:
     def _stop(self) -> Iterator[Step]:
         stopped = self._lacking if self._fetches and not self._raises_epoch else list(self._voters.ids)
         if stopped:
-            yield Step(
-                action="stop",
-                text=f"Stop {name_nodes(stopped)}, where {'it is' if len(stopped) == 1 else 'they are'} up, with SIGTERM. "
-                f"{self._others()}",
-                controllers=tuple(stopped),
-                commands=tuple(self._tools.stop(stopped)),
-                before=(_COPIED_TWICE,) if self._may_be_skew else (),
-            )
-        if self._apart:
-            yield Step(
-                action="stop",
-                text=f"Stop {name_nodes(self._apart)}, where {'it is' if len(self._apart) == 1 else 'they are'} up: "
-                f"{'it has' if len(self._apart) == 1 else 'they have'} records that the chosen log does not have, and a broker dies that a "
-                "leader asks to truncate below what it has applied",
-                brokers=tuple(self._apart),
-                commands=tuple(self._tools.stop(self._apart)),
-            )
+            before = (_COPIED_TWICE,) if self._may_be_skew else ()
+            step = self._stop_nodes(stopped, f", with SIGTERM. {self._others()}")
+            yield replace(step, brokers=(), controllers=step.brokers, before=before)
         strays = sorted({one.broker_id for one in self._stray}.difference(self._apart, stopped))
+        bereft = [one for one in self._bereft if one not in (*stopped, *self._apart, *strays)]
+        if self._apart:
+            have = "it has" if len(self._apart) == 1 else "they have"
+            why = f"{have} records that the chosen log does not have, and a broker dies that a leader asks to truncate below what it has applied"
+            yield self._stop_nodes(self._apart, f": {why}")
         if strays:
-            yield Step(
-                action="stop",
-                text=f"Stop {name_nodes(strays)}, where {'it is' if len(strays) == 1 else 'they are'} up: directories of "
-                f"{'its' if len(strays) == 1 else 'their'} partitions are put back",
-                brokers=tuple(strays),
-                commands=tuple(self._tools.stop(strays)),
-            )
-        if bereft := [one for one in self._bereft if one not in (*stopped, *self._apart, *strays)]:
-            yield Step(
-                action="stop",
-                text=f"Stop {name_nodes(bereft)}, where {'it is' if len(bereft) == 1 else 'they are'} up: partitions of "
-                f"{'its' if len(bereft) == 1 else 'their'} own are given up, and are copied first",
-                brokers=tuple(bereft),
-                commands=tuple(self._tools.stop(bereft)),
-            )
+            yield self._stop_nodes(strays, f": directories of {_their(strays)} partitions are put back")
+        if bereft:
+            yield self._stop_nodes(bereft, f": partitions of {_their(bereft)} own are given up, and are copied first")
+
+    def _stop_nodes(self, nodes: Sequence[int], why: str) -> Step:
+        return Step(
+            action="stop",
+            text=f"Stop {name_nodes(nodes)}, where {'it is' if len(nodes) == 1 else 'they are'} up{why}",
+            brokers=tuple(nodes),
+            commands=tuple(self._tools.stop(nodes)),
+        )
 
     def _copy_given_up(self) -> Iterator[Step]:
         """Partitions that the chosen log does not assign to their brokers, before these set the directories aside."""
