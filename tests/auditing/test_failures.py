@@ -23,6 +23,7 @@ from replica_audit.runner.ingested_source import TableReader
 from replica_audit.runner.partition_tasks import PartitionTask, PartitionWork, audit_partitions
 from replica_audit.runner.task_rows import Outlet
 from replica_audit.warehouse.ingested_rows import EVIDENCE_TABLES, EvidenceRows
+from replica_audit.warehouse.table_reads import PlacedFiles
 
 FIXTURE = FIXTURES / "diverged-unclean"
 BAD = TopicPartition("ledger", 1)
@@ -95,11 +96,8 @@ def test_an_executor_answers_with_the_failure(monkeypatch, kind):
         raise error
 
     monkeypatch.setattr("replica_audit.auditing.evidence.partition_evidence", fail)
-    evidence = EvidenceRows(
-        dict.fromkeys(EVIDENCE_TABLES, "nowhere"),
-        dict.fromkeys(EVIDENCE_TABLES, ()),
-        {"snapshot_id": "s", "ingest_id": "i"},
-    )
+    nowhere = PlacedFiles("nowhere", {}, {"snapshot_id": "s"}, {"ingest_id": ["i"]})
+    evidence = EvidenceRows(dict.fromkeys(EVIDENCE_TABLES, nowhere))
     reader = TableReader(AuditOptions("fetch", None, None, "cluster"), "nowhere", "nowhere", evidence, None)
     for transactions in (None, {}):
         work = PartitionWork(reader, Outlet(), transactions=transactions)

@@ -157,7 +157,7 @@ class TableReader:
         return self._stored.get((partition.topic, partition.partition), StoredPartition())
 
     def _summary(self, one: PlacedSegment | VerifiedSegment) -> SegmentSummary:
-        return read_summary(self.evidence.directories[SEGMENTS], one.summary_file, one.summary_row)
+        return read_summary(self.evidence.files[SEGMENTS].directory, one.summary_file, one.summary_row)
 
     def read_records(self) -> RecordReader:
         return RecordReader(self.location)

@@ -7,7 +7,7 @@ from __future__ import annotations
 import threading
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -21,8 +21,8 @@ from replica_audit.schema import AnyRow, PartitionStateRow, QuarantineRow, colum
 from replica_audit.segments.summary import summary_from_json
 from replica_audit.snapshot.log_dir_names import kind_of_copy
 from replica_audit.warehouse.delta_tables import Warehouse
-from replica_audit.warehouse.table_layout import open_directory, schema_of
-from replica_audit.warehouse.table_reads import ROW_NUMBER, FileRows, PlacedFiles, WantedPlaces, read_file
+from replica_audit.warehouse.table_layout import schema_of
+from replica_audit.warehouse.table_reads import ROW_NUMBER, FileRows, PlacedFiles, WantedPlaces
 
 SEGMENTS = "segments"
 
@@ -120,18 +120,18 @@ class EvidenceIndex:
 class EvidenceRows:
     """The rows of one ingest in `EVIDENCE_TABLES`."""
 
-    directories: Mapping[str, str]
-    files: Mapping[str, tuple[str, ...]]
-    """Those of the snapshot, relative to each table."""
-    attempt: Mapping[str, str | None]
-    """snapshot_id and ingest_id."""
+    files: Mapping[str, PlacedFiles]
+    """By table."""
 
     @classmethod
     def of(cls, warehouse: Warehouse, attempt: Mapping[str, str | None]) -> EvidenceRows:
         """The rows of an attempt in a warehouse."""
-        directories = {table: warehouse.directory(table) for table in EVIDENCE_TABLES}
-        files = {table: tuple(warehouse.files(table, attempt["snapshot_id"])) for table in EVIDENCE_TABLES}
-        return cls(directories, files, dict(attempt))
+        snapshot_id, ingest_id = attempt["snapshot_id"], attempt["ingest_id"]
+        # Without bounds, which the driver would have to read of every file.
+        placed = {table: dict.fromkeys(warehouse.files(table, snapshot_id)) for table in EVIDENCE_TABLES}
+        key: dict[str | None, str | None] = {"snapshot_id": snapshot_id}
+        wanted = {"ingest_id": [ingest_id]}
+        return cls({table: PlacedFiles(warehouse.directory(table), placed[table], key, wanted) for table in placed})
 
     def index(self) -> EvidenceIndex:
         """Reads a few columns of all rows. Raises EngineError for a file that is gone or broken."""
@@ -142,7 +142,7 @@ class EvidenceRows:
         batch_files: set[str | None] = set()
         for table in EVIDENCE_TABLES:
             names = _INDEXED.get(table, ())
-            for path, rows in self._read(table, schema_of(table, (*_PLACE, *names)), self.files[table]):
+            for path, rows in self.files[table].read(schema_of(table, (*_PLACE, *names))):
                 counts[table] += rows.num_rows
                 if table == "replica_dirs":
                     log_dirs |= _current_log_dirs(rows)
@@ -182,7 +182,8 @@ class EvidenceRows:
             found[entry.topic, entry.partition].offset_checkpoints.append(entry)
         for state in self._objects("partition_states", PartitionStateRow, wanted):
             found[state.topic, state.partition].partition_states.append(state)
-        for path, rows in self._read(SEGMENTS, _segment_schema(), sorted(segment_files), wanted):
+        of_task = replace(self.files[SEGMENTS], bounds=dict.fromkeys(sorted(segment_files)))
+        for path, rows in of_task.read(_segment_schema(), wanted):
             for segment in _place_segments(rows, path):
                 found[segment.topic, segment.partition].segments.append(segment)
         for of_place in found.values():
@@ -190,17 +191,8 @@ class EvidenceRows:
         return dict(found)
 
     def _objects(self, table: str, kind: type[AnyRow], wanted: WantedPlaces) -> Iterator[AnyRow]:
-        for _, rows in self._read(table, schema_of(table, column_names(kind)), self.files[table], wanted):
+        for _, rows in self.files[table].read(schema_of(table, column_names(kind)), wanted):
             yield from arrow_to_rows(rows, kind)
-
-    def _read(
-        self, table: str, schema: pa.Schema, paths: Iterable[str], wanted: WantedPlaces | None = None
-    ) -> Iterator[tuple[str, pa.Table]]:
-        filesystem, root = open_directory(self.directories[table])
-        snapshot_id, ingest_id = self.attempt["snapshot_id"], self.attempt["ingest_id"]
-        for path in paths:
-            of_ingest = {"ingest_id": [ingest_id]}
-            yield path, read_file(filesystem, f"{root}/{path}", schema, {"snapshot_id": snapshot_id}, of_ingest, wanted)
 
 
 def unplaced_rows(warehouse: Warehouse, attempt: Mapping[str, str | None]) -> list[QuarantineRow]:
