@@ -103,10 +103,7 @@ def elect(
     """
     given = of_snapshot(topics, leadership, leadership_source, protocol, kafka_version)
     choices = ElectionOptions(candidate, up, stopped_cleanly, bootstrap_server, command_config)
-    found = elect_snapshot(path, partitions, choices, resolved(given, config), progress, plan, check)
-    if plan is not None and check is None:
-        found.write(plan)
-    return found
+    return elect_snapshot(path, partitions, choices, resolved(given, config), progress, plan, check)
 
 
 def elect_snapshot(
@@ -118,7 +115,7 @@ def elect_snapshot(
     plan_file: str | None,
     check: str | None,
 ) -> PlannedElection:
-    """`elect` with `settings`; `plan_file` is only looked at, and has to lie outside the snapshot."""
+    """`elect` with `settings`; `plan_file` is its `plan`."""
     check_files(settings)
     if plan_file is not None:
         check_outside("--plan", plan_file, path)
@@ -142,7 +139,10 @@ def elect_snapshot(
         client_config=choices.command_config,
         made_with=choices.made_with(),
     )
-    return PlannedElection(results, plan, before)
+    found = PlannedElection(results, plan, before)
+    if plan_file is not None and before is None:
+        found.write(plan_file)
+    return found
 
 
 def write_plan_files(path: str, content: str, steps: Iterable[Step]) -> None:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import argparse
-from dataclasses import asdict
 
 from replica_audit.api.elected import ElectionOptions, elect_snapshot
-from replica_audit.cli.output import print_note, print_object
+from replica_audit.cli.output import print_plan
 from replica_audit.cli.progress_lines import ProgressLine
 from replica_audit.config import Settings
 
@@ -29,11 +28,4 @@ def elect(arguments: argparse.Namespace, settings: Settings) -> int:
         arguments.plan,
         arguments.check,
     )
-    if arguments.check is not None:
-        print_object({"moved": [asdict(one) for one in found.moved]}, str(found), settings)
-        return found.exit_status
-    if arguments.plan is not None:
-        found.write(arguments.plan)
-        print_note(f"plan: {arguments.plan}")
-    print_object(found.to_dict(), str(found), settings)
-    return found.exit_status
+    return print_plan(found, arguments.plan, arguments.check, settings)

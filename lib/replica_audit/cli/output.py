@@ -6,11 +6,16 @@ import os
 import shutil
 import sys
 import traceback
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Protocol
 
 from replica_audit.config import Settings
 from replica_audit.redaction import redact
 from replica_audit.report.layout import clean, render_object
+
+if TYPE_CHECKING:
+    from replica_audit.elect.premises import ChangedPremise
 
 
 def print_result(text: str) -> None:
@@ -24,6 +29,30 @@ def print_result(text: str) -> None:
 def print_object(content: Mapping[str, object], text: str, settings: Settings) -> None:
     """Write `content` to stdout as JSON where --format asks for it, else `text`."""
     print_result(render_object(content) if settings.format == "json" else text)
+
+
+class PlannedAnswer(Protocol):
+    """The answer of a command that makes a plan."""
+
+    moved: Sequence[ChangedPremise]
+
+    @property
+    def exit_status(self) -> int:
+        """Of the command."""
+
+    def to_dict(self) -> Mapping[str, object]:
+        """The plan as JSON has it."""
+
+
+def print_plan(found: PlannedAnswer, plan: str | None, check: str | None, settings: Settings) -> int:
+    """Write a plan, and name the file `plan` that has it; with `check` write what has moved since. Returns the exit status."""
+    if check is not None:
+        print_object({"moved": [asdict(one) for one in found.moved]}, str(found), settings)
+        return found.exit_status
+    if plan is not None:
+        print_note(f"plan: {plan}")
+    print_object(found.to_dict(), str(found), settings)
+    return found.exit_status
 
 
 def print_pieces(pieces: Iterable[str]) -> None:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import argparse
-from dataclasses import asdict
 
 from replica_audit.api import compared_quorum
-from replica_audit.cli.output import print_note, print_object
+from replica_audit.cli.output import print_plan
 from replica_audit.config import Settings
 
 
@@ -21,10 +20,4 @@ def quorum(arguments: argparse.Namespace, settings: Settings) -> int:
         kafka_version=settings.kafka_version,
         choose=arguments.choose,
     )
-    if arguments.check is not None:
-        print_object({"moved": [asdict(one) for one in found.moved]}, str(found), settings)
-        return found.exit_status
-    if arguments.plan is not None:
-        print_note(f"plan: {arguments.plan}")
-    print_object(found.to_dict(), str(found), settings)
-    return found.exit_status
+    return print_plan(found, arguments.plan, arguments.check, settings)
