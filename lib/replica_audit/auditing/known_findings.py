@@ -353,7 +353,7 @@ class Earlier:
 
     audit_id: str | None
     finished: str | None
-    verdicts: Mapping[Place, str]
+    verdicts: Mapping[FindingPlace, str]
     finding_ids: Mapping[FindingPlace, frozenset[str]] = field(default_factory=dict)
 
     @classmethod
@@ -361,7 +361,7 @@ class Earlier:
         cls,
         audit_id: str | None,
         finished: str | None,
-        verdicts: Mapping[Place, str],
+        verdicts: Mapping[FindingPlace, str],
         found: Iterable[tuple[FindingPlace, str]],
     ) -> Earlier:
         """`found` are its partitions and finding ids, in pairs."""
@@ -382,9 +382,7 @@ def parse_earlier(text: str) -> Earlier:
     audit = content.get("audit")
     audit = audit if isinstance(audit, dict) else {}
     verdicts = {
-        (place[0], place[1]): row["verdict"]
-        for place, row in _placed(content, "partitions")
-        if place[0] is not None and place[1] is not None and row.get("verdict") in VERDICTS
+        place: row["verdict"] for place, row in _placed(content, "partitions") if row.get("verdict") in VERDICTS
     }
     found = (
         (place, row["finding_id"])

@@ -21,7 +21,7 @@ from replica_audit.auditing.known_findings import Earlier
 from replica_audit.errors import UsageError
 from replica_audit.literals import VERDICTS, Severity, Status, Verdict
 from replica_audit.model import Place
-from replica_audit.results import AuditObject
+from replica_audit.results import AuditObject, FindingPlace
 from replica_audit.schema import AnyRow, AttemptRow, Evidence, column_names
 from replica_audit.warehouse.attempts import (
     check_committed,
@@ -311,7 +311,7 @@ def load_earlier(warehouse: Warehouse, audit: AuditObject) -> Earlier | None:
     partitions = warehouse.read("partitions", _Verdict, audit_id=run.audit_id)
     findings = warehouse.read("findings", _Known, audit_id=run.audit_id)
     check_committed(warehouse, run, {"partitions": len(partitions), "findings": len(findings)})
-    verdicts = {(row.topic, row.partition): row.verdict for row in partitions}
+    verdicts: dict[FindingPlace, str] = {(row.topic, row.partition): row.verdict for row in partitions}
     there = (((row.topic, row.partition), row.finding_id) for row in findings if row.status != "resolved")
     return Earlier.of(run.audit_id, run.finished, verdicts, there)
 

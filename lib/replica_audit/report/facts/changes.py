@@ -31,12 +31,7 @@ def compare_place(place: FindingPlace, findings: Sequence[FindingRow], earlier: 
         return ChangeSince(new, len(found) - new, len(findings) - len(found), None)
     ids = {row.finding_id for row in found}
     before = earlier.finding_ids.get(place, frozenset())
-    return ChangeSince(len(ids - before), len(ids & before), len(before - ids), _verdict(earlier, place))
-
-
-def _verdict(earlier: Earlier, place: FindingPlace) -> str | None:
-    topic, partition = place
-    return None if topic is None or partition is None else earlier.verdicts.get((topic, partition))
+    return ChangeSince(len(ids - before), len(ids & before), len(before - ids), earlier.verdicts.get(place))
 
 
 def is_compared(results: Results, earlier: Earlier | None) -> bool:

@@ -116,8 +116,7 @@ def _events(rows: PartitionRows) -> Iterator[tuple[int, int, EventKind]]:
     if leadership is not None and leadership.source == "metadata_log":
         for election in elections(leadership.history):
             yield election.time_ms, election.leader_id, "elected" if election.clean else "unclean"
-        committed = [state for state in leadership.history if not state.uncommitted]
-        for before, after in pairwise(committed):
+        for before, after in pairwise(leadership.committed):
             for broker_id in sorted({*before.isr} - {*after.isr}):
                 yield after.time_ms, broker_id, "left"
             for broker_id in sorted({*after.isr} - {*before.isr}):

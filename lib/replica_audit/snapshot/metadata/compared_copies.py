@@ -158,17 +158,19 @@ def _course(image: MetadataImage, copies: Sequence[MetadataCopy], quorum: Quorum
 def copy_rows(compared: ComparedCopies) -> Iterator[MetadataLogRow]:
     """A row for each copy."""
     found = compared.found
-    usable = {copy.log.path for copy in compared.usable} if found is not None else set()
-    partings = (
-        {copy.log.path: parting(found.quorum.newest, copy) for copy in compared.usable} if found is not None else {}
-    )
+    # Of the usable copies: without any nothing is found.
+    partings = {copy.log.path: parting(found.quorum.newest, copy) for copy in compared.usable} if found else {}
     numbers = _histories(compared, partings)
     for copy in compared.copies:
         path, state = copy.log.path, copy.state
         parts_at = partings.get(path)
         standing: MetadataStanding = "unreadable" if copy.reach > (-1, 0) else "empty"
-        if found is not None and path in usable:
-            standing = _stand(found, copy, parts_at)
+        refused: Sequence[str] = ()
+        committed_to = None
+        if found is not None and path in partings:
+            refused = found.histories[found.history_of(copy)].refused if found.histories else ()
+            standing = _stand(found, copy, parts_at, is_refused=bool(refused))
+            committed_to = _committed_to(found.quorum, found.stale, copy, parts_at)
         voters = None if found is None else found.quorum.voters
         is_voter = None if voters is None else copy.node_id in voters.ids
         yield MetadataLogRow(
@@ -176,12 +178,10 @@ def copy_rows(compared: ComparedCopies) -> Iterator[MetadataLogRow]:
             path=path,
             directory_id=copy.log.directory_id,
             standing=standing,
-            refused=found.histories[found.history_of(copy)].refused
-            if found and found.histories and path in usable
-            else (),
+            refused=refused,
             history=numbers.get(path),
             parts_at=parts_at,
-            committed_to=_committed_to(found.quorum, found.stale, copy, parts_at) if found and path in usable else None,
+            committed_to=committed_to,
             start_offset=copy.start_offset,
             end_offset=copy.end_offset,
             epochs=tuple(copy.epochs),
@@ -206,10 +206,12 @@ def _histories(compared: ComparedCopies, partings: Mapping[str, int | None]) -> 
     return {copy.log.path: number for number, group in enumerate(groups, 1) for copy in group}
 
 
-def _stand(found: MetadataComparison, copy: MetadataCopy, parts_at: int | None) -> MetadataStanding:
+def _stand(
+    found: MetadataComparison, copy: MetadataCopy, parts_at: int | None, *, is_refused: bool
+) -> MetadataStanding:
     if copy is found.quorum.newest:
         return "used"
-    if found.histories and found.histories[found.history_of(copy)].refused:
+    if is_refused:
         return "refused"
     if found.stale is not None and any(copy is one for one in found.stale.copies):
         return "stale"

@@ -52,10 +52,11 @@ def read_metadata(
     compared = compare_copies(snapshot, logs, evidence)
     copies, refused, ignored, reading = compared.copies, compared.refused, compared.ignored, compared.found
     unread = (*refused, *(path for copy in copies for path, _, _ in copy.problems))
+    told = tuple(copy_rows(compared))
     if reading is None:
         rows = [row for copy in copies for row in _unread(copy, refused.get(copy.log.path), lost=True)]
         quarantine = (*rows, *ignored)
-        return MetadataReading((), quarantine, bool(rows), copies=tuple(copy_rows(compared)), unread=unread)
+        return MetadataReading((), quarantine, bool(rows), copies=told, unread=unread)
     quorum, stale = reading.quorum, reading.stale
     rows, doubtful = [], False
     if stale is not None:
@@ -70,11 +71,10 @@ def read_metadata(
         )
         doubtful |= newer
         rows += _unread(copy, reason, lost=newer)
-    told = {reading.history_of(fork.copy): fork for fork in reversed(quorum.forks)}
-    forks = (_fork_row(told[number], reading.histories) for number in sorted(told))
+    of_history = {reading.history_of(fork.copy): fork for fork in reversed(quorum.forks)}
+    forks = (_fork_row(of_history[number], reading.histories) for number in sorted(of_history))
     quarantine = (*rows, *ignored, *forks)
-    read = reading.leaderships, quarantine, doubtful, reading.voters
-    return MetadataReading(*read, tuple(copy_rows(compared)), unread)
+    return MetadataReading(reading.leaderships, quarantine, doubtful, reading.voters, told, unread)
 
 
 def _unread(copy: MetadataCopy, error: Exception | None, *, lost: bool) -> list[QuarantineRow]:
