@@ -198,7 +198,15 @@ _ENGINE = ("pyspark", "delta", "deltalake", "py4j", "pandas", "great_expectation
     + [
         (
             f"show {SAMPLE}",
-            (*_ENGINE, "pyarrow", "http", "replica_audit.spark", "replica_audit.warehouse", "replica_audit.api"),
+            (
+                *_ENGINE,
+                "pyarrow",
+                "http",
+                "replica_audit.spark",
+                "replica_audit.warehouse",
+                "replica_audit.api",
+                "replica_audit.collect",
+            ),
         )
     ],
 )

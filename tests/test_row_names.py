@@ -48,7 +48,7 @@ CODECS = {
     "salvage/written_salvage.py",
     "snapshot/batch_tables.py",
     "snapshot/broker_logs.py",
-    "snapshot/evidence_files.py",
+    "snapshot/evidence_lists.py",
     "snapshot/leadership_sources.py",
     "snapshot/manifest.py",
     "snapshot/replica_progress.py",

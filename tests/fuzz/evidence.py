@@ -14,7 +14,7 @@ from typing import Any, BinaryIO
 from replica_audit.errors import FormatError
 from replica_audit.model import SegmentFile
 from replica_audit.segments.frames import MAGIC, FrameFile, FrameStream, NotCapturedError
-from replica_audit.snapshot.evidence_files import find_evidence
+from replica_audit.snapshot.evidence_lists import find_evidence
 from replica_audit.snapshot.file_tree import Tree, TreeEntry
 from replica_audit.snapshot.segment_sources import scan_source
 

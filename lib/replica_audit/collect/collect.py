@@ -988,10 +988,13 @@ def newest_segment(names: Iterable[str]) -> str:
     return max((name for name in names if name.endswith(".log")), default="")
 
 
+#: What tells whether a file is the one that an earlier collection read.
+IDENTITY = ("path", "device", "inode", "size", "mtime_ns", "edges")
+
+
 def key_of(line: Line) -> int:
     """What tells a file that a list names from all others, and from what it was at another time; of 64 bits."""
-    names = ("path", "device", "inode", "size", "mtime_ns", "edges")
-    text = json.dumps([line[name] for name in names]).encode("ascii")
+    text = json.dumps([line[name] for name in IDENTITY]).encode("ascii")
     return int.from_bytes(hashlib.sha256(text).digest()[:8], "big")
 
 

@@ -1,25 +1,18 @@
 """Evidence of brokers in a snapshot: files that stand for those of log dirs, listed and opened as if they were there.
 
-`evidence-<broker>.json` at the snapshot's root, or at the root of a tar there, names lists of files, these the parts of each with
-their SHA-256 (docs/evidence.md). What does not fit them is refused by name.
+`snapshot.evidence_lists` reads which there are.
 """
 
 from __future__ import annotations
 
 import hashlib
 import io
-import re
-import tarfile
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import partial
 from typing import BinaryIO, NamedTuple
 
-from replica_audit.collect.collect import files_of
-from replica_audit.errors import FormatError
-from replica_audit.literals import CaptureKind
-from replica_audit.parsing import INT64, fits, is_whole, parse_json, show_value
 from replica_audit.segments.frames import FrameFile, FrameStream, NotCapturedError
 from replica_audit.snapshot.file_tree import Problem, Tree, TreeEntry
 from replica_audit.snapshot.inventory import CopiedLogDir
@@ -28,16 +21,9 @@ from replica_audit.snapshot.log_dir_names import LOG_DIR_FILES, parse_directory_
 #: What the names of its files at the root begin with.
 PREFIX = "evidence"
 FORMAT = 1
-_HEAD = re.compile(r"evidence-([0-9]{1,10})(\.bytes-[0-9]{1,16})?\.json")
-_LIST = re.compile(r"evidence-([0-9]{1,10})\.files-[0-9]+\.jsonl")
-#: What tells whether a file is the one that an earlier collection read.
-_SAME = ("path", "device", "inode", "size", "mtime_ns", "edges")
-_SHA256 = re.compile(r"[0-9a-f]{64}")
-#: No part of the evidence is larger; a list and the file that names them are far smaller.
-_GREATEST_PART = (8 << 20) + 4096
-_HINT = "collect this broker again"
+#: What to do where evidence cannot be used.
+HINT = "collect this broker again"
 _FRAMES = ".frames"
-_KINDS: dict[object, CaptureKind] = {"live": "live", "stopped": "stopped", "killed": "killed"}
 
 #: Opens a file of the snapshot by its path. Raises OSError.
 Open = Callable[[str], BinaryIO]
@@ -91,21 +77,22 @@ class EvidenceFiles:
     topics: list[tuple[str, ...]] = field(default_factory=list)
     """Patterns of the topics that were collected, of each broker for which there were any."""
     problems: list[Problem] = field(default_factory=list)
-    _own: set[str] = field(default_factory=set)
+    own: set[str] = field(default_factory=set)
+    """Its own files, in place of which the others are listed."""
     _children: dict[str, dict[str, TreeEntry]] = field(default_factory=lambda: defaultdict(dict))
 
     def __bool__(self) -> bool:
-        return bool(self._own)
+        return bool(self.own)
 
     def overlay(self, tree: Tree) -> Tree:
         """The tree with the files that the evidence stands for, in place of its own."""
-        if not self._own and not any(entry.path.endswith(_FRAMES) for entry in tree.entries):
+        if not self.own and not any(entry.path.endswith(_FRAMES) for entry in tree.entries):
             return tree
-        entries = {entry.path: entry for entry in tree.entries if entry.path not in self._own}
+        entries = {entry.path: entry for entry in tree.entries if entry.path not in self.own}
         problems = [*tree.problems, *self.problems]
         unlisted = {path.partition("/")[0] for path in entries if path.endswith(_FRAMES)}
         for top in sorted(unlisted):
-            reason = f"evidence that no evidence-<broker>.json lists, so it may be incomplete: {_HINT}"
+            reason = f"evidence that no evidence-<broker>.json lists, so it may be incomplete: {HINT}"
             problems.append(Problem(top, reason))
         hidden = {path: log_dir for path in entries if (log_dir := self._hides(path)) is not None}
         for path in hidden:
@@ -123,7 +110,7 @@ class EvidenceFiles:
 
     def children(self, folder: str, found: Iterable[TreeEntry], prefix: str = "") -> tuple[TreeEntry, ...]:
         """What is directly in a directory, given what the storage has `found` there."""
-        entries = {one.path: one for one in found if one.path not in self._own and self._hides(one.path) is None}
+        entries = {one.path: one for one in found if one.path not in self.own and self._hides(one.path) is None}
         entries.update(self._children.get(folder, {}))
         return tuple(sorted(one for one in entries.values() if one.path.rpartition("/")[2].startswith(prefix)))
 
@@ -132,14 +119,11 @@ class EvidenceFiles:
         file = self.files[path]
         if file.kind == "stub":
             raise NotCapturedError(f"{path}: only its name is part of the evidence")
-        read = [partial(_read_part, open_real, file.source, path, part) for part in file.parts]
+        read = [partial(read_part, open_real, file.source, path, part) for part in file.parts]
         if file.kind == "whole":
             return io.BytesIO(b"".join(one() for one in read))
         brought, changed = (
-            [
-                FrameFile(path, [partial(_read_part, open_real, file.source, path, part) for part in one])
-                for one in parts
-            ]
+            [FrameFile(path, [partial(read_part, open_real, file.source, path, part) for part in one]) for one in parts]
             for parts in (file.brought, file.brought_changed)
         )
         return FrameStream(FrameFile(path, read), file.size, brought, changed)
@@ -153,13 +137,15 @@ class EvidenceFiles:
                     return top
         return None
 
-    def _add(self, path: str, file: ListedFile) -> None:
+    def add(self, path: str, file: ListedFile) -> None:
+        """Let `file` be at `path`."""
         self.files[path] = file
         folder = path.rpartition("/")[0]
-        self._add_directory(folder)
+        self.add_directory(folder)
         self._children[folder][path] = TreeEntry(path, file.size, False)
 
-    def _add_directory(self, path: str) -> None:
+    def add_directory(self, path: str) -> None:
+        """Let a directory be at `path`, and those above it."""
         while path and path not in self.directories:
             self.directories.add(path)
             above = path.rpartition("/")[0]
@@ -167,316 +153,16 @@ class EvidenceFiles:
             path = above
 
 
-def _with_brought(base: ListedFile, brought: ListedFile) -> ListedFile:
-    """The file with ranges that were collected later, unless they are of another file in its place."""
-    inode, modified = base.change.split()[:2]
-    their_inode, their_modified, digest = brought.change.split()
-    if their_inode != inode:
-        return base
-    change = f"{base.change} {digest}"
-    if their_modified == modified:
-        return base._replace(change=change, brought=(*base.brought, brought.parts))
-    return base._replace(change=change, brought_changed=(*base.brought_changed, brought.parts))
-
-
-def _read_part(open_real: Open, source: str, path: str, part: EvidencePart) -> bytes:
-    data = _read_member(open_real, part.member)
+def read_part(open_real: Open, source: str, path: str, part: EvidencePart) -> bytes:
+    """The bytes of a part. Raises OSError where they are not those that were collected; `source` names them."""
+    data = read_member(open_real, part.member)
     if len(data) != part.member.size or hashlib.sha256(data).hexdigest() != part.sha256:
-        raise OSError(f"{path}: not the evidence that was collected (SHA-256 in {source}): {_HINT}")
+        raise OSError(f"{path}: not the evidence that was collected (SHA-256 in {source}): {HINT}")
     return data
 
 
-def _read_member(open_real: Open, member: Member) -> bytes:
+def read_member(open_real: Open, member: Member) -> bytes:
+    """All that is there of a member. Raises OSError."""
     with open_real(member.file) as stream:
         stream.seek(member.offset)
         return stream.read(member.size)
-
-
-def find_evidence(root: Sequence[TreeEntry], open_real: Open) -> EvidenceFiles:
-    """The evidence of a snapshot, given the entries of its root. Nothing is raised: what cannot be used is in `problems`."""
-    found = EvidenceFiles()
-    places: list[_Place] = []
-    heads = {one.path: Member(one.path, 0, one.size) for one in root if not one.is_dir and _HEAD.fullmatch(one.path)}
-    if heads:
-        places.append(_Place("", heads))
-    for entry in root:
-        if not entry.is_dir and entry.path.endswith(".tar"):
-            found._own.add(entry.path)
-            place = _Place(entry.path, {})
-            try:
-                _list_tar(open_real, entry.path, place.members)
-            except (OSError, tarfile.TarError, ValueError, RecursionError) as error:
-                place.broken = f"an archive of evidence that is incomplete: {error}; {_HINT}"
-            brokers = sorted(
-                {int(one[1]) for name in place.members if (one := _HEAD.fullmatch(name) or _LIST.fullmatch(name))}
-            )
-            if len(brokers) > 1:
-                several = (
-                    f"evidence of brokers {', '.join(map(str, brokers))} in one archive, of which none is used; {_HINT}"
-                )
-                found.problems.append(Problem(entry.path, several))
-            else:
-                places.append(place)
-    readers: list[_HeadReader] = []
-    later: list[_HeadReader] = []
-    for place in places:
-        names = sorted(name for name in place.members if _HEAD.fullmatch(name)) if not place.broken else []
-        if not names and not place.broken:
-            place.broken = f"it has no evidence-<broker>.json, which is written last: the collection broke off; {_HINT}"
-        for name in names:
-            try:
-                reader = _HeadReader(found, open_real, place, name)
-            except (OSError, FormatError) as error:
-                found.problems.append(Problem(place.path or name, str(error)))
-                continue
-            (later if ".bytes-" in name else readers).append(reader)
-    # What names files of earlier evidence comes before that, the latest first.
-    readers.sort(key=lambda one: (-one.started if one.after else 1, one.place.path, one.name))
-    used: list[_HeadReader] = []
-    for reader in readers:
-        try:
-            newer = next((one for one in used if one.follows(reader)), None)
-            if newer is not None:
-                newer.earlier.append(reader)
-            else:
-                reader.read()
-                used.append(reader)
-        except (OSError, FormatError) as error:
-            found.problems.append(Problem(reader.place.path or reader.name, str(error)))
-    for place in places:
-        if place.broken and not any(one.goes_on(place) for one in used):
-            found.problems.append(Problem(place.path, place.broken))
-    for reader in used:
-        reader.add_same()
-    for reader in later:
-        try:
-            for path, brought in reader.brought():
-                base = found.files.get(path)
-                if base is not None:
-                    found.files[path] = _with_brought(base, brought)
-        except (OSError, FormatError) as error:
-            found.problems.append(Problem(reader.place.path or reader.name, str(error)))
-    return found
-
-
-def _list_tar(open_real: Open, path: str, members: dict[str, Member]) -> None:
-    """Add the files of a tar to `members`; of several with one name the last. Raises OSError and tarfile's errors, and then has
-    added those up to there.
-    """
-    with open_real(path) as stream, tarfile.open(fileobj=stream, mode="r:") as archive:
-        for info in files_of(archive):
-            members[info.name] = Member(path, info.offset_data, info.size, int(info.mtime))
-
-
-@dataclass(slots=True)
-class _Place:
-    """A tar of evidence, or the root of the snapshot with files of one that was unpacked."""
-
-    path: str
-    members: dict[str, Member]
-    broken: str | None = None
-    """Why the archive is incomplete, or has no last file."""
-
-    def lists(self, broker_id: int) -> list[str]:
-        """Members that list files of a broker."""
-        return [name for name in self.members if (one := _LIST.fullmatch(name)) and int(one[1]) == broker_id]
-
-
-class _ListReader:
-    """Reads lists of one place, and the parts that they name."""
-
-    started: int
-    """In ms since the epoch; of an archive that broke off, when the last of its lists was written, at the latest."""
-
-    def __init__(self, found: EvidenceFiles, open_real: Open, place: _Place, shown: str) -> None:
-        self._found, self._open, self.place, self._shown = found, open_real, place, shown
-
-    def lines(self) -> Iterator[dict]:
-        """The lines of its lists. Raises OSError and FormatError."""
-        raise NotImplementedError
-
-    def file(self, line: dict) -> ListedFile:
-        """The file of a line. Raises FormatError."""
-        parts = line.get("parts", [])
-        numbers = [line.get(name, 0) for name in ("size", "inode", "mtime_ns")]
-        if not all(is_whole(one, 0, INT64) for one in numbers) or not isinstance(parts, list):
-            raise self._refuse(f"size, inode and mtime_ns of {line['path']}", show_value(numbers))
-        size, inode, mtime = numbers
-        digest = hashlib.sha256()
-        read = tuple(map(self._part, parts))
-        for part in read:
-            digest.update(part.sha256.encode())
-        if line["as"] == "whole" and size != sum(part.member.size for part in read):
-            raise self._refuse(f"parts of {size} bytes of {line['path']}", "others")
-        return ListedFile(line["as"], size, read, f"{inode} {mtime} {digest.hexdigest()[:16]}", self._shown)
-
-    def _parse(self, name: str, data: bytes) -> Iterator[dict]:
-        for number, text in enumerate(data.splitlines(), 1):
-            line = parse_json(text, f"{self._shown}: line {number} of {name}", _HINT)
-            if not isinstance(line, dict) or not fits(line, {"path": str, "as": str}):
-                raise self._refuse(f"an object with path and as in line {number} of {name}", "another")
-            _check_name(line["path"], self._refuse)
-            yield line
-
-    def _part(self, entry: object) -> EvidencePart:
-        if not isinstance(entry, list) or len(entry) != 3 or not isinstance(entry[0], str):
-            raise self._refuse("parts as name, size and SHA-256", show_value(entry))
-        name, size, digest = entry
-        if not is_whole(size, 0, _GREATEST_PART) or not isinstance(digest, str) or not _SHA256.fullmatch(digest):
-            raise self._refuse(f"size and SHA-256 of {name}", show_value(entry[1:]))
-        _check_name(name, self._refuse)
-        if not self.place.path:
-            self._found._own.add(name)
-            return EvidencePart(Member(name, 0, size), digest)
-        member = self.place.members.get(name)
-        if member is None or member.size != size:
-            raise self._refuse(f"{name} of {size} bytes", "none" if member is None else f"{member.size} bytes")
-        return EvidencePart(member, digest)
-
-    def _refuse(self, expected: str, found: str) -> FormatError:
-        return FormatError(self._shown, None, expected, found, _HINT)
-
-
-class _BrokenReader(_ListReader):
-    """Reads the lists of a broker in an archive that broke off, which no last file vouches for."""
-
-    def __init__(self, found: EvidenceFiles, open_real: Open, place: _Place, broker_id: int) -> None:
-        super().__init__(found, open_real, place, place.path)
-        self._broker_id = broker_id
-        self.started = 1000 * max(place.members[name].modified for name in place.lists(broker_id)) + 999
-
-    def lines(self) -> Iterator[dict]:
-        for name in self.place.lists(self._broker_id):
-            member = self.place.members[name]
-            data = _read_member(self._open, member) if member.size <= _GREATEST_PART else b""
-            if len(data) == member.size:
-                yield from self._parse(name, data)
-
-
-class _HeadReader(_ListReader):
-    """Reads one `evidence-<broker>.json` and its lists."""
-
-    def __init__(self, found: EvidenceFiles, open_real: Open, place: _Place, name: str) -> None:
-        """Raises OSError and FormatError."""
-        self.name = name
-        super().__init__(found, open_real, place, f"{place.path}: {name}" if place.path else name)
-        self._head = self._read_head(place.members[name])
-        self.broker_id: int = self._head["broker_id"]
-        self.after = self._head.get("after") is True
-        self._log_dirs = [self._log_dir(index, one) for index, one in enumerate(self._head["log_dirs"])]
-        self.started = min((one.started_ms or 0 for one, _ in self._log_dirs), default=0)
-        self.earlier: list[_ListReader] = []
-        """Evidence that it may name files of."""
-        self._same: dict[str, list[object]] = {}
-
-    def follows(self, other: _HeadReader) -> bool:
-        """True if this is evidence of the same log dirs, later, and was collected given an earlier archive."""
-        tops, theirs = ({one.log_dir for one, _ in each._log_dirs} for each in (self, other))
-        return self.after and self.broker_id == other.broker_id and self.started > other.started and theirs <= tops
-
-    def goes_on(self, place: _Place) -> bool:
-        """True if this was collected after an archive that broke off, which may then have files that it names."""
-        lists = place.lists(self.broker_id)
-        if not (self.after and lists and self.started >= 1000 * max(place.members[name].modified for name in lists)):
-            return False
-        self.earlier.append(_BrokenReader(self._found, self._open, place, self.broker_id))
-        return True
-
-    def read(self) -> None:
-        """Take over all that it lists, but what `add_same` adds. Raises OSError and FormatError, and then nothing of it is taken."""
-        tops = [one.log_dir for one, _ in self._log_dirs]
-        if len(set(tops)) < len(tops):
-            raise self._refuse("each of log_dirs with a name of its own", show_value(sorted(tops)))
-        for one, source in self._log_dirs:
-            for other in self._found.log_dirs.values():
-                names = sorted([one.log_dir, other.log_dir], key=len)
-                is_same = one.broker_id == other.broker_id and source == self._found.sources[other.log_dir]
-                if is_same or f"{names[1]}/".startswith(f"{names[0]}/"):
-                    found = f"{one.log_dir}: put each into a snapshot of its own"
-                    raise self._refuse(f"no other evidence of {other.log_dir}", found)
-        lines = list(self.lines())
-        files: dict[str, ListedFile] = {}
-        for line in lines:
-            path, kind = line["path"], line["as"]
-            below = any(path.startswith(f"{top}/") for top in tops)
-            if not below and not (kind == "unread" and path in tops):
-                raise self._refuse("paths below its log dirs", show_value(path))
-            if kind in ("whole", "frames", "stub"):
-                files[path] = self.file(line)
-            elif kind == "same":
-                self._same[path] = _identity(line)
-                if not all(is_whole(one, 0, INT64) for one in self._same[path][1:]):
-                    raise self._refuse(f"{', '.join(_SAME[1:])} of {path}", show_value(self._same[path][1:]))
-        for line in lines:
-            if line["as"] == "directory":
-                self._found._add_directory(line["path"])
-            elif line["as"] == "unread":
-                self._found.incomplete[line["path"]] = str(line.get("reason", "it could not be read"))
-        for path, file in files.items():
-            self._found._add(path, file)
-        for one, source in self._log_dirs:
-            self._found._add_directory(one.log_dir)
-            self._found.log_dirs[one.log_dir] = one
-            self._found.sources[one.log_dir] = source
-        if self._head["topics"]:
-            self._found.topics.append(tuple(sorted(self._head["topics"])))
-
-    def add_same(self) -> None:
-        """Take over what it names of earlier evidence; what that does not have is incomplete."""
-        waiting = dict(self._same)
-        for reader in sorted(self.earlier, key=lambda one: -one.started) if waiting else ():
-            try:
-                for line in reader.lines():
-                    if line["as"] == "frames" and waiting.get(line["path"]) == _identity(line):
-                        self._found._add(line["path"], reader.file(line))
-                        del waiting[line["path"]]
-            except (OSError, FormatError) as error:
-                self._found.problems.append(Problem(reader.place.path, str(error)))
-        for path in waiting:
-            self._found.incomplete[path] = "the earlier evidence that has it, as it has not changed since, is not here"
-
-    def brought(self) -> Iterator[tuple[str, ListedFile]]:
-        """The files of which ranges were collected later. Raises OSError and FormatError."""
-        for line in self.lines():
-            if line["as"] == "bytes":
-                yield line["path"], self.file(line)
-
-    def lines(self) -> Iterator[dict]:
-        for entry in self._head["lists"]:
-            part = self._part(entry)
-            yield from self._parse(str(entry[0]), _read_part(self._open, self._shown, str(entry[0]), part))
-
-    def _read_head(self, member: Member) -> dict:
-        if member.size > _GREATEST_PART:
-            raise self._refuse("a small file", f"{member.size} bytes")
-        head = parse_json(_read_member(self._open, member), self._shown, _HINT)
-        version = head.get("format") if isinstance(head, dict) else None
-        if not isinstance(head, dict) or not is_whole(version, FORMAT, FORMAT):
-            raise self._refuse(f"format {FORMAT}", show_value(version))
-        wanted = {"broker_id": int, "log_dirs": [{"as": str, "log_dir": str}], "topics": [str], "lists": [list]}
-        if not fits(head, wanted):
-            raise self._refuse("broker_id, log_dirs, topics and lists", "others")
-        if not re.match(rf"evidence-{head['broker_id']}\.", self.name):
-            raise self._refuse("the broker_id of its name", show_value(head["broker_id"]))
-        if not self.place.path:
-            self._found._own.add(member.file)
-        return head
-
-    def _log_dir(self, index: int, entry: dict) -> tuple[CopiedLogDir, str]:
-        _check_name(entry["as"], self._refuse)
-        broker_id, kind = self._head["broker_id"], self._head.get("kind")
-        started, finished = (entry.get(name) for name in ("started", "finished"))
-        if not (is_whole(broker_id) and is_whole(started, 0, INT64) and is_whole(finished, 0, INT64)):
-            raise self._refuse(f"broker_id, started and finished of log_dirs[{index}]", show_value(entry))
-        kind = _KINDS.get(kind) if isinstance(kind, str) else None
-        return CopiedLogDir(broker_id, entry["as"], started, finished, kind), entry["log_dir"]
-
-
-def _identity(line: dict) -> list[object]:
-    """What tells whether a file is the one that another line names, with its content."""
-    return [line.get(name) for name in _SAME]
-
-
-def _check_name(name: str, refuse: Callable[[str, str], FormatError]) -> None:
-    if any(part in ("", ".", "..") for part in name.split("/")):
-        raise refuse("relative paths", show_value(name))

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, BinaryIO
 
 from replica_audit.errors import FormatError
 from replica_audit.redaction import redact
-from replica_audit.snapshot.evidence_files import PREFIX, EvidenceFiles, find_evidence
+from replica_audit.snapshot.evidence_files import PREFIX, EvidenceFiles
 from replica_audit.snapshot.file_tree import Problem, Tree, TreeEntry
 from replica_audit.snapshot.manifest import MANIFEST, CopiedFiles, find_copied_files
 from replica_audit.snapshot.read_ahead import ReadAhead, read_many
@@ -262,9 +262,15 @@ class Snapshot:
     def evidence(self) -> EvidenceFiles:
         """The evidence at its root."""
         try:
-            return find_evidence(self._list_directory("", PREFIX), self._open)
+            found = self._list_directory("", PREFIX)
         except OSError:  # a root that cannot be listed is a problem of the tree
+            found = ()
+        if not found:
             return EvidenceFiles()
+        # Imported here: few snapshots have evidence, and reading it loads the collector.
+        from replica_audit.snapshot.evidence_lists import find_evidence
+
+        return find_evidence(found, self._open)
 
     def list_skeleton(self, leave_out: LeaveOut) -> Tree | None:
         """`list_tree` without the directories that are left out, each of which `list_below` lists; None where evidence stands for
