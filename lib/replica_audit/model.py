@@ -197,7 +197,14 @@ class RemoteSegment:
     broker_id: int
     """That copied it."""
     size_bytes: int
+    max_timestamp_ms: int
+    """Of its records; -1 without any."""
+    started_ms: int
+    """When the copy began, by the clock of the broker that made it."""
     updated_ms: int
+    """When it came to this state, by the clock of `updated_by`."""
+    updated_by: int
+    """The broker that brought it there."""
     is_whole: bool
     """The log that says so is here from its beginning."""
     told_in: str

@@ -23,6 +23,7 @@ from replica_audit.schema import (
     HighWatermarkTimelineRow,
     LostProducerRow,
     PartitionStateRow,
+    RemoteSegmentRow,
     ReplicaRow,
     ReportRows,
     Row,
@@ -121,6 +122,7 @@ class PartitionRows(NamedTuple):
     verifications: Sequence[VerificationRow] = ()
     elections: Sequence[ElectionRow] = ()
     group_offsets: Sequence[GroupOffsetRow] = ()
+    remote_segments: Sequence[RemoteSegmentRow] = ()
     lost_producers: Sequence[LostProducerRow] = ()
     findings: Sequence[FindingRow] = ()
 

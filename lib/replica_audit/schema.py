@@ -28,6 +28,8 @@ from replica_audit.literals import (
     Need,
     Occasion,
     Protocol,
+    RemoteLineage,
+    RemoteState,
     Role,
     Severity,
     Standing,
@@ -485,6 +487,41 @@ class GroupOffsetRow(NamedTuple):
     """where what it read and the leader's log part"""
 
 
+class RemoteSegmentRow(NamedTuple):
+    """A segment that is or was in remote storage, by `__remote_log_metadata`, beside the log of the reference."""
+
+    topic: str
+    partition: Int
+    topic_id: str
+    segment_id: str
+    start_offset: int
+    end_offset: int
+    epochs: Epochs
+    """of its records"""
+    state: RemoteState
+    """copy_started, copy_finished, delete_started or delete_finished"""
+    lineage: RemoteLineage
+    """own: all of it that is not below the log start is of the log; left: of another history, that the log left or never had;
+    past_end: it goes on where the copy of the log ends, or knows a later leader epoch; below_start: retention or DeleteRecords
+    took the log's records there; other_topic: of another topic of that name; unknown: no log of the partition has epochs"""
+    parted_at: int | None
+    """first offset of left and past_end that is not the log's"""
+    size_bytes: int
+    copied_by: Int
+    """the broker that copied it"""
+    started_ms: int
+    """when its copy began"""
+    updated_by: Int
+    """the broker that brought it to its state"""
+    updated_ms: int
+    max_timestamp_ms: int | None
+    """of its records"""
+    told_in: str
+    """the log dir of the copy of `__remote_log_metadata` that tells it"""
+    told_whole: bool
+    """that copy is here from its beginning, and all of it could be read"""
+
+
 class LostProducerRow(NamedTuple):
     """Who wrote the lost records that a broker holds."""
 
@@ -779,6 +816,7 @@ class ReportRows:
     verifications: list[VerificationRow] = field(default_factory=list)
     elections: list[ElectionRow] = field(default_factory=list)
     group_offsets: list[GroupOffsetRow] = field(default_factory=list)
+    remote_segments: list[RemoteSegmentRow] = field(default_factory=list)
     lost_producers: list[LostProducerRow] = field(default_factory=list)
     findings: list[FindingRow] = field(default_factory=list)
     quarantine: list[InputRow] = field(default_factory=list)
@@ -832,6 +870,7 @@ SORT_KEYS = (
     "time_ms",
     "path",
     "position",
+    "segment_id",
     "suite",
     "name",
 )

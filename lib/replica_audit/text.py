@@ -25,6 +25,14 @@ _CUTS = {
     "none": "nothing is cut",
 }
 
+#: States of a segment in remote storage (`RemoteState`).
+_REMOTE_STATES = {
+    "copy_started": "being copied",
+    "copy_finished": "copied",
+    "delete_started": "being deleted",
+    "delete_finished": "deleted",
+}
+
 
 def name_source(source: str) -> str:
     """A source of leadership in prose."""
@@ -34,6 +42,23 @@ def name_source(source: str) -> str:
 def name_cut(reason: str) -> str:
     """The reason for which a truncation stops, as a clause."""
     return _CUTS[reason]
+
+
+def name_remote_state(state: str) -> str:
+    """The state of a segment in remote storage, as an adjective."""
+    return _REMOTE_STATES[state]
+
+
+def name_remote_lineage(lineage: str, parted_at: int | None) -> str:
+    """How a segment in remote storage lies to the log (`RemoteLineage`), as a clause; `parted_at` of left and past_end."""
+    return {
+        "own": "of this log",
+        "left": f"of another history from offset {parted_at} on",
+        "past_end": f"past the end of this copy of the log from offset {parted_at} on",
+        "below_start": "below the log start",
+        "other_topic": "of another topic of that name",
+        "unknown": "no log of the partition has its epochs",
+    }[lineage]
 
 
 def count(number: int, noun: str, plural: str | None = None) -> str:

@@ -21,6 +21,7 @@ from replica_audit.auditing.findings.cap import not_audited
 from replica_audit.auditing.findings.div import code_of_run
 from replica_audit.auditing.findings.rep import brokers_past_leader
 from replica_audit.auditing.lost_producers import lost_producer_rows
+from replica_audit.auditing.remote_segments import remote_segment_rows
 from replica_audit.auditing.replicas.offset_ranges import traces_of_segment, without
 from replica_audit.auditing.replicas.reference import Reference
 from replica_audit.auditing.replicas.replica_facts import ReplicaFacts
@@ -156,6 +157,7 @@ def report_rows(audit: PartitionAudit) -> ReportRows:
     rows = ReportRows(
         partitions=[_partition_row(audit, topic_id, loss)],
         captures=list(capture_rows(audit)),
+        remote_segments=list(remote_segment_rows(audit)),
         findings=[
             finding_row(item, evidence.topic_partition, topic_id, evidence.cluster_id) for item in audit.findings
         ],

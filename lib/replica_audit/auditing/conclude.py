@@ -17,7 +17,7 @@ from replica_audit.auditing.compare.comparison import Comparison, compare, with_
 from replica_audit.auditing.compare.epoch_corruption import confirm_rot, restore_epochs
 from replica_audit.auditing.compare.record_comparison import RecordSource
 from replica_audit.auditing.compare.remote_storage import RemoteHoles, find_holes, find_orphans
-from replica_audit.auditing.compare.replays import answering_lineage
+from replica_audit.auditing.compare.replays import whole_lineage
 from replica_audit.auditing.comparison_plan import ComparisonPlan, ReplicaGrouping
 from replica_audit.auditing.consumer_groups import group_positions, lost_ranges
 from replica_audit.auditing.evidence import PartitionEvidence
@@ -46,7 +46,6 @@ from replica_audit.auditing.replicas.reference import Reference
 from replica_audit.auditing.replicas.replica_facts import CopyKey
 from replica_audit.literals import Need, Verdict
 from replica_audit.model import Leadership, TransactionState
-from replica_audit.protocol.lineage import Lineage
 from replica_audit.protocol.versions import cleans_below_mark
 from replica_audit.segments.record_batch import BATCH_DTYPE
 from replica_audit.snapshot.broker_logs import BrokerLogEvent
@@ -134,7 +133,7 @@ def conclude(
     mark = tighten_by_logs(mark, reference, leadership, events, evidence.kafka_version)
     topic_id = reference.facts.directory.topic_id
     remote = tuple(one for one in evidence.remote_segments if one.topic_id == topic_id)
-    holes = find_holes(reference.facts, _whole_lineage(reference), remote)
+    holes = find_holes(reference.facts, whole_lineage(reference), remote)
     # Otherwise more may have been copied to remote storage before the local files were deleted.
     if not (one_moment or all(evidence.times.began_after(one.told_in, reference.facts) for one in remote)):
         holes = RemoteHoles(holes.gaps)
@@ -169,7 +168,7 @@ def conclude(
         remote_segments=remote,
         remote_orphans=find_orphans(
             reference.facts,
-            _whole_lineage(reference),
+            whole_lineage(reference),
             remote,
             is_whole=_has_all_that_was_copied(reference, grouping, evidence, one_moment),
         ),
@@ -188,11 +187,6 @@ def conclude(
     )
     findings = merge_findings(judge(case))
     return PartitionAudit(evidence, case, findings, _verdict(findings))
-
-
-def _whole_lineage(reference: Reference) -> Lineage:
-    """The epochs of the reference's log, the part in remote storage too."""
-    return reference.complete(answering_lineage(reference.facts, tiered=True))
 
 
 def _has_all_that_was_copied(

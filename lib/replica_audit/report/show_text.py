@@ -34,11 +34,12 @@ from replica_audit.schema import (
     HighWatermarkRow,
     HighWatermarkTimelineRow,
     PartitionRow,
+    RemoteSegmentRow,
     ReplicaRow,
     TruncationRound,
     TruncationRow,
 )
-from replica_audit.text import count, name_cut, name_source, render_time
+from replica_audit.text import count, name_cut, name_remote_lineage, name_remote_state, name_source, render_time
 
 #: Partitions and findings that a terminal shows; audit.json has them all.
 PARTITION_LIMIT = 40
@@ -188,6 +189,8 @@ def render_partition(results: Results) -> str:
         lines = [*_head(partition), "", *render_answer(results)]
         lines += _section("Replicas", _replicas(rows.replicas))
         lines += _section("Lineage (epoch:start offset)", _lineages(rows.replicas))
+        if rows.remote_segments:
+            lines += _section("Remote storage, by __remote_log_metadata", _remote(rows.remote_segments))
         lines += _section("High watermark", _high_watermark(rows.high_watermarks))
         if rows.high_watermark_timeline:
             lines += _section("High watermark over time (observations)", _timeline(rows.high_watermark_timeline))
@@ -265,6 +268,19 @@ def _lineages(replicas: Sequence[ReplicaRow]) -> list[str]:
 
 def _lineage(epochs: Sequence[Sequence[int]] | None) -> str:
     return " ".join(f"{epoch}:{start}" for epoch, start in epochs or ()) or "no epochs"
+
+
+def _remote(rows: Sequence[RemoteSegmentRow]) -> list[str]:
+    """Segments that are not deleted, oldest first; the deleted ones are counted."""
+    kept = [row for row in rows if row.state != "delete_finished"]
+    lines = []
+    for row in kept[:ROW_LIMIT]:
+        text = f"{render_range(row.start_offset, row.end_offset)} {name_remote_state(row.state)}, epochs {_lineage(row.epochs)}"
+        text += f", {count(row.size_bytes, 'byte')}, id {row.segment_id}, by broker {row.updated_by} at {render_time(row.updated_ms)}"
+        lines += wrap(f"{text}: {name_remote_lineage(row.lineage, row.parted_at)}", "  ", "    ")
+    lines += render_rest(len(kept) - ROW_LIMIT, "  ", "segment")
+    deleted = len(rows) - len(kept)
+    return [*lines, *([f"  {count(deleted, 'segment')} deleted since"] if deleted else [])]
 
 
 def _high_watermark(rows: Sequence[HighWatermarkRow]) -> list[str]:

@@ -7,17 +7,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
+from typing import get_args
 
 import numpy as np
 
 from replica_audit.batch_header import CONTROL
+from replica_audit.literals import RemoteState
 from replica_audit.model import RemoteSegment
 from replica_audit.segments.records import RecordFields
 from replica_audit.snapshot.internal_topics import InternalTopic, ReadCopy, TopicCopy, read_batches
 from replica_audit.snapshot.message_fields import FieldReader, MessageError
 from replica_audit.snapshot.storage import Snapshot
 
-STATES = ("copy_started", "copy_finished", "delete_started", "delete_finished")
+STATES: tuple[RemoteState, ...] = get_args(RemoteState)
 COPY_FINISHED, DELETE_STARTED = STATES.index("copy_finished"), STATES.index("delete_started")
 _FRAME_VERSION = 1
 _SEGMENT, _UPDATE = 0, 1
@@ -55,12 +57,11 @@ def _apply(fields: FieldReader, latest: dict[_Id, RemoteSegment]) -> None:
         latest[key] = _segment(key, fields)
     elif kind == _UPDATE:
         key = _segment_id(fields)
-        fields.int32()
-        updated_ms = fields.int64()
+        updated_by, updated_ms = fields.int32(), fields.int64()
         fields.take(max(0, fields.uvarint() - 1))
         state = _state(fields)
         if key in latest:
-            latest[key] = replace(latest[key], state=state, updated_ms=updated_ms)
+            latest[key] = replace(latest[key], state=state, updated_ms=updated_ms, updated_by=updated_by)
 
 
 def _segment_id(fields: FieldReader) -> _Id:
@@ -74,8 +75,7 @@ def _segment_id(fields: FieldReader) -> _Id:
 def _segment(key: _Id, fields: FieldReader) -> RemoteSegment:
     topic, partition, topic_id, segment_id = key
     start, end, broker_id = fields.int64(), fields.int64(), fields.int32()
-    fields.int64()
-    updated_ms = fields.int64()
+    max_timestamp_ms, started_ms = fields.int64(), fields.int64()
     epochs = []
     for _ in range(fields.array_length()):
         epochs.append((fields.int32(), fields.int64()))
@@ -93,7 +93,10 @@ def _segment(key: _Id, fields: FieldReader) -> RemoteSegment:
         state=_state(fields),
         broker_id=broker_id,
         size_bytes=size,
-        updated_ms=updated_ms,
+        max_timestamp_ms=max_timestamp_ms,
+        started_ms=started_ms,
+        updated_ms=started_ms,
+        updated_by=broker_id,
         is_whole=False,
         told_in="",
     )

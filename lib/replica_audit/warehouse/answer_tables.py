@@ -194,6 +194,7 @@ REPORTED_TABLES = (
     "truncations",
     "elections",
     "group_offsets",
+    "remote_segments",
     "lost_producers",
     "findings",
 )

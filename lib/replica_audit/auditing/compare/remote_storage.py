@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from replica_audit.auditing.compare.alignment import Difference
 from replica_audit.auditing.compare.loss import RecordRange
+from replica_audit.literals import RemoteLineage
 from replica_audit.model import CHUNK_OFFSETS, OffsetRange, RemoteSegment
 from replica_audit.segments.batch_rows import Batches
 from replica_audit.snapshot.remote_log_metadata import COPY_FINISHED, DELETE_STARTED
@@ -104,22 +105,44 @@ def find_orphans(
     for segment in sorted(segments, key=lambda one: (one.epochs, one.start_offset)):
         if segment.state != COPY_FINISHED:
             continue
-        for start, end, epoch in stretches(segment):
-            for first, last, had in epoch_parts(lineage, max(start, facts.log_start_offset), end):
-                if had == epoch and is_whole:
-                    first = max(first, facts.log_end_offset)
-                elif had == epoch or epoch > latest:
-                    continue
-                if first >= last:
-                    continue
-                before = found[-1] if found else None
-                if before is not None and (before.leader_epoch, before.end_offset) == (epoch, first):
-                    found[-1] = RemoteOrphan(
-                        before.start_offset, last, epoch, (*before.segment_ids, segment.segment_id)
-                    )
-                else:
-                    found.append(RemoteOrphan(first, last, epoch, (segment.segment_id,)))
+        for first, last, epoch, had in _beside(facts, lineage, segment):
+            if had == epoch and is_whole:
+                first = max(first, facts.log_end_offset)
+            elif had == epoch or epoch > latest:
+                continue
+            if first >= last:
+                continue
+            before = found[-1] if found else None
+            if before is not None and (before.leader_epoch, before.end_offset) == (epoch, first):
+                found[-1] = RemoteOrphan(before.start_offset, last, epoch, (*before.segment_ids, segment.segment_id))
+            else:
+                found.append(RemoteOrphan(first, last, epoch, (segment.segment_id,)))
     return tuple(sorted(found, key=lambda one: (one.start_offset, one.leader_epoch)))
+
+
+def place_segment(facts: ReplicaFacts, lineage: Lineage, segment: RemoteSegment) -> tuple[RemoteLineage, int | None]:
+    """Lineage of a segment, whatever its state, beside a log with `lineage`, and the first offset that is not the log's."""
+    if segment.end_offset <= facts.log_start_offset:
+        return "below_start", None
+    latest = -1 if lineage.latest_epoch is None else lineage.latest_epoch
+    is_known = False
+    past: int | None = None
+    for first, last, epoch, had in _beside(facts, lineage, segment):
+        is_known = True
+        if had != epoch and epoch <= latest:
+            return "left", first
+        if past is None and (had != epoch or last > facts.log_end_offset):
+            past = first if had != epoch else max(first, facts.log_end_offset)
+    if past is not None:
+        return "past_end", past
+    return ("own" if is_known else "unknown"), None
+
+
+def _beside(facts: ReplicaFacts, lineage: Lineage, segment: RemoteSegment) -> Iterator[tuple[int, int, int, int]]:
+    """(start, end, epoch, epoch of the log there) of a segment at and above the log start."""
+    for start, end, epoch in stretches(segment):
+        for first, last, had in epoch_parts(lineage, max(start, facts.log_start_offset), end):
+            yield first, last, epoch, had
 
 
 @dataclass(frozen=True, slots=True)

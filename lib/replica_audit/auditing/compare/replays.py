@@ -41,6 +41,11 @@ def answering_lineage(facts: ReplicaFacts, tiered: bool) -> Lineage:
     return lineage
 
 
+def whole_lineage(reference: Reference) -> Lineage:
+    """The epochs of the reference's log, the part in remote storage too."""
+    return reference.complete(answering_lineage(reference.facts, tiered=True))
+
+
 def follower_state(follower: ReplicaFacts, tiered: bool, high_watermark: int | None = None) -> ReplicaState:
     """State of the follower when truncation begins; `high_watermark` replaces its own where the input lacks that."""
     return follower.following_state(replay_lineage(follower, tiered), high_watermark)

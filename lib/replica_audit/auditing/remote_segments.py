@@ -1,0 +1,45 @@
+"""Rows of `remote_segments`: segments in remote storage beside the log of the reference."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from replica_audit.auditing.compare.remote_storage import place_segment
+from replica_audit.auditing.compare.replays import whole_lineage
+from replica_audit.auditing.conclude import PartitionAudit
+from replica_audit.literals import RemoteLineage
+from replica_audit.schema import RemoteSegmentRow
+from replica_audit.snapshot.remote_log_metadata import STATES
+
+
+def remote_segment_rows(audit: PartitionAudit) -> Iterator[RemoteSegmentRow]:
+    """A row for each segment that `__remote_log_metadata` names for a topic of that name, of whichever id."""
+    case = audit.case
+    lineage = None if case is None else whole_lineage(case.reference)
+    known = {one.segment_id for one in case.remote_segments} if case is not None else set()
+    for segment in audit.evidence.remote_segments:
+        place: tuple[RemoteLineage, int | None] = ("unknown", None)
+        if case is not None and lineage is not None:
+            place = ("other_topic", None)
+            if segment.segment_id in known:
+                place = place_segment(case.reference.facts, lineage, segment)
+        yield RemoteSegmentRow(
+            topic=segment.topic,
+            partition=segment.partition,
+            topic_id=segment.topic_id,
+            segment_id=segment.segment_id,
+            start_offset=segment.start_offset,
+            end_offset=segment.end_offset,
+            epochs=segment.epochs,
+            state=STATES[segment.state],
+            lineage=place[0],
+            parted_at=place[1],
+            size_bytes=segment.size_bytes,
+            copied_by=segment.broker_id,
+            started_ms=segment.started_ms,
+            updated_by=segment.updated_by,
+            updated_ms=segment.updated_ms,
+            max_timestamp_ms=None if segment.max_timestamp_ms < 0 else segment.max_timestamp_ms,
+            told_in=segment.told_in,
+            told_whole=segment.is_whole,
+        )
