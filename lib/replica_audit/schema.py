@@ -220,10 +220,9 @@ class MetadataLogRow(NamedTuple):
     """from 1 on; copies of one do not contradict each other"""
     parts_at: int | None
     """first offset at which its records differ from those of the copy that is used"""
-    committed_to: int | None
-    """offset below which a majority of the voters, a `.checkpoint` or, where a majority is here and voters lack records, brokers
-    show its records to be committed; null: none of these does (`proven_end` of `quorum` goes by all that brokers applied, and
-    not by voters that were seeded)"""
+    proven_end: int | None
+    """offset below which a majority of the voters, a `.checkpoint` or what brokers applied shows its records to be committed;
+    null: nothing does. Voters whose logs were put there by hand prove nothing"""
     start_offset: int
     """below it there is only a `.checkpoint`"""
     end_offset: int

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -21,24 +20,16 @@ from replica_audit.snapshot.inventory import Inventory, LogDir
 from replica_audit.snapshot.message_fields import MessageError
 from replica_audit.snapshot.metadata.compared_copies import AppliedEvidence, ComparedCopies, compare_copies
 from replica_audit.snapshot.metadata.histories import QuorumHistory, find_histories
-from replica_audit.snapshot.metadata.image import replay
 from replica_audit.snapshot.metadata.kraft_records import Voters
 from replica_audit.snapshot.metadata.log_copies import UNKNOWN_REACH, MetadataCopy, SnapshotEnd, read_snapshot
-from replica_audit.snapshot.metadata.quorum import name_nodes, newest_copy, parting, votes, weigh_copies
-from replica_audit.snapshot.metadata.stale_copies import CopyMoments, copy_moments, find_applied
+from replica_audit.snapshot.metadata.proven_end import Proven
+from replica_audit.snapshot.metadata.quorum import newest_copy, parting
+from replica_audit.snapshot.metadata.stale_copies import CopyMoments, copy_moments
 from replica_audit.snapshot.replica_dirs import stray_copies
 from replica_audit.snapshot.storage import Snapshot
 
 #: Broker, log dir, topic and partition.
 _Directory = tuple[int, str, str, int]
-
-
-@dataclass(frozen=True, slots=True)
-class Proven:
-    """Up to which offset a history is known to be committed, and what proves it."""
-
-    end_offset: int = 0
-    proof: str | None = None
 
 
 class HeldMetadata:
@@ -89,61 +80,28 @@ class HeldMetadata:
         """Copies whose end cannot be read, so that nobody knows how far they go."""
         return tuple(copy for copy in self.compared.copies if copy.reach == UNKNOWN_REACH)
 
-    @cached_property
+    @property
     def voters(self) -> Voters | None:
         """By the newest copy, of the only history that is not refused where there is one."""
         found = self.compared.found
-        left = [one for one in found.histories if not one.refused] if found is not None else []
-        copies = left[0].copies if len(left) == 1 else self.copies
-        return newest_copy(copies).voters(self.snapshot) if copies else None
+        return None if found is None else found.quorum.voters
 
     @cached_property
     def histories(self) -> tuple[QuorumHistory, ...]:
         """Copies that do not contradict each other, together; the newest first."""
         found = self.compared.found
-        if found is not None and found.histories:
-            return found.histories
-        return find_histories(self.snapshot, self.copies, self.voters, self.inventory.replicas, self.stray)
+        if found is None or found.histories:
+            return () if found is None else found.histories
+        return find_histories(self.snapshot, found.groups, self.voters, self.inventory.replicas, self.stray)
 
     def history_of(self, copy: MetadataCopy) -> int | None:
         """Its number among `histories`; None of a copy that holds nothing or cannot be read."""
-        return next(
-            (at for at, one in enumerate(self.histories) if any(copy.log.path == of.log.path for of in one.copies)),
-            None,
-        )
+        return None if self.compared.found is None else self.compared.found.history_of(copy)
 
-    @cached_property
+    @property
     def proven(self) -> tuple[Proven, ...]:
         """Of each history."""
-        return tuple(self._prove(history) for history in self.histories)
-
-    def _prove(self, history: QuorumHistory) -> Proven:
-        found = [Proven()]
-        quorum = weigh_copies(history.copies, self.voters)
-        if quorum.snapshots:
-            last = quorum.snapshots[-1]
-            found.append(
-                Proven(last.end_offset, f"{last.path} was taken of it, and snapshots are of committed records only")
-            )
-        own = [copy for copy in history.copies if self.seeded(copy) is None]
-        if history.forgotten is None and own:
-            overlap = weigh_copies(own, self.voters)
-            if overlap.committed_end is not None:
-                nodes = name_nodes(
-                    copy.node_id for copy in votes(own, self.voters) if copy.end_offset >= overlap.committed_end
-                )
-                found.append(Proven(overlap.committed_end, f"{nodes}, a majority of the voters, hold it"))
-        try:
-            image = replay(self.snapshot, history.copies, replace(quorum, committed_end=None))
-        except (FormatError, MessageError, OSError):
-            image = None
-        applied = None if image is None else find_applied(image.leaderships(), self._epochs_of)
-        if applied is not None:
-            found.append(Proven(applied.end_offset, applied.proof))
-        stale = self.compared.found.stale if self.compared.found is not None else None
-        if stale is not None and any(copy.log.path == one.log.path for copy in history.copies for one in stale.copies):
-            found.append(Proven(stale.applied.end_offset, stale.applied.proof))
-        return max(found, key=lambda one: one.end_offset)
+        return () if self.compared.found is None else self.compared.found.proven
 
     @cached_property
     def available(self) -> frozenset[int]:
@@ -167,22 +125,6 @@ class HeldMetadata:
         for copy in self.copies:
             if self.voters is not None and copy.end_offset and self.voters.admits(copy.node_id, copy.log.directory_id):
                 yield copy
-
-    def seeded(self, copy: MetadataCopy) -> str | None:
-        """What shows that a voter's log was put there, not written or fetched: then it proves no majority (R5)."""
-        if self.voters is None or copy.node_id not in self.voters.ids or copy.end_offset == 0:
-            return None
-        same = [
-            one.node_id
-            for one in self.compared.copies
-            if one is not copy and one.log.directory_id is not None and one.log.directory_id == copy.log.directory_id
-        ]
-        if same:
-            return f"its directory.id is that of {name_nodes(same)}: one directory was copied"
-        epoch = None if copy.state is None else copy.state.leader_epoch
-        if epoch is not None and epoch < copy.epoch:
-            return f"its quorum-state is of epoch {epoch}, and its log has records of epoch {copy.epoch}: a voter notes an epoch first"
-        return None
 
     def contents(self, copy: MetadataCopy) -> ClusterContents | str:
         """The state after its records; in words why there is none."""

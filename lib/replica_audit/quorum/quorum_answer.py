@@ -27,6 +27,7 @@ from replica_audit.quorum.lost_metadata import Assigned, add_up, assigned_by, lo
 from replica_audit.quorum.quorum_steps import plan_quorum
 from replica_audit.snapshot.inventory import Inventory
 from replica_audit.snapshot.metadata.log_copies import MetadataCopy
+from replica_audit.snapshot.metadata.proven_end import find_seeded
 from replica_audit.snapshot.metadata.quorum import newest_copy, parting
 from replica_audit.snapshot.storage import Snapshot
 from replica_audit.text import capitalise
@@ -145,7 +146,7 @@ def _copy_answer(held: HeldMetadata, copy: MetadataCopy, against: MetadataCopy) 
         voter_directories=() if voters is None else voters.directories,
         quorum_state=None if state is None else QuorumStateFile(state.leader_epoch, state.leader_id, state.voted_id),
         may_vote=held.voters.admits(copy.node_id, copy.log.directory_id) if held.voters and is_voter else None,
-        seeded=held.seeded(copy),
+        seeded=find_seeded(copy, held.compared.copies, held.voters),
         refused=tuple(refused),
         lost=lost,
         breaks=tuple(find_breaks(held, copy, lost)) if number is not None else (),

@@ -32,21 +32,25 @@ def rows(
 def test_epochs_and_checkpoints_of_copies_that_agree(tmp_path: Path) -> None:
     log = BEGIN + elected(3, 101, 2) + moved(4, epoch=2) + elected(5, 102, 7)
     behind = MetadataLog({0: BEGIN + elected(3, 101, 2)}, {(3, 1): write.snapshot([])}, VOTERS)
-    found = rows(tmp_path, {100: log, 101: log, 102: behind, 1: log}, clean=(1,))
+    written = MetadataLog({0: log}, voters=VOTERS, leader_epoch=7)
+    found = rows(tmp_path / "1", {100: written, 101: written, 102: behind, 1: log}, clean=(1,))
     assert [(*one,) for one in found[100].epochs] == [(1, 0, 3), (2, 3, 5), (7, 5, 6)]
     assert [(*one,) for one in found[102].epochs] == [(1, 0, 3), (2, 3, 4)] and found[102].checkpoints == (3,)
     standings = {node: one.standing for node, one in found.items()}
     assert standings == {1: "used", 100: "agrees", 101: "agrees", 102: "agrees"}
     assert {one.history for one in found.values()} == {1} and {one.parts_at for one in found.values()} == {None}
-    assert (found[100].committed_to, found[102].committed_to) == (6, 4)
-    assert (found[100].is_voter, found[1].is_voter, found[100].seen_epoch) == (True, False, 1)
+    assert (found[100].proven_end, found[102].proven_end) == (6, 4)
+    assert (found[100].is_voter, found[1].is_voter, found[100].seen_epoch) == (True, False, 7)
+    # Voters that never noted the epochs of their logs were given these: they are no majority (R5).
+    seeded = rows(tmp_path / "2", {100: log, 101: log, 102: behind, 1: log}, clean=(1,))
+    assert (seeded[100].proven_end, seeded[102].proven_end) == (3, 3)
 
 
 def test_a_tail_of_its_own_and_a_fork_that_lacks_what_was_applied(tmp_path: Path) -> None:
     tail = rows(
         tmp_path / "1", {100: WHOLE + moved(5), 101: WHOLE + elected(5, 101, 2), 102: WHOLE + elected(5, 101, 2)}
     )
-    assert (tail[100].standing, tail[100].parts_at, tail[100].history, tail[100].committed_to) == ("apart", 5, 2, 5)
+    assert (tail[100].standing, tail[100].parts_at, tail[100].history, tail[100].proven_end) == ("apart", 5, 2, 5)
     assert (tail[101].standing, tail[102].standing, tail[102].history) == ("used", "agrees", 1)
     seeded = BEGIN + moved(3) + elected(4, 102, 2, write.TIME_MS + DAY_MS)
     forked = rows(tmp_path / "2", {100: WHOLE, 101: seeded, 102: seeded, 1: WHOLE}, clean=(1,))

@@ -80,21 +80,21 @@ function buildMetadataCopies(page) {
     add(row.start_offset, 3);
     add(row.end_offset, 5);
     add(row.parts_at, 6);
-    add(row.committed_to, 4);
+    add(row.proven_end, 4);
     for (const { start_offset: start } of row.epochs) add(start, 2);
   }
   const lanes = rows.map((row) => ({ name: named(row), row, spans: row.epochs.map(({ leader_epoch: epoch, start_offset: from, end_offset: to }) => ({
     from, to, cls: `e${epochs.indexOf(epoch) % 8}`, ink: 'ep', title: `${named(row)}, epoch ${epoch}: ${offsets(from, to)}`, text: [`epoch ${epoch}`, String(epoch)] })) }));
-  const marksOf = ({ row }, scale) => [['parts_at', 'cross', 'unclean', 11], ['committed_to', 'up', 'elected', 25]].filter(([name]) => typeof row[name] === 'number')
+  const marksOf = ({ row }, scale) => [['parts_at', 'cross', 'unclean', 11], ['proven_end', 'up', 'elected', 25]].filter(([name]) => typeof row[name] === 'number')
     .map(([name, shape, cls, y]) => ({ x: scale.at(row[name]), y, size: 4, shape, cls }));
   const holder = el('div', { class: 'canvas' });
   drawnFor(holder, (width) => holder.replaceChildren(drawLanes(lanes, keys, { width, height: 22, marksOf, tick: String, label: 'Copies of the metadata log over its offsets; the table below tells them' }).svg));
   const sign = (shape, cls, words) => legendKey('', words, draw('svg', { width: 14, height: 14, viewBox: '0 0 14 14', 'aria-hidden': 'true', class: 'sign-key' }, markAt(shape, 7, 7, 4, cls)));
   const refused = rows.some((row) => row.refused.length);
-  const cells = (row) => [[named(row), el('span', { class: 'soft' }, ' ', el('code', null, row.path))], METADATA_STANDINGS[row.standing], shown(row.start_offset), shown(row.end_offset), shown(row.committed_to), shown(row.parts_at), shown(row.history),
+  const cells = (row) => [[named(row), el('span', { class: 'soft' }, ' ', el('code', null, row.path))], METADATA_STANDINGS[row.standing], shown(row.start_offset), shown(row.end_offset), shown(row.proven_end), shown(row.parts_at), shown(row.history),
     known(row.seen_epoch) ? `epoch ${row.seen_epoch}${known(row.voted_id) ? `, voted for ${row.voted_id}` : known(row.seen_leader_id) ? `, leader ${row.seen_leader_id}` : ''}` : '–', ...(refused ? [row.refused.join('; ')] : [])];
   section.append(el('h2', null, 'Copies of the metadata log'), el('figure', null, holder, el('p', { class: 'legend' }, legendKey('k-epoch', 'epochs of controllers, a colour each'),
-    rows.some((row) => known(row.committed_to)) && sign('up', 'elected', 'committed up to here'), rows.some((row) => known(row.parts_at)) && sign('cross', 'unclean', 'first record that the copy in use does not have'))),
+    rows.some((row) => known(row.proven_end)) && sign('up', 'elected', 'committed up to here'), rows.some((row) => known(row.parts_at)) && sign('cross', 'unclean', 'first record that the copy in use does not have'))),
     table([['copy', 'wrap'], ['stands', 'wrap'], ['begins', 'n'], ['ends', 'n'], ['committed up to', 'n'], ['parts at', 'n'], ['history', 'n', 'copies of one history do not contradict each other'], ['quorum-state', 'wrap'], ...(refused ? [['refused, since', 'wrap']] : [])], rows.map(cells), 'small stack', 'metadata'));
   section.hidden = false;
   // Where all agree it is no news.

@@ -15,9 +15,17 @@ from replica_audit.snapshot.metadata.histories import QuorumHistory, find_histor
 from replica_audit.snapshot.metadata.image import MetadataImage, replay
 from replica_audit.snapshot.metadata.kraft_records import Voters
 from replica_audit.snapshot.metadata.log_copies import MetadataCopy, QuorumState, read_copy, read_quorum_state
+from replica_audit.snapshot.metadata.proven_end import Proven, ProvenBy, prove_ends
 from replica_audit.snapshot.metadata.quorum import Fork, Quorum, newest_copy, parting, weigh_copies
 from replica_audit.snapshot.metadata.sole_isr import ClusterCourse, EpochFiles, mark_sole_isr
-from replica_audit.snapshot.metadata.stale_copies import CopyMoments, Stale, doubted_from, mark_lacking, settle
+from replica_audit.snapshot.metadata.stale_copies import (
+    CopyMoments,
+    Stale,
+    doubted_from,
+    find_applied,
+    mark_lacking,
+    settle,
+)
 from replica_audit.snapshot.storage import Snapshot
 
 
@@ -47,14 +55,20 @@ class MetadataComparison:
     """By the newest copy of the history that is left, or of all."""
     stale: Stale | None
     histories: tuple[QuorumHistory, ...]
+    """() without a fork."""
+    groups: tuple[tuple[MetadataCopy, ...], ...]
+    """Copies that do not contradict each other, a history each, the newest first."""
+    proven: tuple[Proven, ...]
+    """Of each of `groups`."""
     set_aside: tuple[MetadataCopy, ...]
     """Copies of histories that cannot be the right one, where one is left."""
     voters: tuple[int, ...]
     """By control records and quorum-state, else by the newest snapshot (KRAFT_VOTERS)."""
 
-    def history_of(self, copy: MetadataCopy) -> int:
-        """The number of the history that a copy is of."""
-        return next(number for number, one in enumerate(self.histories) if any(copy is of for of in one.copies))
+    def history_of(self, copy: MetadataCopy) -> int | None:
+        """The number of the history that a copy is of, from 0 on; None of one that holds nothing or cannot be read."""
+        path = copy.log.path
+        return next((number for number, one in enumerate(self.groups) if any(path == of.log.path for of in one)), None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,26 +114,36 @@ def _read(
     """Reading of the copies: by the only history that can be right where they contradict each other, else by all."""
     quorum = weigh_copies(copies, voters)
     parted = any(quorum.agreed[copy.log.path] < copy.end_offset for copy in copies)
-    histories = find_histories(snapshot, copies, voters, evidence.directories, evidence.stray) if parted else ()
-    if histories and not quorum.forks:
-        quorum = replace(quorum, forks=_applied_elsewhere(quorum, histories))
-    if not quorum.forks:
-        histories = ()
+    groups = group_copies(copies) if parted else (copies,)
+    directories, epochs = evidence.directories, evidence.epochs
+    found_histories = find_histories(snapshot, groups, voters, directories, evidence.stray, epochs) if parted else ()
+    if parted and not quorum.forks:
+        quorum = replace(quorum, forks=_applied_elsewhere(quorum, found_histories))
+    histories = found_histories if quorum.forks else ()
     left = [one for one in histories if not one.refused]
     kept = left[0].copies if len(left) == 1 else tuple(copies)
     if len(left) == 1:
+        voters = newest_copy(kept).voters(snapshot)
         quorum = replace(weigh_copies(kept, voters), forks=quorum.forks)
     aside = tuple(copy for copy in copies if all(copy is not one for one in kept))
     settled, stale = quorum, None
     if doubted_from(quorum, kept) is not None:
         everything = replay(snapshot, kept, replace(quorum, committed_end=None))
-        settled, stale = settle(snapshot, quorum, kept, everything.leaderships(), evidence.epochs, evidence.moments)
+        settled, stale = settle(snapshot, quorum, kept, everything.leaderships(), epochs, evidence.moments)
     image = replay(snapshot, kept, settled)
-    found = mark_sole_isr(image.leaderships(), _course(image, kept, settled), evidence.epochs)
+    found = mark_sole_isr(image.leaderships(), _course(image, kept, settled), epochs)
     found = mark_lacking(found, stale) if stale else found
-    left_over = _left_over(image, found, evidence.directories)
+    left_over = _left_over(image, found, directories)
+    may_prove = [ProvenBy(one.copies, one.applied, one.forgotten is not None) for one in found_histories]
+    if not may_prove:
+        # What snapshots were taken of needs no other proof.
+        above = settled.snapshots[-1].end_offset if settled.snapshots else 0
+        may_prove = [ProvenBy(tuple(copies), find_applied(found, epochs, above))]
+    proven = prove_ends(may_prove, copies, settled.voters, stale)
     named = () if settled.voters is None else tuple(sorted(settled.voters.ids))
-    return MetadataComparison(settled, (*found, *left_over), stale, histories, aside, named)
+    return MetadataComparison(
+        settled, (*found, *left_over), stale, histories, tuple(map(tuple, groups)), proven, aside, named
+    )
 
 
 def _left_over(
@@ -160,17 +184,17 @@ def copy_rows(compared: ComparedCopies) -> Iterator[MetadataLogRow]:
     found = compared.found
     # Of the usable copies: without any nothing is found.
     partings = {copy.log.path: parting(found.quorum.newest, copy) for copy in compared.usable} if found else {}
-    numbers = _histories(compared, partings)
     for copy in compared.copies:
         path, state = copy.log.path, copy.state
         parts_at = partings.get(path)
         standing: MetadataStanding = "unreadable" if copy.reach > (-1, 0) else "empty"
         refused: Sequence[str] = ()
-        committed_to = None
-        if found is not None and path in partings:
-            refused = found.histories[found.history_of(copy)].refused if found.histories else ()
+        proven_end = None
+        number = None if found is None else found.history_of(copy)
+        if found is not None and number is not None:
+            refused = found.histories[number].refused if found.histories else ()
             standing = _stand(found, copy, parts_at, is_refused=bool(refused))
-            committed_to = _committed_to(found.quorum, found.stale, copy, parts_at)
+            proven_end = min(found.proven[number].end_offset, copy.end_offset) or None
         voters = None if found is None else found.quorum.voters
         is_voter = None if voters is None else copy.node_id in voters.ids
         yield MetadataLogRow(
@@ -179,9 +203,9 @@ def copy_rows(compared: ComparedCopies) -> Iterator[MetadataLogRow]:
             directory_id=copy.log.directory_id,
             standing=standing,
             refused=refused,
-            history=numbers.get(path),
+            history=None if number is None else number + 1,
             parts_at=parts_at,
-            committed_to=committed_to,
+            proven_end=proven_end,
             start_offset=copy.start_offset,
             end_offset=copy.end_offset,
             epochs=tuple(copy.epochs),
@@ -194,18 +218,6 @@ def copy_rows(compared: ComparedCopies) -> Iterator[MetadataLogRow]:
         )
 
 
-def _histories(compared: ComparedCopies, partings: Mapping[str, int | None]) -> dict[str, int]:
-    """The number of each copy's history, by path."""
-    found = compared.found
-    if found is not None and found.histories:
-        groups: Iterable[Iterable[MetadataCopy]] = (one.copies for one in found.histories)
-    else:
-        agreeing = [copy for copy in compared.usable if partings.get(copy.log.path) is None]
-        parted = [copy for copy in compared.usable if partings.get(copy.log.path) is not None]
-        groups = (agreeing, *group_copies(parted))
-    return {copy.log.path: number for number, group in enumerate(groups, 1) for copy in group}
-
-
 def _stand(
     found: MetadataComparison, copy: MetadataCopy, parts_at: int | None, *, is_refused: bool
 ) -> MetadataStanding:
@@ -216,12 +228,6 @@ def _stand(
     if found.stale is not None and any(copy is one for one in found.stale.copies):
         return "stale"
     return "agrees" if parts_at is None else "apart"
-
-
-def _committed_to(quorum: Quorum, stale: Stale | None, copy: MetadataCopy, parts_at: int | None) -> int | None:
-    known = [quorum.committed_end or 0, *(one.end_offset for one in quorum.snapshots)]
-    known += [] if stale is None else [stale.applied.end_offset]
-    return min(max(known), copy.end_offset if parts_at is None else parts_at) or None
 
 
 def _quorum_state(snapshot: Snapshot, log: MetadataLog, ignored: list[QuarantineRow]) -> QuorumState | None:

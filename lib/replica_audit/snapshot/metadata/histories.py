@@ -28,6 +28,8 @@ from replica_audit.snapshot.metadata.quorum import (
     parting,
     weigh_copies,
 )
+from replica_audit.snapshot.metadata.sole_isr import EpochFiles
+from replica_audit.snapshot.metadata.stale_copies import Applied, find_applied
 from replica_audit.snapshot.storage import Snapshot
 from replica_audit.text import render_time
 
@@ -119,6 +121,8 @@ class QuorumHistory:
     """An election that its voters held in an epoch that another history had reached before (R4)."""
     conditions: tuple[str, ...]
     """What has to be mended before voters start with it."""
+    applied: Applied | None
+    """The latest of its states that a broker's files show."""
 
     @property
     def nodes(self) -> str:
@@ -128,17 +132,18 @@ class QuorumHistory:
 
 def find_histories(
     snapshot: Snapshot,
-    copies: Sequence[MetadataCopy],
+    groups: Sequence[Sequence[MetadataCopy]],
     voters: Voters | None,
     directories: Iterable[ReplicaDir],
     stray: Sequence[ReplicaDir] = (),
+    epochs: EpochFiles | None = None,
 ) -> tuple[QuorumHistory, ...]:
-    """The histories that the copies hold, the newest first, and why some cannot be right.
+    """The histories that `groups` of copies hold, as `group_copies` has them, and why some cannot be right.
 
     `directories` are the brokers' partitions, which show what was applied; of those that they set aside as `stray` only
     partitions count that a history here knows.
     """
-    groups = group_copies(copies)
+    copies = [copy for group in groups for copy in group]
     images = [_image(snapshot, group, voters) for group in groups]
     known = {
         (one.topic_id, one.partition) for image in images if not isinstance(image, str) for one in image.leaderships()
@@ -157,6 +162,7 @@ def find_histories(
             bool(spliced),
             _forgotten(snapshot, group, groups),
             tuple(find_conditions(snapshot, newest_copy(group), copies)),
+            None if isinstance(image, str) else find_applied(image.leaderships(), epochs),
         )
         for group, image, spliced in zip(groups, images, splices, strict=True)
     )
@@ -222,7 +228,7 @@ def prefer_history(left: Sequence[QuorumHistory]) -> tuple[QuorumHistory | None,
     return best, f"the last epoch and end are the greatest on node {newest.node_id}"
 
 
-def group_copies(copies: Iterable[MetadataCopy]) -> list[list[MetadataCopy]]:
+def group_copies(copies: Iterable[MetadataCopy]) -> Sequence[Sequence[MetadataCopy]]:
     """Copies that do not contradict each other together, the newest first."""
     groups: list[list[MetadataCopy]] = []
     for copy in sorted(copies, key=lambda one: (-one.epoch, -one.end_offset, one.log.path)):

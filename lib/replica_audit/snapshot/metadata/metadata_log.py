@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 
 from replica_audit.literals import CaptureState
 from replica_audit.model import Leadership
@@ -71,8 +72,10 @@ def read_metadata(
         )
         doubtful |= newer
         rows += _unread(copy, reason, lost=newer)
-    of_history = {reading.history_of(fork.copy): fork for fork in reversed(quorum.forks)}
-    forks = (_fork_row(of_history[number], reading.histories) for number in sorted(of_history))
+    of_history = {
+        number: fork for fork in reversed(quorum.forks) if (number := reading.history_of(fork.copy)) is not None
+    }
+    forks = (_fork_row(fork, reading.histories) for _, fork in sorted(of_history.items(), key=itemgetter(0)))
     quarantine = (*rows, *ignored, *forks)
     return MetadataReading(reading.leaderships, quarantine, doubtful, reading.voters, told, unread)
 

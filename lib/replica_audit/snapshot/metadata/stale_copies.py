@@ -106,10 +106,7 @@ def settle(
         return quorum, None
     ends = {copy.log.path: quorum.agreed[copy.log.path] for copy in copies}
     of_voters = _of_voters(quorum, copies)
-    states = [later for one in leaderships for later in _later_states(one, voted)]
-    applied = (_applied(states, epochs) if epochs is not None else None) or _held_by_no_voter(
-        snapshot, quorum, copies, voted, moments
-    )
+    applied = find_applied(leaderships, epochs, voted) or _held_by_no_voter(snapshot, quorum, copies, voted, moments)
     if applied is None:
         return quorum, None
     settled = quorum
@@ -126,9 +123,11 @@ def settle(
     return settled, Stale(stale, skewed, applied, holders)
 
 
-def find_applied(leaderships: Iterable[Leadership], epochs: EpochFiles) -> Applied | None:
-    """The latest state of all that a broker's files show."""
-    return _applied([state for one in leaderships for state in _later_states(one, 0)], epochs)
+def find_applied(leaderships: Iterable[Leadership], epochs: EpochFiles | None, above: int = 0) -> Applied | None:
+    """The latest state above an offset that a broker's files show."""
+    if epochs is None:
+        return None
+    return _applied((state for one in leaderships for state in _later_states(one, above)), epochs)
 
 
 def mark_lacking(leaderships: Sequence[Leadership], stale: Stale) -> list[Leadership]:
@@ -167,10 +166,10 @@ class _LaterState(NamedTuple):
     """The partition's leader epoch came with it, so that nobody can know it from an earlier one."""
 
 
-def _later_states(one: Leadership, voted: int) -> Iterator[_LaterState]:
+def _later_states(one: Leadership, above: int) -> Iterator[_LaterState]:
     greatest = -1
     for state in one.history:
-        if _end(state) > voted and state.occasion != "snapshot":
+        if _end(state) > above and state.occasion != "snapshot":
             yield _LaterState(one, state, state.leader_epoch > greatest)
         greatest = max(greatest, state.leader_epoch)
 

@@ -1,0 +1,87 @@
+"""Up to which offset each history of the metadata log is known to be committed, and what proves it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from replica_audit.snapshot.metadata.kraft_records import Voters
+from replica_audit.snapshot.metadata.log_copies import MetadataCopy
+from replica_audit.snapshot.metadata.quorum import name_nodes, newest_copy, parting, votes, weigh_copies
+from replica_audit.snapshot.metadata.stale_copies import Applied, Stale
+
+
+@dataclass(frozen=True, slots=True)
+class Proven:
+    """A history is committed below `end_offset`; 0 and None where nothing proves it."""
+
+    end_offset: int = 0
+    proof: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ProvenBy:
+    """What may prove that records of a history were committed."""
+
+    copies: tuple[MetadataCopy, ...]
+    """That do not contradict each other."""
+    applied: Applied | None
+    """The latest state that a broker's files show."""
+    forgotten: bool = False
+    """Its voters elected in an epoch that another history had reached (R4): their majority proves nothing."""
+
+
+def prove_ends(
+    histories: Sequence[ProvenBy], copies: Sequence[MetadataCopy], voters: Voters | None, stale: Stale | None
+) -> tuple[Proven, ...]:
+    """Of each history; `copies` are all that were captured. What is proven of one holds for another up to where they part."""
+    own = [_prove(one, copies, voters, stale) for one in histories]
+    newest = [newest_copy(one.copies) for one in histories]
+
+    def shared(at: int) -> Proven:
+        found = [own[at]]
+        for other, proven in enumerate(own):
+            parted = None if other == at else parting(newest[at], newest[other])
+            if parted is not None:
+                found.append(replace(proven, end_offset=min(parted, proven.end_offset)))
+        return max(found, key=lambda one: one.end_offset)
+
+    return tuple(map(shared, range(len(own))))
+
+
+def _prove(history: ProvenBy, copies: Sequence[MetadataCopy], voters: Voters | None, stale: Stale | None) -> Proven:
+    found = [Proven()]
+    snapshots = weigh_copies(history.copies, voters).snapshots
+    if snapshots:
+        last = snapshots[-1]
+        found.append(
+            Proven(last.end_offset, f"{last.path} was taken of it, and snapshots are of committed records only")
+        )
+    own = [one for one in history.copies if find_seeded(one, copies, voters) is None]
+    if own and not history.forgotten:
+        end = weigh_copies(own, voters).committed_end
+        if end is not None:
+            nodes = name_nodes(one.node_id for one in votes(own, voters) if one.end_offset >= end)
+            found.append(Proven(end, f"{nodes}, a majority of the voters, hold it"))
+    applied = [] if history.applied is None else [history.applied]
+    if stale is not None and any(one is of for of in stale.copies for one in history.copies):
+        applied.append(stale.applied)
+    found += [Proven(one.end_offset, one.proof) for one in applied]
+    return max(found, key=lambda one: one.end_offset)
+
+
+def find_seeded(copy: MetadataCopy, copies: Sequence[MetadataCopy], voters: Voters | None) -> str | None:
+    """What shows that a voter's log was put there, not written or fetched: then it proves no majority (R5)."""
+    if voters is None or copy.node_id not in voters.ids or copy.end_offset == 0:
+        return None
+    same = [
+        one.node_id
+        for one in copies
+        if one is not copy and one.log.directory_id is not None and one.log.directory_id == copy.log.directory_id
+    ]
+    if same:
+        return f"its directory.id is that of {name_nodes(same)}: one directory was copied"
+    epoch = None if copy.state is None else copy.state.leader_epoch
+    if epoch is not None and epoch < copy.epoch:
+        return f"its quorum-state is of epoch {epoch}, and its log has records of epoch {copy.epoch}: a voter notes an epoch first"
+    return None
