@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 from tests.support.planted import write_small
+from tests.support.remote_stores import plain_path, put
+from tests.support.snapshots import TOPIC_ID, make_uuid
 
 from replica_audit.auditing.catalogue import CATALOGUE
 from replica_audit.bronze_tables import BRONZE_TABLES
@@ -20,6 +22,9 @@ from replica_audit.config import FAIL_LEVELS
 from replica_audit.errors import EngineError, InputError, UsageError
 from replica_audit.literals import PROTOCOLS, SEVERITIES, VERDICTS
 from replica_audit.schema import REPORT_TABLES
+from replica_audit.snapshot.remote_store import open_remote_store, read_listings
+from replica_audit.snapshot.storage import Snapshot
+from replica_audit.text import now_ms
 
 ROOT = Path(__file__).parents[1]
 #: In the order in which a reader would type their examples; the first leaves the audit that the others look at.
@@ -123,7 +128,7 @@ def test_the_commands_print_what_is_shown(clone):
         assert all(len(row) <= 100 for row in text.splitlines()), command
 
 
-RECIPES = [block for block in BLOCKS if block.note.startswith("variables: ")]
+RECIPES = [block for block in BLOCKS if re.fullmatch("variables:.* FROM TO", block.note)]
 
 
 @pytest.mark.parametrize("recipe", RECIPES, ids=[block.note for block in RECIPES])
@@ -163,6 +168,20 @@ def test_the_copying_recipes_copy_everything_in_order(recipe, tmp_path):
 
     assert [stage(name) for name in order] == sorted(stage(name) for name in order)
     assert order.index(f"orders-0/{0:020d}.log") < order.index(f"orders-0/{5:020d}.log")
+
+
+def test_the_listing_of_a_store_is_read_as_the_store_itself(tmp_path):
+    (recipe,) = (block for block in BLOCKS if block.note == "variables: STORE TO")
+    store, snapshot = tmp_path / "a store", tmp_path / "snapshot"
+    for start, kind, size in ((0, "log", 100), (0, "index", 8), (40, "log", 200)):
+        put(store, plain_path(make_uuid(f"segment {start}"), start, kind), b"x" * size)
+    snapshot.mkdir()
+    places = {"STORE": str(store), "TO": str(snapshot)}
+    subprocess.run(["bash", "-euo", "pipefail", "-c", recipe.body], env={**os.environ, **places}, check=True)
+    listed, unread = read_listings(Snapshot.open(snapshot))
+    found, _ = open_remote_store(str(store))
+    assert not unread and listed.objects == found.objects and len(listed.objects[TOPIC_ID, 0]) == 2
+    assert abs(listed.listed_ms - now_ms()) < 60_000
 
 
 def test_examples_of_files_are_read_by_their_parsers():

@@ -164,6 +164,7 @@ GROUPS = ("input", "audit", "answer", "quality checks", "warehouse and report", 
 _INGESTING = ("run", "ingest")
 _READING = ("run", "ingest", "show", "elect", "verify", "salvage")
 _AUDITING = ("run", "audit", "show", "elect", "verify", "salvage")
+_TIERED = ("run", "audit", "show", "elect", "salvage")
 _ANSWERING = ("run", "audit", "quality", "report", "show")
 _KEEPING = ("run", "history")
 _TABULAR = ("show", "report", "history", "verify")
@@ -237,6 +238,16 @@ class Settings:
             group="input",
             commands=_READING,
             metavar="NAME",
+        ),
+    ] = None
+    remote: Annotated[
+        str | None,
+        Text(
+            help="directory or URI of the remote store of tiered topics, which is listed",
+            group="input",
+            commands=_TIERED,
+            metavar="URI",
+            default="what the snapshot has a listing of",
         ),
     ] = None
     full: Annotated[

@@ -205,18 +205,49 @@ class RemoteSegment:
     """When it came to this state, by the clock of `updated_by`."""
     updated_by: int
     """The broker that brought it there."""
-    copied_ms: int | None
-    """When its copy was finished; None of a copy that never was, whatever became of it since."""
-    deleting_ms: int | None
-    """When its deletion was begun first."""
-    deletions: int
-    """How often it was begun: Kafka tries again."""
     is_whole: bool
     """The log that says so is here from its beginning."""
     told_in: str
     """The log dir of that log."""
-    told_until_ms: int
-    """Time of the latest message in it, of whatever segment."""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class RemoteObject:
+    """What a remote store has of one segment, by the names of its objects (`snapshot.remote_store`)."""
+
+    topic: str
+    partition: int
+    topic_id: str
+    start_offset: int
+    segment_id: str
+    is_chunked: bool
+    """In the layout of Aiven's plugin, which needs a manifest to read it; else of LocalTieredStorage."""
+    log_path: str | None = None
+    """The object with its batches, relative to the store; None where the store has others of the segment only."""
+    log_bytes: int = 0
+    modified_ms: int | None = None
+    """Last change of that object; None where the store or listing does not say."""
+    manifest_path: str | None = None
+    segment_bytes: int | None = None
+    """Size of the segment that was copied, whatever it is stored as; None where it is not known."""
+    unread: str | None = None
+    """Why its batches cannot be read as they lie there, as a clause; None where they can."""
+
+    @property
+    def missing(self) -> str | None:
+        """The object without which nobody can read the segment; None where all are there."""
+        if self.log_path is None:
+            return ".log"
+        return ".rsm-manifest" if self.is_chunked and self.manifest_path is None else None
+
+
+@dataclass(frozen=True, slots=True)
+class RemoteListing:
+    """What a remote store has of one partition, of any topic of that name."""
+
+    objects: tuple[RemoteObject, ...]
+    listed_ms: int | None
+    """The store had these then, and no others; None where the moment is not known."""
 
 
 @dataclass(frozen=True, slots=True)

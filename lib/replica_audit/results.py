@@ -68,6 +68,10 @@ class InputsObject(TypedDict, total=False):
     observations: int
 
 
+#: Commands in a text that look into the remote store where the audit did.
+_LOOK_INTO_STORES = ("run", "show", "elect", "salvage")
+
+
 class OptionsObject(TypedDict, total=False):
     """`audit.options` of audit.json: the settings that the answers were computed with."""
 
@@ -77,6 +81,7 @@ class OptionsObject(TypedDict, total=False):
     quiesced: bool | None
     fail_on: str
     since: str
+    remote: str
 
 
 class AuditObject(TypedDict, total=False):
@@ -176,6 +181,8 @@ class Results(ReportRows):
         place = redact(self.location or UNKNOWN_PLACE)
         # A relative path that begins with a dash would be taken for an option.
         place = f"./{place}" if place.startswith("-") else place
+        store = (self.audit.get("options") or {}).get("remote")
+        options = (*options, *(["--remote", store] if store is not None and name in _LOOK_INTO_STORES else []))
         words = [place, *partitions, *map(str, options)]
         if any(one.startswith("-") for one in partitions):
             words = [*map(str, options), place, "--", *partitions]

@@ -101,6 +101,11 @@ def now() -> str:
     return _render(datetime.now(timezone.utc), "milliseconds")
 
 
+def now_ms() -> int:
+    """The present moment in ms since 1970."""
+    return int(datetime.now(timezone.utc).timestamp() * 1000)
+
+
 def parse_moment(moment: str) -> datetime:
     """What `now` rendered."""
     # Python 3.10 does not know the Z.

@@ -32,6 +32,7 @@ TAKEN = {
         "--topic",
         "--leadership",
         "--leadership-source",
+        "--remote",
         "--protocol",
         "--kafka-version",
         "--fail-on",

@@ -210,6 +210,7 @@ def audit(
     topics: Sequence[str] = (),
     leadership: str | None = None,
     leadership_source: str | None = None,
+    remote: str | None = None,
     full: bool = False,
     protocol: str | None = None,
     kafka_version: str | None = None,
@@ -239,7 +240,7 @@ def audit(
     given = {
         "warehouse": warehouse,
         "catalog": catalog,
-        **of_snapshot(topics, leadership, leadership_source, protocol, kafka_version),
+        **of_snapshot(topics, leadership, leadership_source, protocol, kafka_version, remote),
         "full": full,
         "since": since,
         "fail_on": fail_on,
@@ -282,6 +283,7 @@ def show(
     topics: Sequence[str] = (),
     leadership: str | None = None,
     leadership_source: str | None = None,
+    remote: str | None = None,
     protocol: str | None = None,
     kafka_version: str | None = None,
     fail_on: str = "high",
@@ -298,7 +300,7 @@ def show(
     Raises UsageError and InputError of `replica_audit.errors`.
     """
     given = {
-        **of_snapshot(topics, leadership, leadership_source, protocol, kafka_version),
+        **of_snapshot(topics, leadership, leadership_source, protocol, kafka_version, remote),
         "fail_on": fail_on,
         "baseline": baseline,
         "accept": accept,

@@ -21,12 +21,14 @@ def of_snapshot(
     leadership_source: str | None,
     protocol: str | None,
     kafka_version: str | None,
+    remote: str | None = None,
 ) -> dict[str, object]:
-    """The arguments that every call on a snapshot takes, by the names of the settings."""
+    """The arguments that calls on a snapshot take, by the names of the settings."""
     return {
         "topics": tuple(topics),
         "leadership": leadership,
         "leadership_source": leadership_source,
         "protocol": protocol,
         "kafka_version": kafka_version,
+        "remote": remote,
     }

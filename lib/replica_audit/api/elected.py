@@ -92,6 +92,7 @@ def elect(
     topics: Sequence[str] = (),
     leadership: str | None = None,
     leadership_source: str | None = None,
+    remote: str | None = None,
     protocol: str | None = None,
     kafka_version: str | None = None,
     config: str | None = None,
@@ -101,7 +102,7 @@ def elect(
 
     `plan` is a file that the plan is written to, `check` one that was written before. Raises UsageError and InputError.
     """
-    given = of_snapshot(topics, leadership, leadership_source, protocol, kafka_version)
+    given = of_snapshot(topics, leadership, leadership_source, protocol, kafka_version, remote)
     choices = ElectionOptions(candidate, up, stopped_cleanly, bootstrap_server, command_config)
     return elect_snapshot(path, partitions, choices, resolved(given, config), progress, plan, check)
 

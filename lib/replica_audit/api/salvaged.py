@@ -65,6 +65,7 @@ def salvage(
     topics: Sequence[str] = (),
     leadership: str | None = None,
     leadership_source: str | None = None,
+    remote: str | None = None,
     protocol: str | None = None,
     kafka_version: str | None = None,
     config: str | None = None,
@@ -73,9 +74,9 @@ def salvage(
     """Extract the records that leaders lack from the snapshot at `path` into the new directory `to`.
 
     Keys, values and headers are written only with `payloads`. `plan` is a `plan.json`: then what the leaders that it chooses
-    lose. `wanted` is a file for the bytes which evidence lacks. Raises UsageError and InputError.
+    lose. `remote` is the remote store of tiered topics. `wanted` is a file for the bytes which evidence lacks. Raises UsageError and InputError.
     """
-    given = of_snapshot(topics, leadership, leadership_source, protocol, kafka_version)
+    given = of_snapshot(topics, leadership, leadership_source, protocol, kafka_version, remote)
     check_choices("forms", forms, FORMS)
     check_choices("encoding", [encoding], ENCODINGS)
     choices = Choices(payloads, include_aborted, include_ahead)

@@ -14,8 +14,17 @@ from replica_audit.auditing.leadership.timeline_deviations import TimelineSummar
 from replica_audit.auditing.replicas.replica_facts import CopyKey
 from replica_audit.config import Settings
 from replica_audit.errors import UsageError
-from replica_audit.model import GroupOffset, Leadership, RemoteSegment, ReplicaDir, SegmentSummary, TopicPartition
+from replica_audit.model import (
+    GroupOffset,
+    Leadership,
+    RemoteListing,
+    RemoteSegment,
+    ReplicaDir,
+    SegmentSummary,
+    TopicPartition,
+)
 from replica_audit.protocol.versions import parse_kafka_version, protocol_of
+from replica_audit.redaction import redact
 from replica_audit.results import OptionsObject
 from replica_audit.snapshot.broker_logs import BrokerLogEvent
 from replica_audit.snapshot.log_dir_names import kind_of_copy
@@ -51,6 +60,8 @@ class PartitionEvidence:
     """Copies that an earlier audit found equal and that need no second comparison; empty: all is compared."""
     remote_segments: tuple[RemoteSegment, ...] = ()
     """By `__remote_log_metadata`, of any topic of that name."""
+    store: RemoteListing | None = None
+    """What the remote store has; None where nobody looked."""
     put_aside: tuple[tuple[ReplicaDir, tuple[SegmentSummary, ...]], ...] = ()
     """Copies that Kafka does not serve from (`snapshot.replica_dirs.PutAside`)."""
 
@@ -78,6 +89,7 @@ class SideEvidence(NamedTuple):
     log_events: tuple[BrokerLogEvent, ...] = ()
     group_offsets: tuple[GroupOffset, ...] = ()
     remote_segments: tuple[RemoteSegment, ...] = ()
+    store: RemoteListing | None = None
     timeline: TimelineSummary | None = None
     losses: EarlierLosses = EarlierLosses()
     verified: Mapping[CopyKey, VerifiedCopy] = {}
@@ -95,6 +107,8 @@ class AuditOptions:
     brokers: tuple[int, ...] = ()
     """Brokers of which the snapshot has a log dir."""
     has_metadata_log: bool = False
+    remote: str | None = None
+    """Directory or URI of the remote store; None where nobody looks, or where the snapshot has a listing of it."""
 
 
 def has_metadata_log(files: Mapping[str, int]) -> bool:
@@ -121,7 +135,9 @@ def resolve_options(
     except ValueError as error:
         raise UsageError(str(error)) from error
     protocol = settings.protocol or (protocol_of(version) if version else "fetch")
-    return AuditOptions(protocol, version, quiesced, cluster_id, times, tuple(brokers), has_metadata_log)
+    return AuditOptions(
+        protocol, version, quiesced, cluster_id, times, tuple(brokers), has_metadata_log, settings.remote
+    )
 
 
 def options_row(options: AuditOptions, settings: Settings) -> OptionsObject:
@@ -134,6 +150,8 @@ def options_row(options: AuditOptions, settings: Settings) -> OptionsObject:
         quiesced=options.quiesced,
         fail_on=settings.fail_on,
     )
+    if options.remote is not None:
+        given["remote"] = redact(options.remote)
     if settings.since:
         given["since"] = settings.since
     return given
@@ -169,4 +187,5 @@ def partition_evidence(
         brokers=frozenset(options.brokers),
         has_metadata_log=options.has_metadata_log,
         remote_segments=side.remote_segments,
+        store=side.store,
     )

@@ -29,6 +29,7 @@ from replica_audit.errors import FormatError, InputError, UsageError
 from replica_audit.model import (
     Damage,
     GroupOffset,
+    RemoteListing,
     RemoteSegment,
     ReplicaDir,
     SegmentFile,
@@ -48,6 +49,7 @@ from replica_audit.snapshot.leadership_rows import leadership_of_rows, state_row
 from replica_audit.snapshot.leadership_sources import parse_leadership
 from replica_audit.snapshot.log_dir_names import is_redpanda_segment, parse_directory_name, parse_file_name
 from replica_audit.snapshot.remote_log_metadata import REMOTE_SEGMENTS
+from replica_audit.snapshot.remote_store import read_store
 from replica_audit.snapshot.segment_sources import open_source, summarise_source
 from replica_audit.snapshot.spread_discovery import Spreading
 from replica_audit.snapshot.storage import Snapshot
@@ -271,6 +273,7 @@ class _Placed:
     events: list[BrokerLogEvent] = field(default_factory=list)
     groups: list[GroupOffset] = field(default_factory=list)
     remote: list[RemoteSegment] = field(default_factory=list)
+    store: RemoteListing | None = None
 
     @property
     def is_evident(self) -> bool:
@@ -329,6 +332,13 @@ class OpenedSnapshot:
         for segment in _read_internal(snapshot, inventory, REMOTE_SEGMENTS, unplaced):
             if (place := TopicPartition(segment.topic, segment.partition)) in known:
                 known[place].remote.append(segment)
+        store, unread = read_store(snapshot, options.remote)
+        unplaced += unread
+        if store is not None:
+            for place, placed_there in known.items():
+                placed_there.store = store.of(place.topic, place.partition, placed_there.remote)
+            if store.location is not None:
+                snapshot.remote_store = Snapshot.open(store.location)
         return cls(snapshot, inventory, options, unplaced, known)
 
     @property
@@ -365,7 +375,7 @@ class OpenedSnapshot:
                 continue
             summaries[file.broker_id, file.log_dir].append(summary)
             quarantine += damage_rows(file, summary)
-        side = SideEvidence(tuple(known.events), tuple(known.groups), tuple(known.remote), course)
+        side = SideEvidence(tuple(known.events), tuple(known.groups), tuple(known.remote), known.store, course)
         leadership = leadership_of_rows(known.states)
         evidence = partition_evidence(
             partition, known.directories, summaries, known.orphans, leadership, side, self.options

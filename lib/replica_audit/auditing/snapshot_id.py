@@ -11,7 +11,8 @@ and everything beyond ASCII escaped, and each ended by a newline:
   columns that are null or empty there, so that a version that adds a column leaves other snapshots their ids;
 - ``["segment", broker_id, path, size_bytes, digest]`` for each segment, `digest` being that of its summary: the SHA-256 of the
   fields of `batches` of every batch, and of the place of all damage; null where it could not be read;
-- ``["text", path, size_bytes, digest]`` for each file of observations and each broker's log: SHA-256 of the SHA-256s of its pieces.
+- ``["text", path, size_bytes, digest]`` for each file of observations, listing of a remote store and broker's log:
+  SHA-256 of the SHA-256s of its pieces.
 
 Paths are relative to the snapshot, so a copy has the id of the original. Copies that differ in anything that bronze tables keep
 have different ids, so the findings of one never meet the rows of another.
@@ -118,8 +119,12 @@ def sum_lines(lines: Iterable[str]) -> int:
 
 
 def text_files(inventory: Inventory) -> list[tuple[str, int]]:
-    """Path and size of the files of observations and of brokers' logs."""
-    return [*inventory.progress_files, *((file.path, file.size_bytes) for file in inventory.broker_logs)]
+    """Path and size of the files of observations, of listings of a remote store, and of brokers' logs."""
+    return [
+        *inventory.progress_files,
+        *inventory.remote_listings,
+        *((file.path, file.size_bytes) for file in inventory.broker_logs),
+    ]
 
 
 def pieces_of(files: Iterable[tuple[str, int]]) -> Iterator[ByteRange]:

@@ -33,11 +33,12 @@ def salvage_steps(
     """One step that salvages everything the plan's leaders lack and a copy has. `made_with` are the options of `elect` that make
     this plan, `partitions` those that it was asked for.
     """
-    worth_it = _worth_it(decisions)
+    store = _store(results)
+    worth_it = _worth_it(decisions, store)
     if worth_it:
         places = tuple(map(place_of, worth_it))
         # Two copies may hold the same ones.
-        records = sum(min(one.chosen.lost_records, sum(source.records for source in one.salvage)) for one in worth_it)
+        records = sum(min(one.chosen.lost_records, _salvageable(one, store)) for one in worth_it)
         yield Step(
             action="salvage",
             text=f"Salvage what the plan's leaders of {list_places(places)} do not have ({count(records, 'record')} at most)",
@@ -50,9 +51,11 @@ def salvage_steps(
         )
 
 
-def restore_steps(decisions: Sequence[Decision], bootstrap: str, client_config: str | None) -> Iterator[Step]:
+def restore_steps(
+    results: Results, decisions: Sequence[Decision], bootstrap: str, client_config: str | None
+) -> Iterator[Step]:
     """One step that produces the salvaged records again; none while one of their partitions has no plan."""
-    places = tuple(map(place_of, _worth_it(decisions)))
+    places = tuple(map(place_of, _worth_it(decisions, _store(results))))
     if places:
         config = [] if client_config is None else ["--command-config", client_config]
         command = ["replica-audit", "restore", SALVAGED, "--bootstrap-servers", bootstrap, *config, "--to-original"]
@@ -84,9 +87,21 @@ def _has_records(results: Results, decisions: Sequence[Decision]) -> Iterator[st
         )
 
 
-def _worth_it(decisions: Sequence[Decision]) -> list[Decision]:
-    """Those whose choice loses possibly acknowledged records which a copy still has."""
-    return [one for one in decisions if one.salvage and one.loses_acknowledged and one.procedure != "unplanned"]
+def _worth_it(decisions: Sequence[Decision], store: str | None) -> list[Decision]:
+    """Those whose choice loses possibly acknowledged records which a copy still has, or the remote store that was given."""
+    planned = [one for one in decisions if one.loses_acknowledged and one.procedure != "unplanned"]
+    return [one for one in planned if _salvageable(one, store)]
+
+
+def _salvageable(decision: Decision, store: str | None) -> int:
+    """How many records the sources hold, each counted for every one of them."""
+    of_copies = sum(source.records for source in decision.salvage)
+    return of_copies if store is None else of_copies + decision.chosen.remote_records
+
+
+def _store(results: Results) -> str | None:
+    """The remote store that the audit looked into; None where none was given."""
+    return (results.audit.get("options") or {}).get("remote")
 
 
 def plan_elections(
@@ -129,7 +144,7 @@ def plan_elections(
         *salvage_steps(results, outcome.decisions, made_with, [f"{topic}-{number}" for topic, number in asked]),
     ]
     last = [
-        *restore_steps(outcome.decisions, bootstrap, client_config),
+        *restore_steps(results, outcome.decisions, bootstrap, client_config),
         *mending_steps(results, matrix, outcome.decisions, tools, about, state.deleted),
     ]
     return Plan(

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from replica_audit.report.layout import align_columns, clean, drop_columns, paint, wrap
 from replica_audit.report.sentences import join_some, verb
+from replica_audit.salvage.compared_logs import KINDS, REMOTE_KIND
 from replica_audit.salvage.salvage_manifest import (
     ManifestEpoch,
     ManifestFinds,
@@ -22,6 +23,9 @@ _HEAD = ("TOPIC", "PART", "RECORDS", "COMMITTED", "OFFSETS", "EPOCH", "FIRST TIM
 _RIGHT = (1, 2, 3, 5)
 _GIVE_WAY = ("FIRST TIME", "EPOCH", "COMMITTED", "LAST TIME")
 _SHOWN = 40
+
+#: Kinds of copies that are easily overlooked.
+_ASIDE = frozenset(KINDS) - {"replica", "deleted_segments", REMOTE_KIND}
 
 #: Clause by reason for which records were not salvaged, in the order of the text.
 _LEFT = {
@@ -86,7 +90,15 @@ def _headline(head: ManifestHead, holding: Sequence[ManifestPartition]) -> str:
         return f"No copy in the snapshot holds a record that is not in {logs} ({looked})."
     records = count(head.totals.records, "record")
     are = verb(head.totals.records, "is", "are")
-    return f"{records} of {count(len(holding), 'partition')} {are} in a copy and not in {logs} ({looked})."
+    held = [copy.kind for _, finds in _with_finds(holding) for copy in finds.copies if copy.holds]
+    where = (
+        "in a copy"
+        if REMOTE_KIND not in held
+        else "in a copy or the remote store"
+        if {*held} - {REMOTE_KIND}
+        else "in the remote store"
+    )
+    return f"{records} of {count(len(holding), 'partition')} {are} {where} and not in {logs} ({looked})."
 
 
 def _cells(row: ManifestPartition, finds: ManifestFinds, epoch: ManifestEpoch) -> list[str]:
@@ -100,7 +112,9 @@ def _cells(row: ManifestPartition, finds: ManifestFinds, epoch: ManifestEpoch) -
         "-" if epoch.leader_epoch is None else str(epoch.leader_epoch),
         render_time(finds.first_timestamp_ms, "seconds") if is_first else "",
         render_time(finds.last_timestamp_ms, "seconds") if is_first else "",
-        name_brokers(epoch.brokers),
+        " and ".join(
+            [*([name_brokers(epoch.brokers)] if epoch.brokers else []), *(["store"] if epoch.in_remote else [])]
+        ),
     ]
 
 
@@ -128,8 +142,12 @@ def _about(holding: Sequence[ManifestPartition]) -> list[str]:
         lines.append(
             f"Some of them are only in files that Kafka is about to delete (*.deleted), in {join_some(deleted, 5, 'place')}."
         )
-    if aside := sorted({copy.path for copy in holders if copy.kind not in ("replica", "deleted_segments")}):
+    if aside := sorted({copy.path for copy in holders if copy.kind in _ASIDE}):
         lines.append(f"Some of them are only in what Kafka has put aside: {join_some(aside, 5, 'place')}.")
+    if stored := sum(copy.records for copy in holders if copy.kind == REMOTE_KIND):
+        lines.append(
+            f"{stored} of them {verb(stored, 'is', 'are')} taken out of the remote store: no log here has them."
+        )
     for row, finds in _with_finds(holding):
         if finds.later_value is not None:
             of_keys = f"{clean(row.topic)}-{row.partition} is compacted: its leader has a later value"

@@ -42,6 +42,7 @@ from replica_audit.schema import AttemptRow, Row
 from replica_audit.snapshot.consumer_offsets import GROUP_OFFSETS
 from replica_audit.snapshot.inventory import Inventory
 from replica_audit.snapshot.remote_log_metadata import REMOTE_SEGMENTS
+from replica_audit.snapshot.remote_store import read_listings
 from replica_audit.snapshot.storage import Snapshot
 from replica_audit.text import now
 from replica_audit.warehouse.attempts import attempts, finished_attempts, record_attempt
@@ -227,6 +228,7 @@ def _scan(
         for topic in (GROUP_OFFSETS, REMOTE_SEGMENTS):
             unread = topic.check_all(snapshot, log_dirs, partial(map_each, executor))
             rows["quarantine"] += unread
+        rows["quarantine"] += read_listings(snapshot)[1]
     finally:
         progress.end()
     return rows, files, scanned

@@ -22,7 +22,7 @@ from replica_audit.auditing.leadership.capture_times import times_of_manifest
 from replica_audit.auditing.opened_snapshot import Progress
 from replica_audit.bronze_tables import BrokerLogEvent, SnapshotRow
 from replica_audit.config import Settings
-from replica_audit.model import Place, TopicPartition, TransactionState
+from replica_audit.model import Place, RemoteListing, RemoteSegment, TopicPartition, TransactionState
 from replica_audit.protocol.high_watermark_rule import rule_of
 from replica_audit.results import Results, by_place
 from replica_audit.runner import audit_stage
@@ -36,6 +36,7 @@ from replica_audit.snapshot.consumer_offsets import GROUP_OFFSETS
 from replica_audit.snapshot.internal_topics import Each, InternalTopic
 from replica_audit.snapshot.record_reader import RecordReader
 from replica_audit.snapshot.remote_log_metadata import REMOTE_SEGMENTS
+from replica_audit.snapshot.remote_store import open_remote_store, read_listings
 from replica_audit.snapshot.storage import Snapshot
 from replica_audit.snapshot.transaction_log import read_latest_states
 from replica_audit.text import now
@@ -183,6 +184,7 @@ class IngestedSource:
         """`ingested` is a finished attempt, `snapshot` its row of `snapshots`; the timeline is written as `audit_id`'s."""
         self._warehouse, self._ingested, self._audit_id = warehouse, ingested, audit_id
         self._log_dirs: Collection[str] = ()
+        self._unread_in_store: list[QuarantineRow] = []
         self.reader = TableReader(
             options, location, warehouse.directory("batches"), EvidenceRows.of(warehouse, own_rows(ingested)), since
         )
@@ -192,7 +194,7 @@ class IngestedSource:
         self.metadata_logs: Iterable[MetadataLogRow] = snapshot.metadata_logs or ()
 
     def unplaced(self) -> list[QuarantineRow]:
-        return unplaced_rows(self._warehouse, own_rows(self._ingested))
+        return [*unplaced_rows(self._warehouse, own_rows(self._ingested)), *self._unread_in_store]
 
     def tasks(self, executor: Executor) -> list[PartitionTask]:
         """Rows are those of this attempt. Raises EngineError where the ingest committed others."""
@@ -231,17 +233,31 @@ class IngestedSource:
                 events[one.topic, one.partition].append(one._replace(isr=isr))
         groups = by_place(self._read_internal(GROUP_OFFSETS, partial(map_each, executor)))
         remote = by_place(self._read_internal(REMOTE_SEGMENTS, partial(map_each, executor)))
+        stored = self._stored(known, remote)
         losses = past_losses(warehouse, self.cluster_id, known)
         return {
             place: SideEvidence(
                 tuple(events.get(place, ())),
                 tuple(groups.get(place, ())),
                 tuple(remote.get(place, ())),
+                stored.get(place),
                 timelines.get(place),
                 losses.get(place, EarlierLosses()),
             )
-            for place in {*events, *groups, *remote, *timelines, *losses} & set(known)
+            for place in {*events, *groups, *remote, *stored, *timelines, *losses} & set(known)
         }
+
+    def _stored(
+        self, known: Collection[Place], remote: Mapping[Place, Sequence[RemoteSegment]]
+    ) -> dict[Place, RemoteListing]:
+        """What the remote store has of each partition; none without a store or a listing of it."""
+        store = None
+        if uri := self.reader.options.remote:
+            store, self._unread_in_store = open_remote_store(uri)
+        elif snapshot := self._snapshot():
+            # What of a listing cannot be read is in quarantine since the ingest.
+            store, _ = read_listings(snapshot)
+        return {} if store is None else {place: store.of(*place, remote.get(place, ())) for place in known}
 
     def read_transactions(
         self, producers: Collection[int], each: Each

@@ -30,7 +30,8 @@ from replica_audit.snapshot.segment_sources import open_source
 from replica_audit.snapshot.storage import Snapshot
 
 #: Kinds of copies in the order in which a record is taken from them: the first that holds it is its source.
-KINDS = ("replica", "duplicate", *PUT_ASIDE)
+REMOTE_KIND = "remote"
+KINDS = ("replica", "duplicate", *PUT_ASIDE, REMOTE_KIND)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,8 +59,9 @@ class Copy:
     files: tuple[SegmentFile, ...]
 
     @property
-    def broker_id(self) -> int:
-        return self.facts.broker_id
+    def broker_id(self) -> int | None:
+        """None of the remote store."""
+        return None if self.kind == REMOTE_KIND else self.facts.broker_id
 
     @property
     def path(self) -> str:
@@ -165,8 +167,11 @@ class ReferenceLog:
         self.not_captured: dict[RecordRequest, Unread] = {}
         """Batches whose records were asked for and are not part of the evidence."""
 
-    def differing_chunks(self, copy: ReplicaFacts) -> set[int]:
-        """Chunks in which `copy` may hold records that the reference lacks."""
+    def differing_chunks(self, log: Copy) -> set[int]:
+        """Chunks in which a copy may hold records that the reference lacks."""
+        copy = log.facts
+        if log.kind == REMOTE_KIND:  # it is of another history, also below where the reference's files begin
+            return set(copy.chunks)
         past_end = {number for number, chunk in copy.chunks.items() if chunk.last_offset >= self.facts.log_end_offset}
         return differing_chunks(self.facts, copy) | past_end
 
@@ -309,6 +314,8 @@ class ComparedLog:
     reference: Reference
     past_end: frozenset[CopyKey]
     """Copies that hold what it had and lost; of all others these records may just be of another moment."""
+    stays: bool = True
+    """It leads already: of what is in remote storage it lacks only what is of another history."""
     everyone: bool = False
     """All that any copy holds past its end is lacking: nobody else led in between, and it leads from now on."""
 
@@ -336,10 +343,10 @@ def planned_log(audit: PartitionAudit, candidate_id: int) -> ComparedLog | None:
         return None
     elected = as_leader(case.reference, candidate, replicas)
     if not _stays(case.reference, candidate):
-        return ComparedLog(elected, frozenset(), everyone=True)
+        return ComparedLog(elected, frozenset(), stays=False, everyone=True)
     # It leads already: what lies past its end in its own epoch it may have, in a copy that was made earlier.
     present = replace(elected, leader_epoch=case.reference.leader_epoch, log_epoch=case.reference.log_epoch)
-    return ComparedLog(present, _past_end(audit, case), may_have_lost_tail(case))
+    return ComparedLog(present, _past_end(audit, case), everyone=may_have_lost_tail(case))
 
 
 def _past_end(audit: PartitionAudit, case: Case) -> frozenset[CopyKey]:

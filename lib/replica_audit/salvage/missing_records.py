@@ -12,7 +12,15 @@ from replica_audit.auditing.compare.record_comparison import RecordComparison, u
 from replica_audit.auditing.compare.resent import LogOfPair, twins_of
 from replica_audit.batch_header import CONTROL
 from replica_audit.model import Damage, SegmentFile
-from replica_audit.salvage.compared_logs import Copy, KnownRecords, ReferenceLog, Unread, read_batches, request_of
+from replica_audit.salvage.compared_logs import (
+    REMOTE_KIND,
+    Copy,
+    KnownRecords,
+    ReferenceLog,
+    Unread,
+    read_batches,
+    request_of,
+)
 from replica_audit.segments.batch_rows import Batches
 from replica_audit.segments.records import RECORD_DTYPE, RecordError, UnexpandedError, decode_records
 from replica_audit.snapshot.record_reader import NotCaptured, RecordReader, RecordRequest
@@ -46,7 +54,7 @@ class UnexpandedBatch:
     """A batch that the reference lacks and that is too large to be expanded: its records are not looked at."""
 
     request: RecordRequest
-    broker_id: int
+    broker_id: int | None
     base_offset: int
     last_offset: int
     leader_epoch: int
@@ -82,7 +90,7 @@ def find_lacking(
 
     `ahead_too`: include records past the reference's end even if no epoch shows that they conflict.
     """
-    chunks = reference.differing_chunks(copy.facts)
+    chunks = reference.differing_chunks(copy)
     found = MissingRecords(*_nothing(), [], np.empty(0, RECORD_DTYPE))
     for number, chunk in copy.facts.chunks.items():
         if number not in chunks and chunk.last_offset < reference.facts.log_start_offset:
@@ -106,6 +114,9 @@ def find_lacking(
     if parts:
         found.rows, found.batch, found.reason = (np.concatenate(columns) for columns in zip(*parts, strict=True))
     search.tell_stretches(damage)
+    if copy.kind == REMOTE_KIND:
+        # The rest of its segments is the reference's own: in its files, or served from the store.
+        found.left_out.pop(BELOW_LOG_START, None)
     return found
 
 

@@ -19,7 +19,15 @@ from replica_audit.auditing.replicas.transaction_ends import Decisions
 from replica_audit.elect.costs import committed_ranges
 from replica_audit.elect.plan_model import Decision
 from replica_audit.model import ReplicaDir, SegmentFile
-from replica_audit.salvage.compared_logs import Copy, ReferenceLog, Unread, copies_of, planned_log, present_log
+from replica_audit.salvage.compared_logs import (
+    REMOTE_KIND,
+    Copy,
+    ReferenceLog,
+    Unread,
+    copies_of,
+    planned_log,
+    present_log,
+)
 from replica_audit.salvage.missing_records import (
     CONTROL_RECORD,
     MissingRecords,
@@ -27,6 +35,7 @@ from replica_audit.salvage.missing_records import (
     UnexpandedBatch,
     find_lacking,
 )
+from replica_audit.salvage.remote_copies import remote_copies
 from replica_audit.segments.records import ABORT, COMMIT, RECORD_DTYPE
 from replica_audit.snapshot.provenance import NOT_CAPTURED
 from replica_audit.snapshot.record_reader import RecordReader
@@ -276,19 +285,22 @@ def salvage_partition(
     lineage = answering_lineage(facts, case.is_tiered)
     reference = ReferenceLog(snapshot, reader, facts, own, lineage, compared.reference.log_epoch)
     copies, others, unread = copies_of(unplaced, audit, case, facts, files)
+    stored, not_stored = remote_copies(snapshot, audit.evidence, case, facts, stays=compared.stays)
+    copies += stored
+    unread += not_stored
     unread += [
         Unread(item.follower.directory.path, f"it may be of another topic: {reason}", item.follower.broker_id)
         for item, reason in case.strangers
     ]
     # All at once, since loading more reads the reference's files anew.
-    reference.load(set().union(*(reference.differing_chunks(copy.facts) for copy in copies)))
+    reference.load(set().union(*(reference.differing_chunks(copy) for copy in copies)))
     found = []
     outcomes = []
     for copy in copies:
         if copy.facts.second_hand:
             reason = f"it is {_known_from(copy.facts)}"
             unread.append(Unread(copy.path, reason, copy.broker_id))
-        ahead_too = choices.include_ahead or compared.lacks_tail(copy.facts.key)
+        ahead_too = choices.include_ahead or copy.kind == REMOTE_KIND or compared.lacks_tail(copy.facts.key)
         lacking = find_lacking(snapshot, reader, reference, copy, ahead_too)
         unread += lacking.unread
         theirs = lacking.markers[:0]
@@ -355,7 +367,11 @@ def _proven(
 ) -> np.ndarray:
     """For each record whether it is proven committed in a copy that holds it."""
     ranges = committed_ranges(case, batches) if len(selection.rows) else {}
-    ends = {number: ranges.get(copy.facts.key, []) for number, copy in enumerate(copies)}
+    ends = {
+        # Kafka copies only what lies below the last stable offset.
+        number: [(0, copy.facts.log_end_offset)] if copy.kind == REMOTE_KIND else ranges.get(copy.facts.key, [])
+        for number, copy in enumerate(copies)
+    }
     offsets = selection.rows["record"]["offset"].tolist()
     sources = selection.rows["copy"].tolist()
     return np.array(

@@ -112,6 +112,8 @@ class ManifestEpoch:
     end_offset: int
     records: int
     brokers: tuple[int, ...]
+    in_remote: bool = False
+    """The remote store has some of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,8 +134,10 @@ class ManifestCopy:
 
     copy: int
     kind: str
-    broker_id: int
+    broker_id: int | None
+    """None of the remote store."""
     path: str
+    """Relative to the snapshot; after `remote://` to the remote store."""
     records: int
     """Taken from it."""
     holds: int
@@ -204,7 +208,7 @@ class ManifestUnexpanded:
 
     topic: str
     partition: int
-    broker_id: int
+    broker_id: int | None
     file: str
     position: int
     batch_crc: int
@@ -246,6 +250,8 @@ class ManifestAudit:
     kafka_version: str | None
     topics: tuple[str, ...]
     quiesced: bool | None
+    remote: str | None = None
+    """The remote store that was looked into, without credentials."""
 
 
 @dataclass(frozen=True, slots=True)

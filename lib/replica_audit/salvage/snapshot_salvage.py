@@ -173,7 +173,9 @@ class SalvagedSnapshot:
 
     def _options(self) -> ManifestAudit:
         row = options_row(self._opened.options, self._settings)
-        return ManifestAudit(row["protocol"], row["kafka_version"], tuple(row["topics"]), row["quiesced"])
+        return ManifestAudit(
+            row["protocol"], row["kafka_version"], tuple(row["topics"]), row["quiesced"], row.get("remote")
+        )
 
     def _audits(self, progress: Progress) -> Iterator[tuple[Examined, Mapping[CopyKey, np.ndarray], PartitionAudit]]:
         """Audits of the wanted partitions: with a plan, of those that it decides. Partitions that need the coordinator's log

@@ -194,8 +194,10 @@ def _epochs(selection: SelectedRecords, copies: Sequence[Copy]) -> Iterator[Mani
         holders = {int(rows["copy"][index]) for index in chosen} | {
             other for index in chosen for other in also_in[index]
         }
-        brokers = tuple(sorted({copies[number].broker_id for number in holders}))
-        yield ManifestEpoch(or_none(epoch), int(offsets.min()), int(offsets.max()) + 1, len(offsets), brokers)
+        ids = {copies[number].broker_id for number in holders}
+        brokers = tuple(sorted(one for one in ids if one is not None))
+        span = int(offsets.min()), int(offsets.max()) + 1
+        yield ManifestEpoch(or_none(epoch), *span, len(offsets), brokers, None in ids)
 
 
 def _producers(rows: np.ndarray) -> list[ManifestProducer]:

@@ -43,6 +43,7 @@ from replica_audit.snapshot.metadata.compared_copies import AppliedEvidence
 from replica_audit.snapshot.metadata.metadata_log import find_voters, read_metadata
 from replica_audit.snapshot.metadata.stale_copies import copy_moments
 from replica_audit.snapshot.packed_replicas import SpreadReplicas
+from replica_audit.snapshot.remote_store import is_listing
 from replica_audit.snapshot.replica_dirs import (
     OffsetFile,
     PutAside,
@@ -65,6 +66,8 @@ def kind_by_name(path: str) -> str:
     """replica_progress, broker_log, dump_text, batch_table or unknown."""
     if progress_form(path):
         return "replica_progress"
+    if is_listing(path):
+        return "remote_objects"
     if is_broker_log(path):
         return "broker_log"
     return _stand_in(path) or "unknown"
@@ -80,6 +83,8 @@ def _stand_in(path: str) -> str | None:
     folder, _, name = path.rpartition("/")
     if name.endswith(".dump.txt") or (name.endswith(".txt") and folder.rpartition("/")[2] == "dump"):
         return "dump_text"
+    if is_listing(path):
+        return None
     return "batch_table" if name.endswith(_TABLE_ENDINGS) and not fnmatchcase(name, "replica[_-]progress*") else None
 
 
@@ -172,6 +177,7 @@ class _Discovery:
         dumps = [entry.path for entry in self._files if self._kind(entry.path) == "dump_text"]
         tables = [entry.path for entry in self._files if self._kind(entry.path) == "batch_table"]
         progress = [(entry.path, entry.size) for entry in self._files if self._kind(entry.path) == "replica_progress"]
+        listings = [(entry.path, entry.size) for entry in self._files if self._kind(entry.path) == "remote_objects"]
         self._counts.update(self._kind(entry.path) for entry in self._files)
         self._add_stand_ins(dumps, tables, [one for one in log_dirs if one not in foreign and one.kind == "broker"])
         logs = (entry for entry in self._files if self._kind(entry.path) == "broker_log")
@@ -198,6 +204,7 @@ class _Discovery:
             table_paths=tuple(tables),
             broker_logs=tuple(broker_logs),
             progress_files=tuple(progress),
+            remote_listings=tuple(listings),
             topics=tuple(sorted(self._topics)),
             counts=dict(sorted(self._counts.items())),
             size_bytes=self._size_bytes,

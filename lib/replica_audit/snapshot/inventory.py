@@ -116,6 +116,8 @@ class Inventory:
     """Brokers' own logs."""
     progress_files: tuple[tuple[str, int], ...]
     """Path and size of the files of `replica_progress`."""
+    remote_listings: tuple[tuple[str, int], ...]
+    """Path and size of the listings of a remote store."""
     topics: tuple[str, ...]
     """All topics that have a current directory, also those that the filter left out."""
     counts: Mapping[str, int]

@@ -40,6 +40,13 @@ def describe_change(state: os.stat_result) -> str:
     return f"{state.st_ino} {state.st_mtime_ns} {state.st_ctime_ns}"
 
 
+def _modified_ms(path: str) -> int | None:
+    try:
+        return os.stat(path).st_mtime_ns // 1_000_000
+    except OSError:
+        return None
+
+
 #: Directories in a folder that are not to be walked, from all names in it and those of directories.
 LeaveOut = Callable[[Collection[str], Collection[str]], Collection[str]]
 
@@ -196,6 +203,10 @@ GREATEST_SMALL_FILE = 64 << 20
 _ARCHIVES = (".tar", ".tgz", ".tar.gz", ".tar.bz2", ".tar.xz", ".tar.zst", ".tar.lz4", ".zip", ".7z", ".gz", ".zst")
 
 
+#: Begins the path of an object in the remote store of a snapshot (`Snapshot.remote_store`): no path in the snapshot itself does.
+IN_STORE = "remote://"
+
+
 class Snapshot:
     """A directory of copied log dirs, opened for reading. Pickles: an executor opens it again from its URI."""
 
@@ -207,6 +218,8 @@ class Snapshot:
         self._times: dict[str, int | None] = {}
         self._small: dict[str, bytes | BaseException] = {}
         self._checked: set[str] = set()
+        self.remote_store: Snapshot | None = None
+        """The remote store of its tiered topics, from which paths that begin with `IN_STORE` are read."""
 
     @classmethod
     def open(cls, uri: str | os.PathLike[str]) -> Snapshot:
@@ -242,6 +255,11 @@ class Snapshot:
     def location(self) -> str:
         """Path or URI that opens this snapshot from any directory and process: absolute, credentials included."""
         return self._root if self._store is None else self.uri
+
+    @property
+    def is_remote(self) -> bool:
+        """True of a store that an address names, false of a directory of this machine."""
+        return self._store is not None
 
     @property
     def name(self) -> str:
@@ -364,6 +382,14 @@ class Snapshot:
             self._times.update(zip(paths, found, strict=True))
         return [None if self._times[path] is None else str(self._times[path]) for path in paths]
 
+    def modified_ms(self, paths: Sequence[str]) -> list[int | None]:
+        """Time of each file's last change, as its storage has it; None if it does not tell."""
+        if self._store is None:
+            return [_modified_ms(self.absolute(path)) for path in paths]
+        self._last_changes(paths)
+        times = (self._times[path] for path in paths)
+        return [None if time_ns is None else time_ns // 1_000_000 for time_ns in times]
+
     def last_change(self, path: str, stream: BinaryIO) -> str | None:
         """Description of an open file's last change, for `is_unchanged`; for an object its ETag, if it has one."""
         if path in self.evidence.files:
@@ -379,6 +405,8 @@ class Snapshot:
         one that is not what the manifest says was copied: nothing is waited for, and no link is followed out of the
         snapshot. `checked` False leaves the comparison with the manifest to `check_copy`.
         """
+        if path.startswith(IN_STORE) and self.remote_store is not None:
+            return self.remote_store.open_file(path.removeprefix(IN_STORE), checked=checked)
         self._copied.refuse_incomplete(path)
         if path in self.evidence.files:
             return self.evidence.open(path, self._open)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from replica_audit.auditing.finding import finding_row
-from replica_audit.auditing.findings import cap, chk, div, epo, grp, hwm, log, meta, rep, tier, trn, txn
+from replica_audit.auditing.findings import cap, chk, div, epo, grp, hwm, log, meta, rep, tier, tier_store, trn, txn
 from replica_audit.schema import FindingRow, QuarantineRow
 from replica_audit.snapshot.log_dir_names import OFFSET_CHECKPOINTS
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from replica_audit.model import ReplicaDir, SegmentSummary
 
 #: In the order of the catalogue. A module is named after the prefix of its codes.
-MODULES = (log, epo, div, hwm, rep, txn, tier, chk, trn, grp, meta, cap)
+MODULES = (log, epo, div, hwm, rep, txn, tier, tier_store, chk, trn, grp, meta, cap)
 
 
 def judge(case: Case) -> Iterator[Finding]:

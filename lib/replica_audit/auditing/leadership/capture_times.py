@@ -72,14 +72,13 @@ class CaptureTimes:
 
     def began_after(self, log_dir: str, facts: ReplicaFacts) -> bool:
         """True if the copy of `log_dir` was begun after the copy of a replica had ended, by more than clocks may differ."""
-        begun = [one.started_ms for one in self.copies if one.log_dir == log_dir and one.started_ms is not None]
-        own = self.of(facts)
-        return own is not None and bool(begun) and min(begun) >= own[1] + _CLOCKS_DIFFER_MS
+        begun_ms, own = self.begun_ms(log_dir), self.of(facts)
+        return own is not None and begun_ms is not None and begun_ms >= own[1] + _CLOCKS_DIFFER_MS
 
-    def begun_while_up(self) -> dict[str, int]:
-        """When, in ms, the copy of each log dir was begun whose broker was up, by the manifest."""
-        up = [one for one in self.copies if one.kind == "live" and one.started_ms is not None]
-        return {one.log_dir: one.started_ms for one in up if one.started_ms is not None}
+    def begun_ms(self, log_dir: str) -> int | None:
+        """When the copy of `log_dir` was begun; None unless the manifest says so."""
+        known = (one.started_ms for one in self.copies if one.log_dir == log_dir and one.started_ms is not None)
+        return min(known, default=None)
 
     def as_inputs(self) -> InputsObject:
         """`brokers`, the kind of each (live, stopped or killed) where it is known, and `copied`, when its log dirs were; by broker id."""

@@ -1,0 +1,220 @@
+"""A remote store beside what `__remote_log_metadata` tells of it: segments without an object, objects without a segment, other sizes
+(T5, T9).
+
+The two are of different moments, and the cluster goes on in between: each rule says what has to be known of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from replica_audit.auditing.compare.remote_storage import epoch_parts, stretches
+from replica_audit.auditing.replicas.offset_ranges import joined, without
+from replica_audit.model import OffsetRange, RemoteListing, RemoteObject, RemoteSegment
+from replica_audit.snapshot.remote_log_metadata import COPY_FINISHED, DELETE_FINISHED
+
+if TYPE_CHECKING:
+    from replica_audit.auditing.replicas.replica_facts import ReplicaFacts
+    from replica_audit.protocol.lineage import Lineage
+
+#: As far may the clocks of brokers and of a store differ.
+_CLOCKS_DIFFER_MS = 2000
+
+#: How sure it is that a store once had what it does not have, and that nobody was told to delete it.
+Certainty = Literal["proven", "likely", "open"]
+
+
+@dataclass(frozen=True, slots=True)
+class MissingObject:
+    """A copied segment that the store does not have, or not all of it (T5)."""
+
+    segment: RemoteSegment
+    needed: tuple[OffsetRange, ...]
+    """Offsets of the log that are in its range, below the local start, and in no other segment that is there."""
+    certainty: Certainty
+    why: str
+    """A clause on the moments of the two, for that certainty."""
+    missing: str
+    """What is not there: all of it, or one object."""
+
+
+@dataclass(frozen=True, slots=True)
+class ResizedObject:
+    """A copied segment of which the store has another number of bytes than its broker copied (T9)."""
+
+    segment: RemoteSegment
+    stored: RemoteObject
+    size_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class StoreDeviations:
+    """Differences between the store and `__remote_log_metadata`."""
+
+    missing: tuple[MissingObject, ...] = ()
+    resized: tuple[ResizedObject, ...] = ()
+    leaked: tuple[RemoteObject, ...] = ()
+    """Objects of segments that nothing tells of, or that were deleted long before (T5)."""
+
+    @property
+    def gone(self) -> frozenset[str]:
+        """Ids of segments that were there and are not any more."""
+        return frozenset(one.segment.segment_id for one in self.missing if one.certainty != "open")
+
+    @property
+    def removed(self) -> tuple[OffsetRange, ...]:
+        """Offsets of the log that were there and that neither its local files nor the store have any more."""
+        return joined(part for one in self.missing if one.certainty != "open" for part in one.needed)
+
+
+@dataclass(frozen=True, slots=True)
+class StoreMoments:
+    """Moments of a listing and of the log that names the segments of one partition and topic id."""
+
+    segments: Sequence[RemoteSegment]
+    listing: RemoteListing
+    captured_ms: int | None
+    """That log was copied at this moment or later; None where only what it says tells."""
+    at_rest: bool
+    """No broker ran when it was copied."""
+
+    @property
+    def told_until_ms(self) -> int:
+        """All that happened to the segments up to this moment is in the log."""
+        told = [one.updated_ms for one in self.segments]
+        return max([*told, *([] if self.captured_ms is None else [self.captured_ms])], default=-1)
+
+    def was_listed_after(self, segment: RemoteSegment) -> bool:
+        """True if the store was listed after the last event of a segment that the log has."""
+        if self.listing.listed_ms is not None:
+            return self.listing.listed_ms >= segment.updated_ms + _CLOCKS_DIFFER_MS
+        there = {one.segment_id for one in self.listing.objects}
+        return any(
+            one.segment_id in there and one.state == COPY_FINISHED and one.updated_ms > segment.updated_ms
+            for one in self.segments
+        )
+
+    def was_listed_before(self, segment: RemoteSegment) -> bool:
+        """True if the store was listed before the copy of a segment was finished: it need not have it."""
+        return self.listing.listed_ms is not None and self.listing.listed_ms < segment.updated_ms
+
+    @property
+    def is_older(self) -> bool:
+        """True if the store was listed before the last event in the log."""
+        listed_ms = self.listing.listed_ms
+        return listed_ms is not None and listed_ms + _CLOCKS_DIFFER_MS <= self.told_until_ms
+
+
+def find_deviations(
+    facts: ReplicaFacts, lineage: Lineage, segments: Sequence[RemoteSegment], moments: StoreMoments
+) -> StoreDeviations:
+    """The differences; `segments` are those of the log's topic id, `moments` are of them."""
+    objects = {one.segment_id: one for one in moments.listing.objects}
+    missing = tuple(_find_missing(facts, lineage, segments, objects, moments))
+    resized = tuple(_find_resized(segments, objects, moments))
+    return StoreDeviations(missing, resized)
+
+
+def _find_missing(
+    facts: ReplicaFacts,
+    lineage: Lineage,
+    segments: Sequence[RemoteSegment],
+    objects: dict[str, RemoteObject],
+    moments: StoreMoments,
+) -> Iterator[MissingObject]:
+    copied = [one for one in segments if one.state == COPY_FINISHED]
+    whole = [one for one in copied if _lacks(objects, one) is None]
+    there = [part for one in whole for part in _own_ranges(one, lineage)]
+    floor, ceiling = facts.log_start_offset, facts.local_start_offset
+    # Retention deletes from the log's beginning on, so what is above something that is there was not deleted by it.
+    kept_from = min((part.start_offset for part in there if part.end_offset > floor), default=None)
+    for segment in copied:
+        if (what := _lacks(objects, segment)) is None or moments.was_listed_before(segment):
+            continue
+        own = _own_ranges(segment, lineage)
+        inside = [OffsetRange(max(one.start_offset, floor), min(one.end_offset, ceiling)) for one in own]
+        needed = without([one for one in inside if one.start_offset < one.end_offset], there)
+        is_above = kept_from is not None and bool(own) and own[0].start_offset > kept_from
+        certainty, why = _certainty(segment, moments, is_above=is_above)
+        yield MissingObject(segment, tuple(needed), certainty, why, what)
+
+
+def _lacks(objects: dict[str, RemoteObject], segment: RemoteSegment) -> str | None:
+    """The part of a segment that is not there; None where all is."""
+    one = objects.get(segment.segment_id)
+    if one is None:
+        return "no object"
+    return None if one.missing is None else f"no {one.missing}"
+
+
+def _certainty(segment: RemoteSegment, moments: StoreMoments, *, is_above: bool) -> tuple[Certainty, str]:
+    """| store was listed | and | it is |
+    |---|---|---|
+    | after the copy was finished | before the last event in the log, which has no deletion | proven |
+    | after the copy was finished | no broker ran; or an older segment of the log is there, which retention deletes first | likely |
+    | after the copy was finished | later, and it is the oldest | open: retention may have deleted it since |
+    | perhaps before | | open: it may have been copied since |
+    """
+    if not moments.was_listed_after(segment):
+        return "open", "the store may have been listed before it was copied"
+    if moments.is_older:
+        return (
+            "proven",
+            "the store was listed after it was copied, and __remote_log_metadata goes on after that without a deletion of it",
+        )
+    if moments.at_rest:
+        return "likely", "no broker ran when the snapshot was made, so none deleted it"
+    if is_above:
+        return "likely", "an older segment of the log is there, and retention deletes the oldest first"
+    return "open", "the store was listed later than the snapshot, and retention may have deleted it in between"
+
+
+def _find_resized(
+    segments: Iterable[RemoteSegment], objects: dict[str, RemoteObject], moments: StoreMoments
+) -> Iterator[ResizedObject]:
+    for segment in segments:
+        stored = objects.get(segment.segment_id)
+        if segment.state != COPY_FINISHED or stored is None or stored.missing or not moments.was_listed_after(segment):
+            continue
+        size = stored.log_bytes if stored.unread is None else stored.segment_bytes
+        if size is not None and size != segment.size_bytes:
+            yield ResizedObject(segment, stored, size)
+
+
+def find_leaked(moments: Iterable[StoreMoments]) -> tuple[RemoteObject, ...]:
+    """Objects of a partition, of any topic of its name, that nothing will ever read or delete.
+
+    `moments` are those of each topic id. The log that names them has to be here from its beginning, and the
+    object has to be older than its end: a broker tells of a copy before it begins (COPY_SEGMENT_STARTED).
+    """
+    found = []
+    for of_id in moments:
+        told = {one.segment_id: one for one in of_id.segments}
+        if not of_id.segments or not all(one.is_whole for one in of_id.segments):
+            continue
+        for one in of_id.listing.objects:
+            if one.topic_id != of_id.segments[0].topic_id:
+                continue
+            known = told.get(one.segment_id)
+            if known is None:
+                was_there = one.modified_ms if one.modified_ms is not None else of_id.listing.listed_ms
+                is_leaked = was_there is not None and was_there + _CLOCKS_DIFFER_MS <= of_id.told_until_ms
+            else:
+                listed_ms = of_id.listing.listed_ms
+                is_later = listed_ms is not None and listed_ms >= known.updated_ms + _CLOCKS_DIFFER_MS
+                is_leaked = known.state == DELETE_FINISHED and is_later
+            if is_leaked:
+                found.append(one)
+    return tuple(sorted(found))
+
+
+def _own_ranges(segment: RemoteSegment, lineage: Lineage) -> list[OffsetRange]:
+    """Offsets of a segment in the epochs that a log has there."""
+    return [
+        OffsetRange(first, last)
+        for start, end, epoch in stretches(segment)
+        for first, last, had in epoch_parts(lineage, start, end)
+        if had == epoch
+    ]

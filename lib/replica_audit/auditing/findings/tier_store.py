@@ -1,0 +1,133 @@
+"""A look into the remote store: segments that it does not have, has in another size, or should not have (F.7)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from replica_audit.auditing.finding import Code, Finding, considered, finding
+from replica_audit.schema import Evidence
+from replica_audit.text import count, name_brokers, name_offsets
+
+if TYPE_CHECKING:
+    from replica_audit.auditing.case import Case
+    from replica_audit.auditing.compare.remote_objects import MissingObject, ResizedObject
+    from replica_audit.model import OffsetRange, RemoteObject
+
+TIER_OBJECT_MISSING = Code("TIER-OBJECT-MISSING", ("critical", "high", "low", "info"), ("COMMITTED_LOSS",))
+TIER_OBJECT_SIZE = Code("TIER-OBJECT-SIZE", ("high",), ("COMMITTED_LOSS",))
+TIER_OBJECT_LEAKED = Code("TIER-OBJECT-LEAKED", ("low",))
+#: Segments that a finding on several names.
+_SHOWN = 10
+CODES = (TIER_OBJECT_MISSING, TIER_OBJECT_SIZE, TIER_OBJECT_LEAKED)
+
+
+def judge(case: Case) -> Iterator[Finding]:
+    """TIER-OBJECT-MISSING, TIER-OBJECT-SIZE and TIER-OBJECT-LEAKED for each segment in question."""
+    undecided: dict[str, list[MissingObject]] = {}
+    for missing in case.store.missing:
+        if missing.certainty == "open":
+            undecided.setdefault(missing.why, []).append(missing)
+        else:
+            yield _missing(case, missing)
+    for why, found in undecided.items():
+        yield _undecided(why, found)
+    for resized in case.store.resized:
+        yield _resized(case, resized)
+    for leaked in case.store.leaked:
+        yield _leaked(leaked)
+
+
+def _missing(case: Case, found: MissingObject) -> Finding:
+    segment = found.segment
+    offsets = name_offsets(segment.start_offset, segment.end_offset)
+    is_orphan = any(segment.segment_id in one.segment_ids for one in case.gone_orphans)
+    text = f"the remote store has {found.missing} of a copied segment with {offsets}"
+    evidence = [
+        Evidence("file", text=f"segment {segment.segment_id} in remote storage", value=segment.segment_id),
+        considered(f"deleted by Kafka, or not copied yet: no, {found.why}"),
+    ]
+    is_loss = bool(found.needed) or is_orphan
+    if found.needed:
+        lacking = " and ".join(name_offsets(one.start_offset, one.end_offset) for one in found.needed)
+        leader = case.reference.facts
+        text += f": {lacking} are below the local start {leader.local_start_offset} of broker {leader.broker_id} and nowhere else in it"
+        if holders := _holders(case, found.needed):
+            text += f"; {name_brokers(holders)} still {'has' if len(holders) == 1 else 'have'} some of them"
+    elif is_orphan:
+        text += ", which were committed and are in no log"
+    else:
+        text += ", which the log still has elsewhere"
+    return finding(
+        TIER_OBJECT_MISSING,
+        text,
+        severity="low" if not is_loss else "critical" if found.certainty == "proven" else "high",
+        verdict="COMMITTED_LOSS" if is_loss else None,
+        confidence="proven" if found.certainty == "proven" else "likely",
+        start_offset=segment.start_offset,
+        end_offset=segment.end_offset,
+        replica_epoch=segment.epochs[0][0],
+        evidence=evidence,
+    )
+
+
+def _undecided(why: str, found: Sequence[MissingObject]) -> Finding:
+    """One finding for all of a partition that may be a matter of time."""
+    start = min(one.segment.start_offset for one in found)
+    end = max(one.segment.end_offset for one in found)
+    return finding(
+        TIER_OBJECT_MISSING,
+        f"the remote store lacks {count(len(found), 'copied segment')} with {name_offsets(start, end)}: {why}",
+        severity="info",
+        verdict=None,
+        confidence="suspect",
+        start_offset=start,
+        end_offset=end,
+        evidence=[
+            Evidence("file", text=f"segment {one.segment.segment_id} in remote storage") for one in found[:_SHOWN]
+        ],
+    )
+
+
+def _holders(case: Case, needed: tuple[OffsetRange, ...]) -> list[int]:
+    """Brokers other than the reference's whose local files reach into what is needed."""
+    return sorted(
+        {
+            facts.broker_id
+            for facts in case.copies
+            if facts.key != case.reference.facts.key
+            and any(
+                facts.local_start_offset < one.end_offset and one.start_offset < facts.log_end_offset for one in needed
+            )
+        }
+    )
+
+
+def _resized(case: Case, found: ResizedObject) -> Finding:
+    segment, stored = found.segment, found.stored
+    return finding(
+        TIER_OBJECT_SIZE,
+        f"the remote store has {count(found.size_bytes, 'byte')} of a segment of {count(segment.size_bytes, 'byte')} with "
+        f"{name_offsets(segment.start_offset, segment.end_offset)}: readers do not get all of it",
+        confidence="likely",
+        start_offset=segment.start_offset,
+        end_offset=segment.end_offset,
+        replica_epoch=segment.epochs[0][0],
+        evidence=[
+            Evidence("file", text=f"segment {segment.segment_id} in remote storage", value=stored.log_path),
+            considered("upload under way: no, the copy was finished before the store was listed"),
+        ],
+    )
+
+
+def _leaked(stored: RemoteObject) -> Finding:
+    return finding(
+        TIER_OBJECT_LEAKED,
+        f"the remote store has {count(stored.log_bytes, 'byte')} of a segment from offset {stored.start_offset} on that "
+        "__remote_log_metadata does not know, or knows as deleted: nobody reads it, and nothing will delete it",
+        start_offset=stored.start_offset,
+        evidence=[
+            Evidence("file", text=f"segment {stored.segment_id} in remote storage", value=stored.log_path),
+            considered("upload under way: no, what tells of the segments goes on after the object was there"),
+        ],
+    )

@@ -1,0 +1,43 @@
+"""Differences between a remote store and `__remote_log_metadata` for one partition."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from replica_audit.auditing.compare.remote_objects import StoreDeviations, StoreMoments, find_deviations, find_leaked
+from replica_audit.auditing.compare.replays import whole_lineage
+from replica_audit.model import RemoteListing, RemoteSegment
+
+if TYPE_CHECKING:
+    from replica_audit.auditing.evidence import PartitionEvidence
+    from replica_audit.auditing.replicas.reference import Reference
+
+
+def look_into_store(
+    evidence: PartitionEvidence, reference: Reference, segments: Sequence[RemoteSegment]
+) -> StoreDeviations:
+    """Differences of the `segments` of the reference's topic id, and leaked objects of all topics of that
+    name. None where nobody looked.
+    """
+    listing = evidence.store
+    if listing is None:
+        return StoreDeviations()
+    by_topic: dict[str, list[RemoteSegment]] = defaultdict(list)
+    for one in evidence.remote_segments:
+        by_topic[one.topic_id].append(one)
+    moments = {topic_id: _moments(evidence, of_id, listing) for topic_id, of_id in by_topic.items()}
+    leaked = find_leaked(moments.values())
+    own = moments.get(reference.facts.directory.topic_id or "")
+    if own is None:
+        return StoreDeviations(leaked=leaked)
+    return replace(find_deviations(reference.facts, whole_lineage(reference), segments, own), leaked=leaked)
+
+
+def _moments(evidence: PartitionEvidence, segments: Sequence[RemoteSegment], listing: RemoteListing) -> StoreMoments:
+    begun = [evidence.times.begun_ms(one.told_in) for one in segments]
+    known = [one for one in begun if one is not None]
+    captured_ms = min(known) if len(known) == len(begun) else None
+    return StoreMoments(segments, listing, captured_ms, evidence.was_at_rest)

@@ -1,0 +1,242 @@
+"""What a remote store has of tiered topics (KIP-405): objects by the ids of their segments, from the store or from a listing of it.
+
+Layouts: `<topic>-<partition>-<topic id>/<offset>-<segment id>.log` of Kafka's LocalTieredStorage (`RemoteTopicPartitionDirectory`,
+`RemoteLogSegmentFileset`), and `<topic>-<topic id>/<partition>/<offset>-<segment id>.log` with a `.rsm-manifest` of Aiven's plugin
+(`ObjectKeyFactory`, `SegmentManifestV1`), each below any prefix. Ids are in Kafka's base 64.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timezone
+from typing import NamedTuple
+
+from replica_audit.errors import FormatError, UsageError
+from replica_audit.model import RemoteListing, RemoteObject, RemoteSegment
+from replica_audit.parsing import INT64, fits, is_whole, parse_json, show_value
+from replica_audit.redaction import redact
+from replica_audit.schema import QuarantineRow
+from replica_audit.snapshot.storage import Snapshot
+from replica_audit.text import now_ms
+
+#: Files at a snapshot's root.
+_LISTING = re.compile(r"remote[_-]objects.*\.jsonl")
+_TOPIC, _ID = r"(?P<topic>[a-zA-Z0-9._-]+)", "[a-zA-Z0-9_-]{22}"
+_NAME = rf"(?P<offset>\d{{1,20}})-(?P<segment>{_ID})\.(?P<kind>[a-z_-]+)"
+_PLAIN = re.compile(rf"(?:.*/)?{_TOPIC}-(?P<partition>\d{{1,10}})-(?P<id>{_ID})/{_NAME}")
+_CHUNKED = re.compile(rf"(?:.*/)?{_TOPIC}-(?P<id>{_ID})/(?P<partition>\d{{1,10}})/{_NAME}")
+_LOG, _MANIFEST = "log", "rsm-manifest"
+_MOMENT = re.compile(r"(\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d)(?:\.(\d+))?(?:Z|\+00:00)")
+_HINT = 'write {"path": "orders-0-<topic id>/<offset>-<segment id>.log", "size_bytes": 1024} on each line'
+_EXPECTED = (
+    "expected <topic>-<partition>-<topic id>/<offset>-<segment id>.log, or <topic>-<topic id>/<partition>/<offset>-<segment id>.log "
+    "with .rsm-manifest, below it"
+)
+#: Topic id and partition.
+_Place = tuple[str, int]
+
+
+class StoredFile(NamedTuple):
+    """An object of any kind."""
+
+    path: str
+    size_bytes: int
+    modified_ms: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class RemoteStore:
+    """All segments in a remote store."""
+
+    objects: Mapping[_Place, tuple[RemoteObject, ...]] = field(default_factory=dict)
+    listed_ms: int | None = None
+    location: str | None = None
+    """Opens the store (`Snapshot.open`); None of a listing."""
+
+    def of(self, topic: str, partition: int, segments: Iterable[RemoteSegment]) -> RemoteListing:
+        """What it has of a partition, by the topic ids of its `segments`, and of any topic of that name.
+
+        A prefix of the store may look like the beginning of a topic's name.
+        """
+        topic_ids = {one.topic_id for one in segments}
+        found = [
+            one
+            for (topic_id, number), objects in self.objects.items()
+            if number == partition
+            for one in objects
+            if topic_id in topic_ids or one.topic == topic
+        ]
+        return RemoteListing(tuple(sorted(found)), self.listed_ms)
+
+
+def read_store(snapshot: Snapshot, uri: str | None) -> tuple[RemoteStore | None, list[QuarantineRow]]:
+    """The remote store at `uri`, else by the listings in `snapshot`, None without either; and rows for what could not be read.
+
+    Raises UsageError as `open_remote_store` does.
+    """
+    return read_listings(snapshot) if uri is None else open_remote_store(uri)
+
+
+def open_remote_store(uri: str) -> tuple[RemoteStore, list[QuarantineRow]]:
+    """The store at a directory or URI, and rows for the manifests that could not be read.
+
+    Raises UsageError where there is no such place, it cannot be listed, or it has no segment.
+    """
+    try:
+        place = Snapshot.open(uri)
+        # A copy of a store is of an earlier moment; what an address names is the store itself.
+        listed_ms = now_ms() if place.is_remote else None
+        tree = place.list_below("")
+    except (OSError, ValueError) as error:
+        raise UsageError(f"--remote: {error}") from error
+    if tree.problems:
+        first = tree.problems[0]
+        raise UsageError(f"--remote {redact(uri)}: {first.path}: {first.reason}: it has to be listed as a whole")
+    sizes = {entry.path: entry.size for entry in tree.entries if not entry.is_dir and _match(entry.path)}
+    if not sizes:
+        raise UsageError(f"--remote {redact(uri)}: no segment of a remote store is there; {_EXPECTED}")
+    times = place.modified_ms([*sizes])
+    files = [StoredFile(path, size, time) for (path, size), time in zip(sizes.items(), times, strict=True)]
+    objects, unread = [], []
+    for one in _segments_of(files):
+        known, row = _read_manifest(place, one)
+        objects.append(known)
+        unread += [] if row is None else [row]
+    return RemoteStore(_by_place(objects), listed_ms, place.location), unread
+
+
+def find_listings(snapshot: Snapshot) -> list[str]:
+    """Paths of the listings of a remote store at a snapshot's root."""
+    return [one.path for one in snapshot.list_directory("", "remote") if not one.is_dir and is_listing(one.path)]
+
+
+def is_listing(path: str) -> bool:
+    """Whether a path, relative to a snapshot, is that of such a listing."""
+    return _LISTING.fullmatch(path) is not None
+
+
+def read_listings(snapshot: Snapshot) -> tuple[RemoteStore | None, list[QuarantineRow]]:
+    """The store by all listings together, None without any, or where one cannot be used: then a row says why."""
+    paths = find_listings(snapshot)
+    files: list[StoredFile] = []
+    moments: list[int | None] = []
+    for path in paths:
+        try:
+            listed_ms, found = _parse_listing(snapshot.read_bytes(path), path)
+        except (OSError, FormatError) as error:
+            reason = f"nothing is concluded from the listing of the remote store, which could not be read: {error}"
+            return None, [QuarantineRow.of("INPUT-IGNORED", path, reason)]
+        files += found
+        moments.append(listed_ms)
+    if not paths:
+        return None, []
+    known = [one for one in moments if one is not None]
+    # Each has a part of the store: all of it was there as listed only at the moment that they share.
+    listed_ms = known[0] if len(set(moments)) == 1 and known else None
+    objects = [
+        replace(one, segment_bytes=None, unread=one.unread or "a listing has no manifest") if one.is_chunked else one
+        for one in _segments_of(files)
+    ]
+    return RemoteStore(_by_place(objects), listed_ms), []
+
+
+def _parse_listing(data: bytes, path: str) -> tuple[int | None, list[StoredFile]]:
+    """(when it was made, objects of segments) of a listing: an object on each line, one of which may say `listed`."""
+    listed_ms: int | None = None
+    files = []
+    for number, line in enumerate(data.splitlines(), 1):
+        if not line.strip():
+            continue
+        one = parse_json(line, path, _HINT)
+        if not isinstance(one, dict):
+            raise FormatError(path, None, f"an object in line {number}", show_value(one), _HINT)
+        if "listed" in one and "path" not in one:
+            listed_ms = _parse_moment(one["listed"], path, number)
+            continue
+        place, size = one.get("path"), one.get("size_bytes")
+        if not isinstance(place, str) or not is_whole(size, 0, INT64):
+            raise FormatError(path, None, f"path and size_bytes in line {number}", show_value(one), _HINT)
+        modified = one.get("modified")
+        modified_ms = None if modified is None else _parse_moment(modified, path, number)
+        if _match(place):
+            files.append(StoredFile(place, size, modified_ms))
+    return listed_ms, files
+
+
+def _parse_moment(value: object, path: str, number: int) -> int:
+    """A time in UTC as ms since 1970; its fraction may have any number of digits."""
+    found = _MOMENT.fullmatch(value) if isinstance(value, str) else None
+    try:
+        if found is not None:
+            moment = datetime.fromisoformat(found[1]).replace(tzinfo=timezone.utc)
+            return int(moment.timestamp()) * 1000 + int(f"{found[2] or ''}000"[:3])
+    except ValueError:
+        pass
+    raise FormatError(path, None, f"a time such as 2026-01-31T12:00:00Z in line {number}", show_value(value), _HINT)
+
+
+def _match(path: str) -> re.Match[str] | None:
+    return _PLAIN.fullmatch(path) or _CHUNKED.fullmatch(path)
+
+
+def _segments_of(files: Iterable[StoredFile]) -> Iterator[RemoteObject]:
+    """The segments that objects are of."""
+    found: dict[tuple[str, int, str], RemoteObject] = {}
+    for file in sorted(files):
+        name = _match(file.path)
+        assert name is not None, "only names that match are taken"
+        topic, topic_id, number, offset, segment_id, kind = name.group(
+            "topic", "id", "partition", "offset", "segment", "kind"
+        )
+        key = (topic_id, int(number), segment_id)
+        known = found.get(key) or RemoteObject(
+            topic, key[1], topic_id, int(offset), segment_id, is_chunked=name.re is _CHUNKED
+        )
+        if kind == _LOG:
+            known = replace(known, log_path=file.path, log_bytes=file.size_bytes, modified_ms=file.modified_ms)
+            known = known if known.is_chunked else replace(known, segment_bytes=file.size_bytes)
+        elif kind == _MANIFEST:
+            known = replace(known, manifest_path=file.path)
+        found[key] = known
+    yield from found.values()
+
+
+def _by_place(objects: Iterable[RemoteObject]) -> dict[_Place, tuple[RemoteObject, ...]]:
+    found: dict[_Place, list[RemoteObject]] = defaultdict(list)
+    for one in objects:
+        found[one.topic_id, one.partition].append(one)
+    return {place: tuple(sorted(of_place)) for place, of_place in found.items()}
+
+
+def _read_manifest(store: Snapshot, one: RemoteObject) -> tuple[RemoteObject, QuarantineRow | None]:
+    """A segment with what its manifest says, and a row where that could not be read."""
+    if one.manifest_path is None:
+        return (replace(one, unread="it has no manifest") if one.is_chunked else one), None
+    try:
+        size, unread = _parse_manifest(store.read_bytes(one.manifest_path), one.manifest_path)
+    except (OSError, FormatError) as error:
+        reason = "its manifest could not be read"
+        row = QuarantineRow.of("INPUT-IGNORED", one.manifest_path, f"of a segment in the remote store: {error}")
+        return replace(one, unread=reason), row
+    return replace(one, segment_bytes=size, unread=unread), None
+
+
+def _parse_manifest(data: bytes, path: str) -> tuple[int, str | None]:
+    """(size of the segment that was copied, why its batches cannot be read as they lie there). Raises FormatError."""
+    hint = "give the store of a version of Aiven's plugin that writes manifests of version 1"
+    value = parse_json(data, path, hint)
+    shape = {"version": str, "chunkIndex": {"originalFileSize": int}, "compression": bool}
+    if not fits(value, shape) or value["version"] != "1":
+        raise FormatError(path, None, "a manifest of version 1", show_value(value), hint)
+    how = [
+        word
+        for word, is_so in (
+            ("compressed", value["compression"]),
+            ("encrypted", value.get("encryption") is not None),
+        )
+        if is_so
+    ]
+    return value["chunkIndex"]["originalFileSize"], f"its chunks are {' and '.join(how)}" if how else None

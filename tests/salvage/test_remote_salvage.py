@@ -1,0 +1,159 @@
+"""Records that only a remote store has: taken out of it once, with their source, and named where they cannot be had."""
+
+from __future__ import annotations
+
+import base64
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.support.encoder import encode_batch, encode_marker
+from tests.support.remote_log import LEADS, WHOLE, copied, leader, with_remote
+from tests.support.remote_stores import chunked_path, manifest, plain_path, put, segment_id
+from tests.support.scenario import written
+from tests.support.snapshots import Replica
+
+from replica_audit.cli.main import main
+
+Span = tuple[int, int, tuple[int, int]]
+#: Of a history that was left at 60.
+LEFT: tuple[Span, ...] = ((60, 75, (0, 60)), (75, 90, (0, 75)))
+
+
+def lost(start: int, end: int) -> list[bytes]:
+    return written(start, end, 0, "lost ")
+
+
+def snapshot(path: Path, *spans: Span, **options: Any) -> Path:
+    """A leader of epoch 1 from 60 on, and what else was copied."""
+    with_remote(path / "snapshot", LEADS, *WHOLE, *(copied(*span) for span in spans), **options)
+    return path / "snapshot"
+
+
+def fill(store: Path, *spans: Span, batches: list[bytes] | None = None) -> Path:
+    """The segments of these spans, and those of the leader's log."""
+    for start, end, epoch in ((0, 40, (0, 0)), (40, 60, (0, 40)), (60, 100, (1, 60))):
+        put(store, plain_path(segment_id(start, end, epoch), start), b"".join(written(start, end, epoch[0])))
+    for start, end, epoch in spans:
+        put(store, plain_path(segment_id(start, end, epoch), start), b"".join(batches or lost(start, end)))
+    return store
+
+
+def salvaged(path: Path, *options: str, status: int = 0) -> tuple[dict[str, Any], list[tuple[int, str]]]:
+    """The manifest, and offset and value of every record of orders-0."""
+    target = path.parent / f"out-{len(list(path.parent.iterdir()))}"
+    arguments = ["salvage", str(path), "--to", str(target), "--payloads", "--quiet", "--topic", "orders"]
+    assert main([*arguments, *options]) == status
+    lines = target / "orders-0" / "records.jsonl"
+    records = [json.loads(line) for line in lines.read_text().splitlines()] if lines.exists() else []
+    values = [(one["offset"], base64.b64decode(one["value"]).decode()) for one in records]
+    return json.loads((target / "manifest.json").read_text()), values
+
+
+def test_lost_records_are_taken_out_of_the_store(tmp_path: Path) -> None:
+    store = fill(tmp_path / "tier", *LEFT)
+    found, values = salvaged(snapshot(tmp_path, *LEFT), "--remote", str(store))
+    assert [offset for offset, _ in values] == [*range(60, 90)] and all("lost" in value for _, value in values)
+    (partition,) = found["partitions"]
+    assert (partition["records"], partition["committed"], partition["reasons"]) == (30, 30, {"other_epoch": 30})
+    (source,) = [one for one in partition["copies"] if one["records"]]
+    assert (source["kind"], source["broker_id"]) == ("remote", None)
+    assert source["path"].startswith("remote://kafka-tiered-storage/orders-0-")
+    assert partition["epochs"][0]["in_remote"] and partition["epochs"][0]["brokers"] == []
+    assert {one["file"].rpartition("/")[2] for one in found["records"]} == {
+        f"{start:020d}-{segment_id(start, end, epoch)}.log" for start, end, epoch in LEFT
+    }
+    assert partition["left_out"] == {} and found["audit"]["remote"] == str(store)
+
+
+def test_without_the_store_the_segments_are_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    found, values = salvaged(snapshot(tmp_path, *LEFT), status=3)
+    assert values == [] and [one["start_offset"] for one in found["unread"]] == [60, 75]
+    assert "--remote URI takes them out of it" in " ".join(capsys.readouterr().out.split())
+
+
+def test_records_that_a_replica_has_too_are_taken_from_it(tmp_path: Path) -> None:
+    other = Replica([*written(0, 60, 0), *lost(60, 80)], high_watermark=60)
+    store = fill(tmp_path / "tier", *LEFT)
+    found, values = salvaged(snapshot(tmp_path, *LEFT, other=other), "--remote", str(store))
+    assert [offset for offset, _ in values] == [*range(60, 90)]
+    kinds = {one["kind"]: (one["records"], one["holds"]) for one in found["partitions"][0]["copies"] if one["holds"]}
+    assert kinds == {"replica": (20, 20), "remote": (10, 30)}
+
+
+@pytest.mark.parametrize(
+    ("spans", "leads"),
+    [((), LEADS), (((60, 75, (7, 60)),), LEADS), (LEFT, leader((1, 90), log_start=90))],
+    ids=["the leader's own", "of a later leader", "below the log start"],
+)
+def test_what_is_not_lost_is_not_taken(tmp_path: Path, spans: tuple[Span, ...], leads: Replica) -> None:
+    store = fill(tmp_path / "tier", *spans)
+    place = tmp_path / "snapshot"
+    with_remote(place, leads, *WHOLE, *(copied(*span) for span in spans))
+    found, values = salvaged(place, "--remote", str(store))
+    assert values == [] and not found["unread"]
+
+
+def test_a_segment_that_the_store_does_not_have_is_named_and_the_others_are_taken(tmp_path: Path) -> None:
+    store = fill(tmp_path / "tier", LEFT[0])
+    found, values = salvaged(snapshot(tmp_path, *LEFT), "--remote", str(store), status=3)
+    assert [offset for offset, _ in values] == [*range(60, 75)]
+    (unread,) = found["unread"]
+    assert unread["start_offset"] == 75 and "the remote store does not have it" in unread["reason"]
+
+
+def test_chunks_that_are_not_encoded_are_read_and_others_not_captured(tmp_path: Path) -> None:
+    store = tmp_path / "tier"
+    for (start, end, epoch), form in zip(LEFT, ({}, {"encryption": {"aad": "AA=="}}), strict=True):
+        data = b"".join(lost(start, end))
+        put(store, chunked_path(segment_id(start, end, epoch), start), data)
+        put(store, chunked_path(segment_id(start, end, epoch), start, "rsm-manifest"), manifest(len(data), **form))
+    found, values = salvaged(snapshot(tmp_path, *LEFT), "--remote", str(store), status=3)
+    assert [offset for offset, _ in values] == [*range(60, 75)]
+    assert [one["reason"] for one in found["unread"]] == ["not captured: its chunks are encrypted"]
+
+
+@pytest.mark.parametrize(("outcome", "taken"), [("COMMIT", 5), ("ABORT", 0)])
+def test_a_transaction_may_end_in_the_next_segment(tmp_path: Path, outcome: str, taken: int) -> None:
+    """A leader that closes the same producer's transaction otherwise does not decide it."""
+    store, spans = tmp_path / "tier", ((60, 65, (0, 60)), (65, 66, (0, 65)))
+    begun = encode_batch(60, 5, 0, producer_id=1, producer_epoch=0, base_sequence=0, transactional=True, mark="lost ")
+    fill(store, spans[0], batches=[begun])
+    fill(store, spans[1], batches=[encode_marker(65, outcome, 0, producer_id=1, producer_epoch=0)])
+    found, values = salvaged(snapshot(tmp_path, *spans), "--remote", str(store))
+    assert len(values) == taken and found["partitions"][0]["reasons"] == ({"other_epoch": 5} if taken else {})
+
+
+def test_damage_in_the_store_is_named(tmp_path: Path) -> None:
+    first, *rest = lost(60, 75)
+    store = fill(tmp_path / "tier", LEFT[0], batches=[first[:-1] + bytes([first[-1] ^ 1]), *rest])
+    found, values = salvaged(snapshot(tmp_path, LEFT[0]), "--remote", str(store), status=1)
+    assert [offset for offset, _ in values] == [*range(65, 75)]
+    assert [(one["start_offset"], one["records"]) for one in found["unread"]] == [(60, 5)]
+
+
+def test_what_a_planned_leader_loses_in_the_store_is_taken(tmp_path: Path) -> None:
+    """Broker 2 was behind: what broker 1 deleted locally is of another history than what broker 2 would lead with."""
+    other = Replica(written(0, 50, 0), high_watermark=50)
+    place = snapshot(tmp_path, other=other)
+    store, plan = fill(tmp_path / "tier"), tmp_path / "plan.json"
+    assert (
+        main(
+            [
+                "elect",
+                str(place),
+                "orders-0",
+                "--candidate",
+                "2",
+                "--remote",
+                str(store),
+                "--plan",
+                str(plan),
+                "--quiet",
+            ]
+        )
+        == 0
+    )
+    _, values = salvaged(place, "--remote", str(store), "--plan", str(plan))
+    assert [offset for offset, _ in values] == [*range(50, 120)]
