@@ -266,11 +266,11 @@ build/restore/.stamp: $(STAMPS)/venv .locks/restore.txt
 build/kafka/.stamp: tests/brokers/pom.xml
 	@rm -rf build/kafka; mvn --quiet --batch-mode --file $< dependency:copy-dependencies -DoutputDirectory="$(CURDIR)/build/kafka"; touch $@
 
-# Brokers of older versions for tests/brokers/test_elections.py, beside those of build/kafka.
+# Brokers of older versions, and those with a remote store, beside those of build/kafka.
 build/kafka-%/.stamp: tests/brokers/pom-%.xml
 	@rm -rf $(@D); mvn --quiet --batch-mode --file $< dependency:copy-dependencies -DoutputDirectory="$(CURDIR)/$(@D)"; touch $@
 
-BROKERS := build/restore/.stamp build/kafka/.stamp build/kafka-3.9.1/.stamp build/kafka-2.8.2/.stamp
+BROKERS := build/restore/.stamp build/kafka/.stamp build/kafka-3.9.1/.stamp build/kafka-2.8.2/.stamp build/kafka-tiered/.stamp
 test-brokers: install $(BROKERS)
 	$(RUN) -m pytest -m brokers $(PYTEST_ARGS)
 

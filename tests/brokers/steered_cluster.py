@@ -66,6 +66,7 @@ _MAINS = {
         "kafka.admin.ConsumerGroupCommand",
     ),
     "kafka-transactions": ("org.apache.kafka.tools.TransactionsCommand",),
+    "kafka-delete-records": ("org.apache.kafka.tools.DeleteRecordsCommand",),
     "kafka-storage": ("kafka.tools.StorageTool",),
     "kafka-metadata-quorum": ("org.apache.kafka.tools.MetadataQuorumCommand", "kafka.admin.MetadataQuorumCommand"),
     "kafka-console-consumer": ("org.apache.kafka.tools.consumer.ConsoleConsumer", "kafka.tools.ConsoleConsumer"),
