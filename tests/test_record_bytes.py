@@ -240,6 +240,7 @@ CASES: dict[str, list[str]] = {
         for way in ("--dry-run", "--yes", "--check", "--check --no-headers")
     ],
     "capture-plan": ["1=/data 2@b=/data --describe {snapshot}/kafka-topics-describe.txt"],
+    "evidence": ["{snapshot}"],
     "explain": ["", "HWM-LOSS", "{finding} {stores}"],
     "setup": ["--check"],
     "completion": ["bash"],

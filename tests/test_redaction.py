@@ -137,6 +137,7 @@ _GIVEN = {
     "salvage": ["{sample}", "--to", "{new}"],
     "restore": ["{new}", "--bootstrap-servers", "h:1"],
     "capture-plan": ["1=/data"],
+    "evidence": ["{sample}"],
     "explain": [],
     "setup": [],
     "completion": [],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from tests.support.encoder import Record, encode_batch
@@ -29,3 +30,23 @@ def write_day(path: Path, diverged: bool) -> Path:
     return write_snapshot(
         path, replicas, [listed], manifest={"quiesced": True}, cluster_id=CLUSTER_ID, disks="scheduled disk"
     )
+
+
+def write_brokers(path: Path) -> Path:
+    """Log dirs of two brokers below `path`, which agree; returns it."""
+    batches = [_batch(offset, 0) for offset in range(0, 20, 5)]
+    replicas = {broker_id: Replica(batches, per_segment=2) for broker_id in (1, 2)}
+    listed = Listed(1, (1, 2), (1, 2))
+    write_snapshot(path, replicas, [listed], cluster_id=CLUSTER_ID, disks="collected disk")
+    for file in path.rglob("*"):
+        # What was changed a moment ago would be read again.
+        os.utime(file, ns=(10**18, 10**18))
+    return path
+
+
+def append_other_records(path: Path) -> None:
+    """Each broker appends records of its own at the same offsets and in the same epoch."""
+    for broker_id in (1, 2):
+        newest = max((path / f"broker-{broker_id}").glob("*-0/*.log"))
+        with newest.open("ab") as log:
+            log.write(_batch(FORK[0], 0, b"of broker %d" % broker_id))

@@ -6,6 +6,7 @@ by test_scheduled_runs.py. A name or parameter that is not here fails, as it wou
 
 from __future__ import annotations
 
+import logging
 import runpy
 import sys
 from pathlib import Path
@@ -22,8 +23,13 @@ class Recorded:
         self.before: list[Any] = []
 
     def __rshift__(self, other: Any) -> Any:
-        other.before.append(self)
+        for one in other if isinstance(other, list) else [other]:
+            one.before.append(self)
         return other
+
+    def __rrshift__(self, others: list[Any]) -> Any:
+        self.before += others
+        return self
 
     def __hash__(self) -> int:
         return id(self)
@@ -55,12 +61,18 @@ class SparkSubmitOperator(Recorded):
         "application", "application_args", "conf", "env_vars", "files", "jars", "name", "packages", "properties_file",
         "py_files",
     }  # fmt: skip
+    template_fields = tuple(sorted(templated))
+    log = logging.getLogger("airflow")
+
+    def execute(self, context: Any) -> None:
+        """Run `context`, in place of spark-submit."""
+        context()
 
 
 class TaskCall(Recorded):
     """A call of a decorated function while the DAG is built: nothing is run, the arguments are kept."""
 
-    def __init__(self, function: Any, options: dict[str, Any], *args: Any, **kwargs: Any) -> None:
+    def __init__(self, function: Any, options: dict[str, Any], /, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.function, self.options = function, options
 
@@ -69,6 +81,17 @@ class Task:
     def __init__(self, function: Any, options: dict[str, Any]) -> None:
         self.function, self.options = function, options
         self.calls: list[TaskCall] = []
+        self.given: dict[str, Any] = {}
+
+    def override(self, **options: Any) -> Task:
+        return Task(self.function, {**self.options, **options})
+
+    def partial(self, **given: Any) -> Task:
+        self.given = given
+        return self
+
+    def expand(self, **mapped: Any) -> TaskCall:
+        return self(**self.given, **mapped)
 
     def __call__(self, *args: Any, **kwargs: Any) -> TaskCall:
         self.calls.append(TaskCall(self.function, self.options, *args, **kwargs))
@@ -77,6 +100,10 @@ class Task:
 
 def task(function: Any = None, **options: Any) -> Any:
     return (lambda late: Task(late, options)) if function is None else Task(function, options)
+
+
+# What the function returns is run by bash.
+task.bash = task  # type: ignore[attr-defined]
 
 
 class RetryPolicy:
@@ -97,13 +124,17 @@ class AirflowFailException(Exception):
     pass
 
 
+class AirflowSkipException(Exception):
+    pass
+
+
 def load_dag(path: Path) -> dict[str, Any]:
     """Globals of the DAG file, run with the stand-ins in Airflow's place."""
     offered = {
         "airflow": {},
         "airflow.sdk": {"DAG": DAG, "Asset": Asset, "CronPartitionTimetable": CronPartitionTimetable, "Param": Param, "RetryDecision": RetryDecision,
                         "RetryPolicy": RetryPolicy, "task": task},
-        "airflow.sdk.exceptions": {"AirflowFailException": AirflowFailException},
+        "airflow.sdk.exceptions": {"AirflowFailException": AirflowFailException, "AirflowSkipException": AirflowSkipException},
         "airflow.providers": {},
         "airflow.providers.apache": {},
         "airflow.providers.apache.spark": {},

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
+import shlex
 import sys
 from datetime import timedelta
 from pathlib import Path
@@ -11,7 +12,7 @@ from types import SimpleNamespace
 
 import pytest
 from jinja2 import Environment, StrictUndefined
-from tests.airflow.stand_in import AirflowFailException, SparkSubmitOperator, load_dag
+from tests.airflow.stand_in import AirflowFailException, AirflowSkipException, SparkSubmitOperator, load_dag
 from tests.support.some import some
 
 from replica_audit.cli.parser import given_flags, parse_arguments
@@ -65,15 +66,20 @@ def test_one_run_at_a_time_with_limits_of_time_and_no_catching_up(module, audit)
     (gate,) = module["gate"].calls
     limits = [audit["execution_timeout"], gate.options["execution_timeout"], dag["dagrun_timeout"]]
     assert all(limit > timedelta() for limit in limits)
-    tries = 1 + dag["default_args"]["retries"]
-    waiting = dag["default_args"]["retries"] * dag["default_args"]["retry_delay"]
-    assert tries > 1
-    assert tries * audit["execution_timeout"] + waiting < dag["dagrun_timeout"]
+    retries, delay = dag["default_args"]["retries"], dag["default_args"]["retry_delay"]
+    assert retries > 0
+    collecting, bringing = (
+        module[name].options["execution_timeout"] * (1 + module[name].options["retries"]) + delay
+        for name in ("collect", "bring")
+    )
+    auditing = (1 + retries) * audit["execution_timeout"] + retries * delay
+    assert collecting + auditing + bringing + auditing < dag["dagrun_timeout"] < timedelta(days=1)
 
 
 def test_the_gate_comes_last_and_the_assets_are_tables_that_exist_and_a_report_with_a_place(module):
     (gate,), (publish,) = module["gate"].calls, module["publish"].calls
-    assert (gate.before, publish.before) == ([publish], [module["audit"]])
+    assert (gate.before, publish.before) == ([publish], [module["audit"], module["again"]])
+    assert gate.options["trigger_rule"] == publish.options["trigger_rule"] == "none_failed"
     assets = publish.options["outlets"]
     assert [asset.args[0] for asset in assets] == [f"replica_audit.{name}" for name in (*module["TABLES"], "report")]
     assert assets[-1].kwargs == {"uri": "file:///srv/replica-audit/reports"}
@@ -141,6 +147,79 @@ def test_paths_are_those_of_the_clone_and_of_the_day(module, audit):
     assert rendered(gate.kwargs["fail_on"], fail_on="low") == "low"
 
 
+def test_evidence_is_collected_before_the_audit_unless_a_run_has_a_snapshot(module):
+    variables = {"replica_audit_brokers": "1=/data 2@b='/a b'", "replica_audit_evidence": "/shared/evidence"}
+    (given,) = module["arguments"].calls
+    (asked,) = module["brokers"].calls
+    assert given.before == [asked, module["uncollected"]]
+    assert rendered(given.kwargs["snapshot"], variables) == "/shared/evidence"
+    assert rendered(given.kwargs["snapshot"], variables, snapshot="/one") == "/one"
+    assert module["brokers"].function(rendered(asked.args[0], variables)) == ["1=/data", "2@b=/a b"]
+    for none in (rendered(asked.args[0]), rendered(asked.args[0], variables, snapshot="/one")):
+        assert module["brokers"].function(none) == []
+
+
+def test_a_broker_is_collected_and_asked_as_by_hand(module):
+    (collected,), (brought,) = module["collect"].calls, module["bring"].calls
+    assert (collected.kwargs["broker"], brought.kwargs["broker"]) == (module["asked"], module["wanting"])
+    variables = {"replica_audit_home": "/clone", "replica_audit_evidence": "/shared evidence"}
+    options = "--sudo kafka --collect-options '--topic a*'"
+    for call, how, known in (
+        (collected, {"goes_on": True, "wanted": None}, variables),
+        (brought, {"goes_on": False, "wanted": "/srv/replica-audit/reports/20250131T030405/wanted.json"}, variables),
+        (collected, {"sudo": "kafka", "collect_options": "--topic a*"}, {**variables, "replica_audit_capture_options": options}),
+    ):  # fmt: skip
+        given = {name: rendered(value, known) for name, value in call.kwargs.items() if name != "broker"}
+        command = shlex.split(call.function(broker="1@b=/a b", **given))
+        end = command.index(">collect.sh")
+        assert command[:2] == ["/clone/.venv/bin/replica-audit", "capture-plan"]
+        assert command[end:] == [">collect.sh", "&&", "bash", "collect.sh", "&&", "echo", "1@b=/a b"]
+        parsed = vars(parse_arguments(command[1:end]))
+        assert (parsed["to"], parsed["brokers"]) == ("/shared evidence", ["1@b=/a b"])
+        assert {name: parsed[name] for name in how} == how
+    assert parsed["collect_options"] != "--again-days 30"
+    assert "--again-days 30" in rendered(collected.kwargs["options"])
+
+
+def test_only_those_are_asked_of_which_bytes_are_wanted(module, tmp_path):
+    wanted = module["wanted"].function
+    asked = ["1=/data", "12@b=/data", "2@c=/data"]
+    assert wanted(str(tmp_path), asked) == []
+    content = {"wanted": [{"broker_id": 12}, {"broker_id": 2}, {"broker_id": 7}]}
+    (tmp_path / "wanted.json").write_text(json.dumps(content))
+    assert wanted(str(tmp_path), asked) == ["12@b=/data", "2@c=/data"]
+
+
+def test_brokers_of_which_a_task_failed_are_told_and_stop_nothing_but_the_gate(module, tmp_path):
+    uncollected, unbrought = module["not_collected"], module["not_brought"]
+    assert uncollected.options["trigger_rule"] == unbrought.options["trigger_rule"] == "all_done"
+    assert uncollected.function(["1=/a", "2=/b"], ["2=/b"]) == ["1=/a"]
+    assert uncollected.function(["1=/a"], ["1=/a"]) == uncollected.function(None, None) == []
+    assert unbrought.function(["1=/a", "2=/b"], None) == ["1=/a", "2=/b"]
+    for nothing in ([], None):
+        with pytest.raises(AirflowSkipException):
+            unbrought.function(nothing, None)
+    gate = module["gate"].function
+    (tmp_path / "verdict.json").write_text(json.dumps(verdict()))
+    assert gate(str(tmp_path), "high", [], None)["verdict"] == "COMMITTED_LOSS"
+    with pytest.raises(AirflowFailException, match="COMMITTED_LOSS; 1=/a, 2=/b could not be collected; report: "):
+        gate(str(tmp_path), "never", ["1=/a", "2=/b"], None)
+    with pytest.raises(AirflowFailException, match="COMMITTED_LOSS; 1=/a could not bring what was wanted; report: "):
+        gate(str(tmp_path), "never", [], ["1=/a"])
+
+
+def test_evidence_is_kept_unless_days_are_given(module):
+    (call,) = module["prune"].calls
+    tool, evidence, days, asked = call.args
+    assert asked is module["asked"] and rendered(days) == ""
+    prune = module["prune"].function
+    for nothing in (("", ["1=/a"]), ("7", [])):
+        with pytest.raises(AirflowSkipException):
+            prune("tool", "/evidence", *nothing)
+    parsed = parse_arguments(shlex.split(prune(rendered(tool), rendered(evidence), "7", ["1=/a"]))[1:])
+    assert (parsed.command, parsed.directory, parsed.prune) == ("evidence", "/srv/replica-audit/evidence", 7)
+
+
 def test_the_driver_stays_where_its_report_and_exit_status_are_seen(audit):
     assert audit["deploy_mode"] == "client"
 
@@ -179,6 +258,38 @@ def test_only_what_may_pass_is_tried_again(module, audit, said, decision):
     decided = audit["retry_policy"].evaluate(RuntimeError(said), 1, 3)
     assert decided.args[0] == decision
     assert decision == "default" or len(decided.args[1]) > 20
+
+
+@pytest.mark.parametrize(
+    ("before", "written", "is_done"),
+    [
+        ({}, {"exit_status": 3, "audit_id": "a2", "untrusted": "bytes are wanted"}, True),
+        ({}, {"exit_status": 3, "audit_id": None, "untrusted": "nothing was audited"}, False),
+        ({}, {"exit_status": 4, "audit_id": None, "untrusted": "internal error"}, False),
+        ({"exit_status": 3, "audit_id": "a1", "untrusted": "bytes are wanted"}, None, False),
+        ({}, None, False),
+    ],
+)
+def test_an_audit_that_cannot_be_trusted_whole_is_left_to_the_gate(module, tmp_path, before, written, is_done):
+    place = tmp_path / "verdict.json"
+    if before:
+        place.write_text(json.dumps(before))
+
+    def ends_with_a_status():
+        if written is not None:
+            place.write_text(json.dumps(written))
+        raise RuntimeError("Cannot execute: spark-submit. Error code is: 3.")
+
+    audit = module["Audit"](task_id="audit", report=str(tmp_path))
+    assert "report" in audit.template_fields
+    if is_done:
+        audit.execute(ends_with_a_status)
+        with pytest.raises(AirflowFailException, match="INCONCLUSIVE; status 3: bytes are wanted; 1=/a could not"):
+            place.write_text(json.dumps({**build_failure(3, "never", "bytes are wanted"), "audit_id": "a2"}))
+            module["gate"].function(str(tmp_path), "high", ["1=/a"])
+    else:
+        with pytest.raises(RuntimeError, match="Error code is: 3"):
+            audit.execute(ends_with_a_status)
 
 
 def verdict(**findings):

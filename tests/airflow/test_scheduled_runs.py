@@ -8,12 +8,16 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
+import shutil
 import subprocess
 import sys
+import tarfile
 from pathlib import Path
 
 import pytest
-from tests.airflow.nightly_snapshots import write_day
+from tests.airflow.hosts import Hosts
+from tests.airflow.nightly_snapshots import append_other_records, write_brokers, write_day
 
 from replica_audit.install.environment import check_jars, find_java
 
@@ -31,6 +35,14 @@ ALL_ASSETS = [
     f"replica_audit.{name}"
     for name in ("divergences", "findings", "high_watermarks", "partitions", "replicas", "report", "truncations")
 ]
+
+
+#: Tasks up to the audit of a snapshot that the run is given.
+NOTHING_COLLECTED = {
+    "brokers": ("success", 1), "collect": ("skipped", 0), "not_collected": ("success", 1), "arguments": ("success", 1),
+    "audit": ("success", 1), "wanted": ("success", 1), "bring": ("skipped", 0), "not_brought": ("skipped", 1),
+    "audit_again": ("skipped", 0), "prune": ("skipped", 1),
+}  # fmt: skip
 
 
 class Scheduler:
@@ -99,6 +111,18 @@ def scheduler(tmp_path_factory):
     return Scheduler(tmp_path_factory.mktemp("scheduler"))
 
 
+@pytest.fixture(scope="module")
+def hosts(tmp_path_factory):
+    found = Hosts(tmp_path_factory.mktemp("hosts"))
+    yield found
+    found.close()
+
+
+def test_the_evidence_comes_by_an_sshd_on_loopback(hosts):
+    if not hosts.is_real:
+        pytest.skip("no sshd (Debian: apt-get install openssh-server): an ssh that runs commands here stands in for it")
+
+
 def test_airflow_takes_the_file_without_errors(scheduler):
     def listed(command):
         printed = scheduler.say([str(PYTHON.parent / "airflow"), "dags", command, "--local", "--output", "json"])
@@ -116,7 +140,7 @@ def test_two_days_the_second_with_a_new_divergence(scheduler):
     first = scheduler.run(snapshot=str(days["2025-01-30"]))
     assert first["state"] == "success", scheduler.log[-4000:]
     assert {name: (task["state"], task["tries"]) for name, task in first["tasks"].items()} == {
-        "arguments": ("success", 1), "audit": ("success", 1), "publish": ("success", 1), "gate": ("success", 1),
+        **NOTHING_COLLECTED, "publish": ("success", 1), "gate": ("success", 1),
     }  # fmt: skip
     assert first["assets"] == ALL_ASSETS
     (report,) = scheduler.reports.iterdir()
@@ -125,7 +149,7 @@ def test_two_days_the_second_with_a_new_divergence(scheduler):
 
     second = scheduler.run(snapshot=str(days["2025-01-31"]))
     assert {name: (task["state"], task["tries"]) for name, task in second["tasks"].items()} == {
-        "arguments": ("success", 1), "audit": ("success", 1), "publish": ("success", 1), "gate": ("failed", 1),
+        **NOTHING_COLLECTED, "publish": ("success", 1), "gate": ("failed", 1),
     }  # fmt: skip
     assert second["state"] == "failed"
     assert second["assets"] == ALL_ASSETS, "tables were added to, whatever the gate says"
@@ -172,6 +196,78 @@ def test_the_commands_of_the_page_set_it_up_and_run_it(scheduler):
     (report,) = (scheduler.directory / "page" / "reports").iterdir()
     assert json.loads((report / "verdict.json").read_text())["verdict"] == "COMMITTED_LOSS"
     assert (report / "index.html").is_file()
+
+
+def test_evidence_of_two_nights_by_ssh_the_second_with_what_is_wanted(scheduler, hosts, tmp_path):
+    brokers, evidence = write_brokers(tmp_path / "brokers"), tmp_path / "evidence"
+    places = [f"{broker}@up={brokers}/broker-{broker}" for broker in (1, 2)]
+    variables = {
+        "PATH": f"{hosts.tools}:{scheduler.environment['PATH']}",
+        "AIRFLOW_VAR_REPLICA_AUDIT_EVIDENCE": str(evidence),
+        "AIRFLOW_VAR_REPLICA_AUDIT_CAPTURE_OPTIONS": "--sudo kafka --collect-options '--again-days 30'",
+        "AIRFLOW_VAR_REPLICA_AUDIT_EVIDENCE_DAYS": "7",
+        "AIRFLOW_VAR_REPLICA_AUDIT_WAREHOUSE": str(tmp_path / "warehouse"),
+    }
+    reports = set(scheduler.reports.iterdir()) if scheduler.reports.exists() else set()
+    unreachable = f"3@down={brokers}/broker-3"
+    evidence.mkdir()
+    for path in brokers.iterdir():
+        if path.is_file():
+            shutil.copy(path, evidence)
+
+    given = shlex.join([*places, unreachable])
+    first = scheduler.run({**variables, "AIRFLOW_VAR_REPLICA_AUDIT_BROKERS": given})
+    states = {name: (task["state"], task["tries"]) for name, task in first["tasks"].items()}
+    assert states == {
+        "brokers": ("success", 1), "collect[0]": ("success", 1), "collect[1]": ("success", 1), "collect[2]": ("failed", 2),
+        "not_collected": ("success", 1), "arguments": ("success", 1), "audit": ("success", 1), "wanted": ("success", 1),
+        "bring": ("skipped", 0), "not_brought": ("skipped", 1), "audit_again": ("skipped", 0), "publish": ("success", 1),
+        "prune": ("success", 1), "gate": ("failed", 1),
+    }, scheduler.log[-4000:]  # fmt: skip
+    assert "there is no evidence in" in scheduler.log and "broker 3: no evidence, exit status 255" in scheduler.log
+    assert f"CONSISTENT; {unreachable} could not be collected; report: " in scheduler.log
+    (report,) = set(scheduler.reports.iterdir()) - reports
+    assert json.loads((report / "verdict.json").read_text())["verdict"] == "CONSISTENT"
+    assert not (report / "wanted.json").exists()
+    archives = sorted(path.name for path in evidence.glob("*.tar"))
+    assert [name.split("-after-")[0] for name in archives] == ["evidence-1", "evidence-2"]
+
+    append_other_records(brokers)
+    second = scheduler.run({**variables, "AIRFLOW_VAR_REPLICA_AUDIT_BROKERS": shlex.join(places)})
+    states = {name: (task["state"], task["tries"]) for name, task in second["tasks"].items()}
+    done = (
+        "brokers",
+        "collect[0]",
+        "collect[1]",
+        "not_collected",
+        "arguments",
+        "audit",
+        "wanted",
+        "bring[0]",
+        "bring[1]",
+    )
+    done = (*done, "not_brought", "audit_again", "publish", "prune")
+    assert states == {**dict.fromkeys(done, ("success", 1)), "gate": ("failed", 1)}, scheduler.log[-4000:]
+    (report,) = set(scheduler.reports.iterdir()) - {report, *reports}
+    found = json.loads((report / "audit.json").read_text())
+    codes = {finding["code"] for finding in found["findings"]}
+    assert "DIV-CONTENT" in codes and "CAP-NOT-CAPTURED" not in codes
+    assert not (report / "wanted.json").exists()
+    past = json.loads(history(tmp_path / "warehouse", "--format", "json"))
+    assert [audit["verdict"] for audit in past["audits"]][:2] == ["CONSISTENT", "INCONCLUSIVE"]
+    assert past["audits"][2]["verdict"] not in ("CONSISTENT", "INCONCLUSIVE")
+    # Closed segments are named, and none of the evidence that has them was pruned.
+    now = sorted(path.name for path in evidence.glob("*.tar"))
+    assert set(archives) < set(now) and sum("-wanted-" in name for name in now) == 2
+    lines = [line for name in now if "-after-" in name and name not in archives for line in _lists(evidence / name)]
+    assert sum(line["as"] == "same" for line in lines) == 2
+    assert all(path.stat().st_mode & 0o777 == 0o600 for path in evidence.glob("*.tar"))
+
+
+def _lists(archive: Path) -> list[dict]:
+    with tarfile.open(archive) as tar:
+        lists = [tar.extractfile(name).read() for name in tar.getnames() if name.endswith(".jsonl")]
+    return [json.loads(line) for text in lists for line in text.splitlines()]
 
 
 def history(warehouse: Path, *options: str) -> str:

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import tarfile
 from pathlib import Path
 
 import pytest
@@ -96,27 +97,82 @@ def test_a_last_file_that_is_long_is_not_taken_for_one_that_lacks(
     assert [path.name[:18] for path in to.iterdir()] == ["evidence-0-wanted-"]
 
 
-def test_two_scripts_do_not_write_at_the_same_time(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+@pytest.mark.parametrize("with_flock", [True, False])
+def test_two_scripts_do_not_collect_a_broker_at_the_same_time(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, with_flock: bool
+) -> None:
     to = tmp_path / "to"
-    (to / ".lock").mkdir(parents=True)
+    (to / ".lock-0").mkdir(parents=True)
     script = _wanted_script(capsys, tmp_path, to)
+    if with_flock:
+        (to / ".lock-0").rmdir()
+        (to / ".lock-0").touch()
+        script = f'exec 8<"{to}/.lock-0"\nflock -n 8\n{script}\n'
+    else:
+        script = script.replace("command -v flock", "false")
     ended = _run(script)
-    assert ended.returncode == 2 and "another collection into" in ended.stderr
-    assert [path.name for path in to.iterdir()] == [".lock"]
-    (to / ".lock").rmdir()
-    assert _run(script).returncode == 0 and not (to / ".lock").exists()
+    assert ended.returncode == 1 and "broker 0: another collection into" in ended.stderr, ended.stderr
+    assert [path.name for path in to.iterdir()] == [".lock-0"]
+    (to / ".lock-0").unlink() if with_flock else (to / ".lock-0").rmdir()
+    assert _run(_wanted_script(capsys, tmp_path, to)).returncode == 0
+    assert [path.name[:18] for path in to.iterdir()] == ["evidence-0-wanted-"]
+
+
+def test_a_collection_that_was_killed_bars_no_other(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    to = tmp_path / "to"
+    to.mkdir()
+    # Its lock is a file that nobody holds.
+    (to / ".lock-0").touch()
+    assert _run(_wanted_script(capsys, tmp_path, to)).returncode == 0
+    assert [path.name[:18] for path in to.iterdir()] == ["evidence-0-wanted-"]
 
 
 def test_what_a_script_left_that_was_killed_is_gone_on_from(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     to = tmp_path / "to"
     to.mkdir()
-    (to / ".7.123.part").write_bytes(b'{"as": "frames", "path": "x"}\n')
-    (to / ".8.123.part").write_bytes(b"nothing yet")
+    (to / ".0.123.part").write_bytes(b'{"as": "frames", "path": "x"}\n')
+    (to / ".0.124.part").write_bytes(b"nothing yet")
+    # That of another broker may be written at this moment.
+    (to / ".8.123.part").write_bytes(b"of another")
     ended = _run(_wanted_script(capsys, tmp_path, to))
-    assert ended.returncode == 0 and "broker 7: a collection was killed" in ended.stderr
-    kept = [path for path in to.iterdir() if "-wanted-" not in path.name]
-    assert [path.name.startswith("evidence-7-broken-") for path in kept] == [True]
-    assert kept[0].name.endswith("-123.tar") and b"frames" in kept[0].read_bytes()
+    assert ended.returncode == 0 and ended.stderr.count("broker 0: a collection was killed") == 1
+    kept = sorted(path.name for path in to.iterdir() if "-wanted-" not in path.name)
+    assert [name[:18] for name in kept] == [".8.123.part", "evidence-0-broken-"]
+    assert kept[1].endswith("-123.tar") and b"frames" in (to / kept[1]).read_bytes()
+
+
+def test_each_broker_brings_what_is_wanted_of_it(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    # As on two hosts, each with its log dir at the same path.
+    (segment,) = sorted(CAPTURE.glob("broker-0/*/*.log"))[:1]
+    log_dir = CAPTURE / "broker-0"
+    one = {"log_dir": str(log_dir), "path": str(segment.relative_to(log_dir)), "ranges": [[0, 61]]}
+    wanted = [{**one, "broker_id": 7}, {**one, "broker_id": 8, "path": "not-here-0/x.log"}]
+    (tmp_path / "wanted.json").write_text(json.dumps({"format": 1, "wanted": wanted}))
+    sizes = {}
+    for broker in (7, 9):
+        to = tmp_path / f"to-{broker}"
+        given = ("--wanted", str(tmp_path / "wanted.json"), f"{broker}={log_dir}", "--to", str(to))
+        ended = _run(_plan(capsys, *given))
+        assert ended.returncode == 0 and "could not be read" not in ended.stderr, ended.stderr
+        (archive,) = to.iterdir()
+        with tarfile.open(archive) as tar:
+            sizes[broker] = len([name for name in tar.getnames() if ".bytes-" in name and segment.name in name])
+    assert sizes == {7: 1, 9: 0}
+
+
+def test_another_user_reads_on_the_brokers(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    tools, said = tmp_path / "tools", tmp_path / "said"
+    tools.mkdir()
+    (tools / "sudo").write_text(f'#!/bin/sh\necho "$1 $2 $3 $4" >>{said}\nshift 3\nexec "$@"\n')
+    (tools / "sudo").chmod(0o755)
+    script = _plan(capsys, "--evidence", "--sudo", "kafka", *_brokers(CAPTURE)[:1], "--to", str(tmp_path / "to"))
+    script = f"PATH={tools}:$PATH\n{script}"
+    assert _run(script, "--dry-run").returncode == 0
+    ended = _run(script)
+    assert ended.returncode == 0, ended.stderr
+    assert said.read_text().splitlines() == ["-n -u kafka find", "-n -u kafka python3"]
+    assert main(["capture-plan", "--sudo", "kafka", "1=/data"]) == 2
+    assert "--sudo: only with evidence" in capsys.readouterr().err
 
 
 def test_a_broker_that_cannot_be_read_does_not_stop_the_others(

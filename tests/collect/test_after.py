@@ -317,10 +317,23 @@ def test_the_script_goes_on_from_what_broke_off_and_from_last_night(
     assert found["quarantine"] == [] and {row["verdict"] for row in found["partitions"]} == {"CONSISTENT"}
 
 
-def test_a_plan_after_nothing_is_refused(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    for arguments, said in ((["--after"], "no evidence in --to"), (["--after", "--wanted", "x"], "give one of them")):
-        assert main(["capture-plan", "1=/data", "--to", str(tmp_path), *arguments]) == 2
-        assert said in capsys.readouterr().err
+def test_the_first_night_reads_all_and_says_so(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    snapshot, to = _two_segments(tmp_path / "snapshot"), tmp_path / "evidence"
+    given = [f"{broker}={snapshot}/{path}" for broker, path in log_dirs_of(snapshot) or ()]
+    for broker in given:
+        assert main(["capture-plan", "--after", broker, "--to", str(to)]) == 0
+        found = capsys.readouterr()
+        assert ("there is no evidence in" in found.err) == (broker == given[0])
+        ended = _run(found.out, "")
+        assert ended.returncode == 0, ended.stderr
+    assert [_head(path)["batches"] for path in to.iterdir()] == [3, 3]
+    found = answers(to)
+    assert found["quarantine"] == [] and {row["verdict"] for row in found["partitions"]} == {"CONSISTENT"}
+
+
+def test_after_and_wanted_are_not_taken_together(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    assert main(["capture-plan", "1=/data", "--to", str(tmp_path), "--after", "--wanted", "x"]) == 2
+    assert "give one of them" in capsys.readouterr().err
 
 
 def test_every_file_is_read_again_on_one_day_of_so_many(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

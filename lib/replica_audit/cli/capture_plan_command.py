@@ -10,9 +10,10 @@ import re
 import shlex
 import struct
 from collections import Counter
+from collections.abc import Iterator
 from importlib.resources import files
 
-from replica_audit.cli.output import print_result
+from replica_audit.cli.output import print_note, print_result
 from replica_audit.collect import collect
 from replica_audit.config import Settings
 from replica_audit.errors import UsageError
@@ -22,6 +23,8 @@ from replica_audit.report.layout import render_object
 from replica_audit.snapshot.topics_describe import parse_topics_describe
 
 _BROKER = re.compile(r"(?P<id>\d+)(?:@(?P<host>[^=\s]+))?=(?P<dirs>.+)")
+#: Names that the script gives to archives.
+_OF_BROKER = re.compile(r"(?:evidence-|\.)([0-9]+)(?:-after-|-broken-|-wanted-|\.[0-9]+\.part)")
 _EXAMPLE = "give ID=DIR, ID=DIR,DIR or ID@HOST=DIR, for example 1=/var/lib/kafka/data 2@kafka2=/disk1,/disk2"
 
 
@@ -48,6 +51,8 @@ def capture_plan(arguments: argparse.Namespace, settings: Settings) -> int:
             raise UsageError("capture-plan: evidence has a script only, no --format json")
         print_result(_evidence_script(brokers, arguments).rstrip("\n"))
         return 0
+    if arguments.sudo is not None:
+        raise UsageError("capture-plan: --sudo: only with evidence")
     if settings.format == "json":
         print_result(render_object(_plan(brokers, arguments)))
         return 0
@@ -89,6 +94,7 @@ def _evidence_script(brokers: list[CapturedBroker], arguments: argparse.Namespac
         wanted=wanted,
         after=after,
         bootstrap=arguments.bootstrap_server,
+        user=arguments.sudo,
     )
 
 
@@ -98,7 +104,8 @@ def _known_files(to: str, brokers: list[CapturedBroker]) -> dict[int, str]:
     patterns = ("evidence*.tar", ".[0-9]*.part")
     archives = sorted(path for one in patterns for path in glob.glob(os.path.join(glob.escape(to), one)))
     if not archives:
-        raise UsageError(f"capture-plan: --after: no evidence in --to {to}")
+        print_note(f"capture-plan --after: there is no evidence in {to} yet: all will be read")
+        return {broker.broker_id: "" for broker in brokers}
     found = {}
     # It takes a while to load, and no other plan needs it.
     from replica_audit.snapshot.storage import Snapshot
@@ -111,11 +118,19 @@ def _known_files(to: str, brokers: list[CapturedBroker]) -> dict[int, str]:
             known = f"the evidence in {to} has {', '.join(other)} of broker {broker.broker_id}, not {', '.join(names)}"
             raise UsageError(f"capture-plan: --after: {known}: collect into a new directory, without --after")
         try:
-            keys = collect.read_known(archives, str(broker.broker_id))
+            keys = collect.read_known(_archives_of(broker, archives), str(broker.broker_id))
         except collect.CollectError as error:
             raise UsageError(f"capture-plan: {error}") from error
         found[broker.broker_id] = base64.b64encode(struct.pack(f">{len(keys)}Q", *sorted(keys))).decode()
     return found
+
+
+def _archives_of(broker: CapturedBroker, archives: list[str]) -> Iterator[str]:
+    """The archives, without those whose names say that they are of another broker: each is read to its end."""
+    for path in archives:
+        named = _OF_BROKER.match(os.path.basename(path))
+        if named is None or int(named[1]) == broker.broker_id:
+            yield path
 
 
 def collector_text() -> str:

@@ -300,13 +300,26 @@ def _add_capture_arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument("--kind", metavar="KIND", type=one_of(KINDS), choices=KINDS, default="live", help=text)
     text = "collect evidence in place of copies (docs/evidence.md)"
     command.add_argument("--evidence", action="store_true", help=text)
-    text = "as --evidence, and name what archives in --to have and what has not changed, in place of reading it"
+    text = (
+        "as --evidence, and name what archives in --to have, if any, and what has not changed, in place of reading it"
+    )
     command.add_argument("--after", action="store_true", dest="goes_on", help=text)
+    text = "with --evidence: who reads on the brokers, by sudo without a password (default: who logs in)"
+    command.add_argument("--sudo", metavar="USER", help=text)
     text = "as --evidence, and bring only the bytes that FILE names, a wanted.json, of show, salvage or a report"
     command.add_argument("--wanted", metavar="FILE", help=text)
     text = "with --evidence: options for the collector, such as '--topic orders --rate-mib 20'"
     command.add_argument("--collect-options", metavar="TEXT", default="", help=text)
     command.add_argument("--collector", action="store_true", help="print the collector alone, collect.py")
+
+
+def _add_evidence_arguments(command: argparse.ArgumentParser) -> None:
+    arguments = command.add_argument_group("arguments")
+    text = "directory that capture-plan --evidence collected into"
+    arguments.add_argument("directory", metavar="DIR", nargs="?", help=text)
+    text = "delete archives that were collected more than DAYS days ago, unless later evidence names files of them"
+    command.add_argument("--prune", metavar="DAYS", type=positive_count, help=text)
+    command.add_argument("--dry-run", action="store_true", help="with --prune: only say what it would delete")
 
 
 def _add_explain_arguments(command: argparse.ArgumentParser) -> None:
@@ -438,6 +451,13 @@ COMMANDS: dict[str, Command] = {
         "print a shell script that copies the log dirs of the given brokers",
         "BROKER...",
         _add_capture_arguments,
+        epilog=EXIT_STATUS_OF_PRINTING,
+    ),
+    "evidence": Command(
+        "replica_audit.cli.evidence_command.evidence",
+        "list archives of evidence, and delete those that no audit needs any more",
+        "DIR",
+        _add_evidence_arguments,
         epilog=EXIT_STATUS_OF_PRINTING,
     ),
     "explain": Command(

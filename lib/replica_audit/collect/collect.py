@@ -825,11 +825,12 @@ class Collection:
         for name in metadata:
             self._partition(os.path.join(log_dir.path, name), log_dir.name + "/" + name, METADATA)
 
-    def wanted(self, log_dirs: List[CollectedDir], wanted: List[Line], suffix: str) -> None:
-        """Collect the ranges that an audit named."""
+    def wanted(self, broker_id: int, log_dirs: List[CollectedDir], wanted: List[Line], suffix: str) -> None:
+        """Collect the ranges that an audit named of this broker."""
         names = {log_dir.path: log_dir.name for log_dir in log_dirs}
         for one in wanted:
-            if one["log_dir"] not in names:
+            # Log dirs have the same path on many brokers.
+            if one["log_dir"] not in names or one.get("broker_id") not in (None, broker_id):
                 continue
             shown = names[one["log_dir"]] + "/" + one["path"]
             try:
@@ -1215,7 +1216,7 @@ def _collect(
         for one in begun:
             next(one, None)
     else:
-        collection.wanted(log_dirs, wanted, suffix)
+        collection.wanted(broker_id, log_dirs, wanted, suffix)
     collection.lists.flush()
     head = {
         "format": FORMAT,

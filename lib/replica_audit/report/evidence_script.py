@@ -45,12 +45,31 @@ keep() {{
   fi
 }}
 
+# claim BROKER: false while another collection of it into this directory goes on. One that was killed has none, where there is flock.
+claim() {{
+  local lock="$TO/.lock-$1"
+  if command -v flock >/dev/null; then
+    exec 9>"$lock" && flock -n 9 && [ "$lock" -ef /dev/fd/9 ]
+  else
+    mkdir "$lock"
+  fi && trap "rm -rf $(printf %q "$lock")" EXIT
+}}
+
 # collect BROKER HOST COMMAND: the archive has its name only once it is whole.
 collect() {{
-  local status=0 part="$TO/.$1.$$.part"
+  local status=0 left part="$TO/.$1.$$.part"
+  if ! claim "$1"; then
+    echo "broker $1: another collection into $TO goes on; if none does, as one was killed, remove $TO/.lock-$1" >&2
+    return 4
+  fi
+  for left in "$TO/.$1".*.part; do
+    if [ -e "$left" ] && keep "$1" "$left"; then
+      echo "broker $1: a collection was killed; what it left counts as what one that broke off left" >&2
+    fi
+  done
   touch "$WORK/after-$1"
   cat "$WORK/after-$1" "$WORK/collect.py" >"$WORK/$1.py"
-  on "$2" "$3" <"$WORK/$1.py" >"$part" 2>"$WORK/$1.said" || status=$?
+  on "$2" "$3" <"$WORK/$1.py" >"$part" 2>"$WORK/$1.said" 9>&- || status=$?
   sed "s/^/broker $1: /" "$WORK/$1.said" >&2
   # What comes last in it.
   if [ "$status" -le 1 ] && grep -qa '^ "unread": [0-9]' <(tail -c 8192 "$part"); then
@@ -77,18 +96,6 @@ if [ "${{1:-}}" = --dry-run ]; then
   exit 0
 fi
 mkdir -p "$TO"
-if ! mkdir "$TO/.lock"; then
-  echo "another collection into $TO goes on; if none does, as one was killed, remove $TO/.lock" >&2
-  exit 2
-fi
-trap 'rm -rf "$WORK"; rmdir "$TO/.lock"' EXIT
-for part in "$TO"/.[0-9]*.part; do
-  broker=${{part##*/.}}
-  broker=${{broker%%.*}}
-  if [ -e "$part" ] && keep "$broker" "$part"; then
-    echo "broker $broker: a collection was killed; what it left counts as what one that broke off left" >&2
-  fi
-done
 running=()
 {collects}
 failed=0
@@ -125,24 +132,26 @@ def render_evidence_script(
     wanted: str | None = None,
     after: Mapping[int, str] | None = None,
     bootstrap: str | None = None,
+    user: str | None = None,
 ) -> str:
     """The script that writes the evidence of `brokers` into the directory `to`, an archive each.
 
     `collector` is the text of collect.py, `options` more of its options, `rate_mib` what they say of the rate, and `is_less`
     whether not every segment is read. With `wanted`, the content of wanted.json, only these bytes are brought, into a directory
     that has evidence already. With `after`, what the collector gets of each broker's earlier evidence there, only what that
-    does not have is read.
+    does not have is read. `user` is who reads on the brokers, by sudo.
     """
     text = collector if wanted is None else f"WANTED = {wanted!r}\n{collector}"
     if f"\n{_END}\n" in text:
         raise ValueError("the collector ends itself")
     measures, collects = [], []
+    by = ["sudo", "-n", "-u", user] if user else []
     for broker in brokers:
         host = broker.host or "-"
         given = [part for path, name in broker.copies() for part in ("--log-dir", f"{path}={name}")]
-        command = shlex.join(["python3", "-I", "-B", "-", *given, "--broker-id", str(broker.broker_id), *options])
+        command = shlex.join([*by, "python3", "-I", "-B", "-", *given, "--broker-id", str(broker.broker_id), *options])
         names = ["(", "-name", "*.log", "-o", "-name", "*.log.deleted", "-o", "-name", "*.log.swap", ")"]
-        find = shlex.join(["find", "-L", *broker.log_dirs, "-type", "f", *names, "-printf", "%s\\n"])
+        find = shlex.join([*by, "find", "-L", *broker.log_dirs, "-type", "f", *names, "-printf", "%s\\n"])
         measures.append("  " + shlex.join(["measure", str(broker.broker_id), host, find]))
         collects.append(shlex.join(["collect", str(broker.broker_id), host, command]) + ' & running+=("$!")')
     listing = ""

@@ -50,7 +50,7 @@ def find_evidence(root: Sequence[TreeEntry], open_real: Open) -> EvidenceFiles:
             if follower is None:
                 found.problems.append(Problem(place.path, place.broken))
             else:
-                follower.earlier.append(_BrokenReader(found, open_real, place, follower.broker_id))
+                follower.earlier.append(BrokenReader(found, open_real, place, follower.broker_id))
     for reader in used:
         reader.add_same()
     for reader in heads:
@@ -59,16 +59,27 @@ def find_evidence(root: Sequence[TreeEntry], open_real: Open) -> EvidenceFiles:
     return found
 
 
-def _find_places(root: Sequence[TreeEntry], open_real: Open, found: EvidenceFiles) -> Iterator[_Place]:
+def read_archives(root: Sequence[TreeEntry], open_real: Open, found: EvidenceFiles) -> Iterator[ListReader]:
+    """A reader of each `evidence-<broker>.json`, and of each archive that broke off; what is neither is in `found.problems`."""
+    places = list(_find_places(root, open_real, found))
+    yield from _read_heads(places, open_real, found)
+    for place in places:
+        if place.broken and (broker_id := place.broker_id()) is not None:
+            yield BrokenReader(found, open_real, place, broker_id)
+        elif place.broken:
+            found.problems.append(Problem(place.path, place.broken))
+
+
+def _find_places(root: Sequence[TreeEntry], open_real: Open, found: EvidenceFiles) -> Iterator[Place]:
     """The root, where files of evidence lie there, and the archives, each of one broker."""
     heads = {one.path: Member(one.path, 0, one.size) for one in root if not one.is_dir and _HEAD.fullmatch(one.path)}
     if heads:
-        yield _Place("", heads)
+        yield Place("", heads)
     for entry in root:
         if entry.is_dir or not entry.path.endswith(".tar"):
             continue
         found.own.add(entry.path)
-        place = _Place(entry.path, {})
+        place = Place(entry.path, {})
         try:
             _list_tar(open_real, entry.path, place.members)
         except (OSError, tarfile.TarError, ValueError, RecursionError) as error:
@@ -84,7 +95,7 @@ def _find_places(root: Sequence[TreeEntry], open_real: Open, found: EvidenceFile
             yield place
 
 
-def _read_heads(places: Iterable[_Place], open_real: Open, found: EvidenceFiles) -> Iterator[_HeadReader]:
+def _read_heads(places: Iterable[Place], open_real: Open, found: EvidenceFiles) -> Iterator[HeadReader]:
     """What was written last in each place that is whole; a place without counts as broken."""
     for place in places:
         names = sorted(name for name in place.members if _HEAD.fullmatch(name)) if not place.broken else []
@@ -92,16 +103,16 @@ def _read_heads(places: Iterable[_Place], open_real: Open, found: EvidenceFiles)
             place.broken = f"it has no evidence-<broker>.json, which is written last: the collection broke off; {HINT}"
         for name in names:
             try:
-                yield _HeadReader(found, open_real, place, name)
+                yield HeadReader(found, open_real, place, name)
             except (OSError, FormatError) as error:
                 found.problems.append(Problem(place.path or name, str(error)))
 
 
-def _take_over(readers: Iterable[_HeadReader], found: EvidenceFiles) -> list[_HeadReader]:
+def _take_over(readers: Iterable[HeadReader], found: EvidenceFiles) -> list[HeadReader]:
     """Take over all that the readers list, and return those of which that holds; earlier evidence that another may name files of
     is left to that.
     """
-    used: list[_HeadReader] = []
+    used: list[HeadReader] = []
     # What names files of earlier evidence comes before that, the latest first.
     for reader in sorted(readers, key=lambda one: (-one.started if one.after else 1, one.place.path, one.name)):
         newer = next((one for one in used if one.follows(reader)), None)
@@ -139,7 +150,7 @@ def _with_brought(base: ListedFile, brought: ListedFile) -> ListedFile:
 
 
 @dataclass(slots=True)
-class _Place:
+class Place:
     """A tar of evidence, or the root of the snapshot with files of one that was unpacked."""
 
     path: str
@@ -147,18 +158,23 @@ class _Place:
     broken: str | None = None
     """Why the archive is incomplete, or has no last file."""
 
+    def broker_id(self) -> int | None:
+        """That of its lists, if there are any."""
+        return next((int(one[1]) for name in self.members if (one := _LIST.fullmatch(name))), None)
+
     def lists(self, broker_id: int) -> list[str]:
         """Members that list files of a broker."""
         return [name for name in self.members if (one := _LIST.fullmatch(name)) and int(one[1]) == broker_id]
 
 
-class _ListReader:
+class ListReader:
     """Reads lists of one place, and the parts that they name."""
 
+    broker_id: int
     started: int
     """In ms since the epoch; of an archive that broke off, when the last of its lists was written, at the latest."""
 
-    def __init__(self, found: EvidenceFiles, open_real: Open, place: _Place, shown: str) -> None:
+    def __init__(self, found: EvidenceFiles, open_real: Open, place: Place, shown: str) -> None:
         self._found, self._open, self.place, self._shown = found, open_real, place, shown
 
     def lines(self) -> Iterator[dict]:
@@ -207,46 +223,48 @@ class _ListReader:
         return FormatError(self._shown, None, expected, found, HINT)
 
 
-class _BrokenReader(_ListReader):
+class BrokenReader(ListReader):
     """Reads the lists of a broker in an archive that broke off, which no last file vouches for."""
 
-    def __init__(self, found: EvidenceFiles, open_real: Open, place: _Place, broker_id: int) -> None:
+    def __init__(self, found: EvidenceFiles, open_real: Open, place: Place, broker_id: int) -> None:
         super().__init__(found, open_real, place, place.path)
-        self._broker_id = broker_id
+        self.broker_id = broker_id
         self.started = 1000 * max(place.members[name].modified for name in place.lists(broker_id)) + 999
 
     def lines(self) -> Iterator[dict]:
-        for name in self.place.lists(self._broker_id):
+        for name in self.place.lists(self.broker_id):
             member = self.place.members[name]
             data = read_member(self._open, member) if member.size <= _GREATEST_PART else b""
             if len(data) == member.size:
                 yield from self._parse(name, data)
 
 
-class _HeadReader(_ListReader):
+class HeadReader(ListReader):
     """Reads one `evidence-<broker>.json` and its lists."""
 
-    def __init__(self, found: EvidenceFiles, open_real: Open, place: _Place, name: str) -> None:
+    def __init__(self, found: EvidenceFiles, open_real: Open, place: Place, name: str) -> None:
         """Raises OSError and FormatError."""
         self.name = name
         super().__init__(found, open_real, place, f"{place.path}: {name}" if place.path else name)
         self._head = self._read_head(place.members[name])
-        self.broker_id: int = self._head["broker_id"]
+        self.broker_id = self._head["broker_id"]
         self.after = self._head.get("after") is True
         self.is_later = ".bytes-" in name
         """Its lists are of ranges that were collected later."""
         self._log_dirs = [self._log_dir(index, one) for index, one in enumerate(self._head["log_dirs"])]
         self.started = min((one.started_ms or 0 for one, _ in self._log_dirs), default=0)
-        self.earlier: list[_ListReader] = []
+        if self.is_later:
+            self.started = int(name.split(".")[1].removeprefix("bytes-"))
+        self.earlier: list[ListReader] = []
         """Evidence that it may name files of."""
         self._same: dict[str, list[object]] = {}
 
-    def follows(self, other: _HeadReader) -> bool:
+    def follows(self, other: HeadReader) -> bool:
         """True if this is evidence of the same log dirs, later, and was collected given an earlier archive."""
         tops, theirs = ({one.log_dir for one, _ in each._log_dirs} for each in (self, other))
         return self.after and self.broker_id == other.broker_id and self.started > other.started and theirs <= tops
 
-    def goes_on(self, place: _Place) -> bool:
+    def goes_on(self, place: Place) -> bool:
         """True if this was collected after an archive that broke off, which may then have files that it names."""
         lists = place.lists(self.broker_id)
         return self.after and bool(lists) and self.started >= 1000 * max(place.members[one].modified for one in lists)
