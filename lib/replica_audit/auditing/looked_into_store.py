@@ -16,11 +16,9 @@ if TYPE_CHECKING:
     from replica_audit.auditing.replicas.reference import Reference
 
 
-def look_into_store(
-    evidence: PartitionEvidence, reference: Reference, segments: Sequence[RemoteSegment]
-) -> StoreDeviations:
-    """Differences of the `segments` of the reference's topic id, and leaked objects of all topics of that
-    name. None where nobody looked.
+def look_into_store(evidence: PartitionEvidence, reference: Reference) -> StoreDeviations:
+    """Differences of the segments of the reference's topic id, and leaked objects of all topics of that name. None where
+    nobody looked.
     """
     listing = evidence.store
     if listing is None:
@@ -30,10 +28,11 @@ def look_into_store(
         by_topic[one.topic_id].append(one)
     moments = {topic_id: _moments(evidence, of_id, listing) for topic_id, of_id in by_topic.items()}
     leaked = find_leaked(moments.values())
-    own = moments.get(reference.facts.directory.topic_id or "")
+    topic_id = reference.facts.directory.topic_id or ""
+    own = moments.get(topic_id)
     if own is None:
         return StoreDeviations(leaked=leaked)
-    return replace(find_deviations(reference.facts, whole_lineage(reference), segments, own), leaked=leaked)
+    return replace(find_deviations(reference.facts, whole_lineage(reference), by_topic[topic_id], own), leaked=leaked)
 
 
 def _moments(evidence: PartitionEvidence, segments: Sequence[RemoteSegment], listing: RemoteListing) -> StoreMoments:
