@@ -164,6 +164,7 @@ GROUPS = ("input", "audit", "answer", "quality checks", "warehouse and report", 
 _INGESTING = ("run", "ingest")
 _READING = ("run", "ingest", "show", "elect", "verify", "salvage")
 _AUDITING = ("run", "audit", "show", "elect", "verify", "salvage")
+_VERIFYING = ("run", "audit", "show")
 _TIERED = ("run", "audit", "show", "elect", "salvage")
 _ANSWERING = ("run", "audit", "quality", "report", "show")
 _KEEPING = ("run", "history")
@@ -250,6 +251,14 @@ class Settings:
             default="what the snapshot has a listing of",
         ),
     ] = None
+    verify_remote: Annotated[
+        bool,
+        Flag(
+            help="read the segments in the remote store, too, and check their batches (needs --remote)",
+            group="input",
+            commands=_VERIFYING,
+        ),
+    ] = False
     full: Annotated[
         bool,
         Flag(

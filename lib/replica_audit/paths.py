@@ -33,11 +33,13 @@ def check_outputs(snapshot: str | None, settings: Settings, *, report: bool = Tr
 
 
 def check_files(settings: Settings) -> None:
-    """Raise UsageError for a file that the settings name and that is not there."""
+    """Raise UsageError for a file that the settings name and that is not there, and where they name no store to read."""
     for name in ("leadership", "baseline"):
         path = getattr(settings, name)
         if path is not None and not os.path.isfile(local_path(path) or ""):
             raise UsageError(f"--{name} {path}: no such local file")
+    if settings.verify_remote and settings.remote is None:
+        raise UsageError("--verify-remote: there is no store to read: name it with --remote")
     suites = settings.suites if settings.quality else ()
     for path in suites:
         if not os.path.isfile(path):

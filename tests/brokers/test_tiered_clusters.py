@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from threading import Event, Thread
 
 import pytest
 from tests.brokers.carrying_out import Operator
@@ -131,7 +132,9 @@ _STORY = {
 def test_what_happened_is_told_and_nothing_of_the_sound_topics(history: History) -> None:
     """Load, retention on both sides, DeleteRecords, and a topic that was deleted and created again are nothing to tell."""
     before = history.cluster.capture("told")
-    assert _told(str(before), "--remote", str(history.cluster.store)) == _STORY
+    store = str(history.cluster.store)
+    assert _told(str(before), "--remote", store) == _STORY
+    assert _told(str(before), "--remote", store, "--verify-remote") == _STORY
     assert _told(str(before)) == {"lossy": {"TIER-ORPHAN"}}, "only --remote reads a store"
 
 
@@ -182,6 +185,33 @@ def test_what_only_the_store_has_is_salvaged_and_put_back_once(history: History)
 def _values(cluster: TieredCluster, topic: str) -> Counter[str]:
     """How often a consumer sees each value."""
     return Counter((one.value or b"").decode() for one in received(cluster.bootstrap, topic, 0))
+
+
+_SOUND = ("sound", "retained", "purged", "again")
+
+
+def test_sound_topics_under_load_are_nothing_to_tell(history: History) -> None:
+    """Copies one after the other while everything goes on: uploads, retention, DeleteRecords."""
+    cluster, ended = history.cluster, Event()
+
+    def load() -> None:
+        number = 0
+        while not ended.is_set():
+            for topic in _SOUND:
+                history.write(topic, f"load-{number}", 20)
+            number += 1
+
+    writer = Thread(target=load)
+    writer.start()
+    try:
+        for number in range(4):
+            before = cluster.capture(f"load-{number}")
+            topics = [word for topic in _SOUND for word in ("--topic", topic)]
+            assert _told(str(before), "--remote", str(cluster.store), "--verify-remote", *topics) == {}
+            _purge(cluster, "purged", 30 + 10 * number)
+    finally:
+        ended.set()
+        writer.join()
 
 
 def test_a_stopped_cluster_tells_the_same(history: History) -> None:

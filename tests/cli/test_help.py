@@ -33,6 +33,7 @@ TAKEN = {
         "--leadership",
         "--leadership-source",
         "--remote",
+        "--verify-remote",
         "--protocol",
         "--kafka-version",
         "--fail-on",

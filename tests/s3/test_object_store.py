@@ -17,9 +17,14 @@ from tests.s3.conftest import PYTHON, SECRETS
 from tests.support.audit_json_text import audit_json_text
 from tests.support.encoder import encode_batch
 from tests.support.known_batches import directories
+from tests.support.remote_log import LEADS, copied, with_remote
+from tests.support.remote_stores import plain_path, segment_id
+from tests.support.remote_stores import put as put_object
 from tests.support.samples import SAMPLES
+from tests.support.scenario import written
 from tests.support.snapshots import Replica, write_snapshot
 
+from replica_audit.api.salvaged import salvage
 from replica_audit.auditing.opened_snapshot import Unseen, open_snapshot
 from replica_audit.config import Settings
 from replica_audit.errors import InputError
@@ -218,3 +223,23 @@ def test_a_run_from_a_store_into_a_store_shows_no_credentials(ignoring, tmp_path
     found = json.loads((tmp_path / "replica-audit-report" / "audit.json").read_text())
     expected = json.loads(audit_json_text(audit_all(str(SAMPLE), Settings())))
     assert found["findings"] == expected["findings"] and found["replicas"] == expected["replicas"]
+
+
+def test_a_remote_store_in_a_bucket_tells_what_its_copy_on_a_disk_does(usual, connect, tmp_path):
+    connect(usual)
+    spans = [(0, 40, (0, 0)), (40, 60, (0, 40)), (60, 100, (1, 60)), (60, 75, (0, 60))]
+    segments = []
+    for start, end, epoch in spans:
+        data = b"".join(written(start, end, epoch[0]))
+        segments.append(copied(start, end, epoch, at=(1000 * end + 1, 1000 * end + 2), size=len(data)))
+        if start != 40:
+            put_object(tmp_path / "tier", plain_path(segment_id(start, end, epoch), start), data)
+    with_remote(tmp_path / "snapshot", LEADS, *segments)
+    uri = put(tmp_path / "tier", "s3://bucket/tier")
+    told = []
+    for number, place in enumerate((uri, str(tmp_path / "tier"))):
+        found = audit_all(str(tmp_path / "snapshot"), Settings(topics=("orders",), remote=place, verify_remote=True))
+        told.append({(row.code, row.severity, row.start_offset) for row in found.findings})
+        salvaged = salvage(str(tmp_path / "snapshot"), str(tmp_path / f"out-{number}"), payloads=True, remote=place)
+        assert salvaged.exit_status == 0 and salvaged.manifest.totals.written == 15
+    assert told[0] == told[1] >= {("TIER-ORPHAN", "critical", 60), ("TIER-OBJECT-MISSING", "high", 40)}

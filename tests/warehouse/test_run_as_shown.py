@@ -20,8 +20,12 @@ from tests.support.fixtures import ATTACKS, FIXTURES
 from tests.support.identity import identify
 from tests.support.in_process import Ran, run_stages
 from tests.support.less import without
+from tests.support.remote_log import LEADS, copied, with_remote
+from tests.support.remote_stores import plain_path, put, segment_id, write_listing
 from tests.support.samples import SAMPLES, TEXTBOOK, write_cluster
+from tests.support.scenario import written
 from tests.support.second_hand import batch_rows, copy_files, copy_text, write_table
+from tests.support.snapshots import make_uuid
 from tests.support.stored_rows import stored
 
 from replica_audit.config import Settings
@@ -153,3 +157,48 @@ def test_of_a_captured_sample_with_its_exit_status(tmp_path: Path, name: str) ->
     ran = _alike(SAMPLES / name, tmp_path / "warehouse")
     expected = json.loads((SAMPLES / name / "expected.json").read_text())
     assert build_verdict(ran.results, "high")["exit_status"] == expected["exit_status"]
+
+
+def _with_store(path: Path) -> tuple[Path, Path]:
+    """A snapshot and its remote store: one segment is missing, one damaged, one cut and one not known."""
+    spans = [(0, 40, (0, 0)), (40, 60, (0, 40)), (60, 80, (1, 60)), (80, 100, (1, 80))]
+    store, segments = path / "tier", []
+    for start, end, epoch in spans:
+        data = b"".join(written(start, end, epoch[0]))
+        segments.append(copied(start, end, epoch, at=(1000 * start + 1, 1000 * start + 2), size=len(data)))
+        content = {0: data, 60: data[:-1] + b"?", 80: data[:-7]}.get(start)
+        if content is not None:
+            put(store, plain_path(segment_id(start, end, epoch), start), content)
+    put(store, plain_path(make_uuid("nobody's"), 7), modified_ms=1)
+    with_remote(path / "snapshot", LEADS, *segments)
+    return path / "snapshot", store
+
+
+def _codes_of_store(results: Results) -> set[str]:
+    return {row.code for row in results.findings if row.code.startswith("TIER-OBJECT")}
+
+
+def test_of_a_remote_store(tmp_path: Path) -> None:
+    snapshot, store = _with_store(tmp_path)
+    looked = _alike(snapshot, tmp_path / "looked", remote=str(store))
+    assert _codes_of_store(looked.results) == {"TIER-OBJECT-MISSING", "TIER-OBJECT-LEAKED"}
+    read = _alike(snapshot, tmp_path / "read", remote=str(store), verify_remote=True)
+    assert _codes_of_store(read.results) == {
+        "TIER-OBJECT-MISSING",
+        "TIER-OBJECT-LEAKED",
+        "TIER-OBJECT-DAMAGED",
+    }
+
+
+@pytest.mark.parametrize("is_readable", [True, False])
+def test_of_a_listing_of_a_remote_store(tmp_path: Path, is_readable: bool) -> None:
+    snapshot, store = _with_store(tmp_path)
+    objects = [(str(path.relative_to(store)), path.stat().st_size) for path in sorted(store.rglob("*.log"))]
+    write_listing(snapshot, *objects)
+    if not is_readable:
+        with (snapshot / "remote_objects.jsonl").open("a") as listing:
+            listing.write("no JSON\n")
+    ran = _alike(snapshot, tmp_path / "warehouse")
+    assert _codes_of_store(ran.results) == ({"TIER-OBJECT-MISSING"} if is_readable else set())
+    refused = [row for row in ran.results.rows("quarantine") if row["path"] == "remote_objects.jsonl"]
+    assert len(refused) == (0 if is_readable else 1)

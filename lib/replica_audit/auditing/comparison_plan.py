@@ -218,12 +218,19 @@ class ComparisonPlan:
                     wanted.setdefault(follower.key, set()).update(chunks, of_follower)
             for key, chunks in self._candidates_of(grouping).items():
                 wanted.setdefault(key, set()).update(chunks)
+        leads = self.grouping.reference
+        if leads is not None and (beside := self._beside_store(leads.facts)):
+            wanted.setdefault(leads.facts.key, set()).update(beside)
         return wanted
 
     @cached_property
     def producers(self) -> frozenset[int]:
         """Producers of whose transactions `conclude` wants to know what the coordinator says."""
         return frozenset(producer for facts in self.grouping.compared for producer in open_at_end(facts.segments))
+
+    def _beside_store(self, facts: ReplicaFacts) -> set[int]:
+        """Chunks of a log that segments in the remote store have, too, and that are compared with them."""
+        return set().union(*(one.chunks for one in self.evidence.contents)) & facts.chunks.keys()
 
     def _candidates_of(self, grouping: ReplicaGrouping) -> dict[CopyKey, set[int]]:
         if grouping.reference is None:

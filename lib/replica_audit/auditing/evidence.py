@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from replica_audit.auditing.compare.remote_contents import StoredContent
 from replica_audit.auditing.compare.wanted_chunks import VerifiedCopy
 from replica_audit.auditing.earlier_losses import EarlierLosses
 from replica_audit.auditing.leadership.broker_log_evidence import in_order_of_time
@@ -62,6 +63,8 @@ class PartitionEvidence:
     """By `__remote_log_metadata`, of any topic of that name."""
     store: RemoteListing | None = None
     """What the remote store has; None where nobody looked."""
+    contents: tuple[StoredContent, ...] = ()
+    """Segments that were read in the remote store."""
     put_aside: tuple[tuple[ReplicaDir, tuple[SegmentSummary, ...]], ...] = ()
     """Copies that Kafka does not serve from (`snapshot.replica_dirs.PutAside`)."""
 
@@ -90,6 +93,7 @@ class SideEvidence(NamedTuple):
     group_offsets: tuple[GroupOffset, ...] = ()
     remote_segments: tuple[RemoteSegment, ...] = ()
     store: RemoteListing | None = None
+    contents: tuple[StoredContent, ...] = ()
     timeline: TimelineSummary | None = None
     losses: EarlierLosses = EarlierLosses()
     verified: Mapping[CopyKey, VerifiedCopy] = {}
@@ -109,6 +113,8 @@ class AuditOptions:
     has_metadata_log: bool = False
     remote: str | None = None
     """Directory or URI of the remote store; None where nobody looks, or where the snapshot has a listing of it."""
+    verify_remote: bool = False
+    """Segments in it are read."""
 
 
 def has_metadata_log(files: Mapping[str, int]) -> bool:
@@ -136,7 +142,15 @@ def resolve_options(
         raise UsageError(str(error)) from error
     protocol = settings.protocol or (protocol_of(version) if version else "fetch")
     return AuditOptions(
-        protocol, version, quiesced, cluster_id, times, tuple(brokers), has_metadata_log, settings.remote
+        protocol=protocol,
+        kafka_version=version,
+        quiesced=quiesced,
+        cluster_id=cluster_id,
+        times=times,
+        brokers=tuple(brokers),
+        has_metadata_log=has_metadata_log,
+        remote=settings.remote,
+        verify_remote=settings.verify_remote,
     )
 
 
@@ -188,4 +202,5 @@ def partition_evidence(
         has_metadata_log=options.has_metadata_log,
         remote_segments=side.remote_segments,
         store=side.store,
+        contents=side.contents,
     )

@@ -7,18 +7,27 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from replica_audit.auditing.compare.remote_contents import check_contents
 from replica_audit.auditing.compare.remote_objects import StoreDeviations, StoreMoments, find_deviations, find_leaked
 from replica_audit.auditing.compare.replays import whole_lineage
 from replica_audit.model import RemoteListing, RemoteSegment
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
     from replica_audit.auditing.evidence import PartitionEvidence
     from replica_audit.auditing.replicas.reference import Reference
 
 
-def look_into_store(evidence: PartitionEvidence, reference: Reference) -> StoreDeviations:
-    """Differences of the segments of the reference's topic id, and leaked objects of all topics of that name. None where
-    nobody looked.
+def look_into_store(
+    evidence: PartitionEvidence,
+    reference: Reference,
+    segments: Sequence[RemoteSegment],
+    local: NDArray[np.void],
+) -> StoreDeviations:
+    """Differences of the `segments` of the reference's topic id, and leaked objects of all topics of that
+    name. None where nobody looked. `local` are batches of the reference's log that the plan asked for.
     """
     listing = evidence.store
     if listing is None:
@@ -28,11 +37,13 @@ def look_into_store(evidence: PartitionEvidence, reference: Reference) -> StoreD
         by_topic[one.topic_id].append(one)
     moments = {topic_id: _moments(evidence, of_id, listing) for topic_id, of_id in by_topic.items()}
     leaked = find_leaked(moments.values())
-    topic_id = reference.facts.directory.topic_id or ""
-    own = moments.get(topic_id)
+    own = moments.get(reference.facts.directory.topic_id or "")
     if own is None:
         return StoreDeviations(leaked=leaked)
-    return replace(find_deviations(reference.facts, whole_lineage(reference), by_topic[topic_id], own), leaked=leaked)
+    facts, lineage = reference.facts, whole_lineage(reference)
+    read = [one for one in evidence.contents if one.segment.topic_id == facts.directory.topic_id]
+    contents = check_contents(facts, lineage, read, local)
+    return replace(find_deviations(facts, lineage, segments, own), leaked=leaked, contents=contents)
 
 
 def _moments(evidence: PartitionEvidence, segments: Sequence[RemoteSegment], listing: RemoteListing) -> StoreMoments:

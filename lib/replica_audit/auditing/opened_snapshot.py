@@ -24,6 +24,7 @@ from replica_audit.auditing.evidence import (
 from replica_audit.auditing.leadership.capture_times import CaptureTimes
 from replica_audit.auditing.leadership.timeline_deviations import ProgressRow, assigned_replicas, timeline_of
 from replica_audit.auditing.replicas.replica_facts import CopyKey
+from replica_audit.auditing.stored_contents import read_contents
 from replica_audit.config import Settings
 from replica_audit.errors import FormatError, InputError, UsageError
 from replica_audit.model import (
@@ -375,7 +376,10 @@ class OpenedSnapshot:
                 continue
             summaries[file.broker_id, file.log_dir].append(summary)
             quarantine += damage_rows(file, summary)
-        side = SideEvidence(tuple(known.events), tuple(known.groups), tuple(known.remote), known.store, course)
+        side = SideEvidence(tuple(known.events), tuple(known.groups), tuple(known.remote), known.store, timeline=course)
+        if self.options.verify_remote and self.options.remote is not None:
+            contents = read_contents(self.options.remote, known.store, known.remote, summaries)
+            side = side._replace(contents=contents)
         leadership = leadership_of_rows(known.states)
         evidence = partition_evidence(
             partition, known.directories, summaries, known.orphans, leadership, side, self.options

@@ -133,6 +133,7 @@ class TableReader:
         from replica_audit.auditing.comparison_plan import plan_audit
         from replica_audit.auditing.evidence import partition_evidence
         from replica_audit.auditing.opened_snapshot import Examined
+        from replica_audit.auditing.stored_contents import read_contents
         from replica_audit.snapshot.leadership_rows import leadership_of_rows
 
         own = self._of(task.partition)
@@ -145,6 +146,9 @@ class TableReader:
             for one in self._verified.get((task.partition.topic, task.partition.partition), ())
         )
         side = task.side._replace(verified=verified)
+        if self.options.verify_remote and self.options.remote is not None:
+            contents = read_contents(self.options.remote, side.store, side.remote_segments, summaries)
+            side = side._replace(contents=contents)
         leadership = leadership_of_rows(own.partition_states)
         evidence = partition_evidence(task.partition, directories, summaries, orphans, leadership, side, self.options)
         return Examined(plan_audit(evidence))
@@ -241,8 +245,8 @@ class IngestedSource:
                 tuple(groups.get(place, ())),
                 tuple(remote.get(place, ())),
                 stored.get(place),
-                timelines.get(place),
-                losses.get(place, EarlierLosses()),
+                timeline=timelines.get(place),
+                losses=losses.get(place, EarlierLosses()),
             )
             for place in {*events, *groups, *remote, *stored, *timelines, *losses} & set(known)
         }

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+from replica_audit.auditing.compare.remote_contents import ContentDeviation
 from replica_audit.auditing.compare.remote_storage import epoch_parts, stretches
 from replica_audit.auditing.replicas.offset_ranges import joined, without
 from replica_audit.model import OffsetRange, RemoteListing, RemoteObject, RemoteSegment
@@ -57,6 +58,8 @@ class StoreDeviations:
     resized: tuple[ResizedObject, ...] = ()
     leaked: tuple[RemoteObject, ...] = ()
     """Objects of segments that nothing tells of, or that were deleted long before (T5)."""
+    contents: tuple[ContentDeviation, ...] = ()
+    """Of segments that were read (T9)."""
 
     @property
     def gone(self) -> frozenset[str]:

@@ -11,6 +11,7 @@ from replica_audit.text import count, name_brokers, name_offsets
 
 if TYPE_CHECKING:
     from replica_audit.auditing.case import Case
+    from replica_audit.auditing.compare.remote_contents import ContentDeviation
     from replica_audit.auditing.compare.remote_objects import MissingObject, ResizedObject
     from replica_audit.model import OffsetRange, RemoteObject
 
@@ -19,11 +20,21 @@ TIER_OBJECT_SIZE = Code("TIER-OBJECT-SIZE", ("high",), ("COMMITTED_LOSS",))
 TIER_OBJECT_LEAKED = Code("TIER-OBJECT-LEAKED", ("low",))
 #: Segments that a finding on several names.
 _SHOWN = 10
-CODES = (TIER_OBJECT_MISSING, TIER_OBJECT_SIZE, TIER_OBJECT_LEAKED)
+TIER_OBJECT_DAMAGED = Code("TIER-OBJECT-DAMAGED", ("critical", "medium"), ("COMMITTED_LOSS", "LATENT_CORRUPTION"))
+TIER_OBJECT_DIFFERS = Code("TIER-OBJECT-DIFFERS", ("high",), ("COMMITTED_DIVERGENCE",))
+TIER_OBJECT_UNREAD = Code("TIER-OBJECT-UNREAD", ("medium", "info"), ("INCONCLUSIVE",))
+CODES = (
+    TIER_OBJECT_MISSING,
+    TIER_OBJECT_SIZE,
+    TIER_OBJECT_LEAKED,
+    TIER_OBJECT_DAMAGED,
+    TIER_OBJECT_DIFFERS,
+    TIER_OBJECT_UNREAD,
+)
 
 
 def judge(case: Case) -> Iterator[Finding]:
-    """TIER-OBJECT-MISSING, TIER-OBJECT-SIZE and TIER-OBJECT-LEAKED for each segment in question."""
+    """A finding for each segment in question; one for all that may be a matter of time, and one for all that are encoded."""
     undecided: dict[str, list[MissingObject]] = {}
     for missing in case.store.missing:
         if missing.certainty == "open":
@@ -36,12 +47,20 @@ def judge(case: Case) -> Iterator[Finding]:
         yield _resized(case, resized)
     for leaked in case.store.leaked:
         yield _leaked(leaked)
+    encoded: dict[str, list[ContentDeviation]] = {}
+    for one in case.store.contents:
+        if one.is_encoded:
+            encoded.setdefault(one.text, []).append(one)
+        else:
+            yield _content(one)
+    for reason, same in encoded.items():
+        yield _encoded(reason, same)
 
 
 def _missing(case: Case, found: MissingObject) -> Finding:
     segment = found.segment
     offsets = name_offsets(segment.start_offset, segment.end_offset)
-    is_orphan = any(segment.segment_id in one.segment_ids for one in case.remote.gone_orphans)
+    is_orphan = any(segment.segment_id in one.segment_ids for one in case.gone_orphans)
     text = f"the remote store has {found.missing} of a copied segment with {offsets}"
     evidence = [
         Evidence("file", text=f"segment {segment.segment_id} in remote storage", value=segment.segment_id),
@@ -116,6 +135,51 @@ def _resized(case: Case, found: ResizedObject) -> Finding:
         evidence=[
             Evidence("file", text=f"segment {segment.segment_id} in remote storage", value=stored.log_path),
             considered("upload under way: no, the copy was finished before the store was listed"),
+        ],
+    )
+
+
+def _content(found: ContentDeviation) -> Finding:
+    """A finding on a segment that was read, or could not be."""
+    segment = found.segment
+    text = (
+        f"the segment with {name_offsets(segment.start_offset, segment.end_offset)} in the remote store: {found.text}"
+    )
+    code, severity, verdict = TIER_OBJECT_DIFFERS, TIER_OBJECT_DIFFERS.severities[0], "COMMITTED_DIVERGENCE"
+    if found.kind == "unread":
+        code, severity, verdict = TIER_OBJECT_UNREAD, "medium", "INCONCLUSIVE"
+    elif found.kind == "damaged" and found.needed:
+        code, severity, verdict = TIER_OBJECT_DAMAGED, "critical", "COMMITTED_LOSS"
+        lacking = " and ".join(name_offsets(one.start_offset, one.end_offset) for one in found.needed)
+        text += f"; {lacking} are nowhere else in the log"
+    elif found.kind == "damaged":
+        code, severity, verdict = TIER_OBJECT_DAMAGED, "medium", "LATENT_CORRUPTION"
+        text += "; the log has them elsewhere, or does not need them"
+    return finding(
+        code,
+        text,
+        severity=severity,
+        verdict=verdict,
+        start_offset=segment.start_offset,
+        end_offset=segment.end_offset,
+        replica_epoch=segment.epochs[0][0],
+        evidence=[Evidence("file", text=f"segment {segment.segment_id} in remote storage", value=found.path)],
+    )
+
+
+def _encoded(why: str, found: Sequence[ContentDeviation]) -> Finding:
+    """One finding for all segments of a partition that are encoded."""
+    start = min(one.segment.start_offset for one in found)
+    end = max(one.segment.end_offset for one in found)
+    return finding(
+        TIER_OBJECT_UNREAD,
+        f"{count(len(found), 'segment')} with {name_offsets(start, end)} in the remote store: {why}",
+        severity="info",
+        verdict=None,
+        start_offset=start,
+        end_offset=end,
+        evidence=[
+            Evidence("file", text=f"segment {one.segment.segment_id} in remote storage") for one in found[:_SHOWN]
         ],
     )
 

@@ -1,0 +1,159 @@
+"""Batches of segments in a remote store, beside what `__remote_log_metadata` and the local log say of them (T9)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+from replica_audit.auditing.compare.remote_storage import epoch_parts, stretches
+from replica_audit.auditing.replicas.offset_ranges import joined, without
+from replica_audit.model import CHUNK_OFFSETS, OffsetRange, RemoteObject, RemoteSegment, SegmentSummary
+from replica_audit.segments.record_batch import BATCH_DTYPE
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from replica_audit.auditing.replicas.replica_facts import ReplicaFacts
+    from replica_audit.protocol.lineage import Lineage
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class StoredContent:
+    """One segment that was read in the store; `summary` is None where it could not be, for the reason `unread`."""
+
+    segment: RemoteSegment
+    stored: RemoteObject
+    summary: SegmentSummary | None = None
+    unread: str | None = None
+    batches: NDArray[np.void] = field(default_factory=lambda: np.empty(0, BATCH_DTYPE))
+    """Those in offsets that a local log has too (`BATCH_DTYPE`); none where a local segment is the same."""
+
+    @property
+    def chunks(self) -> set[int]:
+        """Chunks of offsets that `batches` reach into."""
+        if not len(self.batches):
+            return set()
+        first, last = int(self.batches["base_offset"].min()), int(self.batches["last_offset"].max())
+        return set(range(first // CHUNK_OFFSETS, last // CHUNK_OFFSETS + 1))
+
+
+@dataclass(frozen=True, slots=True)
+class ContentDeviation:
+    """A segment in the store that is damaged, holds something else, or could not be read."""
+
+    kind: Literal["damaged", "differs", "unread"]
+    segment: RemoteSegment
+    path: str
+    text: str
+    """A clause on it."""
+    needed: tuple[OffsetRange, ...] = ()
+    """Damaged offsets of the log that are below its local start."""
+    is_encoded: bool = False
+    """It could not be read for being compressed or encrypted."""
+
+
+def check_contents(
+    facts: ReplicaFacts, lineage: Lineage, contents: Sequence[StoredContent], local: NDArray[np.void]
+) -> tuple[ContentDeviation, ...]:
+    """Deviations of the segments that were read; `local` are batches of the log (`BATCH_DTYPE`) in the chunks of these."""
+    sound = [
+        part
+        for one in contents
+        if one.summary is not None
+        for part in without([OffsetRange(one.segment.start_offset, one.segment.end_offset)], _damaged(one, facts))
+    ]
+    found: list[ContentDeviation] = []
+    for one in contents:
+        path = one.stored.log_path or ""
+        if one.summary is None:
+            is_encoded = one.stored.unread is not None
+            found.append(ContentDeviation("unread", one.segment, path, one.unread or "", is_encoded=is_encoded))
+            continue
+        if damaged := _damaged(one, facts):
+            needed = _needed(facts, lineage, one.segment, damaged, sound)
+            reason = one.summary.damage[0].reason if one.summary.damage else None
+            spans = " and ".join(f"[{part.start_offset}, {part.end_offset})" for part in damaged[:3])
+            text = f"{spans} cannot be read" + (f": {reason}" if reason else "")
+            found.append(ContentDeviation("damaged", one.segment, path, text, needed))
+        found += (
+            ContentDeviation("differs", one.segment, path, text)
+            for text in (*_beside_metadata(one), *_beside_log(facts, lineage, one, local))
+        )
+    return tuple(found)
+
+
+def _damaged(one: StoredContent, facts: ReplicaFacts) -> tuple[OffsetRange, ...]:
+    """Offsets of a segment whose batches cannot be read there."""
+    summary, segment = one.summary, one.segment
+    if summary is None:
+        return ()
+    found = [
+        OffsetRange(item.base_offset, item.last_offset + 1) for item in summary.irregularities if item.kind == "crc"
+    ]
+    for damage in summary.damage:
+        start = segment.start_offset if damage.expected_offset is None else damage.expected_offset
+        found.append(OffsetRange(start, segment.end_offset if damage.next_offset is None else damage.next_offset))
+    end = segment.start_offset if summary.greatest_last_offset is None else summary.greatest_last_offset + 1
+    # Of a log that was compacted once, the last records of a segment may have been cleaned.
+    if end < segment.end_offset and not facts.compacted:
+        found.append(OffsetRange(end, segment.end_offset))
+    return joined(part for part in found if part.start_offset < part.end_offset)
+
+
+def _needed(
+    facts: ReplicaFacts,
+    lineage: Lineage,
+    segment: RemoteSegment,
+    damaged: Iterable[OffsetRange],
+    sound: Iterable[OffsetRange],
+) -> tuple[OffsetRange, ...]:
+    """Damaged offsets that are the log's own, at or above its start, in none of its files, and `sound` in no other segment."""
+    own = [
+        OffsetRange(max(first, facts.log_start_offset), min(last, facts.local_start_offset))
+        for start, end, epoch in stretches(segment)
+        for part in damaged
+        for first, last, had in epoch_parts(lineage, max(start, part.start_offset), min(end, part.end_offset))
+        if had == epoch
+    ]
+    return tuple(without([one for one in own if one.start_offset < one.end_offset], sound))
+
+
+def _beside_metadata(one: StoredContent) -> Iterator[str]:
+    """Clauses on offsets and epochs that are not those of the metadata."""
+    summary, segment = one.summary, one.segment
+    if summary is None or summary.first_base_offset is None or summary.greatest_last_offset is None:
+        return
+    first, end = summary.first_base_offset, summary.greatest_last_offset + 1
+    if first < segment.start_offset or end > segment.end_offset:
+        yield f"it has offsets {first} to {end - 1}, and not {segment.start_offset} to {segment.end_offset - 1}"
+        return
+    for start in summary.epoch_starts:
+        known = [epoch for epoch, begin in segment.epochs if begin <= start.base_offset]
+        if start.leader_epoch >= 0 and known[-1:] != [start.leader_epoch]:
+            named = f"epoch {known[-1]}" if known else "no epoch"
+            yield f"its batch at {start.base_offset} is of epoch {start.leader_epoch}, and its metadata has {named} there"
+            return
+
+
+def _beside_log(facts: ReplicaFacts, lineage: Lineage, one: StoredContent, local: NDArray[np.void]) -> Iterator[str]:
+    """A clause on the first batch of the log's own epoch that the local log has otherwise, both with right checksums."""
+    if not len(one.batches):
+        return
+    inside = (local["base_offset"] >= facts.local_start_offset) & (local["last_offset"] < facts.log_end_offset)
+    sound = local[inside & local["crc_valid"]]
+    by_offset = {
+        int(base): (int(last), int(crc)) for base, last, crc in zip(*(sound[name] for name in _FIELDS), strict=True)
+    }
+    for batch in one.batches[one.batches["crc_valid"]]:
+        base, last, crc = (int(batch[name]) for name in _FIELDS)
+        known = by_offset.get(base)
+        is_own = lineage.epoch_for_offset(base) == int(batch["leader_epoch"])
+        if known is not None and is_own and known != (last, crc):
+            yield f"its batch at {base} is not the one that broker {facts.broker_id} has there in the same epoch"
+            return
+
+
+_FIELDS = ("base_offset", "last_offset", "crc")

@@ -1,0 +1,74 @@
+"""Segments in a remote store, read where they lie for `--verify-remote`: by the scanner of local segments, and nothing is kept."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from replica_audit.auditing.compare.remote_contents import StoredContent
+from replica_audit.auditing.replicas.replica_facts import CopyKey
+from replica_audit.errors import FormatError
+from replica_audit.model import Damage, RemoteListing, RemoteSegment, SegmentSummary
+from replica_audit.segments.record_batch import BATCH_DTYPE
+from replica_audit.segments.scan import scan_segment
+from replica_audit.segments.summary import Summariser
+from replica_audit.snapshot.remote_log_metadata import COPY_FINISHED
+from replica_audit.snapshot.storage import Snapshot
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+@lru_cache(maxsize=4)
+def open_store(location: str) -> Snapshot:
+    """The store, opened once in each process. Raises OSError."""
+    return Snapshot.open(location)
+
+
+def read_contents(
+    location: str,
+    listing: RemoteListing | None,
+    segments: Iterable[RemoteSegment],
+    summaries: Mapping[CopyKey, Sequence[SegmentSummary]],
+) -> tuple[StoredContent, ...]:
+    """The copied segments that the store at `location` has; `summaries` are those of all local segments.
+
+    Batches are kept of offsets that a local log has too, where no local segment has the same content.
+    """
+    objects = {} if listing is None else {one.segment_id: one for one in listing.objects}
+    local = [one for of_copy in summaries.values() for one in of_copy]
+    digests = {one.digest for one in local if one.digest is not None}
+    local_start = min((one.base_offset for one in local), default=None)
+    found = []
+    for segment in sorted(segments):
+        stored = objects.get(segment.segment_id)
+        if segment.state != COPY_FINISHED or stored is None or stored.missing is not None:
+            continue
+        if stored.unread is not None:
+            found.append(StoredContent(segment, stored, unread=f"not captured: {stored.unread}"))
+            continue
+        try:
+            summary, batches = _scan(location, stored.log_path or "", stored.log_bytes, segment, local_start)
+        except (OSError, FormatError) as error:
+            found.append(StoredContent(segment, stored, unread=str(error)))
+            continue
+        kept = batches[:0] if summary.digest in digests else batches
+        found.append(StoredContent(segment, stored, summary, batches=kept))
+    return tuple(found)
+
+
+def _scan(
+    location: str, path: str, size_bytes: int, segment: RemoteSegment, local_start: int | None
+) -> tuple[SegmentSummary, NDArray[np.void]]:
+    """Summary of a segment, and its batches from `local_start` on."""
+    summariser = Summariser(path, segment.start_offset, size_bytes)
+    kept = [np.empty(0, BATCH_DTYPE)]
+    with open_store(location).open_file(path) as stream:
+        for item in scan_segment(stream, size_bytes, segment.start_offset):
+            summariser.add(item)
+            if not isinstance(item, Damage) and local_start is not None:
+                kept.append(item[item["last_offset"] >= local_start])
+    return summariser.finish(), np.concatenate(kept)

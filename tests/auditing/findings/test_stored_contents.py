@@ -1,0 +1,169 @@
+"""`--verify-remote`: segments read where they lie, beside their metadata and the local log (F.7, T9)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.support.remote_log import LEADS, copied, leader, with_remote
+from tests.support.remote_stores import chunked_path, manifest, plain_path, put, segment_id
+from tests.support.scenario import written
+from tests.support.snapshots import TOPIC, Replica
+
+from replica_audit.auditing import stored_contents
+from replica_audit.config import Settings
+from replica_audit.errors import UsageError
+from replica_audit.paths import check_files
+from replica_audit.results import Results
+from replica_audit.runner.in_process import audit_all
+from replica_audit.schema import FindingRow
+
+Span = tuple[int, int, tuple[int, int]]
+SPANS: tuple[Span, ...] = ((0, 40, (0, 0)), (40, 60, (0, 40)), (60, 100, (1, 60)))
+WHOLE = {span: written(*span[:2], span[2][0]) for span in SPANS}
+LOCAL_FROM_40 = Replica(
+    [*written(40, 60, 0), *written(60, 120, 1)], epochs=((0, 0), (1, 60)), log_start=0, first_base_offset=40
+)
+
+
+def verified(
+    path: Path, segments: dict[Span, list[bytes]], leads: Replica = LEADS, *, verify: bool = True, **options: Any
+) -> Results:
+    """An audit with a store that has these segments, each of the size that its broker copied."""
+    told = []
+    for (start, end, epoch), batches in segments.items():
+        data = b"".join(batches)
+        put(path / "tier", plain_path(segment_id(start, end, epoch), start), data)
+        told.append(copied(start, end, epoch, size=len(data)))
+    with_remote(path / "snapshot", leads, *told, **options)
+    return audit_all(str(path / "snapshot"), Settings(topics=(TOPIC,), remote=str(path / "tier"), verify_remote=verify))
+
+
+def of_store(results: Results) -> list[FindingRow]:
+    return [row for row in results.findings if row.code.startswith("TIER-OBJECT")]
+
+
+def broken(batches: list[bytes], at: int) -> list[bytes]:
+    return [batch if number != at else batch[:-1] + bytes([batch[-1] ^ 1]) for number, batch in enumerate(batches)]
+
+
+@pytest.mark.parametrize("leads", [LEADS, LOCAL_FROM_40], ids=["remote only", "local too"])
+def test_sound_segments_are_nothing_to_tell(tmp_path: Path, leads: Replica) -> None:
+    assert of_store(verified(tmp_path, WHOLE, leads)) == []
+
+
+def test_a_wrong_checksum_where_only_the_store_has_the_records(tmp_path: Path) -> None:
+    segments = {**WHOLE, SPANS[1]: broken(WHOLE[SPANS[1]], 1)}
+    results = verified(tmp_path, segments)
+    (row,) = of_store(results)
+    assert (row.code, row.severity, row.confidence) == ("TIER-OBJECT-DAMAGED", "critical", "proven")
+    assert (row.start_offset, row.end_offset) == (
+        40,
+        60,
+    ) and "offsets 45 to 49 are nowhere else in the log" in row.message
+    assert results.partitions[0].verdict == "COMMITTED_LOSS"
+
+
+def test_nothing_is_read_unless_it_is_asked_for(tmp_path: Path) -> None:
+    assert of_store(verified(tmp_path, {**WHOLE, SPANS[1]: broken(WHOLE[SPANS[1]], 1)}, verify=False)) == []
+
+
+def test_damage_of_what_the_log_has_too_is_no_loss(tmp_path: Path) -> None:
+    results = verified(tmp_path, {**WHOLE, SPANS[1]: broken(WHOLE[SPANS[1]], 1)}, LOCAL_FROM_40)
+    (row,) = of_store(results)
+    assert (row.code, row.severity) == ("TIER-OBJECT-DAMAGED", "medium")
+    assert results.partitions[0].verdict == "LATENT_CORRUPTION"
+
+
+def test_damage_of_what_another_segment_has_is_no_loss(tmp_path: Path) -> None:
+    """KAFKA-15168: segments of one epoch may overlap."""
+    again = (40, 65, (0, 40))
+    overlap = [*written(40, 60, 0), *written(60, 65, 0)]
+    results = verified(
+        tmp_path, {**WHOLE, SPANS[1]: broken(WHOLE[SPANS[1]], 1), again: overlap}, leader((0, 0), (1, 65))
+    )
+    damaged = [row for row in of_store(results) if row.code == "TIER-OBJECT-DAMAGED"]
+    assert [row.severity for row in damaged] == ["medium"]
+
+
+@pytest.mark.parametrize(
+    "batches",
+    [WHOLE[SPANS[1]][:-1], [*WHOLE[SPANS[1]][:-1], WHOLE[SPANS[1]][-1][:30]], [*WHOLE[SPANS[1]][:3], b"\0" * 80]],
+    ids=["cut between batches", "cut in a batch", "zeros"],
+)
+def test_a_segment_that_ends_early(tmp_path: Path, batches: list[bytes]) -> None:
+    (row,) = of_store(verified(tmp_path, {**WHOLE, SPANS[1]: batches}))
+    assert (row.code, row.severity) == ("TIER-OBJECT-DAMAGED", "critical") and "[55, 60)" in row.message
+
+
+def test_batches_of_another_epoch_than_the_metadata_has(tmp_path: Path) -> None:
+    results = verified(tmp_path, {**WHOLE, SPANS[1]: written(40, 60, 3)})
+    (row,) = of_store(results)
+    assert (row.code, row.severity) == ("TIER-OBJECT-DIFFERS", "high")
+    assert "its batch at 40 is of epoch 3, and its metadata has epoch 0 there" in row.message
+
+
+def test_batches_of_other_offsets_than_the_metadata_has(tmp_path: Path) -> None:
+    (row,) = of_store(verified(tmp_path, {**WHOLE, SPANS[1]: written(40, 70, 0)}))
+    assert row.code == "TIER-OBJECT-DIFFERS" and "it has offsets 40 to 69, and not 40 to 59" in row.message
+
+
+def test_other_records_than_the_local_log_has(tmp_path: Path) -> None:
+    other = [*WHOLE[SPANS[1]][:2], *written(50, 55, 0, "other "), WHOLE[SPANS[1]][3]]
+    results = verified(tmp_path, {**WHOLE, SPANS[1]: other}, LOCAL_FROM_40)
+    (row,) = of_store(results)
+    assert row.code == "TIER-OBJECT-DIFFERS"
+    assert "its batch at 50 is not the one that broker 1 has there in the same epoch" in row.message
+    assert results.partitions[0].verdict == "COMMITTED_DIVERGENCE"
+
+
+def test_segments_of_a_history_that_was_left_differ_from_the_log_and_that_is_another_matter(tmp_path: Path) -> None:
+    left = (60, 75, (0, 60))
+    leads = Replica(written(60, 120, 1), epochs=((0, 0), (1, 60)), log_start=0, first_base_offset=60)
+    results = verified(tmp_path, {**WHOLE, left: written(60, 75, 0, "lost ")}, leads)
+    assert of_store(results) == [] and {row.code for row in results.findings} >= {"TIER-ORPHAN"}
+
+
+def test_encoded_chunks_are_not_captured_and_that_is_said_once(tmp_path: Path) -> None:
+    for start, end, epoch in SPANS:
+        put(tmp_path / "tier", chunked_path(segment_id(start, end, epoch), start), b"?" * 50)
+        content = manifest(100, compression=True)
+        put(tmp_path / "tier", chunked_path(segment_id(start, end, epoch), start, "rsm-manifest"), content)
+    with_remote(tmp_path / "snapshot", LEADS, *(copied(*span) for span in SPANS))
+    settings = Settings(topics=(TOPIC,), remote=str(tmp_path / "tier"), verify_remote=True)
+    results = audit_all(str(tmp_path / "snapshot"), settings)
+    (row,) = of_store(results)
+    assert (row.code, row.severity) == ("TIER-OBJECT-UNREAD", "info")
+    assert "3 segments with offsets 0 to 99 in the remote store: not captured: its chunks are compressed" in row.message
+    assert results.partitions[0].verdict == "LAGGING"
+
+
+def test_a_segment_that_cannot_be_read_leaves_the_answer_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Refusing:
+        def open_file(self, path: str) -> None:
+            raise OSError(f"{path}: could not be opened: access denied")
+
+    monkeypatch.setattr(stored_contents, "open_store", lambda location: Refusing())
+    results = verified(tmp_path, {SPANS[2]: WHOLE[SPANS[2]]}, leader((1, 60), log_start=60))
+    (row,) = of_store(results)
+    assert (row.code, row.severity) == ("TIER-OBJECT-UNREAD", "medium") and "access denied" in row.message
+    assert results.partitions[0].verdict == "INCONCLUSIVE"
+
+
+def test_a_link_out_of_a_store_is_not_followed(tmp_path: Path) -> None:
+    place = tmp_path / "tier" / plain_path(segment_id(*SPANS[1]), 40)
+    elsewhere = tmp_path / "elsewhere.log"
+    elsewhere.write_bytes(b"".join(WHOLE[SPANS[1]]))
+
+    def link() -> None:
+        place.unlink()
+        place.symlink_to(elsewhere)
+
+    with pytest.raises(UsageError, match="it has to be listed as a whole"):
+        verified(tmp_path, WHOLE, then=link)
+
+
+def test_without_a_store_there_is_nothing_to_read() -> None:
+    with pytest.raises(UsageError, match="--verify-remote: there is no store to read: name it with --remote"):
+        check_files(Settings(verify_remote=True))
