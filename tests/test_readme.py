@@ -179,7 +179,7 @@ def test_the_listing_of_a_store_is_read_as_the_store_itself(tmp_path):
     places = {"STORE": str(store), "TO": str(snapshot)}
     subprocess.run(["bash", "-euo", "pipefail", "-c", recipe.body], env={**os.environ, **places}, check=True)
     listed, unread = read_listings(Snapshot.open(snapshot))
-    found, _ = open_remote_store(str(store))
+    found = open_remote_store(str(store))
     assert not unread and listed.objects == found.objects and len(listed.objects[TOPIC_ID, 0]) == 2
     assert abs(listed.listed_ms - now_ms()) < 60_000
 

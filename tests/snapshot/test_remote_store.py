@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from tests.support.snapshots import TOPIC, TOPIC_ID, make_uuid
 from replica_audit.errors import UsageError
 from replica_audit.model import RemoteObject
 from replica_audit.snapshot.discovery import kind_by_name
+from replica_audit.snapshot.file_tree import Problem, Tree
 from replica_audit.snapshot.remote_store import open_remote_store, read_listings
 from replica_audit.snapshot.storage import Snapshot
 
@@ -20,9 +22,11 @@ PLACE = TOPIC_ID, 0
 
 
 def objects(store: Path) -> tuple[RemoteObject, ...]:
-    found, unread = open_remote_store(str(store))
-    assert not unread and list(found.objects) == [PLACE]
-    return found.objects[PLACE]
+    found = open_remote_store(str(store))
+    assert list(found.objects) == [PLACE]
+    listing, unread = found.read(found.objects[PLACE][0].topic, 0, [])
+    assert not unread
+    return listing.objects
 
 
 def test_segments_of_local_tiered_storage(tmp_path: Path) -> None:
@@ -41,7 +45,7 @@ def test_a_topic_id_may_have_dashes(tmp_path: Path) -> None:
     """Of `a-1-0-<id>` the id are the last 22 characters, whatever is in them."""
     topic_id = "--1-2-3-4-5-6-7-8-9-AA"
     put(tmp_path, f"a-1-0-{topic_id}/{7:020d}-{ONE}.log")
-    found, _ = open_remote_store(str(tmp_path))
+    found = open_remote_store(str(tmp_path))
     (one,) = found.objects[topic_id, 0]
     assert (one.topic, one.start_offset) == ("a-1", 7)
 
@@ -54,7 +58,7 @@ def test_chunked_segments_are_known_by_their_manifest(tmp_path: Path) -> None:
     one, other = objects(tmp_path)
     assert one.is_chunked and (one.segment_bytes, one.unread, one.missing) == (100, None, None)
     assert other.missing == ".rsm-manifest"
-    found, _ = open_remote_store(str(tmp_path))
+    found = open_remote_store(str(tmp_path))
     assert found.of("another name", 0, []).objects == (), "a prefix may look like the beginning of a topic's name"
 
 
@@ -77,8 +81,8 @@ def test_encoded_chunks_are_not_captured_and_their_size_is_known(tmp_path: Path,
 def test_a_manifest_that_cannot_be_read_is_told(tmp_path: Path, content: bytes) -> None:
     put(tmp_path, chunked_path(ONE, 0))
     put(tmp_path, chunked_path(ONE, 0, "rsm-manifest"), content)
-    found, (row,) = open_remote_store(str(tmp_path))
-    (one,) = found.objects[PLACE]
+    listing, (row,) = open_remote_store(str(tmp_path)).read(f"prefix-{TOPIC}", 0, [])
+    (one,) = listing.objects
     assert (one.segment_bytes, one.unread) == (None, "its manifest could not be read")
     assert row.code == "INPUT-IGNORED" and row.path == one.manifest_path
 
@@ -126,3 +130,17 @@ def test_of_a_listing_that_cannot_be_read_nothing_is_used(tmp_path: Path, line: 
     (tmp_path / "remote_objects.jsonl").write_text(f"{head}\n{line}\n")
     store, (row,) = read_listings(Snapshot.open(tmp_path))
     assert store is None and row.code == "INPUT-IGNORED" and said in row.reason
+
+
+def test_what_is_deleted_while_a_store_is_listed_is_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    put(tmp_path, plain_path(ONE, 40))
+    put(tmp_path, plain_path(OTHER, 50))
+    listed = Snapshot.list_below
+
+    def lists(self: Snapshot, folder: str) -> Tree:
+        tree = listed(self, folder)
+        (tmp_path / plain_path(OTHER, 50)).unlink()
+        return replace(tree, problems=(Problem(plain_path(OTHER, 50), "could not be looked at: No such file"),))
+
+    monkeypatch.setattr(Snapshot, "list_below", lists)
+    assert [one.segment_id for one in objects(tmp_path)] == [ONE]

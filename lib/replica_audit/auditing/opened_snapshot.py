@@ -337,7 +337,8 @@ class OpenedSnapshot:
         unplaced += unread
         if store is not None:
             for place, placed_there in known.items():
-                placed_there.store = store.of(place.topic, place.partition, placed_there.remote)
+                placed_there.store, unread = store.read(place.topic, place.partition, placed_there.remote)
+                unplaced += unread
             if store.location is not None:
                 snapshot.remote_store = Snapshot.open(store.location)
         return cls(snapshot, inventory, options, unplaced, known)

@@ -53,11 +53,18 @@ def read_contents(
         try:
             summary, batches = _scan(location, stored.log_path or "", stored.log_bytes, segment, local_start)
         except (OSError, FormatError) as error:
-            found.append(StoredContent(segment, stored, unread=str(error)))
+            if _is_there(location, stored.log_path or ""):
+                found.append(StoredContent(segment, stored, unread=str(error)))
             continue
         kept = batches[:0] if summary.digest in digests else batches
         found.append(StoredContent(segment, stored, summary, batches=kept))
     return tuple(found)
+
+
+def _is_there(location: str, path: str) -> bool:
+    """False for an object that was deleted since the store was listed, as retention does."""
+    folder, _, name = path.rpartition("/")
+    return any(one.path == path for one in open_store(location).list_directory(folder, name))
 
 
 def _scan(

@@ -330,9 +330,13 @@ def _cost(
 
 def _in_store(case: Case, unserved_ranges: Iterable[CommittedRange]) -> list[CommittedRange]:
     """What of `unserved` the remote store still has."""
-    gone: dict[int, list[OffsetRange]] = {}
-    for one in case.gone_orphans:
-        gone.setdefault(one.leader_epoch, []).append(OffsetRange(one.start_offset, one.end_offset))
+    there: dict[int, list[OffsetRange]] = {}
+    absent: dict[int, list[OffsetRange]] = {}
+    for segment in case.remote_segments:
+        of_state = absent if segment.segment_id in case.store.gone else there
+        for start, end, epoch in stretches(segment) if segment.state == COPY_FINISHED else ():
+            of_state.setdefault(epoch, []).append(OffsetRange(start, end))
+    gone = {epoch: without(ranges, there.get(epoch, ())) for epoch, ranges in absent.items()}
     found = []
     for item in unserved_ranges:
         whole = OffsetRange(item.piece.start_offset, item.piece.end_offset)

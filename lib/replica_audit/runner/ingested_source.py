@@ -257,11 +257,16 @@ class IngestedSource:
         """What the remote store has of each partition; none without a store or a listing of it."""
         store = None
         if uri := self.reader.options.remote:
-            store, self._unread_in_store = open_remote_store(uri)
+            store = open_remote_store(uri)
         elif snapshot := self._snapshot():
             # What of a listing cannot be read is in quarantine since the ingest.
             store, _ = read_listings(snapshot)
-        return {} if store is None else {place: store.of(*place, remote.get(place, ())) for place in known}
+        found: dict[Place, RemoteListing] = {}
+        if store is not None:
+            for place in known:
+                found[place], unread = store.read(*place, remote.get(place, ()))
+                self._unread_in_store += unread
+        return found
 
     def read_transactions(
         self, producers: Collection[int], each: Each

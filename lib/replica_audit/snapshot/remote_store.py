@@ -7,6 +7,7 @@ Layouts: `<topic>-<partition>-<topic id>/<offset>-<segment id>.log` of Kafka's L
 
 from __future__ import annotations
 
+import os
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
@@ -71,17 +72,30 @@ class RemoteStore:
         ]
         return RemoteListing(tuple(sorted(found)), self.listed_ms)
 
+    def read(
+        self, topic: str, partition: int, segments: Iterable[RemoteSegment]
+    ) -> tuple[RemoteListing, list[QuarantineRow]]:
+        """`of` with what manifests say of its segments, and a row for each manifest that could not be read."""
+        listing = self.of(topic, partition, segments)
+        if self.location is None or not any(one.is_chunked for one in listing.objects):
+            return listing, []
+        place = Snapshot.open(self.location)
+        place.read_ahead(one.manifest_path for one in listing.objects if one.manifest_path is not None)
+        found = [_read_manifest(place, one) for one in listing.objects]
+        objects = tuple(one for one, _ in found)
+        return RemoteListing(objects, listing.listed_ms), [row for _, row in found if row is not None]
+
 
 def read_store(snapshot: Snapshot, uri: str | None) -> tuple[RemoteStore | None, list[QuarantineRow]]:
     """The remote store at `uri`, else by the listings in `snapshot`, None without either; and rows for what could not be read.
 
     Raises UsageError as `open_remote_store` does.
     """
-    return read_listings(snapshot) if uri is None else open_remote_store(uri)
+    return read_listings(snapshot) if uri is None else (open_remote_store(uri), [])
 
 
-def open_remote_store(uri: str) -> tuple[RemoteStore, list[QuarantineRow]]:
-    """The store at a directory or URI, and rows for the manifests that could not be read.
+def open_remote_store(uri: str) -> RemoteStore:
+    """The store at a directory or URI. What brokers delete while it is listed is not there.
 
     Raises UsageError where there is no such place, it cannot be listed, or it has no segment.
     """
@@ -92,20 +106,17 @@ def open_remote_store(uri: str) -> tuple[RemoteStore, list[QuarantineRow]]:
         tree = place.list_below("")
     except (OSError, ValueError) as error:
         raise UsageError(f"--remote: {error}") from error
-    if tree.problems:
-        first = tree.problems[0]
-        raise UsageError(f"--remote {redact(uri)}: {first.path}: {first.reason}: it has to be listed as a whole")
-    sizes = {entry.path: entry.size for entry in tree.entries if not entry.is_dir and _match(entry.path)}
+    problems = {one.path: one for one in tree.problems}
+    there = [one for one in tree.problems if os.path.lexists(place.absolute(one.path))]
+    if there:
+        raise UsageError(f"--remote {redact(uri)}: {there[0].path}: {there[0].reason}: it has to be listed as a whole")
+    files_there = (entry for entry in tree.entries if not entry.is_dir and entry.path not in problems)
+    sizes = {entry.path: entry.size for entry in files_there if _match(entry.path)}
     if not sizes:
         raise UsageError(f"--remote {redact(uri)}: no segment of a remote store is there; {_EXPECTED}")
     times = place.modified_ms([*sizes])
     files = [StoredFile(path, size, time) for (path, size), time in zip(sizes.items(), times, strict=True)]
-    objects, unread = [], []
-    for one in _segments_of(files):
-        known, row = _read_manifest(place, one)
-        objects.append(known)
-        unread += [] if row is None else [row]
-    return RemoteStore(_by_place(objects), listed_ms, place.location), unread
+    return RemoteStore(_by_place(_segments_of(files)), listed_ms, place.location)
 
 
 def find_listings(snapshot: Snapshot) -> list[str]:

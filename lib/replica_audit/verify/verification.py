@@ -277,6 +277,8 @@ def _missing(partitions: Iterable[TopicPartition], *, has_metadata: bool) -> Ite
 
 
 def _open(uri: str, settings: Settings) -> OpenedSnapshot:
+    # A store is of one moment, and these are of two.
+    settings = replace(settings, remote=None, verify_remote=False)
     snapshot, inventory = open_snapshot(uri, settings.topics, settings.leadership, settings.leadership_source)
     return OpenedSnapshot.read(snapshot, inventory, audit_options(inventory, settings), settings.topics)
 

@@ -18,6 +18,7 @@ from replica_audit.paths import check_files
 from replica_audit.results import Results
 from replica_audit.runner.in_process import audit_all
 from replica_audit.schema import FindingRow
+from replica_audit.snapshot.file_tree import TreeEntry
 
 Span = tuple[int, int, tuple[int, int]]
 SPANS: tuple[Span, ...] = ((0, 40, (0, 0)), (40, 60, (0, 40)), (60, 100, (1, 60)))
@@ -139,16 +140,22 @@ def test_encoded_chunks_are_not_captured_and_that_is_said_once(tmp_path: Path) -
     assert results.partitions[0].verdict == "LAGGING"
 
 
-def test_a_segment_that_cannot_be_read_leaves_the_answer_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("is_there", [True, False], ids=["unreadable", "deleted since"])
+def test_a_segment_that_cannot_be_read_leaves_the_answer_open(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_there: bool
+) -> None:
     class Refusing:
         def open_file(self, path: str) -> None:
             raise OSError(f"{path}: could not be opened: access denied")
 
+        def list_directory(self, folder: str, prefix: str) -> list[TreeEntry]:
+            return [TreeEntry(f"{folder}/{prefix}", 1, False)] if is_there else []
+
     monkeypatch.setattr(stored_contents, "open_store", lambda location: Refusing())
     results = verified(tmp_path, {SPANS[2]: WHOLE[SPANS[2]]}, leader((1, 60), log_start=60))
-    (row,) = of_store(results)
-    assert (row.code, row.severity) == ("TIER-OBJECT-UNREAD", "medium") and "access denied" in row.message
-    assert results.partitions[0].verdict == "INCONCLUSIVE"
+    found = [(row.code, row.severity) for row in of_store(results)]
+    assert found == ([("TIER-OBJECT-UNREAD", "medium")] if is_there else [])
+    assert (results.partitions[0].verdict == "INCONCLUSIVE") == is_there
 
 
 def test_a_link_out_of_a_store_is_not_followed(tmp_path: Path) -> None:
