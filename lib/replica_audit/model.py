@@ -205,10 +205,18 @@ class RemoteSegment:
     """When it came to this state, by the clock of `updated_by`."""
     updated_by: int
     """The broker that brought it there."""
+    copied_ms: int | None
+    """When its copy was finished; None of a copy that never was, whatever became of it since."""
+    deleting_ms: int | None
+    """When its deletion was begun first."""
+    deletions: int
+    """How often it was begun: Kafka tries again."""
     is_whole: bool
     """The log that says so is here from its beginning."""
     told_in: str
     """The log dir of that log."""
+    told_until_ms: int
+    """Time of the latest message in it, of whatever segment."""
 
 
 @dataclass(frozen=True, slots=True, order=True)

@@ -510,6 +510,10 @@ class RemoteSegmentRow(NamedTuple):
     """the broker that copied it"""
     started_ms: int
     """when its copy began"""
+    copied_ms: int | None
+    """when its copy was finished; null of one that never was"""
+    deleting_ms: int | None
+    """when its deletion began first"""
     updated_by: Int
     """the broker that brought it to its state"""
     updated_ms: int

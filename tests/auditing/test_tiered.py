@@ -360,15 +360,23 @@ def costs(path: Path, place: TopicPartition = _PLACE) -> dict[int, tuple[int, in
         (Replica([*written(0, 60, 0), *written(60, 110, 1)]), 10),
         (Replica([], epochs=(), log_start=0), 120),
         (LEADS, 0),
-        (leader((0, 0), (1, 60), start=105), 0),
     ],
-    ids=["behind", "tiered and behind", "behind in the local part", "empty", "equal", "with fewer files"],
+    ids=["behind", "tiered and behind", "behind in the local part", "empty", "equal"],
 )
 def test_a_candidate_that_is_behind_serves_no_segment_past_its_end(
     tmp_path: Path, other: Replica, lost: int, segments
 ) -> None:
     with_remote(tmp_path, LEADS, *segments, other=other, quiesced=True)
     assert costs(tmp_path) == {1: (0, 0, 0), 2: (lost, lost, 0)}
+
+
+@pytest.mark.parametrize(("segments", "hidden"), [(WHOLE, 5), ((), 0)], ids=["by segments", "by the leader's epochs"])
+def test_a_candidate_with_fewer_files_lacks_what_is_not_in_remote_storage(
+    tmp_path: Path, segments, hidden: int
+) -> None:
+    """Where segments are known, nobody gets from it what only the leader's files have (TIER-FOLLOWER-GAP)."""
+    with_remote(tmp_path, LEADS, *segments, other=leader((0, 0), (1, 60), start=105), quiesced=True)
+    assert costs(tmp_path) == {1: (0, 0, 0), 2: (0, 0, hidden)}
 
 
 def test_segments_of_another_history_are_served_by_who_has_its_epochs(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ import pytest
 from tests.support.made_cases import case, log
 
 from replica_audit.auditing.compare.loss import RecordRange
+from replica_audit.auditing.compare.remote_states import RemoteFacts
 from replica_audit.auditing.compare.remote_storage import RemoteHoles
 from replica_audit.elect.costs import follow
 from replica_audit.elect.held_records import CommittedRange, Places, ReplicaRecords
@@ -34,7 +35,7 @@ def test_a_line_of_the_table(
     line: str, facts: dict[str, Any], holes: tuple[OffsetRange, ...], cut: int, are: set[str]
 ) -> None:
     candidate = replace(log(1, (0, 0)), **facts)
-    made = replace(case(candidate), remote_holes=RemoteHoles(holes))
+    made = replace(case(candidate), remote=RemoteFacts(holes=RemoteHoles(holes)))
     held = ReplicaRecords(made, log(2, (0, 0)), NO_BATCHES, frozenset(), (RECORDS,), Places.of(None, NO_BATCHES))
     found = follow(made, candidate, held, cut, may_have=False, is_doubtful=False)
     assert {name for name in ("held", "hidden", "dropped") if getattr(found, name)} == are

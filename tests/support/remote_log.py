@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -23,8 +23,8 @@ def leader(*epochs: tuple[int, int], start: int = 100, log_start: int = 0, end: 
     return Replica(written(start, end, epoch), epochs=epochs, log_start=log_start, first_base_offset=start)
 
 
-def tiered(path: Path, brokers: dict[int, Replica], **options) -> Answer:
-    return audit(path, brokers, configs=TIERED, isr=(1,), **options)
+def tiered(path: Path, brokers: dict[int, Replica], configs: Mapping[str, str] = TIERED, **options) -> Answer:
+    return audit(path, brokers, configs={**TIERED, **configs}, isr=(1,), **options)
 
 
 def _id(name: str, topic_id: str) -> bytes:
@@ -43,22 +43,24 @@ def copied(
     by: tuple[int, int] = (0, 0),
     number: int = 0,
     size: int = 100,
+    then: Sequence[tuple[int, int]] | None = None,
+    latest: int = 1,
 ) -> list[bytes]:
     """The messages of one segment with the offsets [start, end).
 
     `at` and `by`: when, in ms, and by which broker its copy was begun, and it came to its state. Copies of one range have
-    a `number` each.
+    a `number` each. `then`: the states after the first, with the time of each. `latest`: of its records, in ms.
     """
     name = f"{start} {end} {epochs} {number}"
-    body = struct.pack(">qqiqq", start, end - 1, by[0], 1, at[0]) + uvarint(len(epochs) + 1)
+    body = struct.pack(">qqiqq", start, end - 1, by[0], latest, at[0]) + uvarint(len(epochs) + 1)
     body += b"".join(struct.pack(">iq", *entry) + b"\x00" for entry in epochs)
     first = b"\x01\x00\x00" + _id(name, topic_id) + body + struct.pack(">i", size) + b"\x00\x00\x00"
-    states = range(FINISHED, state + 1)
+    states = [(one, at[1]) for one in range(FINISHED, state + 1)] if then is None else then
     return [
         first,
         *(
-            b"\x01\x01\x00" + _id(name, topic_id) + struct.pack(">iq", by[1], at[1]) + bytes([0, one, 0])
-            for one in states
+            b"\x01\x01\x00" + _id(name, topic_id) + struct.pack(">iq", by[1], time) + bytes([0, one, 0])
+            for one, time in states
         ),
     ]
 

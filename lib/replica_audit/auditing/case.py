@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from replica_audit.auditing.compare.comparable import open_question, why_not_comparable
 from replica_audit.auditing.compare.loss import committed_ahead
 from replica_audit.auditing.compare.remote_objects import StoreDeviations
-from replica_audit.auditing.compare.remote_storage import RemoteHoles
+from replica_audit.auditing.compare.remote_states import RemoteFacts
 from replica_audit.auditing.earlier_losses import EarlierLosses
 from replica_audit.auditing.leadership.capture_times import CaptureTimes, lacks_tail
 from replica_audit.auditing.leadership.commitment import OrphanedMark, orphaned_marks
@@ -20,14 +20,13 @@ from replica_audit.protocol.versions import keeps_committed
 if TYPE_CHECKING:
     from replica_audit.auditing.compare.comparison import Comparison
     from replica_audit.auditing.compare.divergent_ranges import DivergentRange
-    from replica_audit.auditing.compare.remote_storage import RemoteOrphan
     from replica_audit.auditing.consumer_groups import Position
     from replica_audit.auditing.leadership.high_watermark_bounds import HighWatermark
     from replica_audit.auditing.leadership.timeline_deviations import TimelineSummary
     from replica_audit.auditing.replicas.reference import Reference
     from replica_audit.auditing.replicas.replica_facts import ReplicaFacts
     from replica_audit.literals import Need
-    from replica_audit.model import Leadership, RemoteSegment, TopicPartition, TransactionState
+    from replica_audit.model import Leadership, TopicPartition, TransactionState
     from replica_audit.protocol.election import Election
     from replica_audit.snapshot.broker_logs import BrokerLogEvent
 
@@ -79,16 +78,10 @@ class Case:
     cluster_id: str | None = None
     has_metadata_log: bool = False
     """The snapshot has one, whatever it says of the partition."""
-    remote_segments: tuple[RemoteSegment, ...] = ()
-    """Segments of the reference's topic id in remote storage, by `__remote_log_metadata`."""
-    remote_orphans: tuple[RemoteOrphan, ...] = ()
-    """Stretches of `remote_segments` that are of another history than the reference's log, and are in the store as far as is known."""
-    remote_holes: RemoteHoles = RemoteHoles()
-    """Offsets between the reference's log start and local start that no remote segment has."""
+    remote: RemoteFacts = RemoteFacts()
+    """What `__remote_log_metadata` tells of the reference's topic id."""
     store: StoreDeviations = StoreDeviations()
     """Where the remote store is not as the log of its metadata says; nothing where nobody looked."""
-    gone_orphans: tuple[RemoteOrphan, ...] = ()
-    """As `remote_orphans`, of segments that the remote store does not have any more."""
 
     @property
     def replicas(self) -> tuple[ReplicaFacts, ...]:

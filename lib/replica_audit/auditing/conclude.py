@@ -16,8 +16,6 @@ from replica_audit.auditing.compare.comparable import other_life
 from replica_audit.auditing.compare.comparison import Comparison, compare, with_high_watermark
 from replica_audit.auditing.compare.epoch_corruption import confirm_rot, restore_epochs
 from replica_audit.auditing.compare.record_comparison import RecordSource
-from replica_audit.auditing.compare.remote_storage import RemoteHoles, find_holes, find_orphans
-from replica_audit.auditing.compare.replays import whole_lineage
 from replica_audit.auditing.comparison_plan import ComparisonPlan, ReplicaGrouping
 from replica_audit.auditing.consumer_groups import group_positions, lost_ranges
 from replica_audit.auditing.evidence import PartitionEvidence
@@ -43,6 +41,7 @@ from replica_audit.auditing.leadership.uncommitted import (
     with_uncommitted_tails,
 )
 from replica_audit.auditing.looked_into_store import look_into_store
+from replica_audit.auditing.remote_facts import remote_facts
 from replica_audit.auditing.replicas.reference import Reference
 from replica_audit.auditing.replicas.replica_facts import CopyKey
 from replica_audit.literals import Need, Verdict
@@ -132,22 +131,16 @@ def conclude(
     mark = bounded_by_frozen_epochs(mark, reference, leadership, frozen)
     mark = narrow_high_watermark(mark, reference, compared, leadership, evidence.kafka_version)
     mark = tighten_by_logs(mark, reference, leadership, events, evidence.kafka_version)
-    topic_id = reference.facts.directory.topic_id
-    remote = tuple(one for one in evidence.remote_segments if one.topic_id == topic_id)
-    holes = find_holes(reference.facts, whole_lineage(reference), remote)
-    # Otherwise more may have been copied to remote storage before the local files were deleted.
-    if not (one_moment or all(evidence.times.began_after(one.told_in, reference.facts) for one in remote)):
-        holes = RemoteHoles(holes.gaps)
-    store = look_into_store(evidence, reference, remote, rows[reference.facts.key])
-    gone = store.gone
-    orphans, gone_orphans = (
-        find_orphans(
-            reference.facts,
-            whole_lineage(reference),
-            [one for one in remote if (one.segment_id in gone) == is_gone],
-            is_whole=_has_all_that_was_copied(reference, grouping, evidence, one_moment),
-        )
-        for is_gone in (False, True)
+    store = look_into_store(evidence, reference, rows[reference.facts.key])
+    remote = remote_facts(
+        evidence.remote_segments,
+        reference,
+        compared,
+        leadership,
+        evidence.times,
+        store,
+        one_moment=one_moment,
+        is_whole=_has_all_that_was_copied(reference, grouping, evidence, one_moment),
     )
     lost_to_others = lost_ranges(compared) if evidence.group_offsets else ()
     case = Case(
@@ -177,11 +170,8 @@ def conclude(
         losses=evidence.losses,
         cluster_id=evidence.cluster_id,
         has_metadata_log=evidence.has_metadata_log,
-        remote_segments=remote,
-        remote_orphans=orphans,
-        remote_holes=replace(holes, removed=store.removed),
+        remote=remote,
         store=store,
-        gone_orphans=gone_orphans,
         groups=tuple(
             group_positions(
                 evidence.group_offsets,

@@ -20,14 +20,9 @@ if TYPE_CHECKING:
     from replica_audit.auditing.replicas.reference import Reference
 
 
-def look_into_store(
-    evidence: PartitionEvidence,
-    reference: Reference,
-    segments: Sequence[RemoteSegment],
-    local: NDArray[np.void],
-) -> StoreDeviations:
-    """Differences of the `segments` of the reference's topic id, and leaked objects of all topics of that
-    name. None where nobody looked. `local` are batches of the reference's log that the plan asked for.
+def look_into_store(evidence: PartitionEvidence, reference: Reference, local: NDArray[np.void]) -> StoreDeviations:
+    """Differences of the segments of the reference's topic id, and leaked objects of all topics of that name. None where
+    nobody looked. `local` are batches of the reference's log that the plan asked for.
     """
     listing = evidence.store
     if listing is None:
@@ -37,13 +32,14 @@ def look_into_store(
         by_topic[one.topic_id].append(one)
     moments = {topic_id: _moments(evidence, of_id, listing) for topic_id, of_id in by_topic.items()}
     leaked = find_leaked(moments.values())
-    own = moments.get(reference.facts.directory.topic_id or "")
+    topic_id = reference.facts.directory.topic_id or ""
+    own = moments.get(topic_id)
     if own is None:
         return StoreDeviations(leaked=leaked)
     facts, lineage = reference.facts, whole_lineage(reference)
-    read = [one for one in evidence.contents if one.segment.topic_id == facts.directory.topic_id]
+    read = [one for one in evidence.contents if one.segment.topic_id == topic_id]
     contents = check_contents(facts, lineage, read, local)
-    return replace(find_deviations(facts, lineage, segments, own), leaked=leaked, contents=contents)
+    return replace(find_deviations(facts, lineage, by_topic[topic_id], own), leaked=leaked, contents=contents)
 
 
 def _moments(evidence: PartitionEvidence, segments: Sequence[RemoteSegment], listing: RemoteListing) -> StoreMoments:

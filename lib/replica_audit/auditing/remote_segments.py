@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from replica_audit.auditing.compare.remote_storage import place_segment
-from replica_audit.auditing.compare.replays import whole_lineage
 from replica_audit.auditing.conclude import PartitionAudit
 from replica_audit.literals import RemoteLineage
 from replica_audit.schema import RemoteSegmentRow
@@ -15,14 +14,13 @@ from replica_audit.snapshot.remote_log_metadata import STATES
 def remote_segment_rows(audit: PartitionAudit) -> Iterator[RemoteSegmentRow]:
     """A row for each segment that `__remote_log_metadata` names for a topic of that name, of whichever id."""
     case = audit.case
-    lineage = None if case is None else whole_lineage(case.reference)
-    known = {one.segment_id for one in case.remote_segments} if case is not None else set()
+    known = {one.segment_id for one in case.remote.segments} if case is not None else set()
     for segment in audit.evidence.remote_segments:
         place: tuple[RemoteLineage, int | None] = ("unknown", None)
-        if case is not None and lineage is not None:
+        if case is not None:
             place = ("other_topic", None)
             if segment.segment_id in known:
-                place = place_segment(case.reference.facts, lineage, segment)
+                place = place_segment(case.reference.facts, case.remote.lineage, segment, case.remote.start_offset)
         yield RemoteSegmentRow(
             topic=segment.topic,
             partition=segment.partition,
@@ -37,6 +35,8 @@ def remote_segment_rows(audit: PartitionAudit) -> Iterator[RemoteSegmentRow]:
             size_bytes=segment.size_bytes,
             copied_by=segment.broker_id,
             started_ms=segment.started_ms,
+            copied_ms=segment.copied_ms,
+            deleting_ms=segment.deleting_ms,
             updated_by=segment.updated_by,
             updated_ms=segment.updated_ms,
             max_timestamp_ms=None if segment.max_timestamp_ms < 0 else segment.max_timestamp_ms,

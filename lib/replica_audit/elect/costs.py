@@ -40,7 +40,7 @@ def unserved(case: Case, candidate: ReplicaFacts, *, stays: bool) -> list[Commit
     A leader that `stays` may have more than its copy shows: of it only what its log is known not to have counts (TIER-ORPHAN).
     """
     if stays:
-        orphans = (*case.remote_orphans, *case.gone_orphans)
+        orphans = (*case.remote.orphans, *case.remote.gone_orphans)
         return [CommittedRange(one.piece, one.end_offset, one.leader_epoch) for one in orphans]
     floor = max(case.reference.facts.log_start_offset, candidate.log_start_offset)
     served = _served(candidate)
@@ -59,7 +59,8 @@ def in_holes(
     case: Case, candidate: ReplicaFacts, kept: Iterable[CommittedRange]
 ) -> tuple[list[CommittedRange], list[CommittedRange]]:
     """(inside, outside) of what another replica keeps: inside what neither the candidate's files nor remote storage have."""
-    holes = case.remote_holes.ranges
+    gap = case.remote.gaps.get(candidate.broker_id)
+    holes = case.remote.holes.ranges if gap is None else (*case.remote.holes.ranges, gap)
     if not holes:
         return [], list(kept)
     inside = []
@@ -84,7 +85,7 @@ def _stored(case: Case) -> Iterator[tuple[int, list[OffsetRange], bool]]:
     reference has deleted from its files.
     """
     told: dict[int, list[OffsetRange]] = {}
-    for segment in case.remote_segments:
+    for segment in case.remote.sound:
         if segment.state == COPY_FINISHED:
             for start, end, epoch in stretches(segment):
                 told.setdefault(epoch, []).append(OffsetRange(start, end))
@@ -93,7 +94,7 @@ def _stored(case: Case) -> Iterator[tuple[int, list[OffsetRange], bool]]:
     if not case.is_tiered:
         return
     facts = case.reference.facts
-    holes = case.remote_holes.ranges
+    holes = case.remote.holes.ranges
     lineage = answering_lineage(facts, tiered=True)
     for start, end, epoch in epoch_parts(lineage, facts.log_start_offset, facts.local_start_offset):
         yield epoch, without([OffsetRange(start, end)], (*holes, *told.get(epoch, ()))), False
@@ -332,7 +333,7 @@ def _in_store(case: Case, unserved_ranges: Iterable[CommittedRange]) -> list[Com
     """What of `unserved` the remote store still has."""
     there: dict[int, list[OffsetRange]] = {}
     absent: dict[int, list[OffsetRange]] = {}
-    for segment in case.remote_segments:
+    for segment in case.remote.sound:
         of_state = absent if segment.segment_id in case.store.gone else there
         for start, end, epoch in stretches(segment) if segment.state == COPY_FINISHED else ():
             of_state.setdefault(epoch, []).append(OffsetRange(start, end))

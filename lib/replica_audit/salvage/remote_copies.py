@@ -57,7 +57,7 @@ def _lacking(case: Case, log: ReplicaFacts, *, stays: bool) -> list[RemoteSegmen
         lost.setdefault(item.leader_epoch, []).append(OffsetRange(item.piece.start_offset, item.piece.end_offset))
     return [
         segment
-        for segment in sorted(case.remote_segments)
+        for segment in sorted(case.remote.segments)
         if segment.state == COPY_FINISHED
         and any(
             start < one.end_offset and one.start_offset < end

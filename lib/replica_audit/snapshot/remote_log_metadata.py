@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
+from operator import itemgetter
 from typing import get_args
 
 import numpy as np
@@ -20,7 +21,7 @@ from replica_audit.snapshot.message_fields import FieldReader, MessageError
 from replica_audit.snapshot.storage import Snapshot
 
 STATES: tuple[RemoteState, ...] = get_args(RemoteState)
-COPY_FINISHED, DELETE_STARTED, DELETE_FINISHED = (STATES.index(one) for one in STATES[1:])
+COPY_STARTED, COPY_FINISHED, DELETE_STARTED, DELETE_FINISHED = range(len(STATES))
 _FRAME_VERSION = 1
 _SEGMENT, _UPDATE = 0, 1
 #: (topic, partition, topic id, segment id)
@@ -38,7 +39,10 @@ def read_remote_log(snapshot: Snapshot, copy: TopicCopy) -> ReadCopy[RemoteSegme
 
     extent = read_batches(snapshot, copy, take)
     is_whole = extent.first_offset == 0 and not extent.unread
-    segments = tuple(replace(one, is_whole=is_whole, told_in=copy.log_dir) for one in latest.values())
+    until = max((one.updated_ms for one in latest.values()), default=0)
+    segments = tuple(
+        replace(one, is_whole=is_whole, told_in=copy.log_dir, told_until_ms=until) for one in latest.values()
+    )
     return ReadCopy(copy, extent, segments)
 
 
@@ -61,7 +65,18 @@ def _apply(fields: FieldReader, latest: dict[_Id, RemoteSegment]) -> None:
         fields.take(max(0, fields.uvarint() - 1))
         state = _state(fields)
         if key in latest:
-            latest[key] = replace(latest[key], state=state, updated_ms=updated_ms, updated_by=updated_by)
+            latest[key] = _updated(latest[key], state, updated_ms, updated_by)
+
+
+def _updated(segment: RemoteSegment, state: int, updated_ms: int, updated_by: int) -> RemoteSegment:
+    """`segment` in its next state. A deletion that failed is begun again, by a message like the first."""
+    segment = replace(segment, state=state, updated_ms=updated_ms, updated_by=updated_by)
+    if state == COPY_FINISHED:
+        return replace(segment, copied_ms=updated_ms)
+    if state != DELETE_STARTED:
+        return segment
+    first = updated_ms if segment.deleting_ms is None else segment.deleting_ms
+    return replace(segment, deleting_ms=first, deletions=segment.deletions + 1)
 
 
 def _segment_id(fields: FieldReader) -> _Id:
@@ -82,24 +97,29 @@ def _segment(key: _Id, fields: FieldReader) -> RemoteSegment:
         fields.tags()
     size = fields.int32()
     fields.take(max(0, fields.uvarint() - 1))
-    return RemoteSegment(
+    segment = RemoteSegment(
         topic=topic,
         partition=partition,
         topic_id=topic_id,
         start_offset=start,
         end_offset=end + 1,
         segment_id=segment_id,
-        epochs=tuple(sorted(epochs, key=lambda entry: entry[1])),
-        state=_state(fields),
+        epochs=tuple(sorted(epochs, key=itemgetter(1, 0))),
+        state=COPY_STARTED,
         broker_id=broker_id,
         size_bytes=size,
         max_timestamp_ms=max_timestamp_ms,
         started_ms=started_ms,
         updated_ms=started_ms,
         updated_by=broker_id,
+        copied_ms=None,
+        deleting_ms=None,
+        deletions=0,
         is_whole=False,
         told_in="",
+        told_until_ms=started_ms,
     )
+    return _updated(segment, _state(fields), started_ms, broker_id)
 
 
 def _state(fields: FieldReader) -> int:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from replica_audit.auditing.compare.alignment import Difference
@@ -92,10 +93,45 @@ class RemoteOrphan:
         return RecordRange(REMOTE, (self.leader_epoch,), *span, count, self.end_offset, 0, exact=True)
 
 
+def known_start(facts: ReplicaFacts, lineage: Lineage, replicas: Iterable[ReplicaFacts]) -> int:
+    """First offset of the log that is not known to be deleted: the greatest log start that a replica of the topic id knows.
+
+    The log-start checkpoint is written once a minute; the epoch file loses its entries below a log start at once
+    (`UnifiedLog.maybeIncrementLogStartOffset`).
+    """
+    first = lineage.entries[0][1] if lineage else 0
+    return max(facts.log_start_offset, first, *(one.directory.log_start_checkpoint or 0 for one in replicas))
+
+
+def find_contradictory(lineage: Lineage, segments: Iterable[RemoteSegment]) -> tuple[RemoteSegment, ...]:
+    """Segments whose epochs cannot be true beside the epochs of the log, or beside their own offsets (T9).
+
+    An epoch has one leader, and begins at one offset; and where two logs have the same epoch at an offset, they are the
+    same below. The first epoch of either may begin later than it did: what is below was deleted, or is in the segment before.
+    """
+    return tuple(one for one in segments if _contradicts(lineage, one))
+
+
+def _contradicts(lineage: Lineage, segment: RemoteSegment) -> bool:
+    entries = segment.epochs
+    epochs = [epoch for epoch, _ in entries]
+    is_inside = all(segment.start_offset <= start < segment.end_offset for _, start in entries)
+    if not entries or not is_inside or any(one >= two for one, two in pairwise(epochs)):
+        return True
+    if any(
+        (start := lineage.start_of(epoch)) is not None and start != given and (number or start > given)
+        for number, (epoch, given) in enumerate(entries)
+        if epoch != lineage.entries[0][0]
+    ):
+        return True
+    own = [had == epoch for start, end, epoch in stretches(segment) for *_, had in epoch_parts(lineage, start, end)]
+    return own != sorted(own, reverse=True)
+
+
 def find_orphans(
-    facts: ReplicaFacts, lineage: Lineage, segments: Iterable[RemoteSegment], *, is_whole: bool
+    facts: ReplicaFacts, lineage: Lineage, segments: Iterable[RemoteSegment], start_offset: int, *, is_whole: bool
 ) -> tuple[RemoteOrphan, ...]:
-    """Stretches of copied `segments`, at or above the log start, in an epoch that `lineage`, that of the log, rules out there.
+    """Stretches of copied `segments`, from `start_offset` on, in an epoch that `lineage`, that of the log, rules out there.
 
     An epoch later than all that the log knows is not ruled out: the log was copied before. Nor is what lies past the log's
     end, unless the copy `is_whole`: no later one would have more.
@@ -105,7 +141,7 @@ def find_orphans(
     for segment in sorted(segments, key=lambda one: (one.epochs, one.start_offset)):
         if segment.state != COPY_FINISHED:
             continue
-        for first, last, epoch, had in _beside(facts, lineage, segment):
+        for first, last, epoch, had in _beside(lineage, segment, start_offset):
             if had == epoch and is_whole:
                 first = max(first, facts.log_end_offset)
             elif had == epoch or epoch > latest:
@@ -120,14 +156,18 @@ def find_orphans(
     return tuple(sorted(found, key=lambda one: (one.start_offset, one.leader_epoch)))
 
 
-def place_segment(facts: ReplicaFacts, lineage: Lineage, segment: RemoteSegment) -> tuple[RemoteLineage, int | None]:
-    """Lineage of a segment, whatever its state, beside a log with `lineage`, and the first offset that is not the log's."""
-    if segment.end_offset <= facts.log_start_offset:
+def place_segment(
+    facts: ReplicaFacts, lineage: Lineage, segment: RemoteSegment, start_offset: int
+) -> tuple[RemoteLineage, int | None]:
+    """Lineage of a segment, whatever its state, beside a log with `lineage`, and the first offset that is not the log's; what
+    is below `start_offset` is deleted.
+    """
+    if segment.end_offset <= start_offset:
         return "below_start", None
     latest = -1 if lineage.latest_epoch is None else lineage.latest_epoch
     is_known = False
     past: int | None = None
-    for first, last, epoch, had in _beside(facts, lineage, segment):
+    for first, last, epoch, had in _beside(lineage, segment, start_offset):
         is_known = True
         if had != epoch and epoch <= latest:
             return "left", first
@@ -138,10 +178,10 @@ def place_segment(facts: ReplicaFacts, lineage: Lineage, segment: RemoteSegment)
     return ("own" if is_known else "unknown"), None
 
 
-def _beside(facts: ReplicaFacts, lineage: Lineage, segment: RemoteSegment) -> Iterator[tuple[int, int, int, int]]:
-    """(start, end, epoch, epoch of the log there) of a segment at and above the log start."""
+def _beside(lineage: Lineage, segment: RemoteSegment, start_offset: int) -> Iterator[tuple[int, int, int, int]]:
+    """(start, end, epoch, epoch of the log there) of a segment from `start_offset` on."""
     for start, end, epoch in stretches(segment):
-        for first, last, had in epoch_parts(lineage, max(start, facts.log_start_offset), end):
+        for first, last, had in epoch_parts(lineage, max(start, start_offset), end):
             yield first, last, epoch, had
 
 
@@ -152,7 +192,7 @@ class RemoteHoles:
     gaps: tuple[OffsetRange, ...] = ()
     """Before a segment that has later ones: Kafka copies in order, so these were copied once (T2)."""
     uncopied: OffsetRange | None = None
-    """Up to the local start, though Kafka deletes local files only once they were copied (T7)."""
+    """Up to the local start, though Kafka deletes local files only once they were copied (T7, T8)."""
 
     removed: tuple[OffsetRange, ...] = ()
     """Of copied segments that the remote store does not have any more (T5)."""
@@ -163,23 +203,33 @@ class RemoteHoles:
         return (*self.gaps, *([] if self.uncopied is None else [self.uncopied]), *self.removed)
 
 
-def find_holes(facts: ReplicaFacts, lineage: Lineage, segments: Sequence[RemoteSegment]) -> RemoteHoles:
-    """Holes in remote storage below a log's local start; `segments` are those of its topic id.
+def find_holes(facts: ReplicaFacts, lineage: Lineage, segments: Sequence[RemoteSegment], start: int) -> RemoteHoles:
+    """Holes in remote storage between `start` and a log's local start; `segments` are those of its topic id.
 
     Segments that retention is deleting at the beginning do not count, whatever the log-start checkpoint says: it is written once
-    a minute. Nothing is known unless `__remote_log_metadata` is here from its beginning and names a segment.
+    a minute. Nothing is known unless `__remote_log_metadata` is here from its beginning and names a segment. What a
+    contradictory segment really has nobody knows: it counts as all of its offsets.
     """
-    start = facts.log_start_offset
     end = facts.local_start_offset
     if not segments or not all(segment.is_whole for segment in segments):
         return RemoteHoles()
+    copied = [segment for segment in segments if segment.copied_ms is not None]
+    unclear = find_contradictory(lineage, copied)
     parts = sorted(
-        (first, last, segment.state)
-        for segment in segments
-        if segment.state >= COPY_FINISHED
-        for low, high, epoch in stretches(segment)
-        for first, last, had in epoch_parts(lineage, max(low, start), min(high, end))
-        if had == epoch
+        [
+            *(
+                (first, last, segment.state)
+                for segment in copied
+                for low, high, epoch in stretches(segment)
+                for first, last, had in epoch_parts(lineage, max(low, start), min(high, end))
+                if had == epoch
+            ),
+            *(
+                (max(one.start_offset, start), min(one.end_offset, end), one.state)
+                for one in unclear
+                if max(one.start_offset, start) < min(one.end_offset, end)
+            ),
+        ]
     )
     gaps = []
     reached = start

@@ -193,7 +193,7 @@ def _lost_nothing(case: Case, leadership: Leadership, election: Election) -> str
 
 def _in_remote_storage(case: Case, election: Election) -> str | None:
     """A clause that says that remote storage has records of an epoch before it that the log has left; else None."""
-    found = [one for one in case.remote_orphans if one.leader_epoch < election.leader_epoch]
+    found = [one for one in case.remote.orphans if one.leader_epoch < election.leader_epoch]
     if not found:
         return None
     first = min(one.start_offset for one in found)

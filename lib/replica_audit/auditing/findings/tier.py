@@ -1,27 +1,54 @@
-"""Segments in remote storage: of a history that the log left, and missing from the log's own (F.7)."""
+"""Segments in remote storage: of a history that the log left, missing from the log's own, or on their way for ever (F.7, J)."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from replica_audit.auditing.finding import Code, Finding, considered, finding
 from replica_audit.schema import Evidence
-from replica_audit.text import count, name_offsets
+from replica_audit.text import count, name_offsets, render_time
 
 if TYPE_CHECKING:
     from replica_audit.auditing.case import Case
+    from replica_audit.model import RemoteSegment
 
 TIER_ORPHAN = Code("TIER-ORPHAN", ("critical",), ("COMMITTED_LOSS",), traits=("records",))
 TIER_GAP = Code("TIER-GAP", ("critical",), ("COMMITTED_LOSS",))
 TIER_NOT_COPIED = Code("TIER-NOT-COPIED", ("high",), ("COMMITTED_LOSS",))
-CODES = (TIER_ORPHAN, TIER_GAP, TIER_NOT_COPIED)
+TIER_RETENTION = Code("TIER-RETENTION", ("high",), ("COMMITTED_LOSS",))
+TIER_FOLLOWER_GAP = Code("TIER-FOLLOWER-GAP", ("high",), ("LATENT_CORRUPTION",))
+TIER_EPOCHS = Code("TIER-EPOCHS", ("high",), ("INCONCLUSIVE",))
+TIER_COPY_UNFINISHED = Code("TIER-COPY-UNFINISHED", ("low",))
+TIER_DELETE_UNFINISHED = Code("TIER-DELETE-UNFINISHED", ("low",))
+CODES = (
+    TIER_ORPHAN,
+    TIER_GAP,
+    TIER_NOT_COPIED,
+    TIER_RETENTION,
+    TIER_FOLLOWER_GAP,
+    TIER_EPOCHS,
+    TIER_COPY_UNFINISHED,
+    TIER_DELETE_UNFINISHED,
+)
+
+#: Segments that a finding names; `remote_segments` has all.
+_NAMED = 20
 
 
 def judge(case: Case) -> Iterator[Finding]:
-    """TIER-ORPHAN for each stretch of another history, TIER-GAP for each gap, TIER-NOT-COPIED for what was never copied."""
+    """A finding for each stretch of another history and each hole, and one each for what else segments show."""
+    yield from _orphans(case)
+    yield from _holes(case)
+    yield from _early_deletion(case)
+    yield from _follower_gaps(case)
+    yield from _contradictory(case)
+    yield from _unfinished(case)
+
+
+def _orphans(case: Case) -> Iterator[Finding]:
     facts = case.reference.facts
-    for orphan in case.remote_orphans:
+    for orphan in case.remote.orphans:
         number = orphan.end_offset - orphan.start_offset
         segments = count(len(orphan.segment_ids), "segment")
         yield finding(
@@ -37,9 +64,13 @@ def judge(case: Case) -> Iterator[Finding]:
                 considered("uncommitted: no, Kafka copies only what lies below the last stable offset"),
             ],
         )
+
+
+def _holes(case: Case) -> Iterator[Finding]:
+    facts = case.reference.facts
     local = f"below the local start {facts.local_start_offset} of broker {facts.broker_id} and in no segment of remote storage"
     above = considered("retention: no, it deletes from the log start on, and this lies above it")
-    for gap in case.remote_holes.gaps:
+    for gap in case.remote.holes.gaps:
         yield finding(
             TIER_GAP,
             f"{name_offsets(gap.start_offset, gap.end_offset)} are {local}; a later segment is there",
@@ -48,11 +79,10 @@ def judge(case: Case) -> Iterator[Finding]:
             end_offset=gap.end_offset,
             evidence=[above],
         )
-    if last := case.remote_holes.uncopied:
+    if last := case.remote.holes.uncopied:
         yield finding(
             TIER_NOT_COPIED,
-            f"{name_offsets(last.start_offset, last.end_offset)} are {local}; local segments are deleted only once they were copied "
-            "(KAFKA-20732 deleted both)",
+            f"{name_offsets(last.start_offset, last.end_offset)} are {local}; local segments are deleted only once they were copied",
             confidence="likely",
             broker_id=facts.broker_id,
             start_offset=last.start_offset,
@@ -62,3 +92,106 @@ def judge(case: Case) -> Iterator[Finding]:
                 considered("copied since: no, what tells of remote storage was captured as late as the log"),
             ],
         )
+
+
+def _early_deletion(case: Case) -> Iterator[Finding]:
+    facts = case.reference.facts
+    early = case.remote.early
+    if early is None:
+        return
+    seconds = (max(one.deleting_ms or 0 for one in early.segments) - early.elected.time_ms) // 1000
+    yield finding(
+        TIER_RETENTION,
+        f"broker {facts.broker_id} deleted {name_offsets(early.start_offset, early.end_offset)} for the size of the log within "
+        f"{count(seconds + 1, 'second')} of its election, and {count(early.left_bytes, 'byte')} are left where retention.bytes "
+        f"keeps {early.retention_bytes} (KAFKA-20732)",
+        confidence="likely",
+        broker_id=facts.broker_id,
+        start_offset=early.start_offset,
+        end_offset=early.end_offset,
+        evidence=[
+            Evidence(
+                "leadership",
+                text=f"broker {facts.broker_id} was elected in epoch {early.elected.leader_epoch} at "
+                f"{render_time(early.elected.time_ms)}",
+                broker_id=facts.broker_id,
+                value=str(early.elected.leader_epoch),
+            ),
+            *_named(early.segments, "deleted"),
+            considered("retention.ms: no, none of the segments was too old when its deletion began"),
+            considered("DeleteRecords: not likely, the log begins exactly where a segment ended"),
+            considered("another retention.bytes: no, it has not changed since that election"),
+        ],
+    )
+
+
+def _follower_gaps(case: Case) -> Iterator[Finding]:
+    for broker_id, gap in sorted(case.remote.gaps.items()):
+        yield finding(
+            TIER_FOLLOWER_GAP,
+            f"{name_offsets(gap.start_offset, gap.end_offset)} are below the local start {gap.end_offset} of broker {broker_id} "
+            f"and in no segment of remote storage: as leader it could not serve them, and broker "
+            f"{case.reference.facts.broker_id} has them",
+            confidence="likely",
+            broker_id=broker_id,
+            start_offset=gap.start_offset,
+            end_offset=gap.end_offset,
+            evidence=[
+                considered("retention: no, it deletes from the log start on, and this lies above it"),
+                considered("copied since: no, what tells of remote storage was captured as late as this log"),
+            ],
+        )
+
+
+def _contradictory(case: Case) -> Iterator[Finding]:
+    found = [one for one in case.remote.contradictory if one.deleting_ms is None]
+    if not found:
+        return
+    entries = ", ".join(f"{epoch}:{start}" for epoch, start in case.remote.lineage)
+    yield finding(
+        TIER_EPOCHS,
+        f"the epochs of {count(len(found), 'segment')} in remote storage cannot be true beside those of broker "
+        f"{case.reference.facts.broker_id}: what they have is not known",
+        start_offset=min(one.start_offset for one in found),
+        end_offset=max(one.end_offset for one in found),
+        evidence=[
+            Evidence("lineage", text=f"the log: {entries}", broker_id=case.reference.facts.broker_id),
+            *_named(found, "told"),
+        ],
+    )
+
+
+def _unfinished(case: Case) -> Iterator[Finding]:
+    found = case.remote.unfinished
+    rules = (
+        (TIER_COPY_UNFINISHED, found.copies, "copy", "being copied"),
+        (TIER_DELETE_UNFINISHED, found.deletions, "deletion", "being deleted"),
+    )
+    for code, segments, what, state in rules:
+        if not segments:
+            continue
+        size = sum(one.size_bytes for one in segments)
+        yield finding(
+            code,
+            f"of {count(len(segments), 'segment')} in remote storage the {what} was begun and not finished an hour later: up to "
+            f"{count(size, 'byte')} that nobody reads",
+            start_offset=min(one.start_offset for one in segments),
+            end_offset=max(one.end_offset for one in segments),
+            evidence=[
+                *_named(segments, state),
+                considered(
+                    f"a {what} under way: no, what tells of it was captured, or has later messages, an hour after"
+                ),
+            ],
+        )
+
+
+def _named(segments: Sequence[RemoteSegment], state: str) -> Iterator[Evidence]:
+    """Evidence of the first segments."""
+    for one in segments[:_NAMED]:
+        epochs = ", ".join(f"{epoch}:{start}" for epoch, start in one.epochs)
+        span = name_offsets(one.start_offset, one.end_offset)
+        text = f"segment {one.segment_id}, {span}, epochs {epochs}, {state} by broker {one.updated_by} at {render_time(one.updated_ms)}"
+        yield Evidence("file", text=text, value=one.segment_id)
+    if len(segments) > _NAMED:
+        yield Evidence("file", text=f"and {count(len(segments) - _NAMED, 'more segment')}: `remote_segments`")

@@ -60,7 +60,7 @@ def judge(case: Case) -> Iterator[Finding]:
 def _missing(case: Case, found: MissingObject) -> Finding:
     segment = found.segment
     offsets = name_offsets(segment.start_offset, segment.end_offset)
-    is_orphan = any(segment.segment_id in one.segment_ids for one in case.gone_orphans)
+    is_orphan = any(segment.segment_id in one.segment_ids for one in case.remote.gone_orphans)
     text = f"the remote store has {found.missing} of a copied segment with {offsets}"
     evidence = [
         Evidence("file", text=f"segment {segment.segment_id} in remote storage", value=segment.segment_id),

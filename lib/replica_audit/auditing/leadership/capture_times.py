@@ -80,6 +80,11 @@ class CaptureTimes:
         known = (one.started_ms for one in self.copies if one.log_dir == log_dir and one.started_ms is not None)
         return min(known, default=None)
 
+    def begun_while_up(self) -> dict[str, int]:
+        """When, in ms, the copy of each log dir was begun whose broker was up, by the manifest."""
+        up = [one for one in self.copies if one.kind == "live" and one.started_ms is not None]
+        return {one.log_dir: one.started_ms for one in up if one.started_ms is not None}
+
     def as_inputs(self) -> InputsObject:
         """`brokers`, the kind of each (live, stopped or killed) where it is known, and `copied`, when its log dirs were; by broker id."""
         kinds = {(one.broker_id, one.kind) for one in self.copies if one.kind is not None}

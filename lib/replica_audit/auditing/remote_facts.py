@@ -1,0 +1,88 @@
+"""Segments that `__remote_log_metadata` has of one partition, and what they show beside its replicas (F.7, J)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from replica_audit.auditing.compare.comparison import Comparison
+from replica_audit.auditing.compare.remote_objects import StoreDeviations
+from replica_audit.auditing.compare.remote_states import RemoteFacts, find_early_deletion, find_unfinished
+from replica_audit.auditing.compare.remote_storage import (
+    RemoteHoles,
+    find_contradictory,
+    find_holes,
+    find_orphans,
+    known_start,
+)
+from replica_audit.auditing.compare.replays import replay_lineage, whole_lineage
+from replica_audit.auditing.leadership.capture_times import CaptureTimes
+from replica_audit.auditing.replicas.reference import Reference
+from replica_audit.auditing.replicas.replica_facts import ReplicaFacts
+from replica_audit.model import Leadership, OffsetRange, RemoteSegment
+
+
+def remote_facts(
+    told: Iterable[RemoteSegment],
+    reference: Reference,
+    comparisons: Sequence[Comparison],
+    leadership: Leadership | None,
+    times: CaptureTimes,
+    store: StoreDeviations,
+    *,
+    one_moment: bool,
+    is_whole: bool,
+) -> RemoteFacts:
+    """The segments of the reference's topic id among those `told`, and what they show; `store` is what is known of their objects.
+
+    `is_whole`: the reference has all that its leader copied.
+    """
+    facts = reference.facts
+    segments = tuple(one for one in told if one.topic_id == facts.directory.topic_id)
+    if not segments:
+        return RemoteFacts()
+    lineage = whole_lineage(reference)
+    start = known_start(facts, lineage, [facts, *(item.follower for item in comparisons)])
+    contradictory = find_contradictory(lineage, segments)
+    holes = find_holes(facts, lineage, segments, start)
+    # Where nothing is copied any more, local files are deleted all the same (KIP-950).
+    is_copying = leadership is None or leadership.configs.get("remote.log.copy.disable") != "true"
+
+    def is_told(one: ReplicaFacts) -> bool:
+        """True if every segment is known that was copied before the local files of `one` were deleted."""
+        return is_copying and (one_moment or all(times.began_after(segment.told_in, one) for segment in segments))
+
+    sound = [one for one in segments if one not in contradictory]
+    there = [one for one in sound if one.segment_id not in store.gone]
+    gone = [one for one in sound if one.segment_id in store.gone]
+    history = leadership.committed if leadership is not None and reference.leader_id == facts.broker_id else ()
+    return RemoteFacts(
+        segments=segments,
+        lineage=lineage,
+        start_offset=start,
+        contradictory=contradictory,
+        orphans=find_orphans(facts, lineage, there, start, is_whole=is_whole),
+        gone_orphans=find_orphans(facts, lineage, gone, start, is_whole=is_whole),
+        holes=replace(holes if is_told(facts) else RemoteHoles(holes.gaps), removed=store.removed),
+        gaps={
+            item.follower.broker_id: gap
+            for item in comparisons
+            if is_told(item.follower)
+            and (gap := _gap(item, facts, segments, RemoteFacts(lineage=lineage, start_offset=start)))
+        },
+        unfinished=find_unfinished(segments, times.begun_while_up()),
+        early=find_early_deletion(facts, lineage, segments, history),
+    )
+
+
+def _gap(
+    item: Comparison, reference: ReplicaFacts, segments: Sequence[RemoteSegment], known: RemoteFacts
+) -> OffsetRange | None:
+    """Offsets that a follower of the same history could not serve: below its local start, above what was copied (T8)."""
+    facts = item.follower
+    if facts.empty or any(run.conflicting for run in item.runs):
+        return None
+    begins = known_start(facts, replay_lineage(facts, tiered=True), [])
+    hole = find_holes(facts, known.lineage, segments, max(known.start_offset, begins)).uncopied
+    low = max(hole.start_offset, reference.local_start_offset) if hole else facts.local_start_offset
+    return OffsetRange(low, facts.local_start_offset) if low < facts.local_start_offset else None

@@ -1,0 +1,337 @@
+"""Rules on segments in remote storage that stay on their way, contradict the log, or are missing (F.7, J: T4, T6, T8, T9)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from tests.support.metadata_log import TIME_MS, change, config, history, partition, register_broker, topic
+from tests.support.remote_log import (
+    DELETED,
+    DELETING,
+    FINISHED,
+    LEADS,
+    STARTED,
+    WHOLE,
+    copied,
+    leader,
+    with_remote,
+)
+from tests.support.scenario import Answer, written
+from tests.support.snapshots import TOPIC, TOPIC_ID, Replica, make_uuid
+
+from replica_audit.config import Settings
+from replica_audit.model import TopicPartition
+from replica_audit.runner.in_process import audit_all
+
+HOUR = 3_600_000
+T = 1_700_000_000_000
+
+
+def tier_codes(answer: Answer) -> set[str]:
+    return {code for code in answer.codes("info") if code.startswith("TIER")}
+
+
+def later(ms: int) -> list[bytes]:
+    """Another segment's messages, so long after T."""
+    return copied(95, 100, (1, 95), at=(T + ms, T + ms), number=9)
+
+
+def unfinished(start: int = 100, end: int = 120, **how) -> list[bytes]:
+    return copied(start, end, (1, start), **{"state": STARTED, "at": (T, T), **how})
+
+
+# --- T4: copies
+
+
+def test_a_copy_that_is_not_finished_an_hour_later_never_will_be(tmp_path: Path) -> None:
+    answer = with_remote(tmp_path, LEADS, *WHOLE, unfinished(), later(HOUR + 1))
+    assert answer.one("TIER-COPY-UNFINISHED") == ("low", "proven", 100, 120)
+    assert tier_codes(answer) == {"TIER-COPY-UNFINISHED"} and answer.verdict == "LAGGING"
+
+
+def test_several_are_one_finding_with_their_bytes(tmp_path: Path) -> None:
+    answer = with_remote(tmp_path, LEADS, *WHOLE, unfinished(), unfinished(110, 120), later(HOUR + 1))
+    (row,) = answer.found("TIER-COPY-UNFINISHED")
+    assert "of 2 segments" in row["message"] and "200 bytes" in row["message"]
+    assert [one["value"] for one in row["evidence"] if one["kind"] == "file"] == [
+        one["segment_id"] for one in answer.tables["remote_segments"] if one["state"] == "copy_started"
+    ]
+
+
+@pytest.mark.parametrize(
+    "segments",
+    [
+        [unfinished(), later(HOUR)],
+        [later(HOUR + 1), unfinished(at=(T + HOUR, T + HOUR))],
+        [unfinished()],
+        [unfinished(then=[(FINISHED, T + 5)]), later(HOUR + 1)],
+        [unfinished(then=[(DELETING, T + 5), (DELETED, T + 6)]), later(HOUR + 1)],
+        [unfinished(topic_id=make_uuid("another")), later(HOUR + 1)],
+    ],
+    ids=["an hour", "begun just now", "nothing said since", "finished", "failed and deleted at once", "another topic"],
+)
+def test_copies_that_are_under_way_or_done(tmp_path: Path, segments: Sequence[list[bytes]]) -> None:
+    answer = with_remote(tmp_path, LEADS, *WHOLE, *segments)
+    assert not tier_codes(answer) and answer.verdict == "LAGGING", answer
+
+
+@pytest.mark.parametrize(
+    ("kind", "started", "is_found"),
+    [("live", T + HOUR + 2000, True), ("live", T + HOUR - 2000, False), ("killed", T + 9 * HOUR, False)],
+    ids=["an hour before the capture", "less", "of a broker that was down"],
+)
+def test_the_clock_of_the_capture_tells_where_the_broker_was_up(
+    tmp_path: Path, kind: str, started: int, is_found: bool
+) -> None:
+    """A broker that was down may not have heard of the end of the copy, however late its disk was copied."""
+
+    def say() -> None:
+        seconds = f"{(started - T) // 1000:06d}"
+        minutes, rest = divmod(int(seconds), 60)
+        hours, minutes = divmod(minutes, 60)
+        time = f"2023-11-{14 + (22 + hours) // 24}T{(22 + hours) % 24:02d}:{13 + minutes:02d}:{20 + rest:02d}Z"
+        one = {"broker_id": 1, "log_dir": "broker-1", "kind": kind, "started": time, "finished": time}
+        manifest = {"schema_version": 1, "brokers": [one, {"broker_id": 2, "log_dir": "broker-2"}]}
+        (tmp_path / "manifest.json").write_text(json.dumps(manifest))
+
+    answer = with_remote(tmp_path, LEADS, *WHOLE, unfinished(), then=say)
+    assert bool(answer.found("TIER-COPY-UNFINISHED")) == is_found, answer
+
+
+# --- T6: deletions
+
+
+def deleting(*times: int, done: bool = False) -> list[bytes]:
+    """The oldest segment, finished long ago; its deletion was begun at each time after T."""
+    states = [(FINISHED, 2), *((DELETING, T + time) for time in times)]
+    return copied(0, 40, (0, 0), then=[*states, *([(DELETED, T + times[-1])] if done else [])])
+
+
+@pytest.mark.parametrize(
+    ("times", "is_found"),
+    [
+        ((0,), True),
+        (tuple(range(0, HOUR + 60_000, 30_000)), True),
+        ((HOUR - 1000,), False),
+        ((0, HOUR), False),
+        ((-HOUR, HOUR - 1000), False),
+    ],
+    ids=["given up", "tried in vain", "just begun", "tried again once", "begun again after a stop"],
+)
+def test_a_deletion_that_never_ends(tmp_path: Path, times: tuple[int, ...], is_found: bool) -> None:
+    answer = with_remote(tmp_path, LEADS, deleting(*times), *WHOLE[1:], later(HOUR + 1))
+    assert tier_codes(answer) == ({"TIER-DELETE-UNFINISHED"} if is_found else set()), answer
+    if is_found:
+        assert answer.one("TIER-DELETE-UNFINISHED") == ("low", "proven", 0, 40)
+
+
+def test_a_deletion_that_is_done_is_nothing_to_tell(tmp_path: Path) -> None:
+    answer = with_remote(tmp_path, LEADS, deleting(0, done=True), *WHOLE[1:], later(HOUR + 1))
+    assert not tier_codes(answer), answer
+
+
+# --- holes: what retention and DeleteRecords took is none (T2, T8)
+
+
+@pytest.mark.parametrize(
+    ("leads", "segments"),
+    [
+        (leader((0, 50), (1, 60), log_start=0), WHOLE),
+        (leader((1, 70), log_start=0), [copied(60, 100, (1, 60))]),
+        (leader((1, 100), log_start=0), WHOLE[:2]),
+        (Replica(written(100, 120, 1), epochs=None, log_start=0, first_base_offset=100), WHOLE),
+    ],
+    ids=["inside a segment", "past the first segments", "past what was copied", "no epoch file"],
+)
+def test_delete_records_moves_the_epoch_file_before_the_checkpoint_of_the_log_start(
+    tmp_path: Path, leads: Replica, segments: Sequence[list[bytes]]
+) -> None:
+    answer = with_remote(tmp_path, leads, *segments, quiesced=True)
+    assert not tier_codes(answer), answer
+    assert answer.verdict != "COMMITTED_LOSS"
+
+
+def test_a_log_start_that_a_follower_knows_counts(tmp_path: Path) -> None:
+    """The leader's checkpoint is a minute old, its epoch file was copied before DeleteRecords."""
+    other = leader((1, 100), log_start=100)
+    answer = with_remote(tmp_path, LEADS, copied(0, 40, (0, 0)), other=other, quiesced=True)
+    assert not tier_codes(answer) and answer.verdict in ("CONSISTENT", "LAGGING"), answer
+
+
+def test_where_copying_is_switched_off_local_files_go_by_retention(tmp_path: Path) -> None:
+    off = {"remote.log.copy.disable": "true"}
+    answer = with_remote(tmp_path, LEADS, *WHOLE[:2], quiesced=True, configs=off)
+    assert not tier_codes(answer), answer
+
+
+def test_a_copy_that_failed_and_was_deleted_covers_nothing(tmp_path: Path) -> None:
+    failed = copied(60, 100, (1, 60), then=[(DELETING, 5), (DELETED, 6)])
+    answer = with_remote(tmp_path, LEADS, *WHOLE[:2], failed, quiesced=True)
+    assert answer.one("TIER-NOT-COPIED") == ("high", "likely", 60, 100)
+
+
+def test_segments_that_overlap_are_legal(tmp_path: Path) -> None:
+    """Brokers cut their segments elsewhere, and the next leader copies from a segment's beginning (KAFKA-15168)."""
+    again = [copied(30, 70, (0, 30), (1, 60)), copied(60, 95, (1, 60)), copied(40, 60, (0, 40), number=1)]
+    answer = with_remote(tmp_path, LEADS, *WHOLE, *again, quiesced=True)
+    assert not tier_codes(answer) and answer.verdict == "LAGGING", answer
+
+
+# --- T8 on a follower
+
+
+SHORT = Replica(
+    [*written(50, 60, 0), *written(60, 120, 1)], epochs=((0, 0), (1, 60)), log_start=0, first_base_offset=50
+)
+BEHIND_GAP = leader((0, 0), (1, 60), start=80)
+
+
+def test_a_follower_that_begins_past_the_end_of_remote_storage(tmp_path: Path) -> None:
+    answer = with_remote(tmp_path, SHORT, *WHOLE[:2], other=BEHIND_GAP, quiesced=True)
+    assert answer.one("TIER-FOLLOWER-GAP", 2) == ("high", "likely", 60, 80)
+    assert answer.verdict == "LATENT_CORRUPTION"
+    results = audit_all(str(tmp_path), Settings(), asked=(TopicPartition(TOPIC, 0),))
+    hidden = {row.candidate_id: row.hidden_records for row in results.elections if row.topic == TOPIC}
+    assert hidden == {1: 0, 2: 20}
+
+
+@pytest.mark.parametrize(
+    ("other", "segments", "options"),
+    [
+        (leader((0, 0), (1, 60), start=60), WHOLE[:2], {}),
+        (BEHIND_GAP, (*WHOLE[:2], copied(60, 80, (1, 60))), {}),
+        (BEHIND_GAP, WHOLE[:2], {"quiesced": None}),
+        (BEHIND_GAP, WHOLE[:2], {"configs": {"remote.log.copy.disable": "true"}}),
+        (leader((1, 80), start=80, log_start=80), WHOLE[:2], {}),
+        (Replica([], epochs=(), log_start=0, first_base_offset=80), WHOLE[:2], {}),
+        (BEHIND_GAP, (), {}),
+        (BEHIND_GAP, (*WHOLE[:1], copied(40, 60, (0, 40), topic_id=make_uuid("another"))), {"quiesced": None}),
+    ],
+    ids=["begins at the end", "copied", "copied since", "switched off", "deleted records", "empty"]
+    + ["nothing known", "told of another topic"],
+)
+def test_followers_that_begin_later_and_lack_nothing(tmp_path: Path, other: Replica, segments, options) -> None:
+    answer = with_remote(tmp_path, SHORT, *segments, other=other, **{"quiesced": True, **options})
+    assert not answer.found("TIER-FOLLOWER-GAP"), answer
+
+
+# --- T9: epochs
+
+
+@pytest.mark.parametrize(
+    "segment",
+    [
+        copied(40, 80, (0, 40), (1, 55)),
+        copied(40, 80, (0, 40), (1, 65)),
+        copied(40, 80, (1, 40)),
+        copied(40, 80, (1, 40), (0, 60)),
+        copied(40, 60, (0, 40), (1, 60)),
+        copied(40, 60, (0, 30)),
+        copied(40, 60),
+        copied(45, 44, (0, 45)),
+    ],
+    ids=["epoch begins earlier", "epoch begins later", "epoch from before", "epochs fall", "epoch past the end"]
+    + ["epoch before the beginning", "no epoch", "no offset"],
+)
+def test_epochs_that_cannot_be_true(tmp_path: Path, segment: list[bytes]) -> None:
+    """Neither a loss nor a hole rests on them."""
+    answer = with_remote(tmp_path, LEADS, WHOLE[0], segment, WHOLE[2], copied(40, 60, (0, 40), number=1), quiesced=True)
+    assert tier_codes(answer) == {"TIER-EPOCHS"} and answer.verdict == "INCONCLUSIVE", answer
+    assert answer.one("TIER-EPOCHS")[:2] == ("high", "proven")
+
+
+def test_a_difference_below_an_epoch_that_both_have_cannot_be_true(tmp_path: Path) -> None:
+    answer = with_remote(
+        tmp_path,
+        leader((0, 0), (2, 60)),
+        copied(0, 40, (0, 0)),
+        copied(40, 100, (0, 40), (1, 50), (2, 60)),
+        quiesced=True,
+    )
+    assert tier_codes(answer) == {"TIER-EPOCHS"}, answer
+
+
+@pytest.mark.parametrize(
+    ("leads", "segments"),
+    [
+        (LEADS, (*WHOLE[:2], copied(60, 100, (1, 70)))),
+        (leader((0, 20), (1, 60), log_start=20), (copied(0, 60, (0, 0)), WHOLE[2])),
+        (leader((1, 70), log_start=70), (copied(40, 80, (0, 40), (1, 60)), copied(80, 100, (1, 80)))),
+        (LEADS, (*WHOLE, copied(40, 80, (0, 40), (1, 55), then=[(FINISHED, 3), (DELETING, 4), (DELETED, 5)]))),
+        (LEADS, (*WHOLE, copied(110, 140, (1, 110), (3, 130)))),
+        (LEADS, (*WHOLE, copied(55, 75, (0, 55)))),
+    ],
+    ids=["log start inside", "log start inside the first epoch", "first epoch cut", "deleted since", "later leader"]
+    + ["another history"],
+)
+def test_epochs_that_are_true(tmp_path: Path, leads: Replica, segments: Sequence[list[bytes]]) -> None:
+    answer = with_remote(tmp_path, leads, *segments, quiesced=True)
+    assert not answer.found("TIER-EPOCHS"), answer
+
+
+# --- KAFKA-20732
+
+
+ELECTED = TIME_MS + 1000
+#: Bytes of a segment in remote storage that `copied` says.
+EACH = 100
+
+
+def early(
+    path: Path,
+    *,
+    size: str | None = "2000",
+    age: str | None = "-1",
+    after_ms: int = 400,
+    by: int = 1,
+    latest: int = 1,
+    leads: Replica | None = None,
+    later_size: str | None = None,
+) -> Answer:
+    """Broker 1 was elected at `ELECTED`, and deleted segments `after_ms` later."""
+    own = {"remote.storage.enable": "true", "retention.bytes": size, "retention.ms": age}
+    configs = [config(2, TOPIC, name, value) for name, value in own.items() if value is not None]
+    begin = [register_broker(1), register_broker(2), topic(TOPIC, TOPIC_ID), *configs, partition(TOPIC_ID, [1, 2], 2)]
+    changes = [change(TOPIC_ID, leader=1, isr=[1, 2])]
+    changes += [] if later_size is None else [config(2, TOPIC, "retention.bytes", later_size)]
+    leads = leads or leader((1, 60), log_start=60)
+    times = [(FINISHED, 2), (DELETING, ELECTED + after_ms), (DELETED, ELECTED + after_ms + 100)]
+    segments = [copied(*span, (0, span[0]), then=times, by=(2, by), latest=latest) for span in ((0, 40), (40, 60))]
+    segments += [copied(*span, (1, span[0])) for span in ((60, 80), (80, 100))]
+    return with_remote(path, leads, *segments, quiesced=True, metadata={100: history(begin, *changes)})
+
+
+def test_records_that_size_retention_deleted_though_the_log_is_small(tmp_path: Path) -> None:
+    answer = early(tmp_path)
+    assert answer.one("TIER-RETENTION", 1) == ("high", "likely", 0, 60)
+    assert answer.verdict == "COMMITTED_LOSS"
+    (row,) = answer.found("TIER-RETENTION")
+    assert "within 1 second of its election" in row["message"] and "KAFKA-20732" in row["message"]
+    left = int(row["message"].split(" bytes are left")[0].rsplit(" ", 1)[1])
+    size = sum(one["size_bytes"] for one in answer.tables["replicas"] if one["broker_id"] == 1)
+    assert left == 2 * EACH + size < 2000
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        {"size": "1"},
+        {"size": "-1"},
+        {"size": None},
+        {"age": None},
+        {"age": "1000"},
+        {"after_ms": 700_000},
+        {"after_ms": -500},
+        {"by": 2},
+        {"later_size": "3000"},
+        {"leads": leader((1, 70), log_start=70)},
+    ],
+    ids=["more is left than that", "no limit", "the brokers' limit", "the brokers' age", "too old", "long after"]
+    + ["before", "another broker", "raised since", "records deleted further"],
+)
+def test_what_retention_deletes_as_it_should(tmp_path: Path, how: dict) -> None:
+    answer = early(tmp_path, **how)
+    assert not answer.found("TIER-RETENTION"), answer
