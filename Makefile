@@ -18,6 +18,7 @@
 #   make dist      wheel and sdist in dist/, checked as a registry does
 #   make test-dist the wheel in empty environments, the core with every Python here, all extras with one
 #   make wheelhouse   build/wheelhouse: the wheel with every package that it needs, for a machine without a network; EXTRAS=[all]
+#   make release   what a release publishes, once the change log names the version: dist, tried and signed, and the SBOM (docs/releasing.md)
 #   make zip       build/replica_audit.zip for spark-submit --py-files
 #   make environment   build/environment.tar.gz for spark-submit --archives: what executors import
 #   make sbom      build/sbom.json: packages and JARs that an installation has (CycloneDX); fails for a licence not yet looked at
@@ -29,7 +30,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DELETE_ON_ERROR:
-.PHONY: install audit lint mutation fuzz test-fast test test-exhaustive test-spark dist test-dist wheelhouse sbom advisories test-airflow test-s3 engines axe test-brokers test-brokers-quick install-restore zip environment lock clean
+.PHONY: install audit lint mutation fuzz test-fast test test-exhaustive test-spark dist test-dist wheelhouse release sbom advisories test-airflow test-s3 engines axe test-brokers test-brokers-quick install-restore zip environment lock clean
 MAKEFLAGS += --no-builtin-rules
 # Without bytecode every Python process compiles the project anew, and pytest all tests: a third of what make test costs. Some
 # environments have it switched off for pip's sake.
@@ -299,6 +300,13 @@ EXTRAS ?=
 wheelhouse: dist
 	@rm -rf build/wheelhouse; $(DIST)/bin/python -m pip wheel --quiet --disable-pip-version-check --wheel-dir build/wheelhouse "$$(ls dist/*.whl)$(EXTRAS)"; \
 	ls -l build/wheelhouse
+
+release:
+	@version="$$(sed -n 's/^__version__ = "\(.*\)"$$/\1/p' lib/replica_audit/__init__.py)"; \
+	grep -qE "^## \[$$version\] - [0-9]{4}-[0-9]{2}-[0-9]{2}$$" CHANGELOG.md || { echo "error: CHANGELOG.md has no section for $$version with its day: docs/releasing.md, 2" >&2; exit 1; }; \
+	[ -z "$$(git status --porcelain)" ] || { echo "error: files that are not committed would be part of the release" >&2; exit 1; }; \
+	$(MAKE) --no-print-directory test-dist sbom; \
+	if command -v sigstore >/dev/null; then sigstore sign dist/* build/sbom.json; else echo "not signed, since there is no sigstore on the path: docs/releasing.md, 4" >&2; fi
 
 zip: build/replica_audit.zip
 

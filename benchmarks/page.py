@@ -15,8 +15,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from tests.support.fixtures import FIXTURES  # noqa: E402
-from tests.support.large_audit import audit_models, large_results  # noqa: E402
+from tests.support.large_audit import BAD, CALM, audit_models, large_results  # noqa: E402
 
 from replica_audit.report.facts.verdict import build_verdict  # noqa: E402
 from replica_audit.report.page.document import render_page  # noqa: E402
@@ -24,29 +23,13 @@ from replica_audit.schema import REPORT_TABLES  # noqa: E402
 
 TARGET = 5_000_000
 
-SAMPLES = ROOT / "data" / "samples"
-
-BAD = [
-    (SAMPLES / "diverged-unclean", "ledger-0"),
-    (SAMPLES / "diverged-unclean", "ledger-1"),
-    (SAMPLES / "kip279-1-before", "kip279-0"),
-    (SAMPLES / "zombie", "orders-0"),
-    (SAMPLES / "isr-minimum", "orders-0"),
-    (SAMPLES / "fast-failover", "orders-0"),
-]
-CALM = [
-    (FIXTURES / "healthy", "codecs-0"),
-    (FIXTURES / "healthy", "payments-txn-0"),
-    (SAMPLES / "hw-truncation-before", "orders-0"),
-]
-
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--partitions", type=int, default=10_000)
     parser.add_argument("--write", metavar="FILE")
     arguments = parser.parse_args()
-    bad, calm = (audit_models((str(path), name) for path, name in models) for models in (BAD, CALM))
+    bad, calm = (audit_models(models) for models in (BAD, CALM))
     worst = 0
     for title, share in (("one in twenty is bad", 0.05), ("every one is bad", 1.0)):
         results = large_results(arguments.partitions, bad, calm, share)

@@ -178,7 +178,13 @@ class Settings:
     """All settings; relative paths are relative to the working directory."""
 
     warehouse: Annotated[
-        str, Text(help="directory or URI of the Delta tables", group=_PLACES, commands=_WITH_WAREHOUSE, metavar="DIR")
+        str,
+        Text(
+            help="directory or URI of the Delta tables",
+            group=_PLACES,
+            commands=(*_WITH_WAREHOUSE, "explain"),
+            metavar="DIR",
+        ),
     ] = "replica-audit-warehouse"
     catalog: Annotated[
         str | None,

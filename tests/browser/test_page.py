@@ -201,6 +201,21 @@ def test_ten_thousand_partitions_weigh_under_5_mb_and_are_there_before_any_detai
     browser.quiet()
 
 
+def test_numbers_of_steps_are_printed_whole(browser, pages):
+    browser.open(pages["large"])
+    browser.look(media="print")
+    room, needed, steps = browser.run("""
+        const list = [...document.querySelectorAll('.plan ol')].at(-1);
+        list.closest('details').open = true;
+        const mark = document.createElement('span');
+        mark.style.whiteSpace = 'pre';
+        mark.textContent = `${list.lastElementChild.value}. `;
+        list.firstElementChild.append(mark);
+        return [parseFloat(getComputedStyle(list).paddingLeft), mark.getBoundingClientRect().width, list.lastElementChild.value];
+    """)
+    assert room >= needed > 0 and steps >= 10
+
+
 def test_brokers_findings_and_topics_filter_the_table(browser, pages):
     browser.open(pages["large"])
     for text in ("broker 0", "DIV-HIDDEN"):

@@ -10,7 +10,9 @@ import random
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from tests.support.fixtures import FIXTURES
 from tests.support.report_rows import answers_of, tables_of
+from tests.support.samples import SAMPLES
 
 from replica_audit.auditing.catalogue import worst_verdict
 from replica_audit.config import Settings
@@ -55,6 +57,24 @@ _WORDS = (
     "returns",
     "basket",
 )
+
+#: Partitions of small snapshots, each with its path: six kinds of trouble, and three without.
+BAD = [
+    (str(SAMPLES / snapshot), name)
+    for snapshot, name in (
+        ("diverged-unclean", "ledger-0"),
+        ("diverged-unclean", "ledger-1"),
+        ("kip279-1-before", "kip279-0"),
+        ("zombie", "orders-0"),
+        ("isr-minimum", "orders-0"),
+        ("fast-failover", "orders-0"),
+    )
+]
+CALM = [
+    (str(FIXTURES / "healthy"), "codecs-0"),
+    (str(FIXTURES / "healthy"), "payments-txn-0"),
+    (str(SAMPLES / "hw-truncation-before"), "orders-0"),
+]
 
 Model = Mapping[str, list[dict[str, Any]]]
 

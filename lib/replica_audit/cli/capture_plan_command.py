@@ -108,17 +108,17 @@ def _known_files(to: str, brokers: list[CapturedBroker]) -> dict[int, str]:
         return {broker.broker_id: "" for broker in brokers}
     found = {}
     # It takes a while to load, and no other plan needs it.
-    from replica_audit.snapshot.storage import Snapshot
+    from replica_audit.snapshot.evidence_retention import collected_log_dirs
 
-    log_dirs = Snapshot.open(to).evidence.log_dirs.values()
     for broker in brokers:
         names = [name for _, name in broker.copies()]
-        other = sorted({one.log_dir for one in log_dirs if one.broker_id == broker.broker_id}.difference(names))
+        own = list(_archives_of(broker, archives))
+        other = sorted(collected_log_dirs(to, broker.broker_id, own).difference(names))
         if other:
             known = f"the evidence in {to} has {', '.join(other)} of broker {broker.broker_id}, not {', '.join(names)}"
             raise UsageError(f"capture-plan: --after: {known}: collect into a new directory, without --after")
         try:
-            keys = collect.read_known(_archives_of(broker, archives), str(broker.broker_id))
+            keys = collect.read_known(own, str(broker.broker_id))
         except collect.CollectError as error:
             raise UsageError(f"capture-plan: {error}") from error
         found[broker.broker_id] = base64.b64encode(struct.pack(f">{len(keys)}Q", *sorted(keys))).decode()

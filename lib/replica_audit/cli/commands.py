@@ -31,6 +31,14 @@ EXIT_STATUS = """exit status:
   130  interrupted (143: terminated)
 """
 
+EXIT_STATUS_OF_INGEST = """exit status:
+  0    it is in the warehouse
+  2    usage or configuration error
+  3    the snapshot has nothing to ingest, or the warehouse cannot be read
+  4    engine or internal error
+  130  interrupted (143: terminated)
+"""
+
 EXIT_STATUS_OF_ELECT = """exit status:
   0    every partition has a plan or needs none
   1    a partition has no plan; with --check: something has moved
@@ -156,7 +164,7 @@ def names_list(text: str) -> list[str]:
 
 def _add_place(arguments: argparse._ArgumentGroup) -> None:
     # Optional, since --print-config needs none; `parser.parse_arguments` asks for it otherwise.
-    text = "directory or URI of the copied log dirs"
+    text = "directory or URI of the copied log dirs, or of evidence"
     arguments.add_argument("snapshot", metavar="SNAPSHOT", nargs="?", help=text)
 
 
@@ -200,7 +208,7 @@ def _add_show_arguments(command: argparse.ArgumentParser) -> None:
     text = "for example orders-0 (default: a triage of all partitions)"
     arguments.add_argument("topic_partition", metavar="TOPIC-PARTITION", nargs="?", help=text)
     _add_table(command)
-    text = "where SNAPSHOT is evidence: write to FILE which bytes the answer would need, for collect.py --wanted"
+    text = "where SNAPSHOT is evidence: write to FILE which bytes the answer would need, for capture-plan --wanted"
     command.add_argument("--wanted", metavar="FILE", help=text)
 
 
@@ -261,7 +269,7 @@ def _add_salvage_arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument("--include-aborted", action="store_true", help=text)
     text = "include records past the leader's end that may only be missing because it was copied earlier"
     command.add_argument("--include-ahead", action="store_true", help=text)
-    text = "where SNAPSHOT is evidence: write to FILE which bytes the salvage would need, for collect.py --wanted"
+    text = "where SNAPSHOT is evidence: write to FILE which bytes the salvage would need, for capture-plan --wanted"
     command.add_argument("--wanted", metavar="FILE", help=text)
 
 
@@ -369,6 +377,7 @@ COMMANDS: dict[str, Command] = {
         "SNAPSHOT",
         _add_snapshot,
         ("snapshot",),
+        EXIT_STATUS_OF_INGEST,
         extra="spark",
     ),
     "audit": Command(
@@ -448,7 +457,7 @@ COMMANDS: dict[str, Command] = {
     ),
     "capture-plan": Command(
         "replica_audit.cli.capture_plan_command.capture_plan",
-        "print a shell script that copies the log dirs of the given brokers",
+        "print a shell script that copies the log dirs of the given brokers, or collects evidence of them",
         "BROKER...",
         _add_capture_arguments,
         epilog=EXIT_STATUS_OF_PRINTING,

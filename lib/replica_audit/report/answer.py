@@ -136,7 +136,7 @@ def _tell_headline(outcome: Outcome) -> Sentence:
         case "will_lose":
             return say(f"The next truncation or election may lose records in {where}.")
         case "undecided" if is_everywhere and of > 2:
-            return say(f"None of the {of:,} partitions could be judged.")
+            return say(f"None of the {of} partitions could be judged.")
         case "undecided":
             return say(f"{capitalise(where)} could not be judged.")
         case "left_behind":
@@ -188,8 +188,8 @@ def _count_records(total: Total, number: int, noun: str) -> str:
 
 def _where(number: int, of: int) -> str:
     if number == of:
-        return {1: "the only partition", 2: "both partitions"}.get(of, f"all {of:,} partitions")
-    return f"{number:,} of {of:,} partitions"
+        return {1: "the only partition", 2: "both partitions"}.get(of, f"all {of} partitions")
+    return f"{number} of {of} partitions"
 
 
 def _tell_gone(outcome: Outcome) -> Iterator[Sentence]:

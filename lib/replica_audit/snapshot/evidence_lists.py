@@ -259,6 +259,10 @@ class HeadReader(ListReader):
         """Evidence that it may name files of."""
         self._same: dict[str, list[object]] = {}
 
+    def log_dirs(self) -> list[str]:
+        """Those that it was collected of, by their names in the evidence."""
+        return [one.log_dir for one, _ in self._log_dirs]
+
     def follows(self, other: HeadReader) -> bool:
         """True if this is evidence of the same log dirs, later, and was collected given an earlier archive."""
         tops, theirs = ({one.log_dir for one, _ in each._log_dirs} for each in (self, other))

@@ -50,6 +50,18 @@ def find_archives(directory: str, since: float) -> tuple[list[Archive], dict[str
     return sorted(archives, key=lambda one: (one.started_ms, one.path)), problems
 
 
+def collected_log_dirs(directory: str, broker_id: int, paths: Iterable[str]) -> set[str]:
+    """Names of the log dirs that archives of a broker were collected of; `paths` are of all that may be of it. Raises OSError."""
+    own = set(map(os.path.basename, paths))
+    # What was unpacked counts too.
+    root = [
+        entry for entry in list_directory(directory, "", PREFIX) if entry.path in own or not entry.path.endswith(".tar")
+    ]
+    readers = read_archives(root, lambda path: open_file(directory, path), EvidenceFiles())
+    heads = (one for one in readers if isinstance(one, HeadReader) and one.broker_id == broker_id)
+    return {name for one in heads for name in one.log_dirs()}
+
+
 def prune_archives(directory: str, archives: Iterable[Archive]) -> None:
     """Delete those that are not needed. Raises OSError."""
     for one in archives:

@@ -174,7 +174,7 @@ def _facts(results: Results) -> list[str]:
     facts = [f"snapshot {clean(inputs['snapshot'])}"] if inputs.get("snapshot") else []
     facts.append(count(len(brokers), "broker"))
     partitions = len(results.partitions)
-    facts.append(f"{partitions:,} partition{'' if partitions == 1 else 's'}")
+    facts.append(f"{partitions} partition{'' if partitions == 1 else 's'}")
     size_bytes = inputs.get("size_bytes")
     if size_bytes is not None:
         facts.append(f"{render_size(size_bytes)} of logs read")
