@@ -133,6 +133,8 @@ class ReplicaRow(NamedTuple):
     is_leader: bool
     in_isr: bool | None
     log_start_offset: int
+    local_start_offset: int | None
+    """first offset that its files can have; what lies between the two is in remote storage only; null in rows of earlier versions"""
     log_end_offset: int | None
     loaded_log_end_offset: int | None
     """after the next start"""

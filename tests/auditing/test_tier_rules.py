@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -335,3 +336,45 @@ def test_records_that_size_retention_deleted_though_the_log_is_small(tmp_path: P
 def test_what_retention_deletes_as_it_should(tmp_path: Path, how: dict) -> None:
     answer = early(tmp_path, **how)
     assert not answer.found("TIER-RETENTION"), answer
+
+
+# --- the high watermark
+
+
+def marked(
+    path: Path, *segments: list[bytes], known: int | None = 20, leads: Replica = LEADS, **options
+) -> tuple[int, int | None]:
+    """Bounds of the high watermark where checkpoints say `known`; broker 2 in sync may be short."""
+    both = replace(leads, high_watermark=known)
+    answer = with_remote(path, both, *segments, **options)
+    return answer.mark["hw_lower"], answer.mark["hw_upper"]
+
+
+@pytest.mark.parametrize(
+    ("segment", "lower"),
+    [
+        (copied(100, 115, (1, 100)), 115),
+        (copied(100, 115, (1, 100), state=STARTED), 115),
+        (copied(100, 115, (1, 100), then=[(DELETING, 3), (DELETED, 4)]), 115),
+        (copied(100, 115, (1, 100), (5, 110)), 110),
+        (copied(100, 115, (0, 100)), 100),
+        (copied(100, 115, (1, 100), topic_id=make_uuid("another")), 100),
+        (copied(100, 115, (1, 100), (0, 105)), 100),
+    ],
+    ids=["copied", "begun", "failed", "of a later leader in part", "another history", "another topic", "contradictory"],
+)
+def test_what_a_leader_copied_was_stable(tmp_path: Path, segment: list[bytes], lower: int) -> None:
+    assert marked(tmp_path, *WHOLE, segment) == (lower, 120)
+
+
+def test_segments_past_the_end_of_a_copy_leave_its_end_open(tmp_path: Path) -> None:
+    """The log was copied before: its end bounds nothing."""
+    assert marked(tmp_path, *WHOLE, copied(100, 140, (1, 100))) == (120, None)
+
+
+def test_a_copy_of_the_log_of_a_broker_that_was_deposed_proves_nothing_of_the_leader(tmp_path: Path) -> None:
+    """Broker 3 leads in a later epoch, perhaps without what broker 1 had copied."""
+    low, _ = marked(
+        tmp_path, *WHOLE, copied(100, 115, (1, 100)), source="user", leader=3, replicas=(1, 2, 3), leader_epoch=7
+    )
+    assert low == 0

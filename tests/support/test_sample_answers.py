@@ -30,8 +30,8 @@ def _of_broker(results: Results, table: str, broker: str) -> list[dict]:
     return [row for row in results.rows(table) if row["broker_id"] == int(broker)]
 
 
-def test_there_are_nine_textbook_partitions_and_five_captured_ones():
-    assert len(EXPECTED) == 9 + 3 + 2
+def test_there_are_nine_textbook_partitions_and_six_captured_ones():
+    assert len(EXPECTED) == 9 + 3 + 2 + 1
 
 
 def test_verdict_leader_and_isr(answer):

@@ -11,7 +11,7 @@ import pytest
 from tests.support.samples import SAMPLES, TEXTBOOK, TOPIC, answer_text, write_sample
 from tests.support.some import some
 
-CAPTURES = ("diverged-unclean", "kip279-1-before")
+CAPTURES = ("diverged-unclean", "kip279-1-before", "tiered-unclean")
 
 
 def _files(path: Path) -> dict[str, bytes]:

@@ -333,6 +333,7 @@ def _replica_row(case: Case, facts: ReplicaFacts, loss: Loss) -> ReplicaRow:
         is_leader=facts is reference.facts and facts.broker_id == reference.leader_id,
         in_isr=case.in_isr(facts.broker_id),
         log_start_offset=facts.log_start_offset,
+        local_start_offset=facts.local_start_offset,
         log_end_offset=end,
         loaded_log_end_offset=facts.loaded.log_end_offset
         if facts.end_is_known and directory.clean_shutdown is not None

@@ -120,17 +120,6 @@ def conclude(
     beside = everything[len(kept) :]
     one_moment = are_of_one_moment(evidence.quiesced, replicas, leadership)
     shorter = any(lacks_tail(reference, item, leadership, evidence.times, one_moment) for item in compared)
-    mark = bound_high_watermark(
-        reference,
-        compared,
-        leadership=leadership,
-        cleaner_bound=_cleaner_bound(evidence),
-        one_moment=one_moment,
-        shorter=shorter,
-    )
-    mark = bounded_by_frozen_epochs(mark, reference, leadership, frozen)
-    mark = narrow_high_watermark(mark, reference, compared, leadership, evidence.kafka_version)
-    mark = tighten_by_logs(mark, reference, leadership, events, evidence.kafka_version)
     store = look_into_store(evidence, reference, rows[reference.facts.key])
     remote = remote_facts(
         evidence.remote_segments,
@@ -142,6 +131,18 @@ def conclude(
         one_moment=one_moment,
         is_whole=_has_all_that_was_copied(reference, grouping, evidence, one_moment),
     )
+    mark = bound_high_watermark(
+        reference,
+        compared,
+        leadership=leadership,
+        cleaner_bound=_cleaner_bound(evidence),
+        one_moment=one_moment,
+        shorter=shorter,
+        stable=remote.stable,
+    )
+    mark = bounded_by_frozen_epochs(mark, reference, leadership, frozen)
+    mark = narrow_high_watermark(mark, reference, compared, leadership, evidence.kafka_version)
+    mark = tighten_by_logs(mark, reference, leadership, events, evidence.kafka_version)
     lost_to_others = lost_ranges(compared) if evidence.group_offsets else ()
     case = Case(
         topic_partition=evidence.topic_partition,

@@ -13,6 +13,7 @@ from replica_audit.auditing.compare.remote_storage import (
     find_contradictory,
     find_holes,
     find_orphans,
+    find_stable,
     known_start,
 )
 from replica_audit.auditing.compare.replays import replay_lineage, whole_lineage
@@ -70,6 +71,7 @@ def remote_facts(
             if is_told(item.follower)
             and (gap := _gap(item, facts, segments, RemoteFacts(lineage=lineage, start_offset=start)))
         },
+        stable=find_stable(lineage, sound),
         unfinished=find_unfinished(segments, times.begun_while_up()),
         early=find_early_deletion(facts, lineage, segments, history),
     )

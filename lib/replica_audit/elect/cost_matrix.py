@@ -133,7 +133,7 @@ def _replica_sources(rows: Mapping[int, ElectionRow], replicas: Mapping[int, Rep
         replica = replicas.get(row.broker_id)
         if not row.lost_held or taken >= row.lost_records or replica is None or replica.log_end_offset is None:
             continue
-        start = max(row.kept_to, replica.log_start_offset)
+        start = max(row.kept_to, replica.log_start_offset, replica.local_start_offset or 0)
         end = replica.log_end_offset
         if (start, end, row.lost_held) not in seen:
             seen.add((start, end, row.lost_held))

@@ -354,8 +354,8 @@ def _tell_agreement(one: Agreement) -> Sentence:
 
 
 def _range(row: ReplicaRow) -> tuple[int, int]:
-    """Offsets of a log that could be read."""
-    return row.log_start_offset or 0, row.log_end_offset or 0
+    """Offsets of a log that could be read; what is in remote storage only was not."""
+    return row.local_start_offset or row.log_start_offset or 0, row.log_end_offset or 0
 
 
 class DifferingRun(NamedTuple):

@@ -213,7 +213,12 @@ def _more_decisions(places: Sequence[Place], known: Mapping[Place, Decision]) ->
 def _table(decision: Decision) -> list[str]:
     heading = ["candidate", "would lead as", "log end", "lost", "committed", "possibly", "transactions cut", "groups"]
     rows = [_row(one, decision) for one in decision.candidates]
-    return list(align_columns([heading, *rows], right=range(2, 8), indent="  "))
+    if any(one.remote_records for one in decision.candidates):
+        # Of what is lost, what can be had again.
+        heading.insert(6, "remote")
+        for row, one in zip(rows, decision.candidates, strict=True):
+            row.insert(6, str(one.remote_records))
+    return list(align_columns([heading, *rows], right=range(2, len(heading)), indent="  "))
 
 
 def _kafka(decisions: Sequence[Decision], plan: Plan) -> Iterator[str]:

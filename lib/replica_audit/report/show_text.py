@@ -176,7 +176,7 @@ ROW_LIMIT = 50
 #: Reason why a high watermark is not exact, by `method`.
 _INEXACT = {"capture_skew": "not exact, since it moved while the copies were made"}
 
-_REPLICA_HEAD = "BROKER ISR START END LOADED RECOVERED CHECKPOINT PREFIX BATCHES TAIL STOPPED"
+_REPLICA_HEAD = "BROKER ISR START LOCAL END LOADED RECOVERED CHECKPOINT PREFIX BATCHES TAIL STOPPED"
 
 
 def render_partition(results: Results) -> str:
@@ -232,6 +232,7 @@ def _replicas(replicas: Sequence[ReplicaRow]) -> list[str]:
             f"{clean(row.broker_id)}{'*' if row.is_leader else ''}",
             {True: "yes", False: "no", None: "?"}[row.in_isr],
             row.log_start_offset,
+            row.local_start_offset,
             row.log_end_offset,
             row.loaded_log_end_offset,
             row.recovered_log_end_offset,
@@ -242,14 +243,19 @@ def _replicas(replicas: Sequence[ReplicaRow]) -> list[str]:
             {True: "clean", False: "no", None: "-"}[row.clean_shutdown],
         ]
         table.append([clean(cell) for cell in cells])
-    lines = align_columns(table, right=(0, *range(2, 9)), indent="  ")
+    is_tiered = any((row.local_start_offset or 0) > row.log_start_offset for row in replicas)
+    if not is_tiered:
+        for told in table:
+            del told[3]
+    lines = align_columns(table, right=(0, *range(2, 9 + is_tiered)), indent="  ")
     if any(len(line) > text_width() for line in lines):
         # Offsets of ten digits and more: one fact a line instead.
         lines = []
         for told in table[1:]:
             pairs = zip(table[0], told, strict=True)
             lines += wrap(", ".join(f"{name.lower()} {cell}" for name, cell in pairs), "  ", "    ")
-    return [*lines, *wrap("* leads; end as found, loaded at the next start, recovered after a full recovery", "  ")]
+    note = "* leads; end as found, loaded at the next start, recovered after a full recovery"
+    return [*lines, *wrap(note + ("; below local its files have nothing" if is_tiered else ""), "  ")]
 
 
 def _lineages(replicas: Sequence[ReplicaRow]) -> list[str]:

@@ -137,6 +137,8 @@ class RemoteFacts:
     """Offsets between the log's start and its local start that no segment has."""
     gaps: Mapping[int, OffsetRange] = field(default_factory=dict)
     """By broker, offsets below a follower's local start that no segment has, and the reference has in its files."""
+    stable: tuple[int, RemoteSegment] | None = None
+    """The offset below which a segment shows the log to have been stable (`remote_storage.find_stable`)."""
     unfinished: Unfinished = Unfinished((), ())
     early: EarlyDeletion | None = None
 

@@ -156,6 +156,21 @@ def find_orphans(
     return tuple(sorted(found, key=lambda one: (one.start_offset, one.leader_epoch)))
 
 
+def find_stable(lineage: Lineage, segments: Iterable[RemoteSegment]) -> tuple[int, RemoteSegment] | None:
+    """The greatest offset below which segments show the log with `lineage` to have been stable, and the segment that does.
+
+    A leader copies only segments that end at or below its last stable offset (`RemoteLogManager.candidateLogSegments`), so
+    that one whose copy was only begun, or that was deleted since, shows as much.
+    """
+    found = [
+        (last, one)
+        for one in segments
+        for _, last, epoch, had in _beside(lineage, one, one.start_offset)
+        if had == epoch
+    ]
+    return max(found, default=None, key=lambda pair: (pair[0], pair[1].segment_id))
+
+
 def place_segment(
     facts: ReplicaFacts, lineage: Lineage, segment: RemoteSegment, start_offset: int
 ) -> tuple[RemoteLineage, int | None]:

@@ -102,9 +102,10 @@ def _unclean(case: Case, leadership: Leadership, past: PastElections, election: 
         said, reason = _told_left(case, election, left, to_be_cut)
     elif nothing := _lost_nothing(case, leadership, election):
         said, reason = nothing, Evidence("loss", text=nothing, value="0")
+    elif stored := _in_remote_storage(case, election):
+        said, reason = f"{stored}; it may have lost more", Evidence("loss", text=stored)
     else:
-        said = _in_remote_storage(case, election) or _MAY_HAVE_LOST
-        reason = considered(_unseen(case, election))
+        said, reason = _MAY_HAVE_LOST, considered(_unseen(case, election))
     began = "" if start is None else f"; it leads from offset {start}"
     return finding(
         META_UNCLEAN_ELECTION,

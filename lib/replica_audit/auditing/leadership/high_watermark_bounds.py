@@ -13,12 +13,13 @@ from replica_audit.auditing.leadership.election_causes import MIN_ISR
 from replica_audit.auditing.replicas.offset_ranges import shared_start
 from replica_audit.protocol.election import CleanElections, last_led
 from replica_audit.protocol.versions import stands_still_below_min_isr
+from replica_audit.text import name_offsets
 
 if TYPE_CHECKING:
     from replica_audit.auditing.compare.comparison import Comparison
     from replica_audit.auditing.replicas.reference import Reference
     from replica_audit.auditing.replicas.replica_facts import ReplicaFacts
-    from replica_audit.model import Leadership, OffsetRange, PartitionState
+    from replica_audit.model import Leadership, OffsetRange, PartitionState, RemoteSegment
 
 
 #: `log.segment.bytes` when nobody sets it.
@@ -184,7 +185,7 @@ def recorded_marks(
     latest = reference.complete(leader.lineage).latest_epoch
     start = leader.log_start_offset
     found = [RecordedHighWatermark(start, start, f"log start {start} of broker {leader.broker_id}")]
-    if not led and _may_have_been_cut(leader, last_epoch, clean):
+    if _is_outdone(reference, leadership):
         found = [RecordedHighWatermark(0, 0, "nothing: the leader may have been elected without what the others have")]
     for facts, stretches, agreed_above in (
         (leader, (), -1),
@@ -208,6 +209,20 @@ def recorded_marks(
             text += "" if offset == value else f", which proves everything below {offset}"
             found.append(RecordedHighWatermark(offset, value if passes else offset, text))
     return found
+
+
+def _is_outdone(reference: Reference, leadership: Leadership | None) -> bool:
+    """True if the leader's log is not here, and it may have been elected uncleanly without what the reference has."""
+    clean = CleanElections.of(() if leadership is None else leadership.history)
+    last_epoch = None if leadership is None else leadership.leader_epoch
+    return not is_led(reference, leadership) and _may_have_been_cut(reference.facts, last_epoch, clean)
+
+
+def _copied_mark(leader: ReplicaFacts, offset: int, segment: RemoteSegment) -> RecordedHighWatermark:
+    """The high watermark that a segment in remote storage shows, which is of the leader's epochs up to `offset`."""
+    span = name_offsets(segment.start_offset, segment.end_offset)
+    text = f"segment {segment.segment_id} in remote storage, {span}: only what is stable is copied"
+    return RecordedHighWatermark(min(offset, leader.log_end_offset), offset, text)
 
 
 def _lies_within(stretches: Iterable[OffsetRange], offset: int) -> bool:
@@ -343,14 +358,18 @@ def bound_high_watermark(
     cleaner_bound: bool = False,
     one_moment: bool = False,
     shorter: bool = False,
+    stable: tuple[int, RemoteSegment] | None = None,
 ) -> HighWatermark:
     """The interval for the reference's leadership, from all aligned replicas.
 
     `cleaner_bound`: a cleaner checkpoint counts as a lower bound (the cleaner stays below the high watermark since 3.1).
     `one_moment`: the copies are surely of one moment, so that no skew explains an in-sync replica that is too short.
     `shorter`: the reference lost its tail or is not the leader, as another replica's records past its end tell.
+    `stable`: the offset up to which a segment in remote storage is of the reference's epochs.
     """
     proofs = recorded_marks(reference, comparisons, leadership, cleaner_bound)
+    if stable is not None and not _is_outdone(reference, leadership):
+        proofs.append(_copied_mark(reference.facts, *stable))
     proof = max(proofs, key=lambda one: (one.offset, one.reached))
     lower = proof.offset
     ends, reasons = bounding_ends(reference, comparisons, leadership)

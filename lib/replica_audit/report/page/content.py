@@ -50,6 +50,7 @@ _LEFT_OUT = {"topic", "partition", "topic_id", "cluster_id", "configs", "directo
 
 #: Columns of offsets, kept as distances from the reference's log end.
 _OFFSETS = {
+    "local_start_offset",
     "log_end_offset",
     "loaded_log_end_offset",
     "recovered_log_end_offset",

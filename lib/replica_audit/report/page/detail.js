@@ -117,9 +117,10 @@ function table(head, rows, cls, name) {
 function replicaBlock(detail, reference) {
   const yes = (value) => (value === null ? '?' : value ? 'yes' : 'no');
   const lineage = (entries) => (entries && entries.length ? entries.map(([epoch, start]) => `${epoch}:${start}`).join(' ') : 'none');
+  const tiered = detail.replicas.some((row) => begins(row) > (row.log_start_offset || 0));
   const twice = (row) => detail.replicas.filter((other) => other.broker_id === row.broker_id).length > 1;
   const rows = lanesOf(detail).map((row) => [
-    [row.broker_id, el('span', { class: 'soft' }, row.is_leader ? ' leads' : ROLES[row.role] ? ` ${ROLES[row.role]}` : '', twice(row) && [' in ', el('code', null, row.log_dir)])], yes(row.in_isr), shown(row.log_start_offset), shown(row.log_end_offset),
+    [row.broker_id, el('span', { class: 'soft' }, row.is_leader ? ' leads' : ROLES[row.role] ? ` ${ROLES[row.role]}` : '', twice(row) && [' in ', el('code', null, row.log_dir)])], yes(row.in_isr), shown(row.log_start_offset), ...(tiered ? [begins(row)] : []), shown(row.log_end_offset),
     shown(row.high_watermark_checkpoint), shown(row.recovery_point_checkpoint), row.broker_id === reference && isCompared(row) ? '' : shown(row.common_prefix_end),
     [shown(row.record_count), el('span', { class: 'soft' }, ` · ${bytes(row.size_bytes)}`)],
     [row.tail_kind === 'clean' ? '' : el('b', { class: 'bad' }, `tail ${row.tail_kind} `), row.clean_shutdown === null ? '' : row.clean_shutdown ? 'stopped cleanly' : 'not stopped cleanly',
@@ -127,7 +128,7 @@ function replicaBlock(detail, reference) {
     [el('code', null, lineage(row.epochs)), known(row.checkpoint_epochs) && lineage(row.checkpoint_epochs) !== lineage(row.epochs) ? [' · file ', el('code', null, lineage(row.checkpoint_epochs))] : known(row.checkpoint_epochs) ? '' : ' · no file'],
   ]);
   return el('details', { class: 'fold' }, el('summary', null, `Replicas as found (${rows.length})`), table(
-    [['broker', 'wrap'], ['in sync', ''], ['log start', 'n'], ['log end', 'n'], ['HW checkpoint', 'n'], ['recovery point', 'n'], ['same up to', 'n'], ['records', 'n'], ['state', 'wrap'], ['epoch:start', 'wrap']], rows, 'small stack', 'replicas'));
+    [['broker', 'wrap'], ['in sync', ''], ['log start', 'n'], ...(tiered ? [['files from', 'n']] : []), ['log end', 'n'], ['HW checkpoint', 'n'], ['recovery point', 'n'], ['same up to', 'n'], ['records', 'n'], ['state', 'wrap'], ['epoch:start', 'wrap']], rows, 'small stack', 'replicas'));
 }
 
 // What each follower does under each generation of the protocol; those that do the same are one line.

@@ -65,7 +65,7 @@ function drawMini(detail, protocol) {
   const lanes = lanesOf(detail);
   if (!lanes.length) return el('span', { class: 'soft' }, 'no files');
   const keys = new Map(detail.divergences.flatMap((row) => [[row.start_offset, 5], [row.end_offset, 5]]));
-  for (const row of lanes) keys.set(row.log_start_offset || 0, 3).set(row.log_end_offset || 0, 4);
+  for (const row of lanes) keys.set(begins(row), 3).set(row.log_end_offset || 0, 4);
   const [mark] = detail.high_watermarks;
   const hw = mark && typeof mark.hw_lower === 'number' ? mark.hw_lower : null;
   if (hw !== null) keys.set(hw, 5);

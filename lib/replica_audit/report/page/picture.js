@@ -1,9 +1,12 @@
 // The picture of a partition: one lane for each replica over offsets.
 const LANE = 26;
 
+// Where the files of a replica begin: above its log start where older segments are in remote storage only.
+const begins = (row) => row.local_start_offset ?? row.log_start_offset ?? 0;
+
 // Epochs of one replica as [{epoch, start, end}…], cut to what the log holds.
 function stretches(row) {
-  const start = row.log_start_offset || 0;
+  const start = begins(row);
   const end = row.log_end_offset;
   if (typeof end !== 'number' || end <= start) return [];
   const epochs = (row.epochs || []).filter(([, from]) => from < end);
@@ -38,9 +41,55 @@ function roleOf(row) {
   return parts.filter(Boolean).join(' · ');
 }
 
-const covers = (row, offset) => offset >= (row.log_start_offset || 0) && offset < row.log_end_offset;
+const covers = (row, offset) => offset >= begins(row) && offset < row.log_end_offset;
 
-const heldBy = (row) => (row.log_end_offset > (row.log_start_offset || 0) ? `${shown(row.log_start_offset)} to ${row.log_end_offset - 1}` : 'empty');
+const heldBy = (row) => (row.log_end_offset > begins(row) ? `${begins(row)} to ${row.log_end_offset - 1}` : 'empty');
+
+// Segments that remote storage has, or is about to have or to lose, oldest first.
+const remoteOf = (detail) => detail.remote_segments.filter((one) => one.state !== 'delete_finished' && one.lineage !== 'other_topic');
+
+// [{epoch, start, end, served}…] of a segment: a replica that leads serves the parts that have its own epochs, from its log start to its log end.
+function remoteParts(row, segment) {
+  const own = row.checkpoint_epochs && row.checkpoint_epochs.length ? row.checkpoint_epochs : row.epochs || [];
+  const found = [];
+  segment.epochs.forEach(([epoch, from], index) => {
+    const last = index + 1 < segment.epochs.length ? segment.epochs[index + 1][1] : segment.end_offset;
+    const edges = [from, ...own.map(([, start]) => start), row.log_start_offset, row.log_end_offset, last].filter((edge) => typeof edge === 'number' && edge >= from && edge <= last);
+    const sorted = [...new Set(edges)].sort((one, other) => one - other);
+    for (let at = 0; at + 1 < sorted.length; at += 1) {
+      const [start, end] = [sorted[at], sorted[at + 1]];
+      const here = own.filter(([, begin]) => begin <= start).pop();
+      const served = segment.state !== 'copy_started' && here !== undefined && here[0] === epoch && start >= (row.log_start_offset || 0) && end <= row.log_end_offset;
+      const before = found[found.length - 1];
+      if (before && before.epoch === epoch && before.served === served) before.end = end;
+      else found.push({ epoch, start, end, served });
+    }
+  });
+  return found;
+}
+
+// What remote storage has, above the lane of a replica: coloured as far as the replica would serve it, and above that what
+// it would not. Returns the height that it takes.
+const TIER = 9;
+
+const hasUnserved = (detail, row) => remoteOf(detail).some((one) => remoteParts(row, one).some(({ served }) => !served));
+
+function tierBar({ scale, layers, epochs }, detail, row, top) {
+  const parts = [];
+  if (!remoteOf(detail).length || !isCompared(row)) return 0;
+  const low = hasUnserved(detail, row) ? top + TIER + 3 : top;
+  for (const segment of remoteOf(detail)) {
+    for (const { epoch, start, end, served } of remoteParts(row, segment)) {
+      const x = scale.at(start);
+      const colour = epochs.includes(epoch) ? `e${epochs.indexOf(epoch) % 8}` : 'e-none';
+      const state = { copy_started: ', being copied', delete_started: ', being deleted' }[segment.state] || '';
+      parts.push(draw('rect', { class: served ? `epoch ${colour}` : `tier ${segment.state === 'copy_finished' ? 'left' : 'passing'}`, x, y: served ? low : top, width: Math.max(1.5, scale.at(end) - x - 1), height: TIER, rx: 2 },
+        draw('title', null, `remote storage, epoch ${epoch}: ${offsets(start, end)}${state}; ${served ? `of the history of broker ${row.broker_id}` : `broker ${row.broker_id} as leader would not serve it`}`)));
+    }
+  }
+  layers.bars.append(draw('g', { class: 'remote' }, parts));
+  return low - top + TIER + 5;
+}
 
 // options: {width, name, protocol, focus}. Returns {svg, scale, lanes, epochs}.
 function drawPicture(detail, options) {
@@ -52,7 +101,9 @@ function drawPicture(detail, options) {
   const ends = Math.max(24, ...lanes.map((row) => Math.max(widthOf(shown(row.log_end_offset), 'end'), narrow ? 0 : widthOf(`HW ${row.high_watermark_checkpoint} →`, 'hw'))));
   const board = makeBoard(options.width);
   const scale = makeScale(keyOffsets(detail), left, options.width - ends - 14, options.focus);
-  const epochs = [...new Set(lanes.flatMap((row) => (row.epochs || []).map(([epoch]) => epoch)))].sort((one, other) => one - other);
+  const stored = remoteOf(detail);
+  const named = [...lanes, ...stored].flatMap((row) => (row.epochs || []).map(([epoch]) => epoch));
+  const epochs = [...new Set(named)].sort((one, other) => one - other);
   const layers = Object.fromEntries(['back', 'bars', 'lines', 'over'].map((name) => [name, draw('g', { class: name })]));
   // Lines over the whole height are drawn last: they make way for every label.
   const rules = [];
@@ -68,7 +119,7 @@ function drawPicture(detail, options) {
   }
   let y = frame.top;
   const placed = lanes.map((row, index) => {
-    const lane = { row, y: y + (narrow ? 20 : 0) };
+    const lane = { row, y: y + tierBar(frame, detail, row, y) + (narrow ? 20 : 0) };
     layers.over.append(laneName(board, names[index], lane.y, left, narrow));
     laneBar(frame, detail, row, lane.y);
     const below = laneMarks(frame, detail, row, lane.y + LANE);
@@ -173,7 +224,10 @@ function patterns() {
 
 // The picture in words, for those who do not see it.
 function describe(detail, lanes) {
-  const parts = lanes.map((row) => `Broker ${row.broker_id} (${roleOf(row)}) holds ${shown(row.log_start_offset)} to ${shown(row.log_end_offset)}.`);
+  const parts = lanes.map((row) => `Broker ${row.broker_id} (${roleOf(row)}) holds ${begins(row)} to ${shown(row.log_end_offset)}.`);
+  const stored = remoteOf(detail);
+  if (stored.length) parts.push(`Remote storage has ${count(stored.length, 'segment')}.`);
+  for (const one of stored.filter((segment) => segment.lineage === 'left').slice(0, 20)) parts.push(`Its segment ${offsets(one.start_offset, one.end_offset)} is of another history from ${one.parted_at} on.`);
   for (const run of detail.divergences.slice(0, 20)) parts.push(`Broker ${run.broker_id} differs at ${offsets(run.start_offset, run.end_offset)}${run.committed ? ', committed' : ''}.`);
   for (const row of detail.high_watermarks) parts.push(`High watermark ${interval(row.hw_lower, row.hw_upper)}.`);
   return parts.join(' ');
@@ -191,9 +245,14 @@ function keyOffsets(detail) {
   }
   for (const row of detail.replicas) {
     add(row.log_start_offset, 3);
+    add(begins(row), 3);
     add(row.log_end_offset, 5);
     if (row.high_watermark_checkpoint !== 0) add(row.high_watermark_checkpoint, 4);
-    for (const [, start] of row.epochs || []) add(Math.max(start, row.log_start_offset || 0), 2);
+    for (const [, start] of row.epochs || []) add(Math.max(start, begins(row)), 2);
+  }
+  for (const one of remoteOf(detail)) {
+    add(one.start_offset, 1);
+    add(one.end_offset, 1);
   }
   for (const row of detail.high_watermarks) {
     add(row.hw_lower, 5);
@@ -311,6 +370,8 @@ function legend(detail, protocol) {
   const [mark] = detail.high_watermarks;
   const open = mark && known(mark.hw_lower) && !known(mark.hw_upper);
   const compared = comparedTo(detail);
+  const stored = remoteOf(detail);
+  const unserved = detail.replicas.some((row) => isCompared(row) && hasUnserved(detail, row));
   return el('p', { class: 'legend' },
     detail.replicas.some((row) => stretches(row).some(({ epoch }) => epoch !== null)) && legendKey('k-epoch', 'leader epochs, a colour each'),
     mark && known(mark.hw_lower) && legendKey(open ? 'k-open' : 'k-recomputed', open ? 'high watermark, recomputed: here or further on' : 'high watermark, recomputed'),
@@ -319,6 +380,8 @@ function legend(detail, protocol) {
     differing && legendKey('k-differs', `not what the ${compared} has`),
     hidden && legendKey('k-hidden', 'differs and stays, unseen'),
     damages(detail).length > 0 && legendKey('k-damage', 'damaged or contradictory'),
+    stored.length > 0 && legendKey('k-tier', 'in remote storage'),
+    unserved && legendKey('k-tier-left', 'in remote storage, and the broker as leader would not serve it'),
     dropped && legendKey('k-dropped', `dropped by ${protocolName(protocol)}`),
     detail.replicas.some((row) => !isCompared(row)) && legendKey('k-aside', 'a copy that is not compared'));
 }
