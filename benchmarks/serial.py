@@ -35,6 +35,7 @@ from replica_audit.warehouse.delta_tables import Warehouse
 class Forked(InProcess):
     """A process for each task; counts the bytes that go there and back, and the tasks."""
 
+    is_apart = True
     parallelism = 2
 
     def __init__(self) -> None:

@@ -6,7 +6,7 @@ import shlex
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, NamedTuple, Protocol, TypedDict, TypeVar, overload
 
 from replica_audit.literals import CaptureKind, Verdict
@@ -132,8 +132,33 @@ class PartitionRows(NamedTuple):
     findings: Sequence[FindingRow] = ()
 
 
-#: Gives all rows of the audited partitions in the tables named, some partitions at a time and in their order.
-StoredRows = Callable[[Collection[str]], Iterator[ReportRows]]
+Given = TypeVar("Given")
+Found = TypeVar("Found")
+
+
+class StoredRows(Protocol):
+    """All rows of the audited partitions, read some partitions at a time and in their order."""
+
+    @property
+    def outlet(self) -> str | None:
+        """A directory that tasks and this process reach, for what `map` makes; None where it makes it in this process."""
+
+    def parts(self, tables: Collection[str]) -> Iterator[ReportRows]:
+        """The rows of `tables`."""
+
+    def map(
+        self,
+        work: Callable[[ReportRows, Given], Found],
+        tables: Collection[str],
+        given: Callable[[Sequence[Place]], Given],
+    ) -> Iterator[Found]:
+        """What `work`, a function that tasks can import, makes of each of the parts, and of what is `given` of its partitions: by
+        tasks where there is an executor, else in this process, one by one as they are asked for.
+        """
+
+
+def nothing_given(places: Sequence[Place]) -> None:
+    """For `StoredRows.map`."""
 
 
 @dataclass(frozen=True)
@@ -162,8 +187,22 @@ class Results(ReportRows):
         audited = {(row.topic, row.partition) for row in self.partitions}
         unplaced = {table: [row for row in self.table(table) if place_of(row) not in audited] for table in tables}
         yield Results(self.audit, self.location, None, **unplaced)
-        for rows in self.stored(tables):
+        for rows in self.stored.parts(tables):
             yield Results.of(self.audit, rows, self.location)
+
+    def map_parts(
+        self,
+        work: Callable[[Results, Given], Found],
+        given: Callable[[Sequence[Place]], Given],
+        tables: Collection[str] = tuple(REPORT_TABLES),
+    ) -> Iterator[Found]:
+        """What `work` makes of each of the parts (`parts`) and of what is given of its partitions (`StoredRows.map`)."""
+        parts = self.parts(tables)
+        first = next(parts)
+        yield work(first, given(sorted(map(place_of, first.partitions))))
+        if self.stored is not None:
+            # The others are not read here.
+            yield from self.stored.map(partial(_worked, work, self.audit, self.location), tables, given)
 
     def at(self, place: FindingPlace) -> PartitionRows:
         """The rows of one partition."""
@@ -196,6 +235,12 @@ class Results(ReportRows):
     @cached_property
     def _placed(self) -> list[dict[FindingPlace, list[Any]]]:
         return [by_place(self.table(table)) for table in PartitionRows._fields]
+
+
+def _worked(
+    work: Callable[[Results, Given], Found], audit: AuditObject, location: str | None, rows: ReportRows, given: Given
+) -> Found:
+    return work(Results.of(audit, rows, location), given)
 
 
 @overload

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -34,8 +35,13 @@ def test_a_failure_replaces_the_verdict_of_the_run_before(tmp_path: Path) -> Non
 def test_a_file_that_could_not_be_written_leaves_the_old_one(tmp_path: Path) -> None:
     target = tmp_path / "audit.json"
     target.write_text("old")
-    with pytest.raises(TypeError):
-        write_file(str(target), b"not text")  # type: ignore[arg-type]
+
+    def texts() -> Iterator[str]:
+        yield "half of "
+        raise ValueError
+
+    with pytest.raises(ValueError):
+        write_file(str(target), texts())
     assert target.read_text() == "old" and list(tmp_path.iterdir()) == [target]
 
 

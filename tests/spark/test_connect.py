@@ -172,6 +172,41 @@ def test_directories_are_read_by_tasks_of_the_server(server, tmp_path):
         assert told[table] == json.loads(json.dumps(expected.rows(table))), table
 
 
+_REPORT = """
+import sys
+from pathlib import Path
+from replica_audit.auditing import detailed_partitions
+from replica_audit.cli.main import main
+from replica_audit.warehouse import answer_parts
+from replica_audit.warehouse.answer_tables import load_results
+from replica_audit.warehouse.delta_tables import Warehouse
+from replica_audit.report.report_files import write_report
+
+detailed_partitions.WHOLE = detailed_partitions.DETAILED = detailed_partitions.NAMED = 2
+answer_parts.STRETCH = 3
+jobs, run = [], answer_parts.AnswerParts.map
+def mapping(self, *given):
+    jobs.append(self.outlet is not None)
+    return run(self, *given)
+answer_parts.AnswerParts.map = mapping
+status = main(["run", sys.argv[1], "--config", "audit.yaml", "--no-quality", "--quiet", "--fail-on", "never"])
+assert jobs == [True] * 3, jobs
+lines = Path("replica-audit-report/audit.jsonl.gz").read_bytes()
+write_report(load_results(Warehouse("replica-audit-warehouse"), None, "never"), "replica-audit-report", "never")
+assert jobs == [True] * 3 + [False] * 3, jobs
+assert lines == Path("replica-audit-report/audit.jsonl.gz").read_bytes()
+assert not list(Path("replica-audit-warehouse/partitions").glob("*.part"))
+sys.exit(status)
+"""
+
+
+def test_lines_of_a_large_audit_are_written_by_tasks_of_the_server(server, tmp_path):
+    write_long_logs(tmp_path / "snapshot", 1, 8)
+    (tmp_path / "audit.yaml").write_text("driver_rows: 1\n")
+    ran = _run(server, ["-c", _REPORT, str(tmp_path / "snapshot")], tmp_path)
+    assert ran.returncode == 0, ran.stderr
+
+
 def test_a_server_that_does_not_answer_is_told(server, tmp_path):
     ran = _run("sc://127.0.0.1:1/;token=hidden-token", ["-c", _RUN, "run", str(SAMPLE)], tmp_path)
     assert ran.returncode == 4

@@ -13,6 +13,11 @@ from tests.support.scanned import FIXTURES
 from tests.support.scenario import audit
 from tests.support.snapshots import Replica
 
+from replica_audit.auditing import detailed_partitions
+from replica_audit.report.report_files import write_report
+from replica_audit.report.whole_files import LINES
+from replica_audit.warehouse import answer_parts
+
 #: Chunks are 65,536 offsets each.
 _STEP, _PARTED, _END = 1000, 100_000, 400_000
 
@@ -52,3 +57,28 @@ def test_where_rows_are_written_changes_no_answer(spark, run_stages, tmp_path, m
     commit = max(Path(settings.warehouse, "partitions", "_delta_log").glob("*.json"))
     added = [line["add"]["stats"] for line in map(json.loads, commit.read_text().splitlines()) if "add" in line]
     assert all(json.loads(one).keys() == {"numRecords"} for one in added) and added, "tasks wrote them"
+
+
+def test_tasks_write_the_lines_of_a_large_audit(spark, run_stages, tmp_path, monkeypatch):
+    """In three jobs, however many partitions there are; and once the session has ended, in this process."""
+    from replica_audit.spark.pipeline import load_results
+    from replica_audit.spark.tasks import SparkExecutor
+
+    for name in ("WHOLE", "DETAILED", "NAMED"):
+        monkeypatch.setattr(detailed_partitions, name, 1)
+    monkeypatch.setattr(answer_parts, "STRETCH", 2)
+    place = str(tmp_path / "warehouse")
+    audited = run_stages(FIXTURES / "diverged-multi", warehouse=place, driver_rows=1)
+    assert audited.results.stored is not None
+    scheduler = spark.sparkContext._jsc.sc().dagScheduler()
+    before = scheduler.numTotalJobs()
+    write_report(audited.results, str(tmp_path / "report"), "high")
+    assert scheduler.numTotalJobs() - before == 3
+    lines = (tmp_path / "report" / LINES).read_bytes()
+    assert not list(Path(place, "partitions").glob("*.part"))
+    write_report(load_results(None, None, audited.settings), str(tmp_path / "report"), "high")
+    assert (tmp_path / "report" / LINES).read_bytes() == lines
+    monkeypatch.setattr(SparkExecutor, "is_apart", False)
+    write_report(audited.results, str(tmp_path / "report"), "high")
+    assert scheduler.numTotalJobs() - before == 3
+    assert (tmp_path / "report" / LINES).read_bytes() == lines

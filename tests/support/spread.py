@@ -18,6 +18,7 @@ from replica_audit.snapshot.packed_replicas import SpreadReplicas
 class Pickling(InProcess):
     """Counts the jobs and tasks, and the bytes that go to them and come back; a task may be attempted more than once."""
 
+    is_apart = True
     parallelism = 2
 
     def __init__(self, attempts: int = 1) -> None:

@@ -31,7 +31,7 @@ from replica_audit.report.whole_files import LINES
 from replica_audit.results import Results, place_of
 from replica_audit.schema import FACT_TABLES, REPORT_TABLES, ElectionRow, to_dict
 from replica_audit.spark.quality_run import local_tables
-from replica_audit.warehouse import answer_tables
+from replica_audit.warehouse import answer_parts
 from replica_audit.warehouse.answer_tables import load_results
 
 
@@ -40,7 +40,7 @@ def _small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(detailed_partitions, "DETAILED", 2)
     monkeypatch.setattr(detailed_partitions, "NAMED", 3)
     monkeypatch.setattr(show_text, "PARTITION_LIMIT", 2)
-    monkeypatch.setattr(answer_tables, "STRETCH", 3)
+    monkeypatch.setattr(answer_parts, "STRETCH", 3)
 
 
 def whole_and_told(ran: Ran, monkeypatch: pytest.MonkeyPatch) -> tuple[Results, Results]:
@@ -157,7 +157,7 @@ def test_twice_the_calm_partitions_are_no_more_rows(tmp_path: Path, monkeypatch:
         monkeypatch.setattr(detailed_partitions, "WHOLE", 2)
         told = load_results(ran.warehouse, None, "high")
         assert len(told.partitions) == partitions
-        assert max(len(part.replicas) for part in told.parts()) == 2 * answer_tables.STRETCH
+        assert max(len(part.replicas) for part in told.parts()) == 2 * answer_parts.STRETCH
         more = ("partitions", "partition_states", "findings")
         held.append({table: len(told.table(table)) for table in REPORT_TABLES if table not in more})
     # One row of each broker says whether it was stopped; which one, follows from the names of files.
@@ -171,7 +171,7 @@ def test_costs_of_partitions_without_details_are_held_packed(ran: Ran, monkeypat
     del whole
     told = replace(told, elections=[])
     packed = Matrix(told).rows
-    assert dict(packed) == costs and len(packed) == len(costs) > answer_tables.STRETCH
+    assert dict(packed) == costs and len(packed) == len(costs) > answer_parts.STRETCH
 
     def rows() -> int:
         gc.collect()

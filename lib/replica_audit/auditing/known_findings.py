@@ -7,7 +7,7 @@ import json
 import re
 import zlib
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime
 from functools import partial
@@ -18,7 +18,7 @@ from replica_audit.literals import SEVERITIES, VERDICTS, Status
 from replica_audit.model import Place
 from replica_audit.parsing import INT64, is_whole, parse_json
 from replica_audit.paths import local_path
-from replica_audit.results import FindingPlace, Results, StoredRows, by_place
+from replica_audit.results import FindingPlace, Found, Given, Results, StoredRows, by_place, place_of
 from replica_audit.schema import REPORT_TABLES, Evidence, FindingRow, QualityRow, ReportRows, read_row
 from replica_audit.text import now
 
@@ -274,31 +274,84 @@ class Baseline:
         """`results` with the status of findings and of failed expectations: new, known or resolved."""
         if self.findings is None and not self.accepted:
             return results
-        findings = self._compared(results, self.findings or ())
+        findings = self.compared_findings(results)
         quality = results.quality if self.findings is None else compare_quality(results.quality, self.quality)
-        stored = None if results.stored is None else partial(self._compared_parts, results.stored)
+        stored = None if results.stored is None else ComparedRows(results.stored, self)
         return replace(results, findings=findings, quality=quality, stored=stored)
 
-    def _compared(self, rows: ReportRows, baseline: Sequence[FindingRow]) -> list[FindingRow]:
+    def compared_findings(self, rows: ReportRows) -> list[FindingRow]:
+        """The findings of `rows` with their status, and those that are resolved."""
         findings = rows.findings
         if self.findings is not None:
-            findings = compare_findings(findings, baseline, {(row.topic, row.partition) for row in rows.partitions})
+            findings = compare_findings(
+                findings, self.findings, {(row.topic, row.partition) for row in rows.partitions}
+            )
         return with_acceptances(findings, self.accepted) if self.accepted else findings
-
-    def _compared_parts(self, stored: StoredRows, tables: Collection[str]) -> Iterator[ReportRows]:
-        if "findings" not in tables:
-            yield from stored(tables)
-            return
-        of_place = by_place(self.findings or ())
-        for rows in stored({*tables, "partitions"}):
-            places = ((row.topic, row.partition) for row in rows.partitions)
-            known = [one for place in places for one in of_place.get(place, ())]
-            compared = replace(rows, findings=self._compared(rows, known))
-            yield compared if "partitions" in tables else replace(compared, partitions=[])
 
     def unused(self, results: Results) -> list[str]:
         """Ids of accepted findings that are not there: they are gone, and their entries can be."""
         return [one.finding_id for one in unmatched(results.findings, self.accepted)]
+
+
+@dataclass(frozen=True, slots=True)
+class ComparedRows:
+    """Stored rows whose findings are compared with a baseline where they are read (`results.StoredRows`)."""
+
+    stored: StoredRows
+    baseline: Baseline
+
+    @property
+    def outlet(self) -> str | None:
+        return self.stored.outlet
+
+    def parts(self, tables: Collection[str]) -> Iterator[ReportRows]:
+        if "findings" not in tables:
+            return self.stored.parts(tables)
+        known = self._known()
+        return (
+            _compared_part(rows, known(sorted(map(place_of, rows.partitions))), tables)
+            for rows in self.stored.parts({*tables, "partitions"})
+        )
+
+    def map(
+        self,
+        work: Callable[[ReportRows, Given], Found],
+        tables: Collection[str],
+        given: Callable[[Sequence[Place]], Given],
+    ) -> Iterator[Found]:
+        if "findings" not in tables:
+            return self.stored.map(work, tables, given)
+        known = self._known()
+        compared = partial(_work_compared, work, tables)
+        return self.stored.map(compared, {*tables, "partitions"}, lambda places: (known(places), given(places)))
+
+    def _known(self) -> Callable[[Sequence[Place]], Baseline]:
+        """The part of the baseline that belongs to some partitions."""
+        baseline = self.baseline
+        if baseline.findings is None:
+            return lambda places: Baseline(accepted=baseline.accepted)
+        of_place = by_place(baseline.findings)
+
+        def known(places: Sequence[Place]) -> Baseline:
+            findings = [one for place in places for one in of_place.get(place, ())]
+            return Baseline(findings, accepted=baseline.accepted)
+
+        return known
+
+
+def _work_compared(
+    work: Callable[[ReportRows, Given], Found],
+    tables: Collection[str],
+    rows: ReportRows,
+    given: tuple[Baseline, Given],
+) -> Found:
+    known, more = given
+    return work(_compared_part(rows, known, tables), more)
+
+
+def _compared_part(rows: ReportRows, known: Baseline, tables: Collection[str]) -> ReportRows:
+    compared = replace(rows, findings=known.compared_findings(rows))
+    return compared if "partitions" in tables else replace(compared, partitions=[])
 
 
 def read_baseline(settings: Settings) -> Baseline:

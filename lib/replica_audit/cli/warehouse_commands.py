@@ -47,10 +47,10 @@ def run(arguments: argparse.Namespace, settings: Settings) -> int:
             from replica_audit.spark.pipeline import prune
 
             _print_removed(*prune(spark, settings), settings)
-    print_unused(baseline, answers.results, settings)
-    progress.begin("writing the report")
-    written = answers.report(settings.report, settings.report_url)
-    progress.end()
+        print_unused(baseline, answers.results, settings)
+        progress.begin("writing the report")
+        written = answers.report(settings.report, settings.report_url)
+        progress.end()
     print_written(written, settings)
     return print_answers(answers.results, settings)
 

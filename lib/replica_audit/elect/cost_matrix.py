@@ -6,28 +6,41 @@ import pickle
 import zlib
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
+from typing import NamedTuple
 
 from replica_audit.elect.plan_model import Decision, SalvageSource
 from replica_audit.literals import COMPARED
 from replica_audit.model import Place
-from replica_audit.results import Results, place_of
+from replica_audit.results import Results, nothing_given, place_of
 from replica_audit.schema import ElectionRow, ReplicaRow, ReportRows
 
 #: Rows of a partition by candidate and broker; of others there are none.
 _Costs = defaultdict[int, dict[int, ElectionRow]]
 
 
+class _PackedPart(NamedTuple):
+    """The costs of some partitions."""
+
+    places: tuple[Place, ...]
+    elections: bytes
+
+
+def _pack(part: ReportRows, _: None) -> _PackedPart:
+    packed = zlib.compress(pickle.dumps(part.elections, pickle.HIGHEST_PROTOCOL), 1)
+    return _PackedPart(tuple(dict.fromkeys(map(place_of, part.elections))), packed)
+
+
 class _PackedCosts(Mapping[Place, _Costs]):
     """The costs of many partitions, packed some at a time, of which those that were asked for last are held as objects."""
 
-    def __init__(self, parts: Iterable[ReportRows]) -> None:
+    def __init__(self, parts: Iterable[_PackedPart]) -> None:
         self._part: dict[Place, int] = {}
         self._packed: list[bytes] = []
         self._open: tuple[int, dict[Place, _Costs]] = (-1, {})
         for part in parts:
-            if part.elections:
-                self._part.update(dict.fromkeys(map(place_of, part.elections), len(self._packed)))
-                self._packed.append(zlib.compress(pickle.dumps(part.elections, pickle.HIGHEST_PROTOCOL), 1))
+            if part.places:
+                self._part.update(dict.fromkeys(part.places, len(self._packed)))
+                self._packed.append(part.elections)
 
     def __getitem__(self, place: Place) -> _Costs:
         number = self._part[place]
@@ -58,7 +71,9 @@ class Matrix:
     def __init__(self, results: Results) -> None:
         is_packed = results.stored is not None
         self.rows: Mapping[Place, _Costs] = (
-            _PackedCosts(results.parts(("elections",))) if is_packed else _by_candidate(results.elections)
+            _PackedCosts(results.map_parts(_pack, nothing_given, ("elections",)))
+            if is_packed
+            else _by_candidate(results.elections)
         )
         self.replicas: dict[Place, dict[int, ReplicaRow]] = defaultdict(dict)
         for replica in results.replicas:

@@ -17,9 +17,8 @@ from replica_audit.elect.election_plan import advise
 from replica_audit.elect.plan_model import Plan, Step
 from replica_audit.model import Place
 from replica_audit.report.facts.by_partition import detailed_places, told_rows
-from replica_audit.report.facts.conditions import seen_parts
 from replica_audit.report.verdict_object import VerdictObject
-from replica_audit.results import Results, by_place, place_of
+from replica_audit.results import Results, place_of
 from replica_audit.schema import REPORT_TABLES, Column, Row, SortKey, row_order, to_dict
 from replica_audit.typed_json import to_object
 
@@ -33,7 +32,7 @@ def render_audit_json(results: Results, verdict: VerdictObject | None = None) ->
 
     Raises ValueError for a row that lacks a column, has one that its table does not know, or holds what JSON cannot.
     """
-    head = {"audit": _told_audit(results), **({} if verdict is None else {"verdict": verdict})}
+    head = {"audit": told_audit(results), **({} if verdict is None else {"verdict": verdict})}
     return _render_parts(head, REPORT_TABLES, partial(_all_in_order, results), lambda: _plan_objects(advise(results)))
 
 
@@ -55,13 +54,13 @@ def render_worst_parts(results: Results, file: str) -> Iterator[str]:
         "steps": sum(one != whole for one, whole in zip(detailed.steps, advice.steps, strict=True)),
     }
     head = {
-        "audit": _told_audit(results),
+        "audit": told_audit(results),
         **{f"{name}_elsewhere": {"count": count, "file": file} for name, count in left_out.items() if count},
     }
     return _render_parts(
         head,
         REPORT_TABLES,
-        lambda table, columns: _in_order(table, columns, told_rows(results, table)),
+        lambda table, columns: in_order(table, columns, told_rows(results, table)),
         lambda: _plan_objects(detailed),
     )
 
@@ -77,37 +76,7 @@ def _in_detail(step: Step, told: Collection[Place]) -> Step:
     return cut if cut.partitions == step.partitions else replace(cut, files={}, snapshot=())
 
 
-def render_lines(results: Results) -> Iterator[str]:
-    """audit.jsonl: first a line with the rows of no partition, then a line for each partition with its rows and decisions."""
-    advice = advise(results)
-    decisions = by_place(advice.decisions)
-    head = {"schema_version": SCHEMA_VERSION, "audit": _told_audit(results)}
-    members = [f'"{name}": {_render(value, name)}' for name, value in head.items()]
-    steps = f'"steps": {_render(list(map(to_object, advice.steps)), "steps")}'
-    for number, part in enumerate(seen_parts(results)):
-        grouped = {table: by_place(part.table(table)) for table in REPORT_TABLES}
-        audited = grouped.pop("partitions")
-        if not number:
-            unplaced = {
-                name: [row for place, rows in of_table.items() if place not in audited for row in rows]
-                for name, of_table in grouped.items()
-            }
-            members += (f'"{name}": {_in_one(name, rows)}' for name, rows in unplaced.items() if rows)
-            yield "{" + ", ".join([*members, steps]) + "}\n"
-        for place in sorted(audited):
-            found = {"partitions": audited[place]}
-            found.update((name, rows[place]) for name, rows in grouped.items() if place in rows)
-            texts = [f'"{name}": {_in_one(name, rows)}' for name, rows in found.items()]
-            if place in decisions:
-                texts.append(f'"decisions": {_render(list(map(to_object, decisions[place])), "decisions")}')
-            yield "{" + ", ".join(texts) + "}\n"
-
-
-def _in_one(name: str, rows: Sequence[Row]) -> str:
-    return f"[{', '.join(_in_order(name, REPORT_TABLES[name], rows))}]"
-
-
-def _told_audit(results: Results) -> dict[str, object]:
+def told_audit(results: Results) -> dict[str, object]:
     """The object `audit`, without what differs between runs on the same input; verdict.json has that."""
     return _ordered({name: value for name, value in results.audit.items() if name != "table_versions"})
 
@@ -126,7 +95,7 @@ def render_tables(
 
     Raises ValueError as `render_audit_json` does.
     """
-    return "".join(_render_parts(head, columns, lambda table, names: _in_order(table, names, tables[table]), dict))
+    return "".join(_render_parts(head, columns, lambda table, names: in_order(table, names, tables[table]), dict))
 
 
 def _render_parts(
@@ -138,7 +107,7 @@ def _render_parts(
     """The members of `head`, the tables, whose rows `texts_of` gives, and what `lists` gives when these are written, an item a line."""
     yield f'{{\n"schema_version": {SCHEMA_VERSION}'
     for name, value in head.items():
-        yield f',\n"{name}": {_render(value, name)}'
+        yield f',\n"{name}": {render_value(value, name)}'
     for table, names in columns.items():
         yield f',\n"{table}": ['
         first = True
@@ -149,7 +118,7 @@ def _render_parts(
         yield "]" if first else "\n]"
     for name, items in lists().items():
         yield f',\n"{name}": ['
-        yield ",".join(f"\n{_render(item, name)}" for item in items)
+        yield ",".join(f"\n{render_value(item, name)}" for item in items)
         yield "\n]" if items else "]"
     yield "\n}\n"
 
@@ -171,7 +140,7 @@ def _all_in_order(results: Results, table: str, columns: tuple[Column, ...]) -> 
     return (text for _, text in heapq.merge(first, chain.from_iterable(parts)))
 
 
-def _in_order(table: str, columns: tuple[Column, ...], rows: Sequence[Row]) -> Iterator[str]:
+def in_order(table: str, columns: tuple[Column, ...], rows: Sequence[Row]) -> Iterator[str]:
     """Rows as text. Ties of the sort keys are broken by the text, so that every run has the same order."""
     return (text for _, text in _keyed(table, columns, rows))
 
@@ -182,11 +151,12 @@ def _keyed(table: str, columns: tuple[Column, ...], rows: Sequence[Row]) -> Iter
     for order, same in groupby(keyed, key=itemgetter(0)):
         texts = []
         for _, of_table in same:
-            texts.append(_render(to_dict(of_table), table))
+            texts.append(render_value(to_dict(of_table), table))
         yield from ((order, text) for text in sorted(texts))
 
 
-def _render(content: object, place: str) -> str:
+def render_value(content: object, place: str) -> str:
+    """A value in one line. Raises ValueError, which names `place`, for what JSON does not have."""
     try:
         return _ENCODER.encode(content)
     except (TypeError, ValueError) as error:

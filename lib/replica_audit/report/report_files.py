@@ -6,7 +6,8 @@ import os
 from contextlib import suppress
 
 from replica_audit.auditing.known_findings import Earlier
-from replica_audit.report.audit_json import render_audit_json, render_lines, render_worst_parts
+from replica_audit.report.audit_json import render_audit_json, render_worst_parts
+from replica_audit.report.audit_lines import write_lines
 from replica_audit.report.facts.by_partition import is_large
 from replica_audit.report.facts.conditions import whole_audit
 from replica_audit.report.facts.verdict import build_verdict
@@ -33,7 +34,7 @@ def write_report(
     verdict = build_verdict(results, fail_on)
     lines = os.path.join(path, LINES)
     if is_large(results):
-        write_file(lines, render_lines(results))
+        write_lines(lines, results)
         write_file(os.path.join(path, "audit.json"), render_worst_parts(results, LINES))
     else:
         write_file(os.path.join(path, "audit.json"), render_audit_json(results))

@@ -34,6 +34,10 @@ class Executor(Protocol):
     """Runs functions over tasks. A stage asks nothing else of the place that it runs in."""
 
     @property
+    def is_apart(self) -> bool:
+        """True as long as tasks run in other processes."""
+
+    @property
     def parallelism(self) -> int:
         """How many tasks run side by side."""
 
@@ -70,6 +74,7 @@ class Executor(Protocol):
 class InProcess:
     """Task after task in this process."""
 
+    is_apart = False
     parallelism = 1
 
     def cut(self, items: Sequence[Task], cost: Callable[[Task], int], least: int) -> list[list[Task]]:

@@ -102,7 +102,8 @@ def audit(
     source = IngestedSource(warehouse, ingested, snapshot, options, location, audit_id, since)
     stage = {"started": started, "ingest_id": ingested.ingest_id, **ids}
     stage["options"] = json.dumps(options_row(options, settings))
-    return audit_stage.audit(executor, source, InTables(warehouse, stage, snapshot, settings.driver_rows), progress)
+    sink = InTables(warehouse, stage, snapshot, settings.driver_rows, executor)
+    return audit_stage.audit(executor, source, sink, progress)
 
 
 @dataclass(frozen=True, slots=True)
@@ -293,9 +294,12 @@ class IngestedSource:
 class InTables:
     """Answers in the report tables, which count once the audit's `finished` row is there (`runner.audit_stage.Sink`)."""
 
-    def __init__(self, warehouse: Warehouse, stage: dict[str, Any], snapshot: SnapshotRow, driver_rows: int) -> None:
-        """`stage` is its entry as `record_attempt` takes it, `snapshot` the row of `snapshots`."""
+    def __init__(
+        self, warehouse: Warehouse, stage: dict[str, Any], snapshot: SnapshotRow, driver_rows: int, executor: Executor
+    ) -> None:
+        """`stage` is its entry as `record_attempt` takes it, `snapshot` the row of `snapshots`; the results are read by `executor`."""
         self._warehouse, self._stage, self._snapshot, self._driver_rows = warehouse, stage, snapshot, driver_rows
+        self._executor = executor
         self._ids = {name: stage[name] for name in ("cluster_id", "snapshot_id", "audit_id")}
         self._finished: AttemptRow | None = None
 
@@ -323,7 +327,7 @@ class InTables:
         warehouse, finished = self._warehouse, self._finished
         assert finished is not None, "results are of answers that were kept"
         if any(answers.files.values()):
-            return told_results(warehouse, finished, self._snapshot)
+            return told_results(warehouse, finished, self._snapshot, self._executor)
         rows = with_snapshot_rows(answers.rows, warehouse, finished)
         return assemble_results(finished, rows, self._snapshot, timeline_answers(warehouse, finished))
 

@@ -39,6 +39,12 @@ class SparkExecutor:
     def __init__(self, spark: SparkSession) -> None:
         self._spark = spark
 
+    @property
+    def is_apart(self) -> bool:
+        """False once the session has ended."""
+        spark: Any = self._spark
+        return not spark.is_stopped if is_remote(spark) else spark.sparkContext._jsc is not None
+
     @cached_property
     def parallelism(self) -> int:
         """As far as Spark says."""

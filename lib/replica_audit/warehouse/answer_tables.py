@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -18,8 +18,7 @@ from replica_audit.auditing.audit_results import audit_results
 from replica_audit.auditing.detailed_partitions import told_places
 from replica_audit.auditing.leadership.capture_times import CaptureTimes, times_of_manifest
 from replica_audit.bronze_tables import SnapshotRow
-from replica_audit.model import Place
-from replica_audit.results import Results, by_place
+from replica_audit.results import Results
 from replica_audit.schema import (
     REPORT_ROWS,
     REPORT_TABLES,
@@ -31,12 +30,11 @@ from replica_audit.schema import (
     PartitionStateRow,
     ReportRows,
     Row,
-    column_names,
 )
+from replica_audit.warehouse.answer_parts import AnswerParts, PartReader, TaskRunner
 from replica_audit.warehouse.attempts import attempts, check_committed, latest_attempt, own_rows
 from replica_audit.warehouse.delta_tables import StoredTables
-from replica_audit.warehouse.table_layout import schema_of
-from replica_audit.warehouse.table_reads import PlacedFiles, WantedPlaces, keys_of, place_keys
+from replica_audit.warehouse.table_reads import PlacedFiles, keys_of, place_keys
 
 #: Kinds of evidence that a conclusion on the whole looks at.
 _EVIDENCE = ("loss", "leadership", "transaction")
@@ -146,36 +144,6 @@ _MORE: Mapping[str, Callable[[ToldRows, pa.Table, pa.Array], pa.Array]] = {
 }
 
 
-#: Partitions whose rows are held at once.
-STRETCH = 1000
-
-
-@dataclass(frozen=True, slots=True)
-class AnswerParts:
-    """The rows of the audited partitions by table (`results.Results.stored`)."""
-
-    places: Sequence[Place]
-    """Of the partitions that were audited."""
-    files: Mapping[str, PlacedFiles]
-    timeline: Sequence[HighWatermarkTimelineRow]
-    """In order; it is not read again."""
-
-    def __call__(self, tables: Collection[str]) -> Iterator[ReportRows]:
-        places = sorted(self.places)
-        timeline = by_place(self.timeline) if "high_watermark_timeline" in tables else {}
-        for start in range(0, len(places), STRETCH):
-            stretch = places[start : start + STRETCH]
-            wanted = WantedPlaces(stretch)
-            part = ReportRows()
-            for table, files in self.files.items():
-                if table in tables:
-                    kind = REPORT_ROWS[table]
-                    for _, rows in files.read(schema_of(table, column_names(kind)), wanted):
-                        part.table(table).extend(arrow_to_rows(rows, kind))
-            part = part.in_order()
-            yield replace(part, high_watermark_timeline=[row for place in stretch for row in timeline.get(place, ())])
-
-
 def audit_files(warehouse: StoredTables, tables: Sequence[str], finished: AttemptRow) -> dict[str, PlacedFiles]:
     """The files of report tables of an audit, and of the states of its snapshot's partitions."""
     files = {table: warehouse.placed_files(table, finished.audit_id) for table in tables}
@@ -243,8 +211,11 @@ def _count(warehouse: StoredTables, table: str, attempt: Mapping[str, str | None
     return sum(rows.num_rows for rows in warehouse.read_parts(table, ("ingest_id",), **attempt))
 
 
-def told_results(warehouse: StoredTables, finished: AttemptRow, snapshot: SnapshotRow | None) -> Results:
-    """The results of a finished audit: of many partitions those rows that are reported, and where the others are.
+def told_results(
+    warehouse: StoredTables, finished: AttemptRow, snapshot: SnapshotRow | None, runner: TaskRunner | None = None
+) -> Results:
+    """The results of a finished audit: of many partitions those rows that are reported, and where the others are, for tasks of
+    `runner` to read.
 
     Raises EngineError where the audit committed other rows than are there.
     """
@@ -277,7 +248,8 @@ def told_results(warehouse: StoredTables, finished: AttemptRow, snapshot: Snapsh
     places = [(row.topic, row.partition) for row in results.partitions]
     placed = [table for table in tables if table in REPORTED_TABLES and set(_names(table)) >= _PLACE]
     of_audit = audit_files(warehouse, placed, finished)
-    return replace(results, stored=AnswerParts(places, of_audit, results.high_watermark_timeline))
+    reader = PartReader(of_audit)
+    return replace(results, stored=AnswerParts(places, reader, results.high_watermark_timeline, runner))
 
 
 def with_snapshot_rows(rows: ReportRows, warehouse: StoredTables, ingested: AttemptRow) -> ReportRows:

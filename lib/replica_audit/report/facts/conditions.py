@@ -19,7 +19,7 @@ from replica_audit.model import Place
 from replica_audit.protocol.election import elections
 from replica_audit.report.facts.by_partition import present, told_protocol
 from replica_audit.report.facts.losses import AboutToGo, Holder, find_about_to_go, find_holders, join_holders
-from replica_audit.results import Results, place_of
+from replica_audit.results import Results, nothing_given, place_of
 from replica_audit.schema import CaptureRow, FindingRow, TruncationRow
 from replica_audit.snapshot.leadership_rows import leadership_of_rows
 from replica_audit.snapshot.log_dir_names import METADATA_PARTITION
@@ -306,38 +306,41 @@ class WholeAudit:
     """Rows of `captures` by broker, state and whether the replica is needed, those of voters left out."""
 
 
-def seen_parts(results: Results) -> Iterator[Results]:
-    """Iterate `results.parts()`; when exhausted, `whole_audit` is known too."""
-    conditions: list[Conditions] = []
-    holders: list[Mapping[int, Holder]] = []
-    untimed: set[Place] = set()
-    codes: set[str] = set()
-    captures: Counter[tuple[int, str, bool]] = Counter()
-    for part in results.parts():
-        conditions.append(find_conditions(part))
-        holders = [join_holders([*holders, find_holders(part)])]
-        codes.update(run.code for run in part.divergences)
-        untimed.update(
-            place_of(run) for run in part.divergences if run.code == "DIV-EPOCH" and run.first_timestamp_ms is None
-        )
-        captures.update(
-            (row.broker_id, row.state, row.needed is not None) for row in part.captures if not is_of_voter(row)
-        )
-        yield part
-    results.remembered["whole"] = WholeAudit(
-        conditions=replace(_join(conditions), needed=find_needed(results)),
-        holders=join_holders(holders),
-        untimed=frozenset(untimed),
-        divergence_codes=frozenset(codes),
-        captures=captures,
-    )
-
-
 def whole_audit(results: Results) -> WholeAudit:
-    """`WholeAudit` of `results`, worked out once."""
-    if "whole" not in results.remembered:
-        for _ in seen_parts(results):
-            pass
-    found = results.remembered["whole"]
-    assert isinstance(found, WholeAudit)
+    """`WholeAudit` of `results`, worked out once, by tasks where there is an executor."""
+    found = results.remembered.get("whole")
+    if not isinstance(found, WholeAudit):
+        parts = list(results.map_parts(_of_part, nothing_given, _OF_WHOLE))
+        found = results.remembered["whole"] = WholeAudit(
+            conditions=replace(_join([part.conditions for part in parts]), needed=find_needed(results)),
+            holders=join_holders(part.holders for part in parts),
+            untimed=frozenset().union(*(part.untimed for part in parts)),
+            divergence_codes=frozenset().union(*(part.divergence_codes for part in parts)),
+            captures=sum((part.captures for part in parts), Counter()),
+        )
     return found
+
+
+#: Tables that `_of_part` looks at.
+_OF_WHOLE = (
+    "partitions",
+    "replicas",
+    "captures",
+    "high_watermarks",
+    "partition_states",
+    "divergences",
+    "truncations",
+    "findings",
+)
+
+
+def _of_part(part: Results, _: None) -> WholeAudit:
+    timeless = (run for run in part.divergences if run.code == "DIV-EPOCH" and run.first_timestamp_ms is None)
+    captures = (row for row in part.captures if not is_of_voter(row))
+    return WholeAudit(
+        conditions=find_conditions(part),
+        holders=find_holders(part),
+        untimed=frozenset(map(place_of, timeless)),
+        divergence_codes=frozenset(run.code for run in part.divergences),
+        captures=Counter((row.broker_id, row.state, row.needed is not None) for row in captures),
+    )

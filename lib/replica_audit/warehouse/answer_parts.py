@@ -1,0 +1,110 @@
+"""The rows of a large audit, some partitions at a time: read by tasks, or in this process."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import NamedTuple, Protocol, TypeVar
+
+from replica_audit.arrow_rows import arrow_to_rows
+from replica_audit.model import Place
+from replica_audit.results import Found, Given, by_place
+from replica_audit.schema import REPORT_ROWS, HighWatermarkTimelineRow, ReportRows, column_names
+from replica_audit.warehouse.table_layout import schema_of
+from replica_audit.warehouse.table_reads import PlacedFiles, WantedPlaces
+
+#: Partitions whose rows are held at once.
+STRETCH = 1000
+
+_Task = TypeVar("_Task")
+_Answer = TypeVar("_Answer")
+
+
+class TaskRunner(Protocol):
+    """What of an executor (`runner.executor.Executor`) reading needs."""
+
+    @property
+    def is_apart(self) -> bool:
+        """True as long as tasks run in other processes."""
+
+    def map(self, tasks: Sequence[_Task], work: Callable[[_Task], Iterable[_Answer]]) -> list[_Answer]: ...
+
+
+class Stretch(NamedTuple):
+    """Partitions whose rows are read together."""
+
+    places: Sequence[Place]
+    timeline: Sequence[HighWatermarkTimelineRow] = ()
+    """Their rows of it, which are not read again."""
+
+
+@dataclass(frozen=True, slots=True)
+class PartReader:
+    """Files of the report tables."""
+
+    files: Mapping[str, PlacedFiles]
+
+    def read(self, stretch: Stretch, tables: Collection[str]) -> ReportRows:
+        """Rows of `tables` in order."""
+        wanted, part = WantedPlaces(stretch.places), ReportRows()
+        for table, files in self.files.items():
+            if table in tables:
+                kind = REPORT_ROWS[table]
+                for _, rows in files.read(schema_of(table, column_names(kind)), wanted):
+                    part.table(table).extend(arrow_to_rows(rows, kind))
+        return replace(part.in_order(), high_watermark_timeline=list(stretch.timeline))
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerParts:
+    """The rows of the audited partitions by table (`results.StoredRows`)."""
+
+    places: Sequence[Place]
+    """Of the partitions that were audited."""
+    reader: PartReader
+    timeline: Sequence[HighWatermarkTimelineRow]
+    """In order."""
+    runner: TaskRunner | None = None
+
+    @property
+    def outlet(self) -> str | None:
+        return self.reader.files["partitions"].directory if self._is_apart else None
+
+    def parts(self, tables: Collection[str]) -> Iterator[ReportRows]:
+        return (self.reader.read(stretch, tables) for stretch in self._stretches(tables))
+
+    def map(
+        self,
+        work: Callable[[ReportRows, Given], Found],
+        tables: Collection[str],
+        given: Callable[[Sequence[Place]], Given],
+    ) -> Iterator[Found]:
+        tasks = ((stretch, given(stretch.places)) for stretch in self._stretches(tables))
+        run = partial(_run, work, self.reader, tables)
+        if self._is_apart and self.runner is not None:
+            yield from self.runner.map(list(tasks), run)
+        else:
+            for task in tasks:
+                yield from run(task)
+
+    @property
+    def _is_apart(self) -> bool:
+        return self.runner is not None and self.runner.is_apart
+
+    def _stretches(self, tables: Collection[str]) -> Iterator[Stretch]:
+        places = sorted(self.places)
+        timeline = by_place(self.timeline) if "high_watermark_timeline" in tables else {}
+        for start in range(0, len(places), STRETCH):
+            stretch = places[start : start + STRETCH]
+            yield Stretch(stretch, [row for place in stretch for row in timeline.get(place, ())])
+
+
+def _run(
+    work: Callable[[ReportRows, Given], Found],
+    reader: PartReader,
+    tables: Collection[str],
+    task: tuple[Stretch, Given],
+) -> list[Found]:
+    stretch, given = task
+    return [work(reader.read(stretch, tables), given)]
