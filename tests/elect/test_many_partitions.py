@@ -7,12 +7,15 @@ import re
 import shlex
 import subprocess
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.support.large_audit import audit_models, large_results
+from tests.support.large_cluster import large_cluster
 from tests.support.samples import SAMPLES
 
 from replica_audit.api.elected import write_plan_files
@@ -20,6 +23,7 @@ from replica_audit.elect import kafka_commands, simulation, step_list
 from replica_audit.elect.election_plan import plan_elections
 from replica_audit.elect.kafka_commands import MOST_NAMES, Copies
 from replica_audit.elect.plan_model import Plan, Step, plan_object
+from replica_audit.protocol.controller import Registration
 from replica_audit.report.plan_text import DECISION_LIMIT, STEP_LIMIT, render_plan, split_steps, tell_decisions
 from replica_audit.results import Results
 
@@ -56,6 +60,32 @@ def test_partitions_of_other_epochs_are_alike_and_their_predictions_are_not(monk
     init = simulation.Kinds.__init__
     monkeypatch.setattr(simulation.Kinds, "__init__", lambda self, state, treatment: init(self, state, lambda one: one))
     assert plan_object(plan_elections(results)) == together
+
+
+def test_what_an_event_makes_of_a_registration_is_worked_out_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many scenarios and attempts there are; a broker may be fenced at first, and stopped later."""
+    results, _ = large_cluster(12, 1.0)
+    worked: Counter[object] = Counter()
+    held: list[Registration] = []
+    steps: list[int] = []
+
+    def counted(work: Callable[..., Registration], one: Registration, *given: Any, **more: bool) -> Registration:
+        *event, alive = given
+        own = alive.intersection((*one.replicas, *one.isr, *one.elr, *one.last_known))
+        held.append(one)
+        worked.update([(work, id(one), tuple(event), tuple(more.items()), own)])
+        return work(one, *given, **more)
+
+    for name in ("stop_broker", "start_broker", "catch_up", "elect"):
+        monkeypatch.setattr(simulation, name, partial(counted, getattr(simulation, name)))
+    after = simulation.Scenarios.after
+    monkeypatch.setattr(
+        simulation.Scenarios, "after", lambda self, step: (steps.append(len(self.ways)), after(self, step))[1]
+    )
+    plan_elections(results, premises=False)
+    assert max(steps) > 50 and len(steps) > 40, "scenarios, and steps of all attempts"
+    assert max(worked.values()) <= 2
+    assert 0 < len(worked) < sum(steps), "less than one for each scenario and step"
 
 
 def test_twice_as_many_partitions_hardly_lengthen_the_text() -> None:

@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 from replica_audit.auditing.catalogue import codes_with
+from replica_audit.elect.transitions import Transitions
 from replica_audit.model import Place
 from replica_audit.protocol.controller import Registration, next_leader
 from replica_audit.results import Results, by_place, place_of
@@ -154,6 +155,11 @@ class PresentState:
     @cached_property
     def brokers(self) -> frozenset[int]:
         return frozenset(broker for one in self.partitions.values() for broker in one.replicas)
+
+    @cached_property
+    def transitions(self) -> Transitions:
+        """What simulated events make of these registrations."""
+        return Transitions()
 
     @cached_property
     def kinds(self) -> Mapping[Place, int]:

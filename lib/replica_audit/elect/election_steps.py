@@ -7,7 +7,7 @@ at a time. The simulation shows what elections would do by themselves meanwhile,
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
 
@@ -218,6 +218,13 @@ def _why_no_election(choice: int, registration: Registration, tools: Tools) -> s
     return None if tools.has_elections() else _NO_TOOL
 
 
+def _by_leader(pairs: Iterable[tuple[int, int]]) -> dict[int, list[int]]:
+    found: dict[int, list[int]] = defaultdict(list)
+    for leader, follower in pairs:
+        found[leader].append(follower)
+    return dict(found)
+
+
 def _lead_alone(state: PresentState) -> bool:
     """False where the controllers have no majority before a broker that is one of them is up."""
     return not state.voters or 2 * len(state.voters - state.brokers) > len(state.voters)
@@ -264,6 +271,12 @@ class _Attempt:
         """Partitions whose leader is stopped for others."""
         self.outrun: set[tuple[int, Place]] = set()
         """As `PlannedDecisions.outrun`."""
+        self._cut_by = {
+            place: _by_leader(self._harmful[place])
+            for place in self._kinds.one_of_each(self._harmful)
+            if place in state.partitions
+        }
+        """By representative and leader, the followers that it harms."""
         self._takers = self._now.takers_of(place for place in self.decisions if place in state.partitions)
         self._done: set[Place] = set()
         self._stopped: set[int] = set()
@@ -562,12 +575,11 @@ class _Attempt:
 
     def _harm(self, way: Scenario) -> Iterator[tuple[Place, int, int]]:
         """Partition, leader, and a follower that is cut and has what then no log has, though the choice would keep it."""
-        for place in self._kinds.one_of_each(self._harmful):
+        for place, followers in self._cut_by.items():
+            leader = way.partitions[place].leader_id
             # Who leads after a reassignment has followed the chosen replica, which it removed.
-            if place in way.partitions and not (place in self._done and self._is_removed(way, place)):
-                for leader, follower in self._harmful[place]:
-                    if way.leader(place) == leader and follower in way.up:
-                        yield place, leader, follower
+            if leader in followers and not (place in self._done and self._is_removed(way, place)):
+                yield from ((place, leader, follower) for follower in followers[leader] if follower in way.up)
 
     def _is_removed(self, way: Scenario, place: Place) -> bool:
         """True if a reassignment removed the chosen replica, after the replicas that it adds were in sync with it."""

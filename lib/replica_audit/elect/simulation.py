@@ -63,11 +63,20 @@ class Kinds:
         for place, number in state.kinds.items():
             one = self._first[place] = first.setdefault((number, treatment(place)), place)
             self._members[one].append(place)
+        self._of_broker: dict[int, list[Place]] = defaultdict(list)
+        for place in self.firsts:
+            for broker in state.partitions[place].replicas:
+                self._of_broker[broker].append(place)
+        self.change = state.transitions.change
 
     @property
     def firsts(self) -> Collection[Place]:
         """The representative of each kind."""
         return self._members.keys()
+
+    def assigned_to(self, broker_id: int) -> Sequence[Place]:
+        """The representatives that have been assigned to a broker."""
+        return self._of_broker.get(broker_id, ())
 
     def first(self, place: Place) -> Place:
         """The representative of the partition's kind; the partition itself if its assignment is unknown."""
@@ -102,6 +111,8 @@ class Scenario:
     """Since the scenario began, in order."""
     reassigned: frozenset[Place] = frozenset()
     """Those of `partitions` whose reassignment has ended."""
+    unsettled: frozenset[Place] = frozenset()
+    """Those of which replicas that are alive may be out of sync."""
 
     @classmethod
     def of(
@@ -117,13 +128,20 @@ class Scenario:
         """`unclean` says for each partition whether unclean elections are allowed at first; brokers that are not `up` are
         fenced in the order of `fenced`, as the controller does when it no longer hears from them.
         """
-        partitions = {
-            place: replace(state.partitions[place], has_elr=has_elr, unclean=unclean(place)) for place in kinds.firsts
+        begin = {
+            allowed: kinds.change(
+                ("begin", has_elr, allowed), frozenset(), partial(_begun, has_elr=has_elr, unclean=allowed)
+            )
+            for allowed in (True, False)
         }
-        scenario = cls(kinds, partitions, frozenset(up) | frozenset(fenced), state.clean)
+        partitions = {place: begin[unclean(place)](state.partitions[place]) for place in kinds.firsts}
+        scenario = cls(
+            kinds, partitions, frozenset(up) | frozenset(fenced), state.clean, unsettled=frozenset(partitions)
+        )
         for broker in fenced:
             left = scenario.up - {broker}
-            scenario = replace(scenario, up=left)._changed(partial(_fence, broker, left), broker)
+            change = kinds.change(("fence", broker), left, partial(_fence, broker))
+            scenario = replace(scenario, up=left)._moved(kinds.assigned_to(broker), change)
         return replace(scenario, changes=())
 
     def is_like(self, other: Scenario) -> bool:
@@ -141,9 +159,8 @@ class Scenario:
 
     def forbidden(self, topics: Collection[str]) -> Scenario:
         """After unclean.leader.election.enable=false for the topics."""
-        partitions = {
-            place: replace(one, unclean=False) if place[0] in topics else one for place, one in self.partitions.items()
-        }
+        forbid = self.kinds.change("forbid", frozenset(), lambda one, _: replace(one, unclean=False))
+        partitions = {place: forbid(one) if place[0] in topics else one for place, one in self.partitions.items()}
         return replace(self, partitions=partitions)
 
     def stopped(self, broker_id: int) -> Scenario:
@@ -152,48 +169,54 @@ class Scenario:
             return self
         left = self.up - {broker_id}
         down = replace(self, up=left, clean=self.clean | {broker_id})
-        return down._changed(lambda one: stop_broker(one, broker_id, left), broker_id)
+        change = self.kinds.change(("stop", broker_id), left, partial(_stop, broker_id))
+        return down._moved(self.kinds.assigned_to(broker_id), change)
 
     def started(self, broker_id: int) -> Scenario:
         """After the broker has started, and every replica that is alive has caught up with its leader."""
         clean = broker_id in self.clean
         up = self.up | {broker_id}
         back = replace(self, up=up, clean=self.clean - {broker_id})
-        return back._changed(lambda one: start_broker(one, broker_id, up, clean=clean), broker_id)._settled()
+        change = self.kinds.change(("start", broker_id, clean), up, partial(_start, broker_id, clean))
+        own = self.kinds.assigned_to(broker_id)
+        return back._moved(own, change)._settled(own)
 
     def elected(self, places: Iterable[Place]) -> Scenario:
         """After an unclean election that an operator asked for."""
-        asked = self.kinds.one_of_each(places)
-        return self._moved(asked, lambda one: elect(one, self.up, unclean=True), ordered=True)._settled()
+        change = self.kinds.change("elect", self.up, partial(elect, unclean=True))
+        return self._moved(self.kinds.one_of_each(places), change, ordered=True)._settled()
 
     def reordered(self, place: Place, replicas: tuple[int, ...]) -> Scenario:
         """After the assignment was reordered and its first broker elected (H9)."""
         partitions = {**self.partitions, place: replace(self.partitions[place], replicas=replicas)}
         return replace(self, partitions=partitions)._moved([place], lambda one: prefer(one, self.up), ordered=True)
 
-    def _settled(self) -> Scenario:
-        """After time enough for all that are alive to be in sync."""
-        after = cache(lambda one: catch_up(one, self.up))
-        partitions = {place: after(one) for place, one in self.partitions.items()}
-        ended = {place for place, one in self.partitions.items() if partitions[place].removing != one.removing}
-        return replace(self, partitions=partitions, reassigned=self.reassigned | ended)
-
-    def _changed(self, change: Callable[[Registration], Registration], broker_id: int) -> Scenario:
-        # Of thousands of partitions most are registered alike.
-        own = [place for place, one in self.partitions.items() if broker_id in one.replicas]
-        return self._moved(own, cache(change))
+    def _settled(self, more: Iterable[Place] = ()) -> Scenario:
+        """After time enough for all that are alive to be in sync; of partitions of `more` another one is alive than before."""
+        after = self.kinds.change("settle", self.up, catch_up)
+        partitions, ended = dict(self.partitions), set()
+        for place in self.unsettled.union(more):
+            before = partitions[place]
+            partitions[place] = after(before)
+            if partitions[place].removing != before.removing:
+                ended.add(place)
+        return replace(self, partitions=partitions, reassigned=self.reassigned | ended, unsettled=frozenset())
 
     def _moved(
         self, places: Iterable[Place], change: Callable[[Registration], Registration], ordered: bool = False
     ) -> Scenario:
         partitions = dict(self.partitions)
-        changes = list(self.changes)
+        changes, unsettled = list(self.changes), set(self.unsettled)
         for place in places:
             before = partitions[place]
-            after = partitions[place] = change(before)
+            after = change(before)
+            if after is before:
+                continue
+            partitions[place] = after
+            unsettled.add(place)
             if after.leader_id is not None and after.leader_id != before.leader_id:
                 changes.append(LeaderChange(place, after.leader_id, _right(before, after.leader_id), ordered))
-        return replace(self, partitions=partitions, changes=tuple(changes))
+        return replace(self, partitions=partitions, changes=tuple(changes), unsettled=frozenset(unsettled))
 
 
 @dataclass(frozen=True, eq=False)
@@ -299,7 +322,20 @@ def _orders(state: PresentState, down: Sequence[int]) -> Iterator[tuple[int, ...
             yield order[::-1]
 
 
-def _fence(broker_id: int, alive: frozenset[int], one: Registration) -> Registration:
+def _begun(one: Registration, _: frozenset[int], *, has_elr: bool, unclean: bool) -> Registration:
+    return replace(one, has_elr=has_elr, unclean=unclean)
+
+
+def _stop(broker_id: int, one: Registration, alive: frozenset[int]) -> Registration:
+    # A reassignment may have taken it away from the broker.
+    return stop_broker(one, broker_id, alive) if broker_id in one.replicas else one
+
+
+def _start(broker_id: int, clean: bool, one: Registration, alive: frozenset[int]) -> Registration:
+    return start_broker(one, broker_id, alive, clean=clean) if broker_id in one.replicas else one
+
+
+def _fence(broker_id: int, one: Registration, alive: frozenset[int]) -> Registration:
     """After the controller fenced a broker; no change if it has done so before: no leader, and only this broker in sync."""
     is_known = broker_id not in one.isr or (one.leader_id is None and one.isr == {broker_id})
     return one if is_known and one.leader_id != broker_id else stop_broker(one, broker_id, alive)
