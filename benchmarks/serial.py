@@ -115,7 +115,7 @@ def measure(partitions: int) -> Iterator[tuple[str, float, float, list[int]]]:
             ),
             "audit": lambda executor, warehouse: audit(executor, warehouse, None, settings, Unseen()),
             "report": lambda executor, warehouse: write_report(
-                load_results(warehouse, None, "high"), f"{directory}/report", "high"
+                load_results(warehouse, None, "high", executor), f"{directory}/report", "high"
             ),
         }
         for step, function in steps.items():

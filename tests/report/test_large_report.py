@@ -11,15 +11,20 @@ from xml.etree import ElementTree
 
 import pytest
 from tests.support.audit_json_text import audit_json_text
-from tests.support.page_content import page_of
+from tests.support.large_audit import audit_models, large_results
+from tests.support.page_content import Page, page_of
 from tests.support.report_rows import REPORT_FILES, finding, objects, partition, results, row
+from tests.support.samples import SAMPLES
 
 from replica_audit.auditing import detailed_partitions
 from replica_audit.auditing.known_findings import read_baseline
 from replica_audit.config import Settings
 from replica_audit.errors import UsageError
+from replica_audit.literals import VERDICTS
 from replica_audit.report.facts.by_partition import partition_ranges
-from replica_audit.report.page import content
+from replica_audit.report.facts.verdict import build_verdict
+from replica_audit.report.page import content, document
+from replica_audit.report.page.document import render_page
 from replica_audit.report.report_files import LINES, write_report
 from replica_audit.results import Results
 
@@ -110,8 +115,33 @@ def test_the_page_has_details_of_the_worst_and_lists_the_others() -> None:
 
 def test_the_list_on_the_page_has_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(content, "OTHERS_LIMIT", 3)
-    (one,) = content.build_others(audited(8))
+    found = audited(8)
+    (one,) = content.build_others(found, detailed_partitions.detailed(found.partitions))
     assert one == {"verdict": "CONSISTENT", "count": 5, "topics": [], "unlisted": 5}
+
+
+def test_a_page_that_would_weigh_too_much_has_fewer_partitions_in_detail(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The gravest of them; the others it lists, and says in which file they are."""
+    monkeypatch.setattr(detailed_partitions, "WHOLE", 10_000)
+    models = (
+        audit_models((str(SAMPLES / name), "orders-0") for name in some) for some in (("zombie",), ("isr-minimum",))
+    )
+    found = large_results(600, *models, 0.9)
+    verdict = build_verdict(found, "high")
+    page = render_page(found, verdict)
+    frame, pieces = Page(page).unpack()
+    assert frame["count"] == 600 and not frame["others"] and frame["whole"] == "audit.json"
+    limit = len(page.encode()) * 2 // 3
+    monkeypatch.setattr(document, "PAGE_BYTES", limit)
+    page = render_page(found, verdict)
+    frame, pieces = Page(page).unpack()
+    assert limit // 2 < len(page.encode()) < limit
+    assert 0 < frame["count"] == sum(len(piece["story"]) for piece in pieces) < 600
+    assert frame["count"] + sum(one["count"] for one in frame["others"]) == 600 and frame["whole"] == "audit.json"
+    shown = detailed_partitions.detailed(found.partitions, frame["count"])
+    assert max(VERDICTS.index(one.verdict) for one in shown) <= VERDICTS.index(frame["others"][0]["verdict"])
+    monkeypatch.setattr(document, "PAGE_BYTES", 1)
+    assert page_of(found).unpack()[0]["count"] == 0, "nothing is left to leave out"
 
 
 def test_cases_of_partitions_without_details_are_one_for_each_topic(tmp_path: Path) -> None:

@@ -64,7 +64,7 @@ def test_every_text_has_the_same_number(capture: str, records: int, committed: i
         committed,
     )
 
-    overview = build_overview(found, None)
+    overview = build_overview(found, worst_partitions(found), None)
     for column, name in (("lost", "lost_records"), ("lost_committed", "lost_committed")):
         assert overview[column] == encode_column([getattr(row, name) for row in worst_partitions(found)])
 

@@ -84,7 +84,7 @@ def test_costs_are_asked_for_in_the_order_in_which_they_are_packed(monkeypatch: 
 
 
 def test_the_page_carries_no_group_that_nothing_hits(audited: Results) -> None:
-    (piece,) = build_pieces(audited)
+    (piece,) = build_pieces(audited, audited.partitions)
     text = json.dumps(piece["tables"]["group_offsets"])
     assert '"billing"' in text and '"sound"' not in text
 
@@ -129,4 +129,4 @@ def test_nothing_is_said_where_nobody_is_hit(tmp_path: Path) -> None:
     assert found.rows("group_offsets")
     text = markdown(found)
     assert "Consumer groups" not in text and "Who wrote" not in text
-    assert not {"group_offsets", "lost_producers"} & next(build_pieces(found))["tables"].keys()
+    assert not {"group_offsets", "lost_producers"} & next(build_pieces(found, found.partitions))["tables"].keys()

@@ -74,7 +74,7 @@ def say_all(found: Results) -> dict[Site, set[str]]:
         for module in MODULES:
             patches.enter_context(patch.object(module, "say", record))
         build_answer(found, build_verdict(found, "high"))
-        build_overview(found, None)
+        build_overview(found, found.partitions, None)
         tell_captures(found)
         for place, rows in rows_by_partition(found):
             tell_story(place, rows, told_protocol(found))

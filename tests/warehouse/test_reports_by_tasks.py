@@ -6,7 +6,6 @@ import gzip
 import os
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -22,8 +21,7 @@ from replica_audit.report.report_files import write_report
 from replica_audit.report.whole_files import LINES
 from replica_audit.results import Results
 from replica_audit.warehouse import answer_parts
-from replica_audit.warehouse.answer_tables import load_results, snapshot_row, told_results
-from replica_audit.warehouse.attempts import attempts, latest_attempt, own_rows
+from replica_audit.warehouse.answer_tables import load_results
 
 
 @pytest.fixture(autouse=True)
@@ -36,11 +34,7 @@ def _small(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def by_tasks(ran: Ran, executor: Pickling) -> Results:
     """The latest audit of a warehouse, as the stage has it that ran by `executor`."""
-    finished = latest_attempt(ran.warehouse, "audit")
-    ingested = next(iter(attempts(ran.warehouse, "ingest", state="finished", **own_rows(finished))))
-    found = told_results(ran.warehouse, finished, snapshot_row(ran.warehouse, ingested), executor)
-    options = found.audit["options"]
-    return replace(found, audit={**found.audit, "options": options and {**options, "fail_on": "high"}})
+    return load_results(ran.warehouse, None, "high", executor)
 
 
 def report_of(results: Results, directory: Path) -> dict[str, bytes]:

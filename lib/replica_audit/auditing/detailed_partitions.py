@@ -23,13 +23,17 @@ def worst_first(partitions: Iterable[PartitionRow]) -> list[PartitionRow]:
     return sorted(partitions, key=_rank)
 
 
-def detailed(partitions: Sequence[PartitionRow]) -> list[PartitionRow]:
-    """The partitions that are reported in detail, in the order of `worst_first`: of equal verdicts and losses those with graver findings."""
+def detailed(partitions: Sequence[PartitionRow], most: int | None = None) -> list[PartitionRow]:
+    """The partitions that are reported in detail, at `most` so many where that is given, in the order of `worst_first`: of equal
+    verdicts and losses those with graver findings.
+    """
     ranked = worst_first(partitions)
-    if len(partitions) <= WHOLE:
+    if most is None:
+        most = len(ranked) if len(ranked) <= WHOLE else DETAILED
+    if most >= len(ranked):
         return ranked
     gravest = nsmallest(
-        DETAILED, enumerate(ranked), key=lambda one: (*_badness(one[1]), [-count for count in one[1].findings])
+        most, enumerate(ranked), key=lambda one: (*_badness(one[1]), [-count for count in one[1].findings])
     )
     return [row for _, row in sorted(gravest, key=itemgetter(0))]
 

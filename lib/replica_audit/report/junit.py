@@ -77,7 +77,7 @@ class _Alike(NamedTuple):
 def _alike(results: Results) -> dict[_Alike, list[PartitionRow]]:
     """Partitions that are not told in detail."""
     found: dict[_Alike, list[PartitionRow]] = defaultdict(list)
-    for row in other_partitions(results):
+    for row in other_partitions(results, detailed_partitions(results)):
         found[_Alike(row.topic, row.verdict)].append(row)
     return found
 

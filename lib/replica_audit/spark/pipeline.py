@@ -61,7 +61,8 @@ def run_audit(
 
 def load_results(spark: SparkSession | None, audit_id: str | None, settings: Settings) -> Results:
     """The results of a finished audit. See `answer_tables.load_results`."""
-    return answer_tables.load_results(open_warehouse(spark, settings), audit_id, settings.fail_on)
+    executor = None if spark is None else SparkExecutor(spark)
+    return answer_tables.load_results(open_warehouse(spark, settings), audit_id, settings.fail_on, executor)
 
 
 def load_earlier(spark: SparkSession | None, results: Results, settings: Settings) -> Earlier | None:

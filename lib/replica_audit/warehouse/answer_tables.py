@@ -171,14 +171,17 @@ REPORTED_TABLES = (
 REPORTED_TIMELINE_ROWS = 100_000
 
 
-def load_results(warehouse: StoredTables, audit_id: str | None, fail_on: str) -> Results:
-    """The results of a finished audit, the latest when `audit_id` is None; raises UsageError when there is none.
+def load_results(
+    warehouse: StoredTables, audit_id: str | None, fail_on: str, runner: TaskRunner | None = None
+) -> Results:
+    """The results of a finished audit, the latest when `audit_id` is None, for tasks of `runner` to read; raises UsageError when
+    there is none.
 
     What the answers were computed with stays; from which severity on they fail is asked anew.
     """
     finished = latest_attempt(warehouse, "audit", **({"audit_id": audit_id} if audit_id else {}))
     ingested = next(iter(attempts(warehouse, "ingest", state="finished", **own_rows(finished))), finished)
-    results = told_results(warehouse, finished, snapshot_row(warehouse, ingested))
+    results = told_results(warehouse, finished, snapshot_row(warehouse, ingested), runner)
     options = results.audit["options"]
     return replace(results, audit={**results.audit, "options": options and {**options, "fail_on": fail_on}})
 

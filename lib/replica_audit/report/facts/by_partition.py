@@ -106,9 +106,9 @@ def is_large(results: Results) -> bool:
     return len(results.partitions) > detail.WHOLE
 
 
-def other_partitions(results: Results) -> list[PartitionRow]:
-    """Rows of the partitions that are not shown in detail, by name."""
-    told = detailed_places(results)
+def other_partitions(results: Results, shown: Iterable[PartitionRow]) -> list[PartitionRow]:
+    """Rows of the partitions that are not `shown` in detail, by name."""
+    told = frozenset(map(place_of, shown))
     others = (row for row in results.partitions if place_of(row) not in told)
     return sorted(others, key=lambda row: place_of(row))
 

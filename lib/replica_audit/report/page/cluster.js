@@ -105,7 +105,7 @@ function buildOthers(page) {
     node.addEventListener('toggle', () => node.append(table([['topic', 'wrap'], ['partitions', 'wrap']], topics), unlisted ? el('p', { class: 'soft' }, `and ${count(unlisted, 'more partition')}`) : ''), { once: true });
     return node;
   });
-  document.getElementById('more').after(el('div', { id: 'others' }, el('p', null, `The worst ${page.count} of ${page.count + total} partitions are above, in detail. Of the others every row is in audit.jsonl.gz:`), lists));
+  document.getElementById('more').after(el('div', { id: 'others' }, el('p', null, `The worst ${page.count} of ${page.count + total} partitions are above, in detail. Of the others every row is in ${page.whole}:`), lists));
 }
 
 function buildRead(page) {

@@ -12,7 +12,6 @@ from replica_audit.elect.follow_up_steps import name_remedy
 from replica_audit.literals import SEVERITIES, VERDICTS
 from replica_audit.model import Place
 from replica_audit.report.facts.by_partition import (
-    detailed_partitions,
     other_partitions,
     partition_ranges,
     present,
@@ -72,8 +71,8 @@ _OFFSETS = {
 }
 
 
-def build_overview(results: Results, earlier: Earlier | None) -> dict[str, object]:
-    """Columns of the partitions that are shown in detail: what the table shows, filters and sorts by."""
+def build_overview(results: Results, shown: Sequence[PartitionRow], earlier: Earlier | None) -> dict[str, object]:
+    """Columns of the partitions that are `shown` in detail: what the table shows, filters and sorts by."""
     plan = advise(results)
     told = {place: one.sentence for one in tell_decisions(plan) for place in one.places}
     decided = {place_of(one): one for one in plan.decisions}
@@ -85,7 +84,7 @@ def build_overview(results: Results, earlier: Earlier | None) -> dict[str, objec
             "choice": None if (one := decided.get(place_of(partition))) is None else one.candidate_id,
             "costs_open": one is not None and bool(one.depends_on),
         }
-        for partition, rows in rows_by_partition(results, detailed_partitions(results))
+        for partition, rows in rows_by_partition(results, shown)
     ]
     names = list(rows[0]) if rows else []
     return {name: encode_column([row[name] for row in rows]) for name in names}
@@ -96,11 +95,11 @@ def _copies(states: Mapping[int, ReplicaState]) -> dict[str, object]:
     return {"copies": list(states), "states": "".join(str(REPLICA_STATES.index(one)) for one in states.values())}
 
 
-def build_timeline(results: Results) -> dict[str, object]:
+def build_timeline(results: Results, shown: Sequence[PartitionRow]) -> dict[str, object]:
     """What happened across the partitions of the overview, as columns; partitions by their number in it."""
     copied = (results.audit.get("inputs") or {}).get("copied") or ()
     times = [(one["broker_id"], one["started_ms"], one["finished_ms"]) for one in copied]
-    timeline = find_timeline(results, detailed_partitions(results), times)
+    timeline = find_timeline(results, shown, times)
     events = timeline.events
     return {
         "size": len(events),
@@ -113,12 +112,12 @@ def build_timeline(results: Results) -> dict[str, object]:
     }
 
 
-def build_pieces(results: Results) -> Iterator[dict[str, object]]:
+def build_pieces(results: Results, shown: Sequence[PartitionRow]) -> Iterator[dict[str, object]]:
     """Details of `PIECE` partitions after `PIECE` partitions, in the order of the overview."""
     protocol = told_protocol(results)
     hits = find_hits(results)
     held: list[tuple[PartitionRow, PartitionRows]] = []
-    for item in rows_by_partition(results, detailed_partitions(results)):
+    for item in rows_by_partition(results, shown):
         held.append(item)
         if len(held) == PIECE:
             yield _piece(held, protocol, hits)
@@ -138,11 +137,11 @@ class OtherPartitions(TypedDict):
     """Partitions that `topics` leaves out."""
 
 
-def build_others(results: Results) -> list[OtherPartitions]:
-    """Partitions without details, by verdict."""
+def build_others(results: Results, shown: Sequence[PartitionRow]) -> list[OtherPartitions]:
+    """Partitions that are not `shown` in detail, by verdict."""
     found: dict[str, OtherPartitions] = {}
     left = OTHERS_LIMIT
-    for one in partition_ranges(other_partitions(results)):
+    for one in partition_ranges(other_partitions(results, shown)):
         of_verdict = found.setdefault(one.verdict, {"verdict": one.verdict, "count": 0, "topics": [], "unlisted": 0})
         of_verdict["count"] += one.size
         left -= len(one.topic) + len(one.numbers)

@@ -6,17 +6,19 @@ import base64
 import hashlib
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING
 
+from replica_audit.auditing.detailed_partitions import detailed
 from replica_audit.auditing.known_findings import Earlier
 from replica_audit.literals import SEVERITIES, VERDICTS
 from replica_audit.report.answer import VERDICT_WORDS, Answer, build_answer
 from replica_audit.report.captures import HEADS, tell_captures
 from replica_audit.report.facts.by_partition import (
     detailed_partitions,
+    is_large,
     rows_by_partition,
     told_protocol,
     worst_partitions,
@@ -42,7 +44,9 @@ from replica_audit.report.page.content import (
     number_facts,
 )
 from replica_audit.report.verdict_object import VerdictObject
+from replica_audit.report.whole_files import LINES
 from replica_audit.results import Results, place_of
+from replica_audit.schema import PartitionRow
 from replica_audit.text import count
 
 if TYPE_CHECKING:
@@ -64,6 +68,9 @@ def split_words(text: str) -> Iterator[tuple[str, str]]:
         else:
             yield from ((word, "name" if place % 2 else "") for place, word in enumerate(_NAME.split(part)) if word)
 
+
+#: What the page weighs less than: a mail may carry it, and a browser opens it at once.
+PAGE_BYTES = 5_000_000
 
 #: Rows that are there before the script runs, and where scripts are off.
 STATIC_ROWS = 20
@@ -92,11 +99,29 @@ def render_page(
     earlier: Earlier | None = None,
     data_docs: str | None = None,
 ) -> str:
-    """index.html of `results`, whose verdict.json is `verdict`.
+    """index.html of `results`, whose verdict.json is `verdict`: with so many of the worst partitions in detail that it weighs less
+    than `PAGE_BYTES`.
 
     `earlier` is the audit that it is compared with; `data_docs` the path of the quality checks' own pages, relative to
     this one, where they are.
     """
+    shown = detailed_partitions(results)
+    while True:
+        page = _render(results, shown, verdict, earlier, data_docs)
+        size = len(page.encode())
+        if size < PAGE_BYTES or not shown:
+            return page
+        # Details of partitions weigh about the same, and most of the page.
+        shown = detailed(results.partitions, len(shown) * 9 * PAGE_BYTES // (10 * size))
+
+
+def _render(
+    results: Results,
+    shown: Sequence[PartitionRow],
+    verdict: VerdictObject,
+    earlier: Earlier | None,
+    data_docs: str | None,
+) -> str:
     script = "(() => {\n'use strict';\n" + "".join(_asset(name) for name in _SCRIPTS) + "})();\n"
     style = _asset("page.css")
     answer = build_answer(results, verdict)
@@ -118,8 +143,8 @@ def render_page(
         checks=_checks(results),
         partitions=partitions[:STATIC_ROWS],
         left_out=len(partitions) - STATIC_ROWS,
-        overview=pack(_frame(results, verdict, answer, earlier)),
-        pieces=[pack(piece) for piece in build_pieces(results)],
+        overview=pack(_frame(results, shown, answer, earlier)),
+        pieces=[pack(piece) for piece in build_pieces(results, shown)],
     )
 
 
@@ -137,14 +162,17 @@ def _template() -> Template:
     return environment.from_string(_asset("page.html"))
 
 
-def _frame(results: Results, verdict: VerdictObject, answer: Answer, earlier: Earlier | None) -> dict[str, object]:
+def _frame(
+    results: Results, shown: Sequence[PartitionRow], answer: Answer, earlier: Earlier | None
+) -> dict[str, object]:
     """Data that the script needs at once."""
     inputs = results.audit.get("inputs") or {}
     unplaced = [row for row in results.findings if row.partition is None]
     quarantine = results.quarantine
     return {
-        "count": len(detailed_partitions(results)),
-        "others": portable(build_others(results)),
+        "count": len(shown),
+        "others": portable(build_others(results, shown)),
+        "whole": LINES if is_large(results) else "audit.json",
         "piece": PIECE,
         "verdicts": list(VERDICTS),
         "words": [VERDICT_WORDS[name] for name in VERDICTS],
@@ -155,9 +183,9 @@ def _frame(results: Results, verdict: VerdictObject, answer: Answer, earlier: Ea
         "holders": sorted(whole_audit(results).holders.values()),
         "codes": build_codes(results),
         "severity_of": _severity_of(results),
-        "timeline": build_timeline(results),
+        "timeline": build_timeline(results, shown),
         "metadata_logs": portable([row._asdict() for row in results.metadata_logs[:LIST_LIMIT]]),
-        "overview": build_overview(results, earlier),
+        "overview": build_overview(results, shown, earlier),
         "unplaced": portable(number_facts(unplaced)[:LIST_LIMIT]),
         "unplaced_more": max(0, len(unplaced) - LIST_LIMIT),
         "quarantine": {name: encode_column([getattr(row, name) for row in quarantine[:LIST_LIMIT]])
