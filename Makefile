@@ -12,6 +12,7 @@
 #   make test-brokers   Kafka's JARs by Maven and build/restore, and the tests that start real brokers (Java)
 #   make test-brokers-quick   a quick half of them
 #   make install-restore   adds the locked confluent-kafka to .venv: what `replica-audit restore` needs
+#   make install-cluster   adds the locked kafka-python to .venv: what `replica-audit observe` needs
 #   make test-s3   build/s3 with a locked S3 server, and snapshots and warehouses in it
 #   make engines   build/engines with locked DuckDB, Polars and Grafana's types: the queries of docs/queries.md and the dashboard are then tested with them
 #   make axe       build/axe with a locked axe-core (npm): what looks over the page for readers who do not see it
@@ -30,7 +31,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DELETE_ON_ERROR:
-.PHONY: install audit lint mutation fuzz test-fast test test-exhaustive test-spark dist test-dist wheelhouse release sbom advisories test-airflow test-s3 engines axe test-brokers test-brokers-quick install-restore zip environment lock clean
+.PHONY: install audit lint mutation fuzz test-fast test test-exhaustive test-spark dist test-dist wheelhouse release sbom advisories test-airflow test-s3 engines axe test-brokers test-brokers-quick install-restore install-cluster zip environment lock clean
 MAKEFLAGS += --no-builtin-rules
 # Without bytecode every Python process compiles the project anew, and pytest all tests: a third of what make test costs. Some
 # environments have it switched off for pip's sake.
@@ -259,6 +260,9 @@ build/axe/.stamp: .locks/axe/package.json .locks/axe/package-lock.json
 install-restore: install
 	$(RUN) -m pip install --quiet --disable-pip-version-check --require-hashes --only-binary :all: -r .locks/restore.txt
 
+install-cluster: install
+	$(RUN) -m pip install --quiet --disable-pip-version-check --require-hashes --only-binary :all: -r .locks/cluster.txt
+
 build/restore/.stamp: $(STAMPS)/venv .locks/restore.txt
 	@rm -rf build/restore; echo "installing .locks/restore.txt" >&2; \
 	$(RUN) -m pip install --quiet --disable-pip-version-check --require-hashes --only-binary :all: --target build/restore -r .locks/restore.txt; \
@@ -379,6 +383,8 @@ lock:
 	@npm install --prefix .locks/axe --package-lock-only --omit-lockfile-registry-resolved --save-dev --save-exact --silent axe-core@latest
 	@printf 'confluent-kafka>=2.6,<3\n' | uv pip compile --quiet - --python-version 3.10 --universal --upgrade --generate-hashes \
 	  --no-emit-index-url --no-header --no-annotate --only-binary :all: --output-file .locks/restore.txt
+	@printf 'kafka-python>=3.0.12,<4\n' | uv pip compile --quiet - --python-version 3.10 --universal --upgrade --generate-hashes \
+	  --no-emit-index-url --no-header --no-annotate --only-binary :all: --output-file .locks/cluster.txt
 
 clean:
 	rm -rf $(VENV) $(AIRFLOW) build dist replica-audit-warehouse replica-audit-report spark-warehouse metastore_db derby.log lib/*.egg-info

@@ -163,7 +163,7 @@ def test_pure_rooms_import_without_the_engine() -> None:
         for path in paths:
             parts = path.relative_to(LIBRARY.parent).with_suffix("").parts
             names.append(".".join(parts[:-1] if parts[-1] == "__init__" else parts))
-    blocked = ("pyspark", "delta", "py4j", "pandas", "great_expectations", "confluent_kafka")
+    blocked = ("pyspark", "delta", "py4j", "pandas", "great_expectations", "confluent_kafka", "kafka")
     program = (
         "import importlib, sys\n"
         f"sys.modules.update(dict.fromkeys({blocked!r}))\n"

@@ -17,6 +17,7 @@ import google_crc32c
 import pyarrow.parquet as parquet
 import pytest
 from tests.support import metadata_log
+from tests.support.answering_brokers import AnsweringBrokers, in_sync
 from tests.support.dump_lines import batch_line, listing, record_line
 from tests.support.encoder import Record, encode_batch, encode_legacy, encode_marker, encode_wrapper
 from tests.support.fake_cluster import FakeCluster
@@ -239,6 +240,7 @@ CASES: dict[str, list[str]] = {
         "{asked}/{form} --bootstrap-servers h:1 " + way
         for way in ("--dry-run", "--yes", "--check", "--check --no-headers")
     ],
+    "observe": ["--bootstrap-servers h:1 --to {out}/observed-{form} --yes"],
     "capture-plan": ["1=/data 2@b=/data --describe {snapshot}/kafka-topics-describe.txt"],
     "evidence": ["{snapshot}"],
     "explain": ["", "HWM-LOSS", "{finding} {stores}"],
@@ -275,6 +277,9 @@ def quiet_engine(places: dict[str, Path], monkeypatch: pytest.MonkeyPatch) -> No
     run_in_process(monkeypatch)
     cluster = FakeCluster(CLUSTER_ID)
     monkeypatch.setattr("replica_audit.cli.restore_command.Contact", lambda *_: cluster)
+    marked = [encode_batch(0, [Record(mark, mark * 3) for mark in MARKS], 0)]
+    brokers = AnsweringBrokers({("orders", 0): in_sync(marked)}, {("orders", 0): 1})
+    monkeypatch.setattr("replica_audit.cli.observe_command.connect", lambda *_: brokers.client())
     monkeypatch.setattr(failure, "TEMPORARY", str(places["temporary"]))
     monkeypatch.setenv("TMPDIR", str(places["temporary"]))
     monkeypatch.chdir(places["work"])

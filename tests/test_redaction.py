@@ -136,6 +136,7 @@ _GIVEN = {
     "verify": ["{sample}", "{sample}"],
     "salvage": ["{sample}", "--to", "{new}"],
     "restore": ["{new}", "--bootstrap-servers", "h:1"],
+    "observe": ["--bootstrap-servers", "127.0.0.1:1", "--to", "{sample}", "--yes"],
     "capture-plan": ["1=/data"],
     "evidence": ["{sample}"],
     "explain": [],

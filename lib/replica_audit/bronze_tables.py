@@ -7,7 +7,7 @@ from typing import Annotated, NamedTuple
 
 from replica_audit.batch_header import BATCH_FIELDS
 from replica_audit.literals import TailKind
-from replica_audit.model import CheckpointFile
+from replica_audit.model import CheckpointFile, ObservedLog
 from replica_audit.schema import Column, Int, MetadataLogRow, PartitionStateRow, QuarantineRow, VoterCopy, columns
 
 
@@ -47,6 +47,8 @@ class ReplicaDirRow(NamedTuple):
     problem: str | None
     segment_bases: Sequence[int]
     index_bases: Sequence[int]
+    observed: ObservedLog | None = None
+    """what the broker answered, of a replica that was read through it"""
 
 
 class SegmentRow(NamedTuple):

@@ -224,7 +224,7 @@ class Settings:
             help="shell pattern for the whole topic name, case-sensitive",
             key="topic",
             group="input",
-            commands=(*_READING, "history"),
+            commands=(*_READING, "history", "observe"),
             metavar="GLOB",
         ),
     ] = ()
@@ -402,7 +402,7 @@ class Settings:
         Flag(
             help="no progress on stderr",
             letter="-q",
-            commands=(*_INGESTING, "audit", "report", "history", "show", "verify", "salvage", "restore"),
+            commands=(*_INGESTING, "audit", "report", "history", "show", "verify", "salvage", "restore", "observe"),
         ),
     ] = False
     piece_batches: Annotated[int, Number(help="no longer has an effect", file_only=True)] = 100_000

@@ -334,6 +334,25 @@ NOT_GIVEN = CheckpointFile("not_given", "")
 
 
 @dataclass(frozen=True, slots=True)
+class ObservedLog:
+    """What a broker answered a client of a replica (`observe`), whose batches are known up to its own high watermark only."""
+
+    high_watermark: int
+    """The replica's own: a follower's is behind its leader's."""
+    log_start_offset: int
+    """Where the log begins; batches may have been read from later on."""
+    log_end_offset: int | None
+    """None: the broker did not say."""
+    last_epoch: int | None
+    """Leader epoch of the last record."""
+
+    @property
+    def hides_tail(self) -> bool:
+        """True if there are records above the high watermark, or may be."""
+        return self.log_end_offset is None or self.log_end_offset > self.high_watermark
+
+
+@dataclass(frozen=True, slots=True)
 class ReplicaDir:
     """One current partition directory of one log dir, with all that its log dir says of it."""
 
@@ -364,6 +383,8 @@ class ReplicaDir:
     """Base offsets of the segments found; a replica whose segments could not all be scanned has summaries of fewer."""
     index_bases: tuple[int, ...] = ()
     """Base offsets of .index and .timeindex files that have no .log beside them; producer snapshots may outlive theirs."""
+    observed: ObservedLog | None = None
+    """Of a replica that was read through its broker; then its high watermark stands for the checkpoint of it."""
 
     @property
     def topic_partition(self) -> TopicPartition:

@@ -39,6 +39,12 @@ appender.out.name=OUT
 appender.out.layout.type=PatternLayout
 appender.out.layout.pattern=%d{HH:mm:ss.SSS} %p %m (%c{1})%n
 """
+#: The same for Log4j 1, of brokers before 4.0.
+_LOGGING_1 = """log4j.rootLogger=INFO, OUT
+log4j.appender.OUT=org.apache.log4j.ConsoleAppender
+log4j.appender.OUT.layout=org.apache.log4j.PatternLayout
+log4j.appender.OUT.layout.ConversionPattern=%d{HH:mm:ss,SSS} %p %m (%c{1})%n
+"""
 _STARTED = re.compile(r"from STARTING to STARTED")
 _CONTROLLER_STARTED = re.compile(r"\[ControllerServer id=\d+\] (Finished|Waiting for all of the authorizer)")
 _SECONDS = 120
@@ -56,8 +62,9 @@ class CapturedCluster:
         for source in sorted(capture.iterdir()):
             if source.is_dir() and re.fullmatch(r"(broker|controller)(-\d+)?", source.name):
                 self._add(source)
-        self._ports = dict(zip(self._directories, _free_ports(len(self._directories)), strict=True))
+        self._ports = dict(zip(self._directories, free_ports(len(self._directories)), strict=True))
         (out / "log4j2.properties").write_text(_LOGGING)
+        (out / "log4j.properties").write_text(_LOGGING_1)
         voters = ",".join(f"{node}@127.0.0.1:{self._ports[node]}" for node in self._controllers)
         for node, directory in self._directories.items():
             self._configure(node, directory, voters)
@@ -71,12 +78,16 @@ class CapturedCluster:
 
     def start(self, *brokers: int) -> str:
         """Start the controllers, then `brokers` one after the other, the one that is to lead first; HOST:PORT of theirs."""
-        for node in (*self._controllers, *brokers):
+        return self.start_again(*self._controllers, *brokers)
+
+    def start_again(self, *nodes: int) -> str:
+        """Start nodes beside those that run; HOST:PORT of the brokers among them."""
+        for node in nodes:
             log = (self._out / f"{node}.log").open("wb")
-            command = [*self._java("384m"), "kafka.Kafka", str(self._out / f"{node}.properties")]
+            command = [*self.java("384m"), "kafka.Kafka", str(self._out / f"{node}.properties")]
             self._processes[node] = subprocess.Popen(command, stdout=log, stderr=log, stdin=subprocess.DEVNULL)
             self._await(node, _CONTROLLER_STARTED if node in self._controllers else _STARTED)
-        return ",".join(f"127.0.0.1:{self._ports[node]}" for node in brokers)
+        return ",".join(f"127.0.0.1:{self._ports[node]}" for node in nodes if node not in self._controllers)
 
     def end(self, node: int, number: signal.Signals = signal.SIGTERM) -> None:
         """End one node and wait for it."""
@@ -90,7 +101,7 @@ class CapturedCluster:
 
     def tool(self, main: str, *arguments: str) -> str:
         """What one of Kafka's own tools prints; fails where it does."""
-        command = [*self._java("256m"), main, *arguments]
+        command = [*self.java("256m"), main, *arguments]
         done = subprocess.run(command, capture_output=True, text=True, timeout=_SECONDS, check=False)
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout
@@ -117,9 +128,11 @@ class CapturedCluster:
         ]
         (self._out / f"{node}.properties").write_text("\n".join(lines) + _SETTINGS)
 
-    def _java(self, heap: str) -> list[str]:
+    def java(self, heap: str) -> list[str]:
+        """The command that starts one of Kafka's programs."""
         options = ["-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", f"-Xmx{heap}"]
         options.append(f"-Dlog4j2.configurationFile={self._out}/log4j2.properties")
+        options.append(f"-Dlog4j.configuration=file:{self._out}/log4j.properties")
         return ["java", *options, "-cp", f"{self._jars}/*"]
 
     def _await(self, node: int, pattern: re.Pattern[str]) -> None:
@@ -131,7 +144,8 @@ class CapturedCluster:
             time.sleep(0.2)
 
 
-def _free_ports(number: int) -> Sequence[int]:
+def free_ports(number: int) -> Sequence[int]:
+    """Ports that nobody listens on."""
     sockets = [socket.socket() for _ in range(number)]
     for one in sockets:
         one.bind(("127.0.0.1", 0))

@@ -12,7 +12,7 @@ from tests.support.some import some
 
 from replica_audit.cli.commands import COMMANDS
 from replica_audit.cli.parser import build_parser, given_flags, parse_arguments, parsers_of
-from replica_audit.config import KEYS, Settings, key_of, resolve_settings
+from replica_audit.config import KEYS, Settings, flag_of, key_of, resolve_settings
 from replica_audit.errors import UsageError
 from replica_audit.report.settings_text import build_settings, render_settings
 
@@ -121,8 +121,8 @@ def test_audit_yaml_explains_every_setting() -> None:
 
 def test_every_setting_with_a_flag_is_in_the_parser_of_every_command() -> None:
     for command, parser in some(parsers_of(build_parser()).items()):
-        known = {action.dest for action in parser._actions}
-        assert set(FLAGS) <= known or not COMMANDS[command].common, command
+        known = {option for action in parser._actions for option in action.option_strings}
+        assert {flag_of(name) for name in FLAGS} <= known or not COMMANDS[command].common, command
 
 
 def test_the_configuration_file_may_be_named_by_the_environment(tmp_path: Path) -> None:

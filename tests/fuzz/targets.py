@@ -23,12 +23,12 @@ from tests.support.audit_json_text import audit_json_text
 from tests.support.encoder import CODECS, compress, encode_legacy
 
 from replica_audit.auditing.known_findings import read_baseline
+from replica_audit.client_properties import read_client_properties
 from replica_audit.config import Settings, resolve_settings
 from replica_audit.errors import FormatError, UsageError
 from replica_audit.model import TopicPartition
 from replica_audit.quality.suites import load_plan
 from replica_audit.report.facts.verdict import build_verdict
-from replica_audit.restore.kafka_client import read_client_properties
 from replica_audit.segments.compression import CODEC_NAMES, CodecError, decompress
 from replica_audit.segments.record_batch import MAGIC_AT, PREFIX_BYTES
 from replica_audit.segments.records import RecordError, RecordHasher, decode_payloads, decode_records

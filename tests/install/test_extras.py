@@ -41,7 +41,7 @@ def test_an_extra_brings_what_its_commands_import(extra):
 
 
 def test_all_brings_every_extra_of_a_command():
-    assert packages("all") == set().union(*(packages(extra) for extra in (*EXTRAS, "restore")))
+    assert packages("all") == set().union(*(packages(extra) for extra in (*EXTRAS, "restore", "cluster")))
 
 
 @pytest.mark.parametrize("command", [name for name, one in COMMANDS.items() if one.extra])

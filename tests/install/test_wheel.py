@@ -101,7 +101,7 @@ def test_its_metadata_say_what_a_registry_shows(wheel):
     assert found["Description-Content-Type"] == "text/markdown" and "Incident now?" in found.get_payload()
     core = {re.match(r"[\w-]+", one)[0].lower() for one in found.get_all("Requires-Dist") if "extra ==" not in one}
     assert core == CORE
-    assert {"report", "spark", "quality", "restore", "all"} <= set(found.get_all("Provides-Extra"))
+    assert {"report", "spark", "quality", "restore", "cluster", "all"} <= set(found.get_all("Provides-Extra"))
 
 
 def test_the_core_answers_without_the_packages_of_any_extra(bare, tmp_path):

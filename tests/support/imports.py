@@ -26,6 +26,7 @@ STEPS = {
     "runner": 5,
     "install": 5,
     "restore": 6,
+    "observe": 6,
     "spark": 7,
     "report": 7,
     "api": 8,
@@ -41,6 +42,7 @@ ONLY_IN = {
     "great_expectations": ("quality",),
     "pandas": ("quality", "api"),
     "confluent_kafka": ("restore",),
+    "kafka": ("observe",),
     "airflow": (),
 }
 

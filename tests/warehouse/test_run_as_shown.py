@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.support.answering_brokers import write_observed
 from tests.support.captures_with_more import with_groups, with_logs
 from tests.support.encoder import Record, encode_batch
 from tests.support.fixtures import ATTACKS, FIXTURES
@@ -72,6 +73,7 @@ SNAPSHOTS: dict[str, Callable[[Path], Path]] = {
     "compacted logs": lambda path: FIXTURES / "compacted-skewed-1",
     "an uncommitted end of the metadata log": lambda path: FIXTURES / "quorum3-3-uncommitted",
     "a broker that is not captured": lambda path: without(FIXTURES / "diverged-unclean", path / "part", brokers=[0]),
+    "what brokers answered": lambda path: write_observed(path / "observed"),
     "observations": lambda path: ATTACKS / "07-timeline" / "first-hw-unknown",
 }
 

@@ -41,6 +41,7 @@ from replica_audit.schema import (
     VoterCopy,
 )
 from replica_audit.snapshot.log_dir_names import METADATA_PARTITION
+from replica_audit.snapshot.provenance import ABOVE_HIGH_WATERMARK
 
 if TYPE_CHECKING:
     from replica_audit.model import CheckpointFile, ReplicaDir
@@ -49,6 +50,7 @@ if TYPE_CHECKING:
 #: `missing` of a replica that has no directory in the snapshot, and of one whose directory has no segment.
 _DIRECTORY = "directory"
 _SEGMENTS = "*.log"
+_TAIL = "records above the high watermark"
 
 
 def capture_rows(audit: PartitionAudit) -> Iterator[CaptureRow]:
@@ -106,6 +108,8 @@ def _segments(case: Case, facts: ReplicaFacts) -> Iterator[str]:
     if facts.unread_bases:
         yield from map(_log_name, facts.unread_bases)
     elif facts.second_hand or not facts.end_is_known:
+        if ABOVE_HIGH_WATERMARK in facts.unproven:
+            yield _TAIL
         yield _SEGMENTS
     for stretch in facts.missing:
         if traces_of_segment(facts, case.replicas, stretch):

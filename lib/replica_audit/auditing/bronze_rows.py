@@ -142,6 +142,8 @@ def _directory_of_row(row: ReplicaDirRow, epochs: Iterable[LeaderEpochRow], valu
         segment_bases=tuple(row.segment_bases or ()),
         index_bases=tuple(row.index_bases or ()),
     )
+    if row.observed is not None:
+        fields.update(high_watermark_checkpoint=row.observed.high_watermark)
     return ReplicaDir(**fields)
 
 
@@ -161,5 +163,7 @@ def _epoch_rows(replica: ReplicaDir) -> Iterator[LeaderEpochRow]:
 def _checkpoint_rows(replica: ReplicaDir) -> Iterator[OffsetCheckpointRow]:
     for file, field in _CHECKPOINTS.items():
         value = getattr(replica, field)
-        if value is not None:
+        # What a broker said of a high watermark is in no file.
+        is_said = replica.observed is not None and field == "high_watermark_checkpoint"
+        if value is not None and not is_said:
             yield OffsetCheckpointRow(replica.broker_id, replica.log_dir, file, replica.topic, replica.partition, value)

@@ -330,6 +330,9 @@ class OpenedSnapshot:
         for one in _read_internal(snapshot, inventory, GROUP_OFFSETS, unplaced):
             if (place := TopicPartition(one.topic, one.partition)) in known:
                 known[place].groups.append(one)
+        for one in () if inventory.observation is None else inventory.observation.committed_offsets():
+            if (place := TopicPartition(one.topic, one.partition)) in known:
+                known[place].groups.append(one)
         for segment in _read_internal(snapshot, inventory, REMOTE_SEGMENTS, unplaced):
             if (place := TopicPartition(segment.topic, segment.partition)) in known:
                 known[place].remote.append(segment)

@@ -5,6 +5,7 @@ and everything beyond ASCII escaped, and each ended by a newline:
 
 - ``["cluster", cluster_id]``, ``["manifest", {…}]`` where there is one, and ``["topics", [pattern…]]`` where there are observations:
   of other topics none are kept;
+- ``["groups", [{…}…]]``: offsets of consumer groups that brokers answered `observe`;
 - ``["voters", [row…]]`` where a voter's copy of the metadata log is missing;
 - ``[table, row]`` for each row of the bronze tables `replica_dirs`, `leader_epochs`, `offset_checkpoints`, `partition_states`
   and `quarantine` that is known before the scan: what checkpoints, metadata and listings say; without `reason`, and without
@@ -74,6 +75,9 @@ def inventory_lines(
         lines.append(_line("manifest", asdict(inventory.manifest)))
     if any(one.state != "whole" for one in inventory.voters):
         lines.append(_line("voters", [one._asdict() for one in inventory.voters]))
+    if inventory.observation is not None and inventory.observation.groups:
+        groups = sorted(inventory.observation.committed_offsets())
+        lines.append(_line("groups", [asdict(one) for one in groups]))
     if inventory.progress_files:
         lines.append(_line("topics", sorted(topics)))
     lines += row_lines(bronze_rows(inventory) if rows is None else rows)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import difflib
 from collections.abc import Callable, Sequence
+from datetime import datetime, timezone
 from importlib import import_module
 from typing import NamedTuple
 
@@ -81,6 +82,13 @@ EXIT_STATUS_OF_SETUP = """exit status:
   4    something needed is missing, or could not be brought
 """
 
+EXIT_STATUS_OF_OBSERVE = """exit status:
+  0    every replica on a live broker was read
+  1    some were not, or something else was refused: both are named
+  2    usage or configuration error, or refused: nothing was written
+  4    the cluster did not answer
+"""
+
 EXIT_STATUS_OF_RESTORE = """exit status:
   0    all records are in the target (--check: once, in order)
   1    --check found a difference
@@ -152,6 +160,16 @@ def positive_count(text: str) -> int:
     if not text.isascii() or not text.isdigit() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of 1 or more")
     return int(text)
+
+
+def moment(text: str) -> int:
+    """A time in ISO 8601, as milliseconds since the epoch."""
+    try:
+        # Python 3.10 does not know the Z.
+        time = datetime.fromisoformat(text.replace("Z", "+00:00"))
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a time such as 2025-01-31T10:00:00Z") from None
+    return round((time if time.tzinfo else time.replace(tzinfo=timezone.utc)).timestamp() * 1000)
 
 
 def names_list(text: str) -> list[str]:
@@ -292,6 +310,20 @@ def _add_restore_arguments(command: argparse.ArgumentParser) -> None:
     group = command.add_mutually_exclusive_group()
     group.add_argument("--dry-run", action="store_true", help="do everything except write")
     group.add_argument("--check", action="store_true", help="only read the target and compare it with the manifest")
+    command.add_argument("--yes", action="store_true", help="do not ask for confirmation")
+
+
+def _add_observe_arguments(command: argparse.ArgumentParser) -> None:
+    command.add_argument("--bootstrap-servers", metavar="HOST:PORT,...", help="the cluster (required)")
+    text = "client properties by Kafka's names: security.protocol, sasl.*, ssl.* and others"
+    command.add_argument("--command-config", metavar="FILE", help=text)
+    command.add_argument("--to", metavar="DIR", help="new directory for the snapshot (required)")
+    text = "read only the last N offsets of a partition, and as much more as a replica is behind"
+    command.add_argument("--last", metavar="N", type=positive_count, help=text)
+    text = "read only from the first record of this time on, ISO 8601 (UTC where no zone is given)"
+    command.add_argument("--since", metavar="TIME", dest="since_ms", type=moment, help=text)
+    text = "most MiB to read from one broker in a second (default: %(default)s)"
+    command.add_argument("--rate-mib", metavar="N", type=positive_count, default=10, help=text)
     command.add_argument("--yes", action="store_true", help="do not ask for confirmation")
 
 
@@ -450,7 +482,7 @@ COMMANDS: dict[str, Command] = {
     ),
     "restore": Command(
         "replica_audit.cli.restore_command.restore",
-        "produce salvaged records to a cluster, each exactly once; the only command that connects to one",
+        "produce salvaged records to a cluster, each exactly once; the only command that writes to one",
         "DIR --bootstrap-servers HOST:PORT",
         _add_restore_arguments,
         epilog=EXIT_STATUS_OF_RESTORE,
@@ -468,6 +500,13 @@ COMMANDS: dict[str, Command] = {
         "DIR",
         _add_evidence_arguments,
         epilog=EXIT_STATUS_OF_PRINTING,
+    ),
+    "observe": Command(
+        "replica_audit.cli.observe_command.observe",
+        "read the batch headers of every live replica of a running cluster, as a client, into a snapshot",
+        "--bootstrap-servers HOST:PORT --to DIR",
+        _add_observe_arguments,
+        epilog=EXIT_STATUS_OF_OBSERVE,
     ),
     "explain": Command(
         "replica_audit.cli.explain_command.explain",

@@ -11,6 +11,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Protocol
 
 from replica_audit.config import Settings
+from replica_audit.errors import UsageError
 from replica_audit.redaction import redact
 from replica_audit.report.layout import clean, render_object
 
@@ -109,3 +110,12 @@ def stdout_colour(when: str) -> bool:
 def stdout_columns() -> int | None:
     """Columns of the terminal on stdout, or as COLUMNS says; None for a file or a pipe without it."""
     return shutil.get_terminal_size().columns if sys.stdout.isatty() or os.environ.get("COLUMNS") else None
+
+
+def ask_for_consent(question: str, nobody: str, no: str) -> None:
+    """Ask on the terminal; raises UsageError with `nobody` where there is none, with `no` for any answer but yes."""
+    if not sys.stdin.isatty():
+        raise UsageError(nobody)
+    print_note(f"{question} [y/N]")
+    if sys.stdin.readline().strip().lower() not in ("y", "yes"):
+        raise UsageError(no)

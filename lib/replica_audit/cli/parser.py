@@ -148,7 +148,9 @@ def _add_settings(command: str, parser: argparse.ArgumentParser) -> None:
         if not setting.file_only:
             seen = setting.commands is None or command in setting.commands
             target = place if name in ("warehouse", "catalog") else groups[setting.group]
-            _add_setting(command, target, name, setting, seen)
+            # An option of the command itself goes before one without effect.
+            if seen or flag_of(name) not in parser._option_string_actions:
+                _add_setting(command, target, name, setting, seen)
     output = groups["settings and output"]
     output.add_argument(
         "--config", metavar="FILE", help="read settings from a YAML file; conf/audit.yaml explains them"

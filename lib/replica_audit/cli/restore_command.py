@@ -1,23 +1,24 @@
-"""`restore`: produces salvaged records to a cluster. The only command that connects to one, and the only one that asks."""
+"""`restore`: produces salvaged records to a cluster. The only command that writes to one."""
 
 from __future__ import annotations
 
 import argparse
-import sys
 from dataclasses import asdict
 from pathlib import Path
 
-from replica_audit.cli.output import print_note, print_object
+from replica_audit.cli.output import ask_for_consent, print_note, print_object
 from replica_audit.cli.progress_lines import ProgressLine
+from replica_audit.client_properties import read_client_properties
 from replica_audit.config import Settings
 from replica_audit.errors import UsageError
 from replica_audit.paths import local_path
 from replica_audit.report.restore_text import render_checks, render_outcomes, render_plan
 from replica_audit.restore.checking import check_partition
-from replica_audit.restore.kafka_client import Contact, read_client_properties
+from replica_audit.restore.kafka_client import Contact
 from replica_audit.restore.restore import RestoreOptions, counts_of, plan_restore, preview, targets_of
 from replica_audit.restore.restore import restore as restore_records
 from replica_audit.restore.salvaged_records import SalvagedRecords
+from replica_audit.text import count
 
 DIFFERENT = 1
 
@@ -26,13 +27,15 @@ def restore(arguments: argparse.Namespace, settings: Settings) -> int:
     """Restore or check; 1 if a check finds a difference. Raises UsageError for a restore that is refused."""
     if arguments.directory is None:
         raise UsageError("restore: DIR is missing: give a directory that replica-audit salvage --payloads wrote")
-    if arguments.bootstrap_servers is None:
+    properties = read_client_properties(arguments.command_config)
+    bootstrap = arguments.bootstrap_servers or properties.bootstrap
+    if bootstrap is None:
         raise UsageError("restore: --bootstrap-servers is missing: give HOST:PORT of a broker")
     place = local_path(arguments.directory)
     if place is None:
         raise UsageError(f"restore: {arguments.directory} is not a local directory: copy what salvage wrote to one")
     records = SalvagedRecords(Path(place))
-    contact = Contact(arguments.bootstrap_servers, read_client_properties(arguments.command_config))
+    contact = Contact(bootstrap, properties)
     options = RestoreOptions(
         arguments.to_original, not arguments.no_headers, arguments.from_start, arguments.skip_present
     )
@@ -60,7 +63,8 @@ def restore(arguments: argparse.Namespace, settings: Settings) -> int:
         return 0
     if counts["left"] and not arguments.yes:
         print_note(text.rstrip("\n"))
-        _ask(counts["left"])
+        nobody = "restore: nobody can be asked here: give --yes to produce, or --dry-run to look"
+        ask_for_consent(f"Produce {count(counts['left'], 'record')}?", nobody, "restore: nothing was produced")
     progress = ProgressLine(settings.quiet)
     progress.begin("restoring records")
     try:
@@ -70,12 +74,3 @@ def restore(arguments: argparse.Namespace, settings: Settings) -> int:
     content = {"partitions": [one.row() for one in outcomes], **counts_of(outcomes), "exit_status": 0}
     print_object(content, render_outcomes(outcomes), settings)
     return 0
-
-
-def _ask(left: int) -> None:
-    """Ask for confirmation on the terminal; raises UsageError for any answer but yes."""
-    if not sys.stdin.isatty():
-        raise UsageError("restore: nobody can be asked here: give --yes to produce, or --dry-run to look")
-    print_note(f"Produce {left} record{'' if left == 1 else 's'}? [y/N]")
-    if sys.stdin.readline().strip().lower() not in ("y", "yes"):
-        raise UsageError("restore: nothing was produced")

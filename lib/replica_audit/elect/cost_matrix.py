@@ -8,6 +8,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
+from replica_audit.auditing.catalogue import codes_with
 from replica_audit.elect.plan_model import Decision, SalvageSource
 from replica_audit.literals import COMPARED
 from replica_audit.model import Place
@@ -86,6 +87,13 @@ class Matrix:
         for capture in results.captures:
             if capture.needed:
                 self.needed[place_of(capture)].append(capture.broker_id)
+
+        self.unseen: dict[Place, list[int]] = defaultdict(list)
+        """Brokers whose log goes on, or may, above what was captured of it."""
+        for part in results.parts(("findings",)) if is_packed else (results,):
+            for row in part.findings:
+                if row.code in codes_with("unseen_tail") and row.broker_id is not None:
+                    self.unseen[row.topic or "", row.partition or 0].append(row.broker_id)
 
     def places(self) -> list[Place]:
         return sorted(self.rows)

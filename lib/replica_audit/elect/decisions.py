@@ -16,6 +16,7 @@ from replica_audit.protocol.controller import next_leader
 from replica_audit.protocol.lineage import Lineage
 from replica_audit.protocol.versions import parse_kafka_version
 from replica_audit.results import Results, by_place, place_of
+from replica_audit.text import name_brokers
 
 
 class CommittedOffset(NamedTuple):
@@ -91,6 +92,13 @@ def find_hit(offsets: Iterable[CommittedOffset], lineage: Lineage, end_offset: i
 _DELETED = "the topic was deleted, so that nobody is elected, and brokers remove what is left of it"
 
 
+#: No choice may rest on logs whose ends nobody has seen.
+_UNSEEN = (
+    "what {brokers} may have above the high watermark was not captured, so that nothing tells what an election costs: copy the "
+    "log directories of all replicas (capture-plan), and elect on these"
+)
+
+
 def decide(
     matrix: Matrix,
     state: PresentState,
@@ -127,6 +135,9 @@ def decide(
         if place not in matrix.rows:
             unread = "no log of it can be read, so that nothing tells what an election costs"
             conflicts.append(Conflict(*place, _DELETED if place in state.deleted else unread))
+            continue
+        if place in matrix.unseen:
+            conflicts.append(Conflict(*place, _UNSEEN.format(brokers=name_brokers(matrix.unseen[place]))))
             continue
         given = candidate_id is not None and candidate_id in matrix.rows[place]
         chosen = candidate_id if given else matrix.best(place)

@@ -8,7 +8,7 @@ from types import MappingProxyType
 
 from replica_audit.errors import EngineError
 
-#: The modules that commands import of each extra of pyproject.toml. That of `restore` is looked for when it connects.
+#: The modules that commands import of each extra of pyproject.toml. Those of `restore` and `cluster` are looked for when they connect.
 EXTRAS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
         "report": ("deltalake", "jinja2"),

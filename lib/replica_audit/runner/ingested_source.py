@@ -34,6 +34,7 @@ from replica_audit.runner.task_rows import Outlet
 from replica_audit.schema import AttemptRow, MetadataLogRow, QuarantineRow, ReportRows, VoterCopy
 from replica_audit.snapshot.consumer_offsets import GROUP_OFFSETS
 from replica_audit.snapshot.internal_topics import Each, InternalTopic
+from replica_audit.snapshot.observed import observed_offsets
 from replica_audit.snapshot.record_reader import RecordReader
 from replica_audit.snapshot.remote_log_metadata import REMOTE_SEGMENTS
 from replica_audit.snapshot.remote_store import open_remote_store, read_listings
@@ -236,7 +237,9 @@ class IngestedSource:
             for one in warehouse.read(LOG_EVENTS, BrokerLogEvent, **own_rows(self._ingested)):
                 isr = None if one.isr is None else tuple(one.isr)
                 events[one.topic, one.partition].append(one._replace(isr=isr))
-        groups = by_place(self._read_internal(GROUP_OFFSETS, partial(map_each, executor)))
+        snapshot = self._snapshot()
+        observed = [] if snapshot is None else observed_offsets(snapshot.read_bytes)
+        groups = by_place([*self._read_internal(GROUP_OFFSETS, partial(map_each, executor)), *observed])
         remote = by_place(self._read_internal(REMOTE_SEGMENTS, partial(map_each, executor)))
         stored = self._stored(known, remote)
         losses = past_losses(warehouse, self.cluster_id, known)

@@ -42,6 +42,7 @@ from replica_audit.snapshot.manifest import parse_manifest, with_log_dirs
 from replica_audit.snapshot.metadata.compared_copies import AppliedEvidence
 from replica_audit.snapshot.metadata.metadata_log import find_voters, read_metadata
 from replica_audit.snapshot.metadata.stale_copies import copy_moments
+from replica_audit.snapshot.observed import OBSERVED, parse_observation, with_observation
 from replica_audit.snapshot.packed_replicas import SpreadReplicas
 from replica_audit.snapshot.remote_store import is_listing
 from replica_audit.snapshot.replica_dirs import (
@@ -166,6 +167,9 @@ class _Discovery:
         manifest = with_log_dirs(
             self._root.read("manifest.json", "manifest", parse_manifest), self._snapshot.evidence.log_dirs.values()
         )
+        observation = self._root.read(OBSERVED, "observed", parse_observation)
+        if cluster_id is None and observation is not None:
+            cluster_id = observation.cluster_id
         held = AllReplicas(tuple(sorted(self._replicas, key=replica_key)), self._spread)
         applied = held if self._spread else tuple(self._replicas)
         stray = stray_copies(one.replica for one in self._put_aside)
@@ -180,6 +184,11 @@ class _Discovery:
         listings = [(entry.path, entry.size) for entry in self._files if self._kind(entry.path) == "remote_objects"]
         self._counts.update(self._kind(entry.path) for entry in self._files)
         self._add_stand_ins(dumps, tables, [one for one in log_dirs if one not in foreign and one.kind == "broker"])
+        if observation is not None:
+            self._replicas, self._segments = with_observation(
+                self._replicas, self._segments, observation, self._is_wanted
+            )
+            self._topics.update(one.topic for one in observation.replicas)
         logs = (entry for entry in self._files if self._kind(entry.path) == "broker_log")
         broker_logs, unowned = find_broker_logs(logs, log_dirs)
         self._quarantine += unowned
@@ -213,6 +222,7 @@ class _Discovery:
             put_aside_segments=tuple(sorted((file for one in put_aside for file in one.segments), key=segment_key)),
             unplaced=tuple(unplaced[path] for path in sorted(unplaced.keys() - placed)),
             spread=self._spread,
+            observation=observation,
         )
 
     def _small_files(self) -> Iterator[str]:

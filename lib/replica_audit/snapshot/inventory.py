@@ -9,6 +9,7 @@ from replica_audit.bronze_tables import OffsetCheckpointRow
 from replica_audit.literals import CaptureKind
 from replica_audit.model import Leadership, ReplicaDir, SegmentFile
 from replica_audit.schema import MetadataLogRow, QuarantineRow, VoterCopy
+from replica_audit.snapshot.observed import ObservedCluster
 from replica_audit.snapshot.packed_replicas import SpreadReplicas
 
 
@@ -129,6 +130,8 @@ class Inventory:
     put_aside_segments: tuple[SegmentFile, ...] = ()
     unplaced: tuple[ReplicaDir, ...] = ()
     """What is put aside and is of no partition that is there as far as ids tell."""
+    observation: ObservedCluster | None = None
+    """What brokers answered `observe`."""
     spread: SpreadReplicas = SpreadReplicas()
     """Replicas that tasks have read, of a snapshot of many; they are not in `replicas`, nor their segments in `segments`."""
 

@@ -17,6 +17,9 @@ FINGERPRINT = 1 << 40
 #: The word of `UNPROVEN` for bytes that evidence does not have.
 NOT_CAPTURED = "not_captured"
 
+#: The word of `UNPROVEN` for the end of a log that was read through its broker.
+ABOVE_HIGH_WATERMARK = "above_high_watermark"
+
 #: What second-hand input may leave unproven, in the words of `SegmentSummary.unproven`.
 UNPROVEN = {
     "checksums": "checksums are what the input says of them, and were not computed again",
@@ -35,6 +38,7 @@ UNPROVEN = {
     "producers": "no producer fields: repeated batches of a producer are not seen",
     "tail": "what the bytes after the last batch are is not shown",
     NOT_CAPTURED: "bytes after the last sound batch are not part of the evidence: the log may go on, or be damaged, there",
+    ABOVE_HIGH_WATERMARK: "records above the replica's own high watermark are not captured: a broker gives them to no client",
     "rest": "what follows the place where the dump tool stopped is not shown",
     "left_out": "lines of the listing are missing or cannot be read: the log goes on, or has more in the middle",
     "cut_short": "the replica's own checkpoints lie past the end of what is shown: the listing may have been cut short",

@@ -2,7 +2,7 @@
 
 A topic has one line with its configs and, indented, one line for each partition. Fields are `Name: value`, separated
 by tabs (or by blanks, where the text was pasted); 0.10 to 2.x write the topic's own line without the blank after the
-colon, and "no leader" as -1 or `none`.
+colon, and "no leader" as -1 or `none`. `observe` writes the same with a field more, LeaderEpoch.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from replica_audit.model import Leadership
 from replica_audit.parsing import INT32, parse_whole
 
 _FIELD = re.compile(
-    r"(?:^|\s)(Topic|TopicId|PartitionCount|ReplicationFactor|Configs|MarkedForDeletion|Partition|Leader|Replicas|Isr"
+    r"(?:^|\s)(Topic|TopicId|PartitionCount|ReplicationFactor|Configs|MarkedForDeletion|Partition|Leader|LeaderEpoch|Replicas|Isr"
     r"|Adding Replicas|Removing Replicas|Elr|LastKnownElr|Offline)\s?:"
 )
 #: A config's value may hold commas (`0:1,0:2`, `compact,delete`): only one before the next name and `=` separates.
@@ -94,11 +94,16 @@ def _parse_partition(fields: dict[str, str], topics: dict[str, _DescribedTopic])
     if leader is None or "Isr" not in fields:
         raise ValueError("`Leader:` and `Isr:`")
     isr = tuple(sorted(_parse_ids(fields["Isr"], "Isr")))
+    epoch = fields.get("LeaderEpoch")
+    leader_epoch = None if epoch is None else parse_whole(epoch, 0, INT32)
+    if epoch is not None and leader_epoch is None:
+        raise ValueError(f"a number from 0 to {INT32} after `LeaderEpoch:`")
     return Leadership(
         topic=name,
         partition=number,
         source="topics_describe",
         leader_id=None if leader.lower() in ("none", "-1") else _parse_ids(leader, "Leader")[0],
+        leader_epoch=leader_epoch,
         isr=isr,
         elr=tuple(sorted(_parse_ids(fields.get("Elr", ""), "Elr"))),
         last_known_elr=tuple(sorted(_parse_ids(fields.get("LastKnownElr", ""), "LastKnownElr"))),

@@ -20,6 +20,7 @@ from replica_audit.auditing.findings.meta import explained_by_skew, overtaken_te
 from replica_audit.auditing.leadership.needed_replicas import WHY_NEEDED
 from replica_audit.auditing.replicas.offset_ranges import traces_of_segment
 from replica_audit.schema import Evidence, QuarantineRow
+from replica_audit.snapshot.observed import OBSERVED, told_tail
 from replica_audit.snapshot.provenance import NOT_CAPTURED, UNPROVEN
 from replica_audit.text import count, name_offsets, name_source
 
@@ -35,6 +36,7 @@ CAP_UNREADABLE = Code("CAP-UNREADABLE", ("high",), ("INCONCLUSIVE",), traits=("d
 CAP_NOT_AUDITED = Code("CAP-NOT-AUDITED", ("high",), ("INCONCLUSIVE",))
 CAP_SKEW = Code("CAP-SKEW", ("medium", "info"), ("INCONCLUSIVE",))
 CAP_NOT_CAPTURED = Code("CAP-NOT-CAPTURED", ("medium",), ("INCONCLUSIVE",), traits=("doubt",))
+CAP_ABOVE_HW = Code("CAP-ABOVE-HW", ("medium", "info"), ("INCONCLUSIVE",), traits=("unseen_tail",))
 CAP_SECOND_HAND = Code("CAP-SECOND-HAND", ("medium", "info"), ("INCONCLUSIVE",), traits=("doubt",))
 CODES = (
     CAP_MISSING_REPLICA,
@@ -43,6 +45,7 @@ CODES = (
     CAP_NOT_AUDITED,
     CAP_SKEW,
     CAP_NOT_CAPTURED,
+    CAP_ABOVE_HW,
     CAP_SECOND_HAND,
 )
 
@@ -58,6 +61,12 @@ _SOURCES = {
 _NO_FILES = "leader-epoch-checkpoint and topic id are not part of the input"
 
 
+_OBSERVED = (
+    "checkpoints, leader-epoch-checkpoint and how the broker was stopped are not captured, nor is what its disk has besides what the "
+    "broker gives to clients"
+)
+
+
 _NO_LOG_DIR = (
     "checkpoints and how the broker was stopped are not part of the input: the high watermark is bounded by logs "
     "alone, and what a cut at the replica's own high watermark would drop is not known"
@@ -69,6 +78,7 @@ def judge(case: Case) -> Iterator[Finding]:
     yield from _files(case)
     yield from _outdated(case)
     yield from _second_hand_logs(case)
+    yield from _unseen_tails(case)
 
 
 def _files(case: Case) -> Iterator[Finding]:
@@ -344,8 +354,15 @@ def _second_hand_logs(case: Case) -> Iterator[Finding]:
 def _second_hand(facts: ReplicaFacts, reason: str | None) -> Finding:
     sources = [_SOURCES[source] for source in sorted({one.source for one in facts.segments} - {"segment"})]
     open_points = [UNPROVEN[word] for word in facts.unproven]
-    open_points += [_NO_FILES] if facts.directory.epoch_file.state == "not_given" else []
-    open_points += [] if facts.knows_high_watermark else [_NO_LOG_DIR]
+    observed = facts.directory.observed
+    if observed is not None:
+        open_points.append(_OBSERVED)
+        if facts.log_start_offset > observed.log_start_offset:
+            begins = f"the log begins at {observed.log_start_offset}, and was read from {facts.log_start_offset} on"
+            open_points.append(begins)
+    else:
+        open_points += [_NO_FILES] if facts.directory.epoch_file.state == "not_given" else []
+        open_points += [] if facts.knows_high_watermark else [_NO_LOG_DIR]
     message = f"broker {facts.broker_id}: the log is known from {' and '.join(sources)} only"
     paths = {segment.path.partition(" (")[0]: None for segment in facts.segments}
     evidence = [
@@ -359,6 +376,28 @@ def _second_hand(facts: ReplicaFacts, reason: str | None) -> Finding:
         broker_id=facts.broker_id,
         evidence=[*evidence, *(Evidence("unproven", text=text, broker_id=facts.broker_id) for text in open_points)],
     )
+
+
+def _unseen_tails(case: Case) -> Iterator[Finding]:
+    """Ends of logs that were read through their brokers. Where nobody leads, they may have the only copy of what was committed: a
+    follower learns the high watermark late."""
+    is_open = case.leadership is None or case.leadership.leader_id is None
+    for facts in case.replicas:
+        text = told_tail(facts.directory)
+        observed = facts.directory.observed
+        if text is None or observed is None:
+            continue
+        why = "; nobody leads, so it may have committed records that were not compared" if is_open else ""
+        yield finding(
+            CAP_ABOVE_HW,
+            f"broker {facts.broker_id}: {text}{why}",
+            severity="medium" if is_open else "info",
+            verdict="INCONCLUSIVE" if is_open else None,
+            broker_id=facts.broker_id,
+            start_offset=observed.high_watermark,
+            end_offset=observed.log_end_offset,
+            evidence=[Evidence("input", text="as its broker answered", broker_id=facts.broker_id, path=OBSERVED)],
+        )
 
 
 def _records_not_captured(problems: Sequence[RecordProblem]) -> Finding:

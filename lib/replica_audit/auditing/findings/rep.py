@@ -138,6 +138,8 @@ def _short(case: Case, item: Comparison) -> Iterator[Finding]:
         return
     if suffix is not None and suffix[0] == follower.broker_id:
         return
+    if follower.may_reach(lower):
+        return  # CAP-ABOVE-HW says so
     start = follower.found_end_offset
     end = lower
     text = f"broker {follower.broker_id} is in sync but ends at {start}, below {end}, which is proven committed"
@@ -197,6 +199,8 @@ def _lag(case: Case, item: Comparison) -> Iterator[Finding]:
     assigned = case.leadership.replicas if case.leadership else None
     behind = leader.log_end_offset - follower.log_end_offset
     if behind <= 0 or item.diverging_suffix(leader.log_end_offset) is not None:
+        return
+    if follower.may_reach(leader.log_end_offset):
         return
     if assigned is not None and follower.broker_id not in assigned:
         return

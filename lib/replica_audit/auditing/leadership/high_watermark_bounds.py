@@ -253,7 +253,10 @@ def proven_below(leader: ReplicaFacts, facts: ReplicaFacts, value: int, clean: C
 def _values(facts: ReplicaFacts, cleaner_bound: bool) -> list[tuple[int, str]]:
     directory = facts.directory
     found = [
-        (directory.high_watermark_checkpoint, "checkpointed high watermark"),
+        (
+            directory.high_watermark_checkpoint,
+            "high watermark" if directory.observed is not None else "checkpointed high watermark",
+        ),
         (facts.log_start_offset, "log start"),
         (directory.cleaner_checkpoint if cleaner_bound else None, "cleaner checkpoint"),
     ]

@@ -15,7 +15,7 @@ from replica_audit.protocol.loading import LoadedLog, load_log, log_end_of
 from replica_audit.protocol.truncation import ReplicaState
 from replica_audit.segments.digests import merge_chunks
 from replica_audit.snapshot.log_dir_names import kind_of_copy
-from replica_audit.snapshot.provenance import NOT_CAPTURED, UNDECIDED, join_forms
+from replica_audit.snapshot.provenance import ABOVE_HIGH_WATERMARK, NOT_CAPTURED, UNDECIDED, join_forms
 from replica_audit.text import count
 
 
@@ -255,8 +255,11 @@ class ReplicaFacts:
         """Points that the input leaves open of the log, in the words of `snapshot.provenance.UNPROVEN`."""
         words = {word for segment in self.segments for word in segment.unproven}
         # Evidence that has no bytes of the rest says so itself.
-        cut_short = self._is_cut_short and NOT_CAPTURED not in words
-        return tuple(sorted(words | ({"cut_short"} if cut_short else set())))
+        if self._is_cut_short and NOT_CAPTURED not in words:
+            words.add("cut_short")
+        if self.directory.observed is not None and self.directory.observed.hides_tail:
+            words.add(ABOVE_HIGH_WATERMARK)
+        return tuple(sorted(words))
 
     @property
     def _is_cut_short(self) -> bool:
@@ -299,7 +302,12 @@ class ReplicaFacts:
     @cached_property
     def end_is_open(self) -> bool:
         """True if the log may go on past what the input shows."""
-        return not self.end_is_known or "rest" in self.unproven
+        return not self.end_is_known or bool({"rest", ABOVE_HIGH_WATERMARK} & set(self.unproven))
+
+    def may_reach(self, offset: int) -> bool:
+        """True if the log may have records up to `offset` that were not captured: its broker says so, or does not say where it ends."""
+        observed = self.directory.observed
+        return observed is not None and observed.hides_tail and (observed.log_end_offset or offset) >= offset
 
     @cached_property
     def end_is_known(self) -> bool:

@@ -1,0 +1,97 @@
+"""What brokers answer: partitions, log ends, batches, settings and group offsets; and the interface to whoever asks them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple, Protocol
+
+from replica_audit.model import TopicPartition
+
+
+@dataclass(frozen=True, slots=True)
+class ListedPartition:
+    """A partition as the cluster's metadata has it."""
+
+    topic: str
+    topic_id: str | None
+    partition: int
+    leader_id: int | None
+    leader_epoch: int | None
+    replicas: tuple[int, ...]
+    isr: tuple[int, ...]
+    elr: tuple[int, ...] = ()
+    last_known_elr: tuple[int, ...] = ()
+
+    @property
+    def place(self) -> TopicPartition:
+        return TopicPartition(self.topic, self.partition)
+
+
+@dataclass(frozen=True, slots=True)
+class ListedCluster:
+    """The cluster's metadata: brokers that are up, and partitions that the client may see."""
+
+    cluster_id: str | None
+    brokers: tuple[int, ...]
+    partitions: tuple[ListedPartition, ...]
+    refused: tuple[str, ...] = ()
+    """Clauses on topics that the cluster would not describe."""
+
+
+class ReplicaEnd(NamedTuple):
+    """End of a replica's log, above its high watermark too."""
+
+    offset: int
+    leader_epoch: int | None
+    """Of the last record."""
+
+
+class Refused(NamedTuple):
+    """A broker's error instead of an answer, by Kafka's name for it."""
+
+    error: str
+
+
+class Fetched(NamedTuple):
+    """What one broker sends of one partition."""
+
+    high_watermark: int
+    log_start_offset: int
+    records: bytes
+    """Whole batches as they are in the segments; the last one may be cut off."""
+    is_throttled: bool
+    """A quota held the answer back: without records it is not the end of the log."""
+
+
+@dataclass(frozen=True, slots=True)
+class CommittedOffsets:
+    """Offsets that groups have committed, and what was refused."""
+
+    offsets: Mapping[str, Mapping[TopicPartition, tuple[int, int | None]]] = field(default_factory=dict)
+    """By group and partition: offset, and leader epoch of the last record read."""
+    refused: tuple[str, ...] = ()
+
+
+class UnreachableError(Exception):
+    """A broker that does not answer; the text says why, without secrets."""
+
+
+class Brokers(Protocol):
+    """A client that asks each broker itself. Every method raises UnreachableError where one does not answer."""
+
+    def cluster(self, topics: Sequence[str]) -> ListedCluster: ...
+
+    def configs(self, topics: Sequence[str]) -> tuple[Mapping[str, Mapping[str, str]], tuple[str, ...]]: ...
+
+    def committed(self, brokers: Iterable[int]) -> CommittedOffsets: ...
+
+    def offsets(
+        self, broker_id: int, places: Sequence[TopicPartition], timestamp: int
+    ) -> Mapping[TopicPartition, ReplicaEnd | Refused]: ...
+
+    def fetch(
+        self, broker_id: int, starts: Mapping[ListedPartition, int], max_bytes: int, each_bytes: int
+    ) -> Mapping[TopicPartition, Fetched | Refused]: ...
+
+    def close(self) -> None: ...

@@ -1,0 +1,374 @@
+"""Brokers through kafka-python: the one module that imports it, and only when a cluster is contacted.
+
+A consumer may read from followers too (KIP-392): from version 11 on they answer Fetch up to their own high watermark, also where
+nobody leads (`ReplicaManager.fetchMessages`). ListOffsets with the replica id of a debugging consumer is answered by followers with
+their log's end (`KafkaApis.handleListOffsetRequest`). Neither needs more than READ and DESCRIBE.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from fnmatch import fnmatchcase
+from functools import partial
+from typing import Any, Protocol, TypeVar
+from uuid import UUID
+
+from replica_audit.client_properties import ClientProperties
+from replica_audit.errors import EngineError, UsageError
+from replica_audit.model import TopicPartition
+from replica_audit.observe.broker_answers import (
+    CommittedOffsets,
+    Fetched,
+    ListedCluster,
+    ListedPartition,
+    Refused,
+    ReplicaEnd,
+    UnreachableError,
+)
+from replica_audit.redaction import redact
+
+#: By which brokers' logs and quotas know it.
+CLIENT_ID = "replica-audit-observe"
+
+#: Timestamps that ListOffsets takes for the log's end, and its first local offset (`ListOffsetsRequest`).
+LATEST, EARLIEST, EARLIEST_LOCAL = -1, -2, -4
+_FIRST_LOCAL_VERSION = 8
+
+_CONSUMER, _DEBUGGING_CONSUMER = -1, -2
+_FOLLOWERS_ANSWER = 11
+_BY_TOPIC_ID = 13
+_TIMEOUT_MS = 30_000
+_ADDRESS = re.compile(r"\s*(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+):\d{1,5}\s*")
+_GREATEST_ANSWER = 1 << 30
+_TOPIC = 2  # ConfigResource.Type
+_NO_ERROR, _UNKNOWN_TOPIC = 0, 3
+_PARTITIONS_IN_ANSWER = 2_000
+
+_Answer = TypeVar("_Answer")
+
+
+class Sender(Protocol):
+    """What sends a request of the protocol to one broker, and returns its answer (`kafka.net.compat.KafkaNetClient`)."""
+
+    def send_and_receive(self, node_id: int, request: Any, timeout_ms: int = ...) -> Any: ...
+
+    def close(self) -> None: ...
+
+
+def check_addresses(bootstrap: str) -> None:
+    """Raise UsageError unless these are addresses, separated by commas."""
+    if not all(map(_ADDRESS.fullmatch, bootstrap.split(","))):
+        raise UsageError(
+            f"observe --bootstrap-servers {redact(bootstrap)[:200]}: expected HOST:PORT, separated by commas"
+        )
+
+
+def connect(bootstrap: str, properties: ClientProperties) -> KafkaBrokers:
+    """A client of the cluster. Raises UsageError if kafka-python is missing or a setting is refused, EngineError if no broker answers."""
+    settings = properties.for_kafka_python()
+    try:
+        from kafka.net.compat import KafkaNetClient
+        from kafka.net.manager import KafkaConnectionManager
+        from kafka.net.selector import NetworkSelector
+    except ImportError as error:
+        raise UsageError(f"observe needs kafka-python 3: pip install 'replica-audit[cluster]' ({error})") from error
+    # Whoever asks reports what goes wrong; its own lines would have addresses and no reason.
+    log = logging.getLogger("kafka")
+    log.addHandler(logging.NullHandler())
+    log.propagate = False
+    timeout = int(settings.get("request_timeout_ms", _TIMEOUT_MS))
+    own = {"client_id": CLIENT_ID, "receive_message_max_bytes": _GREATEST_ANSWER, **settings}
+    try:
+        net = NetworkSelector()
+        manager = KafkaConnectionManager(net, bootstrap_servers=bootstrap.split(","), **own)
+        client = KafkaNetClient(net, manager)
+        manager.run(_reach_one, manager)
+        client.check_version(timeout_ms=timeout)
+        known = sorted(one.node_id for one in client.cluster.brokers())
+    except Exception as error:
+        kind = UsageError if isinstance(error, (ValueError, AssertionError, OSError)) else EngineError
+        raise kind(f"the cluster at {bootstrap}: {properties.hide(_words(error))}") from None
+    return KafkaBrokers(client, known, properties, timeout)
+
+
+async def _reach_one(manager: Any) -> None:
+    """Connect to any of the given addresses: where all fail, the first one's reason is raised, which bootstrapping would not tell."""
+    problems: list[Exception] = []
+    for node in manager.cluster.bootstrap_brokers():
+        try:
+            await manager.get_connection(node.node_id)
+            return
+        except Exception as error:
+            problems.append(error)
+    raise problems[0]
+
+
+def _words(error: BaseException) -> str:
+    text = str(error).strip()
+    name = type(error).__name__
+    return text if text.startswith(name) or not name else f"{name}: {text}" if text else name
+
+
+class _UnsupportedError(UnreachableError):
+    """A request that the broker's version does not know."""
+
+
+class KafkaBrokers:
+    """`broker_answers.Brokers` on a `Sender`; `known` are brokers to ask for metadata."""
+
+    def __init__(
+        self, sender: Sender, known: Sequence[int], properties: ClientProperties, timeout_ms: int = _TIMEOUT_MS
+    ) -> None:
+        from kafka import errors
+        from kafka.protocol import admin, consumer, metadata
+
+        self._sender, self._known, self._properties, self._timeout_ms = sender, known, properties, timeout_ms
+        self._errors, self._admin, self._consumer, self._metadata = errors, admin, consumer, metadata
+
+    def close(self) -> None:
+        """Close every connection."""
+        self._sender.close()
+
+    def cluster(self, topics: Sequence[str]) -> ListedCluster:
+        """The brokers that are up, and the partitions of the topics that match a shell pattern, of all without one."""
+        request = self._metadata.MetadataRequest
+        answer = self._of_any(partial(request, topics=None, allow_auto_topic_creation=False))
+        found = list(answer.topics)
+        seen = {one.name for one in found}
+        # What the client may not describe is left out of a list of all topics, and has an error where it is named.
+        named = [one for one in topics if one not in seen and not set(one) & set("*?[")]
+        if named:
+            asked = [request.MetadataRequestTopic(name=one) for one in named]
+            found += self._of_any(partial(request, topics=asked, allow_auto_topic_creation=False)).topics
+        wanted = sorted(
+            (one for one in found if not topics or any(fnmatchcase(one.name, pattern) for pattern in topics)),
+            key=lambda one: one.name,
+        )
+        refused = [f"topic {one.name}: {self._name(one.error_code)}" for one in wanted if one.error_code != _NO_ERROR]
+        listed = [one for one in wanted if one.error_code == _NO_ERROR]
+        eligible, why = self._eligible([one.name for one in listed])
+        partitions = [
+            ListedPartition(
+                topic.name,
+                _id_of(topic),
+                one.partition_index,
+                one.leader_id if one.leader_id >= 0 else None,
+                one.leader_epoch if one.leader_epoch >= 0 else None,
+                tuple(one.replica_nodes),
+                tuple(sorted(one.isr_nodes)),
+                *eligible.get((topic.name, one.partition_index), ((), ())),
+            )
+            for topic in listed
+            for one in sorted(topic.partitions, key=lambda one: one.partition_index)
+        ]
+        brokers = tuple(sorted(one.node_id for one in answer.brokers))
+        return ListedCluster(answer.cluster_id, brokers, tuple(partitions), (*refused, *why))
+
+    def _eligible(
+        self, topics: Sequence[str]
+    ) -> tuple[dict[tuple[str, int], tuple[tuple[int, ...], tuple[int, ...]]], list[str]]:
+        """Eligible leader replicas, and the last known ones, of each partition that has any (KIP-966)."""
+        request = self._admin.DescribeTopicPartitionsRequest
+        found: dict[tuple[str, int], tuple[tuple[int, ...], tuple[int, ...]]] = {}
+        cursor = None
+        asked = [request.TopicRequest(name=one) for one in sorted(topics)]
+        while asked:
+            try:
+                answer = self._of_any(
+                    partial(request, topics=asked, response_partition_limit=_PARTITIONS_IN_ANSWER, cursor=cursor)
+                )
+            except _UnsupportedError:
+                return {}, []  # before 4.0 there are none
+            except UnreachableError as error:
+                return {}, [f"eligible leader replicas: {error}"]
+            for topic in answer.topics:
+                for one in topic.partitions:
+                    eligible = tuple(sorted(one.eligible_leader_replicas or ()))
+                    last_known = tuple(sorted(one.last_known_elr or ()))
+                    found[topic.name, one.partition_index] = (eligible, last_known)
+            following = answer.next_cursor
+            if following is None:
+                break
+            cursor = request.Cursor(topic_name=following.topic_name, partition_index=following.partition_index)
+            asked = [one for one in asked if one.name >= following.topic_name]
+        return found, []
+
+    def configs(self, topics: Sequence[str]) -> tuple[Mapping[str, Mapping[str, str]], tuple[str, ...]]:
+        """The configuration of each topic, and what was refused."""
+        request = self._admin.DescribeConfigsRequest
+        found: dict[str, dict[str, str]] = {}
+        refused = []
+        for at in range(0, len(topics), _PARTITIONS_IN_ANSWER):
+            resources = [
+                request.DescribeConfigsResource(resource_type=_TOPIC, resource_name=one, configuration_keys=None)
+                for one in topics[at : at + _PARTITIONS_IN_ANSWER]
+            ]
+            answer = self._of_any(partial(request, resources=resources, include_synonyms=False))
+            for one in answer.results:
+                if one.error_code != _NO_ERROR:
+                    refused.append(f"the configuration of topic {one.resource_name}: {self._name(one.error_code)}")
+                    continue
+                found[one.resource_name] = {
+                    entry.name: entry.value for entry in one.configs if entry.value and not entry.is_sensitive
+                }
+        return found, tuple(refused)
+
+    def committed(self, brokers: Iterable[int]) -> CommittedOffsets:
+        """Offsets of the groups that the client may describe. Each broker names those that it coordinates."""
+        offsets: dict[str, dict[TopicPartition, tuple[int, int | None]]] = defaultdict(dict)
+        refused = []
+        for broker in brokers:
+            answer = self._ask(broker, self._admin.ListGroupsRequest())
+            if answer.error_code != _NO_ERROR:
+                refused.append(f"the groups of broker {broker}: {self._name(answer.error_code)}")
+                continue
+            for group in answer.groups:
+                # From version 8 on there are several groups in a request, and from 10 on ids instead of names.
+                request = self._consumer.OffsetFetchRequest(
+                    group_id=group.group_id, topics=None, min_version=2, max_version=7
+                )
+                said = self._ask(broker, request)
+                if said.error_code != _NO_ERROR:
+                    refused.append(f"the offsets of group {group.group_id}: {self._name(said.error_code)}")
+                    continue
+                for topic in said.topics:
+                    for one in topic.partitions:
+                        if one.error_code == _NO_ERROR and one.committed_offset >= 0:
+                            epoch = getattr(one, "committed_leader_epoch", -1)
+                            place = TopicPartition(topic.name, one.partition_index)
+                            offsets[group.group_id][place] = (one.committed_offset, epoch if epoch >= 0 else None)
+        return CommittedOffsets(dict(offsets), tuple(refused))
+
+    def offsets(
+        self, broker_id: int, places: Sequence[TopicPartition], timestamp: int
+    ) -> Mapping[TopicPartition, ReplicaEnd | Refused]:
+        """By a replica's own log, whoever leads: its end (`LATEST`), its first local offset, or the first record since a time in ms."""
+        request = self._consumer.ListOffsetsRequest
+        by_topic: dict[str, list[Any]] = defaultdict(list)
+        for place in places:
+            one = request.ListOffsetsTopic.ListOffsetsPartition(
+                partition_index=place.partition, current_leader_epoch=-1, timestamp=timestamp
+            )
+            by_topic[place.topic].append(one)
+        asked = [request.ListOffsetsTopic(name=name, partitions=parts) for name, parts in by_topic.items()]
+        least = _FIRST_LOCAL_VERSION if timestamp == EARLIEST_LOCAL else 4
+        message = request(
+            replica_id=_DEBUGGING_CONSUMER, isolation_level=0, topics=asked, min_version=least, max_version=9
+        )
+        try:
+            answer = self._ask(broker_id, message)
+        except _UnsupportedError:
+            if timestamp != EARLIEST_LOCAL:
+                raise
+            return self.offsets(broker_id, places, EARLIEST)  # there is no tier in that version
+        found: dict[TopicPartition, ReplicaEnd | Refused] = {}
+        for topic in answer.topics:
+            for one in topic.partitions:
+                place = TopicPartition(topic.name, one.partition_index)
+                if one.error_code != _NO_ERROR:
+                    found[place] = Refused(self._name(one.error_code))
+                else:
+                    found[place] = ReplicaEnd(one.offset, one.leader_epoch if one.leader_epoch >= 0 else None)
+        return found
+
+    def fetch(
+        self, broker_id: int, starts: Mapping[ListedPartition, int], max_bytes: int, each_bytes: int
+    ) -> Mapping[TopicPartition, Fetched | Refused]:
+        """Batches of a broker's own replicas below their high watermarks, at once: `max_bytes` in all, but at least one batch.
+
+        Where brokers know topic ids the answer is of that very topic.
+        """
+        request = self._consumer.FetchRequest
+        by_topic: dict[str, list[Any]] = defaultdict(list)
+        ids = {one.topic: one.topic_id for one in starts}
+        for one, offset in starts.items():
+            part = request.FetchTopic.FetchPartition(
+                partition=one.partition,
+                current_leader_epoch=-1,
+                fetch_offset=offset,
+                last_fetched_epoch=-1,
+                log_start_offset=-1,
+                partition_max_bytes=each_bytes,
+            )
+            by_topic[one.topic].append(part)
+        zero = UUID(int=0)
+        asked = [
+            request.FetchTopic(topic=name, topic_id=_uuid(ids[name]) or zero, partitions=parts)
+            for name, parts in by_topic.items()
+        ]
+        has_ids = all(ids.values())
+        answer = self._ask(
+            broker_id,
+            request(
+                replica_id=_CONSUMER,
+                max_wait_ms=0,
+                min_bytes=0,
+                max_bytes=max_bytes,
+                isolation_level=0,
+                session_id=0,
+                session_epoch=-1,
+                topics=asked,
+                forgotten_topics_data=[],
+                rack_id="",
+                min_version=_FOLLOWERS_ANSWER,
+                max_version=_BY_TOPIC_ID if has_ids else _BY_TOPIC_ID - 1,
+            ),
+        )
+        if answer.error_code != _NO_ERROR:
+            return {one.place: Refused(self._name(answer.error_code)) for one in starts}
+        names = {_uuid(topic_id): name for name, topic_id in ids.items()}
+        found: dict[TopicPartition, Fetched | Refused] = {}
+        for topic in answer.responses:
+            name = topic.topic or names[topic.topic_id]
+            for one in topic.partitions:
+                found[TopicPartition(name, one.partition_index)] = self._fetched(one, answer.throttle_time_ms > 0)
+        return found
+
+    def _fetched(self, one: Any, is_throttled: bool) -> Fetched | Refused:
+        if one.error_code != _NO_ERROR:
+            return Refused(self._name(one.error_code))
+        records = bytes(one.records or b"")
+        if not records and one.preferred_read_replica is not None and one.preferred_read_replica >= 0:
+            return Refused(f"its broker sends consumers to broker {one.preferred_read_replica}")
+        return Fetched(one.high_watermark, one.log_start_offset, records, is_throttled)
+
+    def _of_any(self, request: Callable[[], _Answer]) -> Any:
+        """The answer of the first broker that gives one. A request can be sent once only."""
+        problems = []
+        for broker in self._known:
+            try:
+                return self._ask(broker, request())
+            except _UnsupportedError:
+                raise
+            except UnreachableError as error:
+                problems.append(f"broker {broker}: {error}")
+        raise UnreachableError("; ".join(problems) or "no broker is known")
+
+    def _ask(self, broker_id: int, request: Any) -> Any:
+        try:
+            return self._sender.send_and_receive(broker_id, request, timeout_ms=self._timeout_ms)
+        except self._errors.IncompatibleBrokerVersion as error:
+            raise _UnsupportedError(_words(error)) from None
+        except (self._errors.KafkaError, OSError) as error:
+            raise UnreachableError(self._properties.hide(_words(error))) from None
+
+    def _name(self, code: int) -> str:
+        """Kafka's name for an error."""
+        return getattr(self._errors.for_code(code), "message", None) or f"error {code}"
+
+
+def _uuid(topic_id: str | None) -> UUID | None:
+    from base64 import urlsafe_b64decode
+
+    return None if topic_id is None else UUID(bytes=urlsafe_b64decode(f"{topic_id}=="))
+
+
+def _id_of(topic: Any) -> str | None:
+    """A topic id as Kafka writes it: URL-safe Base64 without padding (`Uuid.toString`)."""
+    from base64 import urlsafe_b64encode
+
+    one = getattr(topic, "topic_id", None)
+    return None if one is None or one.int == 0 else urlsafe_b64encode(one.bytes).decode("ascii").rstrip("=")

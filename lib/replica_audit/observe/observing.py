@@ -1,0 +1,191 @@
+"""A cluster observed: all replicas read, brokers at the same time, and written as a snapshot that has its name once it is whole."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+from replica_audit.errors import UsageError
+from replica_audit.observe.broker_answers import (
+    Brokers,
+    CommittedOffsets,
+    ListedCluster,
+    ListedPartition,
+    UnreachableError,
+)
+from replica_audit.observe.planning import Asked, ReadingPlan, ReplicaToRead
+from replica_audit.observe.reading import Pace, Reading, unread
+from replica_audit.snapshot.observed import OBSERVED, SCHEMA_VERSION, ObservedCluster, ObservedGroup, ObservedReplica
+from replica_audit.text import render_time
+from replica_audit.typed_json import to_object
+
+LISTING = "observed-topics-describe.txt"
+MANIFEST = "manifest.json"
+#: Tables of batches.
+BATCHES = "batches"
+_PARTIAL = ".partial"
+#: Of a topic in the name of its table: a file's name has at most 255 bytes.
+_NAME_LENGTH = 150
+
+_Answer = TypeVar("_Answer")
+
+
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """What came of it."""
+
+    directory: str
+    replicas: tuple[ObservedReplica, ...]
+    refused: tuple[str, ...]
+    """What was asked for in vain, in clauses."""
+    size_bytes: int
+    """That brokers sent."""
+
+    @property
+    def unread(self) -> tuple[ObservedReplica, ...]:
+        """Replicas that could not be read."""
+        return tuple(one for one in self.replicas if one.problem is not None)
+
+
+def check_target(directory: str) -> None:
+    """Raise UsageError unless nothing is there, and nothing of an observation that broke off."""
+    for place in (directory, f"{directory}{_PARTIAL}"):
+        if os.path.lexists(place):
+            raise UsageError(f"observe --to {directory}: {place} exists: give a new directory, or remove it")
+    above = os.path.dirname(os.path.abspath(directory))
+    if not os.path.isdir(above):
+        raise UsageError(f"observe --to {directory}: {above} is not a directory")
+
+
+def observe(
+    brokers: Brokers,
+    connect: Callable[[], Brokers],
+    plan: ReadingPlan,
+    asked: Asked,
+    directory: str,
+    rate: int,
+    came: Callable[[int, int], None] = lambda replicas, size_bytes: None,
+) -> Observed:
+    """Read all replicas of a plan, each broker by a connection of its own and at most `rate` bytes a second, and write them.
+
+    `came` gets the numbers of replicas that are done and of bytes that came. Where a broker refuses, the others go on.
+    """
+    check_target(directory)
+    partial = Path(f"{directory}{_PARTIAL}")
+    (partial / BATCHES).mkdir(parents=True)
+    started = _now()
+    numbers = {one.place: number for number, one in enumerate(plan.cluster.partitions)}
+    sizes: list[int] = []
+
+    def count(size_bytes: int) -> None:
+        sizes.append(size_bytes)
+        came(0, size_bytes)
+
+    def read_broker(replicas: Sequence[ReplicaToRead]) -> list[ObservedReplica]:
+        found: list[ObservedReplica] = []
+        try:
+            with closing(connect()) as own:
+                reading = Reading(own, Pace(rate), count)
+                for one in replicas:
+                    path = partial / BATCHES / _table_name(one, numbers[one.partition.place])
+                    found.append(reading.read(one, path))
+                    came(1, 0)
+        except UnreachableError as error:
+            found += [unread(one, f"it does not answer: {error}") for one in replicas[len(found) :]]
+        return found
+
+    by_broker = plan.by_broker()
+    with ThreadPoolExecutor(max(1, len(by_broker))) as pool:
+        read = [one for found in pool.map(read_broker, by_broker.values()) for one in found]
+    read += [unread(one, one.problem) for one in plan.replicas if one.problem is not None]
+    read.sort(key=lambda one: (one.topic, one.partition, one.broker_id))
+    refused = list(plan.refused)
+    cluster = _again(lambda: brokers.cluster(asked.topics), plan.cluster, "the listing at the end", refused)
+    topics = sorted({one.topic for one in plan.cluster.partitions})
+    nothing: tuple[Mapping[str, Mapping[str, str]], tuple[str, ...]] = ({}, ())
+    configs, not_told = _again(lambda: brokers.configs(topics), nothing, "configurations", refused)
+    groups = _again(lambda: brokers.committed(cluster.brokers), CommittedOffsets(), "groups", refused)
+    refused += [*not_told, *groups.refused]
+    observation = ObservedCluster(
+        SCHEMA_VERSION, cluster.cluster_id, _now(), tuple(read), tuple(_groups(groups, topics)), tuple(refused)
+    )
+    (partial / LISTING).write_text(render_listing(_of_plan(cluster, plan), configs), encoding="utf-8")
+    manifest = {
+        "schema_version": 1,
+        "brokers": [_copied(one, started) for one in sorted({one.broker_id for one in read})],
+    }
+    (partial / MANIFEST).write_text(json.dumps(manifest, indent=1) + "\n", encoding="utf-8")
+    (partial / OBSERVED).write_text(json.dumps(to_object(observation)) + "\n", encoding="utf-8")
+    partial.rename(directory)
+    return Observed(directory, observation.replicas, observation.refused, sum(sizes))
+
+
+def _now() -> int:
+    return int(time.time() * 1000)
+
+
+def _copied(broker_id: int, started_ms: int) -> dict[str, object]:
+    started, finished = (render_time(one) for one in (started_ms, _now()))
+    return {"broker_id": broker_id, "log_dir": "", "started": started, "finished": finished, "kind": "live"}
+
+
+def _again(ask: Callable[[], _Answer], otherwise: _Answer, what: str, refused: list[str]) -> _Answer:
+    try:
+        return ask()
+    except UnreachableError as error:
+        refused.append(f"{what}: {error}")
+        return otherwise
+
+
+def _of_plan(cluster: ListedCluster, plan: ReadingPlan) -> list[ListedPartition]:
+    """The partitions of the plan as they are listed at the end: what was created or deleted meanwhile is left out or as it was."""
+    now = {one.place: one for one in cluster.partitions}
+    return [now.get(one.place, one) for one in plan.cluster.partitions]
+
+
+def _groups(groups: CommittedOffsets, topics: Iterable[str]) -> Iterable[ObservedGroup]:
+    wanted = set(topics)
+    for group, offsets in sorted(groups.offsets.items()):
+        for place, (offset, epoch) in sorted(offsets.items()):
+            if place.topic in wanted:
+                yield ObservedGroup(group, place.topic, place.partition, offset, epoch)
+
+
+def _table_name(one: ReplicaToRead, number: int) -> str:
+    place = f"{one.partition.topic[:_NAME_LENGTH]}-{one.partition.partition}"
+    return f"{number:06d}.{place}.broker-{one.broker_id}.parquet"
+
+
+def render_listing(partitions: Iterable[ListedPartition], configs: Mapping[str, Mapping[str, str]]) -> str:
+    """The listing of `kafka-topics --describe`, with the leader epochs that it leaves out."""
+    lines, topic = [], None
+    partitions = list(partitions)
+    for one in partitions:
+        if one.topic != topic:
+            topic = one.topic
+            number = sum(other.topic == topic for other in partitions)
+            # A blank would end the value.
+            told = {name: value for name, value in configs.get(topic, {}).items() if not set(value) & set(" \t\r\n")}
+            given = ",".join(f"{name}={value}" for name, value in sorted(told.items()))
+            topic_id = f"\tTopicId: {one.topic_id}" if one.topic_id else ""
+            lines.append(
+                f"Topic: {topic}{topic_id}\tPartitionCount: {number}\tReplicationFactor: {len(one.replicas)}\tConfigs: {given}"
+            )
+        epoch = "" if one.leader_epoch is None else f"\tLeaderEpoch: {one.leader_epoch}"
+        leader = "none" if one.leader_id is None else one.leader_id
+        lines.append(
+            f"\tTopic: {topic}\tPartition: {one.partition}\tLeader: {leader}{epoch}\tReplicas: {_ids(one.replicas)}"
+            f"\tIsr: {_ids(one.isr)}\tElr: {_ids(one.elr)}\tLastKnownElr: {_ids(one.last_known_elr)}"
+        )
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _ids(brokers: Iterable[int]) -> str:
+    return ",".join(map(str, brokers))

@@ -1,0 +1,219 @@
+"""What to read of each live replica: from where, up to its own high watermark as it is now, and about how many bytes that is."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+from replica_audit.errors import EngineError, FormatError
+from replica_audit.model import TopicPartition
+from replica_audit.observe.batches import read_batches
+from replica_audit.observe.broker_answers import (
+    Brokers,
+    Fetched,
+    ListedCluster,
+    ListedPartition,
+    Refused,
+    ReplicaEnd,
+    UnreachableError,
+)
+from replica_audit.observe.kafka_brokers import EARLIEST_LOCAL, LATEST
+
+#: Partitions in a request, and bytes of its answer: enough of each to know how long a record is.
+_AT_ONCE = 500
+_SAMPLE_BYTES = 1 << 20
+_EACH_BYTES = 16 << 10
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What part of the logs is wanted."""
+
+    topics: tuple[str, ...] = ()
+    """Shell patterns; none: all."""
+    last: int | None = None
+    """So many offsets below the greatest high watermark of a partition."""
+    since_ms: int | None = None
+    """From the first record of that time on."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaToRead:
+    """One replica on a broker that answers. Offsets are 0 where `problem` says why it cannot be read."""
+
+    partition: ListedPartition
+    broker_id: int
+    log_start_offset: int = 0
+    start_offset: int = 0
+    high_watermark: int = 0
+    log_end: ReplicaEnd | None = None
+    """None: not told."""
+    size_bytes: int = 0
+    """Estimated, of what is to be read."""
+    problem: str | None = None
+
+
+@dataclass(slots=True)
+class ReadingPlan:
+    """Everything to be read."""
+
+    cluster: ListedCluster
+    replicas: list[ReplicaToRead]
+    refused: list[str] = field(default_factory=list)
+
+    @property
+    def size_bytes(self) -> int:
+        """Estimated, of all replicas."""
+        return sum(one.size_bytes for one in self.replicas)
+
+    def by_broker(self) -> dict[int, list[ReplicaToRead]]:
+        """The replicas that can be read, by the broker that has them."""
+        found: dict[int, list[ReplicaToRead]] = defaultdict(list)
+        for one in self.replicas:
+            if one.problem is None:
+                found[one.broker_id].append(one)
+        return dict(sorted(found.items()))
+
+
+@dataclass(frozen=True, slots=True)
+class _Note:
+    """One replica as its broker answers now."""
+
+    partition: ListedPartition
+    broker_id: int
+    log_start_offset: int
+    local_start_offset: int
+    high_watermark: int
+    log_end: ReplicaEnd | None
+    bytes_per_offset: float | None
+
+
+def plan_observation(brokers: Brokers, asked: Asked) -> ReadingPlan:
+    """Ask every live broker about its replicas: followers first, so that none seems ahead of its leader.
+
+    Raises EngineError if nobody answers.
+    """
+    try:
+        cluster = brokers.cluster(asked.topics)
+    except UnreachableError as error:
+        raise EngineError(f"the cluster does not answer: {error}") from None
+    plan = ReadingPlan(cluster, [], list(cluster.refused))
+    notes: list[_Note] = []
+    for leads in (False, True):
+        for broker_id in cluster.brokers:
+            mine = [
+                one for one in cluster.partitions if broker_id in one.replicas and (one.leader_id == broker_id) is leads
+            ]
+            for at in range(0, len(mine), _AT_ONCE):
+                for found in note_replicas(brokers, broker_id, mine[at : at + _AT_ONCE]):
+                    if isinstance(found, ReplicaToRead):
+                        plan.replicas.append(found)
+                    else:
+                        notes.append(found)
+    plan.replicas += _planned(brokers, notes, asked, plan.refused)
+    plan.replicas.sort(key=lambda one: (one.partition.topic, one.partition.partition, one.broker_id))
+    return plan
+
+
+def note_replicas(
+    brokers: Brokers, broker_id: int, partitions: Sequence[ListedPartition]
+) -> Iterator[_Note | ReplicaToRead]:
+    """Each replica as its broker answers, or why it does not."""
+    try:
+        starts = brokers.offsets(broker_id, [one.place for one in partitions], EARLIEST_LOCAL)
+        readable = {}
+        for one in partitions:
+            start = starts.get(one.place, Refused("no answer"))
+            if isinstance(start, Refused):
+                yield ReplicaToRead(one, broker_id, problem=start.error)
+            else:
+                readable[one] = start.offset
+        answers = brokers.fetch(broker_id, readable, _SAMPLE_BYTES, _EACH_BYTES) if readable else {}
+        ends = brokers.offsets(broker_id, [one.place for one in readable], LATEST) if readable else {}
+    except UnreachableError as error:
+        yield from (ReplicaToRead(one, broker_id, problem=f"it does not answer: {error}") for one in partitions)
+        return
+    for one, start_offset in readable.items():
+        answer = answers.get(one.place, Refused("no answer"))
+        if isinstance(answer, Refused):
+            yield ReplicaToRead(one, broker_id, problem=answer.error)
+            continue
+        end = ends.get(one.place)
+        yield _Note(
+            one,
+            broker_id,
+            answer.log_start_offset,
+            min(start_offset, answer.high_watermark),
+            answer.high_watermark,
+            end if isinstance(end, ReplicaEnd) else None,
+            _density(answer),
+        )
+
+
+def _density(answer: Fetched) -> float | None:
+    """Bytes for each offset, in the batches that were sent; None without any."""
+    try:
+        batches = read_batches(answer.records)
+    except FormatError:
+        return None  # reading the log will say so
+    if not len(batches):
+        return None
+    return int(batches["size"].sum()) / (int(batches["last_offset"][-1]) + 1 - int(batches["base_offset"][0]))
+
+
+def _planned(brokers: Brokers, notes: Sequence[_Note], asked: Asked, refused: list[str]) -> Iterator[ReplicaToRead]:
+    of_partition: dict[TopicPartition, list[_Note]] = defaultdict(list)
+    for one in notes:
+        of_partition[one.partition.place].append(one)
+    of_all = _mean(one.bytes_per_offset for one in notes)
+    for place, copies in of_partition.items():
+        wanted = _wanted_start(brokers, place, copies, asked, refused)
+        density = _mean(one.bytes_per_offset for one in copies) or of_all or 0.0
+        for one in copies:
+            start = max(one.local_start_offset, wanted)
+            size = round((one.bytes_per_offset or density) * (one.high_watermark - start))
+            yield ReplicaToRead(
+                one.partition, one.broker_id, one.log_start_offset, start, one.high_watermark, one.log_end, max(0, size)
+            )
+
+
+def _wanted_start(
+    brokers: Brokers, place: TopicPartition, copies: Sequence[_Note], asked: Asked, refused: list[str]
+) -> int:
+    """First offset to read of a partition: never above the end of any replica, so that what one lacks is seen."""
+    greatest = max(one.high_watermark for one in copies)
+    starts = [0]
+    if asked.last is not None:
+        starts.append(greatest - asked.last)
+    if asked.since_ms is not None:
+        leader = next((one for one in copies if one.broker_id == one.partition.leader_id), copies[0])
+        try:
+            answer = brokers.offsets(leader.broker_id, [place], asked.since_ms).get(place, Refused("no answer"))
+        except UnreachableError as error:
+            answer = Refused(str(error))
+        if isinstance(answer, Refused):
+            refused.append(f"the first offset of {place} since that time: {answer.error}; it is read from its start")
+        else:
+            starts.append(greatest if answer.offset < 0 else answer.offset)
+    return min(max(starts), *(one.high_watermark for one in copies))
+
+
+def _mean(values: Iterable[float | None]) -> float | None:
+    known = [one for one in values if one is not None]
+    return sum(known) / len(known) if known else None
+
+
+def planned_again(brokers: Brokers, one: ReplicaToRead) -> ReplicaToRead:
+    """A replica whose log was cut or expired while it was read, as it is now."""
+    found = next(iter(note_replicas(brokers, one.broker_id, [one.partition])))
+    if isinstance(found, ReplicaToRead):
+        return found
+    start = min(max(found.local_start_offset, one.start_offset), found.high_watermark)
+    return replace(
+        one,
+        log_start_offset=found.log_start_offset,
+        start_offset=start,
+        high_watermark=found.high_watermark,
+        log_end=found.log_end,
+    )

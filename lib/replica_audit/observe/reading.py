@@ -1,0 +1,189 @@
+"""The batch headers of one replica, read through its broker at a bounded rate into a table; records are not kept."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from replica_audit.errors import FormatError
+from replica_audit.observe.batches import read_batches
+from replica_audit.observe.broker_answers import Brokers, Refused, UnreachableError
+from replica_audit.observe.planning import ReplicaToRead, planned_again
+from replica_audit.segments.header_columns import headers_to_columns
+from replica_audit.snapshot.observed import ObservedReplica
+
+_FETCH_BYTES = 1 << 20
+_GREATEST_FETCH = 1 << 30
+#: A log that was cut or expired is read anew this often.
+_ATTEMPTS = 3
+THROTTLED_SECONDS = 1.0
+#: Throttled answers without a byte, one after the other, after which a replica is given up.
+_THROTTLED_ANSWERS = 600
+#: Batches in a row group.
+_ROWS = 1 << 16
+
+
+class Pace:
+    """At most so many bytes a second from one broker, in steps of one answer."""
+
+    def __init__(
+        self, rate: int, now: Callable[[], float] = time.monotonic, sleep: Callable[[float], None] = time.sleep
+    ) -> None:
+        """`rate` is in bytes a second."""
+        self.rate, self._now, self._sleep = rate, now, sleep
+        self._free_at = now()
+
+    def wait(self) -> None:
+        """Wait until what came before is paid for."""
+        if (left := self._free_at - self._now()) > 0:
+            self._sleep(left)
+
+    def take(self, size_bytes: int) -> None:
+        """Count an answer."""
+        self._free_at = max(self._free_at, self._now()) + size_bytes / self.rate
+
+    def pause(self, seconds: float) -> None:
+        """Wait for a quota of the broker."""
+        self._sleep(seconds)
+
+    @property
+    def fetch_bytes(self) -> int:
+        """Bytes to ask for: what may be sent in a quarter of a second."""
+        return max(1, min(_FETCH_BYTES, self.rate // 4))
+
+
+class _ChangedError(Exception):
+    """The log was cut or expired where it is being read."""
+
+
+class _GivenUpError(Exception):
+    """A replica that cannot be read; the text says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """A broker, the pace it is read at, and what counts the bytes that come."""
+
+    brokers: Brokers
+    pace: Pace
+    came: Callable[[int], None]
+
+    def read(self, planned: ReplicaToRead, path: Path) -> ObservedReplica:
+        """Write the table at `path`, where the replica has batches. Raises UnreachableError if the broker does not answer."""
+        for _ in range(_ATTEMPTS):
+            try:
+                return _observed(planned, self._write(planned, path))
+            except _ChangedError:
+                path.unlink(missing_ok=True)
+                planned = planned_again(self.brokers, planned)
+                if planned.problem is not None:
+                    return unread(planned, planned.problem)
+            except _GivenUpError as error:
+                path.unlink(missing_ok=True)
+                return unread(planned, str(error))
+            except UnreachableError:
+                path.unlink(missing_ok=True)
+                raise
+        return unread(planned, f"its log was cut or expired while it was read, {_ATTEMPTS} times")
+
+    def _write(self, planned: ReplicaToRead, path: Path) -> tuple[int, int]:
+        """The offsets from which, and up to which, batches were read."""
+        first, end, writer = planned.start_offset, planned.start_offset, None
+        try:
+            for batches in self._batches(planned):
+                table = _table(planned, batches)
+                writer = writer or pq.ParquetWriter(path, table.schema, compression="zstd")
+                writer.write_table(table, row_group_size=_ROWS)
+                first, end = min(first, int(batches["base_offset"][0])), int(batches["last_offset"][-1]) + 1
+        finally:
+            if writer is not None:
+                writer.close()
+        return first, end
+
+    def _batches(self, planned: ReplicaToRead) -> Iterator[NDArray[np.void]]:
+        """Batches below the high watermark that was noted, some thousands at a time."""
+        at, held, number = planned.start_offset, [], 0
+        while at < planned.high_watermark:
+            batches = self._fetch(planned, at)
+            if not len(batches):
+                break  # a cleaner removed what is left
+            at = int(batches["last_offset"][-1]) + 1
+            held.append(batches[batches["base_offset"] < planned.high_watermark])
+            number += len(held[-1])
+            if number >= _ROWS:
+                yield np.concatenate(held)
+                held, number = [], 0
+        if number:
+            yield np.concatenate(held)
+
+    def _fetch(self, planned: ReplicaToRead, offset: int) -> NDArray[np.void]:
+        size, silent = self.pace.fetch_bytes, 0
+        while True:
+            self.pace.wait()
+            answers = self.brokers.fetch(planned.broker_id, {planned.partition: offset}, size, size)
+            answer = answers.get(planned.partition.place, Refused("no answer"))
+            if isinstance(answer, Refused):
+                if answer.error == "OFFSET_OUT_OF_RANGE":
+                    raise _ChangedError
+                raise _GivenUpError(answer.error)
+            self.pace.take(len(answer.records))
+            self.came(len(answer.records))
+            if answer.high_watermark < planned.high_watermark:
+                raise _ChangedError
+            try:
+                batches = read_batches(answer.records)
+            except FormatError as error:
+                raise _GivenUpError(f"from offset {offset} on: {error}") from None
+            if len(batches) or not (answer.records or answer.is_throttled):
+                return batches
+            if answer.records:
+                size *= 4  # brokers before 0.11 send no whole batch where it is longer
+                if size > _GREATEST_FETCH:
+                    raise _GivenUpError(f"the batch at offset {offset} did not come whole")
+                continue
+            silent += 1
+            if silent > _THROTTLED_ANSWERS:
+                raise _GivenUpError("a quota of the broker lets nothing through")
+            self.pace.pause(THROTTLED_SECONDS)
+
+
+def _table(planned: ReplicaToRead, batches: NDArray[np.void]) -> pa.Table:
+    columns = headers_to_columns(batches)
+    del columns["position"]  # in the answer, not in a segment
+    number = len(batches)
+    place = {
+        "broker_id": pa.array(np.full(number, planned.broker_id, np.int32)),
+        "topic": pa.array([planned.partition.topic] * number),
+        "partition": pa.array(np.full(number, planned.partition.partition, np.int32)),
+    }
+    return pa.table({**place, **columns})
+
+
+def _observed(planned: ReplicaToRead, ends: tuple[int, int]) -> ObservedReplica:
+    one, end = planned.partition, planned.log_end
+    return ObservedReplica(
+        planned.broker_id,
+        one.topic,
+        one.partition,
+        one.topic_id,
+        planned.log_start_offset,
+        *ends,
+        planned.high_watermark,
+        None if end is None else end.offset,
+        None if end is None else end.leader_epoch,
+    )
+
+
+def unread(planned: ReplicaToRead, problem: str) -> ObservedReplica:
+    """A replica that could not be read."""
+    one = planned.partition
+    return ObservedReplica(
+        planned.broker_id, one.topic, one.partition, one.topic_id, None, None, None, None, None, None, problem
+    )

@@ -1,0 +1,70 @@
+"""An observation in the terminal: what will be read, and what came of it."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+
+from replica_audit.observe.observing import Observed
+from replica_audit.observe.planning import ReadingPlan
+from replica_audit.report.layout import align_columns, clean, render_size, wrap
+from replica_audit.text import count, name_brokers
+
+#: Refusals, and replicas that were not read, that a terminal shows; observed.json has them all.
+_SHOWN = 10
+
+
+def render_plan(plan: ReadingPlan, rate: int) -> str:
+    """How much each broker will send, about, and how long that takes."""
+    lines = wrap(f"Cluster {clean(plan.cluster.cluster_id)}: {count(len(plan.cluster.partitions), 'partition')}")
+    table: list[tuple[str, ...]] = [("BROKER", "REPLICAS", "ABOUT", "TAKES")]
+    by_broker = plan.by_broker()
+    for broker_id, replicas in by_broker.items():
+        size = sum(one.size_bytes for one in replicas)
+        table.append((str(broker_id), str(len(replicas)), render_size(size), _duration(size / rate)))
+    lines += ["", *align_columns(table, (0, 1, 2, 3)), ""]
+    reading = name_brokers(sorted(by_broker))
+    lines += wrap(
+        f"About {render_size(plan.size_bytes)} will be read, at most {render_size(rate)} a second from each of {reading}."
+    )
+    lines += _refusals(
+        [*plan.refused, *_unread((one.broker_id, str(one.partition.place), one.problem) for one in plan.replicas)]
+    )
+    return "\n".join(lines) + "\n"
+
+
+def render_observed(found: Observed) -> str:
+    """What was written, and what is not in it."""
+    read = len(found.replicas) - len(found.unread)
+    lines = wrap(
+        f"{found.directory}: {count(read, 'replica')} read, {render_size(found.size_bytes)}; no record was kept."
+    )
+    problems = _unread((one.broker_id, f"{one.topic}-{one.partition}", one.problem) for one in found.replicas)
+    lines += _refusals([*found.refused, *problems])
+    lines += wrap(
+        "Not captured: what replicas have above their own high watermarks, checkpoints and epoch files, brokers that are down, and "
+        "whatever a broker does not give to clients."
+    )
+    return "\n".join([*lines, f"replica-audit show {clean(found.directory)} says what it tells."]) + "\n"
+
+
+def _unread(replicas: Iterable[tuple[int, str, str | None]]) -> list[str]:
+    """A clause for each reason and broker."""
+    places: dict[tuple[str, int], list[str]] = defaultdict(list)
+    for broker_id, place, problem in replicas:
+        if problem is not None:
+            places[problem, broker_id].append(place)
+    return [
+        f"broker {broker_id}: {of_it[0]}{'' if len(of_it) == 1 else f' and {len(of_it) - 1} more'}: {problem}"
+        for (problem, broker_id), of_it in places.items()
+    ]
+
+
+def _refusals(texts: list[str]) -> list[str]:
+    lines = [line for text in texts[:_SHOWN] for line in wrap(f"Not read: {clean(text)}.", "", "    ")]
+    return lines + ([f"Not read: {len(texts) - _SHOWN} more, in observed.json."] if len(texts) > _SHOWN else [])
+
+
+def _duration(seconds: float) -> str:
+    minutes = round(seconds / 60)
+    return f"{round(seconds)} s" if seconds < 120 else f"{minutes} min" if minutes < 120 else f"{minutes / 60:.1f} h"

@@ -1,0 +1,175 @@
+"""`observed.json`: what brokers answered `observe`, of each replica, and what they refused; the batches are in tables beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+
+from replica_audit.errors import FormatError
+from replica_audit.model import CheckpointFile, GroupOffset, ObservedLog, ReplicaDir, SegmentFile
+from replica_audit.parsing import parse_json
+from replica_audit.snapshot.provenance import ABOVE_HIGH_WATERMARK, UNPROVEN
+from replica_audit.typed_json import ShapeError, from_object
+
+OBSERVED = "observed.json"
+SCHEMA_VERSION = 1
+_HINT = "observe again into a new directory"
+
+
+@dataclass(frozen=True, slots=True)
+class ObservedReplica:
+    """One replica as its broker answered. Offsets are None where `problem` says why its log was not read."""
+
+    broker_id: int
+    topic: str
+    partition: int
+    topic_id: str | None
+    log_start_offset: int | None
+    read_from: int | None
+    """The first offset that was asked for."""
+    end_offset: int | None
+    """After the last batch that was read."""
+    high_watermark: int | None
+    """The replica's own, up to which it was read."""
+    log_end_offset: int | None
+    """None: the broker did not say."""
+    last_epoch: int | None
+    """Leader epoch of the last record."""
+    problem: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ObservedGroup:
+    """The offset that a consumer group has committed for a partition."""
+
+    group: str
+    topic: str
+    partition: int
+    committed_offset: int
+    leader_epoch: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class ObservedCluster:
+    """All that brokers answered."""
+
+    schema_version: int
+    cluster_id: str | None
+    observed_ms: int
+    """When the groups' offsets were asked for."""
+    replicas: tuple[ObservedReplica, ...]
+    groups: tuple[ObservedGroup, ...]
+    refused: tuple[str, ...]
+    """What was asked for in vain, in sentences."""
+
+    def committed_offsets(self) -> Iterator[GroupOffset]:
+        """Offsets of groups. When they were committed nobody says: not later than they were asked for."""
+        for one in self.groups:
+            yield GroupOffset(
+                one.group, one.topic, one.partition, one.committed_offset, one.leader_epoch, self.observed_ms
+            )
+
+
+def parse_observation(data: bytes, path: str) -> ObservedCluster:
+    """The observation. Raises FormatError."""
+    content = parse_json(data, path, _HINT)
+    version = content.get("schema_version") if isinstance(content, dict) else None
+    if version != SCHEMA_VERSION:
+        raise FormatError(path, None, f"an object with schema_version {SCHEMA_VERSION}", repr(version), _HINT)
+    try:
+        found = from_object(ObservedCluster, content)
+        for number, one in enumerate(found.replicas):
+            offsets = (one.log_start_offset, one.read_from, one.end_offset, one.high_watermark)
+            if one.problem is None and any(offset is None or offset < 0 for offset in offsets):
+                raise ShapeError(f"replicas[{number}]", "offsets of 0 or more, or a problem")
+        return found
+    except ShapeError as error:
+        raise FormatError(path, None, str(error), "something else", _HINT) from None
+
+
+def observed_offsets(read_bytes: Callable[[str], bytes]) -> list[GroupOffset]:
+    """Offsets of consumer groups in a snapshot's observation, given what reads its files; none without one, or where it cannot be
+    read, which discovery reports.
+    """
+    try:
+        return list(parse_observation(read_bytes(OBSERVED), OBSERVED).committed_offsets())
+    except (OSError, FormatError):
+        return []
+
+
+def with_observation(
+    replicas: list[ReplicaDir],
+    segments: list[SegmentFile],
+    observation: ObservedCluster,
+    is_wanted: Callable[[str], bool],
+) -> tuple[list[ReplicaDir], list[SegmentFile]]:
+    """The replicas and segments with those that were observed: tables have rows of those only that have batches.
+
+    A replica of which the snapshot has files stays as it is.
+    """
+    known = {(one.broker_id, one.topic, one.partition): one for one in replicas}
+    tabled = {(one.broker_id, one.topic, one.partition) for one in segments if one.source == "batch_table"}
+    filed = {(one.broker_id, one.topic, one.partition) for one in segments} - tabled
+    added: list[SegmentFile] = []
+    for one in observation.replicas:
+        place = (one.broker_id, one.topic, one.partition)
+        if place in filed or not is_wanted(one.topic):
+            continue
+        replica = known.get(place) or _untold(one)
+        known[place] = _with_answer(replica, one)
+        if one.problem is None and (place not in tabled or _ends_in_hole(one)):
+            added.append(_empty_segment(one))
+            bases = {*replica.segment_bases, added[-1].base_offset}
+            known[place] = replace(known[place], segment_bases=tuple(sorted(bases)))
+    return list(known.values()), [*segments, *added]
+
+
+def _untold(one: ObservedReplica) -> ReplicaDir:
+    return ReplicaDir(
+        broker_id=one.broker_id,
+        log_dir="",
+        topic=one.topic,
+        partition=one.partition,
+        path=OBSERVED,
+        topic_id=None,
+        clean_shutdown=None,
+        directory_id=None,
+        epoch_file=CheckpointFile("not_given", ""),
+        checkpoint_epochs=None,
+    )
+
+
+def _with_answer(replica: ReplicaDir, one: ObservedReplica) -> ReplicaDir:
+    if one.problem is not None or one.high_watermark is None or one.log_start_offset is None:
+        return replace(replica, problem=f"its log could not be read through its broker: {one.problem}")
+    return replace(
+        replica,
+        topic_id=one.topic_id,
+        observed=ObservedLog(one.high_watermark, one.log_start_offset, one.log_end_offset, one.last_epoch),
+        high_watermark_file=CheckpointFile("present", OBSERVED),
+        high_watermark_checkpoint=one.high_watermark,
+    )
+
+
+def _ends_in_hole(one: ObservedReplica) -> bool:
+    """True if a cleaner removed the last records below the high watermark."""
+    return one.high_watermark is not None and one.end_offset is not None and one.end_offset < one.high_watermark
+
+
+def _empty_segment(one: ObservedReplica) -> SegmentFile:
+    """What stands for a log, or its end, without batches: it begins where the log ends as far as it was read."""
+    base = one.high_watermark or 0
+    path = f"{OBSERVED} (broker {one.broker_id}, {one.topic}-{one.partition}/{base:020d}.log)"
+    return SegmentFile(one.broker_id, "", one.topic, one.partition, path, base, 0, "batch_table")
+
+
+def told_tail(directory: ReplicaDir) -> str | None:
+    """Clause on the records of an observed replica that were not captured; None where there are none."""
+    observed = directory.observed
+    if observed is None or not observed.hides_tail:
+        return None
+    start = observed.high_watermark
+    if observed.log_end_offset is None:
+        return f"{UNPROVEN[ABOVE_HIGH_WATERMARK]}; its log may go on past {start}"
+    epoch = "" if observed.last_epoch is None else f", the last one of leader epoch {observed.last_epoch}"
+    return f"its log goes on above its own high watermark {start} to {observed.log_end_offset}{epoch}: what is there was not captured"
