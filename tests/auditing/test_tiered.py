@@ -119,6 +119,30 @@ def test_segments_that_prove_no_loss(tmp_path: Path, segment: list[bytes]) -> No
     assert not answer.found("TIER-ORPHAN") and answer.verdict == "LAGGING", answer
 
 
+def test_a_follower_that_began_anew_says_nothing_of_where_the_log_begins(tmp_path: Path) -> None:
+    """One that was cut below its local start is emptied and begins there, as an old leader does after an unclean election."""
+    anew = Replica(written(60, 120, 1), epochs=((1, 60),), log_start=60, first_base_offset=60)
+    answer = with_remote(tmp_path / "gap", LEADS, WHOLE[0], WHOLE[2], other=anew)
+    assert answer.one("TIER-GAP") == ("critical", "proven", 40, 60), answer
+    assert [row["lineage"] for row in answer.tables["remote_segments"]] == ["own", "own"]
+    anew = Replica(written(60, 120, 2), epochs=((2, 60),), log_start=60, first_base_offset=60)
+    leads = leader((0, 0), (1, 30), (2, 60))
+    own = (copied(0, 30, (0, 0)), copied(30, 60, (1, 30)), copied(60, 100, (2, 60)))
+    answer = with_remote(tmp_path / "orphan", leads, *own, copied(30, 50, (0, 30)), other=anew)
+    assert answer.one("TIER-ORPHAN") == ("critical", "proven", 30, 50), answer
+
+
+@pytest.mark.parametrize("quiesced", [True, False])
+def test_an_epoch_file_that_begins_above_the_log_start_checkpoint_is_the_newer_one(
+    tmp_path: Path, quiesced: bool
+) -> None:
+    """DeleteRecords cuts it at once, and the checkpoint is written once a minute: the segments in between are being deleted."""
+    below = (copied(40, 45, (0, 40), state=DELETING), copied(45, 50, (0, 45)))
+    leads = leader((0, 50), (1, 60), log_start=40)
+    answer = with_remote(tmp_path, leads, WHOLE[0], *below, copied(50, 60, (0, 50)), WHOLE[2], quiesced=quiesced)
+    assert not answer.found("TIER-GAP") and not answer.found("TIER-NOT-COPIED"), answer
+
+
 def test_segments_below_the_log_start_are_no_loss(tmp_path: Path) -> None:
     answer = with_remote(tmp_path, leader((1, 80), log_start=80), WHOLE[2], copied(60, 75, (0, 60)))
     assert not answer.found("TIER-ORPHAN") and not answer.found("TIER-GAP"), answer

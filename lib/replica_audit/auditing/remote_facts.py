@@ -43,7 +43,7 @@ def remote_facts(
     if not segments:
         return RemoteFacts()
     lineage = whole_lineage(reference)
-    start = known_start(facts, lineage, [facts, *(item.follower for item in comparisons)])
+    start = known_start(facts, lineage, [item.follower for item in comparisons])
     contradictory = find_contradictory(lineage, segments)
     holes = find_holes(facts, lineage, segments, start)
     # Where nothing is copied any more, local files are deleted all the same (KIP-950).

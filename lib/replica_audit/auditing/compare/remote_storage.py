@@ -97,10 +97,13 @@ def known_start(facts: ReplicaFacts, lineage: Lineage, replicas: Iterable[Replic
     """First offset of the log that is not known to be deleted: the greatest log start that a replica of the topic id knows.
 
     The log-start checkpoint is written once a minute; the epoch file loses its entries below a log start at once
-    (`UnifiedLog.maybeIncrementLogStartOffset`).
+    (`UnifiedLog.maybeIncrementLogStartOffset`). A replica that begins where an epoch does tells nothing: it was emptied when it
+    was cut there, below its local start, as an old leader is after an unclean election.
     """
     first = lineage.entries[0][1] if lineage else 0
-    return max(facts.log_start_offset, first, *(one.directory.log_start_checkpoint or 0 for one in replicas))
+    forks = {start for _, start in lineage}
+    others = (one.directory.log_start_checkpoint or 0 for one in replicas if one is not facts)
+    return max(facts.log_start_offset, first, *(start for start in others if start not in forks))
 
 
 def find_contradictory(lineage: Lineage, segments: Iterable[RemoteSegment]) -> tuple[RemoteSegment, ...]:
