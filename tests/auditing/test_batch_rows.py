@@ -18,7 +18,7 @@ from replica_audit.auditing import comparison_plan as planning
 from replica_audit.auditing.compare import alignment
 from replica_audit.auditing.comparison_plan import plan_audit
 from replica_audit.auditing.conclude import conclude
-from replica_audit.auditing.evidence import PartitionEvidence
+from replica_audit.auditing.evidence import AuditOptions, PartitionEvidence
 from replica_audit.batch_header import CONTROL, TRANSACTIONAL, Batch
 from replica_audit.elect.choice import decided_rows
 from replica_audit.model import CheckpointFile, Leadership
@@ -189,7 +189,7 @@ def make(seed: int) -> tuple[PartitionEvidence, dict[tuple[int, str], np.ndarray
     )
     protocol = dice.choice(["fetch", "fetch", "high-watermark", "kip-101"])
     quiesced = dice.choice([None, True])
-    return PartitionEvidence(NAME, tuple(replicas), leadership, quiesced=quiesced, protocol=protocol), batches
+    return PartitionEvidence(NAME, tuple(replicas), leadership, AuditOptions(protocol, quiesced=quiesced)), batches
 
 
 def answers(evidence: PartitionEvidence, batches: dict) -> dict[str, list[dict]]:

@@ -17,7 +17,7 @@ from replica_audit.auditing.compare.tallies import tally_batches, tally_from
 from replica_audit.auditing.compare.wanted_chunks import chunks_of_candidates
 from replica_audit.auditing.comparison_plan import plan_audit
 from replica_audit.auditing.conclude import conclude
-from replica_audit.auditing.evidence import PartitionEvidence
+from replica_audit.auditing.evidence import AuditOptions, PartitionEvidence
 from replica_audit.auditing.replicas.reference import choose_reference
 from replica_audit.auditing.replicas.replica_facts import ReplicaFacts, replica_facts
 from replica_audit.model import CHUNK_OFFSETS, Leadership, SegmentSummary
@@ -157,7 +157,7 @@ def make(seed: int) -> tuple[PartitionEvidence, dict[tuple[int, str], np.ndarray
         replicas=(1, 2, 3),
         configs={"cleanup.policy": "compact"} if dice.random() < 0.1 else {},
     )
-    evidence = PartitionEvidence(NAME, tuple(replicas), leadership, quiesced=dice.choice([None, True]))
+    evidence = PartitionEvidence(NAME, tuple(replicas), leadership, AuditOptions(quiesced=dice.choice([None, True])))
     return evidence, batches
 
 

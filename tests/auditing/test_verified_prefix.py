@@ -65,7 +65,8 @@ class Day:
 
     def since(self, day):
         """(chunks wanted of the follower, report rows) of an audit since that of `day`."""
-        plan = plan_audit(replace(self.examined.plan.evidence, verified=day.verified()))
+        evidence = self.examined.plan.evidence
+        plan = plan_audit(replace(evidence, side=evidence.side._replace(verified=day.verified())))
         rows = report_rows(conclude(plan, self.opened.read_chunks(self.examined, plan.batches), self.read))
         return compared(plan), tables_of(Results.of({}, rows.in_order()))
 

@@ -12,7 +12,7 @@ from tests.property.replica import Batch, Replica
 from tests.support import snapshots
 from tests.support.snapshots import make_uuid
 
-from replica_audit.auditing.evidence import PartitionEvidence
+from replica_audit.auditing.evidence import AuditOptions, PartitionEvidence
 from replica_audit.model import CheckpointFile, Leadership, ReplicaDir, SegmentSummary, TopicPartition
 from replica_audit.segments.record_batch import BATCH_DTYPE
 from replica_audit.segments.summary import Summariser
@@ -116,8 +116,7 @@ def to_model(
         TopicPartition(TOPIC, 0),
         tuple(replicas),
         leadership_of(cluster, source),
-        quiesced=quiesced,
-        protocol=protocol,
+        AuditOptions(protocol, quiesced=quiesced),
     )
     return evidence, batches
 

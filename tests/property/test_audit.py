@@ -115,7 +115,7 @@ def test_a_difference_that_the_protocol_keeps_is_committed_divergence_or_worse(o
         for item in audit.case.comparisons:
             follower = cluster.replicas[item.follower.broker_id]
             prefix_end = common_prefix_end(follower, cluster.leader)
-            if prefix_end is not None and item.replays[audit.case.protocol].truncate_to > prefix_end:
+            if prefix_end is not None and item.replays[audit.case.options.protocol].truncate_to > prefix_end:
                 hidden += 1
                 assert audit.verdict in ("COMMITTED_LOSS", "COMMITTED_DIVERGENCE"), story
                 codes = {f.code for f in audit.findings if f.broker_id == follower.broker_id}

@@ -11,6 +11,7 @@ from replica_audit.auditing.compare.alignment import Alignment
 from replica_audit.auditing.compare.comparison import Comparison
 from replica_audit.auditing.compare.divergent_ranges import DivergentRange
 from replica_audit.auditing.compare.tallies import Tally
+from replica_audit.auditing.evidence import AuditOptions, PartitionEvidence, SideEvidence
 from replica_audit.auditing.finding import Finding
 from replica_audit.auditing.leadership.high_watermark_bounds import HighWatermark
 from replica_audit.auditing.replicas.reference import Reference
@@ -130,19 +131,30 @@ def leadership(**changes: Any) -> Leadership:
     return replace(known, **changes)
 
 
+#: `remote` of a case is what is known of remote storage.
+_OF_OPTIONS = [field.name for field in fields(AuditOptions) if field.name != "remote"]
+
+
 def case(reference: ReplicaFacts, *comparisons: Comparison, said: Leadership | None = None, **changes: Any) -> Case:
-    """A partition led by the reference, in the epoch that `said` has; `changes` are of `Reference` or of `Case`.
+    """A partition led by the reference, in the epoch that `said` has; `changes` are of `Reference`, of the evidence and what
+    it is made of, or of `Case`.
 
     `said` by default: all that are here are assigned and in sync.
     """
     there = tuple(sorted([reference.broker_id, *(item.follower.broker_id for item in comparisons)]))
     said = leadership(isr=there, replicas=there) if said is None else said
-    named = {field.name for field in fields(Reference)}
     chosen = Reference(reference, reference.broker_id, said.leader_epoch, said.leader_epoch, "user", said.isr, ())
-    chosen = replace(chosen, **{name: value for name, value in changes.items() if name in named})
+    chosen = replace(chosen, **_taken(changes, [field.name for field in fields(Reference)]))
+    options = AuditOptions(**{"quiesced": False, **_taken(changes, _OF_OPTIONS)})
+    side = SideEvidence(**_taken(changes, ("losses", "timeline")))
+    evidence = PartitionEvidence(TopicPartition(TOPIC, 0), (), said, options, side, **_taken(changes, ("orphans",)))
     mark = HighWatermark(0, None, 0, 0, "interval", "", "", "", None, True)
-    made = Case(TopicPartition(TOPIC, 0), said, chosen, comparisons, mark, "fetch", None, quiesced=False)
-    return replace(made, **{name: value for name, value in changes.items() if name not in named})
+    return replace(Case(evidence, said, chosen, comparisons, mark), **changes)
+
+
+def _taken(changes: dict[str, Any], names: Iterable[str]) -> dict[str, Any]:
+    """Those of `names`, which are taken out of `changes`."""
+    return {name: changes.pop(name) for name in names if name in changes}
 
 
 def found(findings: Iterable[Finding], code: str) -> list[Finding]:

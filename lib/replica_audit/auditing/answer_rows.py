@@ -15,7 +15,7 @@ from replica_audit.auditing.compare.divergence_cause import promised_in_all
 from replica_audit.auditing.compare.loss import Count, Loss, committed_ahead, count_loss, count_run
 from replica_audit.auditing.conclude import PartitionAudit
 from replica_audit.auditing.consumer_groups import group_rows
-from replica_audit.auditing.evidence import PartitionEvidence
+from replica_audit.auditing.evidence import AuditOptions, PartitionEvidence
 from replica_audit.auditing.finding import finding_row
 from replica_audit.auditing.findings.cap import not_audited
 from replica_audit.auditing.findings.div import code_of_run
@@ -75,7 +75,7 @@ def capture_rows(audit: PartitionAudit) -> Iterator[CaptureRow]:
             needed.get(directory.broker_id),
         )
     for broker_id in sorted(named - copied):
-        state: CaptureState = "absent" if broker_id in evidence.brokers else "named"
+        state: CaptureState = "absent" if broker_id in evidence.options.brokers else "named"
         named_by = _named_by(broker_id, evidence)
         yield CaptureRow(topic, partition, broker_id, None, state, named_by, [_DIRECTORY], needed.get(broker_id))
 
@@ -163,7 +163,8 @@ def report_rows(audit: PartitionAudit) -> ReportRows:
         captures=list(capture_rows(audit)),
         remote_segments=list(remote_segment_rows(audit)),
         findings=[
-            finding_row(item, evidence.topic_partition, topic_id, evidence.cluster_id) for item in audit.findings
+            finding_row(item, evidence.topic_partition, topic_id, evidence.options.cluster_id)
+            for item in audit.findings
         ],
     )
     if case is None:
@@ -280,8 +281,10 @@ def _with_case(row: PartitionRow, audit: PartitionAudit, case: Case) -> Partitio
         hw_upper=case.high_watermark.hw_upper,
         max_lag_records=max(behind, default=0),
         max_lag_bytes=max((item.lag.size_bytes for item in lagging), default=0),
-        dropped_records=sum(item.drops[case.protocol].record_count for item in everything),
-        committed_dropped=sum(_committed_dropped(case, item, case.protocol, shorter) for item in case.comparisons),
+        dropped_records=sum(item.drops[case.options.protocol].record_count for item in everything),
+        committed_dropped=sum(
+            _committed_dropped(case, item, case.options.protocol, shorter) for item in case.comparisons
+        ),
         promised_dropped=_promised_dropped(case),
     )
 
@@ -300,7 +303,7 @@ def _promised_dropped(case: Case) -> int | None:
         run.cause
         for item in case.comparisons
         for run in item.runs
-        if run.conflicting and run.start_offset >= item.replays[case.protocol].kept_to
+        if run.conflicting and run.start_offset >= item.replays[case.options.protocol].kept_to
     )
 
 
@@ -479,7 +482,7 @@ def failure_rows(
         value=kind,
     )
     found = not_audited(text or kind, place)
-    known = evidence or PartitionEvidence(partition, (), cluster_id=cluster_id)
+    known = evidence or PartitionEvidence(partition, (), options=AuditOptions(cluster_id=cluster_id))
     return report_rows(PartitionAudit(known, None, (found,), "INCONCLUSIVE"))
 
 

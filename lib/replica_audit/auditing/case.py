@@ -10,8 +10,7 @@ from replica_audit.auditing.compare.comparable import open_question, why_not_com
 from replica_audit.auditing.compare.loss import committed_ahead
 from replica_audit.auditing.compare.remote_objects import StoreDeviations
 from replica_audit.auditing.compare.remote_states import RemoteFacts
-from replica_audit.auditing.earlier_losses import EarlierLosses
-from replica_audit.auditing.leadership.capture_times import CaptureTimes, lacks_tail
+from replica_audit.auditing.leadership.capture_times import lacks_tail
 from replica_audit.auditing.leadership.commitment import OrphanedMark, orphaned_marks
 from replica_audit.auditing.leadership.needed_replicas import needed_replicas
 from replica_audit.auditing.replicas.lost_tails import is_tail_lost
@@ -21,8 +20,8 @@ if TYPE_CHECKING:
     from replica_audit.auditing.compare.comparison import Comparison
     from replica_audit.auditing.compare.divergent_ranges import DivergentRange
     from replica_audit.auditing.consumer_groups import Position
+    from replica_audit.auditing.evidence import AuditOptions, PartitionEvidence
     from replica_audit.auditing.leadership.high_watermark_bounds import HighWatermark
-    from replica_audit.auditing.leadership.timeline_deviations import TimelineSummary
     from replica_audit.auditing.replicas.reference import Reference
     from replica_audit.auditing.replicas.replica_facts import ReplicaFacts
     from replica_audit.literals import Need
@@ -35,16 +34,13 @@ if TYPE_CHECKING:
 class Case:
     """Everything that rules know of one partition."""
 
-    topic_partition: TopicPartition
+    evidence: PartitionEvidence
     leadership: Leadership | None
+    """Of the evidence, as far as it is believed."""
     reference: Reference
     comparisons: tuple[Comparison, ...]
     """Every other comparable replica against the reference, by broker id."""
     high_watermark: HighWatermark
-    protocol: str
-    kafka_version: tuple[int, ...] | None
-    quiesced: bool
-    """Nothing was written while the copies were made: a manifest says so, or every log dir was stopped cleanly (F.0)."""
     one_moment: bool = False
     """No skew of the copies explains an end that is too short (`capture_times.are_of_one_moment`)."""
     foreign: tuple[ReplicaFacts, ...] = ()
@@ -59,29 +55,26 @@ class Case:
     """Logs that are known from a text or table which cannot be compared with the reference's, and those of `waiting`."""
     waiting: tuple[Comparison, ...] = ()
     """Of which nothing is concluded before records that are not part of the evidence are there (`awaits_records`)."""
-    orphans: Mapping[tuple[int, str, str], int] = field(default_factory=dict)
-    """(broker id, log dir, checkpoint file) → value, where the log dir has no directory of the partition."""
-    times: CaptureTimes = CaptureTimes()
-    """Times of the copies, as far as the manifest has them."""
     log_events: tuple[BrokerLogEvent, ...] = ()
-    """Lines of brokers' own logs on the partition, in order of time."""
+    """Lines of brokers' own logs on the present topic, in order of time."""
     transactions: Mapping[int, TransactionState] = field(default_factory=dict)
     """Latest states in the coordinator's log, by producer, of transactions that the reference leaves open."""
-    timeline: TimelineSummary | None = None
-    """Summary of the observations of the partition; None without any."""
-    losses: EarlierLosses = EarlierLosses()
-    """Records that earlier audits of the cluster saw and that may be gone by now."""
     groups: tuple[Position, ...] = ()
     """Positions of consumer groups on the reference's log, by group name."""
     lost_from: int | None = None
     """First offset of what other replicas hold and the reference lost; None if it lost nothing."""
-    cluster_id: str | None = None
-    has_metadata_log: bool = False
-    """The snapshot has one, whatever it says of the partition."""
     remote: RemoteFacts = RemoteFacts()
     """What `__remote_log_metadata` tells of the reference's topic id."""
     store: StoreDeviations = StoreDeviations()
     """Where the remote store is not as the log of its metadata says; nothing where nobody looked."""
+
+    @property
+    def topic_partition(self) -> TopicPartition:
+        return self.evidence.topic_partition
+
+    @property
+    def options(self) -> AuditOptions:
+        return self.evidence.options
 
     @property
     def replicas(self) -> tuple[ReplicaFacts, ...]:
@@ -104,12 +97,12 @@ class Case:
         if self.is_copied_from_reference(item):
             return self.one_moment or self.were_at_rest(item.follower, self.reference.facts)
         return not item.follower.is_about_to_go and lacks_tail(
-            self.reference, item, self.leadership, self.times, self.one_moment
+            self.reference, item, self.leadership, self.options.times, self.one_moment
         )
 
     def were_at_rest(self, *copies: ReplicaFacts) -> bool:
         """True if nothing was written while these were copied: while a broker is down its disks do not change."""
-        return self.quiesced or all(self.times.was_down(one, self.leadership) for one in copies)
+        return self.evidence.was_at_rest or all(self.options.times.was_down(one, self.leadership) for one in copies)
 
     def is_copied_from_reference(self, item: Comparison) -> bool:
         """True if a copy `beside` is a move of the reference's own log to another disk."""
@@ -127,7 +120,7 @@ class Case:
         cause = run.cause
         if (
             run.likely is not None
-            or not keeps_committed(self.protocol)
+            or not keeps_committed(self.options.protocol)
             or cause is None
             or cause.promised_records is None
         ):
@@ -159,7 +152,7 @@ class Case:
 
     def open_question(self, item: Comparison) -> str | None:
         """Clause naming what a comparison leaves open, so that no verdict may rest on it; None if nothing."""
-        return open_question(self.reference, item, self.protocol, is_epoch_said=self.is_epoch_said)
+        return open_question(self.reference, item, self.options.protocol, is_epoch_said=self.is_epoch_said)
 
     @property
     def is_tiered(self) -> bool:
@@ -192,7 +185,7 @@ class Case:
     @property
     def needed_replicas(self) -> dict[int, Need]:
         """Brokers whose replica was not captured and that the answer depends on, with the reason."""
-        orphaned = {broker_id for broker_id, _, _ in self.orphans}
+        orphaned = {broker_id for broker_id, _, _ in self.evidence.orphans}
         return needed_replicas(self.leadership, self.reference, self.captured, orphaned, self.replicas)
 
     @property
@@ -200,7 +193,7 @@ class Case:
         """Committed offsets proven lost by checkpoint files that name the partition on brokers without a directory of it."""
         copies = (*self.replicas, *self.set_aside, *self.foreign, *self.duplicates)
         present = {facts.broker_id for facts in copies}
-        orphans = {key: mark for key, mark in self.orphans.items() if key[0] not in present}
+        orphans = {key: mark for key, mark in self.evidence.orphans.items() if key[0] not in present}
         return tuple(orphaned_marks(orphans, self.leadership, self.reference))
 
     @property
@@ -211,7 +204,7 @@ class Case:
         """
         assigned = self.leadership.replicas if self.leadership else None
         others = self.comparisons or self.strangers or self.set_aside or self.foreign or self.duplicates
-        return assigned is None and not self.has_metadata_log and not others
+        return assigned is None and not self.options.has_metadata_log and not others
 
     @property
     def stopped(self) -> bool:

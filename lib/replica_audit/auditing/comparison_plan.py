@@ -184,15 +184,20 @@ class ComparisonPlan:
     def grouping(self) -> ReplicaGrouping:
         """The reference, its followers, and the copies that are not compared."""
         given = self.evidence
-        at_rest = bool(given.quiesced)
+        at_rest = bool(given.options.quiesced)
         return group_replicas(
-            given.replicas, given.leadership, given.times, at_rest=at_rest, rot=self.rot, put_aside=given.put_aside
+            given.replicas,
+            given.leadership,
+            given.options.times,
+            at_rest=at_rest,
+            rot=self.rot,
+            put_aside=given.put_aside,
         )
 
     @cached_property
     def doubts(self) -> tuple[CorruptEpoch, ...]:
         """Stretches whose epoch may have been changed on disk; only their batches can tell."""
-        at_rest = bool(self.evidence.quiesced)
+        at_rest = bool(self.evidence.options.quiesced)
         return tuple(doubtful_epochs(self.grouping.compared, self.evidence.leadership, at_rest=at_rest))
 
     @cached_property
@@ -230,13 +235,13 @@ class ComparisonPlan:
 
     def _beside_store(self, facts: ReplicaFacts) -> set[int]:
         """Chunks of a log that segments in the remote store have, too, and that are compared with them."""
-        return set().union(*(one.chunks for one in self.evidence.contents)) & facts.chunks.keys()
+        return set().union(*(one.chunks for one in self.evidence.side.contents)) & facts.chunks.keys()
 
     def _candidates_of(self, grouping: ReplicaGrouping) -> dict[CopyKey, set[int]]:
         if grouping.reference is None:
             return {}
         asked = (grouping.reference, grouping.compared)
-        cuts = partial(cuts_of_candidates, *asked, self.evidence.protocol, self.evidence.is_tiered)
+        cuts = partial(cuts_of_candidates, *asked, self.evidence.options.protocol, self.evidence.is_tiered)
         return chunks_of_candidates(grouping.reference, (*grouping.compared, *grouping.beside), cuts)
 
     def _pairs_of(self, grouping: ReplicaGrouping) -> Iterator[Pair]:
@@ -245,7 +250,7 @@ class ComparisonPlan:
             return
         for follower in (*grouping.followers, *grouping.beside):
             replays = replay_all(reference, follower, self.evidence.is_tiered)
-            verified = verified_chunks(self.evidence.verified, reference.facts, follower)
+            verified = verified_chunks(self.evidence.side.verified, reference.facts, follower)
             yield Pair(reference, follower, needed_chunks(reference, follower, replays, verified))
 
 

@@ -106,11 +106,11 @@ def conclude(
     waiting = tuple(item for item in pairs if item.awaits_records)
     followers = [item for item in pairs[: len(grouping.followers)] if not item.awaits_records]
     copies = [item for item in pairs[len(grouping.followers) :] if not item.awaits_records]
-    events = of_present_topic(evidence.log_events, reference.facts.directory.topic_id)
+    events = of_present_topic(evidence.side.log_events, reference.facts.directory.topic_id)
     kept, strangers = _apart(reference, followers, leadership, events)
     replicas = (reference.facts, *(item.follower for item in kept))
-    terms = sole_terms(replicas, leadership, evidence.kafka_version)
-    frozen = frozen_epochs(replicas, leadership, evidence.kafka_version)
+    terms = sole_terms(replicas, leadership, evidence.options.kafka_version)
+    frozen = frozen_epochs(replicas, leadership, evidence.options.kafka_version)
     everything = (*kept, *copies)
     lost = lost_marks(reference, replicas)
     everything = with_unproven_below_start(with_lost_marks(everything, lost), reference, replicas, lost)
@@ -118,15 +118,15 @@ def conclude(
     everything = with_uncommitted_tails(everything, reference, leadership, frozen)
     compared = everything[: len(kept)]
     beside = everything[len(kept) :]
-    one_moment = are_of_one_moment(evidence.quiesced, replicas, leadership)
-    shorter = any(lacks_tail(reference, item, leadership, evidence.times, one_moment) for item in compared)
+    one_moment = are_of_one_moment(evidence.options.quiesced, replicas, leadership)
+    shorter = any(lacks_tail(reference, item, leadership, evidence.options.times, one_moment) for item in compared)
     store = look_into_store(evidence, reference, rows[reference.facts.key])
     remote = remote_facts(
-        evidence.remote_segments,
+        evidence.side.remote_segments,
         reference,
         compared,
         leadership,
-        evidence.times,
+        evidence.options.times,
         store,
         one_moment=one_moment,
         is_whole=_has_all_that_was_copied(reference, grouping, evidence, one_moment),
@@ -141,18 +141,15 @@ def conclude(
         stable=remote.stable,
     )
     mark = bounded_by_frozen_epochs(mark, reference, leadership, frozen)
-    mark = narrow_high_watermark(mark, reference, compared, leadership, evidence.kafka_version)
-    mark = tighten_by_logs(mark, reference, leadership, events, evidence.kafka_version)
-    lost_to_others = lost_ranges(compared) if evidence.group_offsets else ()
+    mark = narrow_high_watermark(mark, reference, compared, leadership, evidence.options.kafka_version)
+    mark = tighten_by_logs(mark, reference, leadership, events, evidence.options.kafka_version)
+    lost_to_others = lost_ranges(compared) if evidence.side.group_offsets else ()
     case = Case(
-        topic_partition=evidence.topic_partition,
+        evidence=evidence,
         leadership=leadership,
         reference=reference,
         comparisons=tuple(with_high_watermark(item, mark.proven_lower) for item in compared),
         high_watermark=mark,
-        protocol=evidence.protocol,
-        kafka_version=evidence.kafka_version,
-        quiesced=evidence.was_at_rest,
         one_moment=one_moment,
         foreign=grouping.foreign,
         strangers=tuple(strangers),
@@ -163,19 +160,13 @@ def conclude(
             *(one.follower.awaiting for one in pairs[: len(grouping.followers)] if one in waiting),
         ),
         waiting=waiting,
-        orphans=evidence.orphans,
         log_events=events,
-        times=evidence.times,
         transactions=transactions or {},
-        timeline=evidence.timeline,
-        losses=evidence.losses,
-        cluster_id=evidence.cluster_id,
-        has_metadata_log=evidence.has_metadata_log,
         remote=remote,
         store=store,
         groups=tuple(
             group_positions(
-                evidence.group_offsets,
+                evidence.side.group_offsets,
                 reference,
                 leadership,
                 lost_to_others,
@@ -199,7 +190,11 @@ def _has_all_that_was_copied(
     """
     facts = reference.facts
     leadership = evidence.leadership
-    if leadership is None or facts.end_is_open or not (one_moment or evidence.times.was_down(facts, leadership)):
+    if (
+        leadership is None
+        or facts.end_is_open
+        or not (one_moment or evidence.options.times.was_down(facts, leadership))
+    ):
         return False
     captured = {one.broker_id for one in grouping.compared}
     return reference.leader_id == facts.broker_id or (reference.leader_id is None and leadership.named <= captured)
@@ -224,7 +219,7 @@ def _compare(
         read = None if records is None else Records(records, own, theirs)
         sides = (batches_in(theirs, chunks), batches_in(own, chunks))
         pair = align_pair(reference, follower, *sides, chunks, tiered, read)
-        yield compare(reference, follower, plan.evidence.protocol, pair, tiered)
+        yield compare(reference, follower, plan.evidence.options.protocol, pair, tiered)
 
 
 def _apart(
@@ -250,7 +245,7 @@ def _apart(
 
 def _cleaner_bound(evidence: PartitionEvidence) -> bool:
     """True if the cleaner stays below the high watermark: by the version, else by partition.metadata, which came with 2.8."""
-    known = cleans_below_mark(evidence.kafka_version)
+    known = cleans_below_mark(evidence.options.kafka_version)
     return known if known is not None else all(directory.topic_id is not None for directory, _ in evidence.replicas)
 
 
@@ -260,8 +255,8 @@ def _without_replicas(plan: ComparisonPlan) -> PartitionAudit:
     if grouping.set_aside:
         found = [item for facts in grouping.set_aside for item in judge_copy(facts)]
     else:
-        observed = evidence.timeline is not None
+        observed = evidence.side.timeline is not None
         found = [no_replica(evidence.leadership, named_by_checkpoint=bool(evidence.orphans), observed=observed)]
-    findings = merge_findings((*found, *judge_timeline(evidence.timeline)))
+    findings = merge_findings((*found, *judge_timeline(evidence.side.timeline)))
     only_observed = not grouping.set_aside and evidence.leadership is None and not evidence.orphans and observed
     return PartitionAudit(evidence, None, findings, _verdict(findings) if only_observed else "INCONCLUSIVE")

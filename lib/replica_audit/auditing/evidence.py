@@ -9,7 +9,6 @@ from typing import NamedTuple
 from replica_audit.auditing.compare.remote_contents import StoredContent
 from replica_audit.auditing.compare.wanted_chunks import VerifiedCopy
 from replica_audit.auditing.earlier_losses import EarlierLosses
-from replica_audit.auditing.leadership.broker_log_evidence import in_order_of_time
 from replica_audit.auditing.leadership.capture_times import CaptureTimes
 from replica_audit.auditing.leadership.timeline_deviations import TimelineSummary
 from replica_audit.auditing.replicas.replica_facts import CopyKey
@@ -32,39 +31,58 @@ from replica_audit.snapshot.log_dir_names import kind_of_copy
 
 
 @dataclass(frozen=True, slots=True)
-class PartitionEvidence:
-    """Everything ingested of one partition. `replicas` are pairs of a directory and the summaries of its segments."""
+class AuditOptions:
+    """Options of an audit, the same for every partition: from settings, else from the manifest."""
 
-    topic_partition: TopicPartition
-    replicas: tuple[tuple[ReplicaDir, tuple[SegmentSummary, ...]], ...]
-    leadership: Leadership | None = None
-    cluster_id: str | None = None
-    quiesced: bool | None = None
-    """`quiesced` of manifest.json; None if it is not given."""
     protocol: str = "fetch"
     kafka_version: tuple[int, ...] | None = None
-    orphans: Mapping[tuple[int, str, str], int] = field(default_factory=dict)
-    brokers: frozenset[int] = frozenset()
+    quiesced: bool | None = None
+    """`quiesced` of manifest.json; None if it is not given."""
+    cluster_id: str | None = None
+    times: CaptureTimes = CaptureTimes()
+    """Times of the copies, as far as the manifest has them."""
+    brokers: tuple[int, ...] = ()
     """Brokers of which the snapshot has a log dir, with or without the partition."""
     has_metadata_log: bool = False
     """The snapshot has one, whatever it says of the partition."""
-    times: CaptureTimes = CaptureTimes()
+    remote: str | None = None
+    """Directory or URI of the remote store; None where nobody looks, or where the snapshot has a listing of it."""
+    verify_remote: bool = False
+    """Segments in it are read."""
+
+
+class SideEvidence(NamedTuple):
+    """Evidence of one partition from input that covers many."""
+
     log_events: tuple[BrokerLogEvent, ...] = ()
-    """Lines of brokers' own logs, in order of time."""
-    timeline: TimelineSummary | None = None
-    """Summary of the observations of the partition; None without any."""
-    losses: EarlierLosses = EarlierLosses()
-    """Records that earlier audits of the cluster saw and that may be gone by now."""
+    """Lines of brokers' own logs."""
     group_offsets: tuple[GroupOffset, ...] = ()
     """Offsets that consumer groups committed."""
-    verified: Mapping[CopyKey, VerifiedCopy] = field(default_factory=dict)
-    """Copies that an earlier audit found equal and that need no second comparison; empty: all is compared."""
     remote_segments: tuple[RemoteSegment, ...] = ()
     """By `__remote_log_metadata`, of any topic of that name."""
     store: RemoteListing | None = None
     """What the remote store has; None where nobody looked."""
     contents: tuple[StoredContent, ...] = ()
     """Segments that were read in the remote store."""
+    timeline: TimelineSummary | None = None
+    """Summary of the observations of the partition; None without any."""
+    losses: EarlierLosses = EarlierLosses()
+    """Records that earlier audits of the cluster saw and that may be gone by now."""
+    verified: Mapping[CopyKey, VerifiedCopy] = {}
+    """Copies that an earlier audit found equal and that need no second comparison; empty: all is compared."""
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionEvidence:
+    """Everything ingested of one partition. `replicas` are pairs of a directory and the summaries of its segments."""
+
+    topic_partition: TopicPartition
+    replicas: tuple[tuple[ReplicaDir, tuple[SegmentSummary, ...]], ...]
+    leadership: Leadership | None = None
+    options: AuditOptions = AuditOptions()
+    side: SideEvidence = SideEvidence()
+    orphans: Mapping[tuple[int, str, str], int] = field(default_factory=dict)
+    """(broker id, log dir, checkpoint file) → value, where the log dir has no directory of the partition."""
     put_aside: tuple[tuple[ReplicaDir, tuple[SegmentSummary, ...]], ...] = ()
     """Copies that Kafka does not serve from (`snapshot.replica_dirs.PutAside`)."""
 
@@ -76,45 +94,14 @@ class PartitionEvidence:
     @property
     def was_at_rest(self) -> bool:
         """Nothing was written while the copies were made: a manifest says so, or every log dir was stopped cleanly (F.0)."""
-        if self.quiesced is not None:
-            return self.quiesced
+        if self.options.quiesced is not None:
+            return self.options.quiesced
         return all(directory.clean_shutdown for directory, _ in self.replicas)
 
     @property
     def is_tiered(self) -> bool:
         """True if older segments of the topic may be in remote storage only."""
         return self.leadership is not None and self.leadership.is_tiered
-
-
-class SideEvidence(NamedTuple):
-    """Evidence of one partition from input that covers many."""
-
-    log_events: tuple[BrokerLogEvent, ...] = ()
-    group_offsets: tuple[GroupOffset, ...] = ()
-    remote_segments: tuple[RemoteSegment, ...] = ()
-    store: RemoteListing | None = None
-    contents: tuple[StoredContent, ...] = ()
-    timeline: TimelineSummary | None = None
-    losses: EarlierLosses = EarlierLosses()
-    verified: Mapping[CopyKey, VerifiedCopy] = {}
-
-
-@dataclass(frozen=True, slots=True)
-class AuditOptions:
-    """Options of an audit, the same for every partition: from settings, else from the manifest."""
-
-    protocol: str = "fetch"
-    kafka_version: tuple[int, ...] | None = None
-    quiesced: bool | None = None
-    cluster_id: str | None = None
-    times: CaptureTimes = CaptureTimes()
-    brokers: tuple[int, ...] = ()
-    """Brokers of which the snapshot has a log dir."""
-    has_metadata_log: bool = False
-    remote: str | None = None
-    """Directory or URI of the remote store; None where nobody looks, or where the snapshot has a listing of it."""
-    verify_remote: bool = False
-    """Segments in it are read."""
 
 
 def has_metadata_log(files: Mapping[str, int]) -> bool:
@@ -185,22 +172,9 @@ def partition_evidence(
     return PartitionEvidence(
         topic_partition=topic_partition,
         replicas=tuple(pair for pair in copies if kind_of_copy(pair[0].path, pair[0].log_dir) == "current"),
-        put_aside=tuple(pair for pair in copies if kind_of_copy(pair[0].path, pair[0].log_dir) != "current"),
         leadership=leadership,
-        cluster_id=options.cluster_id,
-        quiesced=options.quiesced,
-        protocol=options.protocol,
-        kafka_version=options.kafka_version,
-        times=options.times,
-        group_offsets=side.group_offsets,
-        log_events=in_order_of_time(side.log_events),
-        losses=side.losses,
-        verified=side.verified,
-        timeline=side.timeline,
+        options=options,
+        side=side,
         orphans=orphans,
-        brokers=frozenset(options.brokers),
-        has_metadata_log=options.has_metadata_log,
-        remote_segments=side.remote_segments,
-        store=side.store,
-        contents=side.contents,
+        put_aside=tuple(pair for pair in copies if kind_of_copy(pair[0].path, pair[0].log_dir) != "current"),
     )

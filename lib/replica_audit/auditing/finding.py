@@ -287,12 +287,12 @@ def unusable_input(code: Code, row: QuarantineRow) -> Finding:
 
 def replay_evidence(case: Case, item: Comparison) -> Evidence:
     """Evidence of the cut that the chosen protocol makes on a follower."""
-    outcome = item.replays[case.protocol]
+    outcome = item.replays[case.options.protocol]
     return Evidence(
         "replay",
         text=f"cut at {outcome.truncate_to}, after {count(outcome.rounds, 'answer')} of the leader: {name_cut(outcome.reason)}",
         broker_id=item.follower.broker_id,
-        value=case.protocol,
+        value=case.options.protocol,
     )
 
 

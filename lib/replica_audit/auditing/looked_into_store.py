@@ -24,11 +24,11 @@ def look_into_store(evidence: PartitionEvidence, reference: Reference, local: ND
     """Differences of the segments of the reference's topic id, and leaked objects of all topics of that name. None where
     nobody looked. `local` are batches of the reference's log that the plan asked for.
     """
-    listing = evidence.store
+    listing = evidence.side.store
     if listing is None:
         return StoreDeviations()
     by_topic: dict[str, list[RemoteSegment]] = defaultdict(list)
-    for one in evidence.remote_segments:
+    for one in evidence.side.remote_segments:
         by_topic[one.topic_id].append(one)
     moments = {topic_id: _moments(evidence, of_id, listing) for topic_id, of_id in by_topic.items()}
     leaked = find_leaked(moments.values())
@@ -37,13 +37,13 @@ def look_into_store(evidence: PartitionEvidence, reference: Reference, local: ND
     if own is None:
         return StoreDeviations(leaked=leaked)
     facts, lineage = reference.facts, whole_lineage(reference)
-    read = [one for one in evidence.contents if one.segment.topic_id == topic_id]
+    read = [one for one in evidence.side.contents if one.segment.topic_id == topic_id]
     contents = check_contents(facts, lineage, read, local)
     return replace(find_deviations(facts, lineage, by_topic[topic_id], own), leaked=leaked, contents=contents)
 
 
 def _moments(evidence: PartitionEvidence, segments: Sequence[RemoteSegment], listing: RemoteListing) -> StoreMoments:
-    begun = [evidence.times.begun_ms(one.told_in) for one in segments]
+    begun = [evidence.options.times.begun_ms(one.told_in) for one in segments]
     known = [one for one in begun if one is not None]
     captured_ms = min(known) if len(known) == len(begun) else None
     return StoreMoments(segments, listing, captured_ms, evidence.was_at_rest)

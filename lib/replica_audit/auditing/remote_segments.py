@@ -15,7 +15,7 @@ def remote_segment_rows(audit: PartitionAudit) -> Iterator[RemoteSegmentRow]:
     """A row for each segment that `__remote_log_metadata` names for a topic of that name, of whichever id."""
     case = audit.case
     known = {one.segment_id for one in case.remote.segments} if case is not None else set()
-    for segment in audit.evidence.remote_segments:
+    for segment in audit.evidence.side.remote_segments:
         place: tuple[RemoteLineage, int | None] = ("unknown", None)
         if case is not None:
             place = ("other_topic", None)

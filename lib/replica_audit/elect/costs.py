@@ -188,7 +188,7 @@ def candidate_costs(
     is_doubtful = may_have_lost_tail(case)
     replicas = replicas_of(case)
     beside = copies_beside(case)
-    cuts = cuts_of_candidates(case.reference, replicas, case.protocol, case.is_tiered, beside)
+    cuts = cuts_of_candidates(case.reference, replicas, case.options.protocol, case.is_tiered, beside)
     found = holdings_of(case, batches, cuts)
     holdings = {facts.broker_id: found[facts.key] for facts in replicas}
     aside = [found[facts.key] for facts in beside]
@@ -245,7 +245,7 @@ def holdings_of(
 def committed_ranges(case: Case, batches: Mapping[CopyKey, np.ndarray]) -> dict[CopyKey, list[tuple[int, int]]]:
     """Ranges [start, end) of proven committed records, by copy; `batches` as for `candidate_costs`."""
     beside = copies_beside(case)
-    cuts = cuts_of_candidates(case.reference, replicas_of(case), case.protocol, case.is_tiered, beside)
+    cuts = cuts_of_candidates(case.reference, replicas_of(case), case.options.protocol, case.is_tiered, beside)
     return {
         key: [(item.piece.start_offset, min(item.piece.committed_end, item.piece.end_offset)) for item in one.marked]
         for key, one in holdings_of(case, batches, cuts).items()
@@ -446,7 +446,7 @@ def _cuts(
     """
     own = {candidate.broker_id: candidate.following_end_offset}
     if candidate is case.reference.facts and candidate.following_end_offset >= candidate.log_end_offset:
-        return own | {item.follower.broker_id: item.replays[case.protocol].kept_to for item in case.comparisons}
+        return own | {item.follower.broker_id: item.replays[case.options.protocol].kept_to for item in case.comparisons}
     return own | {broker: cuts[one.facts.key] for broker, one in holdings.items() if broker != candidate.broker_id}
 
 

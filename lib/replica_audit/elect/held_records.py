@@ -331,7 +331,7 @@ def _shared(case: Case, facts: ReplicaFacts, start: int) -> tuple[int, int]:
     item = case.comparison_of(facts)
     part = None if item is None else item.unproven_below_start
     proven = mark.proven_lower if part is None or start >= part.end_offset else part.start_offset
-    if mark.hw_upper is None or not keeps_committed(case.protocol):
+    if mark.hw_upper is None or not keeps_committed(case.options.protocol):
         return proven, case.reference.facts.log_end_offset
     return proven, max(mark.hw_upper, mark.proven_lower)
 

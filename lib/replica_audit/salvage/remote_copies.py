@@ -27,14 +27,14 @@ def remote_copies(
 
     `stays`: it leads already.
     """
-    objects = {one.segment_id: one for one in (evidence.store.objects if evidence.store is not None else ())}
+    objects = {one.segment_id: one for one in (evidence.side.store.objects if evidence.side.store is not None else ())}
     is_open = snapshot.remote_store is not None
     readable: list[tuple[RemoteSegment, SegmentFile]] = []
     unread = []
     for segment in _lacking(case, log, stays=stays):
         stored = objects.get(segment.segment_id)
         if stored is None or stored.log_path is None or stored.unread is not None or not is_open:
-            unread.append(_unread(segment, stored, was_listed=evidence.store is not None))
+            unread.append(_unread(segment, stored, was_listed=evidence.side.store is not None))
         else:
             readable.append((segment, _file(stored, stored.log_path)))
     copies = []

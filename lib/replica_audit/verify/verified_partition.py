@@ -82,7 +82,7 @@ class Pairing:
             tiered,
             read,
         )
-        return compare(reference, old, self.after.protocol, pair, tiered)
+        return compare(reference, old, self.after.options.protocol, pair, tiered)
 
 
 def wanted_chunks(before: Case, after: Case) -> tuple[dict[CopyKey, set[int]], dict[CopyKey, set[int]]]:
@@ -285,7 +285,7 @@ def verify_partition(pairing: Pairing) -> PartitionVerification:
             unjudged.append(f"the log of broker {old.broker_id} is not known to its end in both snapshots")
         if new is not None:
             kept = measure_kept(
-                old, new, pairing.leader.facts, with_leader, pairing.with_itself(old, new), after.protocol
+                old, new, pairing.leader.facts, with_leader, pairing.with_itself(old, new), after.options.protocol
             )
             rows.append(_row(after, old, new, kept, lacked))
         elif old.broker_id in unread:

@@ -168,7 +168,8 @@ def test_one_copy_of_which_nothing_says_how_many_there_are_is_compared_with_noth
     )
     assert told.message.startswith("nothing was compared: broker 1 has the only copy in the snapshot")
     # A metadata log without the partition says that it was deleted; another copy says more; and one replica may be all.
-    assert list(cap.judge(replace(alone, has_metadata_log=True))) == []
+    listed = replace(case(log(1, *LINEAGE), isr=None, has_metadata_log=True), leadership=None)
+    assert list(cap.judge(listed)) == []
     assert list(cap.judge(replace(alone, duplicates=(log(1, *LINEAGE),)))) == []
     assert list(cap.judge(case(log(1, *LINEAGE), said=leadership(isr=(1,), replicas=(1,))))) == []
 

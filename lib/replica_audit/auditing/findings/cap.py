@@ -275,7 +275,7 @@ def skew(
     """A tail that files copied at different moments may explain. `doubtful`: a loss explains it as well, which another finding
     reports; `is_undecided`: none does."""
     explains = "may explain it, unless records were lost" if doubtful or is_undecided else "explains it"
-    if case.quiesced:
+    if case.evidence.was_at_rest:
         why = f"brokers that are stopped one after the other end at different offsets, which {explains}"
     else:
         why = f"copies of a running cluster are of different moments, which {explains}"

@@ -33,7 +33,7 @@ def judge(case: Case) -> Iterator[Finding]:
                 broker_id=facts.broker_id,
                 evidence=[_file(facts, facts.directory.high_watermark_file.path, str(checkpoint))],
             )
-    for (broker_id, log_dir, file), value in sorted(case.orphans.items()):
+    for (broker_id, log_dir, file), value in sorted(case.evidence.orphans.items()):
         yield finding(
             CHK_ORPHAN_ENTRY,
             f"broker {broker_id}: {file} has {value} for {case.topic_partition}, which is not in that log dir",

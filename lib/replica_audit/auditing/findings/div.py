@@ -151,7 +151,7 @@ def _run(case: Case, item: Comparison, run: DivergentRange) -> Finding:
     severity, verdict = _of_old_tail(case, run) if code is DIV_EPOCH else (code.severities[0], code.verdicts[0])
     leader = case.reference.facts
     follower = item.follower
-    replay = item.replays[case.protocol]
+    replay = item.replays[case.options.protocol]
     here = f"broker {follower.broker_id}"
     where = name_offsets(run.start_offset, run.end_offset)
     own = f"records{_epoch(run.replica_epoch)}"
@@ -171,9 +171,9 @@ def _run(case: Case, item: Comparison, run: DivergentRange) -> Finding:
             else f"{here} has {own} at {where}, where broker {leader.broker_id} {has} other {theirs}"
         )
     fate = (
-        f"the {case.protocol} protocol cuts the log at {replay.kept_to}"
+        f"the {case.options.protocol} protocol cuts the log at {replay.kept_to}"
         if run.start_offset >= replay.kept_to
-        else f"the {case.protocol} protocol keeps everything below {replay.truncate_to}, so this stays"
+        else f"the {case.options.protocol} protocol keeps everything below {replay.truncate_to}, so this stays"
     )
     if run.is_written_again:
         lag = "loss: no, they were sent again to another leader"
@@ -196,7 +196,7 @@ def _run(case: Case, item: Comparison, run: DivergentRange) -> Finding:
                 "replay",
                 text=f"truncate to {replay.truncate_to}: {name_cut(replay.reason)}",
                 broker_id=follower.broker_id,
-                value=case.protocol,
+                value=case.options.protocol,
             ),
             considered(lag),
             considered("retention: no, it lies above both log starts"),
@@ -342,7 +342,7 @@ def _key_state(case: Case, item: Comparison, outcome: Compaction) -> Iterator[Fi
         DIV_KEY_STATE,
         f"{count(keys.differing, 'key')} of this compacted partition {'has' if keys.differing == 1 else 'have'} different latest values: "
         + "; ".join(f"{count} {what}" for count, what in parts if count),
-        confidence="proven" if case.quiesced else "likely",
+        confidence="proven" if case.evidence.was_at_rest else "likely",
         broker_id=follower,
         start_offset=keys.start_offset,
         end_offset=keys.end_offset,

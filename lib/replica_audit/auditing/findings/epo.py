@@ -125,7 +125,12 @@ def _contradictions(case: Case, facts: ReplicaFacts, place: Evidence) -> Iterato
     if not wrong and not claimed:
         return
     newest = written.latest_epoch
-    late = not claimed and newest is not None and all(epoch > newest for epoch, _ in wrong) and not case.quiesced
+    late = (
+        not claimed
+        and newest is not None
+        and all(epoch > newest for epoch, _ in wrong)
+        and not case.evidence.was_at_rest
+    )
     if wrong:
         text = f"the batches have epochs {entries_text(tuple(wrong))} that the file does not give for those offsets"
     else:
@@ -243,7 +248,7 @@ def _ahead_of_metadata(case: Case, facts: ReplicaFacts) -> Iterator[Finding]:
         yield finding(
             EPO_AHEAD_OF_METADATA,
             f"broker {facts.broker_id} has batches of epoch {last}; {name_source(leadership.source)} knows epochs up to {newest}",
-            severity="medium" if case.quiesced else "info",
+            severity="medium" if case.evidence.was_at_rest else "info",
             broker_id=facts.broker_id,
             replica_epoch=last,
             evidence=[Evidence("leadership", text=f"leader epoch {newest}", value=name_source(leadership.source))],

@@ -73,7 +73,7 @@ def judge(case: Case) -> Iterator[Finding]:
     """HWM-* of what replicas hold and the reference lacks, of every replica's checkpoints, and of the observations."""
     yield from _losses(case)
     yield from _marks(case)
-    yield from judge_timeline(case.timeline)
+    yield from judge_timeline(case.evidence.side.timeline)
 
 
 def _losses(case: Case) -> Iterator[Finding]:
@@ -102,7 +102,7 @@ def _orphaned(case: Case, mark: OrphanedMark) -> Finding:
         f"{name_offsets(start, end)} had been committed on broker {mark.broker_id}, and broker {case.reference.facts.broker_id} has "
         f"epoch {mark.leader_epoch} from {start} on: the high watermark in a checkpoint file of broker {mark.broker_id} reached "
         f"{end}; its directory of the partition is not in the snapshot",
-        confidence="suspect" if may_mark_over_tail(case.kafka_version) else "proven",
+        confidence="suspect" if may_mark_over_tail(case.options.kafka_version) else "proven",
         broker_id=mark.broker_id,
         start_offset=start,
         end_offset=end,
@@ -147,7 +147,7 @@ def _beside(
 def _loss(case: Case, item: Comparison, run: DivergentRange, end: int, proof: CommitProof) -> Finding:
     follower = item.follower
     leader = case.reference.facts
-    suspect = proof.kind != "sole_isr" and bool(may_mark_over_tail(case.kafka_version))
+    suspect = proof.kind != "sole_isr" and bool(may_mark_over_tail(case.options.kafka_version))
     number = run.committed_records
     what = ("committed record", "committed records")
     if not number:
@@ -217,7 +217,7 @@ def _gone(case: Case) -> Iterator[Finding]:
     topic_id = case.reference.facts.directory.topic_id
     if topic_id is None or case.is_tiered or any(facts.compacted for facts in case.replicas):
         return
-    for run in case.losses.runs:
+    for run in case.evidence.side.losses.runs:
         if run.topic_id != topic_id:
             continue
         left = _left_of(case, run)
@@ -225,7 +225,10 @@ def _gone(case: Case) -> Iterator[Finding]:
             # A broker that is not asked may have them still, also one that the partition was moved away from.
             at_hand = {facts.broker_id for facts in (*case.replicas, *case.duplicates)}
             item = _earlier_loss(case, run, left, sorted({*case.unread_replicas, *({*run.broker_ids} - at_hand)}))
-            told = finding_id(item, case.topic_partition, topic_id, case.cluster_id) in case.losses.told
+            told = (
+                finding_id(item, case.topic_partition, topic_id, case.options.cluster_id)
+                in case.evidence.side.losses.told
+            )
             yield replace(item, status="known", verdict=None) if told else item
 
 

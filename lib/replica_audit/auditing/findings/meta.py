@@ -356,7 +356,7 @@ def _copies(case: Case) -> Iterator[Finding]:
 
 def explained_by_skew(case: Case, older: Leadership) -> bool:
     """True if the leadership may have changed between two copies, or while brokers were stopped after it was listed."""
-    if not case.quiesced:
+    if not case.evidence.was_at_rest:
         return True
     stopped = all(one.directory.clean_shutdown for one in case.replicas)
     return stopped and older.source not in _ELECTS_BY

@@ -91,12 +91,12 @@ def _ahead(case: Case, item: Comparison) -> Iterator[Finding]:
                 text += ", or the leader was elected without these records"
             yield skew(case, follower, text, start, end, is_undecided=is_undecided)
             return
-    when = case.times.describe((follower, leader))
-    if lacks_tail(reference, item, case.leadership, case.times, case.one_moment):
+    when = case.options.times.describe((follower, leader))
+    if lacks_tail(reference, item, case.leadership, case.options.times, case.one_moment):
         if case.one_moment:
             why = "all copies were made while the cluster was at rest, so the reference lost its tail or is not the leader"
             evidence = [_AT_REST]
-        elif is_whole_though_down(reference, item, case.leadership, case.times):
+        elif is_whole_though_down(reference, item, case.leadership, case.options.times):
             why = (
                 f"broker {leader.broker_id} was down when it was copied, and nobody has led since, so it lost its tail"
             )

@@ -64,13 +64,13 @@ def judge(case: Case) -> Iterator[Finding]:
 
 def _below_high_watermark(case: Case, item: Comparison) -> Iterator[Finding]:
     follower = item.follower
-    cut = item.replays[case.protocol].kept_to
+    cut = item.replays[case.options.protocol].kept_to
     checkpoint = follower.directory.high_watermark_checkpoint
     if checkpoint is None or not cut < checkpoint <= follower.log_end_offset:
         return
     if not any(run.conflicting and run.batches and run.end_offset > cut for run in item.runs):
         return
-    lost = item.committed_drops[case.protocol]
+    lost = item.committed_drops[case.options.protocol]
     gone = f"{count(lost, 'committed record')} {'goes' if lost == 1 else 'go'} with it"
     yield finding(
         TRN_BELOW_HW,
@@ -122,7 +122,7 @@ def _lost(case: Case, cut: LoggedCut, mark: int) -> Finding:
     later = {epoch for epoch, begin in case.reference.facts.epoch_entries if begin == start}
     broker = cut.event.broker_id
     who = "a broker" if broker is None else f"broker {broker}"
-    suspect = bool(may_mark_over_tail(case.kafka_version))
+    suspect = bool(may_mark_over_tail(case.options.kafka_version))
     return finding(
         TRN_BELOW_HW,
         f"{who} cut its log at {start}, below its own high watermark {mark}: {name_offsets(start, mark)} "
@@ -190,7 +190,7 @@ def _cut(cut: LoggedCut, election: LoggedElection | None) -> Finding:
 
 
 def _against_prefix(case: Case, item: Comparison) -> Iterator[Finding]:
-    outcome = item.replays[case.protocol]
+    outcome = item.replays[case.options.protocol]
     prefix = item.common_prefix_end
     if prefix is None or outcome.reason in ("full_truncate", "tiered_restart"):
         return
@@ -198,7 +198,7 @@ def _against_prefix(case: Case, item: Comparison) -> Iterator[Finding]:
     if outcome.truncate_to > prefix:
         yield finding(
             TRN_REPLAY_GAP,
-            f"broker {follower.broker_id} keeps everything below {outcome.truncate_to} under {case.protocol}, but agrees with broker "
+            f"broker {follower.broker_id} keeps everything below {outcome.truncate_to} under {case.options.protocol}, but agrees with broker "
             f"{case.reference.facts.broker_id} only up to {prefix}: the difference stays for good",
             broker_id=follower.broker_id,
             start_offset=prefix,
@@ -226,16 +226,16 @@ def _is_bare(item: Comparison, start: int, end: int) -> bool:
 
 def _cut_by(case: Case, item: Comparison) -> str:
     follower = item.follower
-    outcome = item.replays[case.protocol]
+    outcome = item.replays[case.options.protocol]
     if outcome.reason == "recovery":
         place = f"{follower.loaded.cut_path} at byte {follower.loaded.cut_position}"
         return f"broker {follower.broker_id} was killed, and its next start will cut its log at {outcome.truncate_to} ({place})"
-    return f"broker {follower.broker_id} will cut its log at {outcome.truncate_to} under {case.protocol}"
+    return f"broker {follower.broker_id} will cut its log at {outcome.truncate_to} under {case.options.protocol}"
 
 
 def _how(case: Case, item: Comparison) -> Iterator[Finding]:
     broker_id = item.follower.broker_id
-    cut = item.replays[case.protocol].truncate_to
+    cut = item.replays[case.options.protocol].truncate_to
     for code, clause in _effects(case, item):
         yield finding(
             code,
@@ -250,11 +250,11 @@ def _effects(case: Case, item: Comparison) -> Iterator[tuple[Code, str]]:
     """Codes for the way in which the chosen protocol cuts a follower's log, each with the predicate of a sentence on it."""
     follower = item.follower
     leader = case.reference.facts
-    outcome = item.replays[case.protocol]
+    outcome = item.replays[case.options.protocol]
     cut = outcome.truncate_to
     reason = outcome.reason
-    drops = item.drops[case.protocol].record_count
-    is_fallback = reason == "hw_fallback" and case.protocol != "high-watermark"
+    drops = item.drops[case.options.protocol].record_count
+    is_fallback = reason == "hw_fallback" and case.options.protocol != "high-watermark"
     if is_fallback and (follower.lineage or drops) and follower.knows_high_watermark:
         yield (
             TRN_HW_FALLBACK,

@@ -105,7 +105,7 @@ def _is_over(case: Case, transaction: OpenTransaction, state: TransactionState) 
     """
     if not _is_newer(case, transaction, state):
         return None
-    if case.quiesced:
+    if case.evidence.was_at_rest:
         return "proven", "nothing was written while the copies were made"
     facts = case.reference.facts
     history = case.leadership.history if case.leadership else ()
@@ -123,7 +123,7 @@ def _is_over(case: Case, transaction: OpenTransaction, state: TransactionState) 
 
 def _is_newer(case: Case, transaction: OpenTransaction, state: TransactionState) -> bool:
     newer = state.producer_epoch > transaction.last_epoch or state.updated_ms >= transaction.last_timestamp_ms
-    return newer or bool(case.quiesced)
+    return newer or bool(case.evidence.was_at_rest)
 
 
 def _owner(transaction: OpenTransaction, state: TransactionState | None) -> str:

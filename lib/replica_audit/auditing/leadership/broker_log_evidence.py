@@ -48,13 +48,12 @@ class LoggedElection:
     """The log of the leader before, which would show the ISR grow, was captured; where nobody led, it could not grow."""
 
 
-def in_order_of_time(events: Iterable[BrokerLogEvent]) -> tuple[BrokerLogEvent, ...]:
-    """Events of one partition in order of time, then of file and line."""
-    return tuple(sorted(events, key=lambda one: (one.clock_ms is not None, one.clock_ms or 0, one.path, one.line)))
+def of_present_topic(events: Iterable[BrokerLogEvent], topic_id: str | None) -> tuple[BrokerLogEvent, ...]:
+    """Events of one partition in order of time, then of file and line.
 
-
-def of_present_topic(events: Sequence[BrokerLogEvent], topic_id: str | None) -> tuple[BrokerLogEvent, ...]:
-    """Events after the last one that names another topic id: since that one the topic was deleted and created again."""
+    Those up to the last one that names another topic id are left out: since then the topic was deleted and created again.
+    """
+    events = sorted(events, key=lambda one: (one.clock_ms is not None, one.clock_ms or 0, one.path, one.line))
     others = [at for at, one in enumerate(events) if topic_id is not None and one.topic_id not in (None, topic_id)]
     return tuple(events[others[-1] + 1 :] if others else events)
 
