@@ -34,7 +34,7 @@ from replica_audit.schema import (
 from replica_audit.warehouse.answer_parts import AnswerParts, PartReader, TaskRunner
 from replica_audit.warehouse.attempts import attempts, check_committed, latest_attempt, own_rows
 from replica_audit.warehouse.delta_tables import StoredTables
-from replica_audit.warehouse.table_reads import PlacedFiles, keys_of, place_keys
+from replica_audit.warehouse.table_reads import PLACE_COLUMNS, PlacedFiles, keys_of, place_keys
 
 #: Kinds of evidence that a conclusion on the whole looks at.
 _EVIDENCE = ("loss", "leadership", "transaction")
@@ -203,9 +203,6 @@ def capture_times(snapshot: SnapshotRow | None) -> CaptureTimes:
     return times_of_manifest(manifest.get("brokers") or ())
 
 
-#: Columns of a table with rows of partitions.
-_PLACE = {"topic", "partition"}
-
 #: Report tables that the ingest writes.
 _OF_SNAPSHOT = ("quarantine", "partition_states")
 
@@ -249,7 +246,7 @@ def told_results(
     if told.is_all:
         return results
     places = [(row.topic, row.partition) for row in results.partitions]
-    placed = [table for table in tables if table in REPORTED_TABLES and set(_names(table)) >= _PLACE]
+    placed = [table for table in tables if table in REPORTED_TABLES and set(_names(table)).issuperset(PLACE_COLUMNS)]
     of_audit = audit_files(warehouse, placed, finished)
     reader = PartReader(of_audit)
     return replace(results, stored=AnswerParts(places, reader, results.high_watermark_timeline, runner))

@@ -22,7 +22,7 @@ from replica_audit.segments.summary import summary_from_json
 from replica_audit.snapshot.log_dir_names import kind_of_copy
 from replica_audit.warehouse.delta_tables import Warehouse
 from replica_audit.warehouse.table_layout import schema_of
-from replica_audit.warehouse.table_reads import ROW_NUMBER, FileRows, PlacedFiles, WantedPlaces
+from replica_audit.warehouse.table_reads import PLACE_COLUMNS, ROW_NUMBER, FileRows, PlacedFiles, WantedPlaces
 
 SEGMENTS = "segments"
 
@@ -142,7 +142,7 @@ class EvidenceRows:
         batch_files: set[str | None] = set()
         for table in EVIDENCE_TABLES:
             names = _INDEXED.get(table, ())
-            for path, rows in self.files[table].read(schema_of(table, (*_PLACE, *names))):
+            for path, rows in self.files[table].read(schema_of(table, (*PLACE_COLUMNS, *names))):
                 counts[table] += rows.num_rows
                 if table == "replica_dirs":
                     log_dirs |= _current_log_dirs(rows)
@@ -152,11 +152,13 @@ class EvidenceRows:
                 count = rows["batch_count"] if table == SEGMENTS else pa.nulls(rows.num_rows, pa.int64())
                 of_file = pa.scalar(path if table == SEGMENTS else None, pa.string())
                 columns = [rows["topic"], rows["partition"], count, pa.repeat(of_file, rows.num_rows)]
-                grouped = pa.table(columns, ["topic", "partition", "batches", "file"]).group_by([*_PLACE, "file"])
+                grouped = pa.table(columns, ["topic", "partition", "batches", "file"]).group_by(
+                    [*PLACE_COLUMNS, "file"]
+                )
                 places.append(grouped.aggregate([("batches", "sum")]))
-        found = pa.concat_tables(places).group_by(list(_PLACE), use_threads=False)
+        found = pa.concat_tables(places).group_by(list(PLACE_COLUMNS), use_threads=False)
         partitions = found.aggregate([("batches_sum", "sum"), ("file", "list")])
-        partitions = partitions.sort_by([(name, "ascending") for name in _PLACE])
+        partitions = partitions.sort_by([(name, "ascending") for name in PLACE_COLUMNS])
         # Arrow makes another text for every row.
         topics: dict[str, str] = {}
         files: dict[tuple[str, ...], tuple[str, ...]] = {}
@@ -164,7 +166,9 @@ class EvidenceRows:
             IndexedPartition(
                 (topics.setdefault(topic, topic), partition), batches or 0, files.setdefault(of_one, of_one)
             )
-            for batch in partitions.select([*_PLACE, "batches_sum_sum", "file_list"]).to_batches(max_chunksize=_STEP)
+            for batch in partitions.select([*PLACE_COLUMNS, "batches_sum_sum", "file_list"]).to_batches(
+                max_chunksize=_STEP
+            )
             for topic, partition, batches, paths in zip(*(one.to_pylist() for one in batch.columns), strict=True)
             for of_one in (_paths(paths),)
         ]
@@ -202,7 +206,6 @@ def unplaced_rows(warehouse: Warehouse, attempt: Mapping[str, str | None]) -> li
     return [row for rows in unplaced for row in arrow_to_rows(rows, QuarantineRow)]
 
 
-_PLACE = ("topic", "partition")
 _INDEXED = {"replica_dirs": ("path", "log_dir"), SEGMENTS: ("batch_count", "batch_file")}
 #: Rows that are Python objects at once.
 _STEP = 1 << 16

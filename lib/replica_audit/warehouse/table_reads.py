@@ -59,6 +59,8 @@ def _milliseconds(time: int | datetime) -> float:
     return time if isinstance(time, int) else time.replace(tzinfo=timezone.utc).timestamp() * 1000
 
 
+#: Columns that name a partition.
+PLACE_COLUMNS = ("topic", "partition")
 #: A column that is in none of the files: the number of a row in its file.
 ROW_NUMBER = "summary_row"
 
@@ -102,7 +104,7 @@ Bounds = tuple[Place, Place] | None
 def group_bounds(file: pq.ParquetFile) -> Iterator[Bounds]:
     """Those of each row group of a file."""
     names = [file.metadata.schema.column(number).path for number in range(file.metadata.num_columns)]
-    columns = [names.index(name) for name in _PLACE]
+    columns = [names.index(name) for name in PLACE_COLUMNS]
     for number in range(file.num_row_groups):
         group = file.metadata.row_group(number)
         topics, partitions = (group.column(column).statistics for column in columns)
@@ -147,7 +149,7 @@ def read_file(
     Raises EngineError for a file that is gone or broken.
     """
     # One column at least: a table without any has no count of rows.
-    needed = {*schema.names, *wanted, "cluster_id", *(() if places is None else _PLACE)} - set(partition)
+    needed = {*schema.names, *wanted, "cluster_id", *(() if places is None else PLACE_COLUMNS)} - set(partition)
     with _opened(filesystem, path) as file:
         names = [name for name in file.schema_arrow.names if name in needed]
         groups = range(file.num_row_groups) if places is None else places.groups(file)
@@ -171,9 +173,6 @@ def read_file(
         else:
             columns.append(pa.repeat(value_to_arrow(partition.get(column.name), column.type), found.num_rows))
     return pa.table(columns, schema=schema)
-
-
-_PLACE = ("topic", "partition")
 
 
 @dataclass(frozen=True, slots=True)
