@@ -64,6 +64,8 @@ WATCH_PATIENCE = 900.0
 
 SEGMENT = re.compile(r"[0-9]{20}\.log(?:\.(?:deleted|swap))?")
 STUB = re.compile(r"[0-9]{20}\.(?:(?:index|timeindex|txnindex|snapshot)(?:\.(?:deleted|cleaned|swap))?|log\.cleaned)")
+#: List of files in an archive; the group is the broker's id.
+LIST_NAME = re.compile(r"evidence-([0-9]{1,10})\.files-[0-9]+\.jsonl")
 PARTITION = re.compile(r"(.+)-[0-9]+(?:\.[0-9a-f]{32}-(?:delete|future|stray))?")
 #: Files that are taken as they are: of a log dir, and of a partition.
 OF_LOG_DIR = (
@@ -1015,8 +1017,8 @@ def files_of(archive: tarfile.TarFile) -> Iterator[tarfile.TarInfo]:
             yield info
 
 
-def read_known(paths: Iterable[str], broker: str = "[0-9]+") -> Set[int]:
-    """Keys of the files that need not be read again, by archives, also such that broke off. Raises CollectError.
+def read_known(paths: Iterable[str], broker: Optional[str] = None) -> Set[int]:
+    """Keys of the files that need not be read again, by archives of one broker or any, also such that broke off. Raises CollectError.
 
     Of a file that was read several times the last time counts: its bytes may not have been captured then.
     """
@@ -1034,11 +1036,12 @@ def read_known(paths: Iterable[str], broker: str = "[0-9]+") -> Set[int]:
     return {key for key, (_, is_missed) in latest.items() if not is_missed}
 
 
-def _read_lists(path: str, broker: str) -> Iterator[Tuple[int, Tuple[int, bool]]]:
+def _read_lists(path: str, broker: Optional[str]) -> Iterator[Tuple[int, Tuple[int, bool]]]:
     """The key of each file that may be named, and when it was read, with True where bytes were not captured."""
     with open(path, "rb") as file, tarfile.open(fileobj=file, mode="r:") as archive:
         for info in files_of(archive):
-            if not re.fullmatch(r"evidence-%s\.files-[0-9]+\.jsonl" % broker, info.name):
+            named = LIST_NAME.fullmatch(info.name)
+            if named is None or broker not in (None, named.group(1)):
                 continue
             if info.size > PART_BYTES:
                 raise ValueError("%s of %d bytes" % (info.name, info.size))

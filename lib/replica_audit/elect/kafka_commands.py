@@ -82,13 +82,8 @@ class Tools:
 
         Tiered topics are of 3.6 and later.
         """
-        server = _TO_A_CONTROLLER if way == CONTROLLER else None
-        named = ("--entity-type", "topics", "--entity-name", topic)
-        off = ("--add-config", "retention.ms=-1,retention.bytes=-1")
-        return [
-            self._call("kafka-configs.sh", "--describe", *named, server=server),
-            self._call("kafka-configs.sh", "--alter", *named, *off, server=server),
-        ]
+        off = _of_topic(topic, "--alter", "--add-config", "retention.ms=-1,retention.bytes=-1")
+        return [self._configs(way, *_of_topic(topic, "--describe")), self._configs(way, *off)]
 
     def way_to_configure(self, *, is_any_up: bool) -> str | None:
         """The way to change a topic's setting: through a broker, or if none is up through a controller (KRaft since 3.7,
@@ -193,13 +188,16 @@ class Tools:
         return f"kafka-server-start.sh -daemon SERVER_PROPERTIES_OF_{broker_id}"
 
     def _configure(self, topic: str, *change: str, way: str = "") -> list[str]:
-        arguments = ("--alter", "--entity-type", "topics", "--entity-name", topic, *change)
+        arguments = _of_topic(topic, "--alter", *change)
         before = shlex.join(["kafka-configs.sh", "--zookeeper", ZOOKEEPER, *arguments])
         if way == ZOOKEEPER_ITSELF:
             return [before]
-        if way == CONTROLLER:
-            return [self._call("kafka-configs.sh", *arguments, server=_TO_A_CONTROLLER)]
-        return self._by_version((2, 5), [self._call("kafka-configs.sh", *arguments)], [before])
+        since = [self._configs(way, *arguments)]
+        return since if way == CONTROLLER else self._by_version((2, 5), since, [before])
+
+    def _configs(self, way: str | None, *arguments: str) -> str:
+        server = _TO_A_CONTROLLER if way == CONTROLLER else None
+        return self._call("kafka-configs.sh", *arguments, server=server)
 
     def _call(
         self,
@@ -222,6 +220,11 @@ class Tools:
 
     def _since(self, version: tuple[int, ...]) -> bool:
         return self.kafka_version is None or self.kafka_version[: len(version)] >= version
+
+
+def _of_topic(topic: str, does: str, *change: str) -> list[str]:
+    """Arguments of kafka-configs.sh."""
+    return [does, "--entity-type", "topics", "--entity-name", topic, *change]
 
 
 def for_names(

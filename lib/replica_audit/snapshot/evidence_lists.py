@@ -12,7 +12,7 @@ import tarfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from replica_audit.collect.collect import IDENTITY, files_of
+from replica_audit.collect.collect import IDENTITY, LIST_NAME, files_of
 from replica_audit.errors import FormatError
 from replica_audit.literals import CaptureKind
 from replica_audit.parsing import INT64, fits, is_whole, parse_json, show_value
@@ -31,7 +31,6 @@ from replica_audit.snapshot.file_tree import Problem, TreeEntry
 from replica_audit.snapshot.inventory import CopiedLogDir
 
 _HEAD = re.compile(r"evidence-([0-9]{1,10})(\.bytes-[0-9]{1,16})?\.json")
-_LIST = re.compile(r"evidence-([0-9]{1,10})\.files-[0-9]+\.jsonl")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 #: No part of the evidence is larger; a list and the file that names them are far smaller.
 _GREATEST_PART = (8 << 20) + 4096
@@ -85,7 +84,7 @@ def _find_places(root: Sequence[TreeEntry], open_real: Open, found: EvidenceFile
         except (OSError, tarfile.TarError, ValueError, RecursionError) as error:
             place.broken = f"an archive of evidence that is incomplete: {error}; {HINT}"
         brokers = sorted(
-            {int(one[1]) for name in place.members if (one := _HEAD.fullmatch(name) or _LIST.fullmatch(name))}
+            {int(one[1]) for name in place.members if (one := _HEAD.fullmatch(name) or LIST_NAME.fullmatch(name))}
         )
         if len(brokers) > 1:
             named = ", ".join(map(str, brokers))
@@ -160,11 +159,11 @@ class Place:
 
     def broker_id(self) -> int | None:
         """That of its lists, if there are any."""
-        return next((int(one[1]) for name in self.members if (one := _LIST.fullmatch(name))), None)
+        return next((int(one[1]) for name in self.members if (one := LIST_NAME.fullmatch(name))), None)
 
     def lists(self, broker_id: int) -> list[str]:
         """Members that list files of a broker."""
-        return [name for name in self.members if (one := _LIST.fullmatch(name)) and int(one[1]) == broker_id]
+        return [name for name in self.members if (one := LIST_NAME.fullmatch(name)) and int(one[1]) == broker_id]
 
 
 class ListReader:
