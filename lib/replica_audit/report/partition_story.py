@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from replica_audit.auditing.catalogue import at_or_above, codes_with
 from replica_audit.elect.cluster_state import states_of_source
 from replica_audit.literals import NOT_COMPARED
-from replica_audit.protocol.election import elections
 from replica_audit.report.facts.by_partition import compared_rows, present, reference_row, served_rows, worst_first
 from replica_audit.report.facts.conditions import may_have_lost
+from replica_audit.report.facts.leadership_changes import LeadershipChange, find_changes
 from replica_audit.report.layout import clean
 from replica_audit.report.sentences import Sentence, join_words, plain_text, say, tell_finding, verb
 from replica_audit.results import PartitionRows
@@ -25,7 +25,6 @@ from replica_audit.schema import (
     ReplicaRow,
     TruncationRow,
 )
-from replica_audit.snapshot.leadership_rows import leadership_of_rows
 from replica_audit.text import capitalise, count, name_brokers, name_offsets, name_source, render_time
 
 #: Changes of leader, runs of one replica, and other findings that a story has at most; the tables below it have them all.
@@ -49,51 +48,6 @@ def tell_story(partition: PartitionRow, rows: PartitionRows, protocol: str) -> l
     ]
 
 
-@dataclass(frozen=True, slots=True)
-class LeadershipChange:
-    """One change of leader or of the replicas in sync.
-
-    `kind`: `nobody_led`, `became_leader`, `became_uncleanly` (it was neither in sync nor eligible) or `isr_changed`.
-    """
-
-    kind: str
-    earlier: PartitionStateRow
-    later: PartitionStateRow
-    """Rows of partition_states before and after it."""
-    entitled: tuple[int, ...] = ()
-    """Brokers that could have led, where the leader was elected uncleanly."""
-    left: tuple[int, ...] = ()
-    joined: tuple[int, ...] = ()
-
-
-def find_changes(states: Sequence[PartitionStateRow]) -> list[LeadershipChange]:
-    """Changes oldest first, from rows of partition_states; those without a time (a listing's) and uncommitted ones are left out."""
-    timed = [row for row in states if row.time_ms is not None and row.source == "metadata_log" and not row.uncommitted]
-    timed.sort(key=lambda row: (row.entry or 0, row.time_ms or 0))
-    leadership = leadership_of_rows(timed)
-    held = () if leadership is None else elections(leadership.history)
-    unclean = {one.leader_epoch for one in held if not one.clean}
-    pairs = zip(timed, timed[1:], strict=False)
-    return [change for earlier, later in pairs if (change := _change(earlier, later, unclean))]
-
-
-def _change(earlier: PartitionStateRow, later: PartitionStateRow, unclean: Collection[int]) -> LeadershipChange | None:
-    if later.leader_id != earlier.leader_id:
-        if later.leader_id is None or later.leader_id < 0:
-            return LeadershipChange("nobody_led", earlier, later)
-        if later.leader_epoch not in unclean:
-            return LeadershipChange("became_leader", earlier, later)
-        entitled = {*(earlier.isr or ()), *(earlier.elr or ())}
-        return LeadershipChange("became_uncleanly", earlier, later, entitled=tuple(sorted(entitled)))
-    before = set(earlier.isr or ())
-    now = set(later.isr or ())
-    if before == now:
-        return None
-    left = tuple(sorted(before - now))
-    joined = tuple(sorted(now - before))
-    return LeadershipChange("isr_changed", earlier, later, left=left, joined=joined)
-
-
 def tell_history(states: Sequence[PartitionStateRow]) -> Iterator[Sentence]:
     """A sentence for each of the newest changes of leader or of the replicas in sync, oldest first."""
     changes = find_changes(states)
@@ -106,7 +60,7 @@ def tell_history(states: Sequence[PartitionStateRow]) -> Iterator[Sentence]:
 def _tell_change(change: LeadershipChange) -> Sentence:
     later = change.later
     at = f"At {render_time(later.time_ms)}"
-    isr = f"in sync: {join_words(later.isr or ())}"
+    isr = f"in sync: {join_words(later.isr)}"
     became = f"{at} broker {later.leader_id} became leader in epoch {later.leader_epoch}"
     match change.kind:
         case "nobody_led":

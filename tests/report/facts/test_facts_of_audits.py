@@ -8,11 +8,11 @@ import pytest
 from tests.support.report_rows import finding, objects, partition, results, row
 
 from replica_audit.report.facts.by_partition import is_failing, new_findings, present, rows_by_partition
+from replica_audit.report.facts.leadership_changes import find_changes
 from replica_audit.report.facts.losses import loss_at
 from replica_audit.report.facts.outcome import Outcome, find_outcome
 from replica_audit.report.partition_story import (
     find_agreement,
-    find_changes,
     find_leading,
     find_runs,
     find_truncations,
@@ -108,11 +108,11 @@ def state(entry: int, leader: int | None, isr: list[int], elr: tuple[int, ...] =
 
 
 def test_an_election_is_unclean_where_nobody_entitled_it() -> None:
-    states = [state(0, 1, [1, 2]), state(1, 1, [1]), state(2, -1, [1]), state(3, 2, [2]), state(4, 2, [2, 3])]
+    states = [state(0, 1, [1, 2]), state(1, 1, [1]), state(2, None, [1]), state(3, 2, [2]), state(4, 2, [2, 3])]
     changes = find_changes(objects("partition_states", states))
     assert [one.kind for one in changes] == ["isr_changed", "nobody_led", "became_uncleanly", "isr_changed"]
     assert (changes[0].left, changes[2].entitled, changes[3].joined) == ((2,), (1,), (3,))
-    (eligible,) = find_changes(objects("partition_states", [state(0, -1, [1], elr=(2,)), state(1, 2, [2])]))
+    (eligible,) = find_changes(objects("partition_states", [state(0, None, [1], elr=(2,)), state(1, 2, [2])]))
     assert eligible.kind == "became_leader"
     said, *uncommitted = find_changes(
         objects(

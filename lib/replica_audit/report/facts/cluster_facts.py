@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import pairwise
 from typing import Literal, NamedTuple, get_args
 
 from replica_audit.auditing.catalogue import at_or_above, codes_with
-from replica_audit.protocol.election import elections
 from replica_audit.report.facts.by_partition import present, served_rows
+from replica_audit.report.facts.leadership_changes import find_changes
 from replica_audit.results import PartitionRows, Results
 from replica_audit.schema import CaptureRow, PartitionRow
-from replica_audit.snapshot.leadership_rows import leadership_of_rows
 
 #: How a replica is, worst first: not captured, and the answer depends on it; holds records that the leader does not have; differs
 #: from the leader; its files are damaged; not captured; captured in part; not in sync; nothing of all that.
@@ -112,15 +110,15 @@ def _joined(key: tuple[int, int, EventKind], numbers: Sequence[int]) -> Events:
 
 def _events(rows: PartitionRows) -> Iterator[tuple[int, int, EventKind]]:
     """(time, broker, kind) of each event of one partition."""
-    leadership = leadership_of_rows(rows.partition_states) if len(rows.partition_states) > 1 else None
-    if leadership is not None and leadership.source == "metadata_log":
-        for election in elections(leadership.history):
-            yield election.time_ms, election.leader_id, "elected" if election.clean else "unclean"
-        for before, after in pairwise(leadership.committed):
-            for broker_id in sorted({*before.isr} - {*after.isr}):
-                yield after.time_ms, broker_id, "left"
-            for broker_id in sorted({*after.isr} - {*before.isr}):
-                yield after.time_ms, broker_id, "joined"
+    for change in find_changes(rows.partition_states):
+        at = change.later.time_ms
+        leader = change.later.leader_id
+        if leader is not None and change.kind != "isr_changed":
+            yield at, leader, "unclean" if change.kind == "became_uncleanly" else "elected"
+        for broker_id in change.left:
+            yield at, broker_id, "left"
+        for broker_id in change.joined:
+            yield at, broker_id, "joined"
     for run in rows.divergences:
         if run.lost_records and run.last_timestamp_ms is not None and abs(run.last_timestamp_ms) < _LATEST:
             yield run.last_timestamp_ms, run.broker_id, "lost"
