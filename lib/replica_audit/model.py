@@ -5,7 +5,7 @@ compared in a test. Offsets are int64, ranges are half-open, times are milliseco
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -65,6 +65,30 @@ class OffsetRange:
 
     def __len__(self) -> int:
         return max(0, self.end_offset - self.start_offset)
+
+
+def without(ranges: Iterable[OffsetRange], taken: Iterable[OffsetRange]) -> list[OffsetRange]:
+    """`ranges`, in their order, minus the parts that `taken` covers."""
+    left = list(ranges)
+    for one in taken:
+        cut = []
+        for part in left:
+            cut.append(OffsetRange(part.start_offset, min(part.end_offset, max(part.start_offset, one.start_offset))))
+            cut.append(OffsetRange(max(part.start_offset, min(part.end_offset, one.end_offset)), part.end_offset))
+        left = [part for part in cut if part.start_offset < part.end_offset]
+    return left
+
+
+def joined(ranges: Iterable[OffsetRange]) -> tuple[OffsetRange, ...]:
+    """`ranges` in order, those that touch or overlap joined."""
+    found: list[OffsetRange] = []
+    for part in sorted(ranges):
+        if found and part.start_offset <= found[-1].end_offset:
+            last = found.pop()
+            found.append(OffsetRange(last.start_offset, max(last.end_offset, part.end_offset)))
+        else:
+            found.append(part)
+    return tuple(found)
 
 
 @dataclass(frozen=True, slots=True)

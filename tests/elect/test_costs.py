@@ -24,7 +24,7 @@ from tests.support.snapshots import TOPIC, Replica
 from tests.support.some import some
 
 from replica_audit.auditing.compare.aligned_pair import batches_in
-from replica_audit.auditing.compare.loss import RecordRange
+from replica_audit.auditing.compare.distinct_records import RecordRange
 from replica_audit.auditing.comparison_plan import plan_audit
 from replica_audit.auditing.conclude import conclude
 from replica_audit.config import Settings

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from tests.support.made_cases import case, log
 
-from replica_audit.auditing.compare.loss import RecordRange
+from replica_audit.auditing.compare.distinct_records import RecordRange
 from replica_audit.auditing.compare.remote_states import RemoteFacts
 from replica_audit.auditing.compare.remote_storage import RemoteHoles
 from replica_audit.elect.costs import follow

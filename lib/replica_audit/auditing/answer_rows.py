@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 
 from replica_audit.auditing.case import Case
 from replica_audit.auditing.compare.comparison import Comparison
+from replica_audit.auditing.compare.distinct_records import Count
 from replica_audit.auditing.compare.divergence_cause import promised_in_all
-from replica_audit.auditing.compare.loss import Count, Loss, committed_ahead, count_loss, count_run
+from replica_audit.auditing.compare.loss import Loss, committed_ahead, count_loss, count_run
 from replica_audit.auditing.conclude import PartitionAudit
 from replica_audit.auditing.consumer_groups import group_rows
 from replica_audit.auditing.evidence import AuditOptions, PartitionEvidence
@@ -22,11 +23,11 @@ from replica_audit.auditing.findings.div import code_of_run
 from replica_audit.auditing.findings.rep import brokers_past_leader
 from replica_audit.auditing.lost_producers import lost_producer_rows
 from replica_audit.auditing.remote_segments import remote_segment_rows
-from replica_audit.auditing.replicas.offset_ranges import traces_of_segment, without
+from replica_audit.auditing.replicas.offset_ranges import traces_of_segment
 from replica_audit.auditing.replicas.reference import Reference
 from replica_audit.auditing.replicas.replica_facts import ReplicaFacts
 from replica_audit.literals import PROTOCOLS, PUT_ASIDE, SEVERITIES, CaptureState, NamedBy, Role
-from replica_audit.model import OffsetRange, TopicPartition
+from replica_audit.model import OffsetRange, TopicPartition, without
 from replica_audit.schema import (
     CaptureRow,
     DivergenceRow,

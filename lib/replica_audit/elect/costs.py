@@ -15,8 +15,8 @@ import numpy as np
 
 from replica_audit.auditing.case import Case
 from replica_audit.auditing.compare.aligned_pair import batches_in
+from replica_audit.auditing.compare.distinct_records import Count, RecordRange, count_beyond
 from replica_audit.auditing.compare.epoch_corruption import restore_epochs
-from replica_audit.auditing.compare.loss import Count, RecordRange, count_beyond
 from replica_audit.auditing.compare.record_comparison import RecordSource
 from replica_audit.auditing.compare.remote_storage import REMOTE, epoch_parts, stretches
 from replica_audit.auditing.compare.replays import CandidateCuts, answering_lineage, cuts_of_candidates, replay_lineage
@@ -25,11 +25,10 @@ from replica_audit.auditing.compare.wanted_chunks import chunks_of_candidates
 from replica_audit.auditing.conclude import PartitionAudit
 from replica_audit.auditing.findings.rep import brokers_past_leader
 from replica_audit.auditing.replicas.lost_tails import is_tail_lost
-from replica_audit.auditing.replicas.offset_ranges import without
 from replica_audit.auditing.replicas.replica_facts import CopyKey, ReplicaFacts
 from replica_audit.elect.cut_transactions import CandidateTransactions, MarkerReader
 from replica_audit.elect.held_records import CommittedRange, ReplicaRecords, as_possible, holding
-from replica_audit.model import OffsetRange
+from replica_audit.model import OffsetRange, without
 from replica_audit.segments.record_batch import BATCH_DTYPE
 from replica_audit.snapshot.remote_log_metadata import COPY_FINISHED
 

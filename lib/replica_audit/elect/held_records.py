@@ -14,8 +14,9 @@ import numpy as np
 
 from replica_audit.auditing.case import Case
 from replica_audit.auditing.compare.comparison import Comparison
+from replica_audit.auditing.compare.distinct_records import RecordRange, has_data, piece_of
 from replica_audit.auditing.compare.divergent_ranges import DivergentRange
-from replica_audit.auditing.compare.loss import RecordRange, committed_ahead, has_data, piece_of
+from replica_audit.auditing.compare.loss import committed_ahead
 from replica_audit.auditing.compare.tallies import Tally, tally_from
 from replica_audit.auditing.replicas.replica_facts import ReplicaFacts
 from replica_audit.batch_header import Batch, or_absent

@@ -10,13 +10,13 @@ import numpy as np
 
 from replica_audit.auditing.case import Case
 from replica_audit.auditing.compare.comparison import Comparison
-from replica_audit.auditing.compare.loss import has_data
+from replica_audit.auditing.compare.distinct_records import has_data
 from replica_audit.auditing.compare.replays import replay_lineage
-from replica_audit.auditing.replicas.offset_ranges import offsets_of_epoch, without
+from replica_audit.auditing.replicas.offset_ranges import offsets_of_epoch
 from replica_audit.auditing.replicas.replica_facts import ReplicaFacts
 from replica_audit.batch_header import Batch
 from replica_audit.literals import Committed
-from replica_audit.model import OffsetRange
+from replica_audit.model import OffsetRange, without
 from replica_audit.protocol.lineage import Lineage
 from replica_audit.segments.batch_rows import Batches
 

@@ -14,7 +14,7 @@ from replica_audit.auditing.compare.divergence_cause import Cause
 from replica_audit.auditing.compare.divergent_ranges import CommitProof, DivergentRange
 from replica_audit.auditing.finding import Finding
 from replica_audit.auditing.findings import div
-from replica_audit.auditing.replicas.cleaner import Cleaning
+from replica_audit.auditing.replicas.replica_facts import Cleaning
 from replica_audit.segments.batch_rows import NO_BATCHES, Batches
 
 CLEAN, UNCLEAN, UNKNOWN = (Cause(None, clean, None) for clean in (True, False, None))

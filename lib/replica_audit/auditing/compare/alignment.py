@@ -14,11 +14,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from replica_audit.auditing.compare.divergent_ranges import CONFLICTS
-from replica_audit.auditing.replicas.offset_ranges import joined, shared_start
+from replica_audit.auditing.replicas.offset_ranges import shared_start
 from replica_audit.batch_header import or_none
 from replica_audit.literals import DifferenceKind, PairDamage
-from replica_audit.model import OffsetRange
+from replica_audit.model import OffsetRange, joined
 from replica_audit.protocol.lineage import Lineage
 from replica_audit.segments.batch_rows import NO_BATCHES, Batches, Columns, find_rows
 
@@ -30,6 +29,8 @@ if TYPE_CHECKING:
 
 
 _GREATEST_MAGIC = 2
+#: Kinds of differences that are other records at the same offsets.
+CONFLICTS = ("epoch", "content")
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,21 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from replica_audit.auditing.compare.alignment import CONFLICTS, Difference
 from replica_audit.auditing.compare.tallies import tally_batches
 from replica_audit.literals import DifferenceKind, ProofKind
 from replica_audit.schema import Evidence
 from replica_audit.segments.batch_rows import Batches
 
 if TYPE_CHECKING:
-    from replica_audit.auditing.compare.alignment import Difference
     from replica_audit.auditing.compare.divergence_cause import Cause
     from replica_audit.auditing.compare.tallies import Tally
     from replica_audit.auditing.replicas.replica_facts import ReplicaFacts
     from replica_audit.model import OffsetRange
-
-
-#: Kinds of differences that are other records at the same offsets.
-CONFLICTS = ("epoch", "content")
 
 
 @dataclass(frozen=True, slots=True)

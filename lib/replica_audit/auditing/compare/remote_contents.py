@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from replica_audit.auditing.compare.remote_storage import epoch_parts, stretches
-from replica_audit.auditing.replicas.offset_ranges import joined, without
-from replica_audit.model import CHUNK_OFFSETS, OffsetRange, RemoteObject, RemoteSegment, SegmentSummary
+from replica_audit.model import CHUNK_OFFSETS, OffsetRange, RemoteObject, RemoteSegment, SegmentSummary, joined, without
 from replica_audit.segments.record_batch import BATCH_DTYPE
 
 if TYPE_CHECKING:

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Literal
 
 from replica_audit.auditing.compare.remote_contents import ContentDeviation
 from replica_audit.auditing.compare.remote_storage import epoch_parts, stretches
-from replica_audit.auditing.replicas.offset_ranges import joined, without
-from replica_audit.model import OffsetRange, RemoteListing, RemoteObject, RemoteSegment
+from replica_audit.model import OffsetRange, RemoteListing, RemoteObject, RemoteSegment, joined, without
 from replica_audit.snapshot.remote_log_metadata import COPY_FINISHED, DELETE_FINISHED
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from replica_audit.auditing.compare.alignment import Difference
-from replica_audit.auditing.compare.loss import RecordRange
+from replica_audit.auditing.compare.distinct_records import RecordRange
 from replica_audit.literals import RemoteLineage
 from replica_audit.model import CHUNK_OFFSETS, OffsetRange, RemoteSegment
 from replica_audit.segments.batch_rows import Batches

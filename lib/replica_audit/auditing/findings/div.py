@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from replica_audit.auditing.compare.loss import has_data, is_lost
+from replica_audit.auditing.compare.distinct_records import has_data
+from replica_audit.auditing.compare.loss import is_lost
 from replica_audit.auditing.finding import (
     Code,
     Finding,

@@ -22,8 +22,8 @@ from replica_audit.auditing.finding import (
 from replica_audit.auditing.leadership.broker_log_evidence import losing_cuts
 from replica_audit.auditing.leadership.election_causes import describe
 from replica_audit.auditing.replicas.lost_tails import is_tail_lost, lineage_as_found
-from replica_audit.auditing.replicas.offset_ranges import offsets_of_epoch, without
-from replica_audit.model import OffsetRange
+from replica_audit.auditing.replicas.offset_ranges import offsets_of_epoch
+from replica_audit.model import OffsetRange, without
 from replica_audit.protocol.timeline import AHEAD, REGRESSED
 from replica_audit.protocol.versions import may_mark_over_tail
 from replica_audit.schema import Evidence

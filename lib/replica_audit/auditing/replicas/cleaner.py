@@ -6,47 +6,11 @@ gets its gaps, above what its own cleaner has reached. So both are asked of the 
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from dataclasses import replace
 
-from replica_audit.auditing.replicas.offset_ranges import joined
-from replica_audit.model import Leadership, OffsetRange
-
-if TYPE_CHECKING:
-    from replica_audit.auditing.replicas.replica_facts import ReplicaFacts
-
-
-@dataclass(frozen=True, slots=True)
-class Cleaning:
-    """Progress of cleaners in a compacted partition, as one of its replicas sees it."""
-
-    cleaned_to: int = 0
-    """The replica's own has come so far, by its checkpoint."""
-    reached: int = 0
-    """Offset that it may have reached by the time the segments were copied."""
-    furthest: int = 0
-    """`cleaned_to` and `reached` of the partition's most advanced cleaner."""
-    furthest_reached: int = 0
-    shared: tuple[OffsetRange, ...] = ()
-    """Stretches in order: at an offset of theirs at which this replica has nothing, another has nothing either."""
-
-    def explains(self, start_offset: int, end_offset: int) -> bool:
-        """True if a cleaner removed what the replica lacks at [start, end): its own, or that of the leader it fetched from."""
-        return self._explains(start_offset, end_offset, self.cleaned_to, self.furthest)
-
-    def may_explain(self, start_offset: int, end_offset: int) -> bool:
-        """True if `explains` may hold, allowing for cleaners that went on between the copies of checkpoints and segments."""
-        return self._explains(start_offset, end_offset, self.reached, self.furthest_reached)
-
-    def _explains(self, start: int, end: int, own: int, furthest: int) -> bool:
-        start = max(start, own)
-        if start >= end:
-            return True
-        at = bisect_right(self.shared, start, key=lambda part: part.start_offset) - 1
-        return end <= furthest and at >= 0 and end <= self.shared[at].end_offset
-
+from replica_audit.auditing.replicas.replica_facts import Cleaning, ReplicaFacts
+from replica_audit.model import Leadership, OffsetRange, joined
 
 _POLICY = "cleanup.policy"
 #: States of a cleaner-offset-checkpoint whose content is unknown.

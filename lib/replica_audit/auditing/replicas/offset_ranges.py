@@ -18,30 +18,6 @@ def offsets_of_epoch(facts: ReplicaFacts, leader_epoch: int) -> list[OffsetRange
     return [OffsetRange(start, end) for (epoch, start), (_, end) in pairwise(entries) if epoch == leader_epoch]
 
 
-def without(ranges: Iterable[OffsetRange], taken: Iterable[OffsetRange]) -> list[OffsetRange]:
-    """`ranges`, in their order, minus the parts that `taken` covers."""
-    left = list(ranges)
-    for one in taken:
-        cut = []
-        for part in left:
-            cut.append(OffsetRange(part.start_offset, min(part.end_offset, max(part.start_offset, one.start_offset))))
-            cut.append(OffsetRange(max(part.start_offset, min(part.end_offset, one.end_offset)), part.end_offset))
-        left = [part for part in cut if part.start_offset < part.end_offset]
-    return left
-
-
-def joined(ranges: Iterable[OffsetRange]) -> tuple[OffsetRange, ...]:
-    """`ranges` in order, those that touch or overlap joined."""
-    found: list[OffsetRange] = []
-    for part in sorted(ranges):
-        if found and part.start_offset <= found[-1].end_offset:
-            last = found.pop()
-            found.append(OffsetRange(last.start_offset, max(last.end_offset, part.end_offset)))
-        else:
-            found.append(part)
-    return tuple(found)
-
-
 def shared_start(one: ReplicaFacts, other: ReplicaFacts) -> int:
     """The first offset that both logs can have a record at: the floor of what can be compared."""
     return max(one.local_start_offset, other.local_start_offset)
