@@ -64,7 +64,7 @@ def quorum(
     """
     if plan is not None:
         check_outside("--plan", plan, path)
-    before = None if check is None else read_answer(check, "--check")
+    before = None if check is None else read_answer(check)
     snapshot = open_location(path)
     answer = answer_quorum(
         snapshot,

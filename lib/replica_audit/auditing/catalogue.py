@@ -95,12 +95,12 @@ def codes_with(trait: str) -> frozenset[str]:
     return frozenset(name for name, code in CATALOGUE.items() if trait in code.traits)
 
 
-def nearest_codes(name: str, count: int = 3) -> list[str]:
-    """Known codes that `name` may have been meant for, nearest first."""
+def nearest_codes(name: str) -> list[str]:
+    """At most three known codes that `name` may have been meant for, nearest first."""
     wanted = name.strip().upper().replace("_", "-")
-    near = difflib.get_close_matches(wanted, CATALOGUE, n=count, cutoff=0.5)
+    near = difflib.get_close_matches(wanted, CATALOGUE, n=3, cutoff=0.5)
     containing = [code for code in CATALOGUE if wanted and wanted in code and code not in near]
-    return (near + containing)[:count]
+    return (near + containing)[:3]
 
 
 class CodeText(NamedTuple):

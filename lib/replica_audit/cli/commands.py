@@ -230,6 +230,16 @@ def _add_show_arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument("--wanted", metavar="FILE", help=text)
 
 
+def _add_plan(command: argparse.ArgumentParser, written: str) -> None:
+    """Arguments of a command that makes a plan; `written` is what --plan writes."""
+    command.add_argument("--bootstrap-server", metavar="HOST:PORT", help="brokers to name in the plan's commands")
+    text = "client properties file to name in the plan's commands"
+    command.add_argument("--command-config", metavar="FILE", help=text)
+    command.add_argument("--plan", metavar="FILE", help=f"write {written} to this file, as JSON")
+    text = "list the changes since this plan was made; exit status 1 if there are any"
+    command.add_argument("--check", metavar="PLAN", help=text)
+
+
 def _add_elect_arguments(command: argparse.ArgumentParser) -> None:
     arguments = command.add_argument_group("arguments")
     _add_place(arguments)
@@ -241,24 +251,14 @@ def _add_elect_arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument("--up", metavar="IDS", type=broker_ids, help=text)
     text = "brokers that are down and were stopped cleanly"
     command.add_argument("--stopped-cleanly", metavar="IDS", type=broker_ids, help=text)
-    command.add_argument("--bootstrap-server", metavar="HOST:PORT", help="brokers to name in the plan's commands")
-    text = "client properties file to name in the plan's commands"
-    command.add_argument("--command-config", metavar="FILE", help=text)
-    command.add_argument("--plan", metavar="FILE", help="write the plan to this file, as JSON")
-    text = "list the changes since this plan was made; exit status 1 if there are any"
-    command.add_argument("--check", metavar="PLAN", help=text)
+    _add_plan(command, "the plan")
 
 
 def _add_quorum_arguments(command: argparse.ArgumentParser) -> None:
     _add_place(command.add_argument_group("arguments"))
     text = "plan for the log of this node, where people have decided for its history (default: for the best; no effect where nothing is to choose)"
     command.add_argument("--choose", metavar="NODE", type=broker_id, help=text)
-    command.add_argument("--bootstrap-server", metavar="HOST:PORT", help="brokers to name in the plan's commands")
-    text = "client properties file to name in the plan's commands"
-    command.add_argument("--command-config", metavar="FILE", help=text)
-    command.add_argument("--plan", metavar="FILE", help="write the answer with its plan to this file, as JSON")
-    text = "list the changes since this plan was made; exit status 1 if there are any"
-    command.add_argument("--check", metavar="PLAN", help=text)
+    _add_plan(command, "the answer with its plan")
 
 
 def _add_verify_arguments(command: argparse.ArgumentParser) -> None:

@@ -196,6 +196,6 @@ def answer_object(answer: QuorumAnswer) -> dict[str, object]:
     return {"schema_version": SCHEMA_VERSION, **to_object(answer)}
 
 
-def read_answer(path: str, option: str) -> QuorumAnswer:
-    """The answer in the file at `path`, which `option` named; raises UsageError."""
-    return read_written(path, option, lambda content: parse_written(QuorumAnswer, content, _WRITTEN), _WRITTEN)
+def read_answer(path: str) -> QuorumAnswer:
+    """The answer in the file at `path`, which --check named; raises UsageError."""
+    return read_written(path, "--check", lambda content: parse_written(QuorumAnswer, content, _WRITTEN), _WRITTEN)

@@ -332,7 +332,7 @@ def tell_step(step: Step) -> Iterator[str]:
             begin = ""
         yield f"   {begin}{clean(last)}' > {name}"
     for command in step.commands:
-        yield from wrap_command(command, "   ")
+        yield from wrap_command(command)
     if step.snapshot:
         yield from wrap(tell_snapshot(step.snapshot), "   ")
     predictions = list(tell_predictions(step.after))
@@ -350,20 +350,24 @@ def tell_snapshot(paths: Sequence[str]) -> str:
     return f"This snapshot has a copy in {join_words(named)}: keep it."
 
 
-def wrap_command(command: str, indent: str) -> Iterator[str]:
-    """A command for a POSIX shell in lines that are short enough, each but the last with a backslash at its end; a comment
-    is one line.
+#: Of what belongs to a step.
+_INDENT = "   "
+
+
+def wrap_command(command: str) -> Iterator[str]:
+    """A command of a step, for a POSIX shell, in lines that are short enough, each but the last with a backslash at its end; a
+    comment is one line.
     """
     if command.startswith("#"):
-        yield f"{indent}{clean(command)}"
+        yield f"{_INDENT}{clean(command)}"
         return
-    line = indent
+    line = _INDENT
     for number, part in enumerate(shlex.split(clean(command))):
         word = part if part == "&&" else shlex.quote(part)
         longer = f"{line}{' ' if number else ''}{word}"
         if number and len(longer) > text_width() - 2:
             yield f"{line} \\"
-            longer = f"{indent}  {word}"
+            longer = f"{_INDENT}  {word}"
         line = longer
     yield line
 

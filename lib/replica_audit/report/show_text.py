@@ -89,7 +89,7 @@ def render_answer(results: Results) -> list[str]:
         lines += ["", paint("Do first", "head")]
     for number, step in enumerate(answer.todo.first, 1):
         lines += wrap(plain_text(step.sentence), f"{number}. ", "   ")
-        lines += (line for command in step.commands for line in wrap_command(command, "   "))
+        lines += (line for command in step.commands for line in wrap_command(command))
     return lines
 
 

@@ -6,7 +6,7 @@ Decisions are worded in `report.plan_text`, steps where `elect` makes them.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from replica_audit.elect.election_plan import advise
@@ -111,13 +111,13 @@ def tell_what_to_do(results: Results) -> WhatToDo:
     )
 
 
-def first_steps(plan: Plan, actions: Collection[str] = (*SAFE, *AFTER)) -> list[Step]:
-    """The steps of `plan` with these actions that Do first prints, in order."""
+def first_steps(plan: Plan) -> list[Step]:
+    """The steps of `plan` that Do first prints, in order."""
     told: Counter[str] = Counter()
     found = []
     for step in plan.steps:
         told[step.action] += 1
-        if step.action in actions and told[step.action] <= LIMITS[step.action]:
+        if step.action in (*SAFE, *AFTER) and told[step.action] <= LIMITS[step.action]:
             found.append(step)
     return found
 
