@@ -182,17 +182,19 @@ def test_the_commands_of_the_page_set_it_up_and_run_it(scheduler):
     for told, own in places.items():
         assert told in script
         script = script.replace(told, str(scheduler.directory / own))
-    # The variables come from the commands, into a database of their own; only the JARs are those of the installation.
+    # The variables come from the commands, into a database of their own, in which the report's Asset has no other place;
+    # only the JARs are those of the installation.
     kept = "AIRFLOW_VAR_REPLICA_AUDIT_PROPERTIES"
     own = {name: value for name, value in scheduler.environment.items() if name == kept or "_VAR_" not in name}
     del own["AIRFLOW_CONN_SPARK_DEFAULT"]
     own["PATH"] = f"{own['PATH']}:{PYTHON.parent}"
+    own["AIRFLOW_HOME"] = str(scheduler.directory / "airflow of the page")
     done = subprocess.run(
-        ["bash", "-euxo", "pipefail", "-c", script],
+        ["bash", "-euxo", "pipefail", "-c", f"airflow db migrate\n{script}"],
         env=own, cwd=scheduler.directory, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=900,
     )  # fmt: skip
     said = done.stdout + done.stderr
-    assert "COMMITTED_LOSS; findings: 2 critical" in said, said[-4000:]
+    assert "COMMITTED_LOSS; findings: 2 critical; " in said and "; report: " in said, said[-4000:]
     (report,) = (scheduler.directory / "page" / "reports").iterdir()
     assert json.loads((report / "verdict.json").read_text())["verdict"] == "COMMITTED_LOSS"
     assert (report / "index.html").is_file()

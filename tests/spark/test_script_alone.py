@@ -33,6 +33,21 @@ print(spark.read.format("kafka_log").load(sys.argv[1]).count())
 """
 
 
+def test_by_name_alone_spark_says_what_the_reference_explains(tmp_path):
+    """python3 is then the system's, which has none of the packages."""
+    (tmp_path / "script.py").write_text(BY_NAME)
+    kept = {name: os.environ[name] for name in ("JAVA_HOME", "HOME") if name in os.environ}
+    words = [str(tmp_path / "script.py"), str(SAMPLES / "last-replica-standing")]
+    ran = subprocess.run(
+        [sys.executable, *words],
+        cwd=tmp_path, env={**kept, "PATH": "/usr/bin:/bin"}, capture_output=True, text=True, timeout=300,
+    )  # fmt: skip
+    text = (Path(__file__).parents[2] / "docs" / "reference.md").read_text(encoding="utf-8")
+    assert "where `PYSPARK_PYTHON` names that Python; else Spark says DATA_SOURCE_NOT_FOUND" in text
+    said = ran.stderr[-3000:]
+    assert ran.returncode == 1 and "[DATA_SOURCE_NOT_FOUND]" in ran.stderr and "kafka_log" in ran.stderr, said
+
+
 @pytest.mark.skipif(sys.version_info < (3, 11), reason="workers of Python 3.10 import from the current directory")
 @pytest.mark.parametrize(
     ("script", "chosen", "printed"),
