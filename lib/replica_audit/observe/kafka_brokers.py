@@ -95,7 +95,11 @@ def connect(bootstrap: str, properties: ClientProperties) -> KafkaBrokers:
 
 
 async def _reach_one(manager: Any) -> None:
-    """Connect to any of the given addresses: where all fail, the first one's reason is raised, which bootstrapping would not tell."""
+    """Connect to any of the given addresses. Where all fail, the most telling reason is raised, which bootstrapping would not say:
+    a broker that refuses a login may close the connection before its answer is read.
+    """
+    from kafka.errors import KafkaConnectionError, SaslAuthenticationFailedError
+
     problems: list[Exception] = []
     for node in manager.cluster.bootstrap_brokers():
         try:
@@ -103,7 +107,12 @@ async def _reach_one(manager: Any) -> None:
             return
         except Exception as error:
             problems.append(error)
-    raise problems[0]
+    refused = [one for one in problems if isinstance(one, SaslAuthenticationFailedError)]
+    told = [one for one in problems if "disconnected" not in str(one)]
+    if refused or told:
+        raise (refused or told)[0]
+    hint = "the connection was closed: the listener wants another security.protocol, or the login was refused"
+    raise KafkaConnectionError(hint)
 
 
 def _words(error: BaseException) -> str:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from replica_audit.errors import FormatError
 from replica_audit.model import CheckpointFile, GroupOffset, ObservedLog, ReplicaDir, SegmentFile
-from replica_audit.parsing import parse_json
+from replica_audit.parsing import is_whole, parse_json
 from replica_audit.snapshot.provenance import ABOVE_HIGH_WATERMARK, UNPROVEN
 from replica_audit.typed_json import ShapeError, from_object
 
@@ -79,6 +79,8 @@ def parse_observation(data: bytes, path: str) -> ObservedCluster:
     try:
         found = from_object(ObservedCluster, content)
         for number, one in enumerate(found.replicas):
+            if not (is_whole(one.broker_id) and is_whole(one.partition)):
+                raise ShapeError(f"replicas[{number}]", "a broker id and a partition")
             offsets = (one.log_start_offset, one.read_from, one.end_offset, one.high_watermark)
             if one.problem is None and any(offset is None or offset < 0 for offset in offsets):
                 raise ShapeError(f"replicas[{number}]", "offsets of 0 or more, or a problem")

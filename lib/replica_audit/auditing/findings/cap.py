@@ -382,7 +382,7 @@ def _unseen_tails(case: Case) -> Iterator[Finding]:
     """Ends of logs that were read through their brokers. Where nobody leads, they may have the only copy of what was committed: a
     follower learns the high watermark late."""
     is_open = case.leadership is None or case.leadership.leader_id is None
-    for facts in case.replicas:
+    for facts in (*case.replicas, *case.set_aside):
         text = told_tail(facts.directory)
         observed = facts.directory.observed
         if text is None or observed is None:

@@ -1,0 +1,78 @@
+"""Connecting: an address that is none, nobody there, and whoever closes the connection."""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from replica_audit.cli.main import main
+from replica_audit.client_properties import read_client_properties
+from replica_audit.errors import EngineError
+from replica_audit.observe.kafka_brokers import connect
+
+
+@pytest.fixture
+def closing() -> Iterator[str]:
+    """An address that takes connections and closes them, as a listener does that wants another protocol."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def serve() -> None:
+            try:
+                while True:
+                    server.accept()[0].close()
+            except OSError:
+                return  # the test is over
+
+        thread = threading.Thread(target=serve, daemon=True)
+        thread.start()
+        yield f"127.0.0.1:{server.getsockname()[1]}"
+        server.shutdown(socket.SHUT_RDWR)
+        thread.join(10)
+
+
+def test_a_connection_that_is_closed_says_why_that_may_be(closing: str) -> None:
+    with pytest.raises(EngineError, match=r"another security\.protocol, or the login was refused"):
+        connect(closing, read_client_properties(None))
+
+
+def test_nobody_there() -> None:
+    with pytest.raises(EngineError, match="ECONNREFUSED"):
+        connect("127.0.0.1:1", read_client_properties(None))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["observe"], "--bootstrap-servers is missing"),
+        (["observe", "--bootstrap-servers", "h:1"], "--to is missing"),
+        (["observe", "--bootstrap-servers", "h", "--to", "new"], "expected HOST:PORT"),
+        (["observe", "--bootstrap-servers", "h:1", "--to", "s3://b/x"], "a new local directory"),
+        (["observe", "--bootstrap-servers", "h:1", "--to", "."], "exists"),
+        (["observe", "--bootstrap-servers", "h:1", "--to", "a/b"], "is not a directory"),
+        (["observe", "--bootstrap-servers", "h:1", "--to", "new", "--last", "0"], "1 or more"),
+        (["observe", "--bootstrap-servers", "h:1", "--to", "new", "--since", "soon"], "is not a time such as"),
+        (["observe", "--bootstrap-servers", "h:1", "--to", "new", "--command-config", "none"], "No such file"),
+    ],
+)
+def test_what_is_missing_or_wrong_is_2(
+    arguments: list[str], told: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(arguments) == 2
+    assert told in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
+
+
+def test_without_the_client_it_says_what_to_install(tmp_path: Path) -> None:
+    program = (
+        "import sys\nsys.modules['kafka'] = None\nfrom replica_audit.cli.main import main\n"
+        f"sys.exit(main(['observe', '--bootstrap-servers', 'h:1', '--to', {str(tmp_path / 'new')!r}]))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert done.returncode == 2 and "pip install 'replica-audit[cluster]'" in done.stderr
