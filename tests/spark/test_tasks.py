@@ -37,6 +37,18 @@ def test_without_tasks_nothing_starts():
     assert SparkExecutor(None).map([], None) == InProcess().map([], None) == []
 
 
+def test_of_many_items_a_task_is_one_stretch_and_of_few_the_costly_neighbours_are_dealt_out():
+    executor = SparkExecutor(None)
+    executor.parallelism = 2
+    items = list(range(4000))
+    cut = executor.cut(items, lambda _: 1000, 200_000)
+    assert [one for task in cut for one in task] == items
+    assert len(cut) == 8 and max(map(len, cut)) - min(map(len, cut)) < 10
+    heavy = executor.cut(items[:400], lambda one: 20_000 if one < 20 else 1000, 200_000)
+    assert sorted(one for task in heavy for one in task) == items[:400]
+    assert len(heavy) == 4 and max(sum(one < 20 for one in task) for task in heavy) <= 6
+
+
 def test_an_error_in_a_task_is_raised_and_no_end_is_told(spark):
     ended = []
 

@@ -6,22 +6,30 @@ import gzip
 import os
 import subprocess
 import sys
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.support.cloned_capture import clone_capture
 from tests.support.fixtures import FIXTURES
 from tests.support.in_process import Ran, run_stages
+from tests.support.long_logs import write_long_logs
 from tests.support.spread import Pickling
 
 from replica_audit.auditing import detailed_partitions
 from replica_audit.auditing.known_findings import read_baseline
+from replica_audit.auditing.opened_snapshot import Unseen
 from replica_audit.config import Settings
 from replica_audit.report.report_files import write_report
 from replica_audit.report.whole_files import LINES
 from replica_audit.results import Results
-from replica_audit.warehouse import answer_parts
+from replica_audit.runner.executor import InProcess
+from replica_audit.runner.ingest import ingest
+from replica_audit.runner.ingested_source import audit
+from replica_audit.warehouse import answer_parts, table_reads
 from replica_audit.warehouse.answer_tables import load_results
+from replica_audit.warehouse.delta_tables import Warehouse
 
 
 @pytest.fixture(autouse=True)
@@ -125,3 +133,29 @@ def test_tasks_need_no_package_that_executors_lack() -> None:
     lacking = "{'deltalake', 'jinja2', 'pyspark', 'pandas', 'great_expectations', 'yaml'}"
     command = f"import sys; {imports}; print(sorted({lacking} & set(sys.modules)))"
     assert subprocess.run([sys.executable, "-c", command], capture_output=True, text=True, check=True).stdout == "[]\n"
+
+
+class _EachByItself(Pickling):
+    """A task of the audit for each partition."""
+
+    def cut(self, items: Sequence[Any], cost: Callable[[Any], int], least: int) -> list[list[Any]]:
+        return [[item] for item in items]
+
+
+def test_twice_as_many_partitions_open_twice_as_many_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A part is read from the files that have its partitions, not from those of all tasks."""
+    opened: list[str] = []
+    read = table_reads.read_file
+    monkeypatch.setattr(table_reads, "read_file", lambda *given: (opened.append(given[1]), read(*given))[1])
+    counts = []
+    for partitions in (8, 16):
+        place = tmp_path / str(partitions)
+        write_long_logs(place / "snapshot", 1, partitions)
+        warehouse, settings = Warehouse(str(place / "warehouse")), Settings(driver_rows=1)
+        snapshot_id = ingest(InProcess(), warehouse, str(place / "snapshot"), settings, Unseen())
+        results = audit(_EachByItself(), warehouse, snapshot_id, settings, Unseen())
+        assert results.stored is not None
+        opened.clear()
+        write_report(results, str(place / "report"), "high")
+        counts.append(len(opened))
+    assert 0 < counts[1] <= 2.2 * counts[0]

@@ -30,6 +30,10 @@ _INTERVAL = 0.3
 _STRETCHES = 16
 
 
+#: Tasks for each core from which on they even out by themselves: who is ready takes the next.
+_ROUNDS = 4
+
+
 class SparkExecutor:
     """Runs functions in tasks of a Spark session; inputs and results are pickled.
 
@@ -51,8 +55,15 @@ class SparkExecutor:
         return parallelism(self._spark)
 
     def cut(self, items: Sequence[Task], cost: Callable[[Task], int], least: int) -> list[list[Task]]:
-        """Items dealt out in stretches of their order, in which neighbours are read together."""
+        """Items dealt out in stretches of their order, in which neighbours are read together.
+
+        Of so many that every core has several tasks a task is one stretch: what follows reads some neighbours at a time, and their
+        rows are in the files of one task or two, not in those of all.
+        """
         total = sum(map(cost, items))
+        if total > _ROUNDS * self.parallelism * least:
+            count = in_rounds(max(_ROUNDS * self.parallelism, total // (10 * least)), self.parallelism)
+            return list(cut_stretches(items, cost, total // count))
         wanted = max(2 * self.parallelism, total // (10 * least))
         count = 1 if total <= least else min(len(items), in_rounds(wanted, self.parallelism))
         stretches = list(cut_stretches(items, cost, total // (_STRETCHES * count)))
