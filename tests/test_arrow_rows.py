@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -12,8 +13,17 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pyspark import cloudpickle
+from tests.support.spread import Pickling
 
 from replica_audit.arrow_rows import arrow_to_rows, numbers_to_arrow, rows_to_arrow, value_to_arrow, values_to_arrow
+from replica_audit.auditing import detailed_partitions
+from replica_audit.auditing.opened_snapshot import Unseen
+from replica_audit.config import Settings
+from replica_audit.report.report_files import write_report
+from replica_audit.runner.ingest import ingest
+from replica_audit.runner.ingested_source import audit
+from replica_audit.warehouse.delta_tables import Warehouse
 
 _TEXT = st.text(st.characters(codec="utf-8"), max_size=5)
 _PLAIN: list[tuple[pa.DataType, st.SearchStrategy[Any]]] = [
@@ -104,6 +114,52 @@ def test_a_scan_task_does_not_import_pandas(tmp_path: Path) -> None:
         f"places = dict.fromkeys(SCANNED_TABLES, {str(tmp_path)!r})\n"
         "part = scan_task(snapshot, works, places, {'cluster_id': 'c', 'ingest_id': '1'})\n"
         "assert part.files['batches'].row_count and 'pandas' not in sys.modules\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+class _Keeping(Pickling):
+    """Keeps what it would send to a task."""
+
+    def __init__(self, place: Path) -> None:
+        super().__init__()
+        self._place = place
+
+    def map(self, tasks: Sequence[Any], work: Any, ended: Any = None) -> list[Any]:
+        for task in tasks:
+            name = f"{len(list(self._place.iterdir()))}.task"
+            (self._place / name).write_bytes(cloudpickle.dumps((work, task)))
+        return super().map(tasks, work, ended)
+
+
+def test_no_task_of_an_audit_and_no_report_imports_pandas(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Which takes 0.3 seconds of each worker and of the driver, and 40 MB."""
+    for name in ("WHOLE", "DETAILED", "NAMED"):
+        monkeypatch.setattr(detailed_partitions, name, 0)
+    sample = Path(__file__).parents[1] / "data" / "samples" / "last-replica-standing"
+    (tmp_path / "tasks").mkdir()
+    place, chosen = str(tmp_path / "warehouse"), Settings(driver_rows=1)
+    executor = _Keeping(tmp_path / "tasks")
+    ingest(executor, Warehouse(place), str(sample), chosen, Unseen())
+    write_report(audit(executor, Warehouse(place), None, chosen, Unseen()), str(tmp_path / "report"), "high")
+    assert len(list((tmp_path / "tasks").iterdir())) == 5, "a scan, the partition, its costs, sums and lines"
+    program = (
+        "import pickle, sys\n"
+        "from pathlib import Path\n"
+        "class Refusing:\n"
+        "    def find_spec(self, name, path=None, target=None):\n"
+        "        assert name.partition('.')[0] != 'pandas'\n"
+        "sys.meta_path.insert(0, Refusing())\n"
+        f"for path in sorted(Path({str(tmp_path / 'tasks')!r}).iterdir()):\n"
+        "    work, task = pickle.loads(path.read_bytes())\n"
+        "    assert list(work(task))\n"
+        "from replica_audit.auditing import detailed_partitions\n"
+        "detailed_partitions.WHOLE = detailed_partitions.DETAILED = detailed_partitions.NAMED = 0\n"
+        "from replica_audit.report.report_files import write_report\n"
+        "from replica_audit.warehouse.answer_tables import load_results\n"
+        "from replica_audit.warehouse.delta_tables import Warehouse\n"
+        f"write_report(load_results(Warehouse({place!r}), None, 'high'), {str(tmp_path / 'again')!r}, 'high')\n"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

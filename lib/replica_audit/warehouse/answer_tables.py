@@ -13,7 +13,7 @@ from dataclasses import replace
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from replica_audit.arrow_rows import arrow_to_rows, values_to_arrow
+from replica_audit.arrow_rows import arrow_to_rows, value_to_arrow, values_to_arrow
 from replica_audit.auditing.audit_results import audit_results
 from replica_audit.auditing.detailed_partitions import told_places
 from replica_audit.auditing.leadership.capture_times import CaptureTimes, times_of_manifest
@@ -85,7 +85,7 @@ class ToldRows:
             yield row._replace(evidence=tuple(one for one in row.evidence or () if one.kind in _EVIDENCE))
 
     def _captures(self, rows: pa.Table, keys: pa.Array) -> pa.Array:
-        lacking = pc.or_(pc.not_equal(rows["state"], "whole"), pc.is_valid(rows["needed"]))
+        lacking = pc.or_(pc.not_equal(rows["state"], value_to_arrow("whole", pa.string())), pc.is_valid(rows["needed"]))
         return pc.or_(lacking, self._first("captures", rows, ("broker_id",)))
 
     def _replicas(self, rows: pa.Table, keys: pa.Array) -> pa.Array:

@@ -127,7 +127,7 @@ class StoredTables:
         schema = schema_of(table, columns or [column.name for column in columns_of(table)])
         key = key_of(table)
         filesystem, root = open_directory(handle.table_uri)
-        yield schema.empty_table()
+        yield pa.Table.from_batches([], schema)
         for path, value in list_files(handle, key):
             if key not in wanted or value in wanted[key]:
                 yield read_file(filesystem, f"{root}/{path}", schema, {key: value}, wanted)

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from replica_audit.arrow_rows import arrow_to_rows
+from replica_audit.arrow_rows import arrow_to_rows, value_to_arrow
 from replica_audit.bronze_tables import LeaderEpochRow, OffsetCheckpointRow, PlacedSegment, ReplicaDirRow
 from replica_audit.model import Place, SegmentSummary
 from replica_audit.schema import AnyRow, PartitionStateRow, QuarantineRow, column_names
@@ -38,7 +38,9 @@ _COLUMNS = [name for name in PlacedSegment._fields if name not in ("summary_file
 
 def _place_segments(rows: pa.Table, path: str) -> Iterator[PlacedSegment]:
     """Rows of the file at `path` below `segments`, with their numbers in it."""
-    return arrow_to_rows(rows.append_column("summary_file", pa.repeat(pa.scalar(path), rows.num_rows)), PlacedSegment)
+    return arrow_to_rows(
+        rows.append_column("summary_file", pa.repeat(value_to_arrow(path, pa.string()), rows.num_rows)), PlacedSegment
+    )
 
 
 def _segment_schema() -> pa.Schema:
@@ -150,7 +152,7 @@ class EvidenceRows:
                     filled = rows.filter(pc.greater(rows["batch_count"], 0))
                     batch_files |= set(filled["batch_file"].unique().to_pylist())
                 count = rows["batch_count"] if table == SEGMENTS else pa.nulls(rows.num_rows, pa.int64())
-                of_file = pa.scalar(path if table == SEGMENTS else None, pa.string())
+                of_file = value_to_arrow(path if table == SEGMENTS else None, pa.string())
                 columns = [rows["topic"], rows["partition"], count, pa.repeat(of_file, rows.num_rows)]
                 grouped = pa.table(columns, ["topic", "partition", "batches", "file"]).group_by(
                     [*PLACE_COLUMNS, "file"]

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timezone
-from itertools import accumulate, chain
+from itertools import accumulate
 from typing import TYPE_CHECKING, Generic, TypeVar
 from urllib.parse import unquote
 
@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyarrow import fs
 
-from replica_audit.arrow_rows import value_to_arrow, values_to_arrow
+from replica_audit.arrow_rows import numbers_to_arrow, value_to_arrow, values_to_arrow
 from replica_audit.errors import EngineError, InputError
 from replica_audit.model import Place
 from replica_audit.warehouse.table_layout import open_directory
@@ -42,7 +42,7 @@ def list_files(handle: DeltaTable, key: str | None, before: datetime | None = No
     """
     if handle.protocol().min_reader_version > 1:
         raise InputError(f"{handle.table_uri} is a Delta table with reader features, expected none: turn them off")
-    actions = pa.table(handle.get_add_actions(flatten=True)).to_pylist()
+    actions = pa.RecordBatchReader.from_stream(handle.get_add_actions(flatten=True)).read_all().to_pylist()
     moment = None if before is None else before.timestamp() * 1000
     actions = [row for row in actions if moment is None or _milliseconds(row["modification_time"]) < moment]
     return sorted((unquote(row["path"]), row[f"partition.{key}"] if key else None) for row in actions)
@@ -50,7 +50,7 @@ def list_files(handle: DeltaTable, key: str | None, before: datetime | None = No
 
 def count_rows(handle: DeltaTable, column: str | None, key: str | None) -> int:
     """Rows of the files of one partition of a table, as their commits say; every writer of ours says it."""
-    actions = pa.table(handle.get_add_actions(flatten=True)).to_pylist()
+    actions = pa.RecordBatchReader.from_stream(handle.get_add_actions(flatten=True)).read_all().to_pylist()
     return sum(row["num_records"] or 0 for row in actions if column is None or row[f"partition.{column}"] == key)
 
 
@@ -65,9 +65,12 @@ PLACE_COLUMNS = ("topic", "partition")
 ROW_NUMBER = "summary_row"
 
 
+_SEPARATOR = value_to_arrow("/", pa.string())
+
+
 def place_keys(rows: pa.Table) -> pa.ChunkedArray:
     """The partition of each row as one text, 0/orders; null for a row of none."""
-    return pc.binary_join_element_wise(rows["partition"].cast(pa.string()), rows["topic"], "/")
+    return pc.binary_join_element_wise(rows["partition"].cast(pa.string()), rows["topic"], _SEPARATOR)
 
 
 def keys_of(places: Iterable[Place]) -> pa.Array:
@@ -198,7 +201,8 @@ class PlacedFiles:
 def _numbers(file: pq.ParquetFile, groups: Iterable[int]) -> pa.Array:
     counts = [file.metadata.row_group(number).num_rows for number in range(file.num_row_groups)]
     starts = [0, *accumulate(counts)]
-    return pa.array(chain.from_iterable(range(starts[one], starts[one + 1]) for one in groups), pa.int64())
+    numbers = [np.arange(starts[one], starts[one + 1], dtype=np.int64) for one in groups]
+    return numbers_to_arrow(np.concatenate([np.empty(0, np.int64), *numbers]))
 
 
 #: Rows as `FileRows` gives them.
