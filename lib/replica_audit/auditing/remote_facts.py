@@ -16,7 +16,7 @@ from replica_audit.auditing.compare.remote_storage import (
     find_stable,
     known_start,
 )
-from replica_audit.auditing.compare.replays import replay_lineage, whole_lineage
+from replica_audit.auditing.compare.replays import whole_lineage
 from replica_audit.auditing.leadership.capture_times import CaptureTimes
 from replica_audit.auditing.replicas.reference import Reference
 from replica_audit.auditing.replicas.replica_facts import ReplicaFacts
@@ -84,7 +84,8 @@ def _gap(
     facts = item.follower
     if facts.empty or any(run.conflicting for run in item.runs):
         return None
-    begins = known_start(facts, replay_lineage(facts, tiered=True), [])
-    hole = find_holes(facts, known.lineage, segments, max(known.start_offset, begins)).uncopied
+    hole = find_holes(
+        facts, known.lineage, segments, max(known.start_offset, known_start(facts, known.lineage, []))
+    ).uncopied
     low = max(hole.start_offset, reference.local_start_offset) if hole else facts.local_start_offset
     return OffsetRange(low, facts.local_start_offset) if low < facts.local_start_offset else None

@@ -41,7 +41,7 @@ def unserved(case: Case, candidate: ReplicaFacts, *, stays: bool) -> list[Commit
     if stays:
         orphans = (*case.remote.orphans, *case.remote.gone_orphans)
         return [CommittedRange(one.piece, one.end_offset, one.leader_epoch) for one in orphans]
-    floor = max(case.reference.facts.log_start_offset, candidate.log_start_offset)
+    floor = max(case.reference.facts.log_start_offset, candidate.log_start_offset, case.remote.start_offset)
     served = _served(candidate)
     found = []
     for epoch, ranges, is_counted in _stored(case):

@@ -97,13 +97,30 @@ def known_start(facts: ReplicaFacts, lineage: Lineage, replicas: Iterable[Replic
     """First offset of the log that is not known to be deleted: the greatest log start that a replica of the topic id knows.
 
     The log-start checkpoint is written once a minute; the epoch file loses its entries below a log start at once
-    (`UnifiedLog.maybeIncrementLogStartOffset`). A replica that begins where an epoch does tells nothing: it was emptied when it
-    was cut there, below its local start, as an old leader is after an unclean election.
+    (`UnifiedLog.maybeIncrementLogStartOffset`). Another replica that begins where an epoch of the log's `lineage` does tells
+    nothing: it was emptied when it was cut there, below its local start, as an old leader is after an unclean election.
+    Inside an epoch only a log start cuts an epoch file.
     """
-    first = lineage.entries[0][1] if lineage else 0
     forks = {start for _, start in lineage}
-    others = (one.directory.log_start_checkpoint or 0 for one in replicas if one is not facts)
-    return max(facts.log_start_offset, first, *(start for start in others if start not in forks))
+    starts = [facts.log_start_offset, _first_entry(facts)[1]]
+    for one in replicas:
+        epoch, first = _first_entry(one)
+        begun = lineage.start_of(epoch)
+        if begun is not None and begun < first:
+            starts.append(first)
+        if (checkpoint := one.directory.log_start_checkpoint) is not None and checkpoint not in forks:
+            starts.append(checkpoint)
+    return max(starts)
+
+
+def _first_entry(facts: ReplicaFacts) -> tuple[int, int]:
+    """The first entry of the epoch file, as far as the batches do not contradict it; (-1, 0) if it tells nothing."""
+    entries = facts.directory.checkpoint_epochs
+    if not entries or not facts.file_increases:
+        return -1, 0
+    epoch, start = entries[0]
+    is_written = start < facts.log_end_offset and facts.lineage.epoch_for_offset(start) in (None, epoch)
+    return (epoch, start) if is_written or start == facts.log_end_offset else (-1, 0)
 
 
 def find_contradictory(lineage: Lineage, segments: Iterable[RemoteSegment]) -> tuple[RemoteSegment, ...]:
@@ -225,12 +242,14 @@ def find_holes(facts: ReplicaFacts, lineage: Lineage, segments: Sequence[RemoteS
     """Holes in remote storage between `start` and a log's local start; `segments` are those of its topic id.
 
     Segments that retention is deleting at the beginning do not count, whatever the log-start checkpoint says: it is written once
-    a minute. Nothing is known unless `__remote_log_metadata` is here from its beginning and names a segment. What a
+    a minute. Nothing is known below the first epoch that is known, and unless `__remote_log_metadata` is here from its beginning
+    and names a segment. What a
     contradictory segment really has nobody knows: it counts as all of its offsets.
     """
     end = facts.local_start_offset
-    if not segments or not all(segment.is_whole for segment in segments):
+    if not segments or not lineage or not all(segment.is_whole for segment in segments):
         return RemoteHoles()
+    start = max(start, lineage.entries[0][1])
     copied = [segment for segment in segments if segment.copied_ms is not None]
     unclear = find_contradictory(lineage, copied)
     parts = sorted(
