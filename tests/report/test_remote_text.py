@@ -1,0 +1,51 @@
+"""What is said of remote storage in words: in the terminal, in the answer, and in a plan."""
+
+from __future__ import annotations
+
+from tests.support.captures import FIXTURES, audit_whole
+from tests.support.samples import SAMPLES
+
+from replica_audit.cli.main import main
+from replica_audit.report.answer import build_answer
+from replica_audit.report.facts.verdict import build_verdict
+from replica_audit.report.show_text import render_partition
+
+
+def replica_lines(text: str) -> list[list[str]]:
+    """Cells of the first table of replicas in the text of a partition."""
+    lines = text.split("\nReplicas\n")[1].splitlines()
+    end = next(number for number, line in enumerate(lines) if line.lstrip().startswith("* leads"))
+    return [line.replace("*", " ").split() for line in lines[:end]]
+
+
+def test_the_answer_does_not_say_that_files_cannot_tell_where_segments_do() -> None:
+    results = audit_whole(SAMPLES / "tiered-unclean")
+    answer = build_answer(results, build_verdict(results, "high"))
+    assert answer.headline.startswith("40 committed records are missing from the leader")
+    assert "remote storage still has them" in answer.headline
+    assert "cannot tell" not in repr(answer)
+    (election,) = [row for row in results.findings if row.code == "META-UNCLEAN-ELECTION"]
+    assert (
+        "remote storage still has segments of an earlier epoch from 40 to 79; it may have lost more" in election.message
+    )
+
+
+def test_where_files_begin_above_the_log_start_has_a_column() -> None:
+    head, *rows = replica_lines(render_partition(audit_whole(SAMPLES / "tiered-unclean")).split("t-0  ")[1])
+    assert head[2:5] == ["START", "LOCAL", "END"] and len(rows) == 2
+    assert [row[2:5] for row in rows] == [["0", "52", "67"], ["0", "52", "67"]]
+
+
+def test_a_topic_without_remote_storage_has_no_such_column() -> None:
+    head, *rows = replica_lines(render_partition(audit_whole(FIXTURES / "healthy")))
+    assert head[2:4] == ["START", "END"] and rows
+
+
+def test_elect_counts_for_each_candidate_what_remote_storage_still_has(capsys) -> None:
+    assert main(["elect", str(SAMPLES / "tiered-unclean")]) in (0, 1)
+    lines = [line.split() for line in capsys.readouterr().out.splitlines()]
+    head = next(line for line in lines if line[:1] == ["candidate"])
+    assert head.index("remote") == head.index("possibly") + 1
+    rows = [line for line in lines if line[:2] == ["broker", "0"] or line[:3] == ["*", "broker", "1"]]
+    # Lost, committed, possibly, remote, transactions, groups.
+    assert len(rows) == 2 and all(row[-6:] == ["40", "40", "0", "40", "0", "-"] for row in rows)
