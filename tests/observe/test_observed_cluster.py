@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import threading
+import time
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -280,3 +282,23 @@ def test_plans_ask_followers_before_leaders() -> None:
     plan = plan_observation(cluster.client(), ALL)
     assert asked == [1, 3, 2]
     assert [one.broker_id for one in plan.replicas] == [1, 2, 3]
+
+
+def test_an_interruption_ends_all_readers_at_once(tmp_path: Path) -> None:
+    cluster = AnsweringBrokers({PLACE: in_sync(batches_of(0, 0, 0, 0))}, {PLACE: 1})
+    plan = plan_observation(cluster.client(), ALL)
+    others = threading.Event()
+
+    def interrupt(broker: int, offset: int) -> None:
+        if broker == 3 and offset == 0:
+            others.set()
+        if broker == 1:
+            assert others.wait(30)
+            raise KeyboardInterrupt
+
+    cluster.before = interrupt
+    began = time.monotonic()
+    with pytest.raises(KeyboardInterrupt):
+        # At a byte a second the others would wait for minutes.
+        observe(cluster.client(), cluster.client, plan, ALL, str(tmp_path / "s"), 1)
+    assert time.monotonic() - began < 60

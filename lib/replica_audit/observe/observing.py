@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Event
 from typing import TypeVar
 
 from replica_audit.errors import UsageError
@@ -83,6 +84,7 @@ def observe(
     started = _now()
     numbers = {one.place: number for number, one in enumerate(plan.cluster.partitions)}
     sizes: list[int] = []
+    over = Event()
 
     def count(size_bytes: int) -> None:
         sizes.append(size_bytes)
@@ -92,7 +94,7 @@ def observe(
         found: list[ObservedReplica] = []
         try:
             with closing(connect()) as own:
-                reading = Reading(own, Pace(rate), count)
+                reading = Reading(own, Pace(rate, sleep=over.wait, is_over=over.is_set), count)
                 for one in replicas:
                     path = partial / BATCHES / _table_name(one, numbers[one.partition.place])
                     found.append(reading.read(one, path))
@@ -103,7 +105,11 @@ def observe(
 
     by_broker = plan.by_broker()
     with ThreadPoolExecutor(max(1, len(by_broker))) as pool:
-        read = [one for found in pool.map(read_broker, by_broker.values()) for one in found]
+        try:
+            read = [one for found in pool.map(read_broker, by_broker.values()) for one in found]
+        except BaseException:
+            over.set()  # else leaving the pool waits until all is read
+            raise
     read += [unread(one, one.problem) for one in plan.replicas if one.problem is not None]
     read.sort(key=lambda one: (one.topic, one.partition, one.broker_id))
     refused = list(plan.refused)

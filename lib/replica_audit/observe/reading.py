@@ -30,20 +30,30 @@ _THROTTLED_ANSWERS = 600
 _ROWS = 1 << 16
 
 
+class StoppedError(Exception):
+    """Another reader failed, or somebody interrupted: what is left is not read."""
+
+
 class Pace:
     """At most so many bytes a second from one broker, in steps of one answer."""
 
     def __init__(
-        self, rate: int, now: Callable[[], float] = time.monotonic, sleep: Callable[[float], None] = time.sleep
+        self,
+        rate: int,
+        now: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], object] = time.sleep,
+        is_over: Callable[[], bool] = lambda: False,
     ) -> None:
-        """`rate` is in bytes a second."""
-        self.rate, self._now, self._sleep = rate, now, sleep
+        """`rate` is in bytes a second; once it `is_over`, nothing more is asked for."""
+        self.rate, self._now, self._sleep, self._is_over = rate, now, sleep, is_over
         self._free_at = now()
 
     def wait(self) -> None:
-        """Wait until what came before is paid for."""
+        """Wait until what came before is paid for. Raises StoppedError where it is over."""
         if (left := self._free_at - self._now()) > 0:
             self._sleep(left)
+        if self._is_over():
+            raise StoppedError
 
     def take(self, size_bytes: int) -> None:
         """Count an answer."""
