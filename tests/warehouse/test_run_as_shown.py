@@ -29,11 +29,13 @@ from tests.support.second_hand import batch_rows, copy_files, copy_text, write_t
 from tests.support.snapshots import make_uuid
 from tests.support.stored_rows import stored
 
+from replica_audit.auditing import stored_contents
 from replica_audit.config import Settings
 from replica_audit.report.facts.verdict import build_verdict
 from replica_audit.results import Results
 from replica_audit.runner.in_process import audit_all
 from replica_audit.schema import REPORT_TABLES
+from replica_audit.snapshot.storage import Snapshot
 
 _LATER = 3_600_000_000_000
 #: The suites' checks run over the tables, and show has none.
@@ -190,6 +192,16 @@ def test_of_a_remote_store(tmp_path: Path) -> None:
         "TIER-OBJECT-LEAKED",
         "TIER-OBJECT-DAMAGED",
     }
+
+
+def test_tasks_open_a_store_from_any_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    snapshot, _ = _with_store(tmp_path)
+    opened: list[str] = []
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(stored_contents, "open_store", lambda place: opened.append(place) or Snapshot.open(place))
+    ran = run_stages(snapshot, tmp_path / "warehouse", remote="tier", verify_remote=True)
+    assert set(opened) == {str(tmp_path / "tier")}
+    assert ran.results.audit["options"]["remote"] == "tier"
 
 
 @pytest.mark.parametrize("is_readable", [True, False])

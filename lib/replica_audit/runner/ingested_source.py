@@ -262,6 +262,8 @@ class IngestedSource:
         store = None
         if uri := self.reader.options.remote:
             store = open_remote_store(uri)
+            # Tasks run elsewhere, where a relative path would be of another directory.
+            self.reader = replace(self.reader, options=replace(self.reader.options, remote=store.location))
         elif snapshot := self._snapshot():
             # What of a listing cannot be read is in quarantine since the ingest.
             store, _ = read_listings(snapshot)
