@@ -211,6 +211,7 @@ def audit(
     leadership: str | None = None,
     leadership_source: str | None = None,
     remote: str | None = None,
+    verify_remote: bool = False,
     full: bool = False,
     protocol: str | None = None,
     kafka_version: str | None = None,
@@ -241,6 +242,7 @@ def audit(
         "warehouse": warehouse,
         "catalog": catalog,
         **of_snapshot(topics, leadership, leadership_source, protocol, kafka_version, remote),
+        "verify_remote": verify_remote,
         "full": full,
         "since": since,
         "fail_on": fail_on,
@@ -284,6 +286,7 @@ def show(
     leadership: str | None = None,
     leadership_source: str | None = None,
     remote: str | None = None,
+    verify_remote: bool = False,
     protocol: str | None = None,
     kafka_version: str | None = None,
     fail_on: str = "high",
@@ -301,6 +304,7 @@ def show(
     """
     given = {
         **of_snapshot(topics, leadership, leadership_source, protocol, kafka_version, remote),
+        "verify_remote": verify_remote,
         "fail_on": fail_on,
         "baseline": baseline,
         "accept": accept,
