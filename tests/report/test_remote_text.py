@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from tests.support.captures import FIXTURES, audit_whole
+from tests.support.remote_log import DELETED, LEADS, WHOLE, copied, with_remote
 from tests.support.samples import SAMPLES
+from tests.support.snapshots import TOPIC, make_uuid
 
 from replica_audit.cli.main import main
+from replica_audit.config import Settings
 from replica_audit.report.answer import build_answer
 from replica_audit.report.facts.verdict import build_verdict
+from replica_audit.report.page.columns import encode_column
+from replica_audit.report.page.content import build_pieces
 from replica_audit.report.show_text import render_partition
+from replica_audit.runner.in_process import audit_all
 
 
 def replica_lines(text: str) -> list[list[str]]:
@@ -49,3 +57,16 @@ def test_elect_counts_for_each_candidate_what_remote_storage_still_has(capsys) -
     rows = [line for line in lines if line[:2] == ["broker", "0"] or line[:3] == ["*", "broker", "1"]]
     # Lost, committed, possibly, remote, transactions, groups.
     assert len(rows) == 2 and all(row[-6:] == ["40", "40", "0", "40", "0", "-"] for row in rows)
+
+
+def test_the_page_has_of_segments_what_its_picture_draws_and_none_that_is_deleted(tmp_path: Path) -> None:
+    gone = [copied(60, 75, (1, 60), state=DELETED), copied(0, 20, (0, 0), topic_id=make_uuid("another"))]
+    with_remote(tmp_path, LEADS, *WHOLE, *gone)
+    results = audit_all(str(tmp_path), Settings(topics=(TOPIC,)))
+    (piece,) = build_pieces(results, results.partitions)
+    table = piece["tables"]["remote_segments"]
+    assert len(results.remote_segments) == 5 and set(table["columns"]) == {
+        *("start_offset", "end_offset", "epochs", "state", "lineage", "parted_at"),
+    }
+    assert table["rows"] == encode_column([4])
+    assert table["columns"]["state"] == encode_column(["copy_finished"] * 4)

@@ -71,6 +71,10 @@ _OFFSETS = {
 }
 
 
+#: What the picture has of a segment in remote storage; of a large log there are thousands.
+_DRAWN = ("start_offset", "end_offset", "epochs", "state", "lineage", "parted_at")
+
+
 def build_overview(results: Results, shown: Sequence[PartitionRow], earlier: Earlier | None) -> dict[str, object]:
     """Columns of the partitions that are `shown` in detail: what the table shows, filters and sorts by."""
     plan = advise(results)
@@ -241,6 +245,8 @@ def _detail(rows: PartitionRows, hits: Mapping[int, Collection[str]]) -> dict[st
     groups = hit_groups_of(rows.group_offsets, hits)
     writers = writers_of(rows.lost_producers)
     tables["findings"] = number_facts(rows.findings)
+    there = [row for row in tables["remote_segments"] if row["state"] != "delete_finished"]
+    tables["remote_segments"] = [{name: row[name] for name in _DRAWN} for row in there]
     tables["group_offsets"] = [{**one.offset._asdict(), "hit_by": one.hit_by} for one in groups]
     tables["lost_producers"] = [{**one.records._asdict(), "brokers": one.brokers} for one in writers]
     for row in tables["lost_producers"]:

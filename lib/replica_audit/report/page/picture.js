@@ -46,7 +46,7 @@ const covers = (row, offset) => offset >= begins(row) && offset < row.log_end_of
 const heldBy = (row) => (row.log_end_offset > begins(row) ? `${begins(row)} to ${row.log_end_offset - 1}` : 'empty');
 
 // Segments that remote storage has, or is about to have or to lose, oldest first.
-const remoteOf = (detail) => detail.remote_segments.filter((one) => one.state !== 'delete_finished' && one.lineage !== 'other_topic');
+const remoteOf = (detail) => detail.remote_segments.filter((one) => one.lineage !== 'other_topic');
 
 // [{epoch, start, end, served}…] of a segment: a replica that leads serves the parts that have its own epochs, from its log start to its log end.
 function remoteParts(row, segment) {
