@@ -45,6 +45,8 @@ class HeaderField(NamedTuple):
     """None: it is not in the header."""
     may_lack: bool = False
     """-1 stands for none, null in the table."""
+    has_column: bool = True
+    """False: the table shows it by a null in another column."""
 
     @property
     def ddl(self) -> str:
@@ -64,7 +66,7 @@ class Batch(NamedTuple):
     leader_epoch: Annotated[int, HeaderField("i4", "epoch of the leader that appended it", DiskField(12, "i4"), True)]
     magic: Annotated[int, HeaderField("i1", "version of the format, 0 to 2", DiskField(16, "i1"))]
     crc: Annotated[int, HeaderField("i8", "checksum as it is in the file", DiskField(17, "u4"))]
-    crc_valid: Annotated[bool, HeaderField("?", "whether the checksum is right")]
+    crc_valid: Annotated[bool, HeaderField("?", "whether the checksum is right; null: nobody computed it")]
     attributes: Annotated[int, HeaderField("i2", "bits: codec, time type, transactional, control", DiskField(21, "i2"))]
     base_timestamp: Annotated[
         int, HeaderField("i8", "time of the first record in ms, or a delete horizon", DiskField(27, "i8"), True)
@@ -78,6 +80,9 @@ class Batch(NamedTuple):
     record_count: Annotated[
         int, HeaderField("i4", "records; -1 for an entry that cannot be opened", DiskField(57, "i4"))
     ]
+    crc_unchecked: Annotated[
+        bool, HeaderField("?", "nobody computed the checksum, and `crc_valid` is true", has_column=False)
+    ] = False
 
     @property
     def is_control(self) -> bool:
@@ -104,6 +109,9 @@ class Batch(NamedTuple):
 BATCH_FIELDS: dict[str, HeaderField] = {
     name: kind.__metadata__[0] for name, kind in get_type_hints(Batch, include_extras=True).items()
 }
+
+#: Those that are columns of the table.
+BATCH_COLUMNS = {name: stored for name, stored in BATCH_FIELDS.items() if stored.has_column}
 
 
 def or_none(number: int) -> int | None:

@@ -5,7 +5,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Annotated, NamedTuple
 
-from replica_audit.batch_header import BATCH_FIELDS
+from replica_audit.batch_header import BATCH_COLUMNS
 from replica_audit.literals import TailKind
 from replica_audit.model import CheckpointFile, ObservedLog
 from replica_audit.schema import Column, Int, MetadataLogRow, PartitionStateRow, QuarantineRow, VoterCopy, columns
@@ -202,7 +202,7 @@ BRONZE_ROWS: dict[str, type] = {
     "quarantine": QuarantineRow,
 }
 BRONZE_TABLES: dict[str, tuple[Column, ...]] = {table: columns(row) for table, row in BRONZE_ROWS.items()}
-BRONZE_TABLES["batches"] += tuple(Column(name, stored.ddl) for name, stored in BATCH_FIELDS.items())
+BRONZE_TABLES["batches"] += tuple(Column(name, stored.ddl) for name, stored in BATCH_COLUMNS.items())
 
 
 class RecordRow(NamedTuple):

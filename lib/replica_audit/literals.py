@@ -59,7 +59,7 @@ IrregularityKind = Literal[
 
 #: Why records of a batch cannot be compared; lost: the file is gone or has changed, or the batch is too large to be expanded,
 #: not_captured: they are not part of the evidence, undecodable: Kafka could not read them either.
-RecordProblemKind = Literal["lost", "not_captured", "undecodable"]
+RecordProblemKind = Literal["lost", "not_captured", "unchecked", "undecodable"]
 
 #: What a log was read from; evidence: a segment of which evidence has not all that an audit needs.
 SegmentSource = Literal["segment", "evidence", "dump_text", "batch_table", "record_table"]

@@ -292,6 +292,8 @@ class SegmentSummary:
     """From the file's name."""
     size_bytes: int
     batch_count: int = 0
+    unchecked_count: int = 0
+    """Batches whose checksum nobody computed."""
     record_count: int = 0
     """Sum of the batches' record counts; a legacy entry counts its inner messages."""
     first_base_offset: int | None = None

@@ -147,6 +147,8 @@ class ReplicaRow(NamedTuple):
     checkpoint_epochs: Epochs | None
     """from the file"""
     batch_count: int
+    unchecked_batches: int
+    """how many of them nobody computed the checksum of: evidence has their headers alone"""
     record_count: int
     size_bytes: int
     tail_kind: TailKind
@@ -718,7 +720,8 @@ class ReplicaFactsRow(NamedTuple):
     batch_count: int
     log_start_offset: int
     log_end_offset: int | None
-    wrong_crcs: int
+    wrong_crcs: int | None
+    """null where none is known to be wrong, and not all were computed"""
     offset_gaps: int
     offset_regressions: int
     epoch_regressions: int

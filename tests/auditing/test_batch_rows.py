@@ -68,6 +68,7 @@ def rows_of(entries: Sequence[Entry]) -> np.ndarray:
             1_000 + entry.last,
             *entry.producer,
             entry.count,
+            False,
         )
         for number, entry in enumerate(entries)
     ]

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from replica_audit.batch_header import BATCH_FIELDS
+from replica_audit.batch_header import BATCH_COLUMNS
 from replica_audit.bronze_tables import BRONZE_ROWS
 from replica_audit.schema import REPORT_ROWS, AttemptRow
 
@@ -46,7 +46,7 @@ def _columns() -> Iterator[tuple[str, str]]:
     for table, row in ROWS.items():
         meanings = _texts_below_fields(row)
         if table == "batches":
-            meanings |= {name: field.meaning for name, field in BATCH_FIELDS.items()}
+            meanings |= {name: field.meaning for name, field in BATCH_COLUMNS.items()}
         yield table, ", ".join(f"`{name}` ({text})" if text else f"`{name}`" for name, text in meanings.items())
 
 

@@ -21,7 +21,7 @@ from replica_audit.snapshot.segment_sources import scan_source
 #: What a frame is in an input: type, position, length, batches, bytes of the payload, which follow as they inflate.
 _SHORT = struct.Struct(">cHHBH")
 _FRAME = struct.Struct(">cQQIII")
-_KINDS = b"VXRZUS"
+_KINDS = b"VXRZUSH"
 LOG = "broker-1/orders-0/00000000000000000000.log"
 
 
@@ -37,6 +37,11 @@ def shortened(part: bytes) -> bytes:
     return found
 
 
+def short_bytes(position: int, data: bytes) -> bytes:
+    """The input that stands for a frame of bytes."""
+    return _SHORT.pack(b"R", position, len(data), 0, len(data)) + data
+
+
 def _framed(data: bytes) -> bytes:
     part, at = MAGIC, 0
     while at + _SHORT.size <= len(data):
@@ -44,16 +49,17 @@ def _framed(data: bytes) -> bytes:
         at += _SHORT.size
         payload = zlib.compress(data[at : at + size], 1) if size else b""
         at += size
-        kind = kind if kind in b"VXRZUS" else _KINDS[kind[0] % 6 :][:1]
+        kind = kind if kind in _KINDS else _KINDS[kind[0] % len(_KINDS) :][:1]
         part += _FRAME.pack(kind, position, length, count, len(payload), zlib.crc32(payload)) + payload
     return part
 
 
 def read_frames(data: bytes) -> Any:
-    """A segment of these frames, scanned, and read at some places. Raises FormatError."""
-    file = FrameFile(LOG, [lambda: _framed(data)])
+    """A segment of these frames, scanned, and read at some places; of an odd number of bytes the second half was brought later.
+    Raises FormatError."""
+    own, later = (data[: len(data) // 2], data[len(data) // 2 :]) if len(data) % 2 else (data, data)
+    file, brought = (FrameFile(LOG, [lambda part=part: _framed(part)]) for part in (own, later))  # type: ignore[misc]
     size = max((frame.end for frame in file.frames), default=0)
-    brought = FrameFile(LOG, [lambda: _framed(data[len(data) // 2 :])]) if len(data) % 2 else file
     stream = FrameStream(file, size, [brought])
     source = scan_source(stream, SegmentFile(1, "broker-1", "orders", 0, LOG, 0, size))
     for item in source.items:

@@ -22,7 +22,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
-from tests.fuzz.evidence import shortened
+from tests.fuzz.evidence import short_bytes, shortened
 from tests.fuzz.memory import entries_of
 from tests.fuzz.seeds import ARCHIVE, CORPUS, ROOT, add, unpack
 from tests.fuzz.targets import TARGETS
@@ -80,7 +80,10 @@ def gather() -> Iterator[tuple[str, bytes]]:
 def _of_evidence() -> Iterator[tuple[str, bytes]]:
     """Parts of small segments and lists of files, as the collector writes them."""
     batches = [encode_batch(0, 2, 0), encode_marker(2, "COMMIT", 0, producer_id=7, producer_epoch=0)]
-    for tail, raw in ((b"", ()), (b"\x09" * 40, ()), (b"\x09" * 40, ("--raw",)), (bytes(50), ())):
+    apart = [batches[0], encode_batch(9, 2, 0)]
+    headers = ("--headers", "always")
+    of_one = ((b"", ()), (b"\x09" * 40, ()), (b"\x09" * 40, ("--raw",)), (bytes(50), ()), (b"", headers))
+    for batches, tail, raw in (*((batches, *one) for one in of_one), (apart, b"", headers)):
         with tempfile.TemporaryDirectory() as place:
             snapshot = write_snapshot(Path(place, "snapshot"), {1: Replica(batches, tail=tail)})
             collect_into(Path(place, "evidence.tar"), "--log-dir", str(snapshot / "broker-1"), *raw)
@@ -89,12 +92,24 @@ def _of_evidence() -> Iterator[tuple[str, bytes]]:
                     data = archive.extractfile(info).read()  # type: ignore[union-attr]
                     if info.name.endswith(".frames"):
                         yield "evidence_frames", shortened(data)
+                        if raw == headers:
+                            found = _with_brought(shortened(data), batches[0])
+                            yield from (("evidence_frames", one) for one in found)
                     elif info.name.endswith(".jsonl"):
                         lines = sorted(data.splitlines(), key=len)
                         yield from (("evidence_lists", b"{}\n" + line) for line in lines)
                         log = next(line for line in lines if b".log.frames" in line)
                         yield "evidence_lists", b'{"after": true, "kind": "live"}\n' + b"\n".join([log, *lines[:3]])
                         yield "evidence_lists", b"{}\n" + log.replace(b'"frames"', b'"same"')
+
+
+def _with_brought(frames: bytes, first: bytes) -> Iterator[bytes]:
+    """Frames, and a batch as it was brought later: sound, and damaged."""
+    for batch in (first, first[:-1] + bytes([first[-1] ^ 1])):
+        later = short_bytes(0, batch)
+        # The two halves are as long, but for the byte that says that there are two.
+        filler = bytes(max(0, len(frames) + 1 - len(later) - len(short_bytes(0, b""))))
+        yield frames + later + short_bytes(1 << 15, filler)
 
 
 def _of_capture(path: Path) -> Iterator[tuple[str, bytes]]:

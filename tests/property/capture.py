@@ -31,7 +31,7 @@ def batch_rows(batches: Sequence[Batch]) -> np.ndarray:
             ">hiqqqhii", batch.content, 21
         )
         values = (position, len(batch.content), base, base + delta, epoch, magic, crc, True)
-        rows.append((*values, attributes, first, last, producer, producer_epoch, sequence, count))
+        rows.append((*values, attributes, first, last, producer, producer_epoch, sequence, count, False))
         position += len(batch.content)
     return np.array(rows, BATCH_DTYPE)
 

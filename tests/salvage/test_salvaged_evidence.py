@@ -82,13 +82,14 @@ def _payloads(directory: Path) -> dict[str, bytes]:
     return {**written, "totals": json.dumps(manifest["totals"]).encode()}
 
 
+@pytest.mark.parametrize("headers", ["never", "always"])
 @pytest.mark.parametrize(
     "name",
     ["diverged-unclean", "txn-failover-1-unclean", "compacted-skewed-1", "old-upgraded", "corrupted-tail-torn"],
 )
-def test_payloads_are_those_of_copies_once_what_is_wanted_was_brought(tmp_path: Path, name: str) -> None:
+def test_payloads_are_those_of_copies_once_what_is_wanted_was_brought(tmp_path: Path, name: str, headers: str) -> None:
     copy = copy_snapshot(FIXTURES / name, tmp_path / "copy" / "snapshot")
-    evidence = collect_snapshot(FIXTURES / name, tmp_path / "evidence" / "snapshot")
+    evidence = collect_snapshot(FIXTURES / name, tmp_path / "evidence" / "snapshot", "--headers", headers)
     expected = main(["salvage", str(copy), "-q", "--payloads", "--to", str(tmp_path / "expected")])
     for number in range(5):
         to, wanted = tmp_path / f"salvaged-{number}", tmp_path / f"wanted-{number}.json"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import hashlib
 from pathlib import Path
 
 import numpy as np
@@ -10,8 +11,9 @@ import pyarrow as pa
 
 import replica_audit
 from replica_audit.arrow_rows import arrow_schema
-from replica_audit.batch_header import ABSENT, BATCH_FIELDS, Batch
+from replica_audit.batch_header import ABSENT, BATCH_COLUMNS, BATCH_FIELDS, Batch
 from replica_audit.bronze_tables import BRONZE_TABLES, SegmentNames
+from replica_audit.segments.digests import ContentDigest
 from replica_audit.segments.header_columns import columns_to_headers, headers_to_columns
 from replica_audit.segments.record_batch import BATCH_DTYPE, HEADER_DTYPE, batches_of
 
@@ -22,8 +24,9 @@ def _rows(seed: int) -> np.ndarray:
     """Headers of random bytes, a third of whose numbers are -1."""
     source = np.random.default_rng(seed)
     rows = np.frombuffer(source.bytes(50 * BATCH_DTYPE.itemsize), BATCH_DTYPE).copy()
-    rows["crc_valid"] = source.random(50) < 0.5
-    for name in BATCH_FIELDS:
+    rows["crc_unchecked"] = source.random(50) < 0.3
+    rows["crc_valid"] = rows["crc_unchecked"] | (source.random(50) < 0.5)
+    for name in BATCH_COLUMNS:
         if name != "crc_valid":
             rows[name][source.random(50) < 1 / 3] = ABSENT
     return rows
@@ -42,17 +45,18 @@ def test_fields_lie_on_disk_where_the_list_says_without_a_gap():
 
 def test_the_table_has_the_types_of_the_arrays():
     schema = arrow_schema(BRONZE_TABLES["batches"])
-    assert schema.names == [*SegmentNames._fields, *BATCH_DTYPE.names]
-    assert {name: schema.field(name).type.to_pandas_dtype() for name in BATCH_DTYPE.names} == {
-        name: BATCH_DTYPE[name].type for name in BATCH_DTYPE.names
+    assert schema.names == [*SegmentNames._fields, *BATCH_COLUMNS]
+    assert {name: schema.field(name).type.to_pandas_dtype() for name in BATCH_COLUMNS} == {
+        name: BATCH_DTYPE[name].type for name in BATCH_COLUMNS
     }
 
 
 def test_what_a_header_has_not_is_null_in_columns_and_comes_back():
     rows = _rows(1)
     columns = headers_to_columns(rows)
-    for name, field in BATCH_FIELDS.items():
+    for name, field in BATCH_COLUMNS.items():
         absent = int((rows[name] == ABSENT).sum()) if field.may_lack else 0
+        absent = int(rows["crc_unchecked"].sum()) if name == "crc_valid" else absent
         assert columns[name].null_count == absent, name
     assert columns_to_headers(pa.table(columns)).tobytes() == rows.tobytes()
     assert list(headers_to_columns(rows, ["crc", "magic"])) == ["magic", "crc"]
@@ -84,3 +88,20 @@ def test_no_other_list_gives_the_fields_types():
                 ):
                     found.append(f"{path}:{node.lineno}: {name.value}")
     assert not found
+
+
+def test_a_digest_has_a_third_value_for_a_checksum_that_nobody_computed():
+    """However the batches are split; and it is what it ever was where all were computed (`test_golden_ids`)."""
+    rows = _rows(3)
+    checked = rows.copy()
+    checked["crc_unchecked"] = False
+
+    def digest(*parts: np.ndarray) -> str:
+        found = ContentDigest()
+        for part in parts:
+            found.add(part)
+        return found.hex_digits()
+
+    assert digest(rows) == digest(rows[:7], rows[7:8], rows[8:]) != digest(checked)
+    older = checked[list(BATCH_COLUMNS)].astype([(name, BATCH_DTYPE[name]) for name in BATCH_COLUMNS])
+    assert digest(checked) == hashlib.sha256(older.tobytes()).hexdigest()

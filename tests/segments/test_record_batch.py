@@ -48,7 +48,7 @@ def test_a_header_written_by_kafka_is_read_field_by_field(name):
     data = bytes.fromhex(text)
     (batches,) = scan_segment(io.BytesIO(data), len(data), 100)
     assert batches.dtype == BATCH_DTYPE
-    assert batches[0].item() == expected
+    assert batches[0].item() == (*expected, False)
 
 
 def test_several_batches_are_decoded_at_once_with_positions_in_the_file():
@@ -67,6 +67,7 @@ def test_headers_are_61_bytes_and_rows_keep_the_agreed_columns():
         "position": "i8", "size": "i8", "base_offset": "i8", "last_offset": "i8", "leader_epoch": "i4", "magic": "i1",
         "crc": "i8", "crc_valid": "b1", "attributes": "i2", "base_timestamp": "i8", "max_timestamp": "i8",
         "producer_id": "i8", "producer_epoch": "i2", "base_sequence": "i4", "record_count": "i4",
+        "crc_unchecked": "b1",
     }  # fmt: skip
     assert all(BATCH_DTYPE[name].isnative for name in BATCH_DTYPE.names)
 

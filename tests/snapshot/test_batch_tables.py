@@ -139,6 +139,16 @@ def test_one_table_in_several_files_is_one_log_and_a_row_in_two_of_them_counts_o
     assert batches["base_offset"].tolist() == [row["base_offset"] for row in rows] and form == "batches"
 
 
+def test_checksums_that_a_table_of_evidence_does_not_know_are_taken_to_be_right_and_said_to_be_unproven(tmp_path):
+    rows = [row for row in batch_rows("diverged-unclean", "ledger-0") if row["broker_id"] == 1]
+    write_table(tmp_path / "known.parquet", rows)
+    ((_, (_, _, unproven, _)),) = logs(tmp_path).items()
+    assert "checksum_verdicts" not in unproven
+    write_table(tmp_path / "known.parquet", [{**row, "crc_valid": None} for row in rows])
+    ((_, (batches, _, unproven, _)),) = logs(tmp_path).items()
+    assert "checksum_verdicts" in unproven and batches["crc_valid"].all() and not batches["crc_unchecked"].any()
+
+
 def test_a_table_is_only_counted_beside_segments_or_text(tmp_path):
     rows = batch_rows("diverged-unclean", "ledger-0")
     write_table(tmp_path / "batches.csv", rows)

@@ -135,7 +135,14 @@ _WHOLE = _frame(b"V", 0, _SIZE, _PLANES, 2)
         (_frame(b"Z", 0, 1 << 30), 1 << 30, "a frame within its limits"),
         (_frame(b"V", 0, _SIZE, _PLANES, 1 << 30), _SIZE, "a frame within its limits"),
         (_frame(b"V", 0, _SIZE, _PLANES, 2, crc=7), _SIZE, "another checksum"),
-        (_frame(b"H", 0, _SIZE, _PLANES, 2), _SIZE, "one of type b'H'"),
+        (_frame(b"Q", 0, _SIZE, _PLANES, 2), _SIZE, "one of type b'Q'"),
+        (_frame(b"H", 0, _SIZE, _PLANES, 3), _SIZE, "a payload of 183 bytes"),
+        (_frame(b"H", 0, _SIZE - 1, _PLANES, 2), _SIZE - 1, "lengths that lead elsewhere"),
+        (
+            _frame(b"R", 0, 1, zlib.compress(b"x")) + _frame(b"H", 1, _SIZE, _PLANES, 2),
+            _SIZE + 1,
+            "headers before all else",
+        ),
         (_WHOLE[:-1], _SIZE, "another checksum"),
         (_WHOLE + b"x", _SIZE, "1 bytes after the last one"),
         (_frame(b"V", 0, 122, zlib.compress(bytes(122)), 2), 122, "lengths that lead elsewhere"),
@@ -308,6 +315,70 @@ def test_a_stream_gives_what_is_there_and_names_what_is_not() -> None:
         stream.read(1)
     (known,) = stream.known()
     assert known["crc_valid"].all() and known["last_offset"].tolist() == [2, 4]
+
+
+def _file(*frames: bytes) -> FrameFile:
+    return FrameFile("log", [lambda: MAGIC + b"".join(frames)])
+
+
+def _headers_of(*batches: bytes) -> bytes:
+    planes = bytes(batch[plane] for plane in range(61) for batch in batches)
+    return _frame(b"H", 0, sum(map(len, batches)), zlib.compress(planes), len(batches))
+
+
+def _brought(position: int, data: bytes) -> FrameFile:
+    return _file(_frame(b"R", position, len(data), zlib.compress(data)))
+
+
+def _known(stream: FrameStream) -> list[tuple[int, bool, bool]]:
+    fields = ("base_offset", "crc_valid", "crc_unchecked")
+    return [tuple(row[name].item() for name in fields) for rows in stream.known() for row in rows]  # type: ignore[misc]
+
+
+THREE = [*BATCHES, encode_batch(5, 4, 0)]
+_ENDS = [sum(map(len, THREE[: number + 1])) for number in range(3)]
+
+
+def test_a_checksum_that_nobody_computed_is_not_known_until_its_batch_is_brought() -> None:
+    stream = FrameStream(_file(_headers_of(*THREE)), _ENDS[2])
+    assert _known(stream) == [(0, True, True), (3, True, True), (5, True, True)] and not stream.missing
+    stream = FrameStream(_file(_headers_of(*THREE)), _ENDS[2], [_brought(_ENDS[0], THREE[1])])
+    assert _known(stream) == [(0, True, True), (3, True, False), (5, True, True)]
+    stream.seek(_ENDS[0])
+    assert stream.read(len(THREE[1])) == THREE[1]
+    cut = FrameStream(_file(_headers_of(*THREE)), _ENDS[2], [_brought(_ENDS[0], THREE[1][:-1])])
+    assert _known(cut)[1] == (3, True, True)
+
+
+@pytest.mark.parametrize("after", [False, True])
+def test_a_batch_that_turns_out_damaged_is_one_where_the_next_takes_up_its_offsets(after: bool) -> None:
+    """Also where the file has changed since: its header says which batch it is."""
+    damaged = [THREE[0], THREE[1][:-1] + bytes([THREE[1][-1] ^ 1]), THREE[2]]
+    brought = _brought(_ENDS[0], damaged[1])
+    given = ([], [brought]) if after else ([brought], [])
+    stream = FrameStream(_file(_headers_of(*damaged)), _ENDS[2], *given)
+    assert _known(stream) == [(0, True, True), (3, False, False), (5, True, True)]
+    assert stream.known_end == _ENDS[2] and not stream.missing
+
+
+def test_what_follows_a_damaged_batch_whose_size_nothing_bears_out_is_missing() -> None:
+    damaged = THREE[1][:26] + bytes([THREE[1][26] ^ 4]) + THREE[1][27:]  # its last offset
+    headers = _headers_of(THREE[0], damaged, THREE[2])
+    for batches in ([damaged], [damaged, THREE[2]]):
+        stream = FrameStream(_file(headers), _ENDS[2], [_brought(_ENDS[0], b"".join(batches))])
+        assert stream.known_end == _ENDS[0] and _known(stream) == [(0, True, True)]
+        assert stream.missing == (((_ENDS[1], _ENDS[2]),) if len(batches) == 1 else ())
+    stream.seek(_ENDS[0])
+    assert stream.read() == damaged + THREE[2]
+    changed = FrameStream(_file(headers), _ENDS[2], [], [_brought(_ENDS[0], damaged + THREE[2])])
+    assert changed.missing == ((_ENDS[0], _ENDS[2]),)
+
+
+def test_bytes_of_another_batch_are_not_taken_for_one() -> None:
+    other = encode_batch(3, 2, 0, mark="another")
+    assert len(other) >= len(THREE[1])
+    stream = FrameStream(_file(_headers_of(*THREE)), _ENDS[2], [_brought(_ENDS[0], other[: len(THREE[1])])])
+    assert _known(stream)[1] == (3, True, True)
 
 
 def test_a_header_that_cannot_be_is_refused() -> None:

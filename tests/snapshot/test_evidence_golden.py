@@ -50,30 +50,32 @@ def frames_of(archive: Path) -> dict[str, list]:
     return found
 
 
+#: By the directory of the snapshot that they are in.
+ARCHIVES = {"evidence-1.tar": "snapshot", "evidence-1-after.tar": "snapshot", "evidence-1-headers.tar": "headers"}
+#: The file that was cut by its broker as its last bytes were to be read.
+CUT, CUT_AT = "torn-0/00000000000000000000.log", 419
+
+
 def _expected(name: str) -> dict[str, list]:
     return json.loads((GOLDEN / "expected.json").read_text())[name]
 
 
 def test_the_version_is_that_of_the_golden_files() -> None:
     assert collect.FORMAT == evidence_files.FORMAT == int(GOLDEN.name.partition("-")[2])
-    kinds = {
-        frame[0]
-        for name in ("evidence-1.tar", "evidence-1-after.tar")
-        for file in _expected(name).values()
-        for frame in file[2:]
-    }
-    assert kinds == set("VXRZU")
+    kinds = {frame[0] for name in ARCHIVES for file in _expected(name).values() for frame in file[2:]}
+    assert kinds == set("VHXRZUS")
 
 
-@pytest.mark.parametrize("name", ["evidence-1.tar", "evidence-1-after.tar"])
+@pytest.mark.parametrize("name", ARCHIVES)
 def test_golden_archives_have_what_stands_beside_them(name: str) -> None:
-    assert frames_of(GOLDEN / "snapshot" / name) == _expected(name)
+    assert frames_of(GOLDEN / ARCHIVES[name] / name) == _expected(name)
 
 
-def test_golden_archives_are_read_as_the_files_that_they_stand_for(tmp_path: Path) -> None:
+@pytest.mark.parametrize("directory", ["snapshot", "headers"])
+def test_golden_archives_are_read_as_the_files_that_they_stand_for(tmp_path: Path, directory: str) -> None:
     with tarfile.open(GOLDEN / "broker-1.tar") as tar:
         tar.extractall(tmp_path, filter="data")
-    snapshot = Snapshot.open(GOLDEN / "snapshot")
+    snapshot = Snapshot.open(GOLDEN / directory)
     assert not snapshot.evidence.problems and not snapshot.evidence.incomplete
     for path in sorted(snapshot.evidence.files):
         content = (tmp_path / path).read_bytes()
@@ -82,20 +84,40 @@ def test_golden_archives_are_read_as_the_files_that_they_stand_for(tmp_path: Pat
             continue
         with snapshot.open_file(path) as stream:
             at = getattr(stream, "known_end", 0)
+            missing = getattr(stream, "missing", ())
+            end = missing[0][0] if missing else len(content)
             stream.seek(at)
-            assert stream.read() == content[at:], path
+            assert stream.read(end - at) == content[at:end], path
+            is_cut = path.split("/")[1] in ("legacy-0", "torn-0", "zeros-0") and path.endswith(".log")
+            assert bool(missing) is (directory == "headers" and is_cut)
             for batches in stream.known() if at else ():  # type: ignore[union-attr]
                 assert all(content[place + 16] == 2 for place in batches["position"].tolist())
+                # A marker is there whole, and its checksum computed.
+                markers = batches["attributes"] & 0x20 != 0
+                assert (batches["crc_unchecked"] == (~markers if directory == "headers" else False)).all()
 
 
-def test_the_collector_writes_the_like(tmp_path: Path) -> None:
+def collect_like(tmp_path: Path, patch: pytest.MonkeyPatch) -> list[Path]:
+    """The archives of the golden log dir as the collector writes them today."""
     with tarfile.open(GOLDEN / "broker-1.tar") as tar:
         tar.extractall(tmp_path, filter="data")
     for path in tmp_path.rglob("*"):
         os.utime(path, ns=(OLD, OLD))
-    first, second = tmp_path / "evidence-1.tar", tmp_path / "evidence-1-after.tar"
+    first, second, third = found = [tmp_path / name for name in ARCHIVES]
     given = ("--log-dir", str(tmp_path / "broker-1"), "--kind", "live")
     collect_into(first, *given)
     collect_into(second, *given, "--raw", "--after", str(first))
-    for archive in (first, second):
+    of_file = collect.BrokerFile.read
+
+    def read(self: collect.BrokerFile, position: int, size: int) -> bytes:
+        is_cut = position >= CUT_AT and os.readlink(f"/proc/self/fd/{self.number}").endswith(CUT)
+        return b"" if is_cut else of_file(self, position, size)
+
+    patch.setattr(collect.BrokerFile, "read", read)
+    collect_into(third, *given, "--headers", "always")
+    return found
+
+
+def test_the_collector_writes_the_like(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for archive in collect_like(tmp_path, monkeypatch):
         assert frames_of(archive) == _expected(archive.name)

@@ -12,6 +12,7 @@ import pyarrow.csv
 import pyarrow.parquet
 from tests.support.scanned import FIXTURES, batches_of, scan_file
 
+from replica_audit.batch_header import BATCH_COLUMNS
 from replica_audit.snapshot.batch_tables import BATCH_TABLE
 
 #: Columns that the bronze table has null where the header has -1.
@@ -38,7 +39,7 @@ def batch_rows(capture: str, partition: str) -> list[dict]:
             "segment_base_offset": int(path.name[:20]),
         }
         for batch in batches_of(scan_file(path)):
-            row = {name: batch[name].item() for name in batch.dtype.names}
+            row = {name: batch[name].item() for name in BATCH_COLUMNS}
             rows.append(
                 place
                 | {name: None if name in NULL_AS_MINUS_ONE and value == -1 else value for name, value in row.items()}

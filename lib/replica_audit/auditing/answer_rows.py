@@ -352,6 +352,7 @@ def _replica_row(case: Case, facts: ReplicaFacts, loss: Loss) -> ReplicaRow:
         epochs=tuple(facts.lineage),
         checkpoint_epochs=directory.checkpoint_epochs,
         batch_count=sum(segment.batch_count for segment in facts.segments),
+        unchecked_batches=facts.unchecked_batches,
         record_count=sum(segment.record_count for segment in facts.segments),
         size_bytes=sum(segment.size_bytes for segment in facts.segments),
         tail_kind=facts.tail_kind,

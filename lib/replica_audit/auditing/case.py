@@ -92,6 +92,29 @@ class Case:
         """Comparison of a replica, or of a copy beside the replicas, with the reference; None for the reference and for what was not compared."""
         return next((item for item in (*self.comparisons, *self.beside) if item.follower is facts), None)
 
+    def is_checked(self, facts: ReplicaFacts, start: int, end: int) -> bool:
+        """True if the checksums of all batches of a replica at [start, end) were computed."""
+        if not facts.unchecked_batches:
+            return True
+        everything = (*self.comparisons, *self.waiting)
+        known = [item.alignment.own for item in everything if item.follower.key == facts.key]
+        if facts is self.reference.facts:
+            known += [item.alignment.reference for item in everything]
+        found = [batches.overlapping(start, end) for batches in known]
+        return any(some and not any(batch.crc_unchecked for batch in some) for some in found)
+
+    def is_doubted(self, facts: ReplicaFacts, start: int, end: int) -> bool:
+        """True if a batch of a replica at, or next to, [start, end) differs from others' and its checksum is not known: its size
+        or its offsets may be what is damaged.
+        """
+        paths = {segment.path for segment in facts.segments}
+        return any(
+            problem.kind == "unchecked" and problem.start_offset <= end and start <= problem.end_offset
+            for item in (*self.comparisons, *self.beside, *self.waiting)
+            for problem in item.problems
+            if problem.path in paths
+        )
+
     def is_lost_tail(self, item: Comparison) -> bool:
         """True if the reference once had what a copy `beside` has past its end, and no skew of the two copies explains that."""
         if self.is_copied_from_reference(item):

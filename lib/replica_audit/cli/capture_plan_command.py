@@ -83,14 +83,14 @@ def _evidence_script(brokers: list[CapturedBroker], arguments: argparse.Namespac
                 wanted = file.read()
         except (collect.CollectError, OSError) as error:
             raise UsageError(f"capture-plan: {error}") from error
-    after = _known_files(arguments.to, brokers) if arguments.goes_on else None
+    after = _known_files(arguments.to, brokers, given.headers) if arguments.goes_on else None
     return render_evidence_script(
         brokers,
         arguments.to,
         collector_text(),
         options,
         rate_mib=given.rate_mib,
-        is_less=bool(given.topic) or wanted is not None or after is not None,
+        is_less=bool(given.topic) or given.headers != "never" or wanted is not None or after is not None,
         wanted=wanted,
         after=after,
         bootstrap=arguments.bootstrap_server,
@@ -98,8 +98,8 @@ def _evidence_script(brokers: list[CapturedBroker], arguments: argparse.Namespac
     )
 
 
-def _known_files(to: str, brokers: list[CapturedBroker]) -> dict[int, str]:
-    """What the collector is given of the files that archives in `to` have, for each broker."""
+def _known_files(to: str, brokers: list[CapturedBroker], headers: str) -> dict[int, str]:
+    """What the collector, with `--headers`, is given of the files that archives in `to` have, for each broker."""
     # The script gives a name to what one that was killed left.
     patterns = ("evidence*.tar", ".[0-9]*.part")
     archives = sorted(path for one in patterns for path in glob.glob(os.path.join(glob.escape(to), one)))
@@ -118,7 +118,7 @@ def _known_files(to: str, brokers: list[CapturedBroker]) -> dict[int, str]:
             known = f"the evidence in {to} has {', '.join(other)} of broker {broker.broker_id}, not {', '.join(names)}"
             raise UsageError(f"capture-plan: --after: {known}: collect into a new directory, without --after")
         try:
-            keys = collect.read_known(own, str(broker.broker_id))
+            keys = collect.read_known(own, str(broker.broker_id), headers)
         except collect.CollectError as error:
             raise UsageError(f"capture-plan: {error}") from error
         found[broker.broker_id] = base64.b64encode(struct.pack(f">{len(keys)}Q", *sorted(keys))).decode()

@@ -4,8 +4,8 @@ Runs on the broker, with nothing but Python 3.6 or later, and only reads there (
 
     ssh HOST 'python3 -I -B - --log-dir /var/lib/kafka/data' < collect.py > evidence-1.tar
 
-What it writes is docs/evidence.md. The checksum of each batch is computed here and nothing else is judged: where the first
-batch ends that is not a sound one, the rest of the file is bytes, which are kept with --raw only.
+What it writes is docs/evidence.md. The checksum of each batch is computed here, but with --headers, and nothing else is judged:
+where the first batch is that is not a sound one, the rest of the file is bytes, which are kept with --raw only.
 """
 
 # Of Python 3.6, with what it knows of types.
@@ -42,11 +42,18 @@ VERSION = "1"
 MAGIC = b"RAFRAME1"
 #: Type, position in the file, bytes of the file, batches, bytes of the payload and their CRC-32.
 FRAME = struct.Struct(">cQQIII")
-#: Base offset, length, magic, CRC, attributes and last offset delta of a batch's 61 bytes.
+#: Base offset, length, magic, CRC, attributes and last offset delta of a batch's 61 bytes, and where its number of records is.
 HEAD = struct.Struct(">qi4xBIHi")
+RECORDS = struct.Struct(">57xi")
 HEADER_BYTES = 61
 CRC_FROM = 21
 CONTROL = 0x20
+#: Attributes that a batch of magic 2 may have, and the greatest codec in them.
+ATTRIBUTES, CODEC, GREATEST_CODEC = 0x7F, 7, 4
+#: No segment spans more offsets.
+GREATEST_SPAN = (1 << 31) - 1
+#: Below this size it costs more to hop from header to header than to read all.
+LEAST_HOP = 16 << 10
 BATCHES_IN_FRAME = 65536
 LARGEST_CONTROL = 4096
 CONTROL_BYTES = 4 << 20
@@ -301,7 +308,8 @@ def find_checksums(java: bool) -> Checksums:
             tried.append("%s: %s" % (printable(path), error))
     raise CollectError(
         "nothing computes CRC-32C here (%s): install google-crc32c for this Python (python3-google-crc32c), libcrc32c1,"
-        " libisal2, or Java 9 or later (JAVA_HOME), or copy the log directories instead (docs/capture.md)"
+        " libisal2, or Java 9 or later (JAVA_HOME), or copy the log directories instead (docs/capture.md), or take headers"
+        " alone (--headers always), which do not show damage inside batches"
         % ("no library, and " + ("; ".join(tried) or ("no java was found" if java else "--no-java was given")))
     )
 
@@ -428,6 +436,8 @@ class Limit:
         self.bytes_read = 0
         self.reads = 0
         self._rates = bytes_per_second, reads_per_second
+        #: How many bytes are read in the time of one read.
+        self.bytes_of_read = bytes_per_second / reads_per_second
         self._watch = watch
         self._due = 0.0
 
@@ -630,22 +640,47 @@ def resident_pages(number: int, start: int, length: int) -> bytes:
 
 
 class SegmentFrames:
-    """The frames of one segment: headers as long as batches are sound, then the rest."""
+    """The frames of one segment: headers as long as batches are sound, or with `hops` as long as they may be, then the rest.
 
-    def __init__(self, source: BrokerFile, parts: Parts, checksums: Checksums, raw: bool) -> None:
+    `headers`: whether it hops from header to header (always, never, or auto: where that is done sooner than reading all).
+    """
+
+    def __init__(
+        self,
+        source: BrokerFile,
+        parts: Parts,
+        checksums: Checksums,
+        raw: bool,
+        headers: str = "never",
+        base_offset: int = 0,
+        bytes_of_read: float = 0,
+    ) -> None:
         self._source, self._parts, self._checksums, self._raw = source, parts, checksums, raw
+        self._headers_asked, self._base_offset = headers, base_offset
+        self._hop_from = max(LEAST_HOP, bytes_of_read)
         self.size = source.state.st_size
         self.batches = 0
+        self.hops = False
         self.not_captured = 0
         self._position = 0
         self._data, self._start = b"", 0
+        self._last = self._before_last = self._control_before = 0
+        self._next_offset = base_offset
         self._begin_frame()
         self._edges = []  # type: List[Tuple[int, bytes]]
 
     def write(self) -> None:
         """Write all of them. Raises FileChangedError and OSError."""
-        while self._take_batches():
+        self.hops = self._headers_asked == "always" or (self._headers_asked == "auto" and self._is_hopped_sooner())
+        while self._hop() if self.hops else self._take_batches():
             pass
+        if self.hops and self._count and self._position < self.size:
+            # What follows the last one may be there because of a wrong length in it.
+            end = self._position
+            self._give_back()
+            self._end_frame()
+            write_rest(self._source, self._parts, self._position, end, self._raw, self)
+            self._position = end
         self._end_frame()
         write_rest(self._source, self._parts, self._position, self.size, self._raw, self)
         for position, header in self._edges:
@@ -663,23 +698,79 @@ class SegmentFrames:
         headers = bytes(self._headers)
         planes = b"".join(headers[plane::HEADER_BYTES] for plane in range(HEADER_BYTES))
         length = self._position - self._begun
-        self._parts.add(b"V", self._begun, length, zlib.compress(planes), self._count)
+        self._parts.add(b"H" if self.hops else b"V", self._begun, length, zlib.compress(planes), self._count)
         if self._control:
             self._parts.add(b"X", self._begun, length, zlib.compress(bytes(self._control)))
         self._edges += [(self._begun, headers[:HEADER_BYTES]), (self._last, headers[-HEADER_BYTES:])]
         self.batches += self._count
         self._begin_frame()
 
-    def _load(self, size: int) -> bool:
+    def _load(self, size: int, step: int = STEP) -> bool:
         """See that `size` bytes from the position on are held; False where the file does not have them."""
         while self._start + len(self._data) < self._position + size:
             held = self._data[self._position - self._start :]
             at = self._position + len(held)
-            more = self._source.read(at, min(STEP, self.size - at))
+            more = self._source.read(at, min(step, self.size - at))
             if not more:
                 return False
             self._data, self._start = held + more, self._position
         return True
+
+    def _is_hopped_sooner(self) -> bool:
+        """True where no library computes checksums, or a read takes more time than reading a batch, as the first ones are."""
+        if self._checksums.name is None:
+            return True
+        if self.size <= STEP or not self._load(HEADER_BYTES):
+            return False
+        at = count = 0
+        head = self._head(at)
+        while head is not None:
+            at, count = at + head[0], count + 1
+            head = self._head(at)
+        return count > 0 and at / count > self._hop_from
+
+    def _hop(self) -> bool:
+        """Take the header of the next batch; False where there is none that may be one of magic 2 behind those before it."""
+        step = HEADER_BYTES if self._position - self._last > self._hop_from else STEP
+        if self._position + HEADER_BYTES > self.size or not self._load(HEADER_BYTES, step):
+            return False
+        at = self._position - self._start
+        head = self._head(at)
+        if head is None or not self._may_follow(self._data[at : at + HEADER_BYTES]):
+            return False
+        size, _, attributes = head
+        if not self._is_in_file(self._position + size):
+            return False
+        base, _, _, _, _, delta = HEAD.unpack_from(self._data, at)
+        self._next_offset = base + delta + 1
+        control = b""
+        if attributes & CONTROL and size <= LARGEST_CONTROL:
+            if not self._load(size):
+                return False
+            at = self._position - self._start
+            control = self._data[at : at + size]
+        self._take(self._data[at : at + HEADER_BYTES], size, control)
+        return True
+
+    def _may_follow(self, header: bytes) -> bool:
+        """True for a header of magic 2 with fields that brokers write, and offsets behind those of the batch before."""
+        base, _, magic, _, attributes, delta = HEAD.unpack_from(header)
+        (records,) = RECORDS.unpack(header)
+        if (
+            magic != 2
+            or attributes & ~ATTRIBUTES
+            or attributes & CODEC > GREATEST_CODEC
+            or not 0 <= records <= delta + 1
+        ):
+            return False
+        return base >= self._next_offset and base + delta - self._base_offset <= GREATEST_SPAN
+
+    def _give_back(self) -> None:
+        """Undo what the last `_take` did."""
+        del self._control[self._control_before :]
+        del self._headers[-HEADER_BYTES:]
+        self._count -= 1
+        self._position, self._last = self._last, self._before_last
 
     def _take_batches(self) -> bool:
         """Take the next batches into frames, all that are held or one; False where the next is not a sound one of magic 2."""
@@ -691,9 +782,8 @@ class SegmentFrames:
             if crc != said:
                 return False
             at = self._position - start
-            if attributes & CONTROL and size <= LARGEST_CONTROL:
-                self._control += struct.pack(">QI", self._position, size) + data[at : at + size]
-            self._take(data[at : at + HEADER_BYTES], size)
+            is_kept = attributes & CONTROL and size <= LARGEST_CONTROL
+            self._take(data[at : at + HEADER_BYTES], size, data[at : at + size] if is_kept else b"")
         return True
 
     def _held(self) -> Tuple[List[Tuple[int, int, int]], List[int]]:
@@ -718,6 +808,14 @@ class SegmentFrames:
             return None
         return 12 + length, said, attributes
 
+    def _is_in_file(self, end: int) -> bool:
+        """True where the file has a batch up to `end`. What was half written as the file was opened may be whole now."""
+        if end > self.size:
+            if self._source.size_now() < end:
+                return False
+            self.size = end
+        return True
+
     def _take_one(self) -> bool:
         """Hold the next batch, or take it where it is longer than a step; False as above."""
         if self._position + HEADER_BYTES > self.size or not self._load(HEADER_BYTES):
@@ -728,11 +826,8 @@ class SegmentFrames:
             return False
         size, said, _ = head
         end = self._position + size
-        if end > self.size:
-            # What was half written as the file was opened may be whole now.
-            if self._source.size_now() < end:
-                return False
-            self.size = end
+        if not self._is_in_file(end):
+            return False
         if size <= STEP:
             return self._load(size)
         try:
@@ -746,13 +841,16 @@ class SegmentFrames:
             self._data, self._start = b"", end
         return True
 
-    def _take(self, header: bytes, size: int) -> None:
-        self._headers += header
-        self._count += 1
-        self._last = self._position
-        self._position += size
+    def _take(self, header: bytes, size: int, control: bytes = b"") -> None:
         if self._count == BATCHES_IN_FRAME or len(self._control) >= CONTROL_BYTES:
             self._end_frame()
+        self._control_before = len(self._control)
+        if control:
+            self._control += struct.pack(">QI", self._position, size) + control
+        self._headers += header
+        self._count += 1
+        self._before_last, self._last = self._last, self._position
+        self._position += size
 
     def _pieces(self, position: int, end: int) -> Iterator[bytes]:
         while position < end:
@@ -782,7 +880,7 @@ def write_rest(
         else:
             parts.add(b"U", position, size - position)
         if told is not None:
-            told.not_captured = size - position
+            told.not_captured += size - position
         return
 
 
@@ -791,6 +889,27 @@ class CollectedDir(NamedTuple):
 
     path: str
     name: str
+
+
+class Hopped:
+    """What was taken of which the checksums were not computed."""
+
+    def __init__(self) -> None:
+        self.batches = 0
+        self._segments = self._others = 0
+
+    def add(self, frames: SegmentFrames) -> None:
+        """Count a segment."""
+        self.batches += frames.batches if frames.hops else 0
+        self._segments += frames.hops
+        self._others += not frames.hops
+
+    def describe(self) -> str:
+        """A sentence on it."""
+        if not self._segments:
+            return "all checksums of what was read were computed" if self._others else "no segment had to be read"
+        text = "headers alone were taken of %d of %d segments, and damage inside their %d batches is not seen"
+        return text % (self._segments, self._segments + self._others, self.batches)
 
 
 class Collection:
@@ -805,6 +924,7 @@ class Collection:
         self._known = known or set()
         self.problems = 0
         self.batches = 0
+        self.hopped = Hopped()
         self.not_captured = 0
         self._tar, self._checksums, self._arguments = tar, checksums, arguments
 
@@ -949,8 +1069,19 @@ class Collection:
             size, missing = source.state.st_size, 0
             write_rest(source, parts, 0, size, True)
         else:
-            frames = SegmentFrames(source, parts, self._checksums, self._arguments.raw)
+            frames = SegmentFrames(
+                source,
+                parts,
+                self._checksums,
+                self._arguments.raw,
+                self._arguments.headers,
+                int(shown.rpartition("/")[2][:20]),
+                self.limit.bytes_of_read,
+            )
             frames.write()
+            self.hopped.add(frames)
+            if frames.hops:
+                line["unchecked"] = frames.batches
             size, missing = frames.size, frames.not_captured
             self.batches += frames.batches
             self.not_captured += missing
@@ -1017,15 +1148,16 @@ def files_of(archive: tarfile.TarFile) -> Iterator[tarfile.TarInfo]:
             yield info
 
 
-def read_known(paths: Iterable[str], broker: Optional[str] = None) -> Set[int]:
+def read_known(paths: Iterable[str], broker: Optional[str] = None, headers: str = "never") -> Set[int]:
     """Keys of the files that need not be read again, by archives of one broker or any, also such that broke off. Raises CollectError.
 
-    Of a file that was read several times the last time counts: its bytes may not have been captured then.
+    Of a file that was read several times the last time counts: its bytes may not have been captured then, or, which matters where
+    `headers` alone are never taken, its checksums not been computed.
     """
     latest = {}  # type: Dict[int, Tuple[int, bool]]
     for path in paths:
         try:
-            for key, read in _read_lists(path, broker):
+            for key, read in _read_lists(path, broker, headers):
                 latest[key] = max(read, latest.get(key, read))
         except tarfile.TarError:
             continue  # it broke off
@@ -1036,8 +1168,8 @@ def read_known(paths: Iterable[str], broker: Optional[str] = None) -> Set[int]:
     return {key for key, (_, is_missed) in latest.items() if not is_missed}
 
 
-def _read_lists(path: str, broker: Optional[str]) -> Iterator[Tuple[int, Tuple[int, bool]]]:
-    """The key of each file that may be named, and when it was read, with True where bytes were not captured."""
+def _read_lists(path: str, broker: Optional[str], headers: str) -> Iterator[Tuple[int, Tuple[int, bool]]]:
+    """The key of each file that may be named, and when it was read, with True where that has to be done again."""
     with open(path, "rb") as file, tarfile.open(fileobj=file, mode="r:") as archive:
         for info in files_of(archive):
             named = LIST_NAME.fullmatch(info.name)
@@ -1050,20 +1182,18 @@ def _read_lists(path: str, broker: Optional[str]) -> Iterator[Tuple[int, Tuple[i
                 line = json.loads(text.decode("ascii"))
                 if "edges" not in line:
                     continue
+                is_missed = line.get("not_captured") or (line.get("unchecked") and headers == "never")
                 # What only names a file has not read it.
-                yield (
-                    key_of(line),
-                    (0, False) if line["as"] == "same" else missed if line.get("not_captured") else whole,
-                )
+                yield key_of(line), (0, False) if line["as"] == "same" else missed if is_missed else whole
 
 
-def known_files(paths: List[str]) -> Optional[Set[int]]:
+def known_files(paths: List[str], headers: str = "never") -> Optional[Set[int]]:
     """Keys of the files of earlier evidence: of archives here, or of what capture-plan put before this text; None without either."""
     text = globals().get("AFTER")
     if text is None and not paths:
         return None
     given = base64.b64decode(text or "")
-    return {*struct.unpack(">%dQ" % (len(given) // 8), given), *read_known(paths)}
+    return {*struct.unpack(">%dQ" % (len(given) // 8), given), *read_known(paths, headers=headers)}
 
 
 def printable(text: str) -> str:
@@ -1118,6 +1248,11 @@ def parse_arguments(given: Optional[List[str]]) -> argparse.Namespace:
     parser.add_argument("--log-dir", action="append", required=True, metavar="DIR[=NAME]", help="each of log.dirs")
     parser.add_argument("--broker-id", type=int, metavar="N", help="where meta.properties does not say it")
     parser.add_argument("--topic", action="append", default=[], metavar="PATTERN", help="only these (default: all)")
+    text = (
+        "take headers alone, and compute no checksums; auto: where batches are so large that this is sooner done, or nothing"
+        " computes checksums here (default: never)"
+    )
+    parser.add_argument("--headers", choices=("never", "auto", "always"), default="never", help=text)
     parser.add_argument("--raw", action="store_true", help="keep bytes that belong to no sound batch; may hold records")
     parser.add_argument(
         "--wanted", metavar="FILE", help="only the ranges that a wanted.json names, of show, salvage or a report"
@@ -1185,9 +1320,15 @@ def collect(arguments: argparse.Namespace, out: int) -> int:
         for number, (path, name) in enumerate(given, 1)
     ]
     check_log_dirs(log_dirs)
-    known = known_files(arguments.after)
+    known = known_files(arguments.after, arguments.headers)
     # Ranges are taken as they are.
-    checksums = Checksums() if wanted is not None else find_checksums(not arguments.no_java)
+    checksums = Checksums()
+    if wanted is None and arguments.headers != "always":
+        try:
+            checksums = find_checksums(not arguments.no_java)
+        except CollectError:
+            if arguments.headers == "never":
+                raise
     try:
         return _collect(arguments, out, broker_id, log_dirs, wanted, checksums, known)
     finally:
@@ -1246,10 +1387,20 @@ def _collect(
         "lists": collection.lists.written,
         "unread": collection.problems,
         "batches": collection.batches,
+        "headers": arguments.headers,
+        "unchecked": collection.hopped.batches,
         "not_captured": collection.not_captured,
         "bytes_read": collection.limit.bytes_read,
         "reads": collection.limit.reads,
     }
+    if wanted is None and arguments.headers != "never":
+        why = (
+            "--headers auto takes them where batches are larger than %d KiB, since reading one costs more than a read"
+            % (max(LEAST_HOP, collection.limit.bytes_of_read) / 1024)
+        )
+        why = "nothing computes CRC-32C here" if checksums.name is None else why
+        why = "--headers always" if arguments.headers == "always" else why
+        sys.stderr.write("collect.py: %s (%s)\n" % (collection.hopped.describe(), why))
     tar.add(stem + ".json", json.dumps(head, sort_keys=True, indent=1).encode("ascii") + b"\n", time.time())
     tar.close()
     return collection.problems

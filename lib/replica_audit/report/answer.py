@@ -69,6 +69,7 @@ def build_answer(results: Results, verdict: VerdictObject) -> Answer:
         nothing = say("No partition was found: there is nothing to say.")
         return Answer("unknown", plain_text(nothing), (), tuple(_tell_untrusted(verdict)), WhatToDo())
     doubts = list(_tell_doubts(outcome.conditions))
+    unchecked = list(_tell_unchecked(outcome.conditions))
     # After a proven loss, possible further losses go below the headline.
     lines = [
         _tell_headline(outcome),
@@ -77,6 +78,7 @@ def build_answer(results: Results, verdict: VerdictObject) -> Answer:
         *_tell_urgent(outcome.conditions),
         *(() if outcome.is_loss else doubts),
         *(_tell_compared(outcome.conditions, outcome.kind) if outcome.is_calm else ()),
+        *(unchecked if outcome.is_calm else ()),
         *_tell_since(results),
     ]
     return Answer(
@@ -89,6 +91,7 @@ def build_answer(results: Results, verdict: VerdictObject) -> Answer:
             *_tell_sums(outcome),
             *_tell_others(outcome),
             *_tell_wanted(outcome, results),
+            *(() if outcome.is_calm else unchecked),
             *_tell_untrusted(verdict),
         ),
         todo=tell_what_to_do(results),
@@ -384,6 +387,17 @@ def _tell_wanted(outcome: Outcome, results: Results) -> Iterator[Sentence]:
         command = results.command("show", "--wanted", "wanted.json")
         yield say(
             f"Bytes of {brokers} that were not collected are needed for {name_partitions(places_of(wanted))}: {command} names them."
+        )
+
+
+def _tell_unchecked(conditions: Conditions) -> Iterator[Sentence]:
+    """Batches of which evidence has the headers alone."""
+    if found := conditions.unchecked:
+        brokers = name_brokers(sorted({one.broker_id for one in found}))
+        number, of = sum(one.batches for one in found), sum(one.of for one in found)
+        yield say(
+            f"Damage inside {number:,} of the {of:,} batches of {brokers} would not be seen: their headers alone were collected, "
+            "and no checksums computed."
         )
 
 

@@ -112,6 +112,11 @@ class Batches(Sequence[Batch]):
         return self.rows["crc_valid"] & (self.rows["record_count"] != 0) & ~self.control
 
     @cached_property
+    def unchecked(self) -> Batches:
+        """Those whose checksum nobody computed."""
+        return self.where(self.rows["crc_unchecked"])
+
+    @cached_property
     def dense(self) -> NDArray[np.bool_]:
         """Mask of batches with a record at every offset."""
         return self.rows["record_count"] == self.ends - self.starts

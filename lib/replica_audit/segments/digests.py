@@ -10,12 +10,14 @@ import numpy as np
 
 from replica_audit.batch_header import DELETE_HORIZON
 from replica_audit.model import CHUNK_OFFSETS, ChunkDigest, Damage
+from replica_audit.segments.record_batch import BATCH_DTYPE
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _GREATEST = np.iinfo(np.int64).max
 _MASK = (1 << 64) - 1
+_VALID_AT, _UNCHECKED_AT = (BATCH_DTYPE.fields[name][1] for name in ("crc_valid", "crc_unchecked"))  # type: ignore[index]
 
 #: Of splitmix64.
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
@@ -34,11 +36,20 @@ class ContentDigest:
         if isinstance(item, Damage):
             self._hash.update(f"{item.position} {item.length} {item.kind}\n".encode("ascii"))
         else:
-            self._hash.update(item.tobytes())
+            self._hash.update(_kept_bytes(item))
 
     def hex_digits(self) -> str:
         """The digest of everything so far."""
         return self._hash.hexdigest()
+
+
+def _kept_bytes(batches: NDArray[np.void]) -> bytes:
+    """The bytes of every field but the last, which a third value of `crc_valid` stands for."""
+    rows = np.ascontiguousarray(batches).view(np.uint8).reshape(len(batches), BATCH_DTYPE.itemsize)[:, :_UNCHECKED_AT]
+    if batches["crc_unchecked"].any():
+        rows = rows.copy()
+        rows[batches["crc_unchecked"], _VALID_AT] = 2
+    return rows.tobytes()
 
 
 def hash_batches(batches: NDArray[np.void]) -> NDArray[np.uint64]:
@@ -72,10 +83,10 @@ def least_timestamps(batches: NDArray[np.void]) -> NDArray[np.int64]:
 
 
 def count_records(batches: NDArray[np.void]) -> NDArray[np.int64]:
-    """Record counts as int64: 0 where unknown, and where the CRC is wrong no more than the batch spans."""
+    """Record counts as int64: 0 where unknown, and unless the CRC was found right no more than the batch spans."""
     count = np.maximum(batches["record_count"], 0).astype(np.int64)
     span = batches["last_offset"] - batches["base_offset"] + 1
-    return np.where(batches["crc_valid"], count, np.minimum(count, span))
+    return np.where(batches["crc_valid"] & ~batches["crc_unchecked"], count, np.minimum(count, span))
 
 
 def digest_chunks(batches: NDArray[np.void]) -> list[ChunkDigest]:

@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 MAGIC = b"RAFRAME1"
 _FRAME = struct.Struct(">cQQIII")
 _CONTROL = struct.Struct(">QI")
+#: Frames of headers.
+HEADERS = (b"V", b"H")
 #: Limits of a frame; what is inflated is never more than they allow.
 GREATEST_COUNT = 65536
 GREATEST_BYTES = 1 << 20
@@ -50,7 +52,8 @@ class Frame(NamedTuple):
     """A frame: what it says of the bytes [position, end) of the file, and where its payload is."""
 
     kind: bytes
-    """V: headers whose checksums are right, X: control batches among them, R: bytes, Z: zeros, U: not taken, S: cut off."""
+    """V: headers whose checksums are right, H: headers whose checksums nobody computed, X: control batches among them, R: bytes,
+    Z: zeros, U: not taken, S: cut off."""
     position: int
     end: int
     batches: int
@@ -80,9 +83,8 @@ class FrameFile:
         return self._inflated[1]
 
     def _expand(self, frame: Frame, data: bytes) -> bytes:
-        whole = {b"V": HEADER_BYTES * frame.batches, b"X": _GREATEST_CONTROL}.get(
-            frame.kind, frame.end - frame.position
-        )
+        whole = _GREATEST_CONTROL if frame.kind == b"X" else frame.end - frame.position
+        whole = HEADER_BYTES * frame.batches if frame.kind in HEADERS else whole
         inflater = zlib.decompressobj()
         try:
             found = inflater.decompress(data, whole + 1)
@@ -113,13 +115,13 @@ class FrameFile:
             kind, position, length, count, size, crc = _FRAME.unpack_from(data, at)
             at += _FRAME.size
             payload = data[at : at + size]
-            if kind not in (b"V", b"X", b"R", b"Z", b"U", b"S"):
+            if kind not in (*HEADERS, b"X", b"R", b"Z", b"U", b"S"):
                 raise self.refuse(position, "a frame of format 1", f"one of type {kind!r}")
             if len(payload) != size or zlib.crc32(payload) != crc:
                 raise self.refuse(position, "a frame with its payload", "another checksum of it")
             if (
                 not length
-                or (kind == b"V") != (0 < count <= GREATEST_COUNT)
+                or (kind in HEADERS) != (0 < count <= GREATEST_COUNT)
                 or (kind in (b"R", b"Z") and length > GREATEST_BYTES)
             ):
                 raise self.refuse(position, "a frame within its limits", f"{length} bytes, {count} batches")
@@ -131,7 +133,7 @@ class FrameStream(PositionedReads):
     """A segment or other file as a binary stream of `size_bytes`, from its frames.
 
     What can be read: bytes of R, X and Z, those that were `brought` later, and the 61 of a header where a batch begins. All
-    else is NotCapturedError.
+    else is NotCapturedError. Of a batch in H whose bytes are there the checksum is computed here.
     """
 
     def __init__(
@@ -149,34 +151,49 @@ class FrameStream(PositionedReads):
         self._file = file
         self._frames = [frame for frame in file.frames if frame.kind != b"X"]
         self._controls = {frame.position: frame for frame in file.frames if frame.kind == b"X"}
-        self._pieces = _pieces_of(brought)
-        self._pieces_of_batches = _pieces_of([*brought, *brought_changed])
+        self._pieces = _Pieces(brought)
+        self._pieces_of_batches = _Pieces([*brought, *brought_changed])
+        self._held_controls: tuple[Frame, dict[int, bytes]] | None = None
         self._brought_batch: tuple[int, bytes] | None = None
         self._batches: tuple[Frame, NDArray[np.void], NDArray[np.int64]] | None = None
         end, headers_end = 0, 0
         for frame in self._frames:
             if frame.position != end:
                 raise file.refuse(end, f"a frame that begins at {end}", f"one at {frame.position}")
-            if frame.kind == b"V" and headers_end != end:
+            if frame.kind in HEADERS and headers_end != end:
                 raise file.refuse(end, "headers before all else", "headers after other frames")
             end = frame.end
-            headers_end = end if frame.kind == b"V" else headers_end
+            headers_end = end if frame.kind in HEADERS else headers_end
         if end != size_bytes:
             raise file.refuse(end, f"frames of {size_bytes} bytes", f"frames of {end}")
         self._starts = [frame.position for frame in self._frames]
-        self.known_end = headers_end
-        """Position after the last batch that is known by its header."""
+        self._headers_end = headers_end
+
+    @cached_property
+    def known_end(self) -> int:
+        """Position after the last batch that is known by its header.
+
+        That ends before a batch with a wrong checksum whose size the header behind it does not bear out, in taking up its offsets
+        directly: only bytes say how far the damage goes.
+        """
+        for place in sorted(position for position, is_right in self._verdicts.items() if not is_right):
+            header = self._header_at(place)
+            end = place + PREFIX_BYTES + int(header["length"])
+            behind = int(header["base_offset"]) + int(header["last_offset_delta"]) + 1
+            if end >= self._headers_end or int(self._header_at(end)["base_offset"]) != behind:
+                return place
+        return self._headers_end
 
     @cached_property
     def missing(self) -> tuple[tuple[int, int], ...]:
         """[start, end) of bytes that no header stands for and that nobody has brought."""
         found = []
         for frame in self._frames:
-            at = frame.position
-            if frame.kind in (b"U", b"S"):
-                for piece, _ in self._pieces:
-                    if piece.position <= at < piece.end:
-                        at = piece.end
+            at = max(frame.position, self.known_end) if frame.kind in HEADERS else frame.position
+            if at < frame.end and frame.kind in (*HEADERS, b"U", b"S"):
+                for start, end in self._pieces.ranges:
+                    if start <= at < end:
+                        at = end
                 if at < frame.end:
                     found.append((at, frame.end))
         return tuple(found)
@@ -184,13 +201,17 @@ class FrameStream(PositionedReads):
     def known(self) -> Iterator[NDArray[np.void]]:
         """The batches that the file begins with, by their headers, as `BATCH_DTYPE`; raises FormatError for impossible ones."""
         for frame in self._frames:
-            if frame.kind == b"V":
+            if frame.kind in HEADERS and frame.position < self.known_end:
                 headers, positions = self._headers(frame)
                 batches, broken = decode_headers(headers, positions)
                 if broken.any() or (batches["magic"].view(np.uint8) < 2).any():
                     raise self._file.refuse(int(positions[broken][:1].sum()), "headers of batches of magic 2", "others")
                 batches["crc_valid"] = True
-                yield batches
+                batches["crc_unchecked"] = frame.kind == b"H"
+                for index in np.isin(positions, list(self._verdicts)).nonzero()[0].tolist() if self._verdicts else ():
+                    batches["crc_valid"][index] = self._verdicts[int(positions[index])]
+                    batches["crc_unchecked"][index] = False
+                yield batches[positions < self.known_end]
 
     def read(self, count: int | None = -1) -> bytes:
         """Up to `count` bytes, fewer only at the end.
@@ -221,7 +242,7 @@ class FrameStream(PositionedReads):
             return self._file.inflate(frame)[at - frame.position : end - frame.position]
         if frame.kind == b"Z":
             return bytes(min(end, frame.end) - at)
-        found = self._of_batch(frame, at) if frame.kind == b"V" else _piece_at(self._pieces, at, frame.end)
+        found = self._of_batch(frame, at) if at < self.known_end else self._pieces.at(at, frame.end)
         if not found:
             raise NotCapturedError(f"the bytes at {at} are not part of the evidence")
         return found[: end - at]
@@ -238,56 +259,101 @@ class FrameStream(PositionedReads):
             self._batches = frame, headers, ends - sizes
         return self._batches[1:]
 
+    def _header_at(self, position: int) -> np.void:
+        """The header of the batch around a position before the end of all headers."""
+        headers, positions = self._headers(self._frames[bisect_right(self._starts, position) - 1])
+        return headers[int(positions.searchsorted(position, side="right")) - 1]
+
+    @cached_property
+    def _verdicts(self) -> dict[int, bool]:
+        """Whether the checksum is right, by position, of each batch in H whose bytes are there."""
+        found = {}
+        for frame in self._frames:
+            if frame.kind != b"H":
+                continue
+            ranges = [
+                (max(start, frame.position), min(end, frame.end))
+                for start, end in self._pieces_of_batches.ranges
+                if start < frame.end and frame.position < end
+            ]
+            ranges += [(position, position + 1) for position in self._control_batches(frame)]
+            if not ranges:
+                continue
+            headers, positions = self._headers(frame)
+            chosen = np.zeros(len(positions), bool)
+            for start, end in ranges:
+                chosen[max(0, int(positions.searchsorted(start, side="right")) - 1) : positions.searchsorted(end)] = (
+                    True
+                )
+            for index in chosen.nonzero()[0].tolist():
+                start, header = int(positions[index]), headers[index]
+                data = self._whole_batch(frame, start, header)
+                if data:
+                    found[start] = bool(google_crc32c.value(data[CRC_FROM:]) == header["crc"])
+        return found
+
     def _of_batch(self, frame: Frame, at: int) -> bytes:
         """What there is from `at` on of the batch around it; nothing, or only its header."""
         headers, positions = self._headers(frame)
         index = int(positions.searchsorted(at, side="right")) - 1
         start, header = int(positions[index]), headers[index]
-        end = start + PREFIX_BYTES + int(header["length"])
-        for data in (self._control_batch(frame, start), self._brought_whole(start, end, header)):
-            if data is not None:
-                return data[at - start :]
-        return header.tobytes()[at - start :]
+        return (self._whole_batch(frame, start, header) or header.tobytes())[at - start :]
 
-    def _control_batch(self, frame: Frame, start: int) -> bytes | None:
+    def _whole_batch(self, frame: Frame, start: int, header: np.void) -> bytes:
+        """All bytes of a batch, where they are there and are those of its header; else nothing."""
+        end = start + PREFIX_BYTES + int(header["length"])
+        for data in (self._control_batches(frame).get(start, b""), self._brought_whole(start, end)):
+            is_same = len(data) == end - start and data[:HEADER_BYTES] == header.tobytes()
+            # Of H a wrong checksum is what there is to know; of V it shows that these are other bytes.
+            if is_same and (frame.kind == b"H" or google_crc32c.value(data[CRC_FROM:]) == header["crc"]):
+                return data
+        return b""
+
+    def _control_batches(self, frame: Frame) -> dict[int, bytes]:
+        """The control batches that a frame of headers has whole, by position."""
         controls = self._controls.get(frame.position)
         if controls is None:
-            return None
-        data, at = self._file.inflate(controls), 0
-        while at + _CONTROL.size <= len(data):
-            position, size = _CONTROL.unpack_from(data, at)
-            at += _CONTROL.size
-            if position == start:
-                return data[at : at + size]
-            at += size
-        return None
+            return {}
+        if self._held_controls is None or self._held_controls[0] != controls:
+            data, at, found = self._file.inflate(controls), 0, {}
+            while at + _CONTROL.size <= len(data):
+                position, size = _CONTROL.unpack_from(data, at)
+                at += _CONTROL.size
+                found[position] = data[at : at + size]
+                at += size
+            self._held_controls = controls, found
+        return self._held_controls[1]
 
-    def _brought_whole(self, start: int, end: int, header: np.void) -> bytes | None:
-        """All bytes of a batch, where they were brought later and are those of its header."""
+    def _brought_whole(self, start: int, end: int) -> bytes:
+        """The bytes [start, end) as they were brought later; nothing where some were not."""
         if self._brought_batch is None or self._brought_batch[0] != start:
             parts, at = [], start
-            while at < end and (part := _piece_at(self._pieces_of_batches, at, end)):
+            while at < end and (part := self._pieces_of_batches.at(at, end)):
                 parts.append(part)
                 at += len(part)
-            data = b"".join(parts)
-            is_same = data[:HEADER_BYTES] == header.tobytes() and google_crc32c.value(data[CRC_FROM:]) == header["crc"]
-            self._brought_batch = start, data if at == end and is_same else b""
-        return self._brought_batch[1] or None
+            self._brought_batch = start, b"".join(parts) if at == end else b""
+        return self._brought_batch[1]
 
 
-#: Bytes of a file that were brought later, and the frames that have them; by position.
-_Pieces = list[tuple[Frame, FrameFile]]
+class _Pieces:
+    """Bytes of a file that were brought later."""
 
+    def __init__(self, brought: Sequence[FrameFile]) -> None:
+        found = ((frame, file) for file in brought for frame in file.frames if frame.kind in (b"R", b"Z"))
+        self._pieces = sorted(found, key=lambda piece: piece[0].position)
+        self._starts = [frame.position for frame, _ in self._pieces]
+        self.ranges = [(frame.position, frame.end) for frame, _ in self._pieces]
+        """[start, end) of each, by start."""
 
-def _pieces_of(brought: Sequence[FrameFile]) -> _Pieces:
-    pieces = ((frame, one) for one in brought for frame in one.frames if frame.kind in (b"R", b"Z"))
-    return sorted(pieces, key=lambda piece: piece[0].position)
-
-
-def _piece_at(pieces: _Pieces, at: int, end: int) -> bytes:
-    for frame, file in pieces:
-        if frame.position <= at < frame.end:
-            if frame.kind == b"Z":
-                return bytes(min(end, frame.end) - at)
-            return file.inflate(frame)[at - frame.position : end - frame.position]
-    return b""
+    def at(self, at: int, end: int) -> bytes:
+        """Some bytes from `at` on, before `end`; none where there are none."""
+        number = bisect_right(self._starts, at) - 1
+        # None is longer, and one that was brought twice may hide another.
+        while number >= 0 and self._starts[number] > at - GREATEST_BYTES:
+            frame, file = self._pieces[number]
+            if at < frame.end:
+                if frame.kind == b"Z":
+                    return bytes(min(end, frame.end) - at)
+                return file.inflate(frame)[at - frame.position : end - frame.position]
+            number -= 1
+        return b""

@@ -1,4 +1,5 @@
-"""Batch headers as Arrow columns, and back: what a header has not is -1 in arrays and null in columns.
+"""Batch headers as Arrow columns, and back: what a header has not is -1 in arrays and null in columns, and so is the verdict on a
+checksum that nobody computed, which `crc_unchecked` tells in arrays.
 
 The change between the two is made here and nowhere else.
 """
@@ -12,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from replica_audit.arrow_rows import numbers_to_arrow
-from replica_audit.batch_header import ABSENT, BATCH_FIELDS
+from replica_audit.batch_header import ABSENT, BATCH_COLUMNS
 from replica_audit.segments.record_batch import BATCH_DTYPE
 
 if TYPE_CHECKING:
@@ -22,10 +23,10 @@ if TYPE_CHECKING:
 def headers_to_columns(rows: NDArray[np.void], names: Collection[str] | None = None) -> dict[str, pa.Array]:
     """The fields of `rows` (`BATCH_DTYPE`) as Arrow arrays, or those of `names` only."""
     columns = {}
-    for name, stored in BATCH_FIELDS.items():
+    for name, stored in BATCH_COLUMNS.items():
         if names is None or name in names:
             values = rows[name]
-            mask = values == ABSENT if stored.may_lack else None
+            mask = values == ABSENT if stored.may_lack else rows["crc_unchecked"] if name == "crc_valid" else None
             columns[name] = numbers_to_arrow(values, mask if mask is not None and mask.any() else None)
     return columns
 
@@ -33,8 +34,11 @@ def headers_to_columns(rows: NDArray[np.void], names: Collection[str] | None = N
 def columns_to_headers(table: pa.Table) -> NDArray[np.void]:
     """The rows of `table`, which has a column for each field, as `BATCH_DTYPE`."""
     rows = np.zeros(table.num_rows, BATCH_DTYPE)
-    for name, stored in BATCH_FIELDS.items():
-        rows[name] = filled(table[name]) if stored.may_lack else table[name].to_numpy()
+    for name, stored in BATCH_COLUMNS.items():
+        if name != "crc_valid":
+            rows[name] = filled(table[name]) if stored.may_lack else table[name].to_numpy()
+    rows["crc_valid"] = table["crc_valid"].fill_null(True).to_numpy()
+    rows["crc_unchecked"] = table["crc_valid"].is_null().to_numpy()
     return rows
 
 

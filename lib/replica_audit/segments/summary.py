@@ -212,6 +212,7 @@ class Summariser:
         self._damage: list[Damage] = []
         self._epoch_starts: list[EpochStart] = []
         self._batch_count = 0
+        self._unchecked_count = 0
         self._sound_end = 0
         self._waiting: list[NDArray[np.void]] = []
         self._waiting_rows = 0
@@ -258,6 +259,7 @@ class Summariser:
         return replace(
             self._summary,
             batch_count=self._batch_count,
+            unchecked_count=self._unchecked_count,
             record_count=sum(chunk.record_count for chunk in chunks),
             greatest_last_offset=max((chunk.last_offset for chunk in chunks), default=None),
             epoch_starts=tuple(self._epoch_starts),
@@ -295,6 +297,7 @@ class Summariser:
             )
             self._sound_end = int(last["position"] + last["size"])
         self._batch_count += len(batches)
+        self._unchecked_count += int(batches["crc_unchecked"].sum())
         new = magic == 2
         span = batches["last_offset"] - batches["base_offset"] + 1
         # The bits and counts of a batch whose CRC is wrong do not prove a cleaner.

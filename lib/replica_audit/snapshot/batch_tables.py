@@ -21,7 +21,7 @@ import pyarrow.csv
 import pyarrow.json
 import pyarrow.parquet
 
-from replica_audit.batch_header import ABSENT, BATCH_FIELDS
+from replica_audit.batch_header import ABSENT, BATCH_COLUMNS
 from replica_audit.bronze_tables import BRONZE_TABLES
 from replica_audit.errors import FormatError
 from replica_audit.literals import SegmentSource
@@ -274,10 +274,12 @@ def _belongs(batch: pa.RecordBatch, file: SegmentFile) -> pa.Array:
 
 def _assemble_batches(table: pa.Table, columns: set[str], file: SegmentFile) -> SecondHandLog:
     unproven = {"checksums", "tail", *_missing(_BATCH_COLUMNS, columns)}
+    if table["crc_valid"].null_count:
+        unproven.update(_BATCH_COLUMNS["crc_valid"])
     order = "position" if "position" in columns else "base_offset"
     table = table.take(pc.sort_indices(table[order]))
     batches = np.zeros(table.num_rows, BATCH_DTYPE)
-    for name in BATCH_FIELDS:
+    for name in BATCH_COLUMNS:
         _fill(batches, name, table[name], file, {"magic": 2, "size": 0, "attributes": 0}.get(name, ABSENT))
     _check_offsets(batches, file)
     if "max_timestamp" not in columns:

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 from pyarrow import fs
 
 from replica_audit.arrow_rows import arrow_schema, numbers_to_arrow, rows_to_arrow, value_to_arrow, values_to_arrow
-from replica_audit.batch_header import BATCH_FIELDS
+from replica_audit.batch_header import BATCH_COLUMNS
 from replica_audit.bronze_tables import PlacedSegment, SegmentNames
 from replica_audit.errors import InputError
 from replica_audit.schema import Row
@@ -247,7 +247,7 @@ def check_batch_files(directory: str, names: Collection[str | None]) -> None:
 
 def open_batches(directory: str, path: str) -> FileRows[NDArray[np.void]]:
     """The batches of a file as arrays of `BATCH_DTYPE`."""
-    return FileRows(directory, path, list(BATCH_FIELDS), columns_to_headers)
+    return FileRows(directory, path, list(BATCH_COLUMNS), columns_to_headers)
 
 
 _open_file = lru_cache(maxsize=_OPEN_FILES)(open_batches)

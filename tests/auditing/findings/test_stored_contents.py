@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.support.collected import collect_snapshot
 from tests.support.remote_log import LEADS, copied, leader, with_remote
 from tests.support.remote_stores import chunked_path, manifest, plain_path, put, segment_id
 from tests.support.scenario import written
@@ -96,6 +97,19 @@ def test_damage_of_what_another_segment_has_is_no_loss(tmp_path: Path) -> None:
 def test_a_segment_that_ends_early(tmp_path: Path, batches: list[bytes]) -> None:
     (row,) = of_store(verified(tmp_path, {**WHOLE, SPANS[1]: batches}))
     assert (row.code, row.severity) == ("TIER-OBJECT-DAMAGED", "critical") and "[55, 60)" in row.message
+
+
+@pytest.mark.parametrize("headers", ["never", "always"])
+def test_a_local_batch_of_which_no_checksum_was_computed_accuses_no_segment(tmp_path: Path, headers: str) -> None:
+    """The stored checksum is what is damaged in the local log; with checksums its batch does not count, either."""
+    local = [
+        batch if number != 1 else batch[:20] + b"\x77" + batch[21:] for number, batch in enumerate(written(40, 60, 0))
+    ]
+    leads = Replica([*local, *written(60, 120, 1)], epochs=((0, 0), (1, 60)), log_start=0, first_base_offset=40)
+    assert of_store(verified(tmp_path, WHOLE, leads)) == []
+    evidence = collect_snapshot(tmp_path / "snapshot", tmp_path / "evidence", "--raw", "--headers", headers)
+    settings = Settings(topics=(TOPIC,), remote=str(tmp_path / "tier"), verify_remote=True)
+    assert of_store(audit_all(str(evidence), settings)) == []
 
 
 def test_batches_of_another_epoch_than_the_metadata_has(tmp_path: Path) -> None:

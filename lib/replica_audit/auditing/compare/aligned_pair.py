@@ -20,6 +20,7 @@ from replica_audit.auditing.compare.record_comparison import (
     RecordSource,
     Window,
     offsets_only_in,
+    paths_of,
     unequal_offsets,
     unequal_ranges,
 )
@@ -191,4 +192,29 @@ def align_pair(
         problems = tuple(reading.problems)
     if resent is not None:
         problems += tuple(one for one in resent.problems if one.kind == "not_captured")
+    if unchecked := _unchecked(leader, follower, alignment):
+        # What else is not captured may be damage as well.
+        places = {(one.path, one.position) for one in unchecked}
+        problems = (*unchecked, *(one for one in problems if (one.path, one.position) not in places))
+        compaction = None
     return AlignedPair(alignment, frozenset(loaded), compaction, problems)
+
+
+def _unchecked(reference: ReplicaFacts, follower: ReplicaFacts, alignment: Alignment) -> list[RecordProblem]:
+    """The batches that differ and whose checksum nobody computed."""
+    named = [alignment.own_unchecked, *(item.batches.unchecked for item in alignment.differences)]
+    return [
+        RecordProblem(
+            facts.broker_id,
+            path,
+            batch.position,
+            batch.base_offset,
+            batch.end_offset,
+            batch.size,
+            "its checksum was not computed",
+            "unchecked",
+        )
+        for facts, batches in ((follower, Batches.joined(named).once()), (reference, alignment.reference_unchecked))
+        for batch in batches
+        for path in paths_of(facts, batch)
+    ]

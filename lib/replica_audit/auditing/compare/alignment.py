@@ -216,6 +216,10 @@ class Alignment:
     own: Batches = NO_BATCHES
     """The follower's batches of the chunks that were looked at, for counting what a truncation drops."""
     reference: Batches = NO_BATCHES
+    own_unchecked: Batches = NO_BATCHES
+    """The follower's batches that the reference has not, and whose checksum nobody computed: damage may be all that is different."""
+    reference_unchecked: Batches = NO_BATCHES
+    """Those of the reference below the follower's end."""
 
 
 def align(
@@ -234,10 +238,11 @@ def align(
     floor = shared_start(reference, follower)
     compacted = reference.compacted or follower.compacted
     unmatched, foreign = unmatched_batches(own, theirs, floor, compacted)
+    unchecked = unmatched.unchecked, foreign.where(foreign.starts < follower.log_end_offset).unchecked
     blind, unmatched, foreign = changed_headers(reference, follower, unmatched, foreign)
     corrupt = [*blind, *changed_magic(reference, follower, own, theirs)]
     if not unmatched and not foreign:
-        return Alignment((), tuple(corrupt), NO_BATCHES, own, theirs)
+        return Alignment((), tuple(corrupt), NO_BATCHES, own, theirs, *unchecked)
     alone = _alone(reference, unmatched, theirs)
     starts = np.maximum(unmatched.starts, floor)
     past = alone & (starts >= reference.log_end_offset)
@@ -278,7 +283,7 @@ def align(
             found[at] = Difference("hole_there", start, batch.end_offset, None, batch.epoch, one)
     differences = [*(found[at] for at in sorted(found)), *_holes(follower, foreign, own, floor)]
     differences.sort(key=lambda item: (item.start_offset, item.end_offset))
-    return Alignment(tuple(differences), tuple(corrupt), unmatched.where(past & ~old), own, theirs)
+    return Alignment(tuple(differences), tuple(corrupt), unmatched.where(past & ~old), own, theirs, *unchecked)
 
 
 def unmatched_batches(own: Batches, theirs: Batches, floor: int, compacted: bool) -> tuple[Batches, Batches]:

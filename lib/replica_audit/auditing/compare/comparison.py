@@ -60,13 +60,13 @@ class Comparison:
 
     @property
     def lacks_records(self) -> bool:
-        """True if records that had to be compared are not part of the evidence."""
-        return any(one.kind == "not_captured" for one in self.problems)
+        """True if bytes that had to be compared or checked are not part of the evidence."""
+        return any(one.kind in ("not_captured", "unchecked") for one in self.problems)
 
     @property
     def awaits_records(self) -> bool:
-        """True if nothing may be concluded before these records are there: what batches differ in is not known without them.
-        Of a compacted log the comparison says what it could not see."""
+        """True if nothing may be concluded before these bytes are there: what batches differ in is not known without them.
+        Of a compacted log whose batches are known to be sound the comparison says what it could not see."""
         return self.compaction is None and self.lacks_records
 
     def problems_by_broker(self, kind: RecordProblemKind) -> list[list[RecordProblem]]:

@@ -62,6 +62,18 @@ def record_requests(facts: ReplicaFacts, batches: Iterable[Batch]) -> dict[Recor
     return requests
 
 
+def paths_of(facts: ReplicaFacts, batch: Batch) -> list[str]:
+    """The segments that may have a batch: one, unless they overlap as `.deleted` ones do."""
+    found = [
+        segment.path
+        for segment in facts.segments
+        if segment.base_offset <= batch.base_offset
+        and batch.last_offset <= (segment.greatest_last_offset or 0)
+        and batch.position + batch.size <= segment.size_bytes
+    ]
+    return found or [request.path for request in record_requests(facts, [batch])]
+
+
 @dataclass(frozen=True, slots=True)
 class RecordProblem:
     """A batch whose records were wanted and could not be had."""

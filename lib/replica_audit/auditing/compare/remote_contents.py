@@ -142,7 +142,7 @@ def _beside_log(facts: ReplicaFacts, lineage: Lineage, one: StoredContent, local
     if not len(one.batches):
         return
     inside = (local["base_offset"] >= facts.local_start_offset) & (local["last_offset"] < facts.log_end_offset)
-    sound = local[inside & local["crc_valid"]]
+    sound = local[inside & local["crc_valid"] & ~local["crc_unchecked"]]
     by_offset = {
         int(base): (int(last), int(crc)) for base, last, crc in zip(*(sound[name] for name in _FIELDS), strict=True)
     }

@@ -94,7 +94,13 @@ def _files(case: Case) -> Iterator[Finding]:
             yield unread_records(CAP_UNREADABLE, problems, "could not be read")
     for item in (*case.comparisons, *case.beside, *case.waiting):
         for problems in item.problems_by_broker("not_captured"):
-            yield _records_not_captured(problems)
+            yield _records_not_captured(
+                problems, "the records of {} have to be compared, and are not part of the evidence"
+            )
+        for problems in item.problems_by_broker("unchecked"):
+            yield _records_not_captured(
+                problems, "where its log differs from another's nobody computed the checksums of {}"
+            )
 
 
 def judge_copy(facts: ReplicaFacts) -> Iterator[Finding]:
@@ -400,14 +406,13 @@ def _unseen_tails(case: Case) -> Iterator[Finding]:
         )
 
 
-def _records_not_captured(problems: Sequence[RecordProblem]) -> Finding:
-    """Records of one broker that had to be compared, and of which the evidence has the headers of their batches only."""
+def _records_not_captured(problems: Sequence[RecordProblem], why: str) -> Finding:
+    """Batches of one broker that had to be compared or checked, and of which the evidence has the headers only."""
     first, size = problems[0], sum(problem.size for problem in problems)
     ranges = joined_ranges((problem.path, problem.position, problem.position + problem.size) for problem in problems)
     return finding(
         CAP_NOT_CAPTURED,
-        f"broker {first.broker_id}: the records of {count(len(problems), 'batch', 'batches')} have to be compared, and are not part "
-        f"of the evidence: {count(size, 'byte')} of them are wanted",
+        f"broker {first.broker_id}: {why.format(count(len(problems), 'batch', 'batches'))}: {count(size, 'byte')} of them are wanted",
         broker_id=first.broker_id,
         start_offset=min(problem.start_offset for problem in problems),
         end_offset=max(problem.end_offset for problem in problems),

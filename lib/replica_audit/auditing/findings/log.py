@@ -170,8 +170,8 @@ def _checksum(case: Case, facts: ReplicaFacts, segment: SegmentSummary, item: Ir
 
 def _corrupt_middle(case: Case, facts: ReplicaFacts, start: int, end: int, place: Evidence, what: str) -> Finding:
     lost = count(max(0, facts.log_end_offset - max(end, start)), "offset") + " of sound records"
-    holders = [
-        other.broker_id
+    holding = [
+        other
         for other in case.replicas
         if other is not facts
         and other.local_start_offset <= start
@@ -187,7 +187,11 @@ def _corrupt_middle(case: Case, facts: ReplicaFacts, start: int, end: int, place
             "the next start does not look there (clean stop, or below the recovery point); it shows when it is fetched, "
             f"and a full recovery would destroy {lost} after it"
         )
+    holders = [other.broker_id for other in holding if case.is_checked(other, start, max(end, start + 1))]
     repair = f"readable on {name_brokers(holders)}" if holders else "no other replica here has this range readable"
+    if holding and not holders:
+        unsure = name_brokers([other.broker_id for other in holding])
+        repair = f"{unsure} may have this range readable: its checksum there was not computed"
     return finding(
         LOG_CORRUPT_MID,
         f"{what}; {notice}; {repair}",
@@ -203,7 +207,8 @@ def _wrong(case: Case) -> Iterator[Finding]:
     for facts in (*case.replicas, *case.set_aside):
         for segment, found in facts.irregularities:
             if found.kind == "gap" and found.previous is not None:
-                yield _gap(facts, segment, found, found.previous + 1)
+                if not case.is_doubted(facts, found.previous + 1, found.base_offset):
+                    yield _gap(facts, segment, found, found.previous + 1)
             elif found.kind != "crc" and not _was_told_to_begin_anew(case, found):
                 yield _irregular(facts, segment, found)
         for one in facts.rot:

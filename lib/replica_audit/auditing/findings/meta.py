@@ -53,10 +53,6 @@ CODES = (
 #: Sources that a cluster elects by when it starts.
 _ELECTS_BY = ("metadata_log", "zookeeper")
 
-_MAY_HAVE_LOST = (
-    "it may have lost records, and these files cannot tell: no replica here still holds any that it left behind"
-)
-
 
 def judge(case: Case) -> Iterator[Finding]:
     """META-* of the partition's history, of its leader and directories, and of copies of the metadata log."""
@@ -105,7 +101,7 @@ def _unclean(case: Case, leadership: Leadership, past: PastElections, election: 
     elif stored := _in_remote_storage(case, election):
         said, reason = f"{stored}; it may have lost more", Evidence("loss", text=stored)
     else:
-        said, reason = _MAY_HAVE_LOST, considered(_unseen(case, election))
+        said, reason = _may_have_lost(case), considered(_unseen(case, election))
     began = "" if start is None else f"; it leads from offset {start}"
     return finding(
         META_UNCLEAN_ELECTION,
@@ -202,9 +198,18 @@ def _in_remote_storage(case: Case, election: Election) -> str | None:
     return f"it lost records: remote storage still has segments of an earlier epoch from {first} to {end - 1}"
 
 
+def _may_have_lost(case: Case) -> str:
+    aside = sorted({facts.broker_id for facts in case.set_aside})
+    unseen = f"no log of {name_brokers(aside)} was compared"
+    nobody = "no replica here still holds any that it left behind"
+    return f"it may have lost records, and these files cannot tell: {unseen if aside else nobody}"
+
+
 def _unseen(case: Case, election: Election) -> str:
     here = {facts.broker_id for facts in case.replicas}
     before = election.previous_leader_id
+    if before is not None and before in {facts.broker_id for facts in case.set_aside} - here:
+        return f"loss: open, the log of broker {before}, which led before, was not compared"
     if before is not None and before != election.leader_id and before not in here:
         return f"loss: open, broker {before}, which led before, is not in the snapshot"
     return "loss: what was above that offset on the leader before was cut since, or never was; nothing tells how much"

@@ -280,6 +280,11 @@ class ReplicaFacts:
         """True if the log is known from a text or table, not from its segments: its records cannot be read."""
         return any(segment.source != "segment" for segment in self.segments)
 
+    @property
+    def unchecked_batches(self) -> int:
+        """Number of batches whose checksum nobody computed."""
+        return sum(segment.unchecked_count for segment in self.segments)
+
     @cached_property
     def unproven(self) -> tuple[str, ...]:
         """Points that the input leaves open of the log, in the words of `snapshot.provenance.UNPROVEN`."""

@@ -9,7 +9,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from itertools import chain
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from replica_audit.auditing.catalogue import at_or_above, codes_with
 from replica_audit.auditing.finding import WANTED
@@ -113,6 +113,15 @@ class Return:
     """Time of its election, by the controller's clock."""
 
 
+class Unchecked(NamedTuple):
+    """Batches of a replica, or of several of a broker, whose checksums nobody computed."""
+
+    broker_id: int
+    batches: int
+    of: int
+    """Of so many batches."""
+
+
 @dataclass(frozen=True, slots=True)
 class Conditions:
     """Findings behind each condition; all empty, and nothing of medium or more: peace."""
@@ -148,6 +157,8 @@ class Conditions:
     lacked something committed."""
     wanted: tuple[FindingRow, ...]
     """Findings that name bytes which the evidence does not have, and the answer needs."""
+    unchecked: tuple[Unchecked, ...]
+    """Replicas with batches whose checksums nobody computed."""
 
     @property
     def is_peace(self) -> bool:
@@ -162,6 +173,7 @@ class Conditions:
             or self.cuts
             or unclear
             or self.about_to_go
+            or self.unchecked
         )
         at_risk = self.leaderless or self.hanging or self.loud or self.past_the_end or self.restart_cuts
         return not (in_doubt or at_risk or self.incomplete)
@@ -205,6 +217,11 @@ def find_conditions(results: Results) -> Conditions:
         deleted=tuple(sorted(deleted_places(results).intersection(map(place_of, results.partitions)))),
         past_the_end=_is_past_the_end(results),
         wanted=_slim(row for row in found if any(item.kind == WANTED for item in row.evidence)),
+        unchecked=tuple(
+            Unchecked(row.broker_id, row.unchecked_batches, row.batch_count)
+            for row in results.replicas
+            if row.unchecked_batches
+        ),
     )
 
 

@@ -108,6 +108,7 @@ def find_outcome(results: Results, untrusted: str | None, verdict: Verdict) -> O
     references = {row.reference_id for row, _ in damaged}
     without_sum = worst in ("WILL_LOSE_ON_TRUNCATION", "UNCOMMITTED_DIVERGENCE") and not total.committed
     countable = worst in ("COMMITTED_LOSS", "COMMITTED_DIVERGENCE", "WILL_LOSE_ON_TRUNCATION")
+    unlike_whole = {one for _, one in damaged} | {one.broker_id for one in conditions.unchecked}
     return Outcome(
         worst=worst,
         kind=kind,
@@ -126,7 +127,7 @@ def find_outcome(results: Results, untrusted: str | None, verdict: Verdict) -> O
         and (total.records != total.committed or worst != "COMMITTED_LOSS"),
         gone=tuple(_gone(partitions, codes)) if total.committed else (),
         damaged=_all_known([broker for _, broker in damaged]),
-        whole=references.pop() if len(references) == 1 and not references & {one for _, one in damaged} else None,
+        whole=references.pop() if len(references) == 1 and not references & unlike_whole else None,
         uncounted=sum(row.lost_records is None and row.verdict == worst for row in partitions) if countable else 0,
         others={name: counts[name] for name in VERDICTS if counts[name] and name != worst},
     )

@@ -1,0 +1,168 @@
+"""Headers whose checksums nobody computed: nothing is said of what damage may explain before the bytes are there."""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Sequence
+from pathlib import Path
+
+import google_crc32c
+import pytest
+from tests.support.audit_json_text import audit_json_text
+from tests.support.collected import answers, bring_wanted, collect_snapshot, copy_snapshot
+from tests.support.encoder import encode_batch, encode_marker
+from tests.support.in_process import run_stages, without_run
+from tests.support.snapshots import Listed, Replica, write_snapshot
+
+from replica_audit.config import Settings
+from replica_audit.report.answer import build_answer
+from replica_audit.report.facts.verdict import build_verdict
+from replica_audit.runner.in_process import audit_all
+
+HEADERS = ("--headers", "always")
+SEVERE = ("critical", "high")
+BATCHES = [encode_batch(base, 5, 0, mark=f"{base}") for base in range(0, 30, 5)]
+
+
+def _changed(batch: bytes, position: int, by: int = 1) -> bytes:
+    data = bytearray(batch)
+    data[position] ^= by
+    return bytes(data)
+
+
+def _with_right_checksum(batch: bytes) -> bytes:
+    return batch[:17] + struct.pack(">I", google_crc32c.value(batch[21:])) + batch[21:]
+
+
+def _snapshot(place: Path, leader: Sequence[bytes], follower: Sequence[bytes], **fields: object) -> Path:
+    sides = {1: Replica(leader, **fields), 2: Replica(follower, **fields)}  # type: ignore[arg-type]
+    return write_snapshot(place, sides, [Listed(1, (1, 2), (1, 2))])
+
+
+def _codes(content: dict) -> set[str]:
+    return {row["code"] for row in content["findings"]}
+
+
+def _follow(snapshot: Path, place: Path, *options: str) -> tuple[dict, list[dict]]:
+    """The answers of the copy, and those of its headers in each round until nothing more is wanted."""
+    expected = answers(copy_snapshot(snapshot, place / "copy" / "snapshot"))
+    evidence = collect_snapshot(snapshot, place / "evidence", *HEADERS, *options)
+    found = [answers(evidence)]
+    while len(found) <= 3 and bring_wanted(snapshot, evidence, len(found)):
+        found.append(answers(evidence))
+    for content in (expected, *found):
+        for row in content["replicas"]:
+            del row["unchecked_batches"]
+    return expected, found
+
+
+def test_records_that_differ_are_told_once_their_checksums_are_known(tmp_path: Path) -> None:
+    other = encode_batch(10, 5, 0, mark="another")
+    snapshot = _snapshot(tmp_path / "snapshot", BATCHES, [*BATCHES[:2], other, *BATCHES[3:]])
+    expected, (first, *_, last) = _follow(snapshot, tmp_path)
+    assert _codes(first) == {"CAP-NOT-CAPTURED"}
+    assert "DIV-CONTENT" in _codes(last) and last == expected
+
+
+@pytest.mark.parametrize("side", [0, 1])
+@pytest.mark.parametrize("position", [*range(0, 61, 7), 22, 26, 60, 63, -1])
+def test_damage_is_never_told_as_other_records(tmp_path: Path, position: int, side: int) -> None:
+    damaged = [*BATCHES[:2], _changed(BATCHES[2], position), *BATCHES[3:]]
+    sides = [BATCHES, damaged] if side else [damaged, BATCHES]
+    # Of what batches are not told apart by nothing but a checksum tells.
+    is_seen = 0 <= position <= 21 or 23 <= position < 27
+    expected, found = _follow(_snapshot(tmp_path / "snapshot", *sides), tmp_path)
+    known = {(row["code"], row["severity"], row["broker_id"]) for row in expected["findings"]}
+    for content in found:
+        severe = [row for row in content["findings"] if row["severity"] in SEVERE]
+        assert {(row["code"], row["severity"], row["broker_id"]) for row in severe} <= known
+    assert len(found) <= 3
+    assert (found[-1] == expected) is is_seen
+
+
+def test_what_only_one_has_is_checked_before_it_is_called_lost(tmp_path: Path) -> None:
+    sides = {1: Replica(BATCHES[:4], high_watermark=30), 2: Replica(BATCHES, high_watermark=30)}
+    listed = [Listed(1, (1, 2), (1, 2))]
+    snapshot = write_snapshot(tmp_path / "snapshot", sides, listed, manifest={"quiesced": True}, clean=(1, 2))
+    expected, (first, last) = _follow(snapshot, tmp_path)
+    said = {row["code"]: row for row in first["findings"]}
+    assert said.keys() == {"CAP-NOT-CAPTURED", "HWM-CP-ABOVE-LEO"}
+    wanted, short = said["CAP-NOT-CAPTURED"], said["HWM-CP-ABOVE-LEO"]
+    assert (wanted["broker_id"], wanted["start_offset"], wanted["end_offset"]) == (2, 20, 30)
+    assert short["severity"] == "high"
+    assert short["message"].endswith("; the records between may be on broker 2, of which no log was compared")
+    assert "REP-LEADER-SHORTER" in _codes(last) and last == expected
+
+
+def test_what_a_follower_has_yet_to_fetch_is_not_asked_for(tmp_path: Path) -> None:
+    snapshot = _snapshot(tmp_path / "snapshot", BATCHES, BATCHES[:4], high_watermark=20)
+    expected, (only,) = _follow(snapshot, tmp_path)
+    assert only == expected
+
+
+def test_equal_replicas_are_not_called_well_where_no_checksum_was_computed(tmp_path: Path) -> None:
+    snapshot = _snapshot(tmp_path / "snapshot", BATCHES, BATCHES)
+    evidence = collect_snapshot(snapshot, tmp_path / "evidence", *HEADERS)
+    results = audit_all(str(evidence), Settings(quiet=True))
+    said = build_answer(results, build_verdict(results, "high"))
+    assert "All is well" not in said.headline
+    assert (
+        "Damage inside 12 of the 12 batches of brokers 1 and 2 would not be seen: their headers alone were collected, and no "
+        "checksums computed." in said.headline
+    )
+    assert [row["unchecked_batches"] for row in json.loads(audit_json_text(results))["replicas"]] == [6, 6]
+    checked = audit_all(str(collect_snapshot(snapshot, tmp_path / "checked")), Settings(quiet=True))
+    assert build_answer(checked, build_verdict(checked, "high")).headline.startswith("All is well")
+
+
+def test_markers_are_whole_and_their_checksums_computed_by_the_audit(tmp_path: Path) -> None:
+    marker = encode_marker(30, "COMMIT", 0, producer_id=7, producer_epoch=0)
+    snapshot = _snapshot(tmp_path / "snapshot", [*BATCHES, marker, BATCHES[0][:0] + encode_batch(31, 1, 0)], [*BATCHES])
+    rows = answers(collect_snapshot(snapshot, tmp_path / "evidence", *HEADERS))["replicas"]
+    assert [(row["batch_count"], row["unchecked_batches"]) for row in rows] == [(8, 7), (6, 6)]
+    damaged = [*BATCHES, _changed(marker, -1), encode_batch(31, 1, 0)]
+    snapshot = _snapshot(tmp_path / "other", damaged, damaged)
+    found = answers(collect_snapshot(snapshot, tmp_path / "damaged", *HEADERS))["findings"]
+    assert {(row["code"], row["broker_id"]) for row in found} >= {("LOG-CORRUPT-MID", 1), ("LOG-CORRUPT-MID", 2)}
+
+
+def test_damage_names_who_has_the_records_as_far_as_that_is_known(tmp_path: Path) -> None:
+    damaged = [*BATCHES[:2], _changed(BATCHES[2], 20), *BATCHES[3:]]
+    sides = {1: Replica(BATCHES), 2: Replica(damaged), 3: Replica(BATCHES)}
+    snapshot = write_snapshot(tmp_path / "snapshot", sides, [Listed(1, (1, 2, 3), (1, 2, 3))])
+    evidence = collect_snapshot(snapshot, tmp_path / "evidence", *HEADERS)
+    assert bring_wanted(snapshot, evidence, 1)
+    results = audit_all(str(evidence), Settings(quiet=True))
+    assert "is whole" not in build_answer(results, build_verdict(results, "high")).headline
+    (found,) = (row for row in answers(evidence)["findings"] if row["code"] == "LOG-CORRUPT-MID")
+    assert found["message"].endswith("readable on broker 1")
+
+
+def test_a_batch_with_a_wrong_length_hides_none_behind_it(tmp_path: Path) -> None:
+    """The second batch's length leads to the fourth: its checksum shows it, and all bytes behind it are asked for."""
+    length = struct.pack(">i", len(BATCHES[1]) + len(BATCHES[2]) - 12)
+    damaged = [BATCHES[0], BATCHES[1][:8] + length + BATCHES[1][12:], *BATCHES[2:]]
+    expected, found = _follow(_snapshot(tmp_path / "snapshot", BATCHES, damaged), tmp_path)
+    assert _codes(found[0]) == {"CAP-NOT-CAPTURED"} and len(found) <= 3
+    assert found[-1] == expected and "LOG-CORRUPT-MID" in _codes(expected)
+
+
+def test_a_batch_that_became_another_sound_one_is_told_as_other_records(tmp_path: Path) -> None:
+    other = _with_right_checksum(_changed(BATCHES[2], -1))
+    snapshot = _snapshot(tmp_path / "snapshot", BATCHES, [*BATCHES[:2], other, *BATCHES[3:]])
+    expected, found = _follow(snapshot, tmp_path)
+    assert found[-1] == expected and "DIV-CONTENT" in _codes(expected)
+
+
+def test_a_warehouse_keeps_that_a_checksum_is_not_known(tmp_path: Path) -> None:
+    other = encode_batch(10, 5, 0, mark="another")
+    snapshot = _snapshot(tmp_path / "snapshot", BATCHES, [*BATCHES[:2], other, *BATCHES[3:]])
+    evidence = collect_snapshot(snapshot, tmp_path / "evidence", *HEADERS)
+    ran = run_stages(evidence, tmp_path / "warehouse")
+    assert without_run(ran.results)["findings"] == answers(evidence)["findings"]
+    rows = ran.warehouse.read_arrow("batches", ["crc_valid"])
+    assert (rows.num_rows, rows["crc_valid"].null_count) == (12, 12)
+    assert bring_wanted(snapshot, evidence, 1)
+    found = without_run(run_stages(evidence, tmp_path / "warehouse").results)
+    assert found["findings"] == answers(evidence)["findings"] and "DIV-CONTENT" in _codes(found)
