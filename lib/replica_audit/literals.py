@@ -110,13 +110,13 @@ Role = Literal[
 Standing = Literal["leader", "isr", "elr", "last_known", "out_of_sync", "unknown", "unassigned"]
 STANDINGS: tuple[Standing, ...] = get_args(Standing)
 
-#: Position of a consumer group on the leader's log; past_end and epoch_differs: it has read what is not there.
 #: States of a segment in remote storage, in the order of their numbers (Kafka `RemoteLogSegmentState`).
 RemoteState = Literal["copy_started", "copy_finished", "delete_started", "delete_finished"]
 
 #: How a segment in remote storage lies to the log of the reference.
 RemoteLineage = Literal["own", "left", "past_end", "below_start", "other_topic", "unknown"]
 
+#: Position of a consumer group on the leader's log; past_end and epoch_differs: it has read what is not there.
 GroupEffect = Literal["unaffected", "past_end", "epoch_differs", "read_lost"]
 
 #: Roles of copies that are compared, and of those that are not though Kafka serves from them.

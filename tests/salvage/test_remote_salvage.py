@@ -82,6 +82,15 @@ def test_records_that_a_replica_has_too_are_taken_from_it(tmp_path: Path) -> Non
     assert kinds == {"replica": (20, 20), "remote": (10, 30)}
 
 
+def test_records_of_a_chunk_that_the_leader_has_in_remote_storage_only_are_taken_from_a_replica(tmp_path: Path) -> None:
+    leads = leader((0, 0), (1, 60), start=70_000, end=70_020)
+    other = Replica([*written(0, 60, 0), *lost(60, 80)], high_watermark=60)
+    with_remote(tmp_path / "snapshot", leads, copied(0, 60, (0, 0)), copied(60, 70_000, (1, 60)), other=other)
+    found, values = salvaged(tmp_path / "snapshot")
+    assert [offset for offset, _ in values] == [*range(60, 80)] and all("lost" in value for _, value in values)
+    assert found["partitions"][0]["reasons"] == {"other_epoch": 20}
+
+
 @pytest.mark.parametrize(
     ("spans", "leads"),
     [((), LEADS), (((60, 75, (7, 60)),), LEADS), (LEFT, leader((1, 90), log_start=90))],

@@ -9,6 +9,7 @@ import numpy as np
 
 from replica_audit.auditing.case import Case
 from replica_audit.auditing.catalogue import codes_with
+from replica_audit.auditing.compare.remote_storage import chunks_below
 from replica_audit.auditing.compare.replays import as_leader
 from replica_audit.auditing.compare.wanted_chunks import differing_chunks
 from replica_audit.auditing.conclude import PartitionAudit
@@ -173,7 +174,7 @@ class ReferenceLog:
         if log.kind == REMOTE_KIND:  # it is of another history, also below where the reference's files begin
             return set(copy.chunks)
         past_end = {number for number, chunk in copy.chunks.items() if chunk.last_offset >= self.facts.log_end_offset}
-        return differing_chunks(self.facts, copy) | past_end
+        return differing_chunks(self.facts, copy) | chunks_below(self.facts, copy, self.lineage) | past_end
 
     def load(self, chunks: set[int]) -> None:
         """Load the batches of `chunks` and of their neighbours."""
