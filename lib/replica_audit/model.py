@@ -272,6 +272,11 @@ class RemoteObject:
             return ".log"
         return ".rsm-manifest" if self.is_chunked and self.manifest_path is None else None
 
+    @property
+    def is_readable(self) -> bool:
+        """True if its batches can be read as they lie there."""
+        return self.missing is None and self.unread is None
+
 
 @dataclass(frozen=True, slots=True)
 class RemoteListing:

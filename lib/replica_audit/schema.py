@@ -460,6 +460,8 @@ class ElectionRow(NamedTuple):
     """that it lacks and another replica keeps, unseen"""
     remote_records: int
     """of those that it loses, those that remote storage still has"""
+    remote_unread: int
+    """of these, those that cannot be taken out of the store given: encoded, incomplete, or in no segment that is known"""
     damage: Sequence[str]
     """codes of what is damaged in its files"""
     beside: Sequence[BesideRow]

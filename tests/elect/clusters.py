@@ -74,6 +74,7 @@ def results_of(parts: Sequence[Part], version: str | None, source: str) -> Resul
                     "only_here": 1,
                     "hidden_records": 0,
                     "remote_records": 0,
+                    "remote_unread": 0,
                     "damage": [],
                 }
                 names = {"topic": part.topic, "candidate_id": candidate, "broker_id": broker}

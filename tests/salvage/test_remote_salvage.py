@@ -123,6 +123,63 @@ def test_chunks_that_are_not_encoded_are_read_and_others_not_captured(tmp_path: 
     assert [one["reason"] for one in found["unread"]] == ["not captured: its chunks are encrypted"]
 
 
+def planned(path: Path, *options: str) -> dict[str, Any]:
+    """The plan for orders-0."""
+    plan = path.parent / "plan.json"
+    assert main(["elect", str(path), "orders-0", *options, "--plan", str(plan), "--quiet"]) in (0, 1)
+    return json.loads(plan.read_text())
+
+
+@pytest.mark.parametrize(
+    ("forms", "readable", "unread"),
+    [
+        (({}, {}), 30, 0),
+        (({}, {"encryption": {"aad": "AA=="}}), 15, 15),
+        (({"compression": True}, {"encryption": {"aad": "AA=="}}), 0, 30),
+        ((None, None), 0, 30),
+    ],
+    ids=["readable", "one encrypted", "both encoded", "without manifests"],
+)
+def test_a_plan_counts_on_those_records_of_a_store_that_salvage_can_read(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], forms, readable: int, unread: int
+) -> None:
+    """Retention goes on once they are taken out: what cannot be taken out must not seem to be."""
+    store = tmp_path / "tier"
+    for (start, end, epoch), form in zip(LEFT, forms, strict=True):
+        data = b"".join(lost(start, end))
+        put(store, chunked_path(segment_id(start, end, epoch), start), data)
+        if form is not None:
+            put(store, chunked_path(segment_id(start, end, epoch), start, "rsm-manifest"), manifest(len(data), **form))
+    place = snapshot(tmp_path, *LEFT)
+    plan = planned(place, "--remote", str(store))
+    (chosen,) = [one for one in plan["decisions"][0]["candidates"] if one["candidate_id"] == 1]
+    assert (chosen["remote_records"], chosen["remote_unread"]) == (30, unread)
+    texts = {bool(one["commands"]): one["text"] for one in plan["steps"] if one["action"] == "salvage"}
+    assert set(texts) == {is_there for is_there, records in ((True, readable), (False, unread)) if records}
+    assert any(one["action"] == "restore" for one in plan["steps"]) == bool(readable)
+    if readable:
+        assert f"({readable} records at most)" in texts[True]
+    printed = " ".join(capsys.readouterr().out.split())
+    assert ("Salvage cannot take" in printed) == bool(unread)
+    if unread:
+        assert f"({unread} records at most)" in texts[False] and "Retention stays off until" in texts[False]
+    _, values = salvaged(place, "--remote", str(store), status=3 if unread else 0)
+    assert len(values) == readable
+
+
+def test_a_segment_that_the_store_may_have_lost_is_not_counted_on(tmp_path: Path) -> None:
+    """The listing is later than the log that tells of the segments: it may have been deleted since, and cannot be read."""
+    plan = planned(snapshot(tmp_path, *LEFT), "--remote", str(fill(tmp_path / "tier")))
+    assert plan["decisions"][0]["candidates"][0]["remote_unread"] == 30
+    assert not [one for one in plan["steps"] if one["action"] in ("salvage", "restore") and one["commands"]]
+
+
+def test_without_a_store_nothing_is_known_of_what_can_be_read(tmp_path: Path) -> None:
+    plan = planned(snapshot(tmp_path, *LEFT))
+    (chosen,) = [one for one in plan["decisions"][0]["candidates"] if one["candidate_id"] == 1]
+    assert (chosen["remote_records"], chosen["remote_unread"]) == (30, 0)
+
+
 @pytest.mark.parametrize(("outcome", "taken"), [("COMMIT", 5), ("ABORT", 0)])
 def test_a_transaction_may_end_in_the_next_segment(tmp_path: Path, outcome: str, taken: int) -> None:
     """A leader that closes the same producer's transaction otherwise does not decide it."""

@@ -254,6 +254,7 @@ def election_rows(
                 only_here=cost.only_here,
                 hidden_records=cost.hidden_records,
                 remote_records=cost.remote_records,
+                remote_unread=cost.remote_unread,
                 damage=damaged.get(cost.broker_id, []),
                 beside=[
                     BesideRow(

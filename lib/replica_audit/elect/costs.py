@@ -160,6 +160,8 @@ class CandidateCost:
     """Records that the candidate lacks and another replica keeps, where nobody sees them: no truncation finds them."""
     remote_records: int = 0
     """Of the records lost, those that remote storage still has."""
+    remote_unread: int = 0
+    """Of these, those in no segment that salvage can read in the store given; 0 where none was."""
     beside: tuple[CopyBeside, ...] = ()
     """Copies that neither lead nor follow and hold some of what is lost."""
 
@@ -300,6 +302,9 @@ def _cost(
     lost += [*(item for items in beside.values() for item in items), *remote]
     count, at_most = _count(lost, held)
     possible, _ = count_beyond(as_possible(lost), as_possible(held))
+    in_store = _in_store(case, remote)
+    remote_records = _count(in_store, held)[0].records
+    readable = remote_records if case.options.remote is None else _count(_readable(case, in_store), held)[0].records
     return CandidateCost(
         facts=candidate,
         followers=tuple(
@@ -324,7 +329,8 @@ def _cost(
             if (held_there := _count(beside[one.facts.key], held)[0].records)
         ),
         hidden_records=_count((item for log in logs.values() for item in log.hidden), mine)[0].records,
-        remote_records=_count(_in_store(case, remote), held)[0].records,
+        remote_records=remote_records,
+        remote_unread=remote_records - readable,
     )
 
 
@@ -343,6 +349,21 @@ def _in_store(case: Case, unserved_ranges: Iterable[CommittedRange]) -> list[Com
         left = without([whole], gone.get(-1 if item.leader_epoch is None else item.leader_epoch, ()))
         found += [item] if left == [whole] else [item.between(one.start_offset, one.end_offset) for one in left]
     return found
+
+
+def _readable(case: Case, in_store: Iterable[CommittedRange]) -> Iterator[CommittedRange]:
+    """What of it lies in segments that can be read in the store as they lie there."""
+    listing = case.evidence.side.store
+    readable = {one.segment_id for one in (() if listing is None else listing.objects) if one.is_readable}
+    there: dict[int, list[OffsetRange]] = {}
+    for segment in case.remote.sound:
+        if segment.state == COPY_FINISHED and segment.segment_id in readable:
+            for start, end, epoch in stretches(segment):
+                there.setdefault(epoch, []).append(OffsetRange(start, end))
+    for item in in_store:
+        whole = OffsetRange(item.piece.start_offset, item.piece.end_offset)
+        unread = without([whole], there.get(-1 if item.leader_epoch is None else item.leader_epoch, ()))
+        yield from (item.between(one.start_offset, one.end_offset) for one in without([whole], unread))
 
 
 class _FollowingLog(NamedTuple):

@@ -242,6 +242,7 @@ def _candidate(
         cut_transactions=row.cut_transactions,
         hidden_records=row.hidden_records or 0,
         remote_records=row.remote_records or 0,
+        remote_unread=row.remote_unread or 0,
         damage=tuple(row.damage or ()),
         groups_hit=None if hits is None else len(hits),
     )

@@ -30,8 +30,8 @@ SALVAGED = "salvaged"
 def salvage_steps(
     results: Results, decisions: Sequence[Decision], made_with: Sequence[str], partitions: Sequence[str]
 ) -> Iterator[Step]:
-    """One step that salvages everything the plan's leaders lack and a copy has. `made_with` are the options of `elect` that make
-    this plan, `partitions` those that it was asked for.
+    """One step that salvages everything the plan's leaders lack and a copy has, and one on what it cannot read in the store given.
+    `made_with` are the options of `elect` that make this plan, `partitions` those that it was asked for.
     """
     store = _store(results)
     worth_it = _worth_it(decisions, store)
@@ -48,6 +48,17 @@ def salvage_steps(
                 results.command("salvage", "--plan", PLAN_FILE, "--payloads", "--to", SALVAGED),
             ),
             before=tuple(_has_records(results, worth_it)),
+        )
+    unread = [one for one in _losing(decisions) if one.chosen.remote_unread]
+    if unread:
+        places = tuple(map(place_of, unread))
+        records = sum(one.chosen.remote_unread for one in unread)
+        yield Step(
+            action="salvage",
+            text=f"Keep what salvage cannot take out of remote storage for {list_places(places)} ({count(records, 'record')} at most): "
+            "its segments there are encrypted, compressed, incomplete or unknown. Retention stays off until the brokers' plugin "
+            "has decoded them and they are safe elsewhere",
+            partitions=places,
         )
 
 
@@ -89,14 +100,18 @@ def _has_records(results: Results, decisions: Sequence[Decision]) -> Iterator[st
 
 def _worth_it(decisions: Sequence[Decision], store: str | None) -> list[Decision]:
     """Those whose choice loses possibly acknowledged records which a copy still has, or the remote store that was given."""
-    planned = [one for one in decisions if one.loses_acknowledged and one.procedure != "unplanned"]
-    return [one for one in planned if _salvageable(one, store)]
+    return [one for one in _losing(decisions) if _salvageable(one, store)]
+
+
+def _losing(decisions: Sequence[Decision]) -> list[Decision]:
+    """Those with a plan whose choice loses possibly acknowledged records."""
+    return [one for one in decisions if one.loses_acknowledged and one.procedure != "unplanned"]
 
 
 def _salvageable(decision: Decision, store: str | None) -> int:
     """How many records the sources hold, each counted for every one of them."""
     of_copies = sum(source.records for source in decision.salvage)
-    return of_copies if store is None else of_copies + decision.chosen.remote_records
+    return of_copies if store is None else of_copies + decision.chosen.remote_records - decision.chosen.remote_unread
 
 
 def _store(results: Results) -> str | None:

@@ -64,6 +64,8 @@ class Candidate:
     """Codes of what is damaged in its files."""
     remote_records: int = 0
     """Of the records that it loses, those that remote storage still has."""
+    remote_unread: int = 0
+    """Of these, those that salvage cannot take out of the store given; 0 where none was."""
 
     @property
     def loss(self) -> tuple[int, int, int, int]:

@@ -97,7 +97,11 @@ def _tell_remote(chosen: Candidate) -> str:
     some = f"{chosen.remote_records} of " if chosen.remote_records < chosen.lost_records else ""
     them = f"{some}{'it' if chosen.lost_records == 1 else 'them'}"
     most = "at most " if some and chosen.lost_at_most else ""
-    return f"Remote storage still has {most}{them}."
+    text = f"Remote storage still has {most}{them}."
+    if not chosen.remote_unread:
+        return text
+    taken = "them" if chosen.remote_unread == chosen.remote_records else f"{chosen.remote_unread} of these"
+    return f"{text} Salvage cannot take {taken} out of it: their segments are encoded for the brokers' plugin, incomplete or unknown."
 
 
 def _tell_source(source: SalvageSource) -> str:

@@ -33,7 +33,7 @@ def remote_copies(
     unread = []
     for segment in _lacking(case, log, stays=stays):
         stored = objects.get(segment.segment_id)
-        if stored is None or stored.log_path is None or stored.unread is not None or not is_open:
+        if stored is None or stored.log_path is None or not stored.is_readable or not is_open:
             unread.append(_unread(segment, stored, was_listed=evidence.side.store is not None))
         else:
             readable.append((segment, _file(stored, stored.log_path)))
