@@ -378,3 +378,52 @@ def test_a_copy_of_the_log_of_a_broker_that_was_deposed_proves_nothing_of_the_le
         tmp_path, *WHOLE, copied(100, 115, (1, 100)), source="user", leader=3, replicas=(1, 2, 3), leader_epoch=7
     )
     assert low == 0
+
+
+# --- records past the end of a copy that the leader's epoch does not cover
+
+
+def led(*elected: tuple[int, Sequence[int]], replicas: Sequence[int] = (1, 2)) -> dict[int, bytes]:
+    """A metadata log in which broker 1 leads in epoch 0, then those `elected` with their ISR in an epoch each."""
+    begin = [register_broker(one) for one in replicas]
+    begin += [topic(TOPIC, TOPIC_ID), config(2, TOPIC, "remote.storage.enable", "true")]
+    changes = [change(TOPIC_ID, leader=one, isr=list(isr)) for one, isr in elected]
+    return {100: history([*begin, partition(TOPIC_ID, list(replicas), 1)], *changes)}
+
+
+BY_ONE = (copied(0, 60, (0, 0)), copied(60, 100, (0, 60)))
+ROLLED = led((2, [1, 2]), (1, [1, 2]))
+
+
+@pytest.mark.parametrize(
+    ("newest", "metadata"),
+    [
+        (copied(100, 140, (0, 100)), ROLLED),
+        (copied(100, 140, (0, 100), (2, 130)), ROLLED),
+        (copied(100, 140, (0, 100)), led((2, [2, 3]), (3, [2, 3]), replicas=(1, 2, 3))),
+    ],
+    ids=["same epoch", "both epochs", "by a leader that was not captured"],
+)
+def test_a_leaders_epoch_that_its_copy_does_not_know_rules_nothing_out(
+    tmp_path: Path, newest: list[bytes], metadata: dict[int, bytes]
+) -> None:
+    """After the log was copied the old epoch went on, and the segment was copied to remote storage."""
+    answer = with_remote(tmp_path, leader((0, 0)), *BY_ONE, newest, metadata=metadata)
+    assert not tier_codes(answer) and answer.verdict != "COMMITTED_LOSS", answer
+    assert not answer.tables["partitions"][0]["lost_records"]
+
+
+def test_a_dead_replica_alone_rules_nothing_out_past_its_end(tmp_path: Path) -> None:
+    newest = copied(100, 140, (1, 100))
+    leads = {"source": "user", "leader": 3, "leader_epoch": 2, "replicas": (1, 2, 3)}
+    answer = with_remote(tmp_path, LEADS, *WHOLE[:2], newest, **leads)
+    assert not tier_codes(answer) and answer.verdict != "COMMITTED_LOSS", answer
+
+
+def test_an_epoch_that_the_leaders_own_file_begins_at_its_end_rules_out_what_others_copied_there(
+    tmp_path: Path,
+) -> None:
+    """Elected without the records, and it has written none yet."""
+    leads = replace(leader((0, 0)), epochs=((0, 0), (2, 120)))
+    answer = with_remote(tmp_path, leads, *BY_ONE, copied(100, 140, (0, 100)), metadata=ROLLED)
+    assert answer.one("TIER-ORPHAN") == ("critical", "proven", 120, 140), answer
