@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
 from replica_audit.errors import UsageError
+from replica_audit.java_properties import Login, MalformedError, PropertyLine, read_login, read_settings
 from replica_audit.redaction import NOT_SHOWN, redact
 
 BOOTSTRAP = "bootstrap.servers"
+CLIENT_ID = "client.id"
 _JAAS = "sasl.jaas.config"
-_JAAS_VALUE = re.compile(r"""\b(username|password)\s*=\s*("(?:[^"\\]|\\.)*"|'[^']*'|[^\s;]+)""")
+_MECHANISM = "sasl.mechanism"
+_HANDLER = "sasl.client.callback.handler.class"
+_HOSTNAME_CHECK = "ssl.endpoint.identification.algorithm"
 #: Settings whose values are not secret.
 _HARMLESS = re.compile(
     r"(security\.protocol|sasl\.mechanisms?|client\.id|bootstrap\.servers|.*\.(location|type|algorithm|ms|lookup))$"
 )
+#: What may be shown as a name: anything else may be part of a password or key that lost its name.
+_NAME = re.compile(r"(?=.{1,64}$)([a-z][a-z0-9]*(\.[a-z0-9]+)+|acks|debug|retries)")
 _SHORTEST_SECRET = 4
 _PEM = "ssl.truststore.location and ssl.truststore.type=PEM"
 
@@ -32,18 +38,22 @@ class _Names(NamedTuple):
 #: Settings of Kafka's clients that are taken, `sasl.jaas.config` apart.
 KNOWN: Mapping[str, _Names] = {
     "security.protocol": _Names(("security.protocol",), "security_protocol"),
-    "sasl.mechanism": _Names(("sasl.mechanism",), "sasl_mechanism"),
+    _MECHANISM: _Names((_MECHANISM,), "sasl_mechanism"),
     "sasl.kerberos.service.name": _Names(("sasl.kerberos.service.name",), "sasl_kerberos_service_name"),
     "ssl.truststore.location": _Names(("ssl.ca.location",), "ssl_cafile"),
     "ssl.keystore.location": _Names(("ssl.certificate.location", "ssl.key.location"), "ssl_certfile"),
     "ssl.key.password": _Names(("ssl.key.password",), "ssl_password"),
-    "ssl.endpoint.identification.algorithm": _Names(("ssl.endpoint.identification.algorithm",), "ssl_check_hostname"),
-    "client.id": _Names(("client.id",), "client_id"),
+    _HOSTNAME_CHECK: _Names((_HOSTNAME_CHECK,), "ssl_check_hostname"),
+    CLIENT_ID: _Names(("client.id",), "client_id"),
     "client.dns.lookup": _Names(("client.dns.lookup",), "client_dns_lookup"),
     "request.timeout.ms": _Names(("socket.timeout.ms",), "request_timeout_ms"),
 }
 #: Settings that only say what is taken for granted, with the values that may be given.
-_GIVEN = {"ssl.truststore.type": ("PEM",), "ssl.keystore.type": ("PEM",)}
+_GIVEN = {
+    "ssl.truststore.type": ("PEM",),
+    "ssl.keystore.type": ("PEM",),
+    _HANDLER: ("software.amazon.msk.auth.iam.IAMClientCallbackHandler",),
+}
 _INSTEAD = {
     "ssl.truststore.password": f"a PEM file has none; give {_PEM}",
     "ssl.keystore.password": "give ssl.keystore.type=PEM, a file with key and certificates, and ssl.key.password",
@@ -52,7 +62,32 @@ _INSTEAD = {
     "sasl.password": "that is librdkafka's name; give sasl.jaas.config",
 }
 _MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "GSSAPI", "AWS_MSK_IAM")
+_IAM = "AWS_MSK_IAM"
 _STORES = (".jks", ".p12", ".pfx")
+
+
+class _Module(NamedTuple):
+    """A login module: the mechanisms that it is for, the options that it needs, and what to do in place of others."""
+
+    mechanisms: tuple[str, ...]
+    options: tuple[str, ...]
+    instead: str
+
+
+_USER = ("username", "password")
+_SCRAM = ("SCRAM-SHA-256", "SCRAM-SHA-512")
+_MODULES: Mapping[str, _Module] = {
+    "PlainLoginModule": _Module(("PLAIN",), _USER, "it takes username and password"),
+    "ScramLoginModule": _Module(
+        _SCRAM, _USER, "it takes username and password; delegation tokens are not supported, give a user's own"
+    ),
+    "IAMLoginModule": _Module(
+        (_IAM,), (), "leave it out: credentials are taken from where botocore looks (AWS_PROFILE and the like)"
+    ),
+    "Krb5LoginModule": _Module(
+        ("GSSAPI",), (), "leave it out, and get a ticket with kinit first (kinit -k -t KEYTAB PRINCIPAL)"
+    ),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +103,14 @@ class ClientProperties:
         """`bootstrap.servers`."""
         return self.values.get(BOOTSTRAP)
 
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What whoever gave the file should know before a cluster is contacted, in sentences."""
+        if self.values.get(_HOSTNAME_CHECK) != "":
+            return ()
+        where = f"--command-config {self.path}, line {self.lines[_HOSTNAME_CHECK]}"
+        return (f"{where}: {_HOSTNAME_CHECK} is empty: whether a certificate is the broker's own is not checked.",)
+
     def hide(self, text: str) -> str:
         """`text` with the values of these settings replaced."""
         for name, value in self.values.items():
@@ -81,8 +124,12 @@ class ClientProperties:
         for name, value in self.values.items():
             if name in _GIVEN or name == BOOTSTRAP:
                 continue
+            if name == _MECHANISM and value == _IAM:
+                raise self.refusal(
+                    name, f"restore cannot: librdkafka has no {_IAM}; give a user of {' or '.join(_SCRAM)}"
+                )
             names = KNOWN[name].librdkafka if name in KNOWN else (name,)
-            if name == "ssl.endpoint.identification.algorithm":
+            if name == _HOSTNAME_CHECK:
                 value = value or "none"
             found |= dict.fromkeys(names, value)
         return found
@@ -93,7 +140,7 @@ class ClientProperties:
         for name, value in self.values.items():
             if name in ("sasl.username", "sasl.password") and self.lines[name] == self.lines.get(_JAAS):
                 found[f"sasl_plain_{name.rpartition('.')[2]}"] = value
-            elif name == "ssl.endpoint.identification.algorithm":
+            elif name == _HOSTNAME_CHECK:
                 found["ssl_check_hostname"] = bool(value)
             elif name == "request.timeout.ms":
                 if not value.isascii() or not value.isdigit():
@@ -105,9 +152,9 @@ class ClientProperties:
                 raise self.refusal(
                     name, _INSTEAD.get(name, f"expected one of {', '.join(sorted([*KNOWN, *_GIVEN, _JAAS]))}")
                 )
-        mechanism = self.values.get("sasl.mechanism")
+        mechanism = self.values.get(_MECHANISM)
         if mechanism is not None and mechanism not in _MECHANISMS:
-            raise self.refusal("sasl.mechanism", f"expected one of {', '.join(_MECHANISMS)}")
+            raise self.refusal(_MECHANISM, f"expected one of {', '.join(_MECHANISMS)}")
         return found
 
     def refusal(self, name: str, why: str) -> UsageError:
@@ -126,51 +173,76 @@ def read_client_properties(path: str | None) -> ClientProperties:
         raise UsageError(f"--command-config {path}: cannot be read: {reason}") from None
     values: dict[str, str] = {}
     lines: dict[str, int] = {}
-    for number, name, value in _lines(text, path):
-        given = {name: value} if name != _JAAS else _login(value, path, number)
+    login: Login | None = None
+    for number, name, value in _named(read_settings(text), path):
+        given = {name: value}
+        if name == _JAAS:
+            login = _login(value, path, number)
+            given = {f"sasl.{option}": text for option, text in login.options.items()}
         lines |= dict.fromkeys([*given, name], number)
         values |= given
         _check(ClientProperties(path, values, lines), name, value)
-    return ClientProperties(path, values, lines)
+    found = ClientProperties(path, values, lines)
+    _check_login(found, login)
+    return found
+
+
+def _named(settings: Iterator[PropertyLine], path: str) -> Iterator[tuple[int, str, str]]:
+    """Line, name and value of each. Java keeps blanks at the end of a value; only those of a password may be meant."""
+    where = f"--command-config {path}, line"
+    try:
+        for one in settings:
+            if not _NAME.fullmatch(one.name):
+                raise UsageError(
+                    f"{where} {one.line}: expected name=value with the name of a setting; a value that goes on there needs a backslash "
+                    "at the end of the line before"
+                )
+            if not one.has_separator and one.name != _HOSTNAME_CHECK:
+                raise UsageError(f"{where} {one.line}: expected name=value")
+            value = one.value if one.name.endswith("password") else one.value.strip()
+            yield one.line, one.name, value.lower() if one.name == _HOSTNAME_CHECK else value
+    except MalformedError as error:
+        raise UsageError(f"{where} {error.line}: {error}") from None
 
 
 def _check(found: ClientProperties, name: str, value: str) -> None:
     if name in ("ssl.truststore.password", "ssl.keystore.password"):
         raise found.refusal(name, _INSTEAD[name])
+    if name == _HANDLER and value not in _GIVEN[name]:
+        raise found.refusal(name, f"expected {_GIVEN[name][0]}: no other class of Java can be called")
     if name in _GIVEN and value not in _GIVEN[name]:
         raise found.refusal(name, f"expected {_GIVEN[name][0]}: Java's stores are read by Java only")
     if name in ("ssl.truststore.location", "ssl.keystore.location") and value.lower().endswith(_STORES):
         raise found.refusal(name, "expected a PEM file: Java's stores are read by Java only")
+    if name == _HOSTNAME_CHECK and value not in ("https", ""):
+        raise found.refusal(name, "expected https, or nothing where names in certificates shall not be checked")
 
 
-def _lines(text: str, path: str) -> Iterable[tuple[int, str, str]]:
-    """Line number, name and value of each setting; a trailing backslash continues a line (`java.util.Properties`)."""
-    joined = ""
-    start = 0
-    for number, line in enumerate(text.splitlines(), 1):
-        joined, start = (joined + line.lstrip(), start) if joined else (line.strip(), number)
-        if joined.endswith("\\") and not joined.endswith("\\\\"):
-            joined = joined[:-1]
-            continue
-        whole, joined = joined, ""
-        if not whole or whole[0] in "#!":
-            continue
-        name, equals, value = whole.partition("=")
-        if not equals or not name.strip():
-            raise UsageError(f"--command-config {path}, line {start}: expected name=value")
-        yield start, name.strip(), value.strip()
+def _login(value: str, path: str, number: int) -> Login:
+    """The login module of a JAAS line, with its options, all of which are known."""
+
+    def refusal(why: str) -> UsageError:
+        return UsageError(f"--command-config {path}, line {number}: {_JAAS}: {why}")
+
+    try:
+        login = read_login(value)
+    except MalformedError as error:
+        raise refusal(str(error)) from None
+    module = _MODULES.get(login.module)
+    if module is None:
+        raise refusal(f"expected one of {', '.join(sorted(_MODULES))}")
+    for option in login.options:
+        if option not in module.options:
+            raise refusal(f"{option} of {login.module} cannot be used: {module.instead}")
+    if missing := [option for option in module.options if option not in login.options]:
+        raise refusal(f"{login.module} lacks {' and '.join(missing)}")
+    return login
 
 
-def _login(value: str, path: str, number: int) -> dict[str, str]:
-    """User and password in a JAAS line, by librdkafka's names."""
-    parts = {name: _unquoted(text) for name, text in _JAAS_VALUE.findall(value)}
-    if set(parts) != {"username", "password"}:
-        expected = "username and password of PlainLoginModule or ScramLoginModule"
-        raise UsageError(f"--command-config {path}, line {number}: expected in {_JAAS} {expected}")
-    return {f"sasl.{name}": text for name, text in parts.items()}
-
-
-def _unquoted(text: str) -> str:
-    if text[0] in "\"'":
-        text = text[1:-1]
-    return re.sub(r"\\(.)", r"\1", text)
+def _check_login(found: ClientProperties, login: Login | None) -> None:
+    mechanism = found.values.get(_MECHANISM)
+    if login is not None and mechanism in _MECHANISMS and mechanism not in _MODULES[login.module].mechanisms:
+        expected = " or ".join(_MODULES[login.module].mechanisms)
+        raise found.refusal(
+            _JAAS, f"{login.module} is for {_MECHANISM}={expected}, line {found.lines[_MECHANISM]} has another"
+        )

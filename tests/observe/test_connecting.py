@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import struct
 import subprocess
 import sys
 import threading
@@ -17,15 +18,20 @@ from replica_audit.errors import EngineError
 from replica_audit.observe.kafka_brokers import connect
 
 
-@pytest.fixture
-def closing() -> Iterator[str]:
-    """An address that takes connections and closes them, as a listener does that wants another protocol."""
+@pytest.fixture(params=[False, True], ids=["closed", "reset"])
+def closing(request: pytest.FixtureRequest) -> Iterator[str]:
+    """An address that takes connections and closes them, as a listener does that wants another protocol; one that has not read what
+    was sent resets them.
+    """
     with socket.create_server(("127.0.0.1", 0)) as server:
 
         def serve() -> None:
             try:
                 while True:
-                    server.accept()[0].close()
+                    taken = server.accept()[0]
+                    if request.param:
+                        taken.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+                    taken.close()
             except OSError:
                 return  # the test is over
 
@@ -76,3 +82,17 @@ def test_without_the_client_it_says_what_to_install(tmp_path: Path) -> None:
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert done.returncode == 2 and "pip install 'replica-audit[cluster]'" in done.stderr
+
+
+def test_what_of_the_file_is_not_as_expected_is_said_before_anyone_is_asked(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "p").write_text("client.id=nightly\nssl.endpoint.identification.algorithm=\n")
+    command = ["observe", "--bootstrap-servers", "127.0.0.1:1", "--to", str(tmp_path / "s"), "--command-config"]
+    assert main([*command, str(tmp_path / "p")]) == 4
+    said = capsys.readouterr().err
+    assert "line 2: ssl.endpoint.identification.algorithm is empty" in said
+    assert "client.id of the file is not used: brokers and quotas know this reader as replica-audit-observe" in said
+    (tmp_path / "p").write_text("security.protocol=PLAINTEXT\n")
+    assert main([*command, str(tmp_path / "p")]) == 4
+    assert "is not" not in capsys.readouterr().err

@@ -8,9 +8,10 @@ from dataclasses import asdict
 
 from replica_audit.cli.output import ask_for_consent, print_note, print_object
 from replica_audit.cli.progress_lines import ProgressLine
-from replica_audit.client_properties import read_client_properties
+from replica_audit.client_properties import CLIENT_ID, read_client_properties
 from replica_audit.config import Settings
 from replica_audit.errors import UsageError
+from replica_audit.observe.kafka_brokers import CLIENT_ID as READER_ID
 from replica_audit.observe.kafka_brokers import check_addresses, connect
 from replica_audit.observe.observing import check_target
 from replica_audit.observe.observing import observe as observe_cluster
@@ -32,6 +33,10 @@ def observe(arguments: argparse.Namespace, settings: Settings) -> int:
         raise UsageError("observe: --to is missing: give a new local directory for the snapshot")
     check_addresses(bootstrap)
     check_target(directory)
+    for note in properties.notes:
+        print_note(note)
+    if CLIENT_ID in properties.values:
+        print_note(f"{CLIENT_ID} of the file is not used: brokers and quotas know this reader as {READER_ID}.")
     asked = Asked(settings.topics, arguments.last, arguments.since_ms)
     rate = arguments.rate_mib << 20
     with closing(connect(bootstrap, properties)) as brokers:

@@ -36,6 +36,8 @@ def restore(arguments: argparse.Namespace, settings: Settings) -> int:
         raise UsageError(f"restore: {arguments.directory} is not a local directory: copy what salvage wrote to one")
     records = SalvagedRecords(Path(place))
     contact = Contact(bootstrap, properties)
+    for note in properties.notes:
+        print_note(note)
     options = RestoreOptions(
         arguments.to_original, not arguments.no_headers, arguments.from_start, arguments.skip_present
     )

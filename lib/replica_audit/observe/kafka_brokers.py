@@ -80,7 +80,7 @@ def connect(bootstrap: str, properties: ClientProperties) -> KafkaBrokers:
     log.addHandler(logging.NullHandler())
     log.propagate = False
     timeout = int(settings.get("request_timeout_ms", _TIMEOUT_MS))
-    own = {"client_id": CLIENT_ID, "receive_message_max_bytes": _GREATEST_ANSWER, **settings}
+    own = {**settings, "client_id": CLIENT_ID, "receive_message_max_bytes": _GREATEST_ANSWER}
     try:
         net = NetworkSelector()
         manager = KafkaConnectionManager(net, bootstrap_servers=bootstrap.split(","), **own)
@@ -108,7 +108,10 @@ async def _reach_one(manager: Any) -> None:
         except Exception as error:
             problems.append(error)
     refused = [one for one in problems if isinstance(one, SaslAuthenticationFailedError)]
-    told = [one for one in problems if "disconnected" not in str(one)]
+    # One that closes before it has read what was sent resets the connection.
+    told = [
+        one for one in problems if not re.search(r"disconnected|ECONNRESET|reset by peer|EPIPE|Broken pipe", str(one))
+    ]
     if refused or told:
         raise (refused or told)[0]
     hint = "the connection was closed: the listener wants another security.protocol, or the login was refused"
