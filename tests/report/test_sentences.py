@@ -454,6 +454,11 @@ def _needed(fenced: list[int], state: str = "named") -> Callable[[Path], Results
     return lambda path: made
 
 
+def _unread_start(number: int) -> dict[str, Any]:
+    """A log that begins at 0 and was read from 30 on."""
+    return finding("CAP-NOT-FROM-START", "info", number=number, broker_id=2, start_offset=0, end_offset=30)
+
+
 #: (what is made, what is said of it)
 MADE: tuple[tuple[Callable[[Path], Results], str], ...] = (
     (lambda path: Results(AUDIT), "No partition was found: there is nothing to say."),
@@ -531,6 +536,11 @@ MADE: tuple[tuple[Callable[[Path], Results], str], ...] = (
          str(collect_snapshot(FIXTURES / "healthy", path / "evidence", "--headers", "always")), Settings(quiet=True)),
      "Damage inside 450 of the 474 batches of brokers 0, 1 and 2 would not be seen: their headers alone were collected, and no "
      "checksums computed."),
+    (lambda path: results([partition()], [_unread_start(0)]),
+     "The logs of orders-0 were compared from offset 30 on; nothing is known of what is below."),
+    (lambda path: results([partition(), partition(number=1)], [_unread_start(0), _unread_start(1)]),
+     "The logs of orders-0 and orders-1 were compared from a later offset on than they begin at; nothing is known of what is "
+     "below."),
     (lambda path: replace(results(), audit={**AUDIT, "options": {"since": "a1"}}),
      "Compared is only what lies above the offsets that audit a1 verified, and what has changed since."),
     (lambda path: results(

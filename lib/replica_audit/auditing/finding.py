@@ -33,6 +33,7 @@ TRAITS = {
     "held": "is about records that a replica holds and the leader does not have",
     "doubt": "makes it uncertain what a replica holds",
     "unseen_tail": "says that a replica's log goes on, or may, above what was captured of it",
+    "unseen_head": "says that a replica's log begins below what was read of it",
     "damage": "says that a replica's own files are damaged, as whoever lets it lead has to know",
     "no_files": "says that files of an assigned replica are missing or could not be read",
     "unreadable": "says that input could not be read at all, so that the audit does not say everything",

@@ -15,6 +15,9 @@ from replica_audit.model import Place
 from replica_audit.results import Results, nothing_given, place_of
 from replica_audit.schema import ElectionRow, ReplicaRow, ReportRows
 
+#: Traits of findings that say which end of a log was not captured.
+UNSEEN = ("unseen_tail", "unseen_head")
+
 #: Rows of a partition by candidate and broker; of others there are none.
 _Costs = defaultdict[int, dict[int, ElectionRow]]
 
@@ -88,12 +91,13 @@ class Matrix:
             if capture.needed:
                 self.needed[place_of(capture)].append(capture.broker_id)
 
-        self.unseen: dict[Place, list[int]] = defaultdict(list)
-        """Brokers whose log goes on, or may, above what was captured of it."""
+        self.unseen: dict[Place, dict[str, list[int]]] = defaultdict(lambda: defaultdict(list))
+        """Brokers of whose log an end was not captured, or may not have been, by the trait of `UNSEEN`."""
         for part in results.parts(("findings",)) if is_packed else (results,):
             for row in part.findings:
-                if row.code in codes_with("unseen_tail") and row.broker_id is not None:
-                    self.unseen[row.topic or "", row.partition or 0].append(row.broker_id)
+                for trait in UNSEEN:
+                    if row.code in codes_with(trait) and row.broker_id is not None:
+                        self.unseen[row.topic or "", row.partition or 0][trait].append(row.broker_id)
 
     def places(self) -> list[Place]:
         return sorted(self.rows)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from replica_audit.elect.cluster_state import PresentState, present_state
@@ -93,10 +93,20 @@ _DELETED = "the topic was deleted, so that nobody is elected, and brokers remove
 
 
 #: No choice may rest on logs whose ends nobody has seen.
-_UNSEEN = (
-    "what {brokers} may have above the high watermark was not captured, so that nothing tells what an election costs: copy the "
-    "log directories of all replicas (capture-plan), and elect on these"
-)
+_UNSEEN = {
+    "unseen_tail": "what {brokers} may have above the high watermark",
+    "unseen_head": "what {brokers} may have below the first offset that was read",
+}
+
+
+def _say_unseen(brokers: Mapping[str, Sequence[int]]) -> str:
+    what = " and ".join(
+        text.format(brokers=name_brokers(brokers[trait])) for trait, text in _UNSEEN.items() if trait in brokers
+    )
+    return (
+        f"{what} was not captured, so that nothing tells what an election costs: copy the log directories of all replicas "
+        "(capture-plan), and elect on these"
+    )
 
 
 def decide(
@@ -137,7 +147,7 @@ def decide(
             conflicts.append(Conflict(*place, _DELETED if place in state.deleted else unread))
             continue
         if place in matrix.unseen:
-            conflicts.append(Conflict(*place, _UNSEEN.format(brokers=name_brokers(matrix.unseen[place]))))
+            conflicts.append(Conflict(*place, _say_unseen(matrix.unseen[place])))
             continue
         given = candidate_id is not None and candidate_id in matrix.rows[place]
         chosen = candidate_id if given else matrix.best(place)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from replica_audit.elect.cluster_state import METADATA_IN_DOUBT
 from replica_audit.elect.cost_words import ask_for_copies, say_uncaptured
+from replica_audit.model import Place
 from replica_audit.report.facts.conditions import Conditions, places_of
 from replica_audit.report.facts.losses import PlaceLoss, Total
 from replica_audit.report.facts.outcome import Outcome, WorstCase, find_outcome
@@ -79,6 +80,7 @@ def build_answer(results: Results, verdict: VerdictObject) -> Answer:
         *(() if outcome.is_loss else doubts),
         *(_tell_compared(outcome.conditions, outcome.kind) if outcome.is_calm else ()),
         *(unchecked if outcome.is_calm else ()),
+        *_tell_heads(outcome.conditions),
         *_tell_since(results),
     ]
     return Answer(
@@ -315,6 +317,25 @@ def _tell_compared(conditions: Conditions, kind: str) -> Iterator[Sentence]:
         places = name_partitions([place for place, _ in compared.unassigned])
         yield say(
             f"No source says which replicas of {places} exist: {copies} were compared, and one that is not here may hold more."
+        )
+
+
+def _tell_heads(conditions: Conditions) -> Iterator[Sentence]:
+    """From where logs were compared that were not read from their start."""
+    first: dict[Place, int] = {}
+    for row in conditions.unseen_heads:
+        if row.topic is not None and row.partition is not None and row.end_offset is not None:
+            place = (row.topic, row.partition)
+            first[place] = max(row.end_offset, first.get(place, 0))
+    if len(first) == 1:
+        ((place, offset),) = first.items()
+        yield say(
+            f"The logs of {name_partitions([place])} were compared from offset {offset} on; nothing is known of what is below."
+        )
+    elif first:
+        places = name_partitions(sorted(first))
+        yield say(
+            f"The logs of {places} were compared from a later offset on than they begin at; nothing is known of what is below."
         )
 
 

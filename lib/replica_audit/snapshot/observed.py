@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from replica_audit.errors import FormatError
@@ -112,6 +112,7 @@ def with_observation(
     known = {(one.broker_id, one.topic, one.partition): one for one in replicas}
     tabled = {(one.broker_id, one.topic, one.partition) for one in segments if one.source == "batch_table"}
     filed = {(one.broker_id, one.topic, one.partition) for one in segments} - tabled
+    starts: dict[tuple[int, str, int], int] = {}
     added: list[SegmentFile] = []
     for one in observation.replicas:
         place = (one.broker_id, one.topic, one.partition)
@@ -119,11 +120,24 @@ def with_observation(
             continue
         replica = known.get(place) or _untold(one)
         known[place] = _with_answer(replica, one)
-        if one.problem is None and (place not in tabled or _ends_in_hole(one)):
-            added.append(_empty_segment(one))
-            bases = {*replica.segment_bases, added[-1].base_offset}
-            known[place] = replace(known[place], segment_bases=tuple(sorted(bases)))
-    return list(known.values()), [*segments, *added]
+        if one.problem is not None or one.read_from is None or one.end_offset is None or one.high_watermark is None:
+            continue
+        starts[place] = one.read_from
+        bases = {one.read_from}
+        if place not in tabled:
+            added.append(_empty_segment(one, one.read_from))
+        if one.end_offset < one.high_watermark:
+            # A cleaner removed the last records below the high watermark.
+            added.append(_empty_segment(one, one.high_watermark))
+            bases.add(one.high_watermark)
+        known[place] = replace(known[place], segment_bases=tuple(sorted(bases)))
+    return list(known.values()), [*(_begun(one, starts) for one in segments), *added]
+
+
+def _begun(segment: SegmentFile, starts: Mapping[tuple[int, str, int], int]) -> SegmentFile:
+    """The table of a log as one segment from where it was read on: what is missing before its first batch is a hole."""
+    start = starts.get((segment.broker_id, segment.topic, segment.partition))
+    return segment if start is None else replace(segment, base_offset=start)
 
 
 def _untold(one: ObservedReplica) -> ReplicaDir:
@@ -153,14 +167,8 @@ def _with_answer(replica: ReplicaDir, one: ObservedReplica) -> ReplicaDir:
     )
 
 
-def _ends_in_hole(one: ObservedReplica) -> bool:
-    """True if a cleaner removed the last records below the high watermark."""
-    return one.high_watermark is not None and one.end_offset is not None and one.end_offset < one.high_watermark
-
-
-def _empty_segment(one: ObservedReplica) -> SegmentFile:
-    """What stands for a log, or its end, without batches: it begins where the log ends as far as it was read."""
-    base = one.high_watermark or 0
+def _empty_segment(one: ObservedReplica, base: int) -> SegmentFile:
+    """What stands for a log, or its end, without batches."""
     path = f"{OBSERVED} (broker {one.broker_id}, {one.topic}-{one.partition}/{base:020d}.log)"
     return SegmentFile(one.broker_id, "", one.topic, one.partition, path, base, 0, "batch_table")
 

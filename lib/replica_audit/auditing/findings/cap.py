@@ -37,6 +37,7 @@ CAP_NOT_AUDITED = Code("CAP-NOT-AUDITED", ("high",), ("INCONCLUSIVE",))
 CAP_SKEW = Code("CAP-SKEW", ("medium", "info"), ("INCONCLUSIVE",))
 CAP_NOT_CAPTURED = Code("CAP-NOT-CAPTURED", ("medium",), ("INCONCLUSIVE",), traits=("doubt",))
 CAP_ABOVE_HW = Code("CAP-ABOVE-HW", ("medium", "info"), ("INCONCLUSIVE",), traits=("unseen_tail",))
+CAP_NOT_FROM_START = Code("CAP-NOT-FROM-START", ("medium", "info"), ("INCONCLUSIVE",), traits=("unseen_head",))
 CAP_SECOND_HAND = Code("CAP-SECOND-HAND", ("medium", "info"), ("INCONCLUSIVE",), traits=("doubt",))
 CODES = (
     CAP_MISSING_REPLICA,
@@ -46,6 +47,7 @@ CODES = (
     CAP_SKEW,
     CAP_NOT_CAPTURED,
     CAP_ABOVE_HW,
+    CAP_NOT_FROM_START,
     CAP_SECOND_HAND,
 )
 
@@ -79,6 +81,7 @@ def judge(case: Case) -> Iterator[Finding]:
     yield from _outdated(case)
     yield from _second_hand_logs(case)
     yield from _unseen_tails(case)
+    yield from _unseen_heads(case)
 
 
 def _files(case: Case) -> Iterator[Finding]:
@@ -360,12 +363,8 @@ def _second_hand_logs(case: Case) -> Iterator[Finding]:
 def _second_hand(facts: ReplicaFacts, reason: str | None) -> Finding:
     sources = [_SOURCES[source] for source in sorted({one.source for one in facts.segments} - {"segment"})]
     open_points = [UNPROVEN[word] for word in facts.unproven]
-    observed = facts.directory.observed
-    if observed is not None:
+    if facts.directory.observed is not None:
         open_points.append(_OBSERVED)
-        if facts.log_start_offset > observed.log_start_offset:
-            begins = f"the log begins at {observed.log_start_offset}, and was read from {facts.log_start_offset} on"
-            open_points.append(begins)
     else:
         open_points += [_NO_FILES] if facts.directory.epoch_file.state == "not_given" else []
         open_points += [] if facts.knows_high_watermark else [_NO_LOG_DIR]
@@ -387,7 +386,7 @@ def _second_hand(facts: ReplicaFacts, reason: str | None) -> Finding:
 def _unseen_tails(case: Case) -> Iterator[Finding]:
     """Ends of logs that were read through their brokers. Where nobody leads, they may have the only copy of what was committed: a
     follower learns the high watermark late."""
-    is_open = case.leadership is None or case.leadership.leader_id is None
+    is_open = _nobody_leads(case)
     for facts in (*case.replicas, *case.set_aside):
         text = told_tail(facts.directory)
         observed = facts.directory.observed
@@ -404,6 +403,37 @@ def _unseen_tails(case: Case) -> Iterator[Finding]:
             end_offset=observed.log_end_offset,
             evidence=[Evidence("input", text="as its broker answered", broker_id=facts.broker_id, path=OBSERVED)],
         )
+
+
+def _unseen_heads(case: Case) -> Iterator[Finding]:
+    """Starts of logs that were read through their brokers from a later offset on: `--last`, `--since`, or what is in remote storage
+    only. Where nobody leads, it is not known that they agree below.
+    """
+    is_open = _nobody_leads(case)
+    for facts in (*case.replicas, *case.set_aside):
+        observed = facts.directory.observed
+        if observed is None or facts.unread is not None or facts.log_start_offset <= observed.log_start_offset:
+            continue
+        begins = f"the log begins at {observed.log_start_offset}, and was read from {facts.log_start_offset} on"
+        why = (
+            "; nobody leads, and whether replicas agree below is not known"
+            if is_open
+            else ": nothing is said of what is below"
+        )
+        yield finding(
+            CAP_NOT_FROM_START,
+            f"broker {facts.broker_id}: {begins}{why}",
+            severity="medium" if is_open else "info",
+            verdict="INCONCLUSIVE" if is_open else None,
+            broker_id=facts.broker_id,
+            start_offset=observed.log_start_offset,
+            end_offset=facts.log_start_offset,
+            evidence=[Evidence("input", text="as its broker answered", broker_id=facts.broker_id, path=OBSERVED)],
+        )
+
+
+def _nobody_leads(case: Case) -> bool:
+    return case.leadership is None or case.leadership.leader_id is None
 
 
 def _records_not_captured(problems: Sequence[RecordProblem], why: str) -> Finding:

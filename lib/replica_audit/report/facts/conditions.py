@@ -160,6 +160,9 @@ class Conditions:
     unchecked: tuple[Unchecked, ...]
     """Replicas with batches whose checksums nobody computed."""
 
+    unseen_heads: tuple[FindingRow, ...]
+    """Findings of logs that were compared from a later offset on than where they begin."""
+
     @property
     def is_peace(self) -> bool:
         """All is well, and certainly so: every assigned replica is here, whole, and was compared."""
@@ -174,6 +177,7 @@ class Conditions:
             or unclear
             or self.about_to_go
             or self.unchecked
+            or self.unseen_heads
         )
         at_risk = self.leaderless or self.hanging or self.loud or self.past_the_end or self.restart_cuts
         return not (in_doubt or at_risk or self.incomplete)
@@ -222,6 +226,7 @@ def find_conditions(results: Results) -> Conditions:
             for row in results.replicas
             if row.unchecked_batches
         ),
+        unseen_heads=_slim(row for row in found if row.code in codes_with("unseen_head")),
     )
 
 
