@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import threading
 import time
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
@@ -134,6 +136,98 @@ def test_a_hole_that_a_cleaner_left_at_the_end_is_no_lack(tmp_path: Path) -> Non
     found, results = _observe(cluster, tmp_path / "s")
     assert {one.end_offset for one in found.replicas} == {20}
     assert {row.log_end_offset for row in results.replicas} == {25} and not _codes(results)
+
+
+@dataclass
+class _Silent(AnsweringBrokers):
+    """Brokers of which one answers, once the plan is made, with neither records nor an error."""
+
+    silent: int | None = None
+
+    def _answer_FetchRequest(self, node: int, request: Any) -> Any:
+        answer = super()._answer_FetchRequest(node, request)
+        for topic in answer.responses if node == self.silent else ():
+            for one in topic.partitions:
+                one.records = b""
+        return answer
+
+
+@pytest.mark.parametrize("broker", [1, 2], ids=["the leader", "a follower"])
+@pytest.mark.parametrize("configs", [{"cleanup.policy": "delete"}, {}], ids=["delete", "unknown"])
+def test_a_broker_that_sends_nothing_below_the_high_watermark_is_given_up(
+    configs: dict[str, str], broker: int, tmp_path: Path
+) -> None:
+    cluster = _Silent({PLACE: in_sync(batches_of(0, 0, 1))}, {PLACE: 1}, configs=configs)
+    plan = plan_observation(cluster.client(), ALL)
+    cluster.silent = broker
+    found = observe(cluster.client(), cluster.client, plan, ALL, str(tmp_path / "s"), 1 << 40)
+    nothing = "it sends nothing from offset 0 on, though its high watermark is 30"
+    assert [(one.broker_id, one.problem) for one in found.unread] == [(broker, nothing)]
+    results = audit_all(str(tmp_path / "s"), Settings(quiet=True))
+    assert results.partitions[0].verdict == "INCONCLUSIVE"
+    assert ("CAP-UNREADABLE", broker) in {(row.code, row.broker_id) for row in results.findings}
+
+
+def test_an_empty_answer_where_segments_left_the_disk_is_read_anew(tmp_path: Path) -> None:
+    copies = in_sync(batches_of(0, 0, 1))
+    cluster = _Silent({PLACE: copies}, {PLACE: 1})
+    plan = plan_observation(cluster.client(), ALL)
+    cluster.silent = 2
+
+    def leave(broker: int, offset: int) -> None:
+        # A remote read that times out is answered with nothing; then the local log begins later.
+        if broker == 2 and offset == 20:
+            cluster.silent = None
+        if broker == 2:
+            cluster.local_start = 20
+
+    cluster.before = leave
+    found = observe(cluster.client(), cluster.client, plan, ALL, str(tmp_path / "s"), 1 << 40)
+    assert not found.unread
+    assert [(one.broker_id, one.read_from, one.end_offset) for one in found.replicas if one.broker_id == 2] == [
+        (2, 20, 30)
+    ]
+
+
+def test_batches_that_do_not_go_on_are_given_up(tmp_path: Path) -> None:
+    cluster = AnsweringBrokers({PLACE: in_sync(batches_of(0, 0, 1))}, {PLACE: 1})
+    plan = plan_observation(cluster.client(), ALL)
+    sent = cluster._answer_FetchRequest
+
+    def again(node: int, request: Any) -> Any:
+        for one in request.topics[0].partitions if node == 3 else ():
+            one.fetch_offset = 0
+            one.partition_max_bytes = 1
+        return sent(node, request)
+
+    cluster._answer_FetchRequest = again  # type: ignore[method-assign]
+    found = observe(cluster.client(), cluster.client, plan, ALL, str(tmp_path / "s"), 1 << 40)
+    assert [(one.broker_id, one.problem) for one in found.unread] == [
+        (3, "asked for offset 10, it sends batches that end below")
+    ]
+
+
+def test_a_batch_that_never_comes_whole_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("replica_audit.observe.reading._GREATEST_FETCH", 1 << 21)
+    cluster = AnsweringBrokers({PLACE: in_sync(batches_of(0))}, {PLACE: 1})
+    plan = plan_observation(cluster.client(), ALL)
+    monkeypatch.setattr("tests.support.answering_brokers._sent", lambda replica, *_: replica.batches[0][:50])
+    found = observe(cluster.client(), cluster.client, plan, ALL, str(tmp_path / "s"), 1 << 40)
+    assert {one.problem for one in found.unread} == {"the batch at offset 0 did not come whole in 2097152 bytes"}
+
+
+def test_a_log_that_a_cleaner_emptied_is_read_to_its_end(tmp_path: Path) -> None:
+    cluster = AnsweringBrokers(
+        {PLACE: {broker: Replica([], 25) for broker in (1, 2)}}, {PLACE: 1}, configs={"cleanup.policy": "compact"}
+    )
+    for copy in cluster.replicas[PLACE].values():
+        copy.log_end = 25
+    found, results = _observe(cluster, tmp_path / "s")
+    assert {(one.problem, one.read_from, one.end_offset, one.high_watermark) for one in found.replicas} == {
+        (None, 0, 0, 25)
+    }
+    assert {(row.log_start_offset, row.log_end_offset) for row in results.replicas} == {(0, 25)}
+    assert results.partitions[0].verdict == "CONSISTENT" and not _codes(results)
 
 
 def test_what_is_refused_is_told(tmp_path: Path) -> None:

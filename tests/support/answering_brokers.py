@@ -31,10 +31,12 @@ class Replica:
     log_start: int = 0
     error: int = 0
     hides_end: bool = False
+    log_end: int = 0
+    """Where it ends behind a hole that a cleaner left."""
 
     @property
     def end(self) -> int:
-        return max([self.log_start, *(_span(one)[1] for one in self.batches)])
+        return max([self.log_start, self.log_end, *(_span(one)[1] for one in self.batches)])
 
 
 def _span(batch: bytes) -> tuple[int, int]:
@@ -64,6 +66,8 @@ class AnsweringBrokers:
     newest: dict[type, int] = field(default_factory=dict)
     """The greatest version that brokers know of a request, where that is not the newest; -1: they do not know it."""
     before: Callable[[int, int], None] = lambda broker, offset: None
+    local_start: int = 0
+    """No log has anything on its disk below."""
     throttled: int = 0
     """So many Fetch requests are answered without a byte, by a quota."""
     sent: list[tuple[int, str]] = field(default_factory=list)
@@ -220,7 +224,7 @@ class AnsweringBrokers:
                     error, offset = (78 if replica.hides_end else 0), replica.end
                     epoch = struct.unpack_from(">i", replica.batches[-1], 12)[0] if replica.batches else -1
                 elif one.timestamp in (-2, -4):
-                    offset = replica.log_start
+                    offset = max(replica.log_start, self.local_start if one.timestamp == -4 else 0)
                 else:
                     newer = [_span(batch)[0] for batch in replica.batches if _time_of(batch) >= one.timestamp]
                     offset = min(newer, default=-1)

@@ -82,6 +82,11 @@ def observe(
     partial = Path(f"{directory}{_PARTIAL}")
     (partial / BATCHES).mkdir(parents=True)
     started = _now()
+    refused = list(plan.refused)
+    topics = sorted({one.topic for one in plan.cluster.partitions})
+    nothing: tuple[Mapping[str, Mapping[str, str]], tuple[str, ...]] = ({}, ())
+    configs, not_told = _again(lambda: brokers.configs(topics), nothing, "configurations", refused)
+    compacted = {topic for topic, known in configs.items() if "compact" in known.get("cleanup.policy", "")}
     numbers = {one.place: number for number, one in enumerate(plan.cluster.partitions)}
     sizes: list[int] = []
     over = Event()
@@ -94,7 +99,7 @@ def observe(
         found: list[ObservedReplica] = []
         try:
             with closing(connect()) as own:
-                reading = Reading(own, Pace(rate, sleep=over.wait, is_over=over.is_set), count)
+                reading = Reading(own, Pace(rate, sleep=over.wait, is_over=over.is_set), count, compacted)
                 for one in replicas:
                     path = partial / BATCHES / _table_name(one, numbers[one.partition.place])
                     found.append(reading.read(one, path))
@@ -112,11 +117,7 @@ def observe(
             raise
     read += [unread(one, one.problem) for one in plan.replicas if one.problem is not None]
     read.sort(key=lambda one: (one.topic, one.partition, one.broker_id))
-    refused = list(plan.refused)
     cluster = _again(lambda: brokers.cluster(asked.topics), plan.cluster, "the listing at the end", refused)
-    topics = sorted({one.topic for one in plan.cluster.partitions})
-    nothing: tuple[Mapping[str, Mapping[str, str]], tuple[str, ...]] = ({}, ())
-    configs, not_told = _again(lambda: brokers.configs(topics), nothing, "configurations", refused)
     groups = _again(lambda: brokers.committed(cluster.brokers), CommittedOffsets(), "groups", refused)
     refused += [*not_told, *groups.refused]
     observation = ObservedCluster(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,12 +15,13 @@ from numpy.typing import NDArray
 from replica_audit.errors import FormatError
 from replica_audit.observe.batches import read_batches
 from replica_audit.observe.broker_answers import Brokers, Refused, UnreachableError
+from replica_audit.observe.kafka_brokers import EARLIEST_LOCAL
 from replica_audit.observe.planning import ReplicaToRead, planned_again
 from replica_audit.segments.header_columns import headers_to_columns
 from replica_audit.snapshot.observed import ObservedReplica
 
 _FETCH_BYTES = 1 << 20
-_GREATEST_FETCH = 1 << 30
+_GREATEST_FETCH = 128 << 20
 #: A log that was cut or expired is read anew this often.
 _ATTEMPTS = 3
 THROTTLED_SECONDS = 1.0
@@ -84,6 +85,8 @@ class Reading:
     brokers: Brokers
     pace: Pace
     came: Callable[[int], None]
+    compacted: Collection[str] = ()
+    """Topics whose policy is known to include `compact`."""
 
     def read(self, planned: ReplicaToRead, path: Path) -> ObservedReplica:
         """Write the table at `path`, where the replica has batches. Raises UnreachableError if the broker does not answer."""
@@ -123,8 +126,11 @@ class Reading:
         while at < planned.high_watermark:
             batches = self._fetch(planned, at)
             if not len(batches):
-                break  # a cleaner removed what is left
-            at = int(batches["last_offset"][-1]) + 1
+                self._check_hole(planned, at)
+                break
+            before, at = at, int(batches["last_offset"][-1]) + 1
+            if at <= before:
+                raise _GivenUpError(f"asked for offset {before}, it sends batches that end below")
             held.append(batches[batches["base_offset"] < planned.high_watermark])
             number += len(held[-1])
             if number >= _ROWS:
@@ -132,6 +138,21 @@ class Reading:
                 held, number = [], 0
         if number:
             yield np.concatenate(held)
+
+    def _check_hole(self, planned: ReplicaToRead, offset: int) -> None:
+        """Nothing was sent from `offset` on, below the high watermark: a cleaner removed what was there (`LocalLog.read`). A broker
+        answers so as well for what it did not get from remote storage in time.
+        """
+        place = planned.partition.place
+        start = self.brokers.offsets(planned.broker_id, [place], EARLIEST_LOCAL).get(place, Refused("no answer"))
+        if isinstance(start, Refused):
+            raise _GivenUpError(start.error)
+        if start.offset > offset:
+            raise _ChangedError
+        if place.topic not in self.compacted:
+            raise _GivenUpError(
+                f"it sends nothing from offset {offset} on, though its high watermark is {planned.high_watermark}"
+            )
 
     def _fetch(self, planned: ReplicaToRead, offset: int) -> NDArray[np.void]:
         size, silent = self.pace.fetch_bytes, 0
@@ -154,9 +175,9 @@ class Reading:
             if len(batches) or not (answer.records or answer.is_throttled):
                 return batches
             if answer.records:
-                size *= 4  # brokers before 0.11 send no whole batch where it is longer
-                if size > _GREATEST_FETCH:
-                    raise _GivenUpError(f"the batch at offset {offset} did not come whole")
+                if size >= _GREATEST_FETCH:
+                    raise _GivenUpError(f"the batch at offset {offset} did not come whole in {size} bytes")
+                size = min(size * 4, _GREATEST_FETCH)  # brokers before 0.11 send no whole batch where it is longer
                 continue
             silent += 1
             if silent > _THROTTLED_ANSWERS:
