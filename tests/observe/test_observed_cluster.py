@@ -208,7 +208,7 @@ def test_batches_that_do_not_go_on_are_given_up(tmp_path: Path) -> None:
 
 
 def test_a_batch_that_never_comes_whole_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("replica_audit.observe.reading._GREATEST_FETCH", 1 << 21)
+    monkeypatch.setattr("replica_audit.observe.reading.GREATEST_FETCH", 1 << 21)
     cluster = AnsweringBrokers({PLACE: in_sync(batches_of(0))}, {PLACE: 1})
     plan = plan_observation(cluster.client(), ALL)
     monkeypatch.setattr("tests.support.answering_brokers._sent", lambda replica, *_: replica.batches[0][:50])

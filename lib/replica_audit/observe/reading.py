@@ -21,7 +21,7 @@ from replica_audit.segments.header_columns import headers_to_columns
 from replica_audit.snapshot.observed import ObservedReplica
 
 _FETCH_BYTES = 1 << 20
-_GREATEST_FETCH = 128 << 20
+GREATEST_FETCH = 128 << 20
 #: A log that was cut or expired is read anew this often.
 _ATTEMPTS = 3
 THROTTLED_SECONDS = 1.0
@@ -175,9 +175,9 @@ class Reading:
             if len(batches) or not (answer.records or answer.is_throttled):
                 return batches
             if answer.records:
-                if size >= _GREATEST_FETCH:
+                if size >= GREATEST_FETCH:
                     raise _GivenUpError(f"the batch at offset {offset} did not come whole in {size} bytes")
-                size = min(size * 4, _GREATEST_FETCH)  # brokers before 0.11 send no whole batch where it is longer
+                size = min(size * 4, GREATEST_FETCH)  # brokers before 0.11 send no whole batch where it is longer
                 continue
             silent += 1
             if silent > _THROTTLED_ANSWERS:
