@@ -211,7 +211,14 @@ def test_a_batch_that_never_comes_whole_is_given_up(tmp_path: Path, monkeypatch:
     monkeypatch.setattr("replica_audit.observe.reading.GREATEST_FETCH", 1 << 21)
     cluster = AnsweringBrokers({PLACE: in_sync(batches_of(0))}, {PLACE: 1})
     plan = plan_observation(cluster.client(), ALL)
-    monkeypatch.setattr("tests.support.answering_brokers._sent", lambda replica, *_: replica.batches[0][:50])
+    sent = cluster._answer_FetchRequest
+
+    def half(node: int, request: Any) -> Any:
+        answer = sent(node, request)
+        answer.responses[0].partitions[0].records = answer.responses[0].partitions[0].records[:50]
+        return answer
+
+    cluster._answer_FetchRequest = half  # type: ignore[method-assign]
     found = observe(cluster.client(), cluster.client, plan, ALL, str(tmp_path / "s"), 1 << 40)
     assert {one.problem for one in found.unread} == {"the batch at offset 0 did not come whole in 2097152 bytes"}
 
