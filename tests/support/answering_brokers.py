@@ -69,7 +69,11 @@ class AnsweringBrokers:
     local_start: int = 0
     """No log has anything on its disk below."""
     throttled: int = 0
-    """So many Fetch requests are answered without a byte, by a quota."""
+    """So many Fetch requests are answered without any partition, by a quota (`FetchContext.getThrottledResponse`)."""
+    drops: list[Exception] = field(default_factory=list)
+    """What befalls the requests to come, one after the other, in place of an answer."""
+    delays: dict[int, float] = field(default_factory=dict)
+    waited_ms: float = 0.0
     sent: list[tuple[int, str]] = field(default_factory=list)
 
     @property
@@ -83,10 +87,21 @@ class AnsweringBrokers:
     def close(self) -> None:
         pass
 
+    def throttle_delay(self, node_id: int) -> float:
+        """Milliseconds for which nothing may be sent: `poll` lets them pass."""
+        return self.delays.get(node_id, 0.0)
+
+    def poll(self, timeout_ms: float) -> None:
+        """Let time pass."""
+        self.waited_ms += timeout_ms
+        self.delays.clear()
+
     def send_and_receive(self, node_id: int, request: Any, timeout_ms: int = 0) -> Any:
         """The answer, through the bytes that it has on the wire."""
         from kafka.errors import IncompatibleBrokerVersion
 
+        if self.drops:
+            raise self.drops.pop(0)
         if node_id in self.down:
             raise KafkaConnectionError("Connection refused")
         kind = type(request).mro()[0]
@@ -245,8 +260,9 @@ class AnsweringBrokers:
         topic = response.FetchableTopicResponse
         topics = []
         left = request.max_bytes
-        is_throttled = self.throttled > 0 and request.max_bytes != 1 << 20
-        self.throttled -= is_throttled
+        if self.throttled > 0:
+            self.throttled -= 1
+            return response(throttle_time_ms=500, error_code=0, session_id=0, responses=[])
         for asked in request.topics:
             name = asked.topic or next(topic for topic, _ in self.replicas)
             parts = []
@@ -260,7 +276,7 @@ class AnsweringBrokers:
                         error = _TOPIC_REFUSED
                     if not error and not replica.log_start <= one.fetch_offset <= replica.end:
                         error = _OUT_OF_RANGE
-                    if not error and not is_throttled:
+                    if not error:
                         records = _sent(replica, one.fetch_offset, min(one.partition_max_bytes, left))
                         left = max(0, left - len(records))
                 parts.append(
@@ -270,8 +286,7 @@ class AnsweringBrokers:
                     )
                 )  # fmt: skip
             topics.append(topic(topic=name, topic_id=TOPIC_ID, partitions=parts))
-        throttle = 500 if is_throttled else 0
-        return response(throttle_time_ms=throttle, error_code=0, session_id=0, responses=topics)
+        return response(throttle_time_ms=0, error_code=0, session_id=0, responses=topics)
 
 
 def _time_of(batch: bytes) -> int:

@@ -53,6 +53,10 @@ class Refused(NamedTuple):
     error: str
 
 
+class Throttled(NamedTuple):
+    """A quota held the answer back: nothing of it came."""
+
+
 class Fetched(NamedTuple):
     """What one broker sends of one partition."""
 
@@ -60,8 +64,6 @@ class Fetched(NamedTuple):
     log_start_offset: int
     records: bytes
     """Whole batches as they are in the segments; the last one may be cut off."""
-    is_throttled: bool
-    """A quota held the answer back: without records it is not the end of the log."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +94,6 @@ class Brokers(Protocol):
 
     def fetch(
         self, broker_id: int, starts: Mapping[ListedPartition, int], max_bytes: int, each_bytes: int
-    ) -> Mapping[TopicPartition, Fetched | Refused]: ...
+    ) -> Mapping[TopicPartition, Fetched | Refused | Throttled]: ...
 
     def close(self) -> None: ...

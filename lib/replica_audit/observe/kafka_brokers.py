@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import logging
 import re
+import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from copy import copy
 from fnmatch import fnmatchcase
 from functools import partial
 from typing import Any, Protocol, TypeVar
@@ -26,6 +28,7 @@ from replica_audit.observe.broker_answers import (
     ListedPartition,
     Refused,
     ReplicaEnd,
+    Throttled,
     UnreachableError,
 )
 from replica_audit.redaction import redact
@@ -47,6 +50,9 @@ _TOPIC = 2  # ConfigResource.Type
 _NO_ERROR, _UNKNOWN_TOPIC = 0, 3
 _PARTITIONS_IN_ANSWER = 2_000
 
+#: Pauses before a request is sent again whose connection was closed: by the broker, or as idle by this client.
+RECONNECT_SECONDS = (0.5, 2.0)
+
 _Answer = TypeVar("_Answer")
 
 
@@ -54,6 +60,12 @@ class Sender(Protocol):
     """What sends a request of the protocol to one broker, and returns its answer (`kafka.net.compat.KafkaNetClient`)."""
 
     def send_and_receive(self, node_id: int, request: Any, timeout_ms: int = ...) -> Any: ...
+
+    def throttle_delay(self, node_id: int) -> float:
+        """Milliseconds for which a quota of the broker lets nothing be sent to it."""
+
+    def poll(self, timeout_ms: float) -> None:
+        """Attend to connections until something happens, or that time has passed."""
 
     def close(self) -> None: ...
 
@@ -288,7 +300,7 @@ class KafkaBrokers:
 
     def fetch(
         self, broker_id: int, starts: Mapping[ListedPartition, int], max_bytes: int, each_bytes: int
-    ) -> Mapping[TopicPartition, Fetched | Refused]:
+    ) -> Mapping[TopicPartition, Fetched | Refused | Throttled]:
         """Batches of a broker's own replicas below their high watermarks, at once: `max_bytes` in all, but at least one batch.
 
         Where brokers know topic ids the answer is of that very topic.
@@ -331,21 +343,23 @@ class KafkaBrokers:
         )
         if answer.error_code != _NO_ERROR:
             return {one.place: Refused(self._name(answer.error_code)) for one in starts}
+        if answer.throttle_time_ms > 0 and not answer.responses:
+            return {one.place: Throttled() for one in starts}
         names = {_uuid(topic_id): name for name, topic_id in ids.items()}
-        found: dict[TopicPartition, Fetched | Refused] = {}
+        found: dict[TopicPartition, Fetched | Refused | Throttled] = {}
         for topic in answer.responses:
             name = topic.topic or names[topic.topic_id]
             for one in topic.partitions:
-                found[TopicPartition(name, one.partition_index)] = self._fetched(one, answer.throttle_time_ms > 0)
+                found[TopicPartition(name, one.partition_index)] = self._fetched(one)
         return found
 
-    def _fetched(self, one: Any, is_throttled: bool) -> Fetched | Refused:
+    def _fetched(self, one: Any) -> Fetched | Refused:
         if one.error_code != _NO_ERROR:
             return Refused(self._name(one.error_code))
         records = bytes(one.records or b"")
         if not records and one.preferred_read_replica is not None and one.preferred_read_replica >= 0:
             return Refused(f"its broker sends consumers to broker {one.preferred_read_replica}")
-        return Fetched(one.high_watermark, one.log_start_offset, records, is_throttled)
+        return Fetched(one.high_watermark, one.log_start_offset, records)
 
     def _of_any(self, request: Callable[[], _Answer]) -> Any:
         """The answer of the first broker that gives one. A request can be sent once only."""
@@ -360,12 +374,25 @@ class KafkaBrokers:
         raise UnreachableError("; ".join(problems) or "no broker is known")
 
     def _ask(self, broker_id: int, request: Any) -> Any:
-        try:
-            return self._sender.send_and_receive(broker_id, request, timeout_ms=self._timeout_ms)
-        except self._errors.IncompatibleBrokerVersion as error:
-            raise _UnsupportedError(_words(error)) from None
-        except (self._errors.KafkaError, OSError) as error:
-            raise UnreachableError(self._properties.hide(_words(error))) from None
+        errors = self._errors
+        pauses = list(RECONNECT_SECONDS)
+        while True:
+            # While a connection is muted, kafka-python sends nothing on it and says that it is not ready.
+            while (left := self._sender.throttle_delay(broker_id)) > 0:
+                self._sender.poll(timeout_ms=left)
+            try:
+                return self._sender.send_and_receive(broker_id, copy(request), timeout_ms=self._timeout_ms)
+            except errors.IncompatibleBrokerVersion as error:
+                raise _UnsupportedError(_words(error)) from None
+            except (errors.KafkaConnectionError, errors.NodeNotReadyError, errors.Cancelled) as error:
+                if not pauses:
+                    raise self._unreachable(error) from None
+                time.sleep(pauses.pop(0))
+            except (errors.KafkaError, OSError) as error:
+                raise self._unreachable(error) from None
+
+    def _unreachable(self, error: Exception) -> UnreachableError:
+        return UnreachableError(self._properties.hide(_words(error)))
 
     def _name(self, code: int) -> str:
         """Kafka's name for an error."""

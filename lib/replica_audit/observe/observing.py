@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -13,7 +14,7 @@ from pathlib import Path
 from threading import Event
 from typing import TypeVar
 
-from replica_audit.errors import UsageError
+from replica_audit.errors import EngineError, UsageError
 from replica_audit.observe.broker_answers import (
     Brokers,
     CommittedOffsets,
@@ -22,7 +23,7 @@ from replica_audit.observe.broker_answers import (
     UnreachableError,
 )
 from replica_audit.observe.planning import Asked, ReadingPlan, ReplicaToRead
-from replica_audit.observe.reading import Pace, Reading, unread
+from replica_audit.observe.reading import Pace, Reading, StoppedError, unread
 from replica_audit.snapshot.observed import OBSERVED, SCHEMA_VERSION, ObservedCluster, ObservedGroup, ObservedReplica
 from replica_audit.text import render_time
 from replica_audit.typed_json import to_object
@@ -34,6 +35,9 @@ BATCHES = "batches"
 _PARTIAL = ".partial"
 #: Of a topic in the name of its table: a file's name has at most 255 bytes.
 _NAME_LENGTH = 150
+
+#: Pauses before a broker that does not answer is connected to again.
+CONNECT_AGAIN_SECONDS = (2.0, 10.0, 30.0)
 
 _Answer = TypeVar("_Answer")
 
@@ -57,9 +61,14 @@ class Observed:
 
 def check_target(directory: str) -> None:
     """Raise UsageError unless nothing is there, and nothing of an observation that broke off."""
-    for place in (directory, f"{directory}{_PARTIAL}"):
-        if os.path.lexists(place):
-            raise UsageError(f"observe --to {directory}: {place} exists: give a new directory, or remove it")
+    if os.path.lexists(directory):
+        raise UsageError(f"observe --to {directory}: {directory} exists: give a new directory, or remove it")
+    partial = f"{directory}{_PARTIAL}"
+    if os.path.lexists(partial):
+        raise UsageError(
+            f"observe --to {directory}: {partial} exists: another observation writes it, or was killed; in that case nothing can be made "
+            "of it: remove it"
+        )
     above = os.path.dirname(os.path.abspath(directory))
     if not os.path.isdir(above):
         raise UsageError(f"observe --to {directory}: {above} is not a directory")
@@ -76,11 +85,30 @@ def observe(
 ) -> Observed:
     """Read all replicas of a plan, each broker by a connection of its own and at most `rate` bytes a second, and write them.
 
-    `came` gets the numbers of replicas that are done and of bytes that came. Where a broker refuses, the others go on.
+    `came` gets the numbers of replicas that are done and of bytes that came. Where a broker refuses, the others go on. What is written
+    is for its owner only, as the logs are; of an observation that breaks off nothing stays.
     """
     check_target(directory)
     partial = Path(f"{directory}{_PARTIAL}")
-    (partial / BATCHES).mkdir(parents=True)
+    partial.mkdir(mode=0o700)
+    try:
+        return _observe(brokers, connect, plan, asked, directory, rate, came, partial)
+    except BaseException:
+        shutil.rmtree(partial, ignore_errors=True)
+        raise
+
+
+def _observe(
+    brokers: Brokers,
+    connect: Callable[[], Brokers],
+    plan: ReadingPlan,
+    asked: Asked,
+    directory: str,
+    rate: int,
+    came: Callable[[int, int], None],
+    partial: Path,
+) -> Observed:
+    (partial / BATCHES).mkdir(mode=0o700)
     started = _now()
     refused = list(plan.refused)
     topics = sorted({one.topic for one in plan.cluster.partitions})
@@ -97,15 +125,21 @@ def observe(
 
     def read_broker(replicas: Sequence[ReplicaToRead]) -> list[ObservedReplica]:
         found: list[ObservedReplica] = []
-        try:
-            with closing(connect()) as own:
-                reading = Reading(own, Pace(rate, sleep=over.wait, is_over=over.is_set), count, compacted)
-                for one in replicas:
-                    path = partial / BATCHES / _table_name(one, numbers[one.partition.place])
-                    found.append(reading.read(one, path))
-                    came(1, 0)
-        except UnreachableError as error:
-            found += [unread(one, f"it does not answer: {error}") for one in replicas[len(found) :]]
+        pauses = list(CONNECT_AGAIN_SECONDS)
+        while len(found) < len(replicas):
+            try:
+                with closing(connect()) as own:
+                    reading = Reading(own, Pace(rate, sleep=over.wait, is_over=over.is_set), count, compacted)
+                    for one in replicas[len(found) :]:
+                        path = partial / BATCHES / _table_name(one, numbers[one.partition.place])
+                        found.append(reading.read(one, path))
+                        pauses = list(CONNECT_AGAIN_SECONDS)
+                        came(1, 0)
+            except (UnreachableError, EngineError, UsageError) as error:
+                if not pauses:
+                    found += [unread(one, f"it does not answer: {error}") for one in replicas[len(found) :]]
+                elif over.wait(pauses.pop(0)):
+                    raise StoppedError from None
         return found
 
     by_broker = plan.by_broker()
@@ -130,6 +164,8 @@ def observe(
     }
     (partial / MANIFEST).write_text(json.dumps(manifest, indent=1) + "\n", encoding="utf-8")
     (partial / OBSERVED).write_text(json.dumps(to_object(observation)) + "\n", encoding="utf-8")
+    for path in partial.rglob("*"):
+        path.chmod(0o700 if path.is_dir() else 0o600)
     partial.rename(directory)
     return Observed(directory, observation.replicas, observation.refused, sum(sizes))
 

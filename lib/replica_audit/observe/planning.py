@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from replica_audit.errors import EngineError, FormatError
@@ -16,6 +17,7 @@ from replica_audit.observe.broker_answers import (
     ListedPartition,
     Refused,
     ReplicaEnd,
+    Throttled,
     UnreachableError,
 )
 from replica_audit.observe.kafka_brokers import EARLIEST_LOCAL, LATEST
@@ -24,6 +26,11 @@ from replica_audit.observe.kafka_brokers import EARLIEST_LOCAL, LATEST
 _AT_ONCE = 500
 _SAMPLE_BYTES = 1 << 20
 _EACH_BYTES = 16 << 10
+
+#: Seconds before a broker is asked again whose quota let nothing through, and answers of that kind after which it is given up.
+THROTTLED_SECONDS = 1.0
+THROTTLED_ANSWERS = 600
+THROTTLED = "a quota of the broker lets nothing through"
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +136,7 @@ def note_replicas(
                 yield ReplicaToRead(one, broker_id, problem=start.error)
             else:
                 readable[one] = start.offset
-        answers = brokers.fetch(broker_id, readable, _SAMPLE_BYTES, _EACH_BYTES) if readable else {}
+        answers = _sample(brokers, broker_id, readable) if readable else {}
         ends = brokers.offsets(broker_id, [one.place for one in readable], LATEST) if readable else {}
     except UnreachableError as error:
         yield from (ReplicaToRead(one, broker_id, problem=f"it does not answer: {error}") for one in partitions)
@@ -149,6 +156,19 @@ def note_replicas(
             end if isinstance(end, ReplicaEnd) else None,
             _density(answer),
         )
+
+
+def _sample(
+    brokers: Brokers, broker_id: int, starts: Mapping[ListedPartition, int]
+) -> Mapping[TopicPartition, Fetched | Refused]:
+    """High watermarks, and the first batches where they come; a quota is waited for."""
+    for _ in range(THROTTLED_ANSWERS):
+        found = brokers.fetch(broker_id, starts, _SAMPLE_BYTES, _EACH_BYTES)
+        come = {place: one for place, one in found.items() if not isinstance(one, Throttled)}
+        if come or not found:
+            return come
+        time.sleep(THROTTLED_SECONDS)
+    return {one.place: Refused(THROTTLED) for one in starts}
 
 
 def _density(answer: Fetched) -> float | None:

@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 
 from replica_audit.errors import FormatError
 from replica_audit.observe.batches import read_batches
-from replica_audit.observe.broker_answers import Brokers, Refused, UnreachableError
+from replica_audit.observe.broker_answers import Brokers, Refused, Throttled, UnreachableError
 from replica_audit.observe.kafka_brokers import EARLIEST_LOCAL
-from replica_audit.observe.planning import ReplicaToRead, planned_again
+from replica_audit.observe.planning import THROTTLED, THROTTLED_ANSWERS, THROTTLED_SECONDS, ReplicaToRead, planned_again
 from replica_audit.segments.header_columns import headers_to_columns
 from replica_audit.snapshot.observed import ObservedReplica
 
@@ -24,9 +24,6 @@ _FETCH_BYTES = 1 << 20
 GREATEST_FETCH = 128 << 20
 #: A log that was cut or expired is read anew this often.
 _ATTEMPTS = 3
-THROTTLED_SECONDS = 1.0
-#: Throttled answers without a byte, one after the other, after which a replica is given up.
-_THROTTLED_ANSWERS = 600
 #: Batches in a row group.
 _ROWS = 1 << 16
 
@@ -164,6 +161,12 @@ class Reading:
                 if answer.error == "OFFSET_OUT_OF_RANGE":
                     raise _ChangedError
                 raise _GivenUpError(answer.error)
+            if isinstance(answer, Throttled):
+                silent += 1
+                if silent > THROTTLED_ANSWERS:
+                    raise _GivenUpError(THROTTLED)
+                self.pace.pause(THROTTLED_SECONDS)
+                continue
             self.pace.take(len(answer.records))
             self.came(len(answer.records))
             if answer.high_watermark < planned.high_watermark:
@@ -172,17 +175,11 @@ class Reading:
                 batches = read_batches(answer.records)
             except FormatError as error:
                 raise _GivenUpError(f"from offset {offset} on: {error}") from None
-            if len(batches) or not (answer.records or answer.is_throttled):
+            if len(batches) or not answer.records:
                 return batches
-            if answer.records:
-                if size >= GREATEST_FETCH:
-                    raise _GivenUpError(f"the batch at offset {offset} did not come whole in {size} bytes")
-                size = min(size * 4, GREATEST_FETCH)  # brokers before 0.11 send no whole batch where it is longer
-                continue
-            silent += 1
-            if silent > _THROTTLED_ANSWERS:
-                raise _GivenUpError("a quota of the broker lets nothing through")
-            self.pace.pause(THROTTLED_SECONDS)
+            if size >= GREATEST_FETCH:
+                raise _GivenUpError(f"the batch at offset {offset} did not come whole in {size} bytes")
+            size = min(size * 4, GREATEST_FETCH)  # brokers before 0.11 send no whole batch where it is longer
 
 
 def _table(planned: ReplicaToRead, batches: NDArray[np.void]) -> pa.Table:
