@@ -462,6 +462,8 @@ class ElectionRow(NamedTuple):
     """of those that it loses, those that remote storage still has"""
     remote_unread: int
     """of these, those that cannot be taken out of the store given: encoded, incomplete, or in no segment that is known"""
+    remote_deleted: int
+    """of `remote_records`, those that Kafka deletes there once the candidate leads"""
     damage: Sequence[str]
     """codes of what is damaged in its files"""
     beside: Sequence[BesideRow]

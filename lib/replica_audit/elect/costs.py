@@ -41,7 +41,9 @@ def unserved(case: Case, candidate: ReplicaFacts, *, stays: bool) -> list[Commit
     if stays:
         orphans = (*case.remote.orphans, *case.remote.gone_orphans)
         return [CommittedRange(one.piece, one.end_offset, one.leader_epoch) for one in orphans]
-    floor = max(case.reference.facts.log_start_offset, candidate.log_start_offset, case.remote.start_offset)
+    # Where segments are known, `known_start` tells which log starts of replicas are those of the partition.
+    own_start = 0 if case.remote.segments else candidate.log_start_offset
+    floor = max(case.reference.facts.log_start_offset, own_start, case.remote.start_offset)
     served = _served(candidate)
     found = []
     for epoch, ranges, is_counted in _stored(case):
@@ -162,6 +164,8 @@ class CandidateCost:
     """Of the records lost, those that remote storage still has."""
     remote_unread: int = 0
     """Of these, those in no segment that salvage can read in the store given; 0 where none was."""
+    remote_deleted: int = 0
+    """Of `remote_records`, those that Kafka deletes there once the candidate leads, whatever retention is (J4)."""
     beside: tuple[CopyBeside, ...] = ()
     """Copies that neither lead nor follow and hold some of what is lost."""
 
@@ -303,6 +307,7 @@ def _cost(
     count, at_most = _count(lost, held)
     possible, _ = count_beyond(as_possible(lost), as_possible(held))
     in_store = _in_store(case, remote)
+    leaving = list(_deleted_as_it_leads(case, candidate, in_store))
     remote_records = _count(in_store, held)[0].records
     readable = remote_records if case.options.remote is None else _count(_readable(case, in_store), held)[0].records
     return CandidateCost(
@@ -331,6 +336,7 @@ def _cost(
         hidden_records=_count((item for log in logs.values() for item in log.hidden), mine)[0].records,
         remote_records=remote_records,
         remote_unread=remote_records - readable,
+        remote_deleted=_count(leaving, held)[0].records,
     )
 
 
@@ -349,6 +355,28 @@ def _in_store(case: Case, unserved_ranges: Iterable[CommittedRange]) -> list[Com
         left = without([whole], gone.get(-1 if item.leader_epoch is None else item.leader_epoch, ()))
         found += [item] if left == [whole] else [item.between(one.start_offset, one.end_offset) for one in left]
     return found
+
+
+def _deleted_as_it_leads(
+    case: Case, candidate: ReplicaFacts, in_store: Iterable[CommittedRange]
+) -> Iterator[CommittedRange]:
+    """What of it Kafka deletes once the candidate leads, whatever retention is: segments all of whose epochs are before the first
+    that the leader has (J4). A log without records begins with the epoch in which it leads.
+    """
+    served = _served(candidate)
+    first = served[0][0] if served else None
+    staying: dict[int, list[OffsetRange]] = {}
+    for segment in case.remote.sound:
+        if first is not None and segment.state == COPY_FINISHED and max(epoch for epoch, _ in segment.epochs) >= first:
+            for start, end, epoch in stretches(segment):
+                staying.setdefault(epoch, []).append(OffsetRange(start, end))
+    for item in in_store:
+        epoch = -1 if item.leader_epoch is None else item.leader_epoch
+        if first is None or epoch < first:
+            whole = OffsetRange(item.piece.start_offset, item.piece.end_offset)
+            yield from (
+                item.between(one.start_offset, one.end_offset) for one in without([whole], staying.get(epoch, ()))
+            )
 
 
 def _readable(case: Case, in_store: Iterable[CommittedRange]) -> Iterator[CommittedRange]:

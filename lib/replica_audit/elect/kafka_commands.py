@@ -78,7 +78,7 @@ class Tools:
         ]
 
     def keep_remote(self, topic: str, way: str | None) -> list[str]:
-        """The topic's settings shown, then its retention switched off: nothing is deleted from remote storage for age or size.
+        """The topic's settings shown, then its retention switched off: neither age nor size moves its log start.
 
         Tiered topics are of 3.6 and later.
         """

@@ -102,18 +102,48 @@ def safeguard_steps(
     """Steps without numbers, most urgent first, for the partitions that the plan is `about`: what remote storage may delete, what
     was not captured, what only one broker holds, who has to stay up.
     """
-    yield from _keep_remote(results, state, tools, about)
+    yield from _copy_remote(decisions)
+    yield from _keep_remote(results, state, decisions, tools, about)
     yield from _copy_metadata(state, copies)
     yield from _capture(matrix, state, copies, about)
     yield from _copy(matrix, state, decisions, copies, about)
     yield from _keep_up(results, state, about)
 
 
-def _keep_remote(results: Results, state: PresentState, tools: Tools, about: Container[Place]) -> Iterator[Step]:
-    """A step for the topics of which remote storage has records that no log has: retention may delete them at any time."""
+def _copy_remote(decisions: Sequence[Decision]) -> Iterator[Step]:
+    """A step for the partitions of which Kafka deletes records in remote storage as soon as the plan's leader leads (J4)."""
+    leaving = [one for one in decisions if one.procedure != "unplanned" and one.chosen.remote_deleted]
+    if not leaving:
+        return
+    places = tuple(map(place_of, leaving))
+    records = sum(one.chosen.remote_deleted for one in leaving)
+    is_leading = all(one.candidate_id == one.present_leader_id for one in leaving)
+    leaders = name_brokers(sorted({one.candidate_id for one in leaving}))
+    several = "" if leaders.startswith("brokers") else "s"
+    when = f"now: {leaders} lead{several}, and" if is_leading else f"before {leaders} lead{several}: then"
+    yield Step(
+        action="keep_remote",
+        text=f"Copy the segments of {list_places(places)} out of the remote store's bucket {when} Kafka deletes "
+        f"{count(records, 'record')} there within a minute, whatever retention is: they are of epochs before the first that the "
+        "leader has. Or take them out with salvage and --remote",
+        partitions=places,
+    )
+
+
+def _keep_remote(
+    results: Results, state: PresentState, decisions: Sequence[Decision], tools: Tools, about: Container[Place]
+) -> Iterator[Step]:
+    """A step for the topics of which remote storage has records that no log has, or none will have under the plan's leader:
+    they are deleted once the log start has passed them.
+    """
     rows = [row for row in results.findings if row.code == TIER_ORPHAN.code and row.status != "resolved"]
-    places = sorted({(row.topic, row.partition) for row in rows if row.topic is not None and row.partition is not None})
-    places = [place for place in places if place in about and place not in state.deleted]
+    found = {(row.topic, row.partition) for row in rows if row.topic is not None and row.partition is not None}
+    found |= {
+        place_of(one)
+        for one in decisions
+        if one.procedure != "unplanned" and one.chosen.remote_records > one.chosen.remote_deleted
+    }
+    places = [place for place in sorted(found) if place in about and place not in state.deleted]
     if not places:
         return
     topics = sorted({topic for topic, _ in places})
@@ -122,13 +152,16 @@ def _keep_remote(results: Results, state: PresentState, tools: Tools, about: Con
     yield Step(
         action="keep_remote",
         text=f"Switch off retention for {'topic' if len(topics) == 1 else 'topics'} {list_names(topics)}, and note what it was: "
-        f"remote storage has committed records of {list_places(places)} that the leader's log does not have, and deletes them for "
-        "their age or size. Once they are taken out of its segments, put retention back to what it was",
+        f"remote storage has committed records of {list_places(places)} that the log of the leader, present or planned, does not "
+        "have, and Kafka deletes them "
+        "once its log start has passed them, as retention or DeleteRecords moves it, or once the leader's first epoch is later. Once "
+        "they are taken out of its segments, put retention back to what it was",
         partitions=tuple(places),
         commands=tuple(commands),
         files=files,
         before=(
             "The brokers' disks have room: local files are kept as long, unless local.retention.ms and local.retention.bytes are set",
+            "Nobody runs kafka-delete-records on them, and no further leader is elected uncleanly meanwhile",
         ),
     )
 

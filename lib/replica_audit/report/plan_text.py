@@ -97,11 +97,19 @@ def _tell_remote(chosen: Candidate) -> str:
     some = f"{chosen.remote_records} of " if chosen.remote_records < chosen.lost_records else ""
     them = f"{some}{'it' if chosen.lost_records == 1 else 'them'}"
     most = "at most " if some and chosen.lost_at_most else ""
-    text = f"Remote storage still has {most}{them}."
+    text = f"Remote storage still has {most}{them}{_tell_deleted(chosen)}."
     if not chosen.remote_unread:
         return text
     taken = "them" if chosen.remote_unread == chosen.remote_records else f"{chosen.remote_unread} of these"
     return f"{text} Salvage cannot take {taken} out of it: their segments are encoded for the brokers' plugin, incomplete or unknown."
+
+
+def _tell_deleted(chosen: Candidate) -> str:
+    """A clause on what Kafka deletes there because the leader's first epoch is later."""
+    if not chosen.remote_deleted:
+        return ""
+    which = "" if chosen.remote_deleted == chosen.remote_records else f" {chosen.remote_deleted} of these"
+    return f", and Kafka deletes{which or ' what it has'} there once broker {chosen.candidate_id} leads, whatever retention is"
 
 
 def _tell_source(source: SalvageSource) -> str:

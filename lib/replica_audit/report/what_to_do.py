@@ -30,7 +30,7 @@ from replica_audit.text import capitalise
 SAFE = ("keep_remote", "capture", "copy", "keep_up")
 AFTER = ("end_transaction", "mend")
 #: Most steps of each action, and most decisions, in Do first.
-LIMITS = {"keep_remote": 1, "capture": 3, "copy": 3, "keep_up": 2, "end_transaction": 3, "mend": 2}
+LIMITS = {"keep_remote": 2, "capture": 3, "copy": 3, "keep_up": 2, "end_transaction": 3, "mend": 2}
 DECISION_LIMIT = 4
 #: Most other choices that are listed; `elect` lists all.
 CHOICE_LIMIT = 8
