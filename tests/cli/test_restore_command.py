@@ -22,7 +22,7 @@ def test_without_the_client_it_says_what_to_install(tmp_path: Path) -> None:
         f"sys.exit(main(['restore', {str(target)!r}, '--bootstrap-servers', 'localhost:9092', '--yes']))\n"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
-    assert done.returncode == 2
+    assert done.returncode == 4
     (line,) = done.stderr.strip().splitlines()
     assert "pip install 'replica-audit[restore]'" in line
 

@@ -81,7 +81,7 @@ def test_without_the_client_it_says_what_to_install(tmp_path: Path) -> None:
         f"sys.exit(main(['observe', '--bootstrap-servers', 'h:1', '--to', {str(tmp_path / 'new')!r}]))\n"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
-    assert done.returncode == 2 and "pip install 'replica-audit[cluster]'" in done.stderr
+    assert done.returncode == 4 and "pip install 'replica-audit[cluster]'" in done.stderr
 
 
 def test_what_of_the_file_is_not_as_expected_is_said_before_anyone_is_asked(

@@ -372,6 +372,50 @@ def test_the_estimate_is_about_right(tmp_path: Path) -> None:
     }
 
 
+def test_long_batches_are_in_the_estimate_though_short_ones_come_first(tmp_path: Path) -> None:
+    from kafka.protocol.consumer import FetchRequest
+    from tests.support.encoder import encode_batch, make_records
+
+    short = [encode_batch(at * 10, make_records(10), 0) for at in range(200)]
+    long = [encode_batch(at, make_records(1, "x" * 200_000), 0) for at in range(20)]
+    replicas = {("a", number): in_sync(short, [1]) for number in range(3)} | {
+        ("z", number): in_sync(long, [1]) for number in range(3)
+    }
+    cluster = AnsweringBrokers(replicas, dict.fromkeys(replicas, 1), newest={FetchRequest: 12})
+    plan = plan_observation(cluster.client(), ALL)
+    assert plan.size_bytes == pytest.approx(3 * sum(map(len, [*short, *long])), rel=0.05)
+    asked = [name for _, name in cluster.sent].count("FetchRequest")
+    assert asked == 2  # all at once, and of one partition of `z` alone
+
+
+def test_offsets_since_a_time_are_asked_for_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    from replica_audit.observe import planning
+
+    monkeypatch.setattr(planning, "TIMES_AT_ONCE", 4)
+    monkeypatch.setattr(planning, "TIMES_PAUSE_SECONDS", 0.0)
+    replicas = {("orders", number): in_sync(batches_of(0)) for number in range(10)}
+    cluster = AnsweringBrokers(replicas, {place: 1 + place[1] % 2 for place in replicas})
+    plan_observation(cluster.client(), ALL)
+    without = [name for _, name in cluster.sent].count("ListOffsetsRequest")
+    cluster.sent.clear()
+    plan = plan_observation(cluster.client(), Asked(since_ms=1 << 50))
+    # Two brokers lead five partitions each.
+    assert [name for _, name in cluster.sent].count("ListOffsetsRequest") == without + 4
+    assert {one.start_offset for one in plan.replicas} == {10}
+
+
+def test_a_setting_that_the_listing_cannot_hold_is_named(tmp_path: Path) -> None:
+    cluster = AnsweringBrokers({PLACE: in_sync(batches_of(0))}, {PLACE: 1})
+    cluster.configs["leader.replication.throttled.replicas"] = "0:1, 0:2"
+    found, results = _observe(cluster, tmp_path / "s")
+    (refused,) = found.refused
+    assert refused.startswith(
+        "the configuration leader.replication.throttled.replicas of topic orders: its value has a"
+    )
+    assert "0:2" not in refused and not _codes(results)
+    assert "min.insync.replicas=2" in (tmp_path / "s" / "observed-topics-describe.txt").read_text()
+
+
 def test_plans_ask_followers_before_leaders() -> None:
     cluster = AnsweringBrokers({PLACE: in_sync(batches_of(0))}, {PLACE: 2})
     asked: list[int] = []

@@ -259,7 +259,7 @@ class AnsweringBrokers:
         response = consumer.FetchResponse
         topic = response.FetchableTopicResponse
         topics = []
-        left = request.max_bytes
+        left, is_first = request.max_bytes, True
         if self.throttled > 0:
             self.throttled -= 1
             return response(throttle_time_ms=500, error_code=0, session_id=0, responses=[])
@@ -277,8 +277,8 @@ class AnsweringBrokers:
                     if not error and not replica.log_start <= one.fetch_offset <= replica.end:
                         error = _OUT_OF_RANGE
                     if not error:
-                        records = _sent(replica, one.fetch_offset, min(one.partition_max_bytes, left))
-                        left = max(0, left - len(records))
+                        records = _sent(replica, one.fetch_offset, min(one.partition_max_bytes, left), is_first)
+                        left, is_first = max(0, left - len(records)), is_first and not records
                 parts.append(
                     topic.PartitionData(
                         partition_index=one.partition, error_code=error, high_watermark=mark, last_stable_offset=mark,
@@ -293,10 +293,14 @@ def _time_of(batch: bytes) -> int:
     return struct.unpack_from(">q", batch, 35)[0]
 
 
-def _sent(replica: Replica, offset: int, max_bytes: int) -> bytes:
-    """Batches below the high watermark from that with `offset` on: at least one, then as many bytes as there is room for."""
+def _sent(replica: Replica, offset: int, max_bytes: int, is_first: bool) -> bytes:
+    """Batches below the high watermark from that with `offset` on, as many bytes as there is room for. At least one batch comes of
+    the first partition with data; of others nothing, where their first one is longer (`ReplicaManager.readFromLog`).
+    """
     found = [one for one in replica.batches if _span(one)[1] > offset and _span(one)[1] <= replica.high_watermark]
-    return b"".join(found)[: max(max_bytes, len(found[0]))] if found else b""
+    if not found or (len(found[0]) > max_bytes and not is_first):
+        return b""
+    return b"".join(found)[: max(max_bytes, len(found[0]))]
 
 
 def in_sync(batches: Sequence[bytes], brokers: Iterable[int] = (1, 2, 3)) -> dict[int, Replica]:

@@ -79,14 +79,14 @@ def check_addresses(bootstrap: str) -> None:
 
 
 def connect(bootstrap: str, properties: ClientProperties) -> KafkaBrokers:
-    """A client of the cluster. Raises UsageError if kafka-python is missing or a setting is refused, EngineError if no broker answers."""
+    """A client of the cluster. Raises UsageError if a setting is refused, EngineError if kafka-python is missing or no broker answers."""
     settings = properties.for_kafka_python()
     try:
         from kafka.net.compat import KafkaNetClient
         from kafka.net.manager import KafkaConnectionManager
         from kafka.net.selector import NetworkSelector
     except ImportError as error:
-        raise UsageError(f"observe needs kafka-python 3: pip install 'replica-audit[cluster]' ({error})") from error
+        raise EngineError(f"observe needs kafka-python 3: pip install 'replica-audit[cluster]' ({error})") from error
     # Whoever asks reports what goes wrong; its own lines would have addresses and no reason.
     log = logging.getLogger("kafka")
     log.addHandler(logging.NullHandler())

@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
@@ -153,7 +154,8 @@ def _observe(
     read.sort(key=lambda one: (one.topic, one.partition, one.broker_id))
     cluster = _again(lambda: brokers.cluster(asked.topics), plan.cluster, "the listing at the end", refused)
     groups = _again(lambda: brokers.committed(cluster.brokers), CommittedOffsets(), "groups", refused)
-    refused += [*not_told, *groups.refused]
+    configs, not_listed = _listable(configs)
+    refused += [*not_told, *not_listed, *groups.refused]
     observation = ObservedCluster(
         SCHEMA_VERSION, cluster.cluster_id, _now(), tuple(read), tuple(_groups(groups, topics)), tuple(refused)
     )
@@ -206,20 +208,32 @@ def _table_name(one: ReplicaToRead, number: int) -> str:
     return f"{number:06d}.{place}.broker-{one.broker_id}.parquet"
 
 
+def _listable(configs: Mapping[str, Mapping[str, str]]) -> tuple[dict[str, dict[str, str]], list[str]]:
+    """Configurations without values that have a blank, which would end them in a listing; and a clause on each of those."""
+    found: dict[str, dict[str, str]] = {}
+    refused = []
+    for topic, values in configs.items():
+        blank = {name for name, value in values.items() if set(value) & set(" \t\r\n")}
+        found[topic] = {name: value for name, value in values.items() if name not in blank}
+        refused += [
+            f"the configuration {name} of topic {topic}: its value has a blank, and the listing has no place for it"
+            for name in sorted(blank)
+        ]
+    return found, refused
+
+
 def render_listing(partitions: Iterable[ListedPartition], configs: Mapping[str, Mapping[str, str]]) -> str:
     """The listing of `kafka-topics --describe`, with the leader epochs that it leaves out."""
     lines, topic = [], None
     partitions = list(partitions)
+    numbers = Counter(one.topic for one in partitions)
     for one in partitions:
         if one.topic != topic:
             topic = one.topic
-            number = sum(other.topic == topic for other in partitions)
-            # A blank would end the value.
-            told = {name: value for name, value in configs.get(topic, {}).items() if not set(value) & set(" \t\r\n")}
-            given = ",".join(f"{name}={value}" for name, value in sorted(told.items()))
+            given = ",".join(f"{name}={value}" for name, value in sorted(configs.get(topic, {}).items()))
             topic_id = f"\tTopicId: {one.topic_id}" if one.topic_id else ""
             lines.append(
-                f"Topic: {topic}{topic_id}\tPartitionCount: {number}\tReplicationFactor: {len(one.replicas)}\tConfigs: {given}"
+                f"Topic: {topic}{topic_id}\tPartitionCount: {numbers[topic]}\tReplicationFactor: {len(one.replicas)}\tConfigs: {given}"
             )
         epoch = "" if one.leader_epoch is None else f"\tLeaderEpoch: {one.leader_epoch}"
         leader = "none" if one.leader_id is None else one.leader_id

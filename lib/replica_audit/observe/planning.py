@@ -26,6 +26,9 @@ from replica_audit.observe.kafka_brokers import EARLIEST_LOCAL, LATEST
 _AT_ONCE = 500
 _SAMPLE_BYTES = 1 << 20
 _EACH_BYTES = 16 << 10
+#: Partitions in a request for offsets by time, each of which a broker looks up in a segment, and the pause before the next one.
+TIMES_AT_ONCE = 100
+TIMES_PAUSE_SECONDS = 0.25
 
 #: Seconds before a broker is asked again whose quota let nothing through, and answers of that kind after which it is given up.
 THROTTLED_SECONDS = 1.0
@@ -118,7 +121,7 @@ def plan_observation(brokers: Brokers, asked: Asked) -> ReadingPlan:
                         plan.replicas.append(found)
                     else:
                         notes.append(found)
-    plan.replicas += _planned(brokers, notes, asked, plan.refused)
+    plan.replicas += _planned(brokers, _sampled(brokers, notes), asked, plan.refused)
     plan.replicas.sort(key=lambda one: (one.partition.topic, one.partition.partition, one.broker_id))
     return plan
 
@@ -171,6 +174,25 @@ def _sample(
     return {one.place: Refused(THROTTLED) for one in starts}
 
 
+def _sampled(brokers: Brokers, notes: Sequence[_Note]) -> list[_Note]:
+    """The same with a batch, asked for alone, of each topic of which none came: where many are asked for at once, a broker sends nothing
+    of those whose first batch is longer than there is room for, the first of all apart (`ReplicaManager.readFromLog`).
+    """
+    found = list(notes)
+    known = {one.partition.topic for one in notes if one.bytes_per_offset is not None}
+    for at, one in enumerate(notes):
+        if one.partition.topic in known or one.high_watermark <= one.local_start_offset:
+            continue
+        try:
+            answer = _sample(brokers, one.broker_id, {one.partition: one.local_start_offset}).get(one.partition.place)
+        except UnreachableError:
+            continue  # reading will say so
+        if isinstance(answer, Fetched) and (density := _density(answer)) is not None:
+            found[at] = replace(one, bytes_per_offset=density)
+            known.add(one.partition.topic)
+    return found
+
+
 def _density(answer: Fetched) -> float | None:
     """Bytes for each offset, in the batches that were sent; None without any."""
     try:
@@ -184,12 +206,16 @@ def _density(answer: Fetched) -> float | None:
 
 def _planned(brokers: Brokers, notes: Sequence[_Note], asked: Asked, refused: list[str]) -> Iterator[ReplicaToRead]:
     of_partition: dict[TopicPartition, list[_Note]] = defaultdict(list)
+    of_topic: dict[str, list[float | None]] = defaultdict(list)
     for one in notes:
         of_partition[one.partition.place].append(one)
-    of_all = _mean(one.bytes_per_offset for one in notes)
+        of_topic[one.partition.topic].append(one.bytes_per_offset)
+    densities = {topic: _mean(known) for topic, known in of_topic.items()}
+    of_all = _mean(densities.values())
+    since = {} if asked.since_ms is None else _since(brokers, of_partition, asked.since_ms, refused)
     for place, copies in of_partition.items():
-        wanted = _wanted_start(brokers, place, copies, asked, refused)
-        density = _mean(one.bytes_per_offset for one in copies) or of_all or 0.0
+        wanted = _wanted_start(copies, asked.last, since.get(place))
+        density = _mean(one.bytes_per_offset for one in copies) or densities[place.topic] or of_all or 0.0
         for one in copies:
             start = max(one.local_start_offset, wanted)
             size = round((one.bytes_per_offset or density) * (one.high_watermark - start))
@@ -198,24 +224,44 @@ def _planned(brokers: Brokers, notes: Sequence[_Note], asked: Asked, refused: li
             )
 
 
-def _wanted_start(
-    brokers: Brokers, place: TopicPartition, copies: Sequence[_Note], asked: Asked, refused: list[str]
-) -> int:
+def _since(
+    brokers: Brokers, of_partition: Mapping[TopicPartition, Sequence[_Note]], since_ms: int, refused: list[str]
+) -> dict[TopicPartition, int]:
+    """The first offset since that time of each partition whose leader, or where nobody leads another replica, tells it; -1: none."""
+    by_broker: dict[int, list[TopicPartition]] = defaultdict(list)
+    for place, copies in of_partition.items():
+        asked = next((one for one in copies if one.broker_id == one.partition.leader_id), copies[0])
+        by_broker[asked.broker_id].append(place)
+    found = {}
+    for broker_id, places in by_broker.items():
+        for at in range(0, len(places), TIMES_AT_ONCE):
+            some = places[at : at + TIMES_AT_ONCE]
+            if at:
+                time.sleep(TIMES_PAUSE_SECONDS)
+            answers: Mapping[TopicPartition, ReplicaEnd | Refused]
+            try:
+                answers = brokers.offsets(broker_id, some, since_ms)
+            except UnreachableError as error:
+                answers = dict.fromkeys(some, Refused(str(error)))
+            for place in some:
+                answer = answers.get(place, Refused("no answer"))
+                if isinstance(answer, Refused):
+                    refused.append(
+                        f"the first offset of {place} since that time: {answer.error}; it is read from its start"
+                    )
+                else:
+                    found[place] = answer.offset
+    return found
+
+
+def _wanted_start(copies: Sequence[_Note], last: int | None, since: int | None) -> int:
     """First offset to read of a partition: never above the end of any replica, so that what one lacks is seen."""
     greatest = max(one.high_watermark for one in copies)
     starts = [0]
-    if asked.last is not None:
-        starts.append(greatest - asked.last)
-    if asked.since_ms is not None:
-        leader = next((one for one in copies if one.broker_id == one.partition.leader_id), copies[0])
-        try:
-            answer = brokers.offsets(leader.broker_id, [place], asked.since_ms).get(place, Refused("no answer"))
-        except UnreachableError as error:
-            answer = Refused(str(error))
-        if isinstance(answer, Refused):
-            refused.append(f"the first offset of {place} since that time: {answer.error}; it is read from its start")
-        else:
-            starts.append(greatest if answer.offset < 0 else answer.offset)
+    if last is not None:
+        starts.append(greatest - last)
+    if since is not None:
+        starts.append(greatest if since < 0 else since)
     return min(max(starts), *(one.high_watermark for one in copies))
 
 

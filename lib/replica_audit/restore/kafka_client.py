@@ -47,13 +47,13 @@ class Contact:
     """A cluster that is contacted through librdkafka. Every method raises EngineError if the cluster fails or does not answer."""
 
     def __init__(self, bootstrap: str, properties: ClientProperties) -> None:
-        """Raises UsageError if confluent-kafka is missing, or a setting is restore's own or rejected by librdkafka."""
+        """Raises EngineError if confluent-kafka is missing, UsageError if a setting is restore's own or rejected by librdkafka."""
         check_properties(properties)
         try:
             import confluent_kafka
             import confluent_kafka.admin
         except ImportError as error:
-            raise UsageError(
+            raise EngineError(
                 f"restore needs confluent-kafka: pip install 'replica-audit[restore]' ({error})"
             ) from error
         self._kafka = confluent_kafka
