@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -67,6 +68,13 @@ def test_what_came_otherwise_is_told_and_is_1(change: dict, leader: int | None, 
     found = _verified(_row(1, **{**CUT, **change}), _row(2), leader=leader, epoch=epoch)
     assert [(one.broker_id, one.what, one.predicted, one.found) for one in found.surprises] == [what]
     assert found.exit_status == 1
+
+
+def test_a_replica_of_which_nothing_is_said_is_no_surprise() -> None:
+    found = Verification({"partitions": 1}, [_row(2)], (), (), {("t", 0): (2, 6)}, {("t", 0): frozenset({1})})
+    assert with_plan(found, PLAN).surprises == []
+    (other,) = with_plan(replace(found, awaited={}), PLAN).surprises
+    assert (other.broker_id, other.what) == (1, "replica")
 
 
 def test_records_written_since_are_no_surprise() -> None:

@@ -56,6 +56,8 @@ class Verification:
     not_verified: Sequence[NotVerifiedRow] = ()
     leaders: Mapping[Place, tuple[int | None, int | None]] = field(default_factory=dict)
     """(leader id, leader epoch) of each partition, by the later snapshot."""
+    awaited: Mapping[Place, frozenset[int]] = field(default_factory=dict)
+    """Brokers of each partition of which nothing is said, since bytes that had to be checked were not collected."""
     surprises: Sequence[SurpriseRow] = ()
     """Differences from a plan's predictions."""
     planned: bool = False
@@ -151,6 +153,7 @@ def with_plan(found: Verification, plan: Plan) -> Verification:
         one
         for place, outcome in sorted(outcomes.items())
         for one in _surprises(found.leaders.get(place), replicas.get(place, {}), place, outcome)
+        if one.broker_id not in found.awaited.get(place, ())
     ]
     return replace(found, verifications=rows, surprises=surprises, planned=True)
 
@@ -240,6 +243,7 @@ def verify_snapshots(
         tuple(sort_rows([row for one in results.values() for row in one.gone])),
         tuple(sort_rows(left)),
         {place_of(one): result.leader for one, result in results.items()},
+        {place_of(one): result.awaited for one, result in results.items()},
     )
     return verified if plan is None else with_plan(verified, plan)
 

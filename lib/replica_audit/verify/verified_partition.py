@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import get_args
@@ -13,14 +14,14 @@ from replica_audit.auditing.case import Case
 from replica_audit.auditing.compare.aligned_pair import Records, align_pair, batches_in
 from replica_audit.auditing.compare.comparison import Comparison, compare
 from replica_audit.auditing.compare.epoch_corruption import restore_epochs
-from replica_audit.auditing.compare.record_comparison import RecordSource
+from replica_audit.auditing.compare.record_comparison import RecordProblem, RecordSource
 from replica_audit.auditing.compare.replays import replay_all
 from replica_audit.auditing.compare.wanted_chunks import needed_chunks
 from replica_audit.auditing.conclude import PartitionAudit
 from replica_audit.auditing.replicas.offset_ranges import shared_start
 from replica_audit.auditing.replicas.reference import Reference, log_epoch_as_leader
 from replica_audit.auditing.replicas.replica_facts import CopyKey, ReplicaFacts
-from replica_audit.literals import FollowerVerdict
+from replica_audit.literals import FollowerVerdict, RecordProblemKind
 from replica_audit.model import CHUNK_OFFSETS, PartitionState, TopicPartition
 from replica_audit.schema import GoneRecordsRow, VerificationRow
 from replica_audit.segments.batch_rows import find_rows
@@ -256,6 +257,8 @@ class PartitionVerification:
     gone: tuple[GoneRecordsRow, ...] = ()
     unjudged: tuple[str, ...] = field(default=())
     """Clauses; with any, the partition's rows do not say everything."""
+    awaited: frozenset[int] = frozenset()
+    """Brokers of which nothing is said, since bytes that had to be checked or compared were not collected."""
     recreated: bool = False
     leader: tuple[int | None, int | None] = (None, None)
     """(leader id, leader epoch) by the later snapshot."""
@@ -269,6 +272,7 @@ def verify_partition(pairing: Pairing) -> PartitionVerification:
     rows = []
     lacking = []
     unjudged = []
+    awaited = set()
     successors = {facts.broker_id: facts for facts in after.replicas}
     assigned = after.leadership.replicas if after.leadership else None
     unread = {facts.broker_id for facts in after.set_aside}
@@ -279,14 +283,17 @@ def verify_partition(pairing: Pairing) -> PartitionVerification:
     for old in before.replicas:
         new = successors.get(old.broker_id)
         with_leader = pairing.with_leader(old)
+        with_itself = None if new is None else pairing.with_itself(old, new)
+        if waiting := [item for item in (with_leader, with_itself) if item is not None and item.awaits_records]:
+            unjudged += _say_awaited(problem for item in waiting for problem in item.problems)
+            awaited.add(old.broker_id)
+            continue
         lacked = lacking_batches(with_leader, before)
         lacking += lacked
         if old.end_is_open or (new is not None and new.end_is_open):
             unjudged.append(f"the log of broker {old.broker_id} is not known to its end in both snapshots")
-        if new is not None:
-            kept = measure_kept(
-                old, new, pairing.leader.facts, with_leader, pairing.with_itself(old, new), after.options.protocol
-            )
+        if new is not None and with_itself is not None:
+            kept = measure_kept(old, new, pairing.leader.facts, with_leader, with_itself, after.options.protocol)
             rows.append(_row(after, old, new, kept, lacked))
         elif old.broker_id in unread:
             unjudged.append(f"the log of broker {old.broker_id} could not be read in the later snapshot")
@@ -299,8 +306,26 @@ def verify_partition(pairing: Pairing) -> PartitionVerification:
         tuple(rows),
         tuple(_gone_row(partition, one, away) for one in gone),
         tuple(dict.fromkeys(unjudged)),
+        frozenset(awaited),
         leader=(after.reference.leader_id, after.reference.leader_epoch),
     )
+
+
+def _say_awaited(problems: Iterable[RecordProblem]) -> Iterator[str]:
+    """What nobody knows of batches that differ, by broker and moment: damage may be all that is different."""
+    found: dict[tuple[int, str, RecordProblemKind], set[tuple[str, int]]] = defaultdict(set)
+    for one in problems:
+        moment, _, path = one.path.partition("/")
+        found[one.broker_id, moment, one.kind].add((path, one.position))
+    for (broker_id, moment, kind), batches in sorted(found.items()):
+        if kind not in ("unchecked", "not_captured"):
+            continue
+        what = "checksum nobody computed" if kind == "unchecked" else "records were not collected"
+        where = "later" if moment == AFTER else "earlier"
+        again = ": copy it again" if kind == "not_captured" else ": collect it again without --headers, or copy it"
+        again = again if moment == AFTER else ""
+        batch = count(len(batches), "batch", "batches")
+        yield f"the log of broker {broker_id} differs in {batch} of the {where} snapshot whose {what}{again}"
 
 
 def is_another_topic(before: PartitionAudit, after: PartitionAudit) -> bool:
