@@ -291,6 +291,8 @@ def early(
     latest: int = 1,
     leads: Replica | None = None,
     later_size: str | None = None,
+    quiesced: bool | None = True,
+    known: Sequence[tuple[int, int]] = ((60, 80), (80, 100)),
 ) -> Answer:
     """Broker 1 was elected at `ELECTED`, and deleted segments `after_ms` later."""
     own = {"remote.storage.enable": "true", "retention.bytes": size, "retention.ms": age}
@@ -301,8 +303,8 @@ def early(
     leads = leads or leader((1, 60), log_start=60)
     times = [(FINISHED, 2), (DELETING, ELECTED + after_ms), (DELETED, ELECTED + after_ms + 100)]
     segments = [copied(*span, (0, span[0]), then=times, by=(2, by), latest=latest) for span in ((0, 40), (40, 60))]
-    segments += [copied(*span, (1, span[0])) for span in ((60, 80), (80, 100))]
-    return with_remote(path, leads, *segments, quiesced=True, metadata={100: history(begin, *changes)})
+    segments += [copied(*span, (1, span[0])) for span in known]
+    return with_remote(path, leads, *segments, quiesced=quiesced, metadata={100: history(begin, *changes)})
 
 
 def test_records_that_size_retention_deleted_though_the_log_is_small(tmp_path: Path) -> None:
@@ -329,9 +331,12 @@ def test_records_that_size_retention_deleted_though_the_log_is_small(tmp_path: P
         {"by": 2},
         {"later_size": "3000"},
         {"leads": leader((1, 70), log_start=70)},
+        {"quiesced": None},
+        {"known": [(60, 80)]},
     ],
     ids=["more is left than that", "no limit", "the brokers' limit", "the brokers' age", "too old", "long after"]
-    + ["before", "another broker", "raised since", "records deleted further"],
+    + ["before", "another broker", "raised since", "records deleted further"]
+    + ["more was copied since", "a segment is not known"],
 )
 def test_what_retention_deletes_as_it_should(tmp_path: Path, how: dict) -> None:
     answer = early(tmp_path, **how)

@@ -215,6 +215,25 @@ def test_what_tells_of_the_segments_has_to_be_as_late_as_the_log(
     assert (answer.verdict == "COMMITTED_LOSS") == is_told
 
 
+@pytest.mark.parametrize("kind", ["killed", "stopped", None])
+def test_a_broker_that_was_down_tells_nothing_later_than_its_last_message(tmp_path: Path, kind: str | None) -> None:
+    """Its disk may be copied days after it went."""
+    answer = with_remote(tmp_path, LEADS, *WHOLE[:2], told_by=2, begun=60, kinds=("live", kind))
+    assert not answer.found("TIER-NOT-COPIED") and answer.verdict == "LAGGING", answer
+
+
+@pytest.mark.parametrize(
+    ("kinds", "is_told"),
+    [(("stopped", "killed"), False), (("stopped", "stopped"), True), (("killed", "killed"), True)],
+    ids=["killed before the others stopped", "stopped", "a loss of power"],
+)
+def test_of_a_cluster_at_rest_a_broker_that_was_killed_alone_may_be_stale(
+    tmp_path: Path, kinds: tuple[str, str], is_told: bool
+) -> None:
+    answer = with_remote(tmp_path, LEADS, *WHOLE[:2], told_by=2, begun=-50, kinds=kinds, quiesced=True)
+    assert bool(answer.found("TIER-NOT-COPIED")) == is_told, answer
+
+
 def test_a_log_of_segments_that_cannot_all_be_read_proves_no_hole(tmp_path: Path) -> None:
     answer = with_remote(tmp_path, LEADS, WHOLE[0], copied(50, 60, (0, 50)), quiesced=True, tail=b"not a batch" * 10)
     assert not answer.found("TIER-NOT-COPIED") and not answer.found("TIER-GAP"), answer

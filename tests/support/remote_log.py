@@ -74,14 +74,15 @@ def with_remote(
     other: Replica | None = None,
     told_by: int = 1,
     begun: int | None = None,
+    kinds: tuple[str | None, str | None] = ("live", "live"),
     tail: bytes = b"",
     then: Callable[[], None] = lambda: None,
     **options,
 ) -> Answer:
     """Broker 1 leads broker 2, which is like it or the `other`. The segments are told on broker `told_by`.
 
-    `begun`: broker 1 was copied within a minute, and broker 2 was begun so many seconds after the end of that. `then` may
-    still change the files.
+    `begun`: broker 1 was copied within a minute, and broker 2 was begun so many seconds after the end of that; `kinds` of the two
+    then. `then` may still change the files.
     """
     values = [value for segment in segments for value in segment]
 
@@ -94,9 +95,11 @@ def with_remote(
             times = {1: (1000, 1060), 2: (1060 + begun, 1100 + begun)}
             copies = [
                 {"broker_id": one, "log_dir": f"broker-{one}", "started": _time(start), "finished": _time(end)}
-                for one, (start, end) in times.items()
+                | ({} if kind is None else {"kind": kind})
+                for (one, (start, end)), kind in zip(times.items(), kinds, strict=True)
             ]
-            (path / "manifest.json").write_text(json.dumps({"schema_version": 1, "brokers": copies}))
+            said = {"schema_version": 1, "quiesced": quiesced, "brokers": copies}
+            (path / "manifest.json").write_text(json.dumps(said))
         then()
 
     return tiered(path, {1: leads, 2: other or leads}, before_audit=write, quiesced=quiesced, **options)

@@ -43,7 +43,7 @@ def look_into_store(evidence: PartitionEvidence, reference: Reference, local: ND
 
 
 def _moments(evidence: PartitionEvidence, segments: Sequence[RemoteSegment], listing: RemoteListing) -> StoreMoments:
-    begun = [evidence.options.times.begun_ms(one.told_in) for one in segments]
+    begun = [evidence.options.times.heard_until(one.told_in) for one in segments]
     known = [one for one in begun if one is not None]
     captured_ms = min(known) if len(known) == len(begun) else None
     return StoreMoments(segments, listing, captured_ms, evidence.was_at_rest)

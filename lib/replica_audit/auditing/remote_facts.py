@@ -51,7 +51,10 @@ def remote_facts(
 
     def is_told(one: ReplicaFacts) -> bool:
         """True if every segment is known that was copied before the local files of `one` were deleted."""
-        return is_copying and (one_moment or all(times.began_after(segment.told_in, one) for segment in segments))
+        logs = {segment.told_in for segment in segments}
+        return is_copying and all(
+            times.heard_after(log, one) or (one_moment and not times.may_be_stale(log, one)) for log in logs
+        )
 
     sound = [one for one in segments if one not in contradictory]
     there = [one for one in sound if one.segment_id not in store.gone]
@@ -72,8 +75,8 @@ def remote_facts(
             and (gap := _gap(item, facts, segments, RemoteFacts(lineage=lineage, start_offset=start)))
         },
         stable=find_stable(lineage, sound),
-        unfinished=find_unfinished(segments, times.begun_while_up()),
-        early=find_early_deletion(facts, lineage, segments, history),
+        unfinished=find_unfinished(segments, times.heard_until),
+        early=find_early_deletion(facts, lineage, segments, history) if is_told(facts) else None,
     )
 
 

@@ -5,7 +5,7 @@ Kafka: `RemoteLogManager`, whose leader copies and deletes, one segment at a tim
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -30,16 +30,15 @@ class Unfinished(NamedTuple):
     deletions: tuple[RemoteSegment, ...]
 
 
-def find_unfinished(segments: Iterable[RemoteSegment], seen_ms: Mapping[str, int]) -> Unfinished:
+def find_unfinished(segments: Iterable[RemoteSegment], heard_until: Callable[[str], int | None]) -> Unfinished:
     """Segments, of those given, that stay on their way.
 
-    The log that tells of them would tell more up to its latest message, or, where the broker it is of was up, up to the
-    time at which the copy of the log dir was begun (`seen_ms`).
+    The log that tells of them would tell more up to its latest message, or up to `heard_until` of its log dir.
     """
     copies = []
     deletions = []
     for one in segments:
-        until = max(one.told_until_ms, seen_ms.get(one.told_in, 0))
+        until = max(one.told_until_ms, heard_until(one.told_in) or 0)
         if one.state == COPY_STARTED and until - one.started_ms > STUCK_MS:
             copies.append(one)
         is_retried = one.deletions < _TRIES and until - one.updated_ms <= STUCK_MS
@@ -104,6 +103,8 @@ def find_early_deletion(
     if any(place_segment(facts, lineage, one, start)[0] != "own" for one in kept):
         return None
     reached = max((one.end_offset for one in kept), default=start)
+    if reached < facts.local_start_offset:  # what lies between was copied too, and is not known
+        return None
     left = sum(one.size_bytes for one in kept)
     left += sum(one.size_bytes for one in facts.segments if one.base_offset >= reached)
     if left >= size:

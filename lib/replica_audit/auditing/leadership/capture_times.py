@@ -70,20 +70,24 @@ class CaptureTimes:
         earlier = self.of(other)
         return later is not None and earlier is not None and later[0] >= earlier[1] + _CLOCKS_DIFFER_MS
 
-    def began_after(self, log_dir: str, facts: ReplicaFacts) -> bool:
-        """True if the copy of `log_dir` was begun after the copy of a replica had ended, by more than clocks may differ."""
-        begun_ms, own = self.begun_ms(log_dir), self.of(facts)
-        return own is not None and begun_ms is not None and begun_ms >= own[1] + _CLOCKS_DIFFER_MS
+    def heard_after(self, log_dir: str, facts: ReplicaFacts) -> bool:
+        """True if the logs of `log_dir` go on after the copy of a replica had ended, by more than clocks may differ."""
+        until_ms, own = self.heard_until(log_dir), self.of(facts)
+        return own is not None and until_ms is not None and until_ms >= own[1] + _CLOCKS_DIFFER_MS
 
-    def begun_ms(self, log_dir: str) -> int | None:
-        """When the copy of `log_dir` was begun; None unless the manifest says so."""
-        known = (one.started_ms for one in self.copies if one.log_dir == log_dir and one.started_ms is not None)
-        return min(known, default=None)
+    def heard_until(self, log_dir: str) -> int | None:
+        """Time in ms up to which the logs in the copy of `log_dir` are whole: when the copy began, by the manifest.
 
-    def begun_while_up(self) -> dict[str, int]:
-        """When, in ms, the copy of each log dir was begun whose broker was up, by the manifest."""
-        up = [one for one in self.copies if one.kind == "live" and one.started_ms is not None]
-        return {one.log_dir: one.started_ms for one in up if one.started_ms is not None}
+        None unless the manifest calls the broker live: one that was down has heard nothing since, however late its disk was
+        copied, and its logs go only as far as their last message.
+        """
+        known = [one.started_ms for one in self.copies if one.log_dir == log_dir and one.kind == "live"]
+        return min((one for one in known if one is not None), default=None)
+
+    def may_be_stale(self, log_dir: str, facts: ReplicaFacts) -> bool:
+        """True if the broker of `log_dir` was killed, and that of a replica was not: it may have been down for long."""
+        killed = any(one.log_dir == log_dir and one.kind == "killed" for one in self.copies)
+        return killed and not self.was_killed(facts.broker_id, facts.directory.log_dir)
 
     def as_inputs(self) -> InputsObject:
         """`brokers`, the kind of each (live, stopped or killed) where it is known, and `copied`, when its log dirs were; by broker id."""
