@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import fcntl
+import io
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -17,6 +20,7 @@ from tests.support.snapshots import Listed, Replica, write_snapshot
 
 from replica_audit.cli.main import main
 from replica_audit.collect import collect
+from replica_audit.snapshot import evidence_retention
 
 DAY = 86_400
 #: A long time ago, in ns.
@@ -196,3 +200,234 @@ def test_it_needs_the_core_only(nights: Nights) -> None:
     command = [sys.executable, "-c", program, "evidence", str(nights.evidence)]
     ended = subprocess.run(command, capture_output=True, text=True)
     assert ended.returncode == 0 and "evidence-1-night-98.tar" in ended.stdout, ended.stderr
+
+
+def _name_the_first_only(nights: Nights) -> None:
+    """Night 59 has broker 1's segments, 79 has none and is therefore kept for nothing, 98 names those of 59."""
+    nights.collect(40)
+    partition, hidden = nights.copies / "broker-1" / "orders-0", nights.copies.parent / "hidden"
+    partition.rename(hidden)
+    nights.collect(20, brokers=(1,))
+    hidden.rename(partition)
+    nights.collect(1, brokers=(1,))
+
+
+def _with_changed(archive: Path, name: str, old: bytes, new: bytes) -> None:
+    with tarfile.open(archive) as tar:
+        members = [(info, tar.extractfile(info).read()) for info in tar]  # type: ignore[union-attr]
+    with tarfile.open(archive, "w") as tar:
+        for info, data in members:
+            changed = data.replace(old, new) if info.name == name else data
+            info.size = len(changed)
+            tar.addfile(info, io.BytesIO(changed))
+
+
+def test_nothing_goes_that_an_archive_of_a_later_format_may_name(
+    nights: Nights, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _name_the_first_only(nights)
+    before = nights.names()
+    latest = nights.evidence / "evidence-1-night-98.tar"
+    _with_changed(latest, "evidence-1.json", b'"format": 1', b'"format": 2')
+    # Its name need not say of which broker it is.
+    latest.rename(nights.evidence / "evidence-night.tar")
+    _prune(nights, 7)
+    said = capsys.readouterr()
+    assert nights.names() == before[:-1] and (nights.evidence / "evidence-night.tar").exists()
+    assert "evidence-night.tar: kept, since it cannot be read: " in said.out and "expected format 1" in said.out
+    assert said.err.startswith("0 archives of ")
+
+
+@pytest.mark.parametrize("name", ["evidence-1.tar", "evidence-night.tar"])
+@pytest.mark.parametrize("at", [0, 1])
+def test_nothing_goes_while_the_storage_does_not_give_an_archive(
+    nights: Nights, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], name: str, at: int
+) -> None:
+    _name_the_first_only(nights)
+    nights.collect(2, "--again-days", "1", brokers=(2,))
+    (nights.evidence / "evidence-1-night-98.tar").rename(nights.evidence / name)
+    real, opened = evidence_retention.open_file, []
+
+    def failing(directory: str, path: str):  # noqa: ANN202
+        opened.append(path)
+        # With `at` 1 its list of members is read, and what was written last is not.
+        if path == name and (opened.count(name) % 2 == 0 or not at):
+            raise OSError(116, "Stale file handle", path)
+        return real(directory, path)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(evidence_retention, "open_file", failing)
+        _prune(nights, 7)
+    said = capsys.readouterr().out
+    assert f"{name}: kept, since it cannot be read: " in said and "Stale file handle" in said
+    assert {"night-59.tar", "night-79.tar"} <= set(nights.names())
+    # Of which broker it is tells its name, or what is in it.
+    is_told = at == 1 or name == "evidence-1.tar"
+    assert nights.names(2) == (["night-97.tar"] if is_told else ["night-59.tar", "night-97.tar"])
+
+
+def _without_disk(nights: Nights, monkeypatch: pytest.MonkeyPatch, how: str) -> tuple[str, ...]:
+    """Let the disk of broker 1 not be read as it was; the options of the next collection."""
+    partition = nights.copies / "broker-1" / "orders-0"
+    if how == "unread":
+        real = os.listdir
+
+        def failing(path: str = ".") -> list[str]:
+            if str(path) == str(partition):
+                raise OSError(5, "Input/output error", path)
+            return real(path)
+
+        monkeypatch.setattr(collect.os, "listdir", failing)
+    elif how == "gone":
+        partition.rename(nights.copies.parent / "hidden")
+    return ("--topic", "other") if how == "topic" else ()
+
+
+@pytest.mark.parametrize("how", ["unread", "topic", "gone"])
+def test_the_only_evidence_of_a_disk_stays(nights: Nights, monkeypatch: pytest.MonkeyPatch, how: str) -> None:
+    nights.collect(40)
+    nights.roll()
+    nights.collect(30, brokers=(1,))
+    with monkeypatch.context() as patched:
+        options = _without_disk(nights, patched, how)
+        for days_ago in (9, 8):
+            earlier = [part for one in nights.evidence.glob("evidence-1-*") for part in ("--after", str(one))]
+            place = nights.evidence / f"evidence-1-night-{99 - days_ago}.tar"
+            patched.setattr(collect.time, "time", lambda days_ago=days_ago: time.time_ns() / 1e9 - days_ago * DAY)
+            _collect_anyhow(place, f"{nights.copies}/broker-1=broker-1", *earlier, *options)
+    _prune(nights, 7)
+    # The last that has all, what that names, and the last of those that have not.
+    assert nights.names() == ["night-59.tar", "night-69.tar", "night-91.tar"]
+    for path in nights.copies.parent.glob("hidden"):
+        path.rename(nights.copies / "broker-1" / "orders-0")
+    nights.collect(1, brokers=(1,))
+    _prune(nights, 7)
+    assert nights.names() == ["night-59.tar", "night-69.tar", "night-98.tar"]
+    nights.collect(0, "--again-days", "1", brokers=(1,))
+    _prune(nights, 1)
+    assert nights.names() == ["night-99.tar"]
+
+
+def _collect_anyhow(archive: Path, log_dir: str, *options: str) -> None:
+    """Collect; not all need be read."""
+    arguments = collect.parse_arguments(
+        ["--log-dir", log_dir, "--broker-id", "1", "--rate-mib", "1e9", "--iops", "1e9", *options]
+    )
+    with archive.open("wb") as out:
+        collect.collect(arguments, out.fileno())
+
+
+def test_a_topic_that_was_deleted_is_not_waited_for(nights: Nights) -> None:
+    nights.collect(40)
+    other = nights.copies / "broker-1" / "other-0"
+    shutil.copytree(nights.copies / "broker-1" / "orders-0", other)
+    nights.collect(30, brokers=(1,))
+    shutil.rmtree(other)
+    nights.collect(1, "--again-days", "1", brokers=(1,))
+    _prune(nights, 7)
+    assert nights.names() == ["night-98.tar"]
+
+
+def test_what_was_unpacked_names_files_too_and_is_not_deleted(nights: Nights) -> None:
+    _name_the_first_only(nights)
+    before = answers(nights.evidence)
+    latest = nights.evidence / "evidence-1-night-98.tar"
+    with tarfile.open(latest) as tar:
+        tar.extractall(nights.evidence)
+    latest.unlink()
+    _prune(nights, 7)
+    assert nights.names() == ["night-59.tar"]
+    assert (nights.evidence / "evidence-1.json").exists()
+    assert answers(nights.evidence)["findings"] == before["findings"] and before["quarantine"] == []
+
+
+def test_without_days_nothing_is_called_unneeded(nights: Nights, capsys: pytest.CaptureFixture[str]) -> None:
+    for days_ago in (3, 1, 0):
+        nights.collect(days_ago, "--again-days", "1", brokers=(1,))
+    assert main(["evidence", str(nights.evidence)]) == 0
+    said = capsys.readouterr().out
+    assert "not needed" not in said
+    assert [line.rpartition("MiB")[2].strip() for line in said.splitlines()] == [
+        "not named, 3 days old",
+        "not named, 1 day old",
+        "kept",
+    ]
+
+
+def test_how_many_files_are_named_is_not_summed_up_over_nights(
+    nights: Nights, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for days_ago in (9, 3, 2, 1):
+        nights.collect(days_ago, brokers=(1,))
+    _prune(nights, 7)
+    assert "later evidence names 2 files of it" in capsys.readouterr().out
+
+
+def test_what_cannot_be_deleted_does_not_keep_the_rest(
+    nights: Nights, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for days_ago in (40, 30, 20, 1):
+        nights.collect(days_ago, "--again-days", "1", brokers=(1,))
+    real = os.unlink
+
+    def failing(path: str) -> None:
+        if str(path).endswith("night-69.tar"):
+            raise PermissionError(13, "Permission denied", path)
+        real(path)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(evidence_retention.os, "unlink", failing)
+        assert main(["evidence", str(nights.evidence), "--prune", "7"]) == 2
+    said = capsys.readouterr()
+    assert nights.names() == ["night-69.tar", "night-98.tar"]
+    assert said.out.count("not needed") == 3 and said.err.startswith("2 archives of 4 deleted, ")
+    assert "not deleted: evidence-1-night-69.tar: Permission denied" in said.err
+
+
+@pytest.mark.parametrize("with_flock", [True, False])
+def test_nothing_goes_of_a_broker_that_is_being_collected(
+    nights: Nights, capsys: pytest.CaptureFixture[str], with_flock: bool
+) -> None:
+    for days_ago in (40, 1):
+        nights.collect(days_ago, "--again-days", "1")
+    lock = nights.evidence / ".lock-1"
+    if with_flock:
+        lock.touch()
+    else:
+        lock.mkdir()
+    with open(lock if with_flock else os.devnull) as held:
+        if with_flock:
+            fcntl.flock(held, fcntl.LOCK_EX)
+        _prune(nights, 7)
+    assert nights.names() == ["night-59.tar", "night-98.tar"] and nights.names(2) == ["night-98.tar"]
+    assert "broker 1: all is kept, since a collection of it goes on" in capsys.readouterr().err
+    assert sorted(path.name for path in nights.evidence.glob(".lock*")) == [".lock-1"]
+    if with_flock:
+        _prune(nights, 7)
+        assert nights.names() == ["night-98.tar"] and not lock.exists()
+
+
+def test_wanted_ranges_that_broke_off_expire(nights: Nights, tmp_path: Path) -> None:
+    nights.collect(40)
+    nights.collect(20, "--again-days", "1")
+    one = {"log_dir": f"{nights.copies}/broker-1", "path": f"orders-0/{0:020d}.log", "ranges": [[0, 61]]}
+    (tmp_path / "wanted.json").write_text(json.dumps({"format": 1, "wanted": [one]}))
+    for days_ago in (10, 2):
+        nights.collect(days_ago, "--wanted", str(tmp_path / "wanted.json"), brokers=(1,), kind="wanted")
+        whole = nights.evidence / f"evidence-1-wanted-{99 - days_ago}.tar"
+        _cut(whole, nights.evidence / f"evidence-1-wanted-{99 - days_ago}-x.tar")
+        whole.unlink()
+    _prune(nights, 7)
+    assert nights.names() == ["night-79.tar", "wanted-97-x.tar"]
+
+
+def test_what_was_lost_is_read_again_the_next_night(nights: Nights) -> None:
+    nights.collect(40)
+    nights.collect(2, brokers=(1,))
+    (nights.evidence / "evidence-1-night-59.tar").unlink()
+    assert answers(nights.evidence)["quarantine"] != []
+    nights.collect(1, brokers=(1,))
+    # A lone archive is taken at its word.
+    assert answers(nights.evidence)["quarantine"] != []
+    nights.collect(0, brokers=(1,))
+    assert answers(nights.evidence)["quarantine"] == []

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import argparse
 import time
+from collections.abc import Iterable
+from contextlib import ExitStack
 
 from replica_audit.cli.output import print_note, print_object
 from replica_audit.config import Settings
 from replica_audit.errors import UsageError
 from replica_audit.report.evidence_text import render_archives
-from replica_audit.snapshot.evidence_retention import find_archives, prune_archives
+from replica_audit.snapshot.evidence_retention import Archive, claim_broker, delete_archive, find_archives
 from replica_audit.text import count
 
 _DAY_MS = 86_400_000
@@ -19,24 +21,58 @@ def evidence(arguments: argparse.Namespace, settings: Settings) -> int:
     """List the archives, and with `--prune` delete those that are not needed."""
     if arguments.directory is None:
         raise UsageError("evidence: no directory; give the one that capture-plan --evidence collected into")
-    days = arguments.prune
+    directory, days = arguments.directory, arguments.prune
     if arguments.dry_run and days is None:
         raise UsageError("evidence: --dry-run says what --prune DAYS would delete: give both")
-    since = time.time() * 1000 - (days or 0) * _DAY_MS
+    now = time.time() * 1000
+    since = now - (days or 0) * _DAY_MS
+    deletes = days is not None and not arguments.dry_run
     try:
-        archives, problems = find_archives(arguments.directory, since)
-        if days is not None and not arguments.dry_run:
-            prune_archives(arguments.directory, archives)
+        with ExitStack() as held:
+            found = _claimed(directory, since, held) if deletes else find_archives(directory, since)
+            archives, problems = found
+            content = {
+                "archives": [one._asdict() for one in archives],
+                "unreadable": [{"path": path, "reason": reason} for path, reason in sorted(problems.items())],
+            }
+            print_object(content, render_archives(archives, problems, None if days else now), settings)
+            gone = [one for one in archives if not one.needed]
+            left = _delete(directory, gone) if deletes else {}
     except OSError as error:
         raise UsageError(f"evidence: {error}") from error
-    content = {
-        "archives": [one._asdict() for one in archives],
-        "unreadable": [{"path": path, "reason": reason} for path, reason in sorted(problems.items())],
-    }
-    print_object(content, render_archives(archives, problems), settings)
-    gone = [one for one in archives if not one.needed]
     if days is not None:
         done = "would be deleted" if arguments.dry_run else "deleted"
-        freed = sum(one.bytes for one in gone)
-        print_note(f"{count(len(gone), 'archive')} of {len(archives)} {done}, {freed / 2**20:.1f} MiB")
+        freed = sum(one.bytes for one in gone if one.path not in left)
+        print_note(f"{count(len(gone) - len(left), 'archive')} of {len(archives)} {done}, {freed / 2**20:.1f} MiB")
+    if left:
+        raise UsageError(f"evidence: not deleted: {', '.join(f'{path}: {reason}' for path, reason in left.items())}")
     return 0
+
+
+def _claimed(directory: str, since: float, held: ExitStack) -> tuple[list[Archive], dict[str, str]]:
+    """The archives, all of a broker being needed of which a collection goes on; none of the others begins while `held` is open."""
+    archives, problems = find_archives(directory, since)
+    free = set()
+    for broker_id in sorted({one.broker_id for one in archives if not one.needed}):
+        if held.enter_context(claim_broker(directory, broker_id)):
+            free.add(broker_id)
+        else:
+            lock = f"{directory}/.lock-{broker_id}"
+            print_note(
+                f"broker {broker_id}: all is kept, since a collection of it goes on; if none does, remove {lock}"
+            )
+    if free:
+        # One may have ended meanwhile, and name what nothing named.
+        archives, problems = find_archives(directory, since)
+    return [one._replace(needed=one.needed or one.broker_id not in free) for one in archives], problems
+
+
+def _delete(directory: str, archives: Iterable[Archive]) -> dict[str, str]:
+    """Delete them; those for which that fails, with the reason."""
+    left = {}
+    for one in archives:
+        try:
+            delete_archive(directory, one)
+        except OSError as error:
+            left[one.path] = error.strerror or str(error)
+    return left

@@ -1148,16 +1148,19 @@ def files_of(archive: tarfile.TarFile) -> Iterator[tarfile.TarInfo]:
             yield info
 
 
-def read_known(paths: Iterable[str], broker: Optional[str] = None, headers: str = "never") -> Set[int]:
+def read_known(
+    paths: Iterable[str], broker: Optional[str] = None, headers: str = "never", is_all: bool = True
+) -> Set[int]:
     """Keys of the files that need not be read again, by archives of one broker or any, also such that broke off. Raises CollectError.
 
-    Of a file that was read several times the last time counts: its bytes may not have been captured then, or, which matters where
-    `headers` alone are never taken, its checksums not been computed.
+    Where these are all archives that there are (`is_all`), a file is known only of one that has it: what only names it may have
+    outlived that. Of a file that was read several times the last time counts: its bytes may not have been captured then, or, which
+    matters where `headers` alone are never taken, its checksums not been computed.
     """
     latest = {}  # type: Dict[int, Tuple[int, bool]]
     for path in paths:
         try:
-            for key, read in _read_lists(path, broker, headers):
+            for key, read in _read_lists(path, broker, headers, is_all):
                 latest[key] = max(read, latest.get(key, read))
         except tarfile.TarError:
             continue  # it broke off
@@ -1168,7 +1171,7 @@ def read_known(paths: Iterable[str], broker: Optional[str] = None, headers: str 
     return {key for key, (_, is_missed) in latest.items() if not is_missed}
 
 
-def _read_lists(path: str, broker: Optional[str], headers: str) -> Iterator[Tuple[int, Tuple[int, bool]]]:
+def _read_lists(path: str, broker: Optional[str], headers: str, is_all: bool) -> Iterator[Tuple[int, Tuple[int, bool]]]:
     """The key of each file that may be named, and when it was read, with True where that has to be done again."""
     with open(path, "rb") as file, tarfile.open(fileobj=file, mode="r:") as archive:
         for info in files_of(archive):
@@ -1180,7 +1183,7 @@ def _read_lists(path: str, broker: Optional[str], headers: str) -> Iterator[Tupl
             whole, missed = (int(info.mtime), False), (int(info.mtime), True)
             for text in archive.extractfile(info).read().splitlines():  # type: ignore[union-attr]
                 line = json.loads(text.decode("ascii"))
-                if "edges" not in line:
+                if "edges" not in line or (is_all and line["as"] == "same"):
                     continue
                 is_missed = line.get("not_captured") or (line.get("unchecked") and headers == "never")
                 # What only names a file has not read it.
@@ -1193,7 +1196,7 @@ def known_files(paths: List[str], headers: str = "never") -> Optional[Set[int]]:
     if text is None and not paths:
         return None
     given = base64.b64decode(text or "")
-    return {*struct.unpack(">%dQ" % (len(given) // 8), given), *read_known(paths, headers=headers)}
+    return {*struct.unpack(">%dQ" % (len(given) // 8), given), *read_known(paths, None, headers, len(paths) > 1)}
 
 
 def printable(text: str) -> str:

@@ -8,9 +8,11 @@ from replica_audit.report.layout import align_columns, clean
 from replica_audit.snapshot.evidence_retention import Archive
 from replica_audit.text import count, render_time
 
+_DAY_MS = 86_400_000
 
-def render_archives(archives: Sequence[Archive], problems: Mapping[str, str]) -> str:
-    """A table of the archives, and a line for each that cannot be read."""
+
+def render_archives(archives: Sequence[Archive], problems: Mapping[str, str], now_ms: float | None = None) -> str:
+    """A table of the archives, and a line for each that cannot be read; with `now_ms` nobody has said how old one has to be to go."""
     rows = [
         [
             clean(one.path),
@@ -18,7 +20,7 @@ def render_archives(archives: Sequence[Archive], problems: Mapping[str, str]) ->
             one.kind,
             render_time(one.started_ms, "seconds"),
             f"{one.bytes / 2**20:.1f} MiB",
-            _standing(one),
+            _standing(one, now_ms),
         ]
         for one in archives
     ]
@@ -27,9 +29,11 @@ def render_archives(archives: Sequence[Archive], problems: Mapping[str, str]) ->
     return "\n".join(lines)
 
 
-def _standing(one: Archive) -> str:
+def _standing(one: Archive, now_ms: float | None) -> str:
     if one.named:
         return f"needed: later evidence names {count(one.named, 'file')} of it"
     if one.needed:
         return "kept"
+    if now_ms is not None:
+        return f"not named, {count(int(now_ms - one.started_ms) // _DAY_MS, 'day')} old"
     return "not needed" if one.kind != "wanted" else "expires"

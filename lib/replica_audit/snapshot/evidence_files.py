@@ -77,6 +77,8 @@ class EvidenceFiles:
     topics: list[tuple[str, ...]] = field(default_factory=list)
     """Patterns of the topics that were collected, of each broker for which there were any."""
     problems: list[Problem] = field(default_factory=list)
+    brokers: dict[str, frozenset[int]] = field(default_factory=dict)
+    """The brokers of which each archive at the root has lists, as far as it could be read."""
     own: set[str] = field(default_factory=set)
     """Its own files, in place of which the others are listed."""
     _children: dict[str, dict[str, TreeEntry]] = field(default_factory=lambda: defaultdict(dict))

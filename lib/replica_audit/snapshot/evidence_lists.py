@@ -31,6 +31,9 @@ from replica_audit.snapshot.file_tree import Problem, TreeEntry
 from replica_audit.snapshot.inventory import CopiedLogDir
 
 _HEAD = re.compile(r"evidence-([0-9]{1,10})(\.bytes-[0-9]{1,16})?\.json")
+#: Name of an archive of wanted ranges, and the end of the names in it, with the time.
+_BROUGHT = re.compile(r"evidence-([0-9]{1,10})-wanted-")
+_OF_BROUGHT = re.compile(r"\.bytes-([0-9]{1,16})(?:\.|$)")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 #: No part of the evidence is larger; a list and the file that names them are far smaller.
 _GREATEST_PART = (8 << 20) + 4096
@@ -63,8 +66,11 @@ def read_archives(root: Sequence[TreeEntry], open_real: Open, found: EvidenceFil
     places = list(_find_places(root, open_real, found))
     yield from _read_heads(places, open_real, found)
     for place in places:
-        if place.broken and (broker_id := place.broker_id()) is not None:
+        broker_id = place.broker_id() if place.broken and not place.is_unread else None
+        if broker_id is not None:
             yield BrokenReader(found, open_real, place, broker_id)
+        elif (brought := place.brought()) is not None and not place.is_unread:
+            yield BrokenBringing(found, open_real, place, *brought)
         elif place.broken:
             found.problems.append(Problem(place.path, place.broken))
 
@@ -83,9 +89,11 @@ def _find_places(root: Sequence[TreeEntry], open_real: Open, found: EvidenceFile
             _list_tar(open_real, entry.path, place.members)
         except (OSError, tarfile.TarError, ValueError, RecursionError) as error:
             place.broken = f"an archive of evidence that is incomplete: {error}; {HINT}"
+            place.is_unread = isinstance(error, OSError)
         brokers = sorted(
             {int(one[1]) for name in place.members if (one := _HEAD.fullmatch(name) or LIST_NAME.fullmatch(name))}
         )
+        found.brokers[entry.path] = frozenset(brokers)
         if len(brokers) > 1:
             named = ", ".join(map(str, brokers))
             several = f"evidence of brokers {named} in one archive, of which none is used; {HINT}"
@@ -156,10 +164,18 @@ class Place:
     members: dict[str, Member]
     broken: str | None = None
     """Why the archive is incomplete, or has no last file."""
+    is_unread: bool = False
+    """The storage did not give all of it, so there may be more."""
 
     def broker_id(self) -> int | None:
         """That of its lists, if there are any."""
         return next((int(one[1]) for name in self.members if (one := LIST_NAME.fullmatch(name))), None)
+
+    def brought(self) -> tuple[int, int] | None:
+        """Broker, and ms since the epoch, of wanted ranges that broke off; None for all else."""
+        named = _BROUGHT.match(self.path) if self.broken else None
+        times = [one for name in self.members if (one := _OF_BROUGHT.search(name))]
+        return (int(named[1]), int(times[0][1])) if named and len(times) == len(self.members) > 0 else None
 
     def lists(self, broker_id: int) -> list[str]:
         """Members that list files of a broker."""
@@ -238,6 +254,17 @@ class BrokenReader(ListReader):
                 yield from self._parse(name, data)
 
 
+class BrokenBringing(ListReader):
+    """Wanted ranges that broke off: nothing is read of them."""
+
+    def __init__(self, found: EvidenceFiles, open_real: Open, place: Place, broker_id: int, started: int) -> None:
+        super().__init__(found, open_real, place, place.path)
+        self.broker_id, self.started = broker_id, started
+
+    def lines(self) -> Iterator[dict]:
+        return iter(())
+
+
 class HeadReader(ListReader):
     """Reads one `evidence-<broker>.json` and its lists."""
 
@@ -261,6 +288,10 @@ class HeadReader(ListReader):
     def log_dirs(self) -> list[str]:
         """Those that it was collected of, by their names in the evidence."""
         return [one.log_dir for one, _ in self._log_dirs]
+
+    def topics(self) -> list[str]:
+        """The patterns of the topics that it was collected of; none: all."""
+        return sorted(self._head["topics"])
 
     def follows(self, other: HeadReader) -> bool:
         """True if this is evidence of the same log dirs, later, and was collected given an earlier archive."""

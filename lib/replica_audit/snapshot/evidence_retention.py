@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
-from collections import defaultdict
-from collections.abc import Iterable
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from operator import itemgetter
 from typing import NamedTuple
 
-from replica_audit.collect.collect import IDENTITY, key_of
+from replica_audit.collect.collect import IDENTITY, SEGMENT, key_of
 from replica_audit.errors import FormatError, UsageError
 from replica_audit.snapshot.evidence_files import PREFIX, EvidenceFiles
-from replica_audit.snapshot.evidence_lists import BrokenReader, HeadReader, ListReader, read_archives
+from replica_audit.snapshot.evidence_lists import BrokenBringing, BrokenReader, HeadReader, ListReader, read_archives
 from replica_audit.snapshot.storage import list_directory, local_is_directory, open_file
+
+#: Names that say of which broker an archive is, or a file of one that was unpacked.
+_OF_BROKER = re.compile(r"evidence-([0-9]{1,10})(?:\.|-after-|-broken-|-wanted-)")
+_PATH_AND_KIND = itemgetter("path", "as")
 
 
 class Archive(NamedTuple):
@@ -25,13 +33,38 @@ class Archive(NamedTuple):
     """When its collection began; of one that broke off, when the last that is known of it was written."""
     bytes: int
     named: int
-    """Files of it that archives name which are kept."""
+    """How many files of it one archive that is kept for itself names; where several do, the most."""
     needed: bool
-    """It is the latest whole one of its broker or later than that, it began at `since` or later, or its files are named."""
+    """It began at `since` or later, no later evidence has all that it may have, its files are named, or nobody can know that."""
+
+
+class Collected(NamedTuple):
+    """One collection of a broker, and what decides whether a later one stands for it."""
+
+    reader: ListReader
+    names: Counter[str]
+    """How many files it names of each archive before it."""
+    unread: frozenset[str]
+    filled: frozenset[str]
+    """Log dirs of which it has segments: a disk that is not mounted has none."""
+
+    def replaces(self, other: Collected) -> bool:
+        """True if this is later and has all that the other may have but what was deleted on the broker."""
+        mine, theirs = self.reader, other.reader
+        if not isinstance(mine, HeadReader) or mine.started <= theirs.started:
+            return False
+        if isinstance(theirs, HeadReader):
+            topics, log_dirs = theirs.topics(), theirs.log_dirs()
+        else:
+            # What broke off does not say what was asked for.
+            topics, log_dirs = [], []
+        same = mine.topics() in ([], topics) and set(mine.log_dirs()) >= set(log_dirs)
+        return same and self.filled >= other.filled and self.unread <= other.unread
 
 
 def find_archives(directory: str, since: float) -> tuple[list[Archive], dict[str, str]]:
-    """The archives in a local directory, oldest first, and why others cannot be read, which count as needed.
+    """The archives in a local directory, oldest first, and why others cannot be read, which count as needed, as do all of a broker
+    that one of these may be of.
 
     `since` is in ms since the epoch. Raises UsageError where there is no such directory, and OSError.
     """
@@ -41,12 +74,20 @@ def find_archives(directory: str, since: float) -> tuple[list[Archive], dict[str
     found = EvidenceFiles()
     by_broker: dict[int, list[ListReader]] = defaultdict(list)
     for reader in read_archives(root, lambda path: open_file(directory, path), found):
-        # What was unpacked has no archive to remove.
-        if reader.place.path:
-            by_broker[reader.broker_id].append(reader)
+        by_broker[reader.broker_id].append(reader)
     problems = {one.path: one.reason for one in found.problems}
+    collected = {broker_id: _read_all(readers, problems) for broker_id, readers in by_broker.items()}
+    unknown: set[int] = set()
+    for path in problems:
+        named = _OF_BROKER.match(path)
+        brokers = found.brokers.get(path, frozenset()) | ({int(named[1])} if named else set())
+        unknown |= brokers or set(by_broker)
     sizes = {entry.path: entry.size for entry in root}
-    archives = [one for readers in by_broker.values() for one in _of_broker(readers, since, sizes, problems)]
+    archives = [
+        one
+        for broker_id, readers in by_broker.items()
+        for one in _of_broker(readers, collected[broker_id], since, sizes, broker_id not in unknown)
+    ]
     return sorted(archives, key=lambda one: (one.started_ms, one.path)), problems
 
 
@@ -62,45 +103,85 @@ def collected_log_dirs(directory: str, broker_id: int, paths: Iterable[str]) -> 
     return {name for one in heads for name in one.log_dirs()}
 
 
-def prune_archives(directory: str, archives: Iterable[Archive]) -> None:
-    """Delete those that are not needed. Raises OSError."""
-    for one in archives:
-        if not one.needed:
-            os.unlink(os.path.join(directory, one.path))
+def delete_archive(directory: str, archive: Archive) -> None:
+    """Raises OSError."""
+    os.unlink(os.path.join(directory, archive.path))
+
+
+@contextmanager
+def claim_broker(directory: str, broker_id: int) -> Iterator[bool]:
+    """False while a collection of the broker into the directory goes on; else none begins until the end. Raises OSError.
+
+    The scripts of `capture-plan` have the same lock: a file, or a directory where there is no flock.
+    """
+    lock = os.path.join(directory, f".lock-{broker_id}")
+    try:
+        held = os.open(lock, os.O_RDWR | os.O_CREAT, 0o600)
+    except IsADirectoryError:
+        yield False
+        return
+    try:
+        try:
+            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            # Whoever had it may have removed it since.
+            is_mine = os.path.samestat(os.fstat(held), os.stat(lock))
+        except (BlockingIOError, FileNotFoundError):
+            is_mine = False
+        try:
+            yield is_mine
+        finally:
+            if is_mine:
+                os.unlink(lock)
+    finally:
+        os.close(held)
+
+
+def _read_all(readers: Iterable[ListReader], problems: dict[str, str]) -> list[Collected]:
+    """What the collections of a broker have, in the order of time; one that cannot be read gets into `problems`."""
+    having: dict[int, str] = {}
+    found = []
+    for reader in sorted((one for one in readers if not _is_brought(one)), key=lambda one: one.started):
+        names: Counter[str] = Counter()
+        unread, filled = set(), set()
+        try:
+            for line in reader.lines():
+                path, kind = _PATH_AND_KIND(line)
+                if kind == "unread":
+                    unread.add(path)
+                if SEGMENT.fullmatch(path.rpartition("/")[2]) and kind in ("frames", "same", "whole"):
+                    filled.add(path.rsplit("/", 2)[0])
+                if any(line.get(name) is None for name in IDENTITY):
+                    continue
+                key = key_of(line)
+                if kind == "frames":
+                    having[key] = reader.place.path
+                elif kind == "same" and key in having:
+                    names[having[key]] += 1
+        except (OSError, FormatError) as error:
+            problems[reader.place.path or f"{PREFIX}-{reader.broker_id}.json"] = str(error)
+        found.append(Collected(reader, names, frozenset(unread), frozenset(filled)))
+    return found
 
 
 def _of_broker(
-    readers: list[ListReader], since: float, sizes: dict[str, int], problems: dict[str, str]
+    readers: Iterable[ListReader], collected: list[Collected], since: float, sizes: dict[str, int], is_known: bool
 ) -> Iterable[Archive]:
-    collected = sorted((one for one in readers if not _is_brought(one)), key=lambda one: one.started)
-    latest = max((one.started for one in collected if isinstance(one, HeadReader)), default=0)
     kept = {one.place.path for one in readers if one.started >= since}
-    kept |= {one.place.path for one in collected if one.started >= latest}
-    named: dict[str, int] = defaultdict(int)
-    having: dict[int, str] = {}
-    is_known = True
-    for reader in collected:
-        path = reader.place.path
-        try:
-            for line in reader.lines():
-                if any(line.get(name) is None for name in IDENTITY):
-                    continue
-                if line["as"] == "frames":
-                    having[key_of(line)] = path
-                elif line["as"] == "same" and path in kept and key_of(line) in having:
-                    named[having[key_of(line)]] += 1
-        except (OSError, FormatError) as error:
-            problems[path] = str(error)
-            is_known = False
+    kept |= {one.reader.place.path for one in collected if not any(later.replaces(one) for later in collected)}
+    named: Counter[str] = Counter()
+    for one in collected:
+        if one.reader.place.path in kept:
+            named |= one.names
     found = {}
     for reader in readers:
         path = reader.place.path
         kind = "wanted" if _is_brought(reader) else "broken off" if isinstance(reader, BrokenReader) else "whole"
-        # Where one cannot be read, nobody knows what it names.
-        needed = not is_known or path in kept or path in named
-        found[path] = Archive(path, reader.broker_id, kind, reader.started, sizes[path], named[path], needed)
+        # What was unpacked has no archive to delete.
+        if path:
+            needed = not is_known or path in kept or path in named
+            found[path] = Archive(path, reader.broker_id, kind, reader.started, sizes[path], named[path], needed)
     return found.values()
 
 
 def _is_brought(reader: ListReader) -> bool:
-    return isinstance(reader, HeadReader) and reader.is_later
+    return isinstance(reader, BrokenBringing) or (isinstance(reader, HeadReader) and reader.is_later)
