@@ -225,3 +225,18 @@ def test_what_was_brought_in_the_same_second_is_kept(capsys: pytest.CaptureFixtu
         ended = _run(f"PATH={tools}:$PATH\n{script}")
         assert ended.returncode == 0, ended.stderr
     assert len(list(to.glob("evidence-0-wanted-20260101T000000Z-*.tar"))) == 2
+
+
+def test_a_listing_that_fails_leaves_the_one_before(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    to, tools = tmp_path / "a snapshot", tmp_path / "tools"
+    tools.mkdir()
+    tool = tools / "kafka-topics.sh"
+    fast = ("--collect-options", "--rate-mib 1e9 --iops 1e9", "--bootstrap-server", "b:9092")
+    for says, status, listed in (("first", 0, "first\n"), ("half", 1, "first\n"), ("second", 0, "second\n")):
+        tool.write_text(f"#!/bin/sh\necho {says}\nexit {status}\n")
+        tool.chmod(0o755)
+        script = _plan(capsys, "--after", "--evidence", *_brokers(CAPTURE)[:1], "--to", str(to), *fast)
+        ended = _run(f"PATH={tools}:$PATH\n{script}")
+        assert ended.returncode == status and ("no new listing of the topics" in ended.stderr) == bool(status)
+        assert (to / "kafka-topics-describe.txt").read_text() == listed
+        assert not list(to.glob(".kafka*"))

@@ -157,8 +157,10 @@ def render_evidence_script(
     listing = ""
     if bootstrap and wanted is None:
         describe = f"kafka-topics.sh --bootstrap-server {shlex.quote(bootstrap)} --describe"
-        file = '"$TO/kafka-topics-describe.txt"'
-        listing = f"{describe} >{file} || {{ failed=1; rm -f {file}; echo 'no listing of the topics' >&2; }}\n"
+        new, file = '"$TO/.kafka-topics-describe.$$"', '"$TO/kafka-topics-describe.txt"'
+        # One that is there already is older, and better than none.
+        kept = f"{{ failed=1; rm -f {new}; echo 'no new listing of the topics' >&2; }}"
+        listing = f"{{ {describe} >{new} && mv {new} {file}; }} || {kept}\n"
     known = [
         f"cat >\"$WORK/after-{broker_id}\" <<'{_END}'\nAFTER = {text!r}\n{_END}\n"
         for broker_id, text in (after or {}).items()
