@@ -2,11 +2,12 @@
 
     brokers  →  collect (one task for each)  →  not_collected  →  arguments  →  audit (spark-submit jobs/run.py)
     wanted  →  bring (one task for each)  →  not_brought  →  audit_again        where the audit asks for bytes
-    publish (asset events)  →  gate (reads verdict.json), prune
+    publish (asset events)  →  gate (reads verdict.json)  →  prune
 
 The audit runs with `--fail-on never`, so that it fails only where it could not do its work; that is tried again. What
 it found is judged by the gate, which fails at once and for good: another try would find the same. The gate also says
-which brokers could not be collected: the audit then has what is known of them, which is of an earlier night.
+which brokers could not be collected: the audit then has what is known of them, which is of an earlier night. Old
+evidence is deleted only where the gate lets the run pass.
 
 Where `replica_audit_brokers` is empty, or a run is given a snapshot, nothing is collected.
 
@@ -33,8 +34,9 @@ stays, and there the exit status is the job's own. A worker that dies takes the 
 anew; it adds an audit, and nothing of the broken one counts. In cluster mode (`replica_audit_deploy_mode` = cluster) the
 driver outlives the worker; `replica_audit_reports` then has to be storage that the cluster mounts at the same place.
 
-Each asset event says in `extra` what came of the audit: audit_id, verdict, counts, the report's directory and the
-versions of the Delta tables. A scheduled run's events have the snapshot's day, 2025-01-31, as partition key.
+Each asset event says in `extra` what came of the audit: audit_id, verdict, counts, the report's directory, the
+versions of the Delta tables, and the brokers that could not be collected (`not_collected`) or asked (`not_brought`). A
+scheduled run's events have the snapshot's day, 2025-01-31, as partition key.
 """
 
 from __future__ import annotations
@@ -47,6 +49,7 @@ from collections.abc import Collection
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 from airflow.sdk import DAG, Asset, CronPartitionTimetable, Param, RetryDecision, RetryPolicy, task
@@ -102,12 +105,18 @@ LASTING = {
 }
 
 
-#: How the commands of the clone are called.
+#: How the commands of the clone are called. @task.bash takes its arguments for templates once more, when they are filled in: options,
+#: which may have braces, are encoded.
 CAPTURE = {
     "tool": HOME + "/.venv/bin/replica-audit",
     "evidence": EVIDENCE,
-    "options": _template(_variable("capture_options", "\"--collect-options '--again-days 30'\"")),
+    "options": _template(_variable("capture_options", "\"--collect-options '--again-days 30'\"") + " | urlencode"),
 }
+
+
+def _as_is(command: str) -> str:
+    """The command as a template, which @task.bash takes it for."""
+    return _template(ascii(command))
 
 
 class ToolErrorsOnly(RetryPolicy):
@@ -181,8 +190,8 @@ with DAG(
     def collect(broker: str, tool: str, evidence: str, options: str, wanted: str = "") -> str:
         """Collect what is new on a broker, or with `wanted` bring the bytes that this file names; fails where not all was read."""
         how = ["--wanted", wanted] if wanted else ["--after"]
-        plan = shlex.join([tool, "capture-plan", *how, *shlex.split(options), "--to", evidence, broker])
-        return f"{plan} >collect.sh && bash collect.sh && echo {shlex.quote(broker)}"
+        plan = shlex.join([tool, "capture-plan", *how, *shlex.split(unquote(options)), "--to", evidence, broker])
+        return _as_is(f"{plan} >collect.sh && bash collect.sh && echo {shlex.quote(broker)}")
 
     @task(trigger_rule="all_done")
     def not_collected(asked: list[str], done: Collection[str] | None) -> list[str]:
@@ -215,13 +224,16 @@ with DAG(
         return sorted(set(asked).difference(done or ()))
 
     @task(execution_timeout=timedelta(minutes=5), outlets=ASSETS, trigger_rule="none_failed")
-    def publish(report: str, outlet_events: Any = None) -> None:
+    def publish(
+        report: str, not_collected: list[str] | None, not_brought: list[str] | None, outlet_events: Any = None
+    ) -> None:
         """An event of each asset, with what came of the audit: also when the gate then stops the run."""
         verdict = json.loads((Path(report) / "verdict.json").read_text(encoding="utf-8"))
         told = ("audit_id", "verdict", "status", "findings", "partitions", "quality", "table_versions", "untrusted")
         extra = {name: verdict.get(name) for name in told}
+        lacking = {"not_collected": not_collected or [], "not_brought": not_brought or []}
         for asset in ASSETS:
-            outlet_events[asset].extra = {**extra, "report": report}
+            outlet_events[asset].extra = {**extra, "report": report, **lacking}
 
     @task(execution_timeout=timedelta(minutes=5), trigger_rule="none_failed")
     def gate(
@@ -253,7 +265,7 @@ with DAG(
         """Delete old evidence that nothing needs."""
         if not days or not asked:
             raise AirflowSkipException("all evidence is kept")
-        return shlex.join([tool, "evidence", evidence, "--prune", days])
+        return _as_is(shlex.join([tool, "evidence", evidence, "--prune", days]))
 
     def submitted(task_id: str, given: Any) -> Audit:
         """A task that audits, into the report of the run."""
@@ -291,8 +303,9 @@ with DAG(
     again = submitted("audit_again", given)
     unbrought >> again
 
-    published = publish(report=REPORT)
+    published = publish(report=REPORT, not_collected=uncollected, not_brought=unbrought)
     [audit, again] >> published
     judged = gate(report=REPORT, fail_on="{{ params.fail_on }}", not_collected=uncollected, not_brought=unbrought)
     days = _template(_variable("evidence_days", "''"))
-    published >> [judged, prune(CAPTURE["tool"], EVIDENCE, days, asked)]
+    published >> judged
+    judged >> prune(CAPTURE["tool"], EVIDENCE, days, asked)

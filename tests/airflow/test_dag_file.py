@@ -9,6 +9,7 @@ import sys
 from datetime import timedelta
 from pathlib import Path
 from types import SimpleNamespace
+from urllib.parse import unquote
 
 import pytest
 from jinja2 import Environment, StrictUndefined
@@ -90,9 +91,12 @@ def test_every_event_says_what_came_of_the_audit(module, tmp_path):
     written = {**verdict(high=2), "audit_id": "a1", "table_versions": {"findings": 3}}
     (tmp_path / "verdict.json").write_text(json.dumps(written))
     events = {asset: SimpleNamespace(extra=None) for asset in module["ASSETS"]}
-    module["publish"].function(str(tmp_path), outlet_events=events)
+    module["publish"].function(str(tmp_path), ["1=/a"], None, outlet_events=events)
+    (call,) = module["publish"].calls
+    assert (call.kwargs["not_collected"], call.kwargs["not_brought"]) == (module["uncollected"], module["unbrought"])
     for event in some(events.values()):
         assert event.extra["report"] == str(tmp_path)
+        assert (event.extra["not_collected"], event.extra["not_brought"]) == (["1=/a"], [])
         assert {name: event.extra[name] for name in ("audit_id", "verdict", "findings", "partitions", "table_versions")} == {
             "audit_id": "a1", "verdict": "COMMITTED_LOSS", "findings": written["findings"],
             "partitions": written["partitions"], "table_versions": {"findings": 3},
@@ -170,7 +174,7 @@ def test_a_broker_is_collected_and_asked_as_by_hand(module):
         (collected, {"sudo": "kafka", "collect_options": "--topic a*"}, {**variables, "replica_audit_capture_options": options}),
     ):  # fmt: skip
         given = {name: rendered(value, known) for name, value in call.kwargs.items() if name != "broker"}
-        command = shlex.split(call.function(broker="1@b=/a b", **given))
+        command = shlex.split(_filled_in_again(call, broker="1@b=/a b", **given))
         end = command.index(">collect.sh")
         assert command[:2] == ["/clone/.venv/bin/replica-audit", "capture-plan"]
         assert command[end:] == [">collect.sh", "&&", "bash", "collect.sh", "&&", "echo", "1@b=/a b"]
@@ -178,7 +182,24 @@ def test_a_broker_is_collected_and_asked_as_by_hand(module):
         assert (parsed["to"], parsed["brokers"]) == ("/shared evidence", ["1@b=/a b"])
         assert {name: parsed[name] for name in how} == how
     assert parsed["collect_options"] != "--again-days 30"
-    assert "--again-days 30" in rendered(collected.kwargs["options"])
+    assert "--again-days 30" in unquote(rendered(collected.kwargs["options"]))
+
+
+@pytest.mark.parametrize("braces", ["{{.State.Pid}}", "{{ 1+1 }}", "{% endraw %}", "{# é𝄞 \\n #}", "100%41"])
+def test_options_with_braces_reach_the_collector_as_they_are(module, braces):
+    (call,) = module["collect"].calls
+    watch = f"docker inspect -f '{braces}' kafka"
+    variables = {"replica_audit_capture_options": shlex.join(["--collect-options", shlex.join(["--watch", watch])])}
+    given = {name: rendered(value, variables) for name, value in call.kwargs.items() if name != "broker"}
+    command = shlex.split(_filled_in_again(call, broker="1=/a", **given))
+    parsed = parse_arguments(command[1 : command.index(">collect.sh")])
+    assert shlex.split(parsed.collect_options) == ["--watch", watch]
+
+
+def _filled_in_again(call, *args, **kwargs):
+    """What @task.bash runs: its execute() renders arguments and command, after the arguments have been rendered before."""
+    args = [rendered(value) if isinstance(value, str) else value for value in args]
+    return rendered(call.function(*args, **{name: rendered(value) for name, value in kwargs.items()}))
 
 
 def test_only_those_are_asked_of_which_bytes_are_wanted(module, tmp_path):
@@ -216,7 +237,8 @@ def test_evidence_is_kept_unless_days_are_given(module):
     for nothing in (("", ["1=/a"]), ("7", [])):
         with pytest.raises(AirflowSkipException):
             prune("tool", "/evidence", *nothing)
-    parsed = parse_arguments(shlex.split(prune(rendered(tool), rendered(evidence), "7", ["1=/a"]))[1:])
+    assert call.before == [module["judged"]], "what a red night was audited on stays"
+    parsed = parse_arguments(shlex.split(_filled_in_again(call, rendered(tool), rendered(evidence), "7", ["1=/a"]))[1:])
     assert (parsed.command, parsed.directory, parsed.prune) == ("evidence", "/srv/replica-audit/evidence", 7)
 
 
