@@ -75,8 +75,64 @@ def test_payload_is_passed_over(tmp_path: Path) -> None:
     collect_into(tmp_path / "headers.tar", "--log-dir", str(log_dir), *RATES, *ALWAYS)
     checked, headers = _head(tmp_path / "checked.tar"), _head(tmp_path / "headers.tar")
     assert checked["bytes_read"] > size and checked["unchecked"] == 0
-    assert headers["bytes_read"] < collect.STEP + 10_000
+    assert headers["bytes_read"] < collect.STEP + 20 * 4096
     assert (headers["batches"], headers["unchecked"], headers["headers"]) == (20, 20, "always")
+
+
+def _counts(tmp_path: Path, batches: list[bytes], *options: str) -> tuple[int, int, int]:
+    """Bytes of a log, how many of them are read, and in how many reads."""
+    log_dir = _log_dir(tmp_path / "log", batches)
+    arguments = collect.parse_arguments(["--log-dir", str(log_dir), *RATES, *options])
+    out = os.open(tmp_path / "counted.tar", os.O_WRONLY | os.O_CREAT)
+    collect.collect(arguments, out)
+    os.close(out)
+    head = _head(tmp_path / "counted.tar")
+    assert head["batches"] == len(batches) and not head["not_captured"]
+    return sum(map(len, batches)), head["bytes_read"], head["reads"]
+
+
+def _between(large: list[bytes], *small: int) -> list[bytes]:
+    """The large ones, each followed by small ones with values of so many bytes."""
+    found = []
+    for one in large:
+        found.append(one[8:])
+        found += [encode_batch(0, [Record(b"k", bytes(size))], 0)[8:] for size in small]
+    return [struct.pack(">q", base) + one for base, one in enumerate(found)]
+
+
+def test_what_lies_between_large_batches_and_markers_is_passed_over(tmp_path: Path) -> None:
+    batches = []
+    for number in range(20):
+        fields = {"producer_id": 7, "producer_epoch": 0, "base_sequence": number, "transactional": True}
+        batches.append(encode_batch(2 * number, [Record(b"k", bytes(1 << 20))], 0, **fields))  # type: ignore[arg-type]
+        batches.append(encode_marker(2 * number + 1, "COMMIT", 0, producer_id=7, producer_epoch=0))
+    _, read, reads = _counts(tmp_path, batches, *ALWAYS)
+    assert read < collect.STEP + 20 * 8192 and reads < 30
+    assert [one[0] for one in _frames(tmp_path / "counted.tar")] == ["H", "X"]
+
+
+@pytest.mark.parametrize("small", [(10,), (10, 3000, 10), (20_000, 20_000)])
+def test_what_lies_between_large_batches_and_small_ones_is_passed_over(tmp_path: Path, small: tuple[int, ...]) -> None:
+    batches = _between(_large(40, 300 << 10), *small)
+    size, read, reads = _counts(tmp_path, batches, *ALWAYS)
+    assert read < collect.STEP + 40 * (sum(small) + 3 * 4096) < size / 3
+    # Reading one costs as much as a read.
+    assert reads < 50
+
+
+def test_small_batches_behind_large_ones_are_read_in_steps(tmp_path: Path) -> None:
+    small = [encode_batch(base, [Record(b"k", bytes(1000))], 0) for base in range(20, 4020)]
+    size, read, reads = _counts(tmp_path, [*_large(20), *small], *ALWAYS)
+    assert reads < 40 and read < size - 18 * (1 << 20) + collect.STEP
+
+
+@pytest.mark.parametrize("size", [1000, (1 << 20) - 100, (1 << 20) + 100, 5 << 19])
+def test_what_is_checked_is_read_once(tmp_path: Path, size: int) -> None:
+    batches = _large(10, size)
+    total, read, reads = _counts(tmp_path, batches)
+    assert read < total + 1000
+    assert [one[0] for one in _frames(tmp_path / "counted.tar")] == ["V"]
+    assert reads < 20 + total / collect.STEP
 
 
 def test_small_batches_are_read_in_steps(tmp_path: Path) -> None:
@@ -115,10 +171,27 @@ def test_where_nothing_computes_checksums_headers_are_taken_if_they_are_asked_fo
     for mode, why in (("auto", b"nothing computes CRC-32C here"), ("always", b"--headers always")):
         taken = _run(log_dir, "--headers", mode)
         assert taken.returncode == 0
-        assert b"damage inside their 1 batches is not seen (" + why in taken.stderr
+        said = b"headers alone were taken of 1 of 1 segments, and damage inside 1 of their batches is not seen (" + why
+        assert said in taken.stderr
         archive = tmp_path / f"{mode}.tar"
         archive.write_bytes(taken.stdout)
         assert [one[0] for one in _frames(archive)] == ["H"]
+
+
+@pytest.mark.parametrize(
+    ("count", "said", "unchecked"),
+    [(2, ", and damage inside 2 of their batches is not seen (", 2), (0, " (", 0)],
+    ids=["batches and markers", "markers alone"],
+)
+def test_damage_to_markers_is_seen(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], count: int, said: str, unchecked: int
+) -> None:
+    markers = [encode_marker(base, "COMMIT", 0, producer_id=7, producer_epoch=0) for base in range(count, count + 3)]
+    log_dir = _log_dir(tmp_path, [*(encode_batch(base, 1, 0) for base in range(count)), *markers])
+    collect_into(tmp_path / "evidence.tar", "--log-dir", str(log_dir), *ALWAYS)
+    assert "headers alone were taken of 1 of 1 segments" + said in capsys.readouterr().err
+    head = _head(tmp_path / "evidence.tar")
+    assert (head["batches"], head["unchecked"]) == (count + 3, unchecked)
 
 
 BATCHES = [encode_batch(base, 5, 0) for base in range(0, 20, 5)]
@@ -187,6 +260,7 @@ def test_a_marker_that_is_given_back_is_not_kept(tmp_path: Path) -> None:
     collect_into(tmp_path / "evidence.tar", "--log-dir", str(log_dir), *ALWAYS)
     kept = next(one[4] for one in _frames(tmp_path / "evidence.tar") if one[0] == "X")
     assert kept == struct.pack(">QI", sum(SIZES), len(markers[0])) + markers[0]
+    assert _head(tmp_path / "evidence.tar")["unchecked"] == len(BATCHES)
 
 
 def _segment(path: Path, tar: Path) -> tuple[collect.SegmentFrames, collect.BrokerFile]:

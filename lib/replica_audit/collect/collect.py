@@ -660,11 +660,16 @@ class SegmentFrames:
         self._hop_from = max(LEAST_HOP, bytes_of_read)
         self.size = source.state.st_size
         self.batches = 0
+        #: Those of them whose checksums were not computed, and that are not kept whole, as control batches are.
+        self.unchecked = 0
         self.hops = False
         self.not_captured = 0
         self._position = 0
+        self._step = STEP
+        #: Where the last batch ends that was large enough to be passed over, and how much behind the one before was of use.
+        self._landing, self._used = -1, HEADER_BYTES
         self._data, self._start = b"", 0
-        self._last = self._before_last = self._control_before = 0
+        self._last = self._before_last = self._control_before = self._controls_before = 0
         self._next_offset = base_offset
         self._begin_frame()
         self._edges = []  # type: List[Tuple[int, bytes]]
@@ -689,7 +694,7 @@ class SegmentFrames:
 
     def _begin_frame(self) -> None:
         self._begun = self._position
-        self._count = 0
+        self._count = self._controls = 0
         self._headers, self._control = bytearray(), bytearray()
 
     def _end_frame(self) -> None:
@@ -703,6 +708,7 @@ class SegmentFrames:
             self._parts.add(b"X", self._begun, length, zlib.compress(bytes(self._control)))
         self._edges += [(self._begun, headers[:HEADER_BYTES]), (self._last, headers[-HEADER_BYTES:])]
         self.batches += self._count
+        self.unchecked += self._count - self._controls if self.hops else 0
         self._begin_frame()
 
     def _load(self, size: int, step: int = STEP) -> bool:
@@ -731,8 +737,7 @@ class SegmentFrames:
 
     def _hop(self) -> bool:
         """Take the header of the next batch; False where there is none that may be one of magic 2 behind those before it."""
-        step = HEADER_BYTES if self._position - self._last > self._hop_from else STEP
-        if self._position + HEADER_BYTES > self.size or not self._load(HEADER_BYTES, step):
+        if self._position + HEADER_BYTES > self.size or not self._load_where_landed(HEADER_BYTES):
             return False
         at = self._position - self._start
         head = self._head(at)
@@ -745,12 +750,29 @@ class SegmentFrames:
         self._next_offset = base + delta + 1
         control = b""
         if attributes & CONTROL and size <= LARGEST_CONTROL:
-            if not self._load(size):
+            if not self._load_where_landed(size):
                 return False
             at = self._position - self._start
             control = self._data[at : at + size]
+        if size > self._hop_from:
+            self._used = self._position + HEADER_BYTES - max(0, self._landing)
+            self._landing = self._position + size
         self._take(self._data[at : at + HEADER_BYTES], size, control)
         return True
+
+    def _load_where_landed(self, size: int) -> bool:
+        """As `_load`, with little at once behind a batch that was passed over: whole pages, and what was of use the last time, such
+        as a marker and the header behind it. Where that is not enough each read is four times the one before.
+        """
+        held = self._start + len(self._data)
+        if held >= self._position + size:
+            return True
+        if self._position == self._landing:
+            end = self._position + max(size, self._used)
+            self._step = min(STEP, -(-end // mmap.PAGESIZE) * mmap.PAGESIZE - max(held, self._position))
+        else:
+            self._step = min(STEP, 4 * self._step)
+        return self._load(size, self._step)
 
     def _may_follow(self, header: bytes) -> bool:
         """True for a header of magic 2 with fields that brokers write, and offsets behind those of the batch before."""
@@ -768,6 +790,7 @@ class SegmentFrames:
     def _give_back(self) -> None:
         """Undo what the last `_take` did."""
         del self._control[self._control_before :]
+        self._controls = self._controls_before
         del self._headers[-HEADER_BYTES:]
         self._count -= 1
         self._position, self._last = self._last, self._before_last
@@ -830,35 +853,39 @@ class SegmentFrames:
             return False
         if size <= STEP:
             return self._load(size)
+        header = self._data[at : at + HEADER_BYTES]
         try:
             crc = self._checksums.of_pieces(self._pieces(self._position + CRC_FROM, end))
         except EOFError:
             return False
         if crc != said:
             return False
-        self._take(self._data[at : at + HEADER_BYTES], size)
-        if end > self._start + len(self._data):
-            self._data, self._start = b"", end
+        self._take(header, size)
         return True
 
     def _take(self, header: bytes, size: int, control: bytes = b"") -> None:
         if self._count == BATCHES_IN_FRAME or len(self._control) >= CONTROL_BYTES:
             self._end_frame()
-        self._control_before = len(self._control)
+        self._control_before, self._controls_before = len(self._control), self._controls
         if control:
             self._control += struct.pack(">QI", self._position, size) + control
+            self._controls += 1
         self._headers += header
         self._count += 1
         self._before_last, self._last = self._last, self._position
         self._position += size
 
     def _pieces(self, position: int, end: int) -> Iterator[bytes]:
-        while position < end:
-            data = self._source.read(position, min(STEP, end - position))
+        """The bytes [position, end), those that are held first; then what was read last is held, with what is behind them."""
+        while True:
+            yield self._data[position - self._start : end - self._start]
+            position = self._start + len(self._data)
+            if position >= end:
+                return
+            data = self._source.read(position, min(STEP, self.size - position))
             if not data:
                 raise EOFError()
-            yield data
-            position += len(data)
+            self._data, self._start = data, position
 
 
 def write_rest(
@@ -892,7 +919,7 @@ class CollectedDir(NamedTuple):
 
 
 class Hopped:
-    """What was taken of which the checksums were not computed."""
+    """Segments of which headers alone were taken, and their batches whose checksums nobody can compute by that."""
 
     def __init__(self) -> None:
         self.batches = 0
@@ -900,7 +927,7 @@ class Hopped:
 
     def add(self, frames: SegmentFrames) -> None:
         """Count a segment."""
-        self.batches += frames.batches if frames.hops else 0
+        self.batches += frames.unchecked
         self._segments += frames.hops
         self._others += not frames.hops
 
@@ -908,8 +935,8 @@ class Hopped:
         """A sentence on it."""
         if not self._segments:
             return "all checksums of what was read were computed" if self._others else "no segment had to be read"
-        text = "headers alone were taken of %d of %d segments, and damage inside their %d batches is not seen"
-        return text % (self._segments, self._segments + self._others, self.batches)
+        text = "headers alone were taken of %d of %d segments" % (self._segments, self._segments + self._others)
+        return text + ", and damage inside %d of their batches is not seen" % self.batches if self.batches else text
 
 
 class Collection:
