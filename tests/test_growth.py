@@ -6,11 +6,15 @@ What C does in one step is not seen here (a search through a list of tuples, say
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
 from tests.support.cloned_capture import clone_capture
 from tests.support.fixtures import FIXTURES
+from tests.support.remote_log import copied, leader, with_remote
+from tests.support.remote_stores import plain_path, segment_id, write_listing
+from tests.support.snapshots import TOPIC
 from tests.support.step_count import Steps, count_steps
 
 from replica_audit.cli.main import main
@@ -71,3 +75,20 @@ def test_twice_the_partitions_take_twice_the_steps(before: str, after: str, tmp_
             if steps > 2.6 * few[name][where] + 50
         }
         assert not grown, (name, grown)
+
+
+@pytest.mark.parametrize("listed", [None, "2100-01-01T00:00:00Z"])
+def test_twice_the_segments_in_remote_storage_take_twice_the_steps(tmp_path: Path, listed: str | None) -> None:
+    """Of a third of them the store has no object, a third is larger there, and each ninth is contradictory."""
+    counted = []
+    for number in (150, 300):
+        place = tmp_path / str(number)
+        spans = [(one, one + 1, (0, one if one % 9 else one + 5)) for one in range(number)]
+        objects = [(plain_path(segment_id(*span), span[0]), 100 + span[0] % 3) for span in spans if span[0] % 3 != 1]
+        segments = [copied(*span, at=(span[0] + 1, span[0] + 1)) for span in spans]
+        leads = leader((0, 0), start=number, end=number + 20)
+        with_remote(place, leads, *segments, then=partial(write_listing, place, *objects, listed=listed))
+        counted.append(count_steps(lambda place=place: audit_all(str(place), Settings(topics=(TOPIC,)))))
+    few, many = counted
+    grown = {where: (few[where], steps) for where, steps in many.items() if steps > 2.6 * few[where] + 50}
+    assert not grown, grown

@@ -5,6 +5,7 @@ compared in a test. Offsets are int64, ranges are half-open, times are milliseco
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
@@ -69,14 +70,7 @@ class OffsetRange:
 
 def without(ranges: Iterable[OffsetRange], taken: Iterable[OffsetRange]) -> list[OffsetRange]:
     """`ranges`, in their order, minus the parts that `taken` covers."""
-    left = list(ranges)
-    for one in taken:
-        cut = []
-        for part in left:
-            cut.append(OffsetRange(part.start_offset, min(part.end_offset, max(part.start_offset, one.start_offset))))
-            cut.append(OffsetRange(max(part.start_offset, min(part.end_offset, one.end_offset)), part.end_offset))
-        left = [part for part in cut if part.start_offset < part.end_offset]
-    return left
+    return OffsetSet.of(taken).missing_from(ranges)
 
 
 def joined(ranges: Iterable[OffsetRange]) -> tuple[OffsetRange, ...]:
@@ -89,6 +83,34 @@ def joined(ranges: Iterable[OffsetRange]) -> tuple[OffsetRange, ...]:
         else:
             found.append(part)
     return tuple(found)
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetSet:
+    """Offsets that are looked up again and again."""
+
+    ranges: tuple[OffsetRange, ...]
+    """In order; none touches the next one."""
+    ends: tuple[int, ...]
+    """End of each."""
+
+    @classmethod
+    def of(cls, ranges: Iterable[OffsetRange]) -> OffsetSet:
+        found = joined(part for part in ranges if part.start_offset < part.end_offset)
+        return cls(found, tuple(part.end_offset for part in found))
+
+    def missing_from(self, ranges: Iterable[OffsetRange]) -> list[OffsetRange]:
+        """What of `ranges`, in their order, is not in the set."""
+        left = []
+        for part in ranges:
+            start = part.start_offset
+            for one in self.ranges[bisect_right(self.ends, start) : bisect_left(self.ends, part.end_offset) + 1]:
+                if start < (end := min(one.start_offset, part.end_offset)):
+                    left.append(OffsetRange(start, end))
+                start = max(start, one.end_offset)
+            if start < part.end_offset:
+                left.append(OffsetRange(start, part.end_offset))
+        return left
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,6 +281,8 @@ class RemoteObject:
     log_bytes: int = 0
     modified_ms: int | None = None
     """Last change of that object; None where the store or listing does not say."""
+    placed_ms: int | None = None
+    """When its file came to be where it is, whatever time it has: later than it was written, of a copy. None but of a directory."""
     manifest_path: str | None = None
     segment_bytes: int | None = None
     """Size of the segment that was copied, whatever it is stored as; None where it is not known."""
@@ -285,6 +309,8 @@ class RemoteListing:
     objects: tuple[RemoteObject, ...]
     listed_ms: int | None
     """The store had these then, and no others; None where the moment is not known."""
+    latest_ms: int | None = None
+    """The latest moment that any part of it names."""
 
 
 @dataclass(frozen=True, slots=True)

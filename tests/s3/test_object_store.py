@@ -242,4 +242,7 @@ def test_a_remote_store_in_a_bucket_tells_what_its_copy_on_a_disk_does(usual, co
         told.append({(row.code, row.severity, row.start_offset) for row in found.findings})
         salvaged = salvage(str(tmp_path / "snapshot"), str(tmp_path / f"out-{number}"), payloads=True, remote=place)
         assert salvaged.exit_status == 0 and salvaged.manifest.totals.written == 15
-    assert told[0] == told[1] >= {("TIER-ORPHAN", "critical", 60), ("TIER-OBJECT-MISSING", "high", 40)}
+    # A copy may have been made while retention deleted: there an older segment that is there proves nothing.
+    missing = [{one for one in found if one[0] == "TIER-OBJECT-MISSING"} for found in told]
+    assert missing == [{("TIER-OBJECT-MISSING", "high", 40)}, {("TIER-OBJECT-MISSING", "info", 40)}]
+    assert told[0] - missing[0] == told[1] - missing[1] >= {("TIER-ORPHAN", "critical", 60)}

@@ -110,7 +110,7 @@ def test_listings_of_parts_are_one_and_of_no_moment_unless_they_share_it(tmp_pat
     write_listing(tmp_path, (plain_path(ONE, 40), 100), listed="2026-01-31T12:00:00Z", name="-1")
     write_listing(tmp_path, (chunked_path(OTHER, 50), 100), listed="2026-01-31T12:00:01Z", name="-2")
     store, _ = read_listings(Snapshot.open(tmp_path))
-    assert store.listed_ms is None and len(store.objects[PLACE]) == 2
+    assert store.listed_ms is None and store.latest_ms == 1_769_860_801_000 and len(store.objects[PLACE]) == 2
     assert store.objects[PLACE][1].unread == "a listing has no manifest"
 
 

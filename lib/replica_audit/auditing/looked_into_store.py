@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from replica_audit.auditing.compare.remote_contents import check_contents
 from replica_audit.auditing.compare.remote_objects import StoreDeviations, StoreMoments, find_deviations, find_leaked
+from replica_audit.auditing.compare.remote_storage import find_contradictory
 from replica_audit.auditing.compare.replays import whole_lineage
 from replica_audit.model import RemoteListing, RemoteSegment
 
@@ -39,11 +40,25 @@ def look_into_store(evidence: PartitionEvidence, reference: Reference, local: ND
     facts, lineage = reference.facts, whole_lineage(reference)
     read = [one for one in evidence.side.contents if one.segment.topic_id == topic_id]
     contents = check_contents(facts, lineage, read, local)
-    return replace(find_deviations(facts, lineage, by_topic[topic_id], own), leaked=leaked, contents=contents)
+    # Of what a contradictory segment has offsets tell nothing.
+    unclear = {one.segment_id for one in find_contradictory(lineage, own.segments)}
+    sound = [one for one in own.segments if one.segment_id not in unclear]
+    return replace(find_deviations(facts, lineage, sound, own), leaked=leaked, contents=contents)
 
 
 def _moments(evidence: PartitionEvidence, segments: Sequence[RemoteSegment], listing: RemoteListing) -> StoreMoments:
     begun = [evidence.options.times.heard_until(one.told_in) for one in segments]
     known = [one for one in begun if one is not None]
     captured_ms = min(known) if len(known) == len(begun) else None
-    return StoreMoments(segments, listing, captured_ms, evidence.was_at_rest)
+    return StoreMoments(segments, listing, captured_ms, evidence.was_at_rest and _was_listed_with(evidence, listing))
+
+
+def _was_listed_with(evidence: PartitionEvidence, listing: RemoteListing) -> bool:
+    """True if the store was listed no later than the copies were made: a cluster that was at rest may have run since.
+
+    A listing beside the copies that names no moment is taken for a part of them; a store itself, or a copy of it, is not.
+    """
+    if listing.latest_ms is None:
+        return evidence.options.remote is None
+    finished = (one.finished_ms for one in evidence.options.times.copies if one.finished_ms is not None)
+    return listing.latest_ms <= max(finished, default=-1)

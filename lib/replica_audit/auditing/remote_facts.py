@@ -56,7 +56,8 @@ def remote_facts(
             times.heard_after(log, one) or (one_moment and not times.may_be_stale(log, one)) for log in logs
         )
 
-    sound = [one for one in segments if one not in contradictory]
+    unclear = {one.segment_id for one in contradictory}
+    sound = [one for one in segments if one.segment_id not in unclear]
     there = [one for one in sound if one.segment_id not in store.gone]
     gone = [one for one in sound if one.segment_id in store.gone]
     history = leadership.committed if leadership is not None and reference.leader_id == facts.broker_id else ()

@@ -28,7 +28,7 @@ from replica_audit.auditing.replicas.lost_tails import is_tail_lost
 from replica_audit.auditing.replicas.replica_facts import CopyKey, ReplicaFacts
 from replica_audit.elect.cut_transactions import CandidateTransactions, MarkerReader
 from replica_audit.elect.held_records import CommittedRange, ReplicaRecords, as_possible, holding
-from replica_audit.model import OffsetRange, without
+from replica_audit.model import OffsetRange, OffsetSet, without
 from replica_audit.segments.record_batch import BATCH_DTYPE
 from replica_audit.snapshot.remote_log_metadata import COPY_FINISHED
 
@@ -348,11 +348,12 @@ def _in_store(case: Case, unserved_ranges: Iterable[CommittedRange]) -> list[Com
         of_state = absent if segment.segment_id in case.store.gone else there
         for start, end, epoch in stretches(segment) if segment.state == COPY_FINISHED else ():
             of_state.setdefault(epoch, []).append(OffsetRange(start, end))
-    gone = {epoch: without(ranges, there.get(epoch, ())) for epoch, ranges in absent.items()}
+    gone = {epoch: OffsetSet.of(without(ranges, there.get(epoch, ()))) for epoch, ranges in absent.items()}
     found = []
     for item in unserved_ranges:
         whole = OffsetRange(item.piece.start_offset, item.piece.end_offset)
-        left = without([whole], gone.get(-1 if item.leader_epoch is None else item.leader_epoch, ()))
+        absent_there = gone.get(-1 if item.leader_epoch is None else item.leader_epoch)
+        left = [whole] if absent_there is None else absent_there.missing_from([whole])
         found += [item] if left == [whole] else [item.between(one.start_offset, one.end_offset) for one in left]
     return found
 
@@ -388,9 +389,11 @@ def _readable(case: Case, in_store: Iterable[CommittedRange]) -> Iterator[Commit
         if segment.state == COPY_FINISHED and segment.segment_id in readable:
             for start, end, epoch in stretches(segment):
                 there.setdefault(epoch, []).append(OffsetRange(start, end))
+    of_epoch = {epoch: OffsetSet.of(ranges) for epoch, ranges in there.items()}
     for item in in_store:
         whole = OffsetRange(item.piece.start_offset, item.piece.end_offset)
-        unread = without([whole], there.get(-1 if item.leader_epoch is None else item.leader_epoch, ()))
+        known = of_epoch.get(-1 if item.leader_epoch is None else item.leader_epoch)
+        unread = [whole] if known is None else known.missing_from([whole])
         yield from (item.between(one.start_offset, one.end_offset) for one in without([whole], unread))
 
 

@@ -15,6 +15,7 @@ import numpy as np
 from replica_audit.batch_header import CONTROL
 from replica_audit.literals import RemoteState
 from replica_audit.model import RemoteSegment
+from replica_audit.parsing import INT64
 from replica_audit.segments.records import RecordFields
 from replica_audit.snapshot.internal_topics import InternalTopic, ReadCopy, TopicCopy, read_batches
 from replica_audit.snapshot.message_fields import FieldReader, MessageError
@@ -96,6 +97,11 @@ def _segment(key: _Id, fields: FieldReader) -> RemoteSegment:
         epochs.append((fields.int32(), fields.int64()))
         fields.tags()
     size = fields.int32()
+    if not 0 <= start <= end < INT64 or not epochs or any(not 0 <= begin < INT64 for _, begin in epochs):
+        raise MessageError(
+            f"expected offsets from 0 to {INT64 - 1}, the last not below the first, and an epoch, found {start} to {end} with epochs "
+            f"{epochs[:3]}"
+        )
     fields.take(max(0, fields.uvarint() - 1))
     segment = RemoteSegment(
         topic=topic,

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from replica_audit.errors import FormatError, UsageError
 from replica_audit.model import RemoteListing, RemoteObject, RemoteSegment
-from replica_audit.parsing import INT64, fits, is_whole, parse_json, show_value
+from replica_audit.parsing import INT32, INT64, fits, is_whole, parse_json, show_value
 from replica_audit.redaction import redact
 from replica_audit.schema import QuarantineRow
 from replica_audit.snapshot.storage import Snapshot
@@ -46,6 +46,7 @@ class StoredFile(NamedTuple):
     path: str
     size_bytes: int
     modified_ms: int | None
+    placed_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +55,8 @@ class RemoteStore:
 
     objects: Mapping[_Place, tuple[RemoteObject, ...]] = field(default_factory=dict)
     listed_ms: int | None = None
+    latest_ms: int | None = None
+    """As `RemoteListing` has them."""
     location: str | None = None
     """Opens the store (`Snapshot.open`); None of a listing."""
 
@@ -70,7 +73,7 @@ class RemoteStore:
             for one in objects
             if topic_id in topic_ids or one.topic == topic
         ]
-        return RemoteListing(tuple(sorted(found)), self.listed_ms)
+        return RemoteListing(tuple(sorted(found)), self.listed_ms, self.latest_ms)
 
     def read(
         self, topic: str, partition: int, segments: Iterable[RemoteSegment]
@@ -83,7 +86,7 @@ class RemoteStore:
         place.read_ahead(one.manifest_path for one in listing.objects if one.manifest_path is not None)
         found = [_read_manifest(place, one) for one in listing.objects]
         objects = tuple(one for one, _ in found)
-        return RemoteListing(objects, listing.listed_ms), [row for _, row in found if row is not None]
+        return replace(listing, objects=objects), [row for _, row in found if row is not None]
 
 
 def read_store(snapshot: Snapshot, uri: str | None) -> tuple[RemoteStore | None, list[QuarantineRow]]:
@@ -115,8 +118,19 @@ def open_remote_store(uri: str) -> RemoteStore:
     if not sizes:
         raise UsageError(f"--remote {redact(uri)}: no segment of a remote store is there; {_EXPECTED}")
     times = place.modified_ms([*sizes])
-    files = [StoredFile(path, size, time) for (path, size), time in zip(sizes.items(), times, strict=True)]
-    return RemoteStore(_by_place(_segments_of(files)), listed_ms, place.location)
+    files = [
+        StoredFile(path, size, time, None if place.is_remote else _placed_ms(place.absolute(path)))
+        for (path, size), time in zip(sizes.items(), times, strict=True)
+    ]
+    return RemoteStore(_by_place(_segments_of(files)), listed_ms, listed_ms, place.location)
+
+
+def _placed_ms(path: str) -> int | None:
+    """When a file was put where it is: every way to copy or move it changes its inode then. None for one that is gone."""
+    try:
+        return os.lstat(path).st_ctime_ns // 1_000_000
+    except OSError:
+        return None
 
 
 def find_listings(snapshot: Snapshot) -> list[str]:
@@ -151,7 +165,7 @@ def read_listings(snapshot: Snapshot) -> tuple[RemoteStore | None, list[Quaranti
         replace(one, segment_bytes=None, unread=one.unread or "a listing has no manifest") if one.is_chunked else one
         for one in _segments_of(files)
     ]
-    return RemoteStore(_by_place(objects), listed_ms), []
+    return RemoteStore(_by_place(objects), listed_ms, max(known, default=None)), []
 
 
 def _parse_listing(data: bytes, path: str) -> tuple[int | None, list[StoredFile]]:
@@ -190,7 +204,11 @@ def _parse_moment(value: object, path: str, number: int) -> int:
 
 
 def _match(path: str) -> re.Match[str] | None:
-    return _PLAIN.fullmatch(path) or _CHUNKED.fullmatch(path)
+    """The parts of the name of a segment's object; None for another object, and where its numbers are none of Kafka's."""
+    found = _PLAIN.fullmatch(path) or _CHUNKED.fullmatch(path)
+    if found is None or int(found.group("offset")) > INT64 or int(found.group("partition")) > INT32:
+        return None
+    return found
 
 
 def _segments_of(files: Iterable[StoredFile]) -> Iterator[RemoteObject]:
@@ -207,7 +225,13 @@ def _segments_of(files: Iterable[StoredFile]) -> Iterator[RemoteObject]:
             topic, key[1], topic_id, int(offset), segment_id, is_chunked=name.re is _CHUNKED
         )
         if kind == _LOG:
-            known = replace(known, log_path=file.path, log_bytes=file.size_bytes, modified_ms=file.modified_ms)
+            known = replace(
+                known,
+                log_path=file.path,
+                log_bytes=file.size_bytes,
+                modified_ms=file.modified_ms,
+                placed_ms=file.placed_ms,
+            )
             known = known if known.is_chunked else replace(known, segment_bytes=file.size_bytes)
         elif kind == _MANIFEST:
             known = replace(known, manifest_path=file.path)

@@ -9,7 +9,16 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from replica_audit.auditing.compare.remote_storage import epoch_parts, stretches
-from replica_audit.model import CHUNK_OFFSETS, OffsetRange, RemoteObject, RemoteSegment, SegmentSummary, joined, without
+from replica_audit.model import (
+    CHUNK_OFFSETS,
+    OffsetRange,
+    OffsetSet,
+    RemoteObject,
+    RemoteSegment,
+    SegmentSummary,
+    joined,
+    without,
+)
 from replica_audit.segments.record_batch import BATCH_DTYPE
 
 if TYPE_CHECKING:
@@ -58,12 +67,12 @@ def check_contents(
     facts: ReplicaFacts, lineage: Lineage, contents: Sequence[StoredContent], local: NDArray[np.void]
 ) -> tuple[ContentDeviation, ...]:
     """Deviations of the segments that were read; `local` are batches of the log (`BATCH_DTYPE`) in the chunks of these."""
-    sound = [
+    sound = OffsetSet.of(
         part
         for one in contents
         if one.summary is not None
         for part in without([OffsetRange(one.segment.start_offset, one.segment.end_offset)], _damaged(one, facts))
-    ]
+    )
     found: list[ContentDeviation] = []
     for one in contents:
         path = one.stored.log_path or ""
@@ -107,7 +116,7 @@ def _needed(
     lineage: Lineage,
     segment: RemoteSegment,
     damaged: Iterable[OffsetRange],
-    sound: Iterable[OffsetRange],
+    sound: OffsetSet,
 ) -> tuple[OffsetRange, ...]:
     """Damaged offsets that are the log's own, at or above its start, in none of its files, and `sound` in no other segment."""
     own = [
@@ -117,7 +126,7 @@ def _needed(
         for first, last, had in epoch_parts(lineage, max(start, part.start_offset), min(end, part.end_offset))
         if had == epoch
     ]
-    return tuple(without([one for one in own if one.start_offset < one.end_offset], sound))
+    return tuple(sound.missing_from(one for one in own if one.start_offset < one.end_offset))
 
 
 def _beside_metadata(one: StoredContent) -> Iterator[str]:

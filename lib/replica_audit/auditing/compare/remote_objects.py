@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Literal
 
 from replica_audit.auditing.compare.remote_contents import ContentDeviation
 from replica_audit.auditing.compare.remote_storage import epoch_parts, stretches
-from replica_audit.model import OffsetRange, RemoteListing, RemoteObject, RemoteSegment, joined, without
+from replica_audit.model import OffsetRange, OffsetSet, RemoteListing, RemoteObject, RemoteSegment, joined
 from replica_audit.snapshot.remote_log_metadata import COPY_FINISHED, DELETE_FINISHED
 
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ class ResizedObject:
     size_bytes: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class StoreDeviations:
     """Differences between the store and `__remote_log_metadata`."""
 
@@ -60,7 +61,7 @@ class StoreDeviations:
     contents: tuple[ContentDeviation, ...] = ()
     """Of segments that were read (T9)."""
 
-    @property
+    @cached_property
     def gone(self) -> frozenset[str]:
         """Ids of segments that were there and are not any more."""
         return frozenset(one.segment.segment_id for one in self.missing if one.certainty != "open")
@@ -71,7 +72,7 @@ class StoreDeviations:
         return joined(part for one in self.missing if one.certainty != "open" for part in one.needed)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class StoreMoments:
     """Moments of a listing and of the log that names the segments of one partition and topic id."""
 
@@ -80,9 +81,9 @@ class StoreMoments:
     captured_ms: int | None
     """That log was copied at this moment or later; None where only what it says tells."""
     at_rest: bool
-    """No broker ran when it was copied."""
+    """No broker ran when it was copied, nor until the store was listed."""
 
-    @property
+    @cached_property
     def told_until_ms(self) -> int:
         """All that happened to the segments up to this moment is in the log."""
         told = [one.updated_ms for one in self.segments]
@@ -92,15 +93,28 @@ class StoreMoments:
         """True if the store was listed after the last event of a segment that the log has."""
         if self.listing.listed_ms is not None:
             return self.listing.listed_ms >= segment.updated_ms + _CLOCKS_DIFFER_MS
+        return self._latest_there_ms > segment.updated_ms
+
+    @cached_property
+    def _latest_there_ms(self) -> int:
+        """When the copy was finished of the segment that came last of those that are there; -1 without any."""
         there = {one.segment_id for one in self.listing.objects}
-        return any(
-            one.segment_id in there and one.state == COPY_FINISHED and one.updated_ms > segment.updated_ms
-            for one in self.segments
-        )
+        copied = (one for one in self.segments if one.state == COPY_FINISHED and one.segment_id in there)
+        return max((one.updated_ms for one in copied), default=-1)
 
     def was_listed_before(self, segment: RemoteSegment) -> bool:
         """True if the store was listed before the copy of a segment was finished: it need not have it."""
         return self.listing.listed_ms is not None and self.listing.listed_ms < segment.updated_ms
+
+    def was_seen_at_once(self, segment: RemoteSegment, stored: RemoteObject) -> bool:
+        """True if a segment that is there still was when the others were looked for.
+
+        While a store is copied, retention may delete it after it was copied, and then a later one before that is. A listing with
+        its moment, and the store itself, where its file has been since its broker copied it there, are seen within moments.
+        """
+        if self.listing.listed_ms is not None:
+            return True
+        return stored.placed_ms is not None and stored.placed_ms <= segment.updated_ms + _CLOCKS_DIFFER_MS
 
     @property
     def is_older(self) -> bool:
@@ -112,7 +126,7 @@ class StoreMoments:
 def find_deviations(
     facts: ReplicaFacts, lineage: Lineage, segments: Sequence[RemoteSegment], moments: StoreMoments
 ) -> StoreDeviations:
-    """The differences; `segments` are those of the log's topic id, `moments` are of them."""
+    """The differences; `segments` are those of the log's topic id that nothing contradicts, `moments` are of all of them."""
     objects = {one.segment_id: one for one in moments.listing.objects}
     missing = tuple(_find_missing(facts, lineage, segments, objects, moments))
     resized = tuple(_find_resized(segments, objects, moments))
@@ -128,16 +142,18 @@ def _find_missing(
 ) -> Iterator[MissingObject]:
     copied = [one for one in segments if one.state == COPY_FINISHED]
     whole = [one for one in copied if _lacks(objects, one) is None]
-    there = [part for one in whole for part in _own_ranges(one, lineage)]
+    own_there = [(one, _own_ranges(one, lineage)) for one in whole]
+    there = OffsetSet.of(part for _, parts in own_there for part in parts)
     floor, ceiling = facts.log_start_offset, facts.local_start_offset
     # Retention deletes from the log's beginning on, so what is above something that is there was not deleted by it.
-    kept_from = min((part.start_offset for part in there if part.end_offset > floor), default=None)
+    seen = (parts for one, parts in own_there if moments.was_seen_at_once(one, objects[one.segment_id]))
+    kept_from = min((part.start_offset for parts in seen for part in parts if part.end_offset > floor), default=None)
     for segment in copied:
         if (what := _lacks(objects, segment)) is None or moments.was_listed_before(segment):
             continue
         own = _own_ranges(segment, lineage)
         inside = [OffsetRange(max(one.start_offset, floor), min(one.end_offset, ceiling)) for one in own]
-        needed = without([one for one in inside if one.start_offset < one.end_offset], there)
+        needed = there.missing_from(one for one in inside if one.start_offset < one.end_offset)
         is_above = kept_from is not None and bool(own) and own[0].start_offset > kept_from
         certainty, why = _certainty(segment, moments, is_above=is_above)
         yield MissingObject(segment, tuple(needed), certainty, why, what)
@@ -155,8 +171,8 @@ def _certainty(segment: RemoteSegment, moments: StoreMoments, *, is_above: bool)
     """| store was listed | and | it is |
     |---|---|---|
     | after the copy was finished | before the last event in the log, which has no deletion | proven |
-    | after the copy was finished | no broker ran; or an older segment of the log is there, which retention deletes first | likely |
-    | after the copy was finished | later, and it is the oldest | open: retention may have deleted it since |
+    | after the copy was finished | no broker ran; or an older segment of the log was there still, which retention deletes first | likely |
+    | after the copy was finished | later, and it is the oldest, or nobody knows what was there still | open: retention may have deleted it since |
     | perhaps before | | open: it may have been copied since |
     """
     if not moments.was_listed_after(segment):
@@ -167,9 +183,11 @@ def _certainty(segment: RemoteSegment, moments: StoreMoments, *, is_above: bool)
             "the store was listed after it was copied, and __remote_log_metadata goes on after that without a deletion of it",
         )
     if moments.at_rest:
-        return "likely", "no broker ran when the snapshot was made, so none deleted it"
+        return "likely", "no broker ran when the snapshot was made and the store was listed, so none deleted it"
     if is_above:
         return "likely", "an older segment of the log is there, and retention deletes the oldest first"
+    if moments.listing.listed_ms is None:
+        return "open", "when the store was listed or copied is not known, and retention may have deleted it by then"
     return "open", "the store was listed later than the snapshot, and retention may have deleted it in between"
 
 

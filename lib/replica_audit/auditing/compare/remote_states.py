@@ -146,4 +146,5 @@ class RemoteFacts:
     @property
     def sound(self) -> tuple[RemoteSegment, ...]:
         """Segments that something can be concluded from."""
-        return tuple(one for one in self.segments if one not in self.contradictory)
+        unclear = {one.segment_id for one in self.contradictory}
+        return tuple(one for one in self.segments if one.segment_id not in unclear)

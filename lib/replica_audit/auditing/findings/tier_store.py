@@ -35,12 +35,13 @@ CODES = (
 
 def judge(case: Case) -> Iterator[Finding]:
     """A finding for each segment in question; one for all that may be a matter of time, and one for all that are encoded."""
+    orphans = {one for orphan in case.remote.gone_orphans for one in orphan.segment_ids}
     undecided: dict[str, list[MissingObject]] = {}
     for missing in case.store.missing:
         if missing.certainty == "open":
             undecided.setdefault(missing.why, []).append(missing)
         else:
-            yield _missing(case, missing)
+            yield _missing(case, missing, is_orphan=missing.segment.segment_id in orphans)
     for why, found in undecided.items():
         yield _undecided(why, found)
     for resized in case.store.resized:
@@ -57,10 +58,9 @@ def judge(case: Case) -> Iterator[Finding]:
         yield _encoded(reason, same)
 
 
-def _missing(case: Case, found: MissingObject) -> Finding:
+def _missing(case: Case, found: MissingObject, *, is_orphan: bool) -> Finding:
     segment = found.segment
     offsets = name_offsets(segment.start_offset, segment.end_offset)
-    is_orphan = any(segment.segment_id in one.segment_ids for one in case.remote.gone_orphans)
     text = f"the remote store has {found.missing} of a copied segment with {offsets}"
     evidence = [
         Evidence("file", text=f"segment {segment.segment_id} in remote storage", value=segment.segment_id),
@@ -76,7 +76,8 @@ def _missing(case: Case, found: MissingObject) -> Finding:
     elif is_orphan:
         text += ", which were committed and are in no log"
     else:
-        text += ", which the log still has elsewhere"
+        is_below = segment.end_offset <= case.reference.facts.log_start_offset
+        text += ", which the log does not need any more" if is_below else ", which the log still has elsewhere"
     return finding(
         TIER_OBJECT_MISSING,
         text,
@@ -124,10 +125,12 @@ def _holders(case: Case, needed: tuple[OffsetRange, ...]) -> list[int]:
 
 def _resized(case: Case, found: ResizedObject) -> Finding:
     segment, stored = found.segment, found.stored
+    is_shorter = found.size_bytes < segment.size_bytes
+    what = "readers do not get all of it" if is_shorter else "it was overwritten, or is something else"
     return finding(
         TIER_OBJECT_SIZE,
         f"the remote store has {count(found.size_bytes, 'byte')} of a segment of {count(segment.size_bytes, 'byte')} with "
-        f"{name_offsets(segment.start_offset, segment.end_offset)}: readers do not get all of it",
+        f"{name_offsets(segment.start_offset, segment.end_offset)}: {what}",
         confidence="likely",
         start_offset=segment.start_offset,
         end_offset=segment.end_offset,
