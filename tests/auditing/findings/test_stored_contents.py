@@ -30,14 +30,23 @@ LOCAL_FROM_40 = Replica(
 
 
 def verified(
-    path: Path, segments: dict[Span, list[bytes]], leads: Replica = LEADS, *, verify: bool = True, **options: Any
+    path: Path,
+    segments: dict[Span, list[bytes]],
+    leads: Replica = LEADS,
+    *,
+    verify: bool = True,
+    was: list[bytes] | None = None,
+    **options: Any,
 ) -> Results:
-    """An audit with a store that has these segments, each of the size that its broker copied."""
+    """An audit with a store that has these segments, each of the size that its broker copied; `was` is that of SPANS[1] before it
+    was cut there.
+    """
     told = []
     for (start, end, epoch), batches in segments.items():
         data = b"".join(batches)
         put(path / "tier", plain_path(segment_id(start, end, epoch), start), data)
-        told.append(copied(start, end, epoch, size=len(data)))
+        size = len(data if was is None or start != SPANS[1][0] else b"".join(was))
+        told.append(copied(start, end, epoch, size=size))
     with_remote(path / "snapshot", leads, *told, **options)
     return audit_all(str(path / "snapshot"), Settings(topics=(TOPIC,), remote=str(path / "tier"), verify_remote=verify))
 
@@ -95,8 +104,23 @@ def test_damage_of_what_another_segment_has_is_no_loss(tmp_path: Path) -> None:
     ids=["cut between batches", "cut in a batch", "zeros"],
 )
 def test_a_segment_that_ends_early(tmp_path: Path, batches: list[bytes]) -> None:
-    (row,) = of_store(verified(tmp_path, {**WHOLE, SPANS[1]: batches}))
-    assert (row.code, row.severity) == ("TIER-OBJECT-DAMAGED", "critical") and "[55, 60)" in row.message
+    found = of_store(verified(tmp_path, {**WHOLE, SPANS[1]: batches}, was=WHOLE[SPANS[1]]))
+    (row,) = [one for one in found if one.code == "TIER-OBJECT-DAMAGED"]
+    assert row.severity == "critical" and "[55, 60)" in row.message
+
+
+@pytest.mark.parametrize("kept", [WHOLE[SPANS[1]][:-1], WHOLE[SPANS[1]][1:3]], ids=["its end", "beginning and end"])
+def test_a_segment_that_was_cleaned_before_it_was_copied_has_all_that_was_copied(
+    tmp_path: Path, kept: list[bytes]
+) -> None:
+    """A topic that was compacted once and is tiered now: its local log may be dense."""
+    results = verified(tmp_path, {**WHOLE, SPANS[1]: kept})
+    assert of_store(results) == [] and results.partitions[0].verdict == "LAGGING"
+
+
+def test_damage_in_a_segment_that_was_cleaned_before_is_of_its_own_offsets_only(tmp_path: Path) -> None:
+    (row,) = of_store(verified(tmp_path, {**WHOLE, SPANS[1]: broken(WHOLE[SPANS[1]][:-1], 1)}))
+    assert row.code == "TIER-OBJECT-DAMAGED" and "offsets 45 to 49 are nowhere else" in row.message
 
 
 @pytest.mark.parametrize("headers", ["never", "always"])

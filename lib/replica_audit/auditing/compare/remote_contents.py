@@ -105,8 +105,9 @@ def _damaged(one: StoredContent, facts: ReplicaFacts) -> tuple[OffsetRange, ...]
         start = segment.start_offset if damage.expected_offset is None else damage.expected_offset
         found.append(OffsetRange(start, segment.end_offset if damage.next_offset is None else damage.next_offset))
     end = segment.start_offset if summary.greatest_last_offset is None else summary.greatest_last_offset + 1
-    # Of a log that was compacted once, the last records of a segment may have been cleaned.
-    if end < segment.end_offset and not facts.compacted:
+    # Of a log that was compacted once, the last records of a segment may have been cleaned before it was copied: then it
+    # has the bytes that its broker copied, and ends early all the same.
+    if end < segment.end_offset and one.stored.log_bytes != segment.size_bytes and not facts.compacted:
         found.append(OffsetRange(end, segment.end_offset))
     return joined(part for part in found if part.start_offset < part.end_offset)
 
