@@ -61,6 +61,11 @@ def open_question(reference: Reference, item: Comparison, protocol: str, is_epoc
     if not (leader.second_hand or follower.second_hand):
         return None
     if (leader.compacted or follower.compacted) and _differ(leader, item):
+        if follower.compaction_is_assumed:
+            return (
+                f"its log and that of broker {leader.broker_id} differ, there are gaps, and whether the topic is compacted, which would "
+                "explain them, is not known: observe it with DescribeConfigs"
+            )
         return (
             f"its log and that of broker {leader.broker_id} are compacted and their batches differ: without "
             "segments nobody can see whether they hold the same latest value of each key"

@@ -237,10 +237,10 @@ def _epoch(epoch: int | None) -> str:
 
 def _compacted(case: Case, item: Comparison) -> Iterator[Finding]:
     """DIV-PRESENCE of a compacted pair: by its records, else that only headers were compared."""
-    if not (case.reference.facts.compacted or item.follower.compacted):
-        return
     leader = case.reference.facts
     follower = item.follower
+    if not (leader.compacted or follower.compacted) or follower.compaction_is_assumed:
+        return
     outcome = item.compaction
     if outcome is not None:
         yield _presence(case, item, outcome)

@@ -248,11 +248,13 @@ _MAY_BE_CLEANED = "compaction: may explain it, a cleaner that runs goes on after
 def _gap_severity(facts: ReplicaFacts, start: int, end: int) -> Severity:
     """Severity of a gap; what it may have lost of a compacted log is shown by comparing keys."""
     if facts.is_cleaned(start, end):
-        return "info"
+        return "low" if facts.compaction_is_assumed else "info"
     return "low" if facts.may_be_cleaned(start, end) else "medium"
 
 
 def _by_cleaners(facts: ReplicaFacts, end: int) -> str:
+    if facts.compaction_is_assumed:
+        return "compaction: may explain it, the topic's policy is not known (observe it with DescribeConfigs)"
     if end <= facts.cleaning.cleaned_to:
         return "compaction: the log is compacted, or was once, and the gap lies in its cleaned part"
     return "compaction: fetched from a replica that was cleaned: another one has nothing there either, and a cleaner came past it"

@@ -45,7 +45,8 @@ def with_cleaning(
 
     `at_rest`: all copies are of one moment, so that no cleaner went on between a checkpoint's copy and the segments'.
     """
-    if not was_compacted(leadership) and not any(_shows_cleaner(facts) for facts in copies):
+    is_known = was_compacted(leadership) or any(_shows_cleaner(facts) for facts in copies)
+    if not is_known and not _may_be_compacted(copies, leadership):
         return list(copies)
     own = [_cleaned_to(facts, copies) for facts in copies]
     reached = [
@@ -57,8 +58,14 @@ def with_cleaning(
         others = [other for other in copies if other is not facts]
         shared = joined(part for other in others for part in _absent(other, facts))
         cleaning = Cleaning(own[place], reached[place], max(own), max(reached), shared)
-        found.append(replace(facts, compacted=True, cleaning=cleaning))
+        found.append(replace(facts, compacted=True, compaction_is_assumed=not is_known, cleaning=cleaning))
     return found
+
+
+def _may_be_compacted(copies: Sequence[ReplicaFacts], leadership: Leadership | None) -> bool:
+    """True if nothing tells a topic's policy, as without DescribeConfigs for `observe`, and there are gaps that a cleaner may have made."""
+    observed = any(facts.directory.observed is not None for facts in copies)
+    return observed and is_compacted_now(leadership) is None and any(facts.gaps or facts.missing for facts in copies)
 
 
 def _shows_cleaner(facts: ReplicaFacts) -> bool:

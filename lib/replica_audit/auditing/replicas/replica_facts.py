@@ -221,6 +221,8 @@ class ReplicaFacts:
     """The broker was up when it was copied, by the manifest: it does not start before it leads or follows."""
     compacted: bool = False
     """Now or once: its topic's policy says so, or a cleaner's trace on any replica of the partition (F.0)."""
+    compaction_is_assumed: bool = False
+    """`compacted` only since the log has gaps, and the policy of a topic that was read through its brokers is not known."""
     cleaning: Cleaning = Cleaning()
 
     @cached_property
