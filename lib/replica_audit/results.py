@@ -143,6 +143,9 @@ class StoredRows(Protocol):
     def outlet(self) -> str | None:
         """A directory that tasks and this process reach, for what `map` makes; None where it makes it in this process."""
 
+    def in_this_process(self) -> StoredRows:
+        """The same rows, of which no task makes anything."""
+
     def parts(self, tables: Collection[str]) -> Iterator[ReportRows]:
         """The rows of `tables`."""
 

@@ -147,7 +147,7 @@ def test_directories_read_by_tasks_take_a_listing_each_and_are_read_many_at_once
     spread_everything(monkeypatch, stretch=40, pack=16)
     before, executor = len(usual.requests()), Pickling()
     assert ingest(executor, warehouses[1], uri, Settings(), Unseen()) == whole
-    assert len(executor.jobs) == 2 and executor.jobs[0][0] == 3
+    assert len(executor.jobs) == 2 and executor.jobs[0].tasks == 3
     asked = usual.requests()[before:]
     small = [one for one in asked if one["path"].endswith(("leader-epoch-checkpoint", "partition.metadata"))]
     assert sum(one["method"] == "GET" for one in small) == 2 * 2 * len(many)

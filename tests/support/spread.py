@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import pickle
 from dataclasses import replace
+from functools import partial
+from types import FunctionType
+from typing import Any, NamedTuple
 
 from pyspark import cloudpickle
 
@@ -15,6 +18,18 @@ from replica_audit.snapshot.log_dirs import replica_key, segment_key
 from replica_audit.snapshot.packed_replicas import SpreadReplicas
 
 
+class Job(NamedTuple):
+    """What tasks were started for at once."""
+
+    tasks: int
+    sent: int
+    """Bytes of the tasks, and of what each is to do."""
+    got: int
+    """Bytes that came back."""
+    work: str
+    """Name of the function that a part of a large audit is given to; else of that of the task."""
+
+
 class Pickling(InProcess):
     """Counts the jobs and tasks, and the bytes that go to them and come back; a task may be attempted more than once."""
 
@@ -23,8 +38,7 @@ class Pickling(InProcess):
 
     def __init__(self, attempts: int = 1) -> None:
         self.attempts = attempts
-        self.jobs: list[tuple[int, int, int]] = []
-        """Of each job: its tasks, bytes sent, and bytes that came back."""
+        self.jobs: list[Job] = []
 
     def map(self, tasks, work, ended=None):
         sent = [cloudpickle.dumps((work, task)) for task in tasks]
@@ -38,8 +52,16 @@ class Pickling(InProcess):
             if ended is not None:
                 ended(task)
         if tasks:
-            self.jobs.append((len(tasks), sum(map(len, sent)), got))
+            self.jobs.append(Job(len(tasks), sum(map(len, sent)), got, name_of(work)))
         return found
+
+
+def name_of(work: Any) -> str:
+    """Name of the function that those around it end in."""
+    while isinstance(work, partial):
+        given = [one for one in work.args if isinstance(one, (partial, FunctionType))]
+        work = given[0] if given else work.func
+    return work.__name__
 
 
 def spread_everything(monkeypatch, stretch: int = 3, pack: int = 2, large: int = 1 << 40) -> None:

@@ -97,6 +97,6 @@ def test_of_partitions_in_the_same_files_their_names_are_held_once_and_sent_once
         executor.jobs.clear()
         executor.cut = lambda items, cost, least: [list(items)]
         audit(executor, warehouse, None, Settings(), Unseen())
-        ((_, content, _),) = executor.jobs
-        sent.append(content)
+        (job,) = executor.jobs
+        sent.append(job.sent)
     assert sent[1] - sent[0] < 20 * 60, "bytes of a further partition"

@@ -6,6 +6,7 @@ import gzip
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -15,21 +16,24 @@ from tests.support.cloned_capture import clone_capture
 from tests.support.fixtures import FIXTURES
 from tests.support.in_process import Ran, run_stages
 from tests.support.long_logs import write_long_logs
-from tests.support.spread import Pickling
+from tests.support.spread import Pickling, name_of
 
+from replica_audit import show
 from replica_audit.auditing import detailed_partitions
 from replica_audit.auditing.known_findings import read_baseline
 from replica_audit.auditing.opened_snapshot import Unseen
 from replica_audit.config import Settings
+from replica_audit.report import audit_lines
 from replica_audit.report.report_files import write_report
 from replica_audit.report.whole_files import LINES
 from replica_audit.results import Results
 from replica_audit.runner.executor import InProcess
 from replica_audit.runner.ingest import ingest
 from replica_audit.runner.ingested_source import audit
-from replica_audit.warehouse import answer_parts, table_reads
+from replica_audit.warehouse import answer_parts, left_parts, table_reads
 from replica_audit.warehouse.answer_tables import load_results
 from replica_audit.warehouse.delta_tables import Warehouse
+from replica_audit.warehouse.retention import apply_retention
 
 
 @pytest.fixture(autouse=True)
@@ -64,21 +68,140 @@ def test_tasks_write_the_report_of_one_process(capture: str, tmp_path: Path) -> 
     assert results.stored is not None and partitions > 1
     expected = report_of(load_results(ran.warehouse, None, "high"), tmp_path / "report")
     assert report_of(results, tmp_path / "report") == expected
-    assert [tasks for tasks, _, _ in executor.jobs] == 3 * [-(-partitions // 2)], "costs, sums, lines"
+    tasks = -(-partitions // 2)
+    assert {job.work: job.tasks for job in executor.jobs} == {"_pack": tasks, "_of_part": tasks, "_leave": tasks}
     assert not parts_left(ran)
 
 
-def test_two_attempts_of_a_task_write_a_line_once_and_what_the_first_left_is_vacuumed(tmp_path: Path) -> None:
+def test_two_attempts_of_a_task_write_a_line_once_and_leave_nothing(tmp_path: Path) -> None:
     ran = run_stages(FIXTURES / "diverged-multi", tmp_path / "warehouse", driver_rows=1)
     results = by_tasks(ran, Pickling(attempts=2))
     write_report(results, str(tmp_path / "report"), "high")
     lines = gzip.decompress((tmp_path / "report" / LINES).read_bytes()).splitlines()
     assert len(lines) == 1 + len(results.partitions)
-    assert len(parts_left(ran)) == -(-len(results.partitions) // 2)
-    for part in parts_left(ran):
-        os.utime(part, (0, 0))
-    ran.warehouse.vacuum("partitions")
     assert not parts_left(ran)
+
+
+class _Broken(Pickling):
+    """Fails with the last task of the job that leaves lines."""
+
+    def map(self, tasks: Any, work: Any, ended: Any = None) -> Any:
+        if name_of(work) != "_leave":
+            return super().map(tasks, work, ended)
+        super().map(tasks[:-1], work, ended)
+        raise RuntimeError("a task failed four times")
+
+
+class _Refusing:
+    """A store of which some rights are missing."""
+
+    def __init__(self, filesystem: Any, refused: Sequence[str], all_parts: bool) -> None:
+        self._filesystem, self._refused = filesystem, refused
+        self._left = 1 << 30 if all_parts else 1
+
+    def __getattr__(self, name: str) -> Any:
+        if name in self._refused and self._left:
+            self._left -= 1
+            raise OSError(f"AWS Error ACCESS_DENIED during {name}")
+        return getattr(self._filesystem, name)
+
+
+def refuse(monkeypatch: pytest.MonkeyPatch, *refused: str, all_parts: bool = True) -> None:
+    """Refuse some calls for parts of files that tasks leave; of each run only the first, unless those of `all_parts`."""
+    opened = left_parts.open_directory
+    monkeypatch.setattr(
+        left_parts,
+        "open_directory",
+        lambda place: (_Refusing(opened(place)[0], refused, all_parts), opened(place)[1]),
+    )
+
+
+def test_a_job_that_fails_leaves_nothing(tmp_path: Path) -> None:
+    ran = run_stages(FIXTURES / "diverged-multi", tmp_path / "warehouse", driver_rows=1)
+    with pytest.raises(RuntimeError, match="four times"):
+        write_report(by_tasks(ran, _Broken()), str(tmp_path / "report"), "high")
+    assert not parts_left(ran)
+
+
+def test_a_report_is_whole_where_nothing_can_be_deleted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ran = run_stages(FIXTURES / "diverged-multi", tmp_path / "warehouse", driver_rows=1)
+    expected = report_of(load_results(ran.warehouse, None, "high"), tmp_path / "report")
+    refuse(monkeypatch, "delete_file")
+    with pytest.warns(UserWarning, match="could not be deleted .*ACCESS_DENIED during delete_file"):
+        assert report_of(by_tasks(ran, Pickling()), tmp_path / "report") == expected
+    assert len(parts_left(ran)) == 3
+
+
+def test_parts_after_one_that_cannot_be_deleted_are_deleted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ran = run_stages(FIXTURES / "diverged-multi", tmp_path / "warehouse", driver_rows=1)
+    refuse(monkeypatch, "delete_file", all_parts=False)
+    told: list[str] = []
+    write_report(by_tasks(ran, Pickling()), str(tmp_path / "report"), "high", tell=told.append)
+    assert len(told) == len(parts_left(ran)) == 1
+    (run,) = {part.name.partition("-")[0] for part in parts_left(ran)}
+    assert told[0].endswith(run)
+
+
+@pytest.mark.parametrize("refused", ["delete_file", "get_file_info"])
+def test_what_cannot_be_deleted_does_not_hide_why_a_job_failed(
+    refused: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ran = run_stages(FIXTURES / "diverged-multi", tmp_path / "warehouse", driver_rows=1)
+    refuse(monkeypatch, refused)
+    told: list[str] = []
+    with pytest.raises(RuntimeError, match="four times"):
+        write_report(by_tasks(ran, _Broken()), str(tmp_path / "report"), "high", tell=told.append)
+    assert len(told) == 1
+
+
+def test_one_process_writes_the_lines_where_tasks_cannot_leave_any(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ran = run_stages(FIXTURES / "diverged-multi", tmp_path / "warehouse", driver_rows=1)
+    whole = load_results(ran.warehouse, None, "high")
+    write_report(whole, str(tmp_path / "before"), "high")
+    known = read_baseline(Settings(baseline=str(tmp_path / "before" / LINES)))
+    for compare in (lambda results: results, known.compare):
+        expected = report_of(compare(whole), tmp_path / "report")
+        with monkeypatch.context() as patch, pytest.warns(UserWarning, match="ACCESS_DENIED during open_output_stream"):
+            refuse(patch, "open_output_stream")
+            assert report_of(compare(by_tasks(ran, Pickling())), tmp_path / "report") == expected
+        assert not parts_left(ran)
+
+
+def test_parts_of_a_killed_run_are_deleted_when_they_are_a_day_old(tmp_path: Path) -> None:
+    ran = run_stages(FIXTURES / "diverged-multi", tmp_path / "warehouse", driver_rows=1)
+    old, young = (left_parts.LeftParts(ran.warehouse.directory("partitions")).leave([b"lines"]) for _ in range(2))
+    for name, hours in ((old, 25), (young, 23)):
+        os.utime(Path(ran.warehouse.name, "partitions", name), (time.time() - hours * 3600,) * 2)
+    before = {path for path in Path(ran.warehouse.name).rglob("*.parquet")}
+    apply_retention(ran.warehouse, None, None)
+    assert len(parts_left(ran)) == 2
+    apply_retention(ran.warehouse, None, None, vacuum=True)
+    assert [part.name for part in parts_left(ran)] == [young]
+    assert before <= set(Path(ran.warehouse.name).rglob("*.parquet"))
+
+
+def test_lines_of_one_process_are_packed_one_by_one_and_nothing_is_pickled(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = show(str(FIXTURES / "diverged-multi")).results
+    assert whole.stored is None
+    rendered: list[str] = []
+    order = audit_lines.in_order
+    monkeypatch.setattr(audit_lines, "in_order", lambda name, *given: (rendered.append(name), order(name, *given))[1])
+    monkeypatch.setattr(audit_lines, "pickle", None)
+    counts: list[int] = []
+    write = audit_lines.write_file
+    monkeypatch.setattr(
+        audit_lines,
+        "write_file",
+        lambda path, pieces: write(path, (counts.append(rendered.count("partitions")) or piece for piece in pieces)),
+    )
+    write_report(whole, str(tmp_path / "report"), "high")
+    assert sorted(set(counts)) == list(range(1 + len(whole.partitions)))
+    lines = gzip.decompress((tmp_path / "report" / LINES).read_bytes()).splitlines()
+    assert len(lines) == 1 + len(whole.partitions)
 
 
 def test_tasks_compare_with_a_baseline(tmp_path: Path) -> None:
@@ -105,8 +228,10 @@ def test_a_report_after_the_end_of_the_session_is_written_by_one_process(tmp_pat
     assert not executor.jobs
 
 
-def test_bytes_that_come_back_are_fewer_than_the_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The lines themselves go through files; what comes back of a further partition are its costs and conditions."""
+def test_of_a_further_partition_costs_and_conditions_come_back_and_decisions_are_sent(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The lines themselves go through files."""
     monkeypatch.setattr(answer_parts, "STRETCH", 12)
     came = []
     for copies in (2, 6):
@@ -117,13 +242,14 @@ def test_bytes_that_come_back_are_fewer_than_the_rows(tmp_path: Path, monkeypatc
         results = by_tasks(ran, executor)
         write_report(results, str(place / "report"), "high")
         text = gzip.decompress((place / "report" / LINES).read_bytes())
-        costs, sums, lines = executor.jobs
-        came.append((len(results.partitions), costs[2], sums[2], lines[2] / lines[0], lines[1] / lines[0], len(text)))
+        jobs = {job.work: job for job in executor.jobs}
+        costs, sums, lines = jobs["_pack"], jobs["_of_part"], jobs["_leave"]
+        assert lines.got / lines.tasks < 250, "a name for each task"
+        assert (lines.sent - sums.sent) / len(results.partitions) < 150, "decisions, packed"
+        came.append((len(results.partitions), costs.got, sums.got, len(text)))
     (few, *less), (many, *more) = came
-    costs, sums, left, given, written = ((after - before) / (many - few) for before, after in zip(less, more))
-    assert written > 5000 and costs < 400 and sums < 1000
-    assert left < 1, "a name for each task"
-    assert given < 400
+    costs_each, sums_each, written = ((after - before) / (many - few) for before, after in zip(less, more))
+    assert written > 5000 and costs_each < 400 and sums_each < 1000
 
 
 def test_tasks_need_no_package_that_executors_lack() -> None:

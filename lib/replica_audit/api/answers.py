@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
 from types import MappingProxyType
@@ -21,7 +21,7 @@ from replica_audit.redaction import redact
 from replica_audit.report.answer_html import render_answer_html
 from replica_audit.report.facts.by_partition import told_rows
 from replica_audit.report.facts.verdict import build_verdict
-from replica_audit.report.report_files import write_report
+from replica_audit.report.report_files import warn, write_report
 from replica_audit.report.show_text import render_partition, render_summary
 from replica_audit.report.verdict_object import VerdictObject
 from replica_audit.report.wanted_ranges import check_wanted, write_wanted
@@ -87,9 +87,12 @@ class Answers(Tables):
     def _all_rows(self, table: str) -> Iterator[Row]:
         return chain.from_iterable(part.table(table) for part in self.results.parts((table,)))
 
-    def report(self, directory: str, url: str | None = None) -> str:
-        """Write the report into `directory`, which is created, with the `url` at which it will be published; returns its path. Raises OSError."""
-        return write_report(self.results, directory, self.fail_on, self._earlier, url)
+    def report(self, directory: str, url: str | None = None, tell: Callable[[str], None] = warn) -> str:
+        """Write the report into `directory`, which is created, with the `url` at which it will be published; returns its path. Raises OSError.
+
+        `tell` is called with a sentence on what went wrong and stopped nothing.
+        """
+        return write_report(self.results, directory, self.fail_on, self._earlier, url, tell)
 
     def __str__(self) -> str:
         """The text that `show` prints: everything about the one partition, or the summary of all."""

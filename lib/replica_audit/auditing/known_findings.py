@@ -304,6 +304,9 @@ class ComparedRows:
     def outlet(self) -> str | None:
         return self.stored.outlet
 
+    def in_this_process(self) -> ComparedRows:
+        return replace(self, stored=self.stored.in_this_process())
+
     def parts(self, tables: Collection[str]) -> Iterator[ReportRows]:
         if "findings" not in tables:
             return self.stored.parts(tables)

@@ -49,7 +49,7 @@ def run(arguments: argparse.Namespace, settings: Settings) -> int:
             _print_removed(*prune(spark, settings), settings)
         print_unused(baseline, answers.results, settings)
         progress.begin("writing the report")
-        written = answers.report(settings.report, settings.report_url)
+        written = answers.report(settings.report, settings.report_url, progress.warn)
         progress.end()
     print_written(written, settings)
     return print_answers(answers.results, settings)

@@ -4,68 +4,100 @@ executor, and this process puts the parts together: members of gzip may follow e
 
 from __future__ import annotations
 
-import gzip
 import pickle
 import zlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
+from itertools import chain
+from typing import NamedTuple
 
 from replica_audit.elect.election_plan import advise
 from replica_audit.elect.plan_model import Decision, Plan
 from replica_audit.model import Place
 from replica_audit.report.audit_json import SCHEMA_VERSION, in_order, render_value, told_audit
-from replica_audit.report.whole_files import write_file
+from replica_audit.report.whole_files import LINES, write_file
 from replica_audit.results import Results, by_place, place_of
 from replica_audit.schema import REPORT_TABLES, Row
 from replica_audit.typed_json import to_object
-from replica_audit.warehouse.left_parts import LeftPart, discard_parts, leave_part, read_part
+from replica_audit.warehouse.left_parts import LeftParts
 
 #: gzip level: level 6 takes 2.4 times as long for 0.7 of the size.
 _LEVEL = 3
 
 
-def write_lines(path: str, results: Results) -> None:
+def write_lines(path: str, results: Results, tell: Callable[[str], None]) -> None:
     """Replace the file at `path`: a line with the rows of no partition, then a line for each partition with its rows and decisions.
 
-    The same bytes for the same answers, wherever tasks run.
+    The same bytes for the same answers, wherever tasks run. Where tasks can leave nothing beside the tables, this process writes all
+    lines, which it is to `tell`, as what cannot be deleted there.
     """
     advice = advise(results)
     decisions = by_place(advice.decisions)
-    outlet = None if results.stored is None else results.stored.outlet
+    head = _head(results, advice)
 
-    def given(places: Sequence[Place]) -> bytes:
-        own = {place: decisions[place] for place in places if place in decisions}
-        return zlib.compress(pickle.dumps(own, pickle.HIGHEST_PROTOCOL), 1)
+    def given(places: Sequence[Place]) -> _Decisions:
+        return {place: decisions[place] for place in places if place in decisions}
 
-    parts: Iterable[bytes | LeftPart] = results.map_parts(partial(_part, outlet), given)
-    left: list[LeftPart] = []
-    if outlet is not None:
-        parts = list(parts)
-        left = [part for part in parts if isinstance(part, LeftPart)]
+    def put_together(parts: Iterable[Iterable[bytes]]) -> None:
+        write_file(path, chain(_pack([head]), chain.from_iterable(parts)))
+
+    stored = results.stored
+    if stored is not None and stored.outlet is not None:
+        run = LeftParts(stored.outlet)
+        try:
+            answers = list(results.map_parts(partial(_leave, run), lambda places: _pickled(given(places))))
+            refused = next((one for one in answers if isinstance(one, _Refusal)), None)
+            if refused is None:
+                put_together(run.read(one) for one in answers if isinstance(one, str))
+                return
+        finally:
+            if stays := run.discard():
+                tell(
+                    f"parts of {LINES} that tasks wrote stay in {run.directory}, since they could not be deleted ({stays}): once they "
+                    f"are a day old, history --prune deletes them, where it may; their names begin with {run.run}"
+                )
+        tell(
+            f"tasks could not write parts of {LINES} to {run.directory} ({refused.reason}): one process writes it, which takes longer"
+        )
+        results = replace(results, stored=stored.in_this_process())
+    put_together(results.map_parts(_packed, given))
+
+
+#: Of some partitions.
+_Decisions = Mapping[Place, Sequence[Decision]]
+
+
+class _Refusal(NamedTuple):
+    """No part could be left."""
+
+    reason: str
+
+
+def _leave(run: LeftParts, part: Results, pickled: bytes) -> str | _Refusal | None:
+    """Name of the file with the lines of a part; None where it has no partitions."""
     try:
-        write_file(path, _members(_head(results, advice), parts))
-    finally:
-        discard_parts(left)
+        return run.leave(_packed(part, pickle.loads(zlib.decompress(pickled)))) if part.partitions else None
+    except OSError as error:
+        return _Refusal(str(error))
 
 
-def _members(head: str, parts: Iterable[bytes | LeftPart]) -> Iterator[bytes]:
-    yield _pack([head])
-    for part in parts:
-        if isinstance(part, LeftPart):
-            yield from read_part(part)
-        else:
-            yield part
+def _pickled(decisions: _Decisions) -> bytes:
+    return zlib.compress(pickle.dumps(decisions, pickle.HIGHEST_PROTOCOL), 1)
 
 
-def _part(outlet: str | None, part: Results, decisions: bytes) -> bytes | LeftPart:
-    """The lines of a part, packed; with an `outlet`, where they were left."""
-    packed = _pack(_lines(part, pickle.loads(zlib.decompress(decisions)))) if part.partitions else b""
-    return leave_part(outlet, packed) if outlet is not None and packed else packed
+def _packed(part: Results, decisions: _Decisions) -> Iterator[bytes]:
+    """The lines of a part as a member of gzip, none where it has no partitions."""
+    if part.partitions:
+        yield from _pack(_lines(part, decisions))
 
 
-def _pack(lines: Iterable[str]) -> bytes:
-    # Without a time: the same bytes for the same lines.
-    return gzip.compress("".join(lines).encode(), _LEVEL, mtime=0)
+def _pack(lines: Iterable[str]) -> Iterator[bytes]:
+    # Its header has no time: the same bytes for the same lines.
+    packer = zlib.compressobj(_LEVEL, wbits=16 + zlib.MAX_WBITS)
+    for line in lines:
+        yield packer.compress(line.encode())
+    yield packer.flush()
 
 
 def _head(results: Results, advice: Plan) -> str:
@@ -81,7 +113,7 @@ def _head(results: Results, advice: Plan) -> str:
     return _line({**members, "steps": render_value(list(map(to_object, advice.steps)), "steps")})
 
 
-def _lines(part: Results, decisions: Mapping[Place, Sequence[Decision]]) -> Iterator[str]:
+def _lines(part: Results, decisions: _Decisions) -> Iterator[str]:
     grouped = {table: by_place(part.table(table)) for table in REPORT_TABLES}
     audited = grouped.pop("partitions")
     for place in sorted(audited):

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import os
+import warnings
+from collections.abc import Callable
 from contextlib import suppress
 
 from replica_audit.auditing.known_findings import Earlier
+from replica_audit.redaction import redact
 from replica_audit.report.audit_json import render_audit_json, render_worst_parts
 from replica_audit.report.audit_lines import write_lines
 from replica_audit.report.facts.by_partition import is_large
@@ -22,19 +25,30 @@ from replica_audit.results import Results
 from replica_audit.snapshot.storage import Snapshot
 
 
+def warn(sentence: str) -> None:
+    """Tell the program that called `Answers.report`."""
+    warnings.warn(redact(sentence), stacklevel=5)
+
+
 def write_report(
-    results: Results, directory: str, fail_on: str, earlier: Earlier | None = None, url: str | None = None
+    results: Results,
+    directory: str,
+    fail_on: str,
+    earlier: Earlier | None = None,
+    url: str | None = None,
+    tell: Callable[[str], None] = warn,
 ) -> str:
     """Write every file of the report into `directory`, which is made; returns its path.
 
-    `earlier` is the audit that the page compares with; `url` is where the page will be published, if anywhere.
+    `earlier` is the audit that the page compares with; `url` is where the page will be published, if anywhere; `tell` is called with what went
+    wrong and stopped nothing.
     verdict.json is last, so that a watcher that waits for it finds the rest.
     """
     path = make_directory(directory)
     verdict = build_verdict(results, fail_on)
     lines = os.path.join(path, LINES)
     if is_large(results):
-        write_lines(lines, results)
+        write_lines(lines, results, tell)
         write_file(os.path.join(path, "audit.json"), render_worst_parts(results, LINES))
     else:
         write_file(os.path.join(path, "audit.json"), render_audit_json(results))

@@ -61,8 +61,7 @@ def run_audit(
 
 def load_results(spark: SparkSession | None, audit_id: str | None, settings: Settings) -> Results:
     """The results of a finished audit. See `answer_tables.load_results`."""
-    executor = None if spark is None else SparkExecutor(spark)
-    return answer_tables.load_results(open_warehouse(spark, settings), audit_id, settings.fail_on, executor)
+    return answer_tables.load_results(open_warehouse(spark, settings), audit_id, settings.fail_on)
 
 
 def load_earlier(spark: SparkSession | None, results: Results, settings: Settings) -> Earlier | None:
@@ -87,7 +86,7 @@ def prune(spark: SparkSession | None, settings: Settings, *, vacuum: bool = Fals
 
 
 def sweep_rows(spark: SparkSession | None, settings: Settings) -> int:
-    """Delete what killed runs left; how many rows. See `sweeping.sweep`."""
+    """Delete what killed runs left; how many rows. See `retention.sweep`."""
     return sweep(open_warehouse(spark, settings))
 
 

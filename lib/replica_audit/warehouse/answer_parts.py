@@ -71,6 +71,9 @@ class AnswerParts:
     def outlet(self) -> str | None:
         return self.reader.files["partitions"].directory if self._is_apart else None
 
+    def in_this_process(self) -> AnswerParts:
+        return replace(self, runner=None)
+
     def parts(self, tables: Collection[str]) -> Iterator[ReportRows]:
         return (self.reader.read(stretch, tables) for stretch in self._stretches(tables))
 

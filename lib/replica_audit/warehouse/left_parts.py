@@ -1,46 +1,74 @@
-"""Parts of a file that tasks leave beside the files of a table, for the driver to put together: no commit names them, and a vacuum
-removes those of a run that was killed.
+"""Parts of a file that tasks leave beside the files of a table, for the driver to put together: no commit names them. The run that
+they belong to deletes them when it ends, and a sweep those of a run that was killed.
 """
 
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from pyarrow import fs
 
 from replica_audit.warehouse.table_layout import open_directory
 
 #: Bytes that are read at once.
 _PIECE = 1 << 20
+_SUFFIX = ".part"
+
+
+def _new_id() -> str:
+    return uuid.uuid4().hex
 
 
 @dataclass(frozen=True, slots=True)
-class LeftPart:
-    """One of them."""
+class LeftParts:
+    """Those of one run, whose names begin with its id."""
 
     directory: str
-    name: str
+    run: str = field(default_factory=_new_id)
+
+    def leave(self, content: Iterable[bytes]) -> str:
+        """Write a part, with a name of its own for each attempt of a task; returns the name. Raises OSError."""
+        name = f"{self.run}-{_new_id()}{_SUFFIX}"
+        filesystem, root = open_directory(self.directory)
+        with filesystem.open_output_stream(f"{root}/{name}") as stream:
+            for piece in content:
+                stream.write(piece)
+        return name
+
+    def read(self, name: str) -> Iterator[bytes]:
+        """Its content, some at a time."""
+        filesystem, root = open_directory(self.directory)
+        with filesystem.open_input_file(f"{root}/{name}") as stream:
+            while piece := stream.read(_PIECE):
+                yield piece
+
+    def discard(self) -> OSError | None:
+        """Delete all of them that can be, of attempts too that failed; returns why others stay, if any do."""
+        try:
+            return _delete(self.directory, lambda one: one.base_name.startswith(f"{self.run}-"))
+        except OSError as error:
+            return error
 
 
-def leave_part(directory: str, content: bytes) -> LeftPart:
-    """Write a part, with a name of its own for each attempt of a task."""
-    part = LeftPart(directory, f"{uuid.uuid4().hex}.part")
+def sweep_parts(directory: str, before: datetime) -> None:
+    """Delete the parts of all runs that were written before `before`. Raises OSError."""
+    if refused := _delete(directory, lambda one: one.mtime is not None and one.mtime < before):
+        raise refused
+
+
+def _delete(directory: str, is_wanted: Callable[[fs.FileInfo], bool]) -> OSError | None:
+    """Delete each that can be; returns the first error."""
     filesystem, root = open_directory(directory)
-    with filesystem.open_output_stream(f"{root}/{part.name}") as stream:
-        stream.write(content)
-    return part
-
-
-def read_part(part: LeftPart) -> Iterator[bytes]:
-    """Its content, some at a time."""
-    filesystem, root = open_directory(part.directory)
-    with filesystem.open_input_file(f"{root}/{part.name}") as stream:
-        while piece := stream.read(_PIECE):
-            yield piece
-
-
-def discard_parts(parts: Iterable[LeftPart]) -> None:
-    """Delete them."""
-    for part in parts:
-        filesystem, root = open_directory(part.directory)
-        filesystem.delete_file(f"{root}/{part.name}")
+    refused = None
+    for one in filesystem.get_file_info(fs.FileSelector(root)):
+        if one.is_file and one.base_name.endswith(_SUFFIX) and is_wanted(one):
+            try:
+                with suppress(FileNotFoundError):
+                    filesystem.delete_file(one.path)
+            except OSError as error:
+                refused = refused or error
+    return refused

@@ -10,6 +10,7 @@ from replica_audit.schema import REPORT_TABLES, AttemptRow
 from replica_audit.text import parse_moment
 from replica_audit.warehouse.attempts import attempts, finished_attempts
 from replica_audit.warehouse.delta_tables import StoredTables, Warehouse
+from replica_audit.warehouse.left_parts import sweep_parts
 
 #: Tables that belong to audits; there is one `quarantine`, that of the snapshot.
 AUDIT_TABLES = tuple(table for table in REPORT_TABLES if table not in BRONZE_TABLES)
@@ -44,7 +45,8 @@ def apply_retention(
 
     First `audits` says that they are going, so that no reader takes half of one; its rows go last. What a removal that
     was interrupted left is removed by the next. With `vacuum` files that no version within the time-travel period
-    needs are deleted, and the period of `Warehouse` is set on tables that were made with another.
+    needs are deleted, with parts of reports that killed runs left, and the period of `Warehouse` is set on tables that were
+    made with another.
     """
     runs = attempts(warehouse, "audit")
     going = sorted(_ids(run.audit_id for run in runs if run.state == "removed"))
@@ -67,6 +69,8 @@ def apply_retention(
     if vacuum:
         for table in ("audits", *BRONZE_TABLES, *AUDIT_TABLES):
             warehouse.vacuum(table)
+        if warehouse.exists("partitions"):
+            sweep_parts(warehouse.directory("partitions"), datetime.now(timezone.utc) - LONGEST_RUN)
     return going, snapshots
 
 
