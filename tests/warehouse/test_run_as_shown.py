@@ -26,7 +26,7 @@ from tests.support.remote_stores import plain_path, put, segment_id, write_listi
 from tests.support.samples import SAMPLES, TEXTBOOK, write_cluster
 from tests.support.scenario import written
 from tests.support.second_hand import batch_rows, copy_files, copy_text, write_table
-from tests.support.snapshots import make_uuid
+from tests.support.snapshots import TOPIC_ID, make_uuid
 from tests.support.stored_rows import stored
 
 from replica_audit.auditing import stored_contents
@@ -216,3 +216,14 @@ def test_of_a_listing_of_a_remote_store(tmp_path: Path, is_readable: bool) -> No
     assert _codes_of_store(ran.results) == ({"TIER-OBJECT-MISSING"} if is_readable else set())
     refused = [row for row in ran.results.rows("quarantine") if row["path"] == "remote_objects.jsonl"]
     assert len(refused) == (0 if is_readable else 1)
+
+
+def test_of_remote_storage_whose_metadata_cannot_be(tmp_path: Path) -> None:
+    snapshot, store = tmp_path / "snapshot", tmp_path / "tier"
+    put(store, plain_path(segment_id(0, 40, (0, 0)), 0))
+    put(store, f"orders-0-{TOPIC_ID}/{'9' * 20}-{make_uuid('far')}.log")
+    bad = (copied(40, 60), copied(100, 2**63, (1, 100)), copied(-5, 10, (1, 0)))
+    with_remote(snapshot, LEADS, copied(0, 40, (0, 0)), *(one[:1] for one in bad))
+    ran = _alike(snapshot, tmp_path / "warehouse", remote=str(store))
+    assert "CAP-NOT-AUDITED" not in {row.code for row in ran.results.findings}
+    assert len([row for row in ran.results.rows("quarantine") if "__remote_log_metadata" in row["path"]]) == len(bad)
