@@ -19,6 +19,8 @@ from tests.support.fixtures import FIXTURES
 from replica_audit.auditing.catalogue import at_or_above
 from replica_audit.cli.main import main
 from replica_audit.config import Settings
+from replica_audit.observe.broker_answers import Throttled
+from replica_audit.observe.kafka_brokers import KafkaBrokers
 from replica_audit.results import Results
 from replica_audit.runner.in_process import audit_all
 
@@ -115,6 +117,33 @@ def test_a_cluster_under_load_is_quiet_and_a_hidden_divergence_is_found(tmp_path
         assert {row.partition for row in results.findings if row.code == "DIV-CONTENT"} == {1}
         told = _verification(cluster, bootstrap)
         assert re.search("partition o-diverged-1 .*(doesn't match|checksum)", told), told[-3000:]
+
+
+@pytest.mark.slow
+def test_a_clients_quota_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    throttled: list[int] = []
+
+    class Counting(KafkaBrokers):
+        """Notes which brokers held an answer back."""
+
+        def fetch(self, broker_id, starts, max_bytes, each_bytes):
+            found = super().fetch(broker_id, starts, max_bytes, each_bytes)
+            throttled.extend(broker_id for one in found.values() if isinstance(one, Throttled))
+            return found
+
+    monkeypatch.setattr("replica_audit.observe.kafka_brokers.KafkaBrokers", Counting)
+    with CapturedCluster(FIXTURES / "healthy-running", tmp_path / "run") as cluster:
+        bootstrap = cluster.start(*_BROKERS)
+        _create(cluster, bootstrap, "o-slow")
+        _produce(bootstrap, "o-slow", 3000)
+        quota = ("--alter", "--add-config", "consumer_byte_rate=100000", "--entity-type", "clients")
+        of = ("--entity-name", "replica-audit-observe")
+        cluster.tool("kafka.admin.ConfigCommand", "--bootstrap-server", bootstrap, *quota, *of)
+        time.sleep(2)
+        results = _observe(bootstrap, tmp_path / "s")
+        assert set(throttled) == set(_BROKERS)
+        assert not _loud(results) and {row.verdict for row in results.partitions} == {"CONSISTENT"}
+        assert {row.log_end_offset for row in results.replicas} == {1000}
 
 
 def test_what_leads_nobody_is_read(tmp_path: Path) -> None:

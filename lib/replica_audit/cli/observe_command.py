@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from contextlib import closing
 from dataclasses import asdict
+from threading import Lock
 
 from replica_audit.cli.output import ask_for_consent, print_note, print_object
 from replica_audit.cli.progress_lines import ProgressLine
@@ -17,9 +18,32 @@ from replica_audit.observe.observing import check_target
 from replica_audit.observe.observing import observe as observe_cluster
 from replica_audit.observe.planning import Asked, plan_observation
 from replica_audit.paths import local_path
+from replica_audit.report.layout import render_size
 from replica_audit.report.observe_text import render_observed, render_plan
 
 INCOMPLETE = 1
+#: Bytes more than twice the estimate that nobody is told of.
+_SLACK_BYTES = 1 << 20
+
+
+class _Counted:
+    """Progress, with a warning once far more has come than somebody agreed to."""
+
+    def __init__(self, progress: ProgressLine, estimate: int) -> None:
+        self._progress, self._estimate = progress, estimate
+        self._size_bytes, self._is_told, self._lock = 0, False, Lock()
+
+    def came(self, replicas: int, size_bytes: int) -> None:
+        """Count, in any thread."""
+        with self._lock:
+            self._progress.advance(replicas, size_bytes)
+            self._size_bytes += size_bytes
+            if not self._is_told and self._size_bytes > 2 * self._estimate + _SLACK_BYTES:
+                self._is_told = True
+                self._progress.warn(
+                    f"observe: more than twice the estimate of {render_size(self._estimate)} has come, and the end is not known: batches "
+                    "are longer further on than where logs begin. Ctrl-C ends it, and leaves nothing behind."
+                )
 
 
 def observe(arguments: argparse.Namespace, settings: Settings) -> int:
@@ -52,7 +76,13 @@ def observe(arguments: argparse.Namespace, settings: Settings) -> int:
         progress.begin("reading replicas", sum(map(len, plan.by_broker().values())), plan.size_bytes)
         try:
             found = observe_cluster(
-                brokers, lambda: connect(bootstrap, properties), plan, asked, directory, rate, progress.advance
+                brokers,
+                lambda: connect(bootstrap, properties),
+                plan,
+                asked,
+                directory,
+                rate,
+                _Counted(progress, plan.size_bytes).came,
             )
         finally:
             progress.end()
