@@ -126,7 +126,7 @@ class ClientProperties:
                 continue
             if name == _MECHANISM and value == _IAM:
                 raise self.refusal(
-                    name, f"restore cannot: librdkafka has no {_IAM}; give a user of {' or '.join(_SCRAM)}"
+                    name, f"librdkafka, which restore uses, has no {_IAM}; give a user of {' or '.join(_SCRAM)}"
                 )
             names = KNOWN[name].librdkafka if name in KNOWN else (name,)
             if name == _HOSTNAME_CHECK:
@@ -159,7 +159,12 @@ class ClientProperties:
 
     def refusal(self, name: str, why: str) -> UsageError:
         """The error for a setting that cannot be used."""
-        return UsageError(f"--command-config {self.path}, line {self.lines[name]}: {name}: {why}")
+        return UsageError(_refused(self.path, self.lines[name], name, why))
+
+
+def _refused(path: str, line: int, name: str, why: str) -> str:
+    # A colon right behind a secret setting's name would make `redact` hide the reason.
+    return f"--command-config {path}, line {line}: {name} cannot be used: {why}"
 
 
 def read_client_properties(path: str | None) -> ClientProperties:
@@ -222,7 +227,7 @@ def _login(value: str, path: str, number: int) -> Login:
     """The login module of a JAAS line, with its options, all of which are known."""
 
     def refusal(why: str) -> UsageError:
-        return UsageError(f"--command-config {path}, line {number}: {_JAAS}: {why}")
+        return UsageError(_refused(path, number, _JAAS, why))
 
     try:
         login = read_login(value)
@@ -233,7 +238,7 @@ def _login(value: str, path: str, number: int) -> Login:
         raise refusal(f"expected one of {', '.join(sorted(_MODULES))}")
     for option in login.options:
         if option not in module.options:
-            raise refusal(f"{option} of {login.module} cannot be used: {module.instead}")
+            raise refusal(f"{option} of {login.module} has no counterpart here: {module.instead}")
     if missing := [option for option in module.options if option not in login.options]:
         raise refusal(f"{login.module} lacks {' and '.join(missing)}")
     return login

@@ -22,24 +22,24 @@ from replica_audit.report.layout import render_size
 from replica_audit.report.observe_text import render_observed, render_plan
 
 INCOMPLETE = 1
-#: Bytes more than twice the estimate that nobody is told of.
+#: Bytes more than twice the estimate that are not reported.
 _SLACK_BYTES = 1 << 20
 
 
-class _Counted:
+class _Watched:
     """Progress, with a warning once far more has come than somebody agreed to."""
 
     def __init__(self, progress: ProgressLine, estimate: int) -> None:
         self._progress, self._estimate = progress, estimate
-        self._size_bytes, self._is_told, self._lock = 0, False, Lock()
+        self._size_bytes, self._is_reported, self._lock = 0, False, Lock()
 
     def came(self, replicas: int, size_bytes: int) -> None:
         """Count, in any thread."""
         with self._lock:
             self._progress.advance(replicas, size_bytes)
             self._size_bytes += size_bytes
-            if not self._is_told and self._size_bytes > 2 * self._estimate + _SLACK_BYTES:
-                self._is_told = True
+            if not self._is_reported and self._size_bytes > 2 * self._estimate + _SLACK_BYTES:
+                self._is_reported = True
                 self._progress.warn(
                     f"observe: more than twice the estimate of {render_size(self._estimate)} has come, and the end is not known: batches "
                     "are longer further on than where logs begin. Ctrl-C ends it, and leaves nothing behind."
@@ -82,7 +82,7 @@ def observe(arguments: argparse.Namespace, settings: Settings) -> int:
                 asked,
                 directory,
                 rate,
-                _Counted(progress, plan.size_bytes).came,
+                _Watched(progress, plan.size_bytes).came,
             )
         finally:
             progress.end()
