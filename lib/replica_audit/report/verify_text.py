@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from replica_audit.report.audit_json import render_tables
 from replica_audit.report.layout import align_columns, clean, paint, render_range, render_rest, wrap
+from replica_audit.results import place_of
 from replica_audit.schema import VERIFICATION_TABLES, GoneRecordsRow, SurpriseRow, VerificationRow
 from replica_audit.text import count, name_brokers
 from replica_audit.verify.verification import Verification
@@ -78,7 +79,7 @@ def render_verification_status(found: Verification) -> str:
         surprises = count(len(found.surprises), "prediction")
         line += f"; {surprises} of the plan did not come true" if found.surprises else "; as the plan predicted"
     if found.open:
-        line += f"; {count(len(found.open), 'partition')} not judged"
+        line += f"; {count(len({place_of(row) for row in found.open}), 'partition')} not judged"
     return line
 
 

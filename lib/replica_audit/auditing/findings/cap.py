@@ -412,7 +412,7 @@ def _unseen_heads(case: Case) -> Iterator[Finding]:
     is_open = _nobody_leads(case)
     for facts in (*case.replicas, *case.set_aside):
         observed = facts.directory.observed
-        if observed is None or facts.unread is not None or facts.log_start_offset <= observed.log_start_offset:
+        if observed is None or not facts.hides_head:
             continue
         begins = f"the log begins at {observed.log_start_offset}, and was read from {facts.log_start_offset} on"
         why = (

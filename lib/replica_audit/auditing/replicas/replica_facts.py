@@ -346,6 +346,12 @@ class ReplicaFacts:
         observed = self.directory.observed
         return observed is not None and observed.hides_tail and (observed.log_end_offset or offset) >= offset
 
+    @property
+    def hides_head(self) -> bool:
+        """True if the log was read through its broker, from a later offset on than where it begins."""
+        observed = self.directory.observed
+        return observed is not None and self.unread is None and self.log_start_offset > observed.log_start_offset
+
     @cached_property
     def end_is_known(self) -> bool:
         """True if the end of what was read is an end of the log at all."""
