@@ -194,6 +194,15 @@ def test_peace_is_for_audits_that_could_read_everything() -> None:
     assert find_outcome(results([]), None, "INCONCLUSIVE") is None
 
 
+def test_an_outcome_is_worked_out_once() -> None:
+    """The page and the summary ask for the same; with another premise it is another."""
+    calm = results([partition(lost_records=0, lost_committed=0)])
+    found = find_outcome(calm, None, "CONSISTENT")
+    assert find_outcome(calm, None, "CONSISTENT") is found
+    other = find_outcome(calm, "an input", "CONSISTENT")
+    assert other is not None and other.kind == "agree" and find_outcome(calm, None, "CONSISTENT") is found
+
+
 def test_a_loss_names_those_who_have_all_of_it_or_each_a_part() -> None:
     (lost,) = objects("partitions", [partition(lost_records=6, lost_committed=0)])
     run_lost = {**run(2, 8, (3, 4)), "lost_records": 6, "lost_committed": 0, "promised_records": 4}

@@ -85,10 +85,18 @@ class Outcome:
 
 
 def find_outcome(results: Results, untrusted: str | None, verdict: Verdict) -> Outcome | None:
-    """Outcome of `results`; None without any partition.
+    """Outcome of `results`, worked out once; None without any partition.
 
     `untrusted` is what the audit could not say, `verdict` that of the whole audit, both of verdict.json.
     """
+    name = f"outcome {verdict} {untrusted}"
+    found = results.remembered.get(name)
+    if not isinstance(found, Outcome):
+        found = results.remembered[name] = _find(results, untrusted, verdict)
+    return found
+
+
+def _find(results: Results, untrusted: str | None, verdict: Verdict) -> Outcome | None:
     partitions = worst_partitions(results)
     if not partitions:
         return None
