@@ -331,6 +331,21 @@ def test_the_first_night_reads_all_and_says_so(capsys: pytest.CaptureFixture[str
     assert found["quarantine"] == [] and {row["verdict"] for row in found["partitions"]} == {"CONSISTENT"}
 
 
+def test_the_script_reads_again_what_is_only_named(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    snapshot, to = _two_segments(tmp_path / "snapshot"), tmp_path / "evidence"
+    given = ["--after", f"1={snapshot}/broker-1", "--to", str(to)]
+    for _ in range(2):
+        assert _run(_plan(capsys, *given), "").returncode == 0
+        time.sleep(1.1)
+    first, second = sorted(to.glob("*.tar"))
+    assert _head(second)["batches"] == 0
+    first.unlink()
+    assert _run(_plan(capsys, *given), "").returncode == 0
+    (third,) = set(to.glob("*.tar")) - {second}
+    assert _head(third)["batches"] == 3
+    assert answers(to)["quarantine"] == []
+
+
 def test_after_and_wanted_are_not_taken_together(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     assert main(["capture-plan", "1=/data", "--to", str(tmp_path), "--after", "--wanted", "x"]) == 2
     assert "give one of them" in capsys.readouterr().err
