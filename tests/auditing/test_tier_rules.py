@@ -432,3 +432,53 @@ def test_an_epoch_that_the_leaders_own_file_begins_at_its_end_rules_out_what_oth
     leads = replace(leader((0, 0)), epochs=((0, 0), (2, 120)))
     answer = with_remote(tmp_path, leads, *BY_ONE, copied(100, 140, (0, 100)), metadata=ROLLED)
     assert answer.one("TIER-ORPHAN") == ("critical", "proven", 120, 140), answer
+
+
+# --- segments of another history that are gone, or never were whole
+
+
+BEGAN_EMPTY = Replica(written(0, 20, 5), epochs=((5, 0),), log_start=0)
+
+
+@pytest.mark.parametrize("state", [DELETING, DELETED])
+def test_what_kafka_deleted_above_the_log_start_is_lost(tmp_path: Path, state: int) -> None:
+    """An empty replica was elected uncleanly: all epochs of the segments are before its first."""
+    segments = [copied(0, 40, (0, 0), state=state), copied(40, 60, (0, 40), state=state)]
+    answer = with_remote(tmp_path, BEGAN_EMPTY, *segments, quiesced=True)
+    assert answer.one("TIER-LOST") == ("critical", "proven", 0, 60), answer
+    (partition,) = answer.tables["partitions"]
+    assert (answer.verdict, partition["lost_committed"]) == ("COMMITTED_LOSS", 60)
+    own = [row for row in answer.tables["elections"] if row["candidate_id"] == row["broker_id"]]
+    assert all((row["lost_committed"], row["remote_records"]) == (60, 0) for row in own)
+
+
+def test_a_copy_that_an_earlier_leader_began_has_committed_records(tmp_path: Path) -> None:
+    answer = with_remote(tmp_path, LEADS, *WHOLE, copied(60, 75, (0, 60), state=STARTED), quiesced=True)
+    assert answer.one("TIER-LOST") == ("critical", "proven", 60, 75), answer
+    assert answer.tables["partitions"][0]["lost_committed"] == 15
+    (row,) = answer.found("TIER-LOST")
+    assert "the store may have a part" in row["message"]
+
+
+def test_what_a_finished_segment_has_is_told_once(tmp_path: Path) -> None:
+    again = [copied(60, 75, (0, 60), state=STARTED), copied(60, 75, (0, 60), number=1)]
+    answer = with_remote(tmp_path, LEADS, *WHOLE, *again, quiesced=True)
+    assert tier_codes(answer) == {"TIER-ORPHAN"} and answer.tables["partitions"][0]["lost_committed"] == 15, answer
+
+
+@pytest.mark.parametrize(
+    ("leads", "quiesced"),
+    [
+        (leader((1, 80), log_start=0), True),
+        (leader((1, 80), log_start=80), True),
+        (LEADS, None),
+        (Replica(written(60, 120, 1), epochs=None, log_start=0, first_base_offset=60), True),
+    ],
+    ids=["epoch file", "log start", "perhaps since the log was copied", "no epoch file"],
+)
+def test_what_retention_deleted_of_another_history_is_no_loss(
+    tmp_path: Path, leads: Replica, quiesced: bool | None
+) -> None:
+    segment = copied(60, 75, (0, 60), state=DELETED)
+    answer = with_remote(tmp_path, leads, copied(0, 60, (0, 0), state=DELETED), segment, WHOLE[2], quiesced=quiesced)
+    assert not answer.found("TIER-LOST") and answer.verdict != "COMMITTED_LOSS", answer

@@ -205,7 +205,7 @@ def _loss(audit: PartitionAudit) -> Loss:
     past_leader = brokers_past_leader(audit.findings)
     shorter = {item.follower.key for item in case.comparisons if item.follower.broker_id in past_leader}
     shorter |= {item.follower.key for item in case.beside if case.is_lost_tail(item)}
-    remote = [one.piece for one in (*case.remote.orphans, *case.remote.gone_orphans)]
+    remote = [one.piece for one in (*case.remote.orphans, *case.remote.gone_orphans, *case.remote.vanished)]
     counted = count_loss(case.reference.facts, (*case.comparisons, *case.beside), shorter, remote)
     loss = _with_unseen(counted, case)
     uncompared = case.strangers or case.set_aside or audit.needed_replicas or case.is_alone

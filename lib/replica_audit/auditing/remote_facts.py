@@ -10,17 +10,20 @@ from replica_audit.auditing.compare.remote_objects import StoreDeviations
 from replica_audit.auditing.compare.remote_states import RemoteFacts, find_early_deletion, find_unfinished
 from replica_audit.auditing.compare.remote_storage import (
     RemoteHoles,
+    RemoteOrphan,
     find_contradictory,
     find_holes,
     find_orphans,
     find_stable,
     known_start,
+    without_orphans,
 )
 from replica_audit.auditing.compare.replays import whole_lineage
 from replica_audit.auditing.leadership.capture_times import CaptureTimes
 from replica_audit.auditing.replicas.reference import Reference
 from replica_audit.auditing.replicas.replica_facts import ReplicaFacts
 from replica_audit.model import Leadership, OffsetRange, RemoteSegment
+from replica_audit.snapshot.remote_log_metadata import COPY_FINISHED, COPY_STARTED, DELETE_STARTED
 
 
 def remote_facts(
@@ -58,16 +61,27 @@ def remote_facts(
 
     unclear = {one.segment_id for one in contradictory}
     sound = [one for one in segments if one.segment_id not in unclear]
-    there = [one for one in sound if one.segment_id not in store.gone]
-    gone = [one for one in sound if one.segment_id in store.gone]
+
+    def left(some: Iterable[RemoteSegment], *, past_end: bool = False) -> tuple[RemoteOrphan, ...]:
+        return find_orphans(facts, lineage, some, start, is_whole=past_end and is_whole)
+
+    finished = [one for one in sound if one.state == COPY_FINISHED]
+    orphans = left((one for one in finished if one.segment_id not in store.gone), past_end=True)
+    gone = left((one for one in finished if one.segment_id in store.gone), past_end=True)
+    begun = without_orphans(left(one for one in sound if one.state == COPY_STARTED), (*orphans, *gone))
+    deleted = left(
+        one for one in sound if one.state >= DELETE_STARTED and _began_before(one, facts, times, one_moment=one_moment)
+    )
     history = leadership.committed if leadership is not None and reference.leader_id == facts.broker_id else ()
     return RemoteFacts(
         segments=segments,
         lineage=lineage,
         start_offset=start,
         contradictory=contradictory,
-        orphans=find_orphans(facts, lineage, there, start, is_whole=is_whole),
-        gone_orphans=find_orphans(facts, lineage, gone, start, is_whole=is_whole),
+        orphans=orphans,
+        gone_orphans=gone,
+        begun=begun,
+        deleted=without_orphans(deleted, (*orphans, *gone, *begun)),
         holes=replace(holes if is_told(facts) else RemoteHoles(holes.gaps), removed=store.removed),
         gaps={
             item.follower.broker_id: gap
@@ -79,6 +93,16 @@ def remote_facts(
         unfinished=find_unfinished(segments, times.heard_until),
         early=find_early_deletion(facts, lineage, segments, history) if is_told(facts) else None,
     )
+
+
+def _began_before(segment: RemoteSegment, facts: ReplicaFacts, times: CaptureTimes, *, one_moment: bool) -> bool:
+    """True if the log start that a copy shows had not passed the segment as its deletion began, unless `known_start` says so.
+
+    Kafka moves the log start, and cuts the epoch file there, before it deletes what lies below (`cleanupExpiredRemoteLogSegments`).
+    """
+    is_start_known = facts.file_increases and bool(facts.directory.checkpoint_epochs)
+    deleting_ms = segment.updated_ms if segment.deleting_ms is None else segment.deleting_ms
+    return is_start_known and (one_moment or times.began_later(facts, deleting_ms))
 
 
 def _gap(

@@ -56,6 +56,16 @@ def unserved(case: Case, candidate: ReplicaFacts, *, stays: bool) -> list[Commit
     return found
 
 
+def _vanished(case: Case, candidate: ReplicaFacts, *, stays: bool) -> Iterator[CommittedRange]:
+    """Records of segments that remote storage never had whole or has deleted, and that the candidate's log has no part of."""
+    served = [] if stays else _served(candidate)
+    for one in case.remote.vanished:
+        item = CommittedRange(one.piece, one.end_offset, one.leader_epoch)
+        own = [known for epoch, known in served if epoch == one.leader_epoch]
+        whole = OffsetRange(one.start_offset, one.end_offset)
+        yield from (item.between(part.start_offset, part.end_offset) for part in without([whole], own))
+
+
 def in_holes(
     case: Case, candidate: ReplicaFacts, kept: Iterable[CommittedRange]
 ) -> tuple[list[CommittedRange], list[CommittedRange]]:
@@ -303,7 +313,7 @@ def _cost(
     held = [*mine, *(item for log in logs.values() for item in log.held)]
     remote = unserved(case, candidate, stays=stays)
     lost = [item for log in logs.values() for item in log.dropped]
-    lost += [*(item for items in beside.values() for item in items), *remote]
+    lost += [*(item for items in beside.values() for item in items), *remote, *_vanished(case, candidate, stays=stays)]
     count, at_most = _count(lost, held)
     possible, _ = count_beyond(as_possible(lost), as_possible(held))
     in_store = _in_store(case, remote)

@@ -134,6 +134,10 @@ class RemoteFacts:
     """Stretches of segments that are of another history than the reference's log, and are in the store as far as is known."""
     gone_orphans: tuple[RemoteOrphan, ...] = ()
     """As `orphans`, of segments that the remote store does not have any more."""
+    begun: tuple[RemoteOrphan, ...] = ()
+    """As `orphans`, of segments whose copy was begun and not finished, as far as no finished one has the offsets."""
+    deleted: tuple[RemoteOrphan, ...] = ()
+    """As `orphans`, of segments that Kafka deletes or has deleted, though the log did not begin past them."""
     holes: RemoteHoles = RemoteHoles()
     """Offsets between the log's start and its local start that no segment has."""
     gaps: Mapping[int, OffsetRange] = field(default_factory=dict)
@@ -142,6 +146,11 @@ class RemoteFacts:
     """The offset below which a segment shows the log to have been stable (`remote_storage.find_stable`)."""
     unfinished: Unfinished = Unfinished((), ())
     early: EarlyDeletion | None = None
+
+    @property
+    def vanished(self) -> tuple[RemoteOrphan, ...]:
+        """Stretches of another history of which the store has no whole segment."""
+        return (*self.begun, *self.deleted)
 
     @property
     def sound(self) -> tuple[RemoteSegment, ...]:

@@ -6,16 +6,16 @@ The reference's epoch file covers its whole log, the part in remote storage too 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from replica_audit.auditing.compare.alignment import Difference
 from replica_audit.auditing.compare.distinct_records import RecordRange
 from replica_audit.literals import RemoteLineage
-from replica_audit.model import CHUNK_OFFSETS, OffsetRange, RemoteSegment
+from replica_audit.model import CHUNK_OFFSETS, OffsetRange, RemoteSegment, without
 from replica_audit.segments.batch_rows import Batches
-from replica_audit.snapshot.remote_log_metadata import COPY_FINISHED, DELETE_STARTED
+from replica_audit.snapshot.remote_log_metadata import DELETE_STARTED
 
 if TYPE_CHECKING:
     from replica_audit.auditing.replicas.replica_facts import ReplicaFacts
@@ -151,7 +151,7 @@ def _contradicts(lineage: Lineage, segment: RemoteSegment) -> bool:
 def find_orphans(
     facts: ReplicaFacts, lineage: Lineage, segments: Iterable[RemoteSegment], start_offset: int, *, is_whole: bool
 ) -> tuple[RemoteOrphan, ...]:
-    """Stretches of copied `segments`, from `start_offset` on, in an epoch that `lineage`, that of the log, rules out there.
+    """Stretches of `segments`, from `start_offset` on, in an epoch that `lineage`, that of the log, rules out there.
 
     An epoch later than all that the log knows is not ruled out: the log was copied before. Nor is what lies past the log's
     end, unless the copy `is_whole`: no later one would have more.
@@ -159,8 +159,6 @@ def find_orphans(
     latest = -1 if lineage.latest_epoch is None else lineage.latest_epoch
     found: list[RemoteOrphan] = []
     for segment in sorted(segments, key=lambda one: (one.epochs, one.start_offset)):
-        if segment.state != COPY_FINISHED:
-            continue
         for first, last, epoch, had in _beside(lineage, segment, start_offset):
             if had == epoch and is_whole:
                 first = max(first, facts.log_end_offset)
@@ -174,6 +172,18 @@ def find_orphans(
             else:
                 found.append(RemoteOrphan(first, last, epoch, (segment.segment_id,)))
     return tuple(sorted(found, key=lambda one: (one.start_offset, one.leader_epoch)))
+
+
+def without_orphans(found: Iterable[RemoteOrphan], others: Sequence[RemoteOrphan]) -> tuple[RemoteOrphan, ...]:
+    """What of `found` no stretch of the same epoch among `others` has."""
+    return tuple(
+        replace(one, start_offset=left.start_offset, end_offset=left.end_offset)
+        for one in found
+        for left in without(
+            [OffsetRange(one.start_offset, one.end_offset)],
+            [OffsetRange(two.start_offset, two.end_offset) for two in others if two.leader_epoch == one.leader_epoch],
+        )
+    )
 
 
 def find_stable(lineage: Lineage, segments: Iterable[RemoteSegment]) -> tuple[int, RemoteSegment] | None:

@@ -191,11 +191,14 @@ def _lost_nothing(case: Case, leadership: Leadership, election: Election) -> str
 def _in_remote_storage(case: Case, election: Election) -> str | None:
     """A clause that says that remote storage has records of an epoch before it that the log has left; else None."""
     found = [one for one in case.remote.orphans if one.leader_epoch < election.leader_epoch]
+    still = bool(found)
+    found = found or [one for one in case.remote.vanished if one.leader_epoch < election.leader_epoch]
     if not found:
         return None
     first = min(one.start_offset for one in found)
     end = max(one.end_offset for one in found)
-    return f"it lost records: remote storage still has segments of an earlier epoch from {first} to {end - 1}"
+    has = "remote storage still has" if still else "__remote_log_metadata names"
+    return f"it lost records: {has} segments of an earlier epoch from {first} to {end - 1}"
 
 
 def _may_have_lost(case: Case) -> str:

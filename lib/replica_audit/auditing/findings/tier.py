@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from replica_audit.model import RemoteSegment
 
 TIER_ORPHAN = Code("TIER-ORPHAN", ("critical",), ("COMMITTED_LOSS",), traits=("records",))
+TIER_LOST = Code("TIER-LOST", ("critical",), ("COMMITTED_LOSS",), traits=("records",))
 TIER_GAP = Code("TIER-GAP", ("critical",), ("COMMITTED_LOSS",))
 TIER_NOT_COPIED = Code("TIER-NOT-COPIED", ("high",), ("COMMITTED_LOSS",))
 TIER_RETENTION = Code("TIER-RETENTION", ("high",), ("COMMITTED_LOSS",))
@@ -23,6 +24,7 @@ TIER_COPY_UNFINISHED = Code("TIER-COPY-UNFINISHED", ("low",))
 TIER_DELETE_UNFINISHED = Code("TIER-DELETE-UNFINISHED", ("low",))
 CODES = (
     TIER_ORPHAN,
+    TIER_LOST,
     TIER_GAP,
     TIER_NOT_COPIED,
     TIER_RETENTION,
@@ -39,6 +41,7 @@ _NAMED = 20
 def judge(case: Case) -> Iterator[Finding]:
     """A finding for each stretch of another history and each hole, and one each for what else segments show."""
     yield from _orphans(case)
+    yield from _vanished(case)
     yield from _holes(case)
     yield from _early_deletion(case)
     yield from _follower_gaps(case)
@@ -64,6 +67,33 @@ def _orphans(case: Case) -> Iterator[Finding]:
                 considered("uncommitted: no, Kafka copies only what lies below the last stable offset"),
             ],
         )
+
+
+def _vanished(case: Case) -> Iterator[Finding]:
+    facts = case.reference.facts
+    kinds = (
+        (case.remote.begun, "a copy into remote storage that was begun and not finished", "the store may have a part"),
+        (case.remote.deleted, "remote storage, where Kafka deletes them or has deleted them", "the log begins below"),
+    )
+    for found, where, besides in kinds:
+        for one in found:
+            number = count(one.end_offset - one.start_offset, "committed record")
+            yield finding(
+                TIER_LOST,
+                f"{name_offsets(one.start_offset, one.end_offset)} of epoch {one.leader_epoch}, up to {number} that the log of broker "
+                f"{facts.broker_id} does not have, were in {where}: {besides}",
+                start_offset=one.start_offset,
+                end_offset=one.end_offset,
+                replica_epoch=one.leader_epoch,
+                evidence=[
+                    *(
+                        Evidence("file", text=f"segment {name} in remote storage", value=name)
+                        for name in one.segment_ids
+                    ),
+                    considered("uncommitted: no, Kafka copies only what lies below the last stable offset"),
+                    considered(f"retention or DeleteRecords: no, the log starts at {case.remote.start_offset}"),
+                ],
+            )
 
 
 def _holes(case: Case) -> Iterator[Finding]:

@@ -70,6 +70,11 @@ class CaptureTimes:
         earlier = self.of(other)
         return later is not None and earlier is not None and later[0] >= earlier[1] + _CLOCKS_DIFFER_MS
 
+    def began_later(self, facts: ReplicaFacts, time_ms: int) -> bool:
+        """True if the copy of a replica was begun after `time_ms`, by more than clocks may differ."""
+        own = self.of(facts)
+        return own is not None and own[0] >= time_ms + _CLOCKS_DIFFER_MS
+
     def heard_after(self, log_dir: str, facts: ReplicaFacts) -> bool:
         """True if the logs of `log_dir` go on after the copy of a replica had ended, by more than clocks may differ."""
         until_ms, own = self.heard_until(log_dir), self.of(facts)
