@@ -162,6 +162,20 @@ def test_a_log_start_that_a_follower_knows_counts(tmp_path: Path) -> None:
     assert not tier_codes(answer) and answer.verdict in ("CONSISTENT", "LAGGING"), answer
 
 
+@pytest.mark.parametrize("is_clean", [True, False])
+def test_a_followers_log_start_is_no_excuse_for_a_leader_that_was_stopped_cleanly(
+    tmp_path: Path, is_clean: bool
+) -> None:
+    """Else its checkpoint of the log start may be a minute old."""
+    other = leader((1, 110), start=110, log_start=110)
+    leads = replace(LEADS, clean_shutdown=is_clean)
+    answer = with_remote(tmp_path, leads, WHOLE[0], WHOLE[2], other=other, quiesced=True)
+    assert bool(answer.found("TIER-GAP")) == is_clean, answer
+    if is_clean:
+        (row,) = answer.found("TIER-GAP")
+        assert any("log start 110 of broker 2: no" in one["text"] for one in row["evidence"])
+
+
 def test_where_copying_is_switched_off_local_files_go_by_retention(tmp_path: Path) -> None:
     off = {"remote.log.copy.disable": "true"}
     answer = with_remote(tmp_path, LEADS, *WHOLE[:2], quiesced=True, configs=off)

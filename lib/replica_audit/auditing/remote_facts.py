@@ -46,7 +46,9 @@ def remote_facts(
     if not segments:
         return RemoteFacts()
     lineage = whole_lineage(reference)
-    start = known_start(facts, lineage, [item.follower for item in comparisons])
+    # A leader that was stopped cleanly wrote its log start as it stopped.
+    is_start_written = reference.leader_id == facts.broker_id and facts.directory.clean_shutdown is True
+    start = known_start(facts, lineage, [] if is_start_written else [item.follower for item in comparisons])
     contradictory = find_contradictory(lineage, segments)
     holes = find_holes(facts, lineage, segments, start)
     # Where nothing is copied any more, local files are deleted all the same (KIP-950).

@@ -175,7 +175,7 @@ def find_orphans(
 
 
 def without_orphans(found: Iterable[RemoteOrphan], others: Sequence[RemoteOrphan]) -> tuple[RemoteOrphan, ...]:
-    """What of `found` no stretch of the same epoch among `others` has."""
+    """The parts of `found` of which no stretch of the same epoch is among `others`."""
     return tuple(
         replace(one, start_offset=left.start_offset, end_offset=left.end_offset)
         for one in found

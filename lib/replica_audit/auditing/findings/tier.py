@@ -107,7 +107,7 @@ def _holes(case: Case) -> Iterator[Finding]:
             broker_id=facts.broker_id,
             start_offset=gap.start_offset,
             end_offset=gap.end_offset,
-            evidence=[above],
+            evidence=[above, *_later_starts(case, gap.end_offset)],
         )
     if last := case.remote.holes.uncopied:
         yield finding(
@@ -122,6 +122,18 @@ def _holes(case: Case) -> Iterator[Finding]:
                 considered("copied since: no, what tells of remote storage was captured as late as the log"),
             ],
         )
+
+
+def _later_starts(case: Case, end_offset: int) -> Iterator[Evidence]:
+    """Followers whose log begins past a gap of a leader that was stopped cleanly."""
+    start = case.remote.start_offset
+    for item in case.comparisons:
+        other = item.follower
+        if case.reference.facts.directory.clean_shutdown and other.log_start_offset >= end_offset:
+            yield considered(
+                f"the log start {other.log_start_offset} of broker {other.broker_id}: no, broker {case.reference.facts.broker_id} was "
+                f"stopped cleanly with log start {start}"
+            )
 
 
 def _early_deletion(case: Case) -> Iterator[Finding]:
