@@ -245,11 +245,9 @@ def test_followers_that_begin_later_and_lack_nothing(tmp_path: Path, other: Repl
         copied(40, 80, (1, 40), (0, 60)),
         copied(40, 60, (0, 40), (1, 60)),
         copied(40, 60, (0, 30)),
-        copied(40, 60),
-        copied(45, 44, (0, 45)),
     ],
     ids=["epoch begins earlier", "epoch begins later", "epoch from before", "epochs fall", "epoch past the end"]
-    + ["epoch before the beginning", "no epoch", "no offset"],
+    + ["epoch before the beginning"],
 )
 def test_epochs_that_cannot_be_true(tmp_path: Path, segment: list[bytes]) -> None:
     """Neither a loss nor a hole rests on them."""
