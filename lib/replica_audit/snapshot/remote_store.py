@@ -36,7 +36,7 @@ _EXPECTED = (
     "expected <topic>-<partition>-<topic id>/<offset>-<segment id>.log, or <topic>-<topic id>/<partition>/<offset>-<segment id>.log "
     "with .rsm-manifest, below it"
 )
-#: Topic id and partition.
+#: Topic id, or name, and partition.
 _Place = tuple[str, int]
 
 
@@ -54,6 +54,9 @@ class RemoteStore:
     """All segments in a remote store."""
 
     objects: Mapping[_Place, tuple[RemoteObject, ...]] = field(default_factory=dict)
+    """By topic id."""
+    of_names: Mapping[_Place, tuple[RemoteObject, ...]] = field(default_factory=dict)
+    """The same by what looks like the topic's name."""
     listed_ms: int | None = None
     latest_ms: int | None = None
     """As `RemoteListing` has them."""
@@ -65,14 +68,9 @@ class RemoteStore:
 
         A prefix of the store may look like the beginning of a topic's name.
         """
-        topic_ids = {one.topic_id for one in segments}
-        found = [
-            one
-            for (topic_id, number), objects in self.objects.items()
-            if number == partition
-            for one in objects
-            if topic_id in topic_ids or one.topic == topic
-        ]
+        found = set(self.of_names.get((topic, partition), ()))
+        for topic_id in {one.topic_id for one in segments}:
+            found.update(self.objects.get((topic_id, partition), ()))
         return RemoteListing(tuple(sorted(found)), self.listed_ms, self.latest_ms)
 
     def read(
@@ -122,7 +120,7 @@ def open_remote_store(uri: str) -> RemoteStore:
         StoredFile(path, size, time, None if place.is_remote else _placed_ms(place.absolute(path)))
         for (path, size), time in zip(sizes.items(), times, strict=True)
     ]
-    return RemoteStore(_by_place(_segments_of(files)), listed_ms, listed_ms, place.location)
+    return _store_of(_segments_of(files), listed_ms, listed_ms, place.location)
 
 
 def _placed_ms(path: str) -> int | None:
@@ -165,7 +163,7 @@ def read_listings(snapshot: Snapshot) -> tuple[RemoteStore | None, list[Quaranti
         replace(one, segment_bytes=None, unread=one.unread or "a listing has no manifest") if one.is_chunked else one
         for one in _segments_of(files)
     ]
-    return RemoteStore(_by_place(objects), listed_ms, max(known, default=None)), []
+    return _store_of(objects, listed_ms, max(known, default=None)), []
 
 
 def _parse_listing(data: bytes, path: str) -> tuple[int | None, list[StoredFile]]:
@@ -239,11 +237,16 @@ def _segments_of(files: Iterable[StoredFile]) -> Iterator[RemoteObject]:
     yield from found.values()
 
 
-def _by_place(objects: Iterable[RemoteObject]) -> dict[_Place, tuple[RemoteObject, ...]]:
-    found: dict[_Place, list[RemoteObject]] = defaultdict(list)
-    for one in objects:
-        found[one.topic_id, one.partition].append(one)
-    return {place: tuple(sorted(of_place)) for place, of_place in found.items()}
+def _store_of(
+    objects: Iterable[RemoteObject], listed_ms: int | None, latest_ms: int | None, location: str | None = None
+) -> RemoteStore:
+    by_id: dict[_Place, list[RemoteObject]] = defaultdict(list)
+    by_name: dict[_Place, list[RemoteObject]] = defaultdict(list)
+    for one in sorted(objects):
+        by_id[one.topic_id, one.partition].append(one)
+        by_name[one.topic, one.partition].append(one)
+    of_ids, of_names = ({place: tuple(found) for place, found in one.items()} for one in (by_id, by_name))
+    return RemoteStore(of_ids, of_names, listed_ms, latest_ms, location)
 
 
 def _read_manifest(store: Snapshot, one: RemoteObject) -> tuple[RemoteObject, QuarantineRow | None]:
