@@ -8,6 +8,7 @@ import json
 import os
 import struct
 import tarfile
+import tracemalloc
 import zlib
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -17,6 +18,7 @@ from tests.support.collected import answers, collect_into
 from tests.support.encoder import encode_batch
 from tests.support.snapshots import Replica, write_snapshot
 from tests.support.some import some
+from tests.support.step_count import count_steps
 
 from replica_audit.errors import FormatError
 from replica_audit.segments.frames import MAGIC, FrameFile, FrameStream, NotCapturedError
@@ -379,6 +381,67 @@ def test_bytes_of_another_batch_are_not_taken_for_one() -> None:
     assert len(other) >= len(THREE[1])
     stream = FrameStream(_file(_headers_of(*THREE)), _ENDS[2], [_brought(_ENDS[0], other[: len(THREE[1])])])
     assert _known(stream)[1] == (3, True, True)
+
+
+def test_what_was_brought_as_the_file_had_not_changed_goes_before_what_it_had_then() -> None:
+    whole = b"".join(THREE)
+    changed = _brought(0, b"\xee" * len(whole))
+    for brought in ([_brought(_ENDS[0], THREE[1])], [_brought(0, whole[: _ENDS[1]]), _brought(_ENDS[0], THREE[1])]):
+        stream = FrameStream(_file(_headers_of(*THREE)), _ENDS[2], brought, [changed])
+        assert _known(stream)[1:] == [(3, True, False), (5, True, True)]
+        stream.seek(_ENDS[0])
+        assert stream.read(len(THREE[1])) == THREE[1]
+
+
+def test_a_batch_of_which_parts_were_brought_twice_is_whole() -> None:
+    whole, (_, middle, end) = b"".join(THREE), _ENDS
+    pieces = [(_ENDS[0], middle - 9), (_ENDS[0] + 5, _ENDS[0] + 70), (middle - 20, end)]
+    brought = [_brought(start, whole[start:stop]) for start, stop in pieces]
+    stream = FrameStream(_file(_headers_of(*THREE)), end, brought)
+    assert _known(stream) == [(0, True, True), (3, True, False), (5, True, False)]
+    stream.seek(_ENDS[0])
+    assert stream.read() == whole[_ENDS[0] :]
+
+
+def test_a_batch_is_judged_without_being_held() -> None:
+    """Its header claims 64 MiB, and a few frames bring them."""
+    size = 64 << 20
+    header = struct.pack(">qi", 0, size - 12) + BATCHES[0][12:61]
+    first = _frame(b"R", 0, 1 << 20, zlib.compress(header + bytes((1 << 20) - 61)))
+    brought = _file(first, *(_frame(b"Z", place, 1 << 20) for place in range(1 << 20, size, 1 << 20)))
+    headers = _frame(b"H", 0, size, zlib.compress(header), 1)
+    tracemalloc.start()
+    stream = FrameStream(_file(headers), size, [brought])
+    assert stream.known_end == 0 and not stream.missing
+    stream.seek(0)
+    assert stream.read(100) == header + bytes(39)
+    whole = FrameStream(_file(_frame(b"V", 0, size, zlib.compress(header), 1)), size, [brought])
+    assert whole.read(61) == header
+    whole.seek(0)
+    with pytest.raises(NotCapturedError):
+        whole.read(62)
+    assert tracemalloc.get_traced_memory()[1] < 8 << 20
+    tracemalloc.stop()
+
+
+def _in_many_frames(count: int) -> None:
+    """Read a file of as many frames of headers, then of bytes not taken, all of which were brought in pieces of their own."""
+    size = len(THREE[0])
+    batches = [struct.pack(">q", 3 * number) + THREE[0][8:] for number in range(count)]
+    headers = [_frame(b"H", size * at, size, zlib.compress(one[:61]), 1) for at, one in enumerate(batches)]
+    rest = [_frame(b"U", size * at, size) for at in range(count, 2 * count)]
+    pieces = [_frame(b"R", size * at, size, zlib.compress(one)) for at, one in enumerate([*batches, *batches])]
+    stream = FrameStream(_file(*headers, *rest), 2 * count * size, [_file(*pieces)])
+    assert _known(stream) == [(3 * number, True, False) for number in range(count)]
+    assert not stream.missing
+    stream.seek(0)
+    assert stream.read() == 2 * b"".join(batches)
+
+
+def test_twice_the_frames_and_what_was_brought_take_twice_the_steps() -> None:
+    few, many = (count_steps(lambda count=count: _in_many_frames(count)) for count in (100, 200))  # type: ignore[misc]
+    assert few.keys() == many.keys() and sum(few.values()) > 10_000
+    assert {where: (few[where], steps) for where, steps in many.items() if steps > 2.1 * few[where] + 50} == {}
 
 
 def test_a_header_that_cannot_be_is_refused() -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import struct
 import zlib
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
@@ -42,6 +42,8 @@ _HINT = "collect this broker again"
 
 #: Reads one part of a file of the evidence; raises OSError where it is not what was written.
 ReadPart = Callable[[], bytes]
+#: Some bytes of a file from the first position on, before the second; none where there are none.
+_ReadBytes = Callable[[int, int], bytes]
 
 
 class NotCapturedError(OSError):
@@ -152,9 +154,9 @@ class FrameStream(PositionedReads):
         self._frames = [frame for frame in file.frames if frame.kind != b"X"]
         self._controls = {frame.position: frame for frame in file.frames if frame.kind == b"X"}
         self._pieces = _Pieces(brought)
-        self._pieces_of_batches = _Pieces([*brought, *brought_changed])
+        self._pieces_of_batches = _Pieces([*brought, *brought_changed]) if brought_changed else self._pieces
         self._held_controls: tuple[Frame, dict[int, bytes]] | None = None
-        self._brought_batch: tuple[int, bytes] | None = None
+        self._source: tuple[int, _ReadBytes | None] | None = None
         self._batches: tuple[Frame, NDArray[np.void], NDArray[np.int64]] | None = None
         end, headers_end = 0, 0
         for frame in self._frames:
@@ -176,7 +178,7 @@ class FrameStream(PositionedReads):
         That ends before a batch with a wrong checksum whose size the header behind it does not bear out, in taking up its offsets
         directly: only bytes say how far the damage goes.
         """
-        for place in sorted(position for position, is_right in self._verdicts.items() if not is_right):
+        for place in (place for place in self._judged if not self._verdicts[place]):
             header = self._header_at(place)
             end = place + PREFIX_BYTES + int(header["length"])
             behind = int(header["base_offset"]) + int(header["last_offset_delta"]) + 1
@@ -191,9 +193,7 @@ class FrameStream(PositionedReads):
         for frame in self._frames:
             at = max(frame.position, self.known_end) if frame.kind in HEADERS else frame.position
             if at < frame.end and frame.kind in (*HEADERS, b"U", b"S"):
-                for start, end in self._pieces.ranges:
-                    if start <= at < end:
-                        at = end
+                at = self._pieces.end_of(at)
                 if at < frame.end:
                     found.append((at, frame.end))
         return tuple(found)
@@ -208,8 +208,11 @@ class FrameStream(PositionedReads):
                     raise self._file.refuse(int(positions[broken][:1].sum()), "headers of batches of magic 2", "others")
                 batches["crc_valid"] = True
                 batches["crc_unchecked"] = frame.kind == b"H"
-                for index in np.isin(positions, list(self._verdicts)).nonzero()[0].tolist() if self._verdicts else ():
-                    batches["crc_valid"][index] = self._verdicts[int(positions[index])]
+                # In order, as the frames are.
+                low, high = (bisect_left(self._judged, place) for place in (frame.position, frame.end))
+                for place in self._judged[low:high]:
+                    index = positions.searchsorted(place)
+                    batches["crc_valid"][index] = self._verdicts[place]
                     batches["crc_unchecked"][index] = False
                 yield batches[positions < self.known_end]
 
@@ -242,7 +245,7 @@ class FrameStream(PositionedReads):
             return self._file.inflate(frame)[at - frame.position : end - frame.position]
         if frame.kind == b"Z":
             return bytes(min(end, frame.end) - at)
-        found = self._of_batch(frame, at) if at < self.known_end else self._pieces.at(at, frame.end)
+        found = self._of_batch(frame, at, end) if at < self.known_end else self._pieces.at(at, min(end, frame.end))
         if not found:
             raise NotCapturedError(f"the bytes at {at} are not part of the evidence")
         return found[: end - at]
@@ -271,11 +274,7 @@ class FrameStream(PositionedReads):
         for frame in self._frames:
             if frame.kind != b"H":
                 continue
-            ranges = [
-                (max(start, frame.position), min(end, frame.end))
-                for start, end in self._pieces_of_batches.ranges
-                if start < frame.end and frame.position < end
-            ]
+            ranges = self._pieces_of_batches.ranges_in(frame.position, frame.end)
             ranges += [(position, position + 1) for position in self._control_batches(frame)]
             if not ranges:
                 continue
@@ -287,27 +286,46 @@ class FrameStream(PositionedReads):
                 )
             for index in chosen.nonzero()[0].tolist():
                 start, header = int(positions[index]), headers[index]
-                data = self._whole_batch(frame, start, header)
-                if data:
-                    found[start] = bool(google_crc32c.value(data[CRC_FROM:]) == header["crc"])
+                crcs = (_crc_of(read, start, header) for read in self._sources(frame, start, header))
+                crc = next((one for one in crcs if one is not None), None)
+                if crc is not None:
+                    found[start] = bool(crc == header["crc"])
         return found
 
-    def _of_batch(self, frame: Frame, at: int) -> bytes:
-        """What there is from `at` on of the batch around it; nothing, or only its header."""
+    @cached_property
+    def _judged(self) -> list[int]:
+        """Positions of these batches, in order."""
+        return sorted(self._verdicts)
+
+    def _of_batch(self, frame: Frame, at: int, end: int) -> bytes:
+        """Some bytes from `at` on, before `end`, of the batch around it; none, or those of its header, where it is not there."""
         headers, positions = self._headers(frame)
         index = int(positions.searchsorted(at, side="right")) - 1
         start, header = int(positions[index]), headers[index]
-        return (self._whole_batch(frame, start, header) or header.tobytes())[at - start :]
+        if self._source is None or self._source[0] != start:
+            self._source = start, self._whole_batch(frame, start, header)
+        read = self._source[1]
+        if read is None:
+            return header.tobytes()[at - start :]
+        return read(at, min(end, _end_of(start, header)))
 
-    def _whole_batch(self, frame: Frame, start: int, header: np.void) -> bytes:
-        """All bytes of a batch, where they are there and are those of its header; else nothing."""
-        end = start + PREFIX_BYTES + int(header["length"])
-        for data in (self._control_batches(frame).get(start, b""), self._brought_whole(start, end)):
-            is_same = len(data) == end - start and data[:HEADER_BYTES] == header.tobytes()
+    def _whole_batch(self, frame: Frame, start: int, header: np.void) -> _ReadBytes | None:
+        """Where all bytes of a batch are, and are those of its header; None where they are nowhere."""
+        for read in self._sources(frame, start, header):
+            crc = _crc_of(read, start, header)
             # Of H a wrong checksum is what there is to know; of V it shows that these are other bytes.
-            if is_same and (frame.kind == b"H" or google_crc32c.value(data[CRC_FROM:]) == header["crc"]):
-                return data
-        return b""
+            if crc is not None and (frame.kind == b"H" or crc == header["crc"]):
+                return read
+        return None
+
+    def _sources(self, frame: Frame, start: int, header: np.void) -> Iterator[_ReadBytes]:
+        """What may have the bytes of a batch: control batches, what was brought of the file as it was, what was brought at all."""
+        control = self._control_batches(frame).get(start, b"")
+        if len(control) == _end_of(start, header) - start:
+            yield lambda at, end: control[at - start : end - start]
+        yield self._pieces.at
+        if self._pieces_of_batches is not self._pieces:
+            yield self._pieces_of_batches.at
 
     def _control_batches(self, frame: Frame) -> dict[int, bytes]:
         """The control batches that a frame of headers has whole, by position."""
@@ -324,15 +342,28 @@ class FrameStream(PositionedReads):
             self._held_controls = controls, found
         return self._held_controls[1]
 
-    def _brought_whole(self, start: int, end: int) -> bytes:
-        """The bytes [start, end) as they were brought later; nothing where some were not."""
-        if self._brought_batch is None or self._brought_batch[0] != start:
-            parts, at = [], start
-            while at < end and (part := self._pieces_of_batches.at(at, end)):
-                parts.append(part)
-                at += len(part)
-            self._brought_batch = start, b"".join(parts) if at == end else b""
-        return self._brought_batch[1]
+
+def _end_of(start: int, header: np.void) -> int:
+    """Position behind the batch that begins at `start`."""
+    return start + PREFIX_BYTES + int(header["length"])
+
+
+def _crc_of(read: _ReadBytes, start: int, header: np.void) -> int | None:
+    """The CRC-32C of a batch; None where bytes of it are not there, or its header is another. It is held a piece at a time."""
+    if b"".join(_all_of(read, start, start + HEADER_BYTES)) != header.tobytes():
+        return None
+    at, end, crc = start + CRC_FROM, _end_of(start, header), 0
+    for piece in _all_of(read, at, end):
+        crc = google_crc32c.extend(crc, piece)
+        at += len(piece)
+    return crc if at == end else None
+
+
+def _all_of(read: _ReadBytes, at: int, end: int) -> Iterator[bytes]:
+    """The bytes [at, end) piece by piece, as far as they go."""
+    while at < end and (piece := read(at, end)):
+        yield piece
+        at += len(piece)
 
 
 class _Pieces:
@@ -340,20 +371,41 @@ class _Pieces:
 
     def __init__(self, brought: Sequence[FrameFile]) -> None:
         found = ((frame, file) for file in brought for frame in file.frames if frame.kind in (b"R", b"Z"))
-        self._pieces = sorted(found, key=lambda piece: piece[0].position)
+        #: Without those inside others: starts and ends rise.
+        self._pieces: list[tuple[Frame, FrameFile]] = []
+        #: [start, end) of all that is there together.
+        self._ranges: list[list[int]] = []
+        for frame, file in sorted(found, key=lambda piece: piece[0].position):
+            if not self._ranges or frame.position > self._ranges[-1][1]:
+                self._ranges.append([frame.position, frame.end])
+            elif frame.end > self._ranges[-1][1]:
+                self._ranges[-1][1] = frame.end
+            else:
+                continue
+            self._pieces.append((frame, file))
         self._starts = [frame.position for frame, _ in self._pieces]
-        self.ranges = [(frame.position, frame.end) for frame, _ in self._pieces]
-        """[start, end) of each, by start."""
+        self._range_ends = [end for _, end in self._ranges]
+
+    def ranges_in(self, start: int, end: int) -> list[tuple[int, int]]:
+        """What is there of [start, end), as ranges."""
+        number, found = bisect_right(self._range_ends, start), []
+        while number < len(self._ranges) and self._ranges[number][0] < end:
+            found.append((max(start, self._ranges[number][0]), min(end, self._ranges[number][1])))
+            number += 1
+        return found
+
+    def end_of(self, at: int) -> int:
+        """How far bytes go from `at` on without a gap; `at` where there are none."""
+        number = bisect_right(self._range_ends, at)
+        is_there = number < len(self._ranges) and self._ranges[number][0] <= at
+        return self._ranges[number][1] if is_there else at
 
     def at(self, at: int, end: int) -> bytes:
         """Some bytes from `at` on, before `end`; none where there are none."""
         number = bisect_right(self._starts, at) - 1
-        # None is longer, and one that was brought twice may hide another.
-        while number >= 0 and self._starts[number] > at - GREATEST_BYTES:
-            frame, file = self._pieces[number]
-            if at < frame.end:
-                if frame.kind == b"Z":
-                    return bytes(min(end, frame.end) - at)
-                return file.inflate(frame)[at - frame.position : end - frame.position]
-            number -= 1
-        return b""
+        if number < 0 or self._pieces[number][0].end <= at:
+            return b""
+        frame, file = self._pieces[number]
+        if frame.kind == b"Z":
+            return bytes(min(end, frame.end) - at)
+        return file.inflate(frame)[at - frame.position : end - frame.position]
