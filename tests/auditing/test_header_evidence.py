@@ -13,12 +13,15 @@ from tests.support.audit_json_text import audit_json_text
 from tests.support.collected import answers, bring_wanted, collect_snapshot, copy_snapshot
 from tests.support.encoder import encode_batch, encode_marker
 from tests.support.in_process import run_stages, without_run
+from tests.support.made_cases import batch, case, compared, log, segment
 from tests.support.snapshots import Listed, Replica, write_snapshot
 
+from replica_audit.auditing.compare.alignment import Alignment
 from replica_audit.config import Settings
 from replica_audit.report.answer import build_answer
 from replica_audit.report.facts.verdict import build_verdict
 from replica_audit.runner.in_process import audit_all
+from replica_audit.segments.batch_rows import Batches
 
 HEADERS = ("--headers", "always")
 SEVERE = ("critical", "high")
@@ -118,7 +121,7 @@ def test_equal_replicas_are_not_called_well_where_no_checksum_was_computed(tmp_p
 
 def test_markers_are_whole_and_their_checksums_computed_by_the_audit(tmp_path: Path) -> None:
     marker = encode_marker(30, "COMMIT", 0, producer_id=7, producer_epoch=0)
-    snapshot = _snapshot(tmp_path / "snapshot", [*BATCHES, marker, BATCHES[0][:0] + encode_batch(31, 1, 0)], [*BATCHES])
+    snapshot = _snapshot(tmp_path / "snapshot", [*BATCHES, marker, encode_batch(31, 1, 0)], [*BATCHES])
     rows = answers(collect_snapshot(snapshot, tmp_path / "evidence", *HEADERS))["replicas"]
     assert [(row["batch_count"], row["unchecked_batches"]) for row in rows] == [(8, 7), (6, 6)]
     damaged = [*BATCHES, _changed(marker, -1), encode_batch(31, 1, 0)]
@@ -137,6 +140,28 @@ def test_damage_names_who_has_the_records_as_far_as_that_is_known(tmp_path: Path
     assert "is whole" not in build_answer(results, build_verdict(results, "high")).headline
     (found,) = (row for row in answers(evidence)["findings"] if row["code"] == "LOG-CORRUPT-MID")
     assert found["message"].endswith("readable on broker 1")
+
+
+@pytest.mark.parametrize(
+    ("known", "is_checked"),
+    [
+        ([[(0, 4), (5, 9)]], True),
+        ([[(0, 4)], [(5, 9)]], True),
+        ([[(0, 4)]], False),
+        ([[(5, 9)]], False),
+        ([[(0, 2), (5, 9)]], False),
+        ([[(0, 4)], [(0, 4), (5, 9, "unchecked")]], False),
+        ([], False),
+    ],
+)
+def test_offsets_are_checked_where_all_batches_at_them_are(known: list, is_checked: bool) -> None:
+    """Each alignment has loaded a part of the replica's batches."""
+    reference = log(1, (0, 0), end=10)
+    follower = log(2, (0, 0), segments=[segment(0, 10, (0, 0), unchecked_count=1)])
+    loaded = [Batches.of([batch(*one[:2])._replace(crc_unchecked=len(one) > 2) for one in part]) for part in known]
+    made = case(reference, *(compared(follower, alignment=Alignment(own=part)) for part in loaded))
+    assert made.is_checked(follower, 2, 8) is is_checked
+    assert made.is_checked(reference, 2, 8)
 
 
 def test_a_batch_with_a_wrong_length_hides_none_behind_it(tmp_path: Path) -> None:

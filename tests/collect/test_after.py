@@ -26,6 +26,7 @@ from replica_audit.runner.executor import InProcess
 from replica_audit.runner.ingest import ingest
 from replica_audit.runner.ingested_source import audit
 from replica_audit.runner.scanning import ReadBytes
+from replica_audit.snapshot.evidence_retention import find_archives
 from replica_audit.warehouse.delta_tables import Warehouse
 
 NAME = f"{0:020d}.log"
@@ -140,6 +141,30 @@ def test_bytes_that_were_not_captured_are_asked_for_again(tmp_path: Path) -> Non
     collect_into(tmp_path / "two.tar", "--log-dir", str(snapshot / "broker-1"), *given)
     line = _lines(tmp_path / "two.tar")[LOG]
     assert (line["as"], line["not_captured"]) == ("frames", 0)
+
+
+@pytest.mark.parametrize("nights", [("never", "always"), ("always", "never"), ("always", "always")])
+def test_of_what_was_read_several_times_the_checksums_that_were_computed_count(
+    tmp_path: Path, nights: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The last archive names files of the first night; the second read them as well."""
+    snapshot, evidence, now = _two_segments(tmp_path / "snapshot"), tmp_path / "evidence", time.time()
+    evidence.mkdir()
+    archives = [evidence / f"evidence-1-{night}.tar" for night in (1, 2, 3)]
+    given = (f"{snapshot}/broker-1=broker-1", "--broker-id", "1", "--headers")
+    for days_ago, archive, headers in zip((3, 2, 1), archives, (*nights, "always"), strict=True):
+        monkeypatch.setattr(collect.time, "time", lambda days_ago=days_ago: now - days_ago * 86_400)
+        after = () if archive == archives[0] else ("--after", str(archives[0]))
+        again = ("--again-days", "1") if archive == archives[1] else ()
+        collect_into(archive, "--log-dir", *given, headers, *after, *again)
+    monkeypatch.undo()
+    assert [_lines(archive)[LOG]["as"] for archive in archives] == ["frames", "frames", "same"]
+    (row,) = answers(evidence)["replicas"]
+    assert row["unchecked_batches"] == (0 if "never" in nights else 3)
+    found, problems = find_archives(str(evidence), since=0)
+    assert not problems
+    named = 0 if nights[0] == "never" else 1
+    assert [one.named for one in found] == [2 * (named == 0), 2 * (named == 1), 0]
 
 
 def test_earlier_evidence_that_is_gone_is_missed_and_nothing_is_concluded(tmp_path: Path) -> None:

@@ -61,6 +61,15 @@ def test_headers_are_those_that_are_taken_with_their_checksums(tmp_path: Path) -
     assert marker in payload_of(tmp_path / "headers.tar")
 
 
+def test_no_record_is_in_headers(tmp_path: Path) -> None:
+    batches = [encode_batch(base, [Record(b"a secret key", b"a secret value")], 0) for base in range(3)]
+    log_dir = _log_dir(tmp_path, batches, tail=b"a secret tail")
+    collect_into(tmp_path / "headers.tar", "--log-dir", str(log_dir), *ALWAYS)
+    found = payload_of(tmp_path / "headers.tar")
+    assert bytes(batch[plane] for plane in range(61) for batch in batches[:2]) in found
+    assert b"secret" not in found
+
+
 def test_a_frame_has_no_more_batches_than_it_may_have(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     log_dir = _log_dir(tmp_path, [encode_batch(base, 1, 0) for base in range(7)], tail=b"\x07" * 99)
     monkeypatch.setattr(collect, "BATCHES_IN_FRAME", 3)

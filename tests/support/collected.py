@@ -15,7 +15,7 @@ from replica_audit.collect import collect
 from replica_audit.config import Settings
 from replica_audit.report.wanted_ranges import render_wanted
 from replica_audit.runner.in_process import audit_all
-from replica_audit.segments.frames import MAGIC, FrameFile
+from replica_audit.segments.frames import HEADERS, MAGIC, FrameFile
 from replica_audit.snapshot.discovery import discover
 from replica_audit.snapshot.storage import Snapshot
 
@@ -126,5 +126,5 @@ def payload_of(archive: Path) -> bytes:
             found.append(data)
             if data.startswith(MAGIC):
                 file = FrameFile(info.name, [lambda data=data: data])
-                found += [file.inflate(frame) for frame in file.frames if frame.kind in (b"V", b"X", b"R")]
+                found += [file.inflate(frame) for frame in file.frames if frame.kind in (*HEADERS, b"X", b"R")]
     return b"\n".join(found)

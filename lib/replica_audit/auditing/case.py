@@ -93,15 +93,20 @@ class Case:
         return next((item for item in (*self.comparisons, *self.beside) if item.follower is facts), None)
 
     def is_checked(self, facts: ReplicaFacts, start: int, end: int) -> bool:
-        """True if the checksums of all batches of a replica at [start, end) were computed."""
+        """True if batches of a replica whose checksums were computed are all that is at [start, end), without a gap: what was not
+        laid beside another replica is not known."""
         if not facts.unchecked_batches:
             return True
         everything = (*self.comparisons, *self.waiting)
         known = [item.alignment.own for item in everything if item.follower.key == facts.key]
         if facts is self.reference.facts:
             known += [item.alignment.reference for item in everything]
-        found = [batches.overlapping(start, end) for batches in known]
-        return any(some and not any(batch.crc_unchecked for batch in some) for some in found)
+        found = [batch for batches in known for batch in batches.overlapping(start, end)]
+        for batch in sorted(found, key=lambda batch: batch.base_offset):
+            if batch.base_offset > start or batch.crc_unchecked:
+                return False
+            start = max(start, batch.end_offset)
+        return start >= end
 
     def is_doubted(self, facts: ReplicaFacts, start: int, end: int) -> bool:
         """True if a batch of a replica at, or next to, [start, end) differs from others' and its checksum is not known: its size

@@ -343,17 +343,27 @@ class HeadReader(ListReader):
             self._found.topics.append(tuple(sorted(self._head["topics"])))
 
     def add_same(self) -> None:
-        """Take over what it names of earlier evidence; what that does not have is incomplete."""
+        """Take over what it names of earlier evidence, the latest whose checksums were computed, else the latest; what that does not
+        have is incomplete."""
         waiting = dict(self._same)
+        unchecked: dict[str, ListedFile] = {}
         for reader in sorted(self.earlier, key=lambda one: -one.started) if waiting else ():
             try:
                 for line in reader.lines():
-                    if line["as"] == "frames" and waiting.get(line["path"]) == _identity(line):
-                        self._found.add(line["path"], reader.file(line))
-                        del waiting[line["path"]]
+                    path = line["path"]
+                    if line["as"] != "frames" or waiting.get(path) != _identity(line):
+                        continue
+                    if not line.get("unchecked"):
+                        self._found.add(path, reader.file(line))
+                        del waiting[path]
+                    elif path not in unchecked:
+                        unchecked[path] = reader.file(line)
             except (OSError, FormatError) as error:
                 self._found.problems.append(Problem(reader.place.path, str(error)))
         for path in waiting:
+            if path in unchecked:
+                self._found.add(path, unchecked[path])
+                continue
             self._found.incomplete[path] = "the earlier evidence that has it, as it has not changed since, is not here"
 
     def add_brought(self) -> None:

@@ -139,6 +139,8 @@ def claim_broker(directory: str, broker_id: int) -> Iterator[bool]:
 def _read_all(readers: Iterable[ListReader], problems: dict[str, str]) -> list[Collected]:
     """What the collections of a broker have, in the order of time; one that cannot be read gets into `problems`."""
     having: dict[int, str] = {}
+    # As `HeadReader.add_same` chooses.
+    checked: set[int] = set()
     found = []
     for reader in sorted((one for one in readers if not _is_brought(one)), key=lambda one: one.started):
         names: Counter[str] = Counter()
@@ -153,8 +155,10 @@ def _read_all(readers: Iterable[ListReader], problems: dict[str, str]) -> list[C
                 if any(line.get(name) is None for name in IDENTITY):
                     continue
                 key = key_of(line)
-                if kind == "frames":
+                if kind == "frames" and not (line.get("unchecked") and key in checked):
                     having[key] = reader.place.path
+                    if not line.get("unchecked"):
+                        checked.add(key)
                 elif kind == "same" and key in having:
                     names[having[key]] += 1
         except (OSError, FormatError) as error:
