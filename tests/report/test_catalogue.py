@@ -51,7 +51,6 @@ def test_no_remedy_takes_the_clean_flag_away(code) -> None:
 
 
 def test_every_family_is_there() -> None:
-    assert len(CATALOGUE) == 91
     families = {code.split("-")[0] for code in CATALOGUE}
     assert families == {"LOG", "EPO", "DIV", "HWM", "REP", "TXN", "TIER", "CHK", "TRN", "GRP", "META", "CAP"}
 
