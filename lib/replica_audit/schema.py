@@ -137,9 +137,9 @@ class ReplicaRow(NamedTuple):
     """first offset that its files can have; what lies between the two is in remote storage only; null in rows of earlier versions"""
     log_end_offset: int | None
     loaded_log_end_offset: int | None
-    """after the next start"""
+    """after the next start; null where it checks batches whose checksum nobody computed"""
     recovered_log_end_offset: int | None
-    """after a full recovery"""
+    """after a full recovery; null where nobody computed the checksum of a batch"""
     high_watermark_checkpoint: int | None
     recovery_point_checkpoint: int | None
     epochs: Epochs
@@ -726,6 +726,8 @@ class ReplicaFactsRow(NamedTuple):
     log_end_offset: int | None
     wrong_crcs: int | None
     """null where none is known to be wrong, and not all were computed"""
+    unchecked_batches: int | None
+    """batches whose checksum nobody computed; null in rows of earlier versions"""
     offset_gaps: int
     offset_regressions: int
     epoch_regressions: int

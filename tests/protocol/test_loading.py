@@ -35,6 +35,22 @@ def test_after_a_clean_stop_nothing_is_checked():
 
 
 @pytest.mark.parametrize(
+    ("recovery_point", "unchecked", "is_checked"),
+    [(None, FIRST, False), (20, FIRST, True), (20, LAST, False), (None, SECOND, False), (10, SECOND, False)],
+)
+def test_an_end_is_only_checked_where_all_that_the_start_looks_at_is(recovery_point, unchecked, is_checked):
+    log = [replace(one, unchecked_count=1) if one is unchecked else one for one in (FIRST, SECOND, LAST)]
+    assert load(*log, recovery_point=recovery_point) == LoadedLog(30, is_checked=is_checked)
+    assert load_log(log, clean=True, recovery_point=None, log_start_checkpoint=None) == LoadedLog(30)
+
+
+def test_what_recovery_deletes_is_not_checked():
+    first = torn(FIRST, 100, 5)
+    assert load(first, replace(LAST, unchecked_count=1)).is_checked
+    assert not load(replace(first, unchecked_count=1), LAST).is_checked
+
+
+@pytest.mark.parametrize(
     ("recovery_point", "end"), [(None, 5), (0, 5), (9, 5), (10, 15), (19, 15), (20, 25), (29, 25), (1000, 25)]
 )
 def test_recovery_checks_segments_that_end_past_the_recovery_point_and_always_the_last(recovery_point, end):

@@ -81,6 +81,7 @@ def replica(**values):
         "topic": "orders", "partition": 0, "broker_id": 2, "log_dir": "broker-2", "compacted": False, "in_isr": True,
         "log_start_offset": 10, "log_end_offset": 20, "high_watermark_checkpoint": 20, "recovery_point_checkpoint": 20,
         "unexplained_gaps": 0, "epochs": [[0, 10]], "checkpoint_epochs": [[0, 10]], "tail_kind": "clean",
+        "unchecked_batches": 0,
     }  # fmt: skip
     return row("replicas", **{**defaults, **values})
 
@@ -114,6 +115,14 @@ def test_counts_of_segments_and_of_their_borders_are_added():
     only = fact(counts={"crc": 3, "regression": 1, "duplicate": 1, "border_regression": 1,
                         "epoch_regression": 4, "border_epoch_regression": 0})  # fmt: skip
     assert [only[name] for name in ("wrong_crcs", "offset_regressions", "epoch_regressions")] == [3, 3, 4]
+
+
+def test_checksums_that_nobody_computed_are_not_met_by_none_that_is_wrong():
+    one = fact({"unchecked_batches": 2}, counts={})
+    assert (one["wrong_crcs"], one["unchecked_batches"]) == (None, 2)
+    facts = {table: [one] if table == "replica_facts" else [] for table in FACT_TABLES}
+    assert broken(facts) == [("low", "crc-computed", "orders", 0, 2)]
+    assert not broken({**facts, "replica_facts": [fact()]})
 
 
 def test_sequences_that_are_left_out_count_where_no_cleaner_was_at_work():

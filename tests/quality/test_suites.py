@@ -37,7 +37,7 @@ def test_the_built_in_suites_ask_for_every_fact_that_is_a_count() -> None:
     counts = {column.name for column in FACT_TABLES["replica_facts"][12:] if column.type == "bigint"}
     # What is too old depends on how often audits are made.
     assert counts - asked == {"capture_age_ms"}
-    assert plan.actions == () and len(names(plan)) == 20
+    assert plan.actions == () and len(names(plan)) == 21
     assert all(one.description for suite in plan.suites for one in suite.expectations)
 
 
@@ -65,7 +65,7 @@ def test_the_same_suite_and_name_replace_and_others_are_added(tmp_path: Path) ->
     found = names(plan)
     assert found["replicas/crc-valid"] == "critical" and "findings/no-low-finding" not in found
     assert found["own/table-row-count-to-be-between"] == "critical"
-    assert len(found) == 20 and plan.suites[-1].table == "segments"
+    assert len(found) == 21 and plan.suites[-1].table == "segments"
     assert {suite.name: suite.own for suite in plan.suites} == {
         "replicas": True, "findings": True, "own": True, "partitions": False, "quarantine": False,
     }  # fmt: skip

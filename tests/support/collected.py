@@ -99,6 +99,39 @@ def answers(snapshot: Path) -> dict:
     return content
 
 
+def forget_unchecked(found: dict, expected: dict) -> tuple[dict, dict]:
+    """The answers of headers alone, and those of the copy, without what rests on checksums that nobody computed: how many these are,
+    the plan, and what is INCONCLUSIVE for them, since it is not certain who leads.
+    """
+
+    def place_of(row: dict) -> tuple[str, int]:
+        return row["topic"], row["partition"]
+
+    unchecked = [row for row in found["findings"] if row["code"] == "CAP-UNCHECKED"]
+    if not unchecked:
+        return found, expected
+    held_back = {place_of(row) for row in unchecked if row["severity"] == "medium"}
+    held_back &= {place_of(row) for row in found["partitions"] if row["verdict"] == "INCONCLUSIVE"}
+
+    def without(content: dict) -> dict:
+        kept = {name: rows for name, rows in content.items() if name not in ("decisions", "steps")}
+        # Of what is INCONCLUSIVE all costs are told.
+        kept["elections"] = [row for row in content["elections"] if place_of(row) not in held_back]
+        replicas = [{k: v for k, v in row.items() if k not in _OF_CHECKSUMS} for row in content["replicas"]]
+        partitions = [{k: v for k, v in row.items() if k != "findings"} for row in content["partitions"]]
+        for row in partitions:
+            if place_of(row) in held_back:
+                del row["verdict"]
+        findings = [row for row in content["findings"] if row["code"] != "CAP-UNCHECKED"]
+        return {**kept, "replicas": replicas, "partitions": partitions, "findings": findings}
+
+    return without(found), without(expected)
+
+
+#: Columns of `replicas` that say less where checksums are not known.
+_OF_CHECKSUMS = ("unchecked_batches", "loaded_log_end_offset", "recovered_log_end_offset")
+
+
 def bring_wanted(copy: Path, evidence: Path, number: int) -> int:
     """Collect what an audit of `evidence` wants of the log dirs of `copy`; how many bytes that is."""
     wanted = evidence.parent / f"{evidence.name}-wanted-{number}.json"

@@ -344,9 +344,11 @@ def _replica_row(case: Case, facts: ReplicaFacts, loss: Loss) -> ReplicaRow:
         local_start_offset=facts.local_start_offset,
         log_end_offset=end,
         loaded_log_end_offset=facts.loaded.log_end_offset
-        if facts.end_is_known and directory.clean_shutdown is not None
+        if facts.end_is_known and facts.loaded.is_checked and directory.clean_shutdown is not None
         else None,
-        recovered_log_end_offset=facts.recovered.log_end_offset if facts.end_is_known else None,
+        recovered_log_end_offset=facts.recovered.log_end_offset
+        if facts.end_is_known and facts.recovered.is_checked
+        else None,
         high_watermark_checkpoint=directory.high_watermark_checkpoint,
         recovery_point_checkpoint=directory.recovery_point_checkpoint,
         epochs=tuple(facts.lineage),

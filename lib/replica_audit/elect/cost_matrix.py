@@ -15,8 +15,8 @@ from replica_audit.model import Place
 from replica_audit.results import Results, nothing_given, place_of
 from replica_audit.schema import ElectionRow, ReplicaRow, ReportRows
 
-#: Traits of findings that say which end of a log was not captured.
-UNSEEN = ("unseen_tail", "unseen_head")
+#: Traits of findings that say what of a log was not captured, or not checked.
+UNSEEN = ("unseen_tail", "unseen_head", "unchecked")
 
 #: Rows of a partition by candidate and broker; of others there are none.
 _Costs = defaultdict[int, dict[int, ElectionRow]]
@@ -92,7 +92,7 @@ class Matrix:
                 self.needed[place_of(capture)].append(capture.broker_id)
 
         self.unseen: dict[Place, dict[str, list[int]]] = defaultdict(lambda: defaultdict(list))
-        """Brokers of whose log an end was not captured, or may not have been, by the trait of `UNSEEN`."""
+        """Brokers of whose log something was not captured, or may not have been, or not checked, by the trait of `UNSEEN`."""
         for part in results.parts(("findings",)) if is_packed else (results,):
             for row in part.findings:
                 for trait in UNSEEN:

@@ -92,7 +92,7 @@ def find_hit(offsets: Iterable[CommittedOffset], lineage: Lineage, end_offset: i
 _DELETED = "the topic was deleted, so that nobody is elected, and brokers remove what is left of it"
 
 
-#: No choice may rest on logs whose ends nobody has seen.
+#: No choice may rest on logs whose ends nobody has seen, or that may be damaged.
 _UNSEEN = {
     "unseen_tail": "what {brokers} may have above the high watermark",
     "unseen_head": "what {brokers} may have below the first offset that was read",
@@ -103,8 +103,12 @@ def _say_unseen(brokers: Mapping[str, Sequence[int]]) -> str:
     what = " and ".join(
         text.format(brokers=name_brokers(brokers[trait])) for trait, text in _UNSEEN.items() if trait in brokers
     )
+    why = [f"{what} was not captured"] if what else []
+    if "unchecked" in brokers:
+        why.append(f"nobody computed the checksums of batches of {name_brokers(sorted(set(brokers['unchecked'])))}")
+    again = "" if what else "collect them again without --headers, or "
     return (
-        f"{what} was not captured, so that nothing tells what an election costs: copy the log directories of all replicas "
+        f"{', and '.join(why)}, so that nothing tells what an election costs: {again}copy the log directories of all replicas "
         "(capture-plan), and elect on these"
     )
 
@@ -146,7 +150,7 @@ def decide(
             unread = "no log of it can be read, so that nothing tells what an election costs"
             conflicts.append(Conflict(*place, _DELETED if place in state.deleted else unread))
             continue
-        if place in matrix.unseen:
+        if place in matrix.unseen and not (candidate_id is None and _stays_as_it_is(matrix, state, place)):
             conflicts.append(Conflict(*place, _say_unseen(matrix.unseen[place])))
             continue
         given = candidate_id is not None and candidate_id in matrix.rows[place]
@@ -157,6 +161,17 @@ def decide(
         decision = _decision(matrix, state, place, chosen, given, None if groups is None else of_place.get(place, ()))
         found.append(decision if given else _undisturbed(matrix, decision, state))
     return _concentrated(matrix, found, state), conflicts
+
+
+def _stays_as_it_is(matrix: Matrix, state: PresentState, place: Place) -> bool:
+    """True if nothing has to be decided though checksums are not known: who leads is the best choice, and goes on leading."""
+    best = matrix.best(place)
+    registration = state.partitions.get(place)
+    if best is None or registration is None or registration.leader_id != best or best in state.down:
+        return False
+    row = matrix.rows[place][best][best]
+    loses = row.lost_records or row.cut_transactions or row.hidden_records
+    return not loses and set(matrix.unseen[place]) == {"unchecked"}
 
 
 def _concentrated(matrix: Matrix, decisions: Sequence[Decision], state: PresentState) -> list[Decision]:

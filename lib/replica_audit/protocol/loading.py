@@ -20,6 +20,8 @@ class LoadedLog:
     log_end_offset: int
     cut_path: str | None = None
     cut_position: int | None = None
+    is_checked: bool = True
+    """False where a batch that the start checks has a checksum that nobody computed: the log may end below `log_end_offset`."""
 
 
 def load_log(
@@ -36,10 +38,13 @@ def load_log(
         for segment, following in zip_longest(segments, segments[1:]):
             if following is not None and recovery_point is not None and following.base_offset <= recovery_point:
                 continue
+            if segment.unchecked_count:
+                loaded = replace(loaded, is_checked=False)
             cut = _first_bad(segment)
             if cut is not None:
                 position, end_offset = cut
-                loaded = LoadedLog(max(end_offset, segment.base_offset), segment.path, position)
+                end = max(end_offset, segment.base_offset)
+                loaded = LoadedLog(end, segment.path, position, loaded.is_checked)
                 break
     if log_start_checkpoint is None:
         return loaded

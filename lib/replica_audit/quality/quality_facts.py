@@ -167,6 +167,7 @@ def _replica_facts(
         log_start_offset=start,
         log_end_offset=end,
         wrong_crcs=counts.crc if counts.crc or not replica.unchecked_batches else None,
+        unchecked_batches=replica.unchecked_batches,
         offset_gaps=replica.unexplained_gaps,
         offset_regressions=counts.regression + counts.duplicate + counts.border_regression,
         epoch_regressions=counts.epoch_regression + counts.border_epoch_regression,

@@ -55,6 +55,8 @@ class VerdictObject(TypedDict):
     known_findings: int
     resolved_findings: int
     quality: QualityObject | None
+    unchecked_batches: int
+    """Batches whose checksums nobody computed: damage inside them is not seen."""
     untrusted: str | None
     """Questions that the audit could not answer; None when it answered all."""
     table_versions: Mapping[str, int] | None
@@ -75,6 +77,7 @@ def build_failure(exit_status: int, fail_on: str, reason: str) -> VerdictObject:
         "known_findings": 0,
         "resolved_findings": 0,
         "quality": None,
+        "unchecked_batches": 0,
         "untrusted": reason,
         "table_versions": None,
     }
@@ -90,6 +93,8 @@ def render_status_line(verdict: VerdictObject) -> str:
     partitions = count(sum(verdict["partitions"].values()), "partition")
     status = paint(verdict["status"], _STATUS_STYLES[verdict["status"]])
     line = f"{status}: {partitions}, {verdict['verdict']}; {findings}" + render_shortfall(verdict["quality"])
+    if number := verdict["unchecked_batches"]:
+        line += f"; {count(number, 'batch', 'batches')} unchecked"
     if verdict["status"] == "UNKNOWN" and verdict["untrusted"]:
         line += f"; {' '.join(str(verdict['untrusted']).split())}"
     return line

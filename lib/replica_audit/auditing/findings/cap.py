@@ -38,6 +38,7 @@ CAP_SKEW = Code("CAP-SKEW", ("medium", "info"), ("INCONCLUSIVE",))
 CAP_NOT_CAPTURED = Code("CAP-NOT-CAPTURED", ("medium",), ("INCONCLUSIVE",), traits=("doubt",))
 CAP_ABOVE_HW = Code("CAP-ABOVE-HW", ("medium", "info"), ("INCONCLUSIVE",), traits=("unseen_tail",))
 CAP_NOT_FROM_START = Code("CAP-NOT-FROM-START", ("medium", "info"), ("INCONCLUSIVE",), traits=("unseen_head",))
+CAP_UNCHECKED = Code("CAP-UNCHECKED", ("medium", "info"), ("INCONCLUSIVE",), traits=("unchecked",))
 CAP_SECOND_HAND = Code("CAP-SECOND-HAND", ("medium", "info"), ("INCONCLUSIVE",), traits=("doubt",))
 CODES = (
     CAP_MISSING_REPLICA,
@@ -48,6 +49,7 @@ CODES = (
     CAP_NOT_CAPTURED,
     CAP_ABOVE_HW,
     CAP_NOT_FROM_START,
+    CAP_UNCHECKED,
     CAP_SECOND_HAND,
 )
 
@@ -82,6 +84,7 @@ def judge(case: Case) -> Iterator[Finding]:
     yield from _second_hand_logs(case)
     yield from _unseen_tails(case)
     yield from _unseen_heads(case)
+    yield from _unchecked(case)
 
 
 def _files(case: Case) -> Iterator[Finding]:
@@ -429,6 +432,35 @@ def _unseen_heads(case: Case) -> Iterator[Finding]:
             start_offset=observed.log_start_offset,
             end_offset=facts.log_start_offset,
             evidence=[Evidence("input", text="as its broker answered", broker_id=facts.broker_id, path=OBSERVED)],
+        )
+
+
+def _unchecked(case: Case) -> Iterator[Finding]:
+    """Logs of which headers alone were collected. A damaged header may look like a longer log, a damaged batch like a sound one: while
+    it is certain who leads, its broker finds out; where it is not, that decides.
+    """
+    is_open = _nobody_leads(case) or case.reference.isr is None
+    for facts in (*case.copies, *case.set_aside):
+        if not facts.unchecked_batches:
+            continue
+        of = sum(segment.batch_count for segment in facts.segments)
+        who = "nobody leads" if _nobody_leads(case) else "nothing says who is in sync"
+        why = f"; {who}, so a damaged log may be taken for the best one" if is_open else ""
+        yield finding(
+            CAP_UNCHECKED,
+            f"broker {facts.broker_id}: nobody computed the checksums of {facts.unchecked_batches:,} of its "
+            f"{count(of, 'batch', 'batches')}; damage inside them is not seen{why}",
+            severity="medium" if is_open else "info",
+            verdict="INCONCLUSIVE" if is_open else None,
+            broker_id=facts.broker_id,
+            evidence=[
+                Evidence(
+                    "file",
+                    text="headers alone were collected",
+                    broker_id=facts.broker_id,
+                    path=facts.directory.path,
+                )
+            ],
         )
 
 

@@ -9,6 +9,7 @@ from replica_audit.auditing.catalogue import at_or_above, audit_verdict, codes_w
 from replica_audit.literals import SEVERITIES, VERDICTS
 from replica_audit.quality.quality_facts import FINDINGS_SUITE
 from replica_audit.report.facts.by_partition import present
+from replica_audit.report.facts.conditions import whole_audit
 from replica_audit.report.verdict_object import SCHEMA_VERSION, QualityAnswer, QualityObject, RunStatus, VerdictObject
 from replica_audit.results import Results, place_of
 from replica_audit.schema import QualityRow
@@ -39,6 +40,7 @@ def build_verdict(results: Results, fail_on: str) -> VerdictObject:
         "known_findings": sum(row.status == "known" for row in findings),
         "resolved_findings": sum(row.status == "resolved" for row in findings),
         "quality": quality,
+        "unchecked_batches": sum(one.batches for one in whole_audit(results).conditions.unchecked),
         "untrusted": untrusted,
         "table_versions": results.audit.get("table_versions"),
     }
