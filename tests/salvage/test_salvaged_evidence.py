@@ -99,6 +99,17 @@ def test_payloads_are_those_of_copies_once_what_is_wanted_was_brought(tmp_path: 
     assert status == expected and _payloads(to) == _payloads(tmp_path / "expected")
 
 
+def test_of_a_leader_whose_batches_nobody_checked_it_is_said_that_damage_is_not_seen(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    evidence = collect_snapshot(FIXTURES / "healthy", tmp_path / "evidence", "--headers", "always")
+    _, manifest = _salvage(evidence, tmp_path / "to")
+    number = sum(one["unchecked_batches"] or 0 for one in manifest["partitions"])
+    said = " ".join(capsys.readouterr().out.split())
+    assert number > 1
+    assert f"Damage inside {number} batches of these logs, whose checksums nobody computed, would not be seen." in said
+
+
 def test_the_list_is_not_written_into_the_snapshot(tmp_path: Path) -> None:
     snapshot = _snapshot(tmp_path / "snapshot")
     given = ["salvage", str(snapshot), "--to", str(tmp_path / "to"), "--wanted", str(snapshot / "wanted.json")]

@@ -292,7 +292,7 @@ def test_run_checks_keeps_and_reports_quality_and_one_flag_leaves_it_out(
     assert capsys.readouterr().out.splitlines()[-1].startswith("CRITICAL: 1 partition, COMMITTED_LOSS")
     content = json.loads((tmp_path / "report" / "audit.json").read_text())
     verdict = json.loads((tmp_path / "report" / "verdict.json").read_text())
-    assert len(content["quality"]) == verdict["quality"]["expectations"] == 20
+    assert len(content["quality"]) == verdict["quality"]["expectations"] == 21
     assert verdict["quality"]["failed"] == {"critical": 1, "high": 0, "medium": 1, "low": 1, "info": 0}
     assert (tmp_path / "report" / "data_docs" / "index.html").is_file()
     page = " ".join((tmp_path / "report" / "index.html").read_text().split())

@@ -44,7 +44,7 @@ def render_salvage(head: ManifestHead, target: str) -> str:
     totals = head.totals
     partitions = head.partitions
     holding = [row for row in partitions if row.records]
-    lines = [*wrap(_headline(head, holding))]
+    lines = [*wrap(_headline(head, holding)), *_unchecked(head)]
     if holding:
         rows = [
             list(_HEAD),
@@ -99,6 +99,15 @@ def _headline(head: ManifestHead, holding: Sequence[ManifestPartition]) -> str:
         else "in the remote store"
     )
     return f"{records} of {count(len(holding), 'partition')} {are} {where} and not in {logs} ({looked})."
+
+
+def _unchecked(head: ManifestHead) -> list[str]:
+    """On batches of leaders' logs of which evidence has the headers alone."""
+    number = sum(one.log.unchecked_batches for one in head.partitions if one.log is not None)
+    if not number:
+        return []
+    these = "batch of these logs, whose checksum" if number == 1 else "batches of these logs, whose checksums"
+    return wrap(f"Damage inside {number:,} {these} nobody computed, would not be seen.")
 
 
 def _cells(row: ManifestPartition, finds: ManifestFinds, epoch: ManifestEpoch) -> list[str]:

@@ -101,6 +101,8 @@ class ManifestReference:
     leader_epoch: int | None
     log_start_offset: int
     log_end_offset: int
+    unchecked_batches: int = 0
+    """Of the log, with checksums that nobody computed: what is damaged in them is not seen."""
 
 
 @dataclass(frozen=True, slots=True)

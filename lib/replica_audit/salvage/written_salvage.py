@@ -92,6 +92,7 @@ def partition_entry(found: PartitionSalvage, expected: int, written: int | None)
             leader_epoch=case.reference.leader_epoch,
             log_start_offset=facts.log_start_offset,
             log_end_offset=facts.log_end_offset,
+            unchecked_batches=facts.unchecked_batches,
         )
     return ManifestPartition(
         topic=place.topic,
