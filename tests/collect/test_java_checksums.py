@@ -98,7 +98,7 @@ def _child_of(process: int) -> int:
 
 def _slow_log(tmp_path: Path) -> Path:
     """A log dir that takes many seconds at `--rate-mib 1`."""
-    batches = [encode_batch(base, [Record(b"k", os.urandom(1 << 16))], 0) for base in range(64)]
+    batches = [encode_batch(base, [Record(b"k", os.urandom(1 << 16))], 0) for base in range(256)]
     return write_snapshot(tmp_path / "snapshot", {1: Replica(batches)}) / "broker-1"
 
 
