@@ -26,6 +26,7 @@ broker.heartbeat.interval.ms=500
 broker.session.timeout.ms=3000
 replica.lag.time.max.ms=4000
 log.retention.check.interval.ms=3600000
+log.retention.ms=-1
 log.cleaner.enable=false
 auto.leader.rebalance.enable=false
 unclean.leader.election.interval.ms=86400000

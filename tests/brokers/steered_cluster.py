@@ -29,6 +29,8 @@ _SETTINGS = {
     "replica.high.watermark.checkpoint.interval.ms": "500",
     "replica.fetch.wait.max.ms": "200",
     "log.retention.check.interval.ms": "3600000",
+    # The first check comes after 30 s whatever its interval, and the captures' records get old.
+    "log.retention.ms": "-1",
     "log.cleaner.enable": "false",
     "auto.leader.rebalance.enable": "false",
     "background.threads": "2",
