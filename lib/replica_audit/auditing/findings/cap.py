@@ -396,16 +396,8 @@ def _unseen_tails(case: Case) -> Iterator[Finding]:
         if text is None or observed is None:
             continue
         why = "; nobody leads, so it may have committed records that were not compared" if is_open else ""
-        yield finding(
-            CAP_ABOVE_HW,
-            f"broker {facts.broker_id}: {text}{why}",
-            severity="medium" if is_open else "info",
-            verdict="INCONCLUSIVE" if is_open else None,
-            broker_id=facts.broker_id,
-            start_offset=observed.high_watermark,
-            end_offset=observed.log_end_offset,
-            evidence=[Evidence("input", text="as its broker answered", broker_id=facts.broker_id, path=OBSERVED)],
-        )
+        unseen = observed.high_watermark, observed.log_end_offset
+        yield _of_weight(CAP_ABOVE_HW, facts, f"{text}{why}", is_open, _answered(facts), unseen)
 
 
 def _unseen_heads(case: Case) -> Iterator[Finding]:
@@ -423,16 +415,8 @@ def _unseen_heads(case: Case) -> Iterator[Finding]:
             if is_open
             else ": nothing is said of what is below"
         )
-        yield finding(
-            CAP_NOT_FROM_START,
-            f"broker {facts.broker_id}: {begins}{why}",
-            severity="medium" if is_open else "info",
-            verdict="INCONCLUSIVE" if is_open else None,
-            broker_id=facts.broker_id,
-            start_offset=observed.log_start_offset,
-            end_offset=facts.log_start_offset,
-            evidence=[Evidence("input", text="as its broker answered", broker_id=facts.broker_id, path=OBSERVED)],
-        )
+        unseen = observed.log_start_offset, facts.log_start_offset
+        yield _of_weight(CAP_NOT_FROM_START, facts, f"{begins}{why}", is_open, _answered(facts), unseen)
 
 
 def _unchecked(case: Case) -> Iterator[Finding]:
@@ -446,22 +430,39 @@ def _unchecked(case: Case) -> Iterator[Finding]:
         of = sum(segment.batch_count for segment in facts.segments)
         who = "nobody leads" if _nobody_leads(case) else "nothing says who is in sync"
         why = f"; {who}, so a damaged log may be taken for the best one" if is_open else ""
-        yield finding(
-            CAP_UNCHECKED,
-            f"broker {facts.broker_id}: nobody computed the checksums of {facts.unchecked_batches:,} of its "
-            f"{count(of, 'batch', 'batches')}; damage inside them is not seen{why}",
-            severity="medium" if is_open else "info",
-            verdict="INCONCLUSIVE" if is_open else None,
-            broker_id=facts.broker_id,
-            evidence=[
-                Evidence(
-                    "file",
-                    text="headers alone were collected",
-                    broker_id=facts.broker_id,
-                    path=facts.directory.path,
-                )
-            ],
+        text = (
+            f"nobody computed the checksums of {facts.unchecked_batches:,} of its {count(of, 'batch', 'batches')}; damage inside "
+            f"them is not seen{why}"
         )
+        collected = Evidence(
+            "file", text="headers alone were collected", broker_id=facts.broker_id, path=facts.directory.path
+        )
+        yield _of_weight(CAP_UNCHECKED, facts, text, is_open, collected)
+
+
+def _of_weight(
+    code: Code,
+    facts: ReplicaFacts,
+    text: str,
+    is_open: bool,
+    evidence: Evidence,
+    unseen: tuple[int | None, int | None] = (None, None),
+) -> Finding:
+    """A finding on what is not known of one log, which weighs only where it is open who is to lead; `unseen`: from where and up to."""
+    return finding(
+        code,
+        f"broker {facts.broker_id}: {text}",
+        severity="medium" if is_open else "info",
+        verdict="INCONCLUSIVE" if is_open else None,
+        broker_id=facts.broker_id,
+        start_offset=unseen[0],
+        end_offset=unseen[1],
+        evidence=[evidence],
+    )
+
+
+def _answered(facts: ReplicaFacts) -> Evidence:
+    return Evidence("input", text="as its broker answered", broker_id=facts.broker_id, path=OBSERVED)
 
 
 def _nobody_leads(case: Case) -> bool:
