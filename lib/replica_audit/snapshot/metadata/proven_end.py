@@ -51,15 +51,16 @@ def prove_ends(
 
 def _prove(history: ProvenBy, copies: Sequence[MetadataCopy], voters: Voters | None, stale: Stale | None) -> Proven:
     found = [Proven()]
-    snapshots = weigh_copies(history.copies, voters).snapshots
-    if snapshots:
-        last = snapshots[-1]
+    weighed = weigh_copies(history.copies, voters)
+    if weighed.snapshots:
+        last = weighed.snapshots[-1]
         found.append(
             Proven(last.end_offset, f"{last.path} was taken of it, and snapshots are of committed records only")
         )
     own = [one for one in history.copies if find_seeded(one, copies, voters) is None]
     if own and not history.forgotten:
-        end = weigh_copies(own, voters).committed_end
+        written = weighed if len(own) == len(history.copies) else weigh_copies(own, voters)
+        end = written.committed_end
         if end is not None:
             nodes = name_nodes(one.node_id for one in votes(own, voters) if one.end_offset >= end)
             found.append(Proven(end, f"{nodes}, a majority of the voters, hold it"))
