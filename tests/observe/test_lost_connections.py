@@ -11,8 +11,8 @@ from tests.support.answering_brokers import AnsweringBrokers, batches_of, in_syn
 
 from replica_audit.errors import EngineError, UsageError
 from replica_audit.model import TopicPartition
-from replica_audit.observe.broker_answers import UnreachableError
-from replica_audit.observe.kafka_brokers import LATEST, KafkaBrokers
+from replica_audit.observe.broker_answers import LATEST, UnreachableError
+from replica_audit.observe.kafka_brokers import KafkaBrokers
 from replica_audit.observe.observing import Observed, check_target, observe
 from replica_audit.observe.planning import THROTTLED_ANSWERS, Asked, plan_observation
 

@@ -8,6 +8,9 @@ from typing import NamedTuple, Protocol
 
 from replica_audit.model import TopicPartition
 
+#: Timestamps that `Brokers.offsets` takes for the log's end, its start, and its first local offset (`ListOffsetsRequest`).
+LATEST, EARLIEST, EARLIEST_LOCAL = -1, -2, -4
+
 
 @dataclass(frozen=True, slots=True)
 class ListedPartition:

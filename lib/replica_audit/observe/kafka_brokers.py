@@ -22,6 +22,8 @@ from replica_audit.client_properties import ClientProperties
 from replica_audit.errors import EngineError, UsageError
 from replica_audit.model import TopicPartition
 from replica_audit.observe.broker_answers import (
+    EARLIEST,
+    EARLIEST_LOCAL,
     CommittedOffsets,
     Fetched,
     ListedCluster,
@@ -36,10 +38,7 @@ from replica_audit.redaction import redact
 #: By which brokers' logs and quotas know it.
 CLIENT_ID = "replica-audit-observe"
 
-#: Timestamps that ListOffsets takes for the log's end, and its first local offset (`ListOffsetsRequest`).
-LATEST, EARLIEST, EARLIEST_LOCAL = -1, -2, -4
 _FIRST_LOCAL_VERSION = 8
-
 _CONSUMER, _DEBUGGING_CONSUMER = -1, -2
 _FOLLOWERS_ANSWER = 11
 _BY_TOPIC_ID = 13

@@ -11,6 +11,8 @@ from replica_audit.errors import EngineError, FormatError
 from replica_audit.model import TopicPartition
 from replica_audit.observe.batches import read_batches
 from replica_audit.observe.broker_answers import (
+    EARLIEST_LOCAL,
+    LATEST,
     Brokers,
     Fetched,
     ListedCluster,
@@ -20,7 +22,6 @@ from replica_audit.observe.broker_answers import (
     Throttled,
     UnreachableError,
 )
-from replica_audit.observe.kafka_brokers import EARLIEST_LOCAL, LATEST
 
 #: Partitions in a request, and bytes of its answer: enough of each to know how long a record is.
 _AT_ONCE = 500
