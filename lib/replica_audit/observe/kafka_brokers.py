@@ -11,11 +11,10 @@ import logging
 import re
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
 from fnmatch import fnmatchcase
-from functools import partial
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol
 from uuid import UUID
 
 from replica_audit.client_properties import ClientProperties
@@ -51,8 +50,6 @@ _PARTITIONS_IN_ANSWER = 2_000
 
 #: Pauses before a request is sent again whose connection was closed: by the broker, or as idle by this client.
 RECONNECT_SECONDS = (0.5, 2.0)
-
-_Answer = TypeVar("_Answer")
 
 
 class Sender(Protocol):
@@ -158,14 +155,14 @@ class KafkaBrokers:
     def cluster(self, topics: Sequence[str]) -> ListedCluster:
         """The brokers that are up, and the partitions of the topics that match a shell pattern, of all without one."""
         request = self._metadata.MetadataRequest
-        answer = self._of_any(partial(request, topics=None, allow_auto_topic_creation=False))
+        answer = self._of_any(request(topics=None, allow_auto_topic_creation=False))
         found = list(answer.topics)
         seen = {one.name for one in found}
         # What the client may not describe is left out of a list of all topics, and has an error where it is named.
         named = [one for one in topics if one not in seen and not set(one) & set("*?[")]
         if named:
             asked = [request.MetadataRequestTopic(name=one) for one in named]
-            found += self._of_any(partial(request, topics=asked, allow_auto_topic_creation=False)).topics
+            found += self._of_any(request(topics=asked, allow_auto_topic_creation=False)).topics
         wanted = sorted(
             (one for one in found if not topics or any(fnmatchcase(one.name, pattern) for pattern in topics)),
             key=lambda one: one.name,
@@ -201,7 +198,7 @@ class KafkaBrokers:
         while asked:
             try:
                 answer = self._of_any(
-                    partial(request, topics=asked, response_partition_limit=_PARTITIONS_IN_ANSWER, cursor=cursor)
+                    request(topics=asked, response_partition_limit=_PARTITIONS_IN_ANSWER, cursor=cursor)
                 )
             except _UnsupportedError:
                 return {}, []  # before 4.0 there are none
@@ -229,7 +226,7 @@ class KafkaBrokers:
                 request.DescribeConfigsResource(resource_type=_TOPIC, resource_name=one, configuration_keys=None)
                 for one in topics[at : at + _PARTITIONS_IN_ANSWER]
             ]
-            answer = self._of_any(partial(request, resources=resources, include_synonyms=False))
+            answer = self._of_any(request(resources=resources, include_synonyms=False))
             for one in answer.results:
                 if one.error_code != _NO_ERROR:
                     refused.append(f"the configuration of topic {one.resource_name}: {self._name(one.error_code)}")
@@ -360,12 +357,12 @@ class KafkaBrokers:
             return Refused(f"its broker sends consumers to broker {one.preferred_read_replica}")
         return Fetched(one.high_watermark, one.log_start_offset, records)
 
-    def _of_any(self, request: Callable[[], _Answer]) -> Any:
-        """The answer of the first broker that gives one. A request can be sent once only."""
+    def _of_any(self, request: Any) -> Any:
+        """The answer of the first broker that gives one."""
         problems = []
         for broker in self._known:
             try:
-                return self._ask(broker, request())
+                return self._ask(broker, request)
             except _UnsupportedError:
                 raise
             except UnreachableError as error:
@@ -380,6 +377,7 @@ class KafkaBrokers:
             while (left := self._sender.throttle_delay(broker_id)) > 0:
                 self._sender.poll(timeout_ms=left)
             try:
+                # A request can be sent once only.
                 return self._sender.send_and_receive(broker_id, copy(request), timeout_ms=self._timeout_ms)
             except errors.IncompatibleBrokerVersion as error:
                 raise _UnsupportedError(_words(error)) from None
