@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 import re
 import time
+from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
@@ -41,11 +42,12 @@ _FIRST_LOCAL_VERSION = 8
 _CONSUMER, _DEBUGGING_CONSUMER = -1, -2
 _FOLLOWERS_ANSWER = 11
 _BY_TOPIC_ID = 13
+_NO_ID = UUID(int=0)
 _TIMEOUT_MS = 30_000
 _ADDRESS = re.compile(r"\s*(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+):\d{1,5}\s*")
 _GREATEST_ANSWER = 1 << 30
 _TOPIC = 2  # ConfigResource.Type
-_NO_ERROR, _UNKNOWN_TOPIC = 0, 3
+_NO_ERROR = 0
 _PARTITIONS_IN_ANSWER = 2_000
 
 #: Pauses before a request is sent again whose connection was closed: by the broker, or as idle by this client.
@@ -129,7 +131,9 @@ async def _reach_one(manager: Any) -> None:
 def _words(error: BaseException) -> str:
     text = str(error).strip()
     name = type(error).__name__
-    return text if text.startswith(name) or not name else f"{name}: {text}" if text else name
+    if not text:
+        return name
+    return text if text.startswith(name) else f"{name}: {text}"
 
 
 class _UnsupportedError(UnreachableError):
@@ -303,7 +307,7 @@ class KafkaBrokers:
         """
         request = self._consumer.FetchRequest
         by_topic: dict[str, list[Any]] = defaultdict(list)
-        ids = {one.topic: one.topic_id for one in starts}
+        ids = {one.topic: _uuid(one.topic_id) for one in starts}
         for one, offset in starts.items():
             part = request.FetchTopic.FetchPartition(
                 partition=one.partition,
@@ -314,12 +318,10 @@ class KafkaBrokers:
                 partition_max_bytes=each_bytes,
             )
             by_topic[one.topic].append(part)
-        zero = UUID(int=0)
         asked = [
-            request.FetchTopic(topic=name, topic_id=_uuid(ids[name]) or zero, partitions=parts)
+            request.FetchTopic(topic=name, topic_id=ids[name] or _NO_ID, partitions=parts)
             for name, parts in by_topic.items()
         ]
-        has_ids = all(ids.values())
         answer = self._ask(
             broker_id,
             request(
@@ -334,14 +336,14 @@ class KafkaBrokers:
                 forgotten_topics_data=[],
                 rack_id="",
                 min_version=_FOLLOWERS_ANSWER,
-                max_version=_BY_TOPIC_ID if has_ids else _BY_TOPIC_ID - 1,
+                max_version=_BY_TOPIC_ID if all(ids.values()) else _BY_TOPIC_ID - 1,
             ),
         )
         if answer.error_code != _NO_ERROR:
             return {one.place: Refused(self._name(answer.error_code)) for one in starts}
         if answer.throttle_time_ms > 0 and not answer.responses:
             return {one.place: Throttled() for one in starts}
-        names = {_uuid(topic_id): name for name, topic_id in ids.items()}
+        names = {topic_id: name for name, topic_id in ids.items()}
         found: dict[TopicPartition, Fetched | Refused | Throttled] = {}
         for topic in answer.responses:
             name = topic.topic or names[topic.topic_id]
@@ -397,14 +399,10 @@ class KafkaBrokers:
 
 
 def _uuid(topic_id: str | None) -> UUID | None:
-    from base64 import urlsafe_b64decode
-
     return None if topic_id is None else UUID(bytes=urlsafe_b64decode(f"{topic_id}=="))
 
 
 def _id_of(topic: Any) -> str | None:
     """A topic id as Kafka writes it: URL-safe Base64 without padding (`Uuid.toString`)."""
-    from base64 import urlsafe_b64encode
-
     one = getattr(topic, "topic_id", None)
-    return None if one is None or one.int == 0 else urlsafe_b64encode(one.bytes).decode("ascii").rstrip("=")
+    return None if one is None or one == _NO_ID else urlsafe_b64encode(one.bytes).decode("ascii").rstrip("=")
