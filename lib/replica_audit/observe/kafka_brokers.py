@@ -12,7 +12,7 @@ import re
 import time
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from fnmatch import fnmatchcase
 from typing import Any, Protocol
@@ -257,13 +257,8 @@ class KafkaBrokers:
                 said = self._ask(broker, request)
                 if said.error_code != _NO_ERROR:
                     refused.append(f"the offsets of group {group.group_id}: {self._name(said.error_code)}")
-                    continue
-                for topic in said.topics:
-                    for one in topic.partitions:
-                        if one.error_code == _NO_ERROR and one.committed_offset >= 0:
-                            epoch = getattr(one, "committed_leader_epoch", -1)
-                            place = TopicPartition(topic.name, one.partition_index)
-                            offsets[group.group_id][place] = (one.committed_offset, epoch if epoch >= 0 else None)
+                else:
+                    offsets[group.group_id].update(_committed_in(said))
         return CommittedOffsets(dict(offsets), tuple(refused))
 
     def offsets(
@@ -396,6 +391,16 @@ class KafkaBrokers:
     def _name(self, code: int) -> str:
         """Kafka's name for an error."""
         return getattr(self._errors.for_code(code), "message", None) or f"error {code}"
+
+
+def _committed_in(answer: Any) -> Iterator[tuple[TopicPartition, tuple[int, int | None]]]:
+    """Each partition for which a group has committed an offset, with that and the leader epoch of the last record read."""
+    for topic in answer.topics:
+        for one in topic.partitions:
+            if one.error_code == _NO_ERROR and one.committed_offset >= 0:
+                epoch = getattr(one, "committed_leader_epoch", -1)
+                place = TopicPartition(topic.name, one.partition_index)
+                yield place, (one.committed_offset, epoch if epoch >= 0 else None)
 
 
 def _uuid(topic_id: str | None) -> UUID | None:
