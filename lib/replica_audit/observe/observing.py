@@ -5,11 +5,10 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Event
@@ -26,7 +25,7 @@ from replica_audit.observe.broker_answers import (
 from replica_audit.observe.planning import Asked, ReadingPlan, ReplicaToRead
 from replica_audit.observe.reading import Pace, Reading, StoppedError, unread
 from replica_audit.snapshot.observed import OBSERVED, SCHEMA_VERSION, ObservedCluster, ObservedGroup, ObservedReplica
-from replica_audit.text import render_time
+from replica_audit.text import now_ms, render_time
 from replica_audit.typed_json import to_object
 
 LISTING = "observed-topics-describe.txt"
@@ -89,40 +88,65 @@ def observe(
     `came` gets the numbers of replicas that are done and of bytes that came. Where a broker refuses, the others go on. What is written
     is for its owner only, as the logs are; of an observation that breaks off nothing stays.
     """
+    with _new_snapshot(directory) as partial:
+        (partial / BATCHES).mkdir(mode=0o700)
+        started = now_ms()
+        refused = list(plan.refused)
+        topics = sorted({one.topic for one in plan.cluster.partitions})
+        nothing: tuple[Mapping[str, Mapping[str, str]], tuple[str, ...]] = ({}, ())
+        configs, not_told = _again(lambda: brokers.configs(topics), nothing, "configurations", refused)
+        compacted = {topic for topic, known in configs.items() if "compact" in known.get("cleanup.policy", "")}
+        sizes: list[int] = []
+
+        def count(replicas: int, size_bytes: int) -> None:
+            sizes.append(size_bytes)
+            came(replicas, size_bytes)
+
+        read = _read_all(connect, plan, compacted, partial / BATCHES, rate, count)
+        cluster = _again(lambda: brokers.cluster(asked.topics), plan.cluster, "the listing at the end", refused)
+        groups = _again(lambda: brokers.committed(cluster.brokers), CommittedOffsets(), "groups", refused)
+        configs, not_listed = _listable(configs)
+        refused += [*not_told, *not_listed, *groups.refused]
+        observation = ObservedCluster(
+            SCHEMA_VERSION, cluster.cluster_id, now_ms(), tuple(read), tuple(_groups(groups, topics)), tuple(refused)
+        )
+        (partial / LISTING).write_text(render_listing(_of_plan(cluster, plan), configs), encoding="utf-8")
+        manifest = {
+            "schema_version": 1,
+            "brokers": [_copied(one, started) for one in sorted({one.broker_id for one in read})],
+        }
+        (partial / MANIFEST).write_text(json.dumps(manifest, indent=1) + "\n", encoding="utf-8")
+        (partial / OBSERVED).write_text(json.dumps(to_object(observation)) + "\n", encoding="utf-8")
+    return Observed(directory, observation.replicas, observation.refused, sum(sizes))
+
+
+@contextmanager
+def _new_snapshot(directory: str) -> Iterator[Path]:
+    """A new directory beside `directory` that takes its name when all went well, and else goes with all that is in it."""
     check_target(directory)
     partial = Path(f"{directory}{_PARTIAL}")
     partial.mkdir(mode=0o700)
     try:
-        return _observe(brokers, connect, plan, asked, directory, rate, came, partial)
+        yield partial
+        for path in partial.rglob("*"):
+            path.chmod(0o700 if path.is_dir() else 0o600)
+        partial.rename(directory)
     except BaseException:
         shutil.rmtree(partial, ignore_errors=True)
         raise
 
 
-def _observe(
-    brokers: Brokers,
+def _read_all(
     connect: Callable[[], Brokers],
     plan: ReadingPlan,
-    asked: Asked,
-    directory: str,
+    compacted: Collection[str],
+    tables: Path,
     rate: int,
     came: Callable[[int, int], None],
-    partial: Path,
-) -> Observed:
-    (partial / BATCHES).mkdir(mode=0o700)
-    started = _now()
-    refused = list(plan.refused)
-    topics = sorted({one.topic for one in plan.cluster.partitions})
-    nothing: tuple[Mapping[str, Mapping[str, str]], tuple[str, ...]] = ({}, ())
-    configs, not_told = _again(lambda: brokers.configs(topics), nothing, "configurations", refused)
-    compacted = {topic for topic, known in configs.items() if "compact" in known.get("cleanup.policy", "")}
+) -> list[ObservedReplica]:
+    """Every replica of a plan in order, each with its table where it has batches; brokers are read at the same time."""
     numbers = {one.place: number for number, one in enumerate(plan.cluster.partitions)}
-    sizes: list[int] = []
     over = Event()
-
-    def count(size_bytes: int) -> None:
-        sizes.append(size_bytes)
-        came(0, size_bytes)
 
     def read_broker(replicas: Sequence[ReplicaToRead]) -> list[ObservedReplica]:
         found: list[ObservedReplica] = []
@@ -130,10 +154,10 @@ def _observe(
         while len(found) < len(replicas):
             try:
                 with closing(connect()) as own:
-                    reading = Reading(own, Pace(rate, sleep=over.wait, is_over=over.is_set), count, compacted)
+                    pace = Pace(rate, sleep=over.wait, is_over=over.is_set)
+                    reading = Reading(own, pace, lambda size_bytes: came(0, size_bytes), compacted)
                     for one in replicas[len(found) :]:
-                        path = partial / BATCHES / _table_name(one, numbers[one.partition.place])
-                        found.append(reading.read(one, path))
+                        found.append(reading.read(one, tables / _table_name(one, numbers[one.partition.place])))
                         pauses = list(CONNECT_AGAIN_SECONDS)
                         came(1, 0)
             except (UnreachableError, EngineError, UsageError) as error:
@@ -151,33 +175,11 @@ def _observe(
             over.set()  # else leaving the pool waits until all is read
             raise
     read += [unread(one, one.problem) for one in plan.replicas if one.problem is not None]
-    read.sort(key=lambda one: (one.topic, one.partition, one.broker_id))
-    cluster = _again(lambda: brokers.cluster(asked.topics), plan.cluster, "the listing at the end", refused)
-    groups = _again(lambda: brokers.committed(cluster.brokers), CommittedOffsets(), "groups", refused)
-    configs, not_listed = _listable(configs)
-    refused += [*not_told, *not_listed, *groups.refused]
-    observation = ObservedCluster(
-        SCHEMA_VERSION, cluster.cluster_id, _now(), tuple(read), tuple(_groups(groups, topics)), tuple(refused)
-    )
-    (partial / LISTING).write_text(render_listing(_of_plan(cluster, plan), configs), encoding="utf-8")
-    manifest = {
-        "schema_version": 1,
-        "brokers": [_copied(one, started) for one in sorted({one.broker_id for one in read})],
-    }
-    (partial / MANIFEST).write_text(json.dumps(manifest, indent=1) + "\n", encoding="utf-8")
-    (partial / OBSERVED).write_text(json.dumps(to_object(observation)) + "\n", encoding="utf-8")
-    for path in partial.rglob("*"):
-        path.chmod(0o700 if path.is_dir() else 0o600)
-    partial.rename(directory)
-    return Observed(directory, observation.replicas, observation.refused, sum(sizes))
-
-
-def _now() -> int:
-    return int(time.time() * 1000)
+    return sorted(read, key=lambda one: (one.topic, one.partition, one.broker_id))
 
 
 def _copied(broker_id: int, started_ms: int) -> dict[str, object]:
-    started, finished = (render_time(one) for one in (started_ms, _now()))
+    started, finished = (render_time(one) for one in (started_ms, now_ms()))
     return {"broker_id": broker_id, "log_dir": "", "started": started, "finished": finished, "kind": "live"}
 
 
