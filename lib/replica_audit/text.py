@@ -112,6 +112,12 @@ def parse_moment(moment: str) -> datetime:
     return datetime.fromisoformat(moment.replace("Z", "+00:00"))
 
 
+def parse_time(text: str) -> int:
+    """Milliseconds since the epoch of a time in ISO 8601, UTC where no zone is given. Raises ValueError."""
+    moment = parse_moment(text)
+    return round((moment if moment.tzinfo else moment.replace(tzinfo=timezone.utc)).timestamp() * 1000)
+
+
 def render_time(time_ms: int | None, timespec: str = "milliseconds") -> str:
     """Milliseconds since the epoch as 2023-11-14T22:13:20.000Z; - for None, the bare number outside years 1 to 9999.
 

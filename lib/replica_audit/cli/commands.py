@@ -8,12 +8,12 @@ from __future__ import annotations
 import argparse
 import difflib
 from collections.abc import Callable, Sequence
-from datetime import datetime, timezone
 from importlib import import_module
 from typing import NamedTuple
 
 from replica_audit.config import Settings
 from replica_audit.report.capture_script import KINDS
+from replica_audit.text import parse_time
 
 SHELLS = ("bash", "zsh", "fish")
 
@@ -165,11 +165,9 @@ def positive_count(text: str) -> int:
 def moment(text: str) -> int:
     """A time in ISO 8601, as milliseconds since the epoch."""
     try:
-        # Python 3.10 does not know the Z.
-        time = datetime.fromisoformat(text.replace("Z", "+00:00"))
+        return parse_time(text)
     except ValueError:
         raise argparse.ArgumentTypeError(f"{text!r} is not a time such as 2025-01-31T10:00:00Z") from None
-    return round((time if time.tzinfo else time.replace(tzinfo=timezone.utc)).timestamp() * 1000)
 
 
 def names_list(text: str) -> list[str]:

@@ -6,7 +6,6 @@ import hashlib
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime, timezone
 from functools import lru_cache
 from typing import BinaryIO, NamedTuple, TypeVar
 
@@ -14,6 +13,7 @@ from replica_audit.errors import FormatError
 from replica_audit.parsing import INT64, fits, is_whole, parse_json, show_value
 from replica_audit.snapshot.file_tree import Problem, Tree, TreeEntry
 from replica_audit.snapshot.inventory import CopiedLogDir, Manifest
+from replica_audit.text import parse_time
 
 _Kind = TypeVar("_Kind")
 
@@ -198,16 +198,11 @@ def _parse_time(path: str, place: str, value: object) -> int | None:
     """Milliseconds since the epoch, of such a number or of a time in ISO 8601 (UTC where no zone is given)."""
     if value is None or is_whole(value, 0, INT64):
         return value
+    text = _typed(path, place, value, str, "a time")
     try:
-        # Python 3.10 does not know the Z.
-        time = datetime.fromisoformat(_typed(path, place, value, str, "a time").replace("Z", "+00:00"))
-    except ValueError as error:
-        if isinstance(error, FormatError):
-            raise
+        return parse_time(text)
+    except ValueError:
         raise FormatError(path, None, f"an ISO 8601 time at {place}", show_value(value), _HINT) from None
-    if time.tzinfo is None:
-        time = time.replace(tzinfo=timezone.utc)
-    return round(time.timestamp() * 1000)  # of years 1 to 9999
 
 
 def _typed(path: str, place: str, value: object, kind: type[_Kind], expected: str) -> _Kind:
