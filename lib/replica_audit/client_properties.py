@@ -159,12 +159,8 @@ class ClientProperties:
 
     def refusal(self, name: str, why: str) -> UsageError:
         """The error for a setting that cannot be used."""
-        return UsageError(_refused(self.path, self.lines[name], name, why))
-
-
-def _refused(path: str, line: int, name: str, why: str) -> str:
-    # A colon right behind a secret setting's name would make `redact` hide the reason.
-    return f"--command-config {path}, line {line}: {name} cannot be used: {why}"
+        # A colon right behind a secret setting's name would make `redact` hide the reason.
+        return UsageError(f"--command-config {self.path}, line {self.lines[name]}: {name} cannot be used: {why}")
 
 
 def read_client_properties(path: str | None) -> ClientProperties:
@@ -178,16 +174,17 @@ def read_client_properties(path: str | None) -> ClientProperties:
         raise UsageError(f"--command-config {path}: cannot be read: {reason}") from None
     values: dict[str, str] = {}
     lines: dict[str, int] = {}
+    found = ClientProperties(path, values, lines)
     login: Login | None = None
     for number, name, value in _named(read_settings(text), path):
+        lines[name] = number
         given = {name: value}
         if name == _JAAS:
-            login = _login(value, path, number)
+            login = _login(found, value)
             given = {f"sasl.{option}": text for option, text in login.options.items()}
-        lines |= dict.fromkeys([*given, name], number)
+        lines |= dict.fromkeys(given, number)
         values |= given
-        _check(ClientProperties(path, values, lines), name, value)
-    found = ClientProperties(path, values, lines)
+        _check(found, name, value)
     _check_login(found, login)
     return found
 
@@ -223,24 +220,20 @@ def _check(found: ClientProperties, name: str, value: str) -> None:
         raise found.refusal(name, "expected https, or nothing where names in certificates shall not be checked")
 
 
-def _login(value: str, path: str, number: int) -> Login:
+def _login(found: ClientProperties, value: str) -> Login:
     """The login module of a JAAS line, with its options, all of which are known."""
-
-    def refusal(why: str) -> UsageError:
-        return UsageError(_refused(path, number, _JAAS, why))
-
     try:
         login = read_login(value)
     except MalformedError as error:
-        raise refusal(str(error)) from None
+        raise found.refusal(_JAAS, str(error)) from None
     module = _MODULES.get(login.module)
     if module is None:
-        raise refusal(f"expected one of {', '.join(sorted(_MODULES))}")
+        raise found.refusal(_JAAS, f"expected one of {', '.join(sorted(_MODULES))}")
     for option in login.options:
         if option not in module.options:
-            raise refusal(f"{option} of {login.module} has no counterpart here: {module.instead}")
+            raise found.refusal(_JAAS, f"{option} of {login.module} has no counterpart here: {module.instead}")
     if missing := [option for option in module.options if option not in login.options]:
-        raise refusal(f"{login.module} lacks {' and '.join(missing)}")
+        raise found.refusal(_JAAS, f"{login.module} lacks {' and '.join(missing)}")
     return login
 
 
