@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from replica_audit.errors import FormatError
-from replica_audit.model import CheckpointFile, GroupOffset, ObservedLog, ReplicaDir, SegmentFile
+from replica_audit.model import NOT_GIVEN, CheckpointFile, GroupOffset, ObservedLog, ReplicaDir, SegmentFile
 from replica_audit.parsing import is_whole, parse_json
 from replica_audit.snapshot.provenance import ABOVE_HIGH_WATERMARK, UNPROVEN
 from replica_audit.typed_json import ShapeError, from_object
@@ -14,6 +14,9 @@ from replica_audit.typed_json import ShapeError, from_object
 OBSERVED = "observed.json"
 SCHEMA_VERSION = 1
 _HINT = "observe again into a new directory"
+
+#: Broker, topic and partition.
+_ReplicaPlace = tuple[int, str, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,13 +112,13 @@ def with_observation(
 
     A replica of which the snapshot has files stays as it is.
     """
-    known = {(one.broker_id, one.topic, one.partition): one for one in replicas}
-    tabled = {(one.broker_id, one.topic, one.partition) for one in segments if one.source == "batch_table"}
-    filed = {(one.broker_id, one.topic, one.partition) for one in segments} - tabled
-    starts: dict[tuple[int, str, int], int] = {}
+    known = {_place(one): one for one in replicas}
+    tabled = {_place(one) for one in segments if one.source == "batch_table"}
+    filed = {_place(one) for one in segments} - tabled
+    starts: dict[_ReplicaPlace, int] = {}
     added: list[SegmentFile] = []
     for one in observation.replicas:
-        place = (one.broker_id, one.topic, one.partition)
+        place = _place(one)
         if place in filed or not is_wanted(one.topic):
             continue
         replica = known.get(place) or _untold(one)
@@ -134,9 +137,13 @@ def with_observation(
     return list(known.values()), [*(_begun(one, starts) for one in segments), *added]
 
 
-def _begun(segment: SegmentFile, starts: Mapping[tuple[int, str, int], int]) -> SegmentFile:
+def _place(one: ReplicaDir | SegmentFile | ObservedReplica) -> _ReplicaPlace:
+    return one.broker_id, one.topic, one.partition
+
+
+def _begun(segment: SegmentFile, starts: Mapping[_ReplicaPlace, int]) -> SegmentFile:
     """The table of a log as one segment from where it was read on: what is missing before its first batch is a hole."""
-    start = starts.get((segment.broker_id, segment.topic, segment.partition))
+    start = starts.get(_place(segment))
     return segment if start is None else replace(segment, base_offset=start)
 
 
@@ -150,7 +157,7 @@ def _untold(one: ObservedReplica) -> ReplicaDir:
         topic_id=None,
         clean_shutdown=None,
         directory_id=None,
-        epoch_file=CheckpointFile("not_given", ""),
+        epoch_file=NOT_GIVEN,
         checkpoint_epochs=None,
     )
 
