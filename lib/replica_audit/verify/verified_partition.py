@@ -35,6 +35,12 @@ AFTER = "after"
 
 _NONE = np.empty(0, BATCH_DTYPE)
 
+#: Kinds of problems for which a comparison `awaits_records`: what nobody knows of a batch, and what makes it known.
+_AWAITED: Mapping[RecordProblemKind, tuple[str, str]] = {
+    "unchecked": ("checksum nobody computed", "collect it again without --headers, or copy it"),
+    "not_captured": ("records were not collected", "copy it again"),
+}
+
 
 @dataclass(frozen=True, slots=True)
 class Pairing:
@@ -331,17 +337,14 @@ def _say_awaited(problems: Iterable[RecordProblem]) -> Iterator[str]:
     """What nobody knows of batches that differ, by broker and moment: damage may be all that is different."""
     found: dict[tuple[int, str, RecordProblemKind], set[tuple[str, int]]] = defaultdict(set)
     for one in problems:
-        moment, _, path = one.path.partition("/")
-        found[one.broker_id, moment, one.kind].add((path, one.position))
+        if one.kind in _AWAITED:
+            moment, _, path = one.path.partition("/")
+            found[one.broker_id, moment, one.kind].add((path, one.position))
     for (broker_id, moment, kind), batches in sorted(found.items()):
-        if kind not in ("unchecked", "not_captured"):
-            continue
-        what = "checksum nobody computed" if kind == "unchecked" else "records were not collected"
-        where = "later" if moment == AFTER else "earlier"
-        again = ": copy it again" if kind == "not_captured" else ": collect it again without --headers, or copy it"
-        again = again if moment == AFTER else ""
+        what, again = _AWAITED[kind]
         batch = count(len(batches), "batch", "batches")
-        yield f"the log of broker {broker_id} differs in {batch} of the {where} snapshot whose {what}{again}"
+        which, remedy = ("later", f": {again}") if moment == AFTER else ("earlier", "")
+        yield f"the log of broker {broker_id} differs in {batch} of the {which} snapshot whose {what}{remedy}"
 
 
 def _is_unseen(new: ReplicaFacts, leader: ReplicaFacts, kept: Kept) -> bool:
