@@ -13,35 +13,27 @@ from replica_audit.errors import EngineError, UsageError
 from replica_audit.model import TopicPartition
 from replica_audit.observe.broker_answers import LATEST, UnreachableError
 from replica_audit.observe.kafka_brokers import KafkaBrokers
-from replica_audit.observe.observing import Observed, check_target, observe
-from replica_audit.observe.planning import THROTTLED_ANSWERS, Asked, plan_observation
+from replica_audit.observe.observing import check_target
+from replica_audit.observe.planning import THROTTLED_ANSWERS
 
 PLACES = [("a", 0), ("a", 1), ("a", 2)]
-ALL = Asked()
 
 
 def _cluster() -> AnsweringBrokers:
     return AnsweringBrokers({place: in_sync(batches_of(0, 0, 1)) for place in PLACES}, dict.fromkeys(PLACES, 1))
 
 
-def _read(cluster: AnsweringBrokers, path: Path) -> Observed:
-    plan = plan_observation(cluster.client(), ALL)
-    return observe(cluster.client(), cluster.client, plan, ALL, str(path), 1 << 40)
-
-
 def test_a_quota_is_waited_for_while_planning_too(tmp_path: Path) -> None:
     cluster = _cluster()
     cluster.throttled = 5
-    found = _read(cluster, tmp_path / "s")
+    found = cluster.observe(tmp_path / "s")
     assert cluster.throttled == 0 and not found.unread and {one.end_offset for one in found.replicas} == {30}
 
 
 def test_a_quota_that_lets_nothing_through_is_told() -> None:
     cluster = AnsweringBrokers({("a", 0): in_sync(batches_of(0), (1,))}, {("a", 0): 1})
     cluster.throttled = THROTTLED_ANSWERS
-    assert [one.problem for one in plan_observation(cluster.client(), ALL).replicas] == [
-        "a quota of the broker lets nothing through"
-    ]
+    assert [one.problem for one in cluster.plan().replicas] == ["a quota of the broker lets nothing through"]
 
 
 def test_nothing_is_sent_on_a_connection_that_a_quota_has_muted() -> None:
@@ -73,16 +65,16 @@ def test_a_request_that_timed_out_is_not_sent_again() -> None:
 
 def test_a_connection_lost_while_reading_costs_nothing(tmp_path: Path) -> None:
     cluster = _cluster()
-    plan = plan_observation(cluster.client(), ALL)
+    plan = cluster.plan()
     cluster.drops = [KafkaConnectionError("socket disconnected"), RequestTimedOutError("30 s")]
-    found = observe(cluster.client(), cluster.client, plan, ALL, str(tmp_path / "s"), 1 << 40)
+    found = cluster.observe(tmp_path / "s", plan=plan)
     assert not found.unread and not found.refused and not cluster.drops
 
 
 @pytest.mark.parametrize("error", [EngineError("no broker"), UsageError("EHOSTUNREACH")])
 def test_a_connection_that_fails_costs_that_broker_only(error: Exception, tmp_path: Path) -> None:
     cluster = _cluster()
-    plan = plan_observation(cluster.client(), ALL)
+    plan = cluster.plan()
 
     asking: list[int] = []
     all_ask = threading.Barrier(3)
@@ -97,7 +89,7 @@ def test_a_connection_that_fails_costs_that_broker_only(error: Exception, tmp_pa
             raise error
         return cluster.client()
 
-    found = observe(cluster.client(), connect, plan, ALL, str(tmp_path / "s"), 1 << 40)
+    found = cluster.observe(tmp_path / "s", plan=plan, connect=connect)
     (dead,) = {one.broker_id for one in found.unread}
     assert {one.problem for one in found.unread} == {f"it does not answer: {error}"}
     assert {one.broker_id for one in found.replicas if one.problem is None} == {1, 2, 3} - {dead}
@@ -106,7 +98,7 @@ def test_a_connection_that_fails_costs_that_broker_only(error: Exception, tmp_pa
 
 def test_a_connection_that_comes_back_costs_nothing(tmp_path: Path) -> None:
     cluster = _cluster()
-    plan = plan_observation(cluster.client(), ALL)
+    plan = cluster.plan()
     problems: list[Exception] = [EngineError("no broker"), UsageError("EHOSTUNREACH")]
 
     def connect() -> KafkaBrokers:
@@ -114,7 +106,7 @@ def test_a_connection_that_comes_back_costs_nothing(tmp_path: Path) -> None:
             raise problems.pop()
         return cluster.client()
 
-    found = observe(cluster.client(), connect, plan, ALL, str(tmp_path / "s"), 1 << 40)
+    found = cluster.observe(tmp_path / "s", plan=plan, connect=connect)
     assert not found.unread and not problems
 
 
@@ -125,7 +117,7 @@ def test_what_a_killed_observation_left_is_told_with_what_to_do(tmp_path: Path) 
 
 
 def test_only_its_owner_can_read_what_is_written(tmp_path: Path) -> None:
-    _read(_cluster(), tmp_path / "s")
+    _cluster().observe(tmp_path / "s")
     modes = {path.stat().st_mode & 0o777 for path in (tmp_path / "s").rglob("*") if path.is_file()}
     assert modes == {0o600}
     assert {(tmp_path / "s" / one).stat().st_mode & 0o777 for one in (".", "batches")} == {0o700}

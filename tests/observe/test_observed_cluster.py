@@ -11,23 +11,20 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
-from tests.support.answering_brokers import AnsweringBrokers, Replica, batches_of, in_sync
+from tests.support.answering_brokers import ALL, AnsweringBrokers, Replica, batches_of, in_sync
 
 from replica_audit.auditing.catalogue import at_or_above
 from replica_audit.config import Settings
-from replica_audit.observe.observing import Observed, observe
-from replica_audit.observe.planning import Asked, plan_observation
+from replica_audit.observe.observing import Observed
+from replica_audit.observe.planning import Asked
 from replica_audit.results import Results
 from replica_audit.runner.in_process import audit_all
 
 PLACE = ("orders", 0)
-ALL = Asked()
 
 
 def _observe(cluster: AnsweringBrokers, path: Path, asked: Asked = ALL) -> tuple[Observed, Results]:
-    plan = plan_observation(cluster.client(), asked)
-    found = observe(cluster.client(), cluster.client, plan, asked, str(path), 1 << 40)
-    return found, audit_all(str(path), Settings(quiet=True))
+    return cluster.observe(path, asked), audit_all(str(path), Settings(quiet=True))
 
 
 def _codes(results: Results, severity: str = "medium") -> set[str]:
@@ -157,9 +154,9 @@ def test_a_broker_that_sends_nothing_below_the_high_watermark_is_given_up(
     configs: dict[str, str], broker: int, tmp_path: Path
 ) -> None:
     cluster = _Silent({PLACE: in_sync(batches_of(0, 0, 1))}, {PLACE: 1}, configs=configs)
-    plan = plan_observation(cluster.client(), ALL)
+    plan = cluster.plan()
     cluster.silent = broker
-    found = observe(cluster.client(), cluster.client, plan, ALL, str(tmp_path / "s"), 1 << 40)
+    found = cluster.observe(tmp_path / "s", plan=plan)
     nothing = "it sends nothing from offset 0 on, though its high watermark is 30"
     assert [(one.broker_id, one.problem) for one in found.unread] == [(broker, nothing)]
     results = audit_all(str(tmp_path / "s"), Settings(quiet=True))
@@ -170,7 +167,7 @@ def test_a_broker_that_sends_nothing_below_the_high_watermark_is_given_up(
 def test_an_empty_answer_where_segments_left_the_disk_is_read_anew(tmp_path: Path) -> None:
     copies = in_sync(batches_of(0, 0, 1))
     cluster = _Silent({PLACE: copies}, {PLACE: 1})
-    plan = plan_observation(cluster.client(), ALL)
+    plan = cluster.plan()
     cluster.silent = 2
 
     def leave(broker: int, offset: int) -> None:
@@ -181,7 +178,7 @@ def test_an_empty_answer_where_segments_left_the_disk_is_read_anew(tmp_path: Pat
             cluster.local_start = 20
 
     cluster.before = leave
-    found = observe(cluster.client(), cluster.client, plan, ALL, str(tmp_path / "s"), 1 << 40)
+    found = cluster.observe(tmp_path / "s", plan=plan)
     assert not found.unread
     assert [(one.broker_id, one.read_from, one.end_offset) for one in found.replicas if one.broker_id == 2] == [
         (2, 20, 30)
@@ -190,7 +187,7 @@ def test_an_empty_answer_where_segments_left_the_disk_is_read_anew(tmp_path: Pat
 
 def test_batches_that_do_not_go_on_are_given_up(tmp_path: Path) -> None:
     cluster = AnsweringBrokers({PLACE: in_sync(batches_of(0, 0, 1))}, {PLACE: 1})
-    plan = plan_observation(cluster.client(), ALL)
+    plan = cluster.plan()
     sent = cluster._answer_FetchRequest
 
     def again(node: int, request: Any) -> Any:
@@ -200,7 +197,7 @@ def test_batches_that_do_not_go_on_are_given_up(tmp_path: Path) -> None:
         return sent(node, request)
 
     cluster._answer_FetchRequest = again  # type: ignore[method-assign]
-    found = observe(cluster.client(), cluster.client, plan, ALL, str(tmp_path / "s"), 1 << 40)
+    found = cluster.observe(tmp_path / "s", plan=plan)
     assert [(one.broker_id, one.problem) for one in found.unread] == [
         (3, "asked for offset 10, it sends batches that end below")
     ]
@@ -209,7 +206,7 @@ def test_batches_that_do_not_go_on_are_given_up(tmp_path: Path) -> None:
 def test_a_batch_that_never_comes_whole_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("replica_audit.observe.reading.GREATEST_FETCH", 1 << 21)
     cluster = AnsweringBrokers({PLACE: in_sync(batches_of(0))}, {PLACE: 1})
-    plan = plan_observation(cluster.client(), ALL)
+    plan = cluster.plan()
     sent = cluster._answer_FetchRequest
 
     def half(node: int, request: Any) -> Any:
@@ -218,7 +215,7 @@ def test_a_batch_that_never_comes_whole_is_given_up(tmp_path: Path, monkeypatch:
         return answer
 
     cluster._answer_FetchRequest = half  # type: ignore[method-assign]
-    found = observe(cluster.client(), cluster.client, plan, ALL, str(tmp_path / "s"), 1 << 40)
+    found = cluster.observe(tmp_path / "s", plan=plan)
     assert {one.problem for one in found.unread} == {"the batch at offset 0 did not come whole in 2097152 bytes"}
 
 
@@ -262,9 +259,9 @@ def test_what_is_refused_is_told(tmp_path: Path) -> None:
 
 def test_a_broker_that_goes_away_while_it_is_read(tmp_path: Path) -> None:
     cluster = AnsweringBrokers({PLACE: in_sync(batches_of(0, 0, 1))}, {PLACE: 1})
-    plan = plan_observation(cluster.client(), ALL)
+    plan = cluster.plan()
     cluster.down.add(3)
-    found = observe(cluster.client(), cluster.client, plan, ALL, str(tmp_path / "s"), 1 << 40)
+    found = cluster.observe(tmp_path / "s", plan=plan)
     assert [one.broker_id for one in found.unread] == [3] and "does not answer" in (found.unread[0].problem or "")
     assert len(list((tmp_path / "s" / "batches").iterdir())) == 2
     results = audit_all(str(tmp_path / "s"), Settings(quiet=True))
@@ -274,10 +271,10 @@ def test_a_broker_that_goes_away_while_it_is_read(tmp_path: Path) -> None:
 def test_a_log_that_expires_while_it_is_read_is_read_anew(tmp_path: Path) -> None:
     copies = in_sync(batches_of(0, 0, 1))
     cluster = AnsweringBrokers({PLACE: copies}, {PLACE: 1})
-    plan = plan_observation(cluster.client(), ALL)
+    plan = cluster.plan()
     for copy in copies.values():
         copy.log_start, copy.batches = 20, copy.batches[2:]
-    found = observe(cluster.client(), cluster.client, plan, ALL, str(tmp_path / "s"), 1 << 40)
+    found = cluster.observe(tmp_path / "s", plan=plan)
     assert {(one.read_from, one.log_start_offset, one.end_offset) for one in found.replicas} == {(20, 20, 30)}
     assert not _codes(audit_all(str(tmp_path / "s"), Settings(quiet=True)))
 
@@ -285,19 +282,19 @@ def test_a_log_that_expires_while_it_is_read_is_read_anew(tmp_path: Path) -> Non
 def test_a_log_that_is_cut_while_it_is_read_is_read_anew(tmp_path: Path) -> None:
     copies = in_sync(batches_of(0, 0, 1))
     cluster = AnsweringBrokers({PLACE: copies}, {PLACE: 1})
-    plan = plan_observation(cluster.client(), ALL)
+    plan = cluster.plan()
     copies[3] = Replica(batches_of(0), 10)
-    found = observe(cluster.client(), cluster.client, plan, ALL, str(tmp_path / "s"), 1 << 40)
+    found = cluster.observe(tmp_path / "s", plan=plan)
     assert {(one.broker_id, one.end_offset) for one in found.replicas} == {(1, 30), (2, 30), (3, 10)}
 
 
 def test_what_is_appended_meanwhile_is_not_read(tmp_path: Path) -> None:
     copies = in_sync(batches_of(0, 0))
     cluster = AnsweringBrokers({PLACE: copies}, {PLACE: 1})
-    plan = plan_observation(cluster.client(), ALL)
+    plan = cluster.plan()
     for copy in copies.values():
         copy.batches, copy.high_watermark = batches_of(0, 0, 0, 0), 40
-    found = observe(cluster.client(), cluster.client, plan, ALL, str(tmp_path / "s"), 1 << 40)
+    found = cluster.observe(tmp_path / "s", plan=plan)
     assert {(one.end_offset, one.high_watermark) for one in found.replicas} == {(20, 20)}
 
 
@@ -326,9 +323,9 @@ def test_the_last_offsets_reach_down_to_the_end_of_whoever_is_behind(tmp_path: P
 
 def test_a_quota_is_waited_for_and_is_no_end_of_the_log(tmp_path: Path) -> None:
     cluster = AnsweringBrokers({PLACE: in_sync(batches_of(0, 0, 1))}, {PLACE: 1})
-    plan = plan_observation(cluster.client(), ALL)
+    plan = cluster.plan()
     cluster.throttled = 5
-    found = observe(cluster.client(), cluster.client, plan, ALL, str(tmp_path / "s"), 1 << 18)
+    found = cluster.observe(tmp_path / "s", plan=plan, rate=1 << 18)
     assert {one.end_offset for one in found.replicas} == {30} and cluster.throttled == 0
 
 
@@ -352,16 +349,16 @@ def test_brokers_whose_followers_answer_nobody(tmp_path: Path) -> None:
 
 def test_nothing_has_the_name_of_the_snapshot_before_it_is_whole(tmp_path: Path) -> None:
     cluster = AnsweringBrokers({PLACE: in_sync(batches_of(0))}, {PLACE: 1})
-    plan = plan_observation(cluster.client(), ALL)
+    plan = cluster.plan()
     cluster.before = lambda broker, offset: (_ for _ in ()).throw(KeyboardInterrupt)
     with pytest.raises(KeyboardInterrupt):
-        observe(cluster.client(), cluster.client, plan, ALL, str(tmp_path / "s"), 1 << 40)
+        cluster.observe(tmp_path / "s", plan=plan)
     assert not list(tmp_path.iterdir())
 
 
 def test_the_estimate_is_about_right(tmp_path: Path) -> None:
     cluster = AnsweringBrokers({PLACE: in_sync(batches_of(*[0] * 100, size=50))}, {PLACE: 1})
-    plan = plan_observation(cluster.client(), ALL)
+    plan = cluster.plan()
     sent = sum(len(one) for one in cluster.replicas[PLACE][1].batches)
     assert plan.size_bytes == pytest.approx(3 * sent, rel=0.05)
     assert {name for _, name in cluster.sent} <= {
@@ -382,7 +379,7 @@ def test_long_batches_are_in_the_estimate_though_short_ones_come_first(tmp_path:
         ("z", number): in_sync(long, [1]) for number in range(3)
     }
     cluster = AnsweringBrokers(replicas, dict.fromkeys(replicas, 1), newest={FetchRequest: 12})
-    plan = plan_observation(cluster.client(), ALL)
+    plan = cluster.plan()
     assert plan.size_bytes == pytest.approx(3 * sum(map(len, [*short, *long])), rel=0.05)
     asked = [name for _, name in cluster.sent].count("FetchRequest")
     assert asked == 2  # all at once, and of one partition of `z` alone
@@ -395,10 +392,10 @@ def test_offsets_since_a_time_are_asked_for_together(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(planning, "TIMES_PAUSE_SECONDS", 0.0)
     replicas = {("orders", number): in_sync(batches_of(0)) for number in range(10)}
     cluster = AnsweringBrokers(replicas, {place: 1 + place[1] % 2 for place in replicas})
-    plan_observation(cluster.client(), ALL)
+    cluster.plan()
     without = [name for _, name in cluster.sent].count("ListOffsetsRequest")
     cluster.sent.clear()
-    plan = plan_observation(cluster.client(), Asked(since_ms=1 << 50))
+    plan = cluster.plan(Asked(since_ms=1 << 50))
     # Two brokers lead five partitions each.
     assert [name for _, name in cluster.sent].count("ListOffsetsRequest") == without + 4
     assert {one.start_offset for one in plan.replicas} == {10}
@@ -420,14 +417,14 @@ def test_plans_ask_followers_before_leaders() -> None:
     cluster = AnsweringBrokers({PLACE: in_sync(batches_of(0))}, {PLACE: 2})
     asked: list[int] = []
     cluster.before = lambda broker, offset: asked.append(broker)
-    plan = plan_observation(cluster.client(), ALL)
+    plan = cluster.plan()
     assert asked == [1, 3, 2]
     assert [one.broker_id for one in plan.replicas] == [1, 2, 3]
 
 
 def test_an_interruption_ends_all_readers_at_once(tmp_path: Path) -> None:
     cluster = AnsweringBrokers({PLACE: in_sync(batches_of(0, 0, 0, 0))}, {PLACE: 1})
-    plan = plan_observation(cluster.client(), ALL)
+    plan = cluster.plan()
     others = threading.Event()
 
     def interrupt(broker: int, offset: int) -> None:
@@ -441,5 +438,5 @@ def test_an_interruption_ends_all_readers_at_once(tmp_path: Path) -> None:
     began = time.monotonic()
     with pytest.raises(KeyboardInterrupt):
         # At a byte a second the others would wait for minutes.
-        observe(cluster.client(), cluster.client, plan, ALL, str(tmp_path / "s"), 1)
+        cluster.observe(tmp_path / "s", plan=plan, rate=1)
     assert time.monotonic() - began < 60

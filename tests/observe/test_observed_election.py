@@ -5,27 +5,20 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.support.answering_brokers import AnsweringBrokers, Replica, batches_of, in_sync
+from tests.support.answering_brokers import ALL, AnsweringBrokers, Replica, batches_of, in_sync
 
 from replica_audit.cli.main import main
 from replica_audit.config import Settings
-from replica_audit.observe.observing import observe
-from replica_audit.observe.planning import Asked, plan_observation
+from replica_audit.observe.planning import Asked
 from replica_audit.report.show_text import render_summary
 from replica_audit.runner.in_process import audit_all
 
 PLACE = ("orders", 0)
-ALL = Asked()
-
-
-def _observe(cluster: AnsweringBrokers, path: Path, asked: Asked = ALL) -> None:
-    plan = plan_observation(cluster.client(), asked)
-    observe(cluster.client(), cluster.client, plan, asked, str(path), 1 << 40)
 
 
 def _elect(copies: dict[int, Replica], leaders: dict[tuple[str, int], int], path: Path, asked: Asked = ALL) -> int:
     isr: dict[tuple[str, int], list[int]] = {} if leaders else {PLACE: []}
-    _observe(AnsweringBrokers({PLACE: copies}, leaders, isr=isr, elr={PLACE: [3]}), path / "s", asked)
+    AnsweringBrokers({PLACE: copies}, leaders, isr=isr, elr={PLACE: [3]}).observe(path / "s", asked)
     return main(["elect", str(path / "s"), "orders-0"])
 
 
@@ -70,7 +63,7 @@ def test_an_unread_start_is_named_and_nothing_is_planned(
 def test_several_unread_starts_are_named_together(tmp_path: Path) -> None:
     copies = in_sync(batches_of(0, 0, 0, 1))
     cluster = AnsweringBrokers({PLACE: copies, ("orders", 1): copies}, {PLACE: 1, ("orders", 1): 1})
-    _observe(cluster, tmp_path / "s", Asked(last=5))
+    cluster.observe(tmp_path / "s", Asked(last=5))
     said = " ".join(render_summary(audit_all(str(tmp_path / "s"), Settings(quiet=True))).split())
     assert "The logs of orders-0 and orders-1 were compared from a later offset on than they begin at" in said
 
@@ -90,7 +83,7 @@ def test_a_hole_before_the_first_batch_is_one(policy: str, tmp_path: Path) -> No
     copies = in_sync(batches_of(0, 0, 1))
     copies[2].batches = copies[2].batches[1:]
     cluster = AnsweringBrokers({PLACE: copies}, {PLACE: 1}, configs={"cleanup.policy": policy})
-    _observe(cluster, tmp_path / "s")
+    cluster.observe(tmp_path / "s")
     results = audit_all(str(tmp_path / "s"), Settings(quiet=True))
     (gap,) = [row for row in results.findings if row.code == "LOG-GAP"]
     assert (gap.broker_id, gap.start_offset, gap.end_offset) == (2, 0, 10)

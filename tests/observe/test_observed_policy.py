@@ -9,8 +9,6 @@ from tests.support.answering_brokers import AnsweringBrokers, Replica, batches_o
 
 from replica_audit.auditing.catalogue import at_or_above
 from replica_audit.config import Settings
-from replica_audit.observe.observing import observe
-from replica_audit.observe.planning import Asked, plan_observation
 from replica_audit.results import Results
 from replica_audit.runner.in_process import audit_all
 
@@ -20,8 +18,7 @@ UNKNOWN: dict[str, str] = {}
 
 def _audit(copies: dict[int, Replica], configs: dict[str, str], path: Path) -> Results:
     cluster = AnsweringBrokers({PLACE: copies}, {PLACE: 1}, configs=configs)
-    plan = plan_observation(cluster.client(), Asked())
-    observe(cluster.client(), cluster.client, plan, Asked(), str(path / "s"), 1 << 40)
+    cluster.observe(path / "s")
     return audit_all(str(path / "s"), Settings(quiet=True))
 
 

@@ -15,10 +15,12 @@ from tests.support.encoder import encode_batch, make_records
 
 from replica_audit.client_properties import ClientProperties, read_client_properties
 from replica_audit.observe.kafka_brokers import KafkaBrokers
-from replica_audit.observe.observing import observe
-from replica_audit.observe.planning import Asked, plan_observation
+from replica_audit.observe.observing import Observed, observe
+from replica_audit.observe.planning import Asked, ReadingPlan, plan_observation
 
 TOPIC_ID = UUID(int=0x1234)
+#: All topics, from where their logs begin.
+ALL = Asked()
 _OUT_OF_RANGE, _UNKNOWN_TOPIC, _TOPIC_REFUSED, _GROUP_REFUSED = 1, 3, 29, 30
 
 
@@ -83,6 +85,22 @@ class AnsweringBrokers:
     def client(self, properties: ClientProperties | None = None) -> KafkaBrokers:
         """A client of these brokers."""
         return KafkaBrokers(self, self.brokers, properties or read_client_properties(None))
+
+    def plan(self, asked: Asked = ALL) -> ReadingPlan:
+        """What there is to be read of them."""
+        return plan_observation(self.client(), asked)
+
+    def observe(
+        self,
+        path: Path,
+        asked: Asked = ALL,
+        *,
+        plan: ReadingPlan | None = None,
+        connect: Callable[[], KafkaBrokers] | None = None,
+        rate: int = 1 << 40,
+    ) -> Observed:
+        """Write at `path` what can be read of them, by a plan that is made now where none is given, and as fast as it comes."""
+        return observe(self.client(), connect or self.client, plan or self.plan(asked), asked, str(path), rate)
 
     def close(self) -> None:
         pass
@@ -315,6 +333,5 @@ def write_observed(path: Path) -> Path:
     copies[3].batches[0] = batches_of(0, mark="other")[0]
     place = ("orders", 0)
     cluster = AnsweringBrokers({place: copies, ("empty", 0): in_sync([])}, {place: 1}, groups={"g": {place: (25, 1)}})
-    plan = plan_observation(cluster.client(), Asked())
-    observe(cluster.client(), cluster.client, plan, Asked(), str(path), 1 << 40)
+    cluster.observe(path)
     return path

@@ -5,24 +5,20 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.support.answering_brokers import AnsweringBrokers, Replica, batches_of, in_sync
+from tests.support.answering_brokers import ALL, AnsweringBrokers, Replica, batches_of, in_sync
 
 from replica_audit.config import Settings
-from replica_audit.observe.observing import observe
-from replica_audit.observe.planning import Asked, plan_observation
+from replica_audit.observe.planning import Asked
 from replica_audit.report.verify_text import render_verification_status
 from replica_audit.verify.verification import Verification, verify_snapshots
 
 PLACE = ("orders", 0)
-ALL = Asked()
 
 
 def _verify(after: dict[int, Replica], path: Path, asked: Asked = ALL) -> Verification:
     """Of three replicas with the same 30 records before."""
     for name, copies, wanted in (("before", in_sync(batches_of(0, 0, 1)), ALL), ("after", after, asked)):
-        cluster = AnsweringBrokers({PLACE: copies}, {PLACE: 1})
-        plan = plan_observation(cluster.client(), wanted)
-        observe(cluster.client(), cluster.client, plan, wanted, str(path / name), 1 << 40)
+        AnsweringBrokers({PLACE: copies}, {PLACE: 1}).observe(path / name, wanted)
     return verify_snapshots(str(path / "before"), str(path / "after"), Settings(quiet=True))
 
 
