@@ -116,6 +116,9 @@ RemoteState = Literal["copy_started", "copy_finished", "delete_started", "delete
 #: How a segment in remote storage lies to the log of the reference.
 RemoteLineage = Literal["own", "left", "past_end", "below_start", "other_topic", "unknown"]
 
+#: What a remote store that was looked into has of a segment.
+StoredForm = Literal["readable", "encrypted", "unknown", "incomplete", "absent"]
+
 #: Position of a consumer group on the leader's log; past_end and epoch_differs: it has read what is not there.
 GroupEffect = Literal["unaffected", "past_end", "epoch_differs", "read_lost"]
 

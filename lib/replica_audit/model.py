@@ -17,6 +17,7 @@ from replica_audit.literals import (
     LeadershipSource,
     Occasion,
     SegmentSource,
+    StoredForm,
     TailKind,
 )
 
@@ -287,7 +288,9 @@ class RemoteObject:
     segment_bytes: int | None = None
     """Size of the segment that was copied, whatever it is stored as; None where it is not known."""
     unread: str | None = None
-    """Why its batches cannot be read as they lie there, as a clause; None where they can."""
+    """Why its batches cannot be read, as a clause; None where they can."""
+    is_encrypted: bool = False
+    """Only the brokers' plugin, which has the keys, can read it."""
 
     @property
     def missing(self) -> str | None:
@@ -297,9 +300,13 @@ class RemoteObject:
         return ".rsm-manifest" if self.is_chunked and self.manifest_path is None else None
 
     @property
-    def is_readable(self) -> bool:
-        """True if its batches can be read as they lie there."""
-        return self.missing is None and self.unread is None
+    def form(self) -> StoredForm:
+        """What can be had of it."""
+        if self.missing is not None:
+            return "incomplete"
+        if self.is_encrypted:
+            return "encrypted"
+        return "readable" if self.unread is None else "unknown"
 
 
 @dataclass(frozen=True, slots=True)
@@ -311,6 +318,11 @@ class RemoteListing:
     """The store had these then, and no others; None where the moment is not known."""
     latest_ms: int | None = None
     """The latest moment that any part of it names."""
+
+    @property
+    def by_id(self) -> dict[str, RemoteObject]:
+        """The objects by the ids of their segments."""
+        return {one.segment_id: one for one in self.objects}
 
 
 @dataclass(frozen=True, slots=True)

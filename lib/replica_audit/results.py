@@ -223,12 +223,17 @@ class Results(ReportRows):
         place = redact(self.location or UNKNOWN_PLACE)
         # A relative path that begins with a dash would be taken for an option.
         place = f"./{place}" if place.startswith("-") else place
-        store = (self.audit.get("options") or {}).get("remote")
+        store = self.remote_store
         options = (*options, *(["--remote", store] if store is not None and name in _LOOK_INTO_STORES else []))
         words = [place, *partitions, *map(str, options)]
         if any(one.startswith("-") for one in partitions):
             words = [*map(str, options), place, "--", *partitions]
         return shlex.join(["replica-audit", name, *words])
+
+    @property
+    def remote_store(self) -> str | None:
+        """The remote store that was looked into; None where none was given."""
+        return (self.audit.get("options") or {}).get("remote")
 
     @cached_property
     def remembered(self) -> dict[str, object]:

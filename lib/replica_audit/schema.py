@@ -34,6 +34,7 @@ from replica_audit.literals import (
     Severity,
     Standing,
     Status,
+    StoredForm,
     TailKind,
     Verdict,
 )
@@ -461,7 +462,9 @@ class ElectionRow(NamedTuple):
     remote_records: int
     """of those that it loses, those that remote storage still has"""
     remote_unread: int
-    """of these, those that cannot be taken out of the store given: encoded, incomplete, or in no segment that is known"""
+    """of these, those that cannot be taken out of the store given: encrypted, incomplete, or in no segment that is known"""
+    remote_encrypted: int
+    """of `remote_unread`, those that are encrypted: only the brokers' plugin can read them"""
     remote_deleted: int
     """of `remote_records`, those that Kafka deletes there once the candidate leads"""
     damage: Sequence[str]
@@ -531,6 +534,9 @@ class RemoteSegmentRow(NamedTuple):
     """the log dir of the copy of `__remote_log_metadata` that tells it"""
     told_whole: bool
     """that copy is here from its beginning, and all of it could be read"""
+    stored: StoredForm | None
+    """what the store has of a copied segment: readable; encrypted; unknown: how it is stored, or whether it was there yet;
+    incomplete: not all of its objects; absent. Null where nobody looked, and of other segments"""
 
 
 class LostProducerRow(NamedTuple):

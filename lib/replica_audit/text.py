@@ -66,6 +66,11 @@ def count(number: int, noun: str, plural: str | None = None) -> str:
     return f"{number} {noun if number == 1 else plural or noun + 's'}"
 
 
+def verb(count: int, one: str, many: str) -> str:
+    """The form of a verb or pronoun that agrees with `count`."""
+    return one if count == 1 else many
+
+
 def listed(words: Iterable[object], last: str = "and") -> str:
     """Words as a list in prose: 1; 1 and 2; 1, 2 and 3; '' of none."""
     *first, end = [*map(str, words)] or [""]

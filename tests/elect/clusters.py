@@ -75,6 +75,7 @@ def results_of(parts: Sequence[Part], version: str | None, source: str) -> Resul
                     "hidden_records": 0,
                     "remote_records": 0,
                     "remote_unread": 0,
+                    "remote_encrypted": 0,
                     "remote_deleted": 0,
                     "damage": [],
                 }

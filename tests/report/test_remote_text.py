@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from tests.support.captures import FIXTURES, audit_whole
 from tests.support.remote_log import DELETED, LEADS, WHOLE, copied, with_remote
+from tests.support.remote_stores import chunked_path, manifest, put, segment_id
 from tests.support.samples import SAMPLES
 from tests.support.snapshots import TOPIC, make_uuid
 
@@ -70,3 +72,64 @@ def test_the_page_has_of_segments_what_its_picture_draws_and_none_that_is_delete
     }
     assert table["rows"] == encode_column([4])
     assert table["columns"]["state"] == encode_column(["copy_finished"] * 4)
+
+
+def _headline(path: Path, *forms: object) -> tuple[str, str]:
+    """The headline, and the text of TIER-ORPHAN, of two lost segments in a store in these forms; None: it has no object."""
+    segments = ((60, 75, (0, 60)), (75, 90, (0, 75)))
+    for (start, end, epoch), form in zip(segments, forms, strict=True):
+        if form is not None:
+            name = segment_id(start, end, epoch)
+            put(path / "tier", chunked_path(name, start))
+            put(path / "tier", chunked_path(name, start, "rsm-manifest"), manifest(100, **form))
+    put(path / "tier", chunked_path(make_uuid("another"), 0))
+    with_remote(path / "snapshot", LEADS, *WHOLE, *(copied(*one) for one in segments))
+    results = audit_all(str(path / "snapshot"), Settings(topics=(TOPIC,), remote=str(path / "tier")))
+    (told,) = {row.message for row in results.findings if row.code == "TIER-ORPHAN"}
+    return build_answer(results, build_verdict(results, "high")).headline, told
+
+
+ENCRYPTED = {"encryption": {"aad": "AA=="}}
+
+
+@pytest.mark.parametrize(
+    ("forms", "still", "orphan"),
+    [
+        (({}, {}), "remote storage still has them.", None),
+        (
+            (ENCRYPTED, ENCRYPTED),
+            "remote storage still has them; there they are encrypted, and only the brokers' plugin can read them.",
+            "; 2 are encrypted, and only the brokers' plugin can read them",
+        ),
+        (
+            ({}, ENCRYPTED),
+            "remote storage still has them; there some are encrypted, and only the brokers' plugin can read them.",
+            "; 1 is encrypted, and only the brokers' plugin can read it",
+        ),
+        (
+            (None, ENCRYPTED),
+            "remote storage still has some of them; there they are encrypted, and only the brokers' plugin can read them.",
+            "; 1 is encrypted, and only the brokers' plugin can read it; 1 is not there, or not whole",
+        ),
+        (({}, None), "remote storage still has some of them.", "; 1 is not there, or not whole"),
+        (
+            (None, None),
+            "no replica in the snapshot has them, and the remote store lacks objects of their segments.",
+            "; 2 are not there, or not whole",
+        ),
+    ],
+    ids=[
+        "readable",
+        "encrypted",
+        "one encrypted",
+        "one is not there",
+        "one is not there, nor encrypted",
+        "none is there",
+    ],
+)
+def test_of_what_is_encrypted_or_gone_from_the_store_no_more_is_said_than_is_true(
+    tmp_path: Path, forms: tuple, still: str, orphan: str | None
+) -> None:
+    headline, told = _headline(tmp_path, *forms)
+    assert headline.partition("; ")[2] == still, headline
+    assert told.endswith(orphan or "does not have"), told

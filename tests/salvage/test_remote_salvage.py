@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from tests.support.encoder import encode_batch, encode_marker
 from tests.support.remote_log import LEADS, WHOLE, copied, leader, with_remote
-from tests.support.remote_stores import chunked_path, manifest, plain_path, put, segment_id
+from tests.support.remote_stores import chunked_path, compressed, manifest, plain_path, put, segment_id
 from tests.support.scenario import written
 from tests.support.snapshots import Replica
 
@@ -135,10 +135,11 @@ def planned(path: Path, *options: str) -> dict[str, Any]:
     [
         (({}, {}), 30, 0),
         (({}, {"encryption": {"aad": "AA=="}}), 15, 15),
-        (({"compression": True}, {"encryption": {"aad": "AA=="}}), 0, 30),
+        (({"compression": True}, {"encryption": {"aad": "AA=="}}), 15, 15),
+        (({"encryption": {"aad": "AA=="}, "compression": True}, {"encryption": {"aad": "AA=="}}), 0, 30),
         ((None, None), 0, 30),
     ],
-    ids=["readable", "one encrypted", "both encoded", "without manifests"],
+    ids=["readable", "one encrypted", "compressed and encrypted", "both encrypted", "without manifests"],
 )
 def test_a_plan_counts_on_those_records_of_a_store_that_salvage_can_read(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], forms, readable: int, unread: int
@@ -147,9 +148,12 @@ def test_a_plan_counts_on_those_records_of_a_store_that_salvage_can_read(
     store = tmp_path / "tier"
     for (start, end, epoch), form in zip(LEFT, forms, strict=True):
         data = b"".join(lost(start, end))
-        put(store, chunked_path(segment_id(start, end, epoch), start), data)
-        if form is not None:
-            put(store, chunked_path(segment_id(start, end, epoch), start, "rsm-manifest"), manifest(len(data), **form))
+        stored, head = (data, None) if form is None else (data, manifest(len(data), **form))
+        if form == {"compression": True}:
+            stored, head = compressed(data)
+        put(store, chunked_path(segment_id(start, end, epoch), start), stored)
+        if head is not None:
+            put(store, chunked_path(segment_id(start, end, epoch), start, "rsm-manifest"), head)
     place = snapshot(tmp_path, *LEFT)
     plan = planned(place, "--remote", str(store))
     (chosen,) = [one for one in plan["decisions"][0]["candidates"] if one["candidate_id"] == 1]
@@ -163,6 +167,12 @@ def test_a_plan_counts_on_those_records_of_a_store_that_salvage_can_read(
     assert ("Salvage cannot take" in printed) == bool(unread)
     if unread:
         assert f"({unread} records at most)" in texts[False] and "Retention stays off until" in texts[False]
+    (kept,) = [one["text"] for one in plan["steps"] if one["action"] == "keep_remote"]
+    encrypted = sum(15 for form in forms if form and "encryption" in form)
+    assert chosen["remote_encrypted"] == encrypted
+    for text in (printed, kept):
+        assert ("nly the brokers' plugin can read" in text) == bool(encrypted), text
+    assert ("put retention back to what it was" in kept) != bool(unread), kept
     _, values = salvaged(place, "--remote", str(store), status=3 if unread else 0)
     assert len(values) == readable
 
@@ -172,6 +182,34 @@ def test_a_segment_that_the_store_may_have_lost_is_not_counted_on(tmp_path: Path
     plan = planned(snapshot(tmp_path, *LEFT), "--remote", str(fill(tmp_path / "tier")))
     assert plan["decisions"][0]["candidates"][0]["remote_unread"] == 30
     assert not [one for one in plan["steps"] if one["action"] in ("salvage", "restore") and one["commands"]]
+
+
+def test_damaged_records_of_the_store_are_not_counted_on(tmp_path: Path) -> None:
+    """With --verify-remote; the plan salvages the others, and does not say that remote storage still has these."""
+    batches = lost(60, 75)
+    batches[1] = batches[1][:-1] + bytes([batches[1][-1] ^ 1])
+    store = fill(tmp_path / "tier", *LEFT)
+    put(store, plain_path(segment_id(*LEFT[0]), 60), b"".join(batches))
+    plan = planned(snapshot(tmp_path, *LEFT), "--remote", str(store), "--verify-remote")
+    (chosen,) = [one for one in plan["decisions"][0]["candidates"] if one["candidate_id"] == 1]
+    assert (chosen["lost_records"], chosen["remote_records"], chosen["remote_unread"]) == (30, 25, 0)
+    (step,) = [one for one in plan["steps"] if one["action"] == "salvage"]
+    assert "(25 records at most)" in step["text"]
+
+
+def test_damaged_records_of_the_store_are_a_hole_that_a_follower_fills(tmp_path: Path) -> None:
+    """The leader has 40 to 59 in remote storage only, five of them damaged there; broker 2 has them in its files."""
+    batches = written(40, 60, 0)
+    batches[1] = batches[1][:-1] + bytes([batches[1][-1] ^ 1])
+    store = fill(tmp_path / "tier")
+    put(store, plain_path(segment_id(40, 60, (0, 40)), 40), b"".join(batches))
+    other = Replica([*written(0, 60, 0), *written(60, 120, 1)], epochs=((0, 0), (1, 60)), high_watermark=120)
+    place = snapshot(tmp_path, other=other)
+    plan = planned(place, "--remote", str(store), "--verify-remote")
+    costs = {
+        one["candidate_id"]: (one["hidden_records"], one["lost_records"]) for one in plan["decisions"][0]["candidates"]
+    }
+    assert costs == {1: (5, 0), 2: (0, 0)}
 
 
 def test_without_a_store_nothing_is_known_of_what_can_be_read(tmp_path: Path) -> None:

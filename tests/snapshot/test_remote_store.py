@@ -7,14 +7,14 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tests.support.remote_stores import chunked_path, manifest, plain_path, put, write_listing
+from tests.support.remote_stores import chunked_path, compressed, manifest, plain_path, put, write_listing
 from tests.support.snapshots import TOPIC, TOPIC_ID, make_uuid
 
 from replica_audit.errors import UsageError
 from replica_audit.model import RemoteObject
 from replica_audit.snapshot.discovery import kind_by_name
 from replica_audit.snapshot.file_tree import Problem, Tree
-from replica_audit.snapshot.remote_store import open_remote_store, read_listings
+from replica_audit.snapshot.remote_store import StoredSegments, open_remote_store, read_listings
 from replica_audit.snapshot.storage import Snapshot
 
 ONE, OTHER = make_uuid("one segment"), make_uuid("other segment")
@@ -63,18 +63,33 @@ def test_chunked_segments_are_known_by_their_manifest(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("form", "said"),
-    [
-        ({"compression": True}, "its chunks are compressed"),
-        ({"encryption": {"dataKey": "k:AAAA", "aad": "CgsMDQ=="}}, "its chunks are encrypted"),
-        ({"compression": True, "encryption": {}}, "its chunks are compressed and encrypted"),
-    ],
+    "form",
+    [{"encryption": {"dataKey": "k:AAAA", "aad": "CgsMDQ=="}}, {"compression": True, "encryption": {}}],
+    ids=["", "compressed too"],
 )
-def test_encoded_chunks_are_not_captured_and_their_size_is_known(tmp_path: Path, form, said: str) -> None:
-    put(tmp_path, chunked_path(ONE, 0), b"y" * 7)
-    put(tmp_path, chunked_path(ONE, 0, "rsm-manifest"), manifest(100, **form))
+@pytest.mark.parametrize(("stored", "size"), [(156, 100), (155, 64), (91, 0)], ids=["whole", "cut", "cut in the first"])
+def test_encrypted_chunks_are_not_captured_and_their_size_is_known(
+    tmp_path: Path, form: dict, stored: int, size: int
+) -> None:
+    """Each chunk is 28 bytes longer: initialisation vector and tag."""
+    index = {"type": "fixed", "originalChunkSize": 64, "originalFileSize": 100, "transformedChunkSize": 92}
+    put(tmp_path, chunked_path(ONE, 0), b"y" * stored)
+    content = manifest(100, index={**index, "finalTransformedChunkSize": 64}, **form)
+    put(tmp_path, chunked_path(ONE, 0, "rsm-manifest"), content)
     (one,) = objects(tmp_path)
-    assert (one.log_bytes, one.segment_bytes, one.unread) == (7, 100, said)
+    assert (one.log_bytes, one.segment_bytes, one.unread) == (stored, size, "its chunks are encrypted")
+    assert one.form == "encrypted"
+
+
+def test_compressed_chunks_are_read_as_the_segment_that_was_copied(tmp_path: Path) -> None:
+    content = bytes(range(100))
+    stored, head = compressed(content)
+    put(tmp_path, chunked_path(ONE, 0), stored)
+    put(tmp_path, chunked_path(ONE, 0, "rsm-manifest"), head)
+    (one,) = objects(tmp_path)
+    assert (one.log_bytes, one.segment_bytes, one.form) == (len(stored), 100, "readable")
+    with StoredSegments(Snapshot.open(tmp_path)).open_file(one.log_path or "") as stream:
+        assert stream.read() == content
 
 
 @pytest.mark.parametrize("content", [b"", b"{}", b'{"version": "2"}', b"\xff", manifest(100)[:-3]])

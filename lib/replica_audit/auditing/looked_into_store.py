@@ -43,7 +43,8 @@ def look_into_store(evidence: PartitionEvidence, reference: Reference, local: ND
     # Of what a contradictory segment has offsets tell nothing.
     unclear = {one.segment_id for one in find_contradictory(lineage, own.segments)}
     sound = [one for one in own.segments if one.segment_id not in unclear]
-    return replace(find_deviations(facts, lineage, sound, own), leaked=leaked, contents=contents)
+    found = find_deviations(facts, lineage, sound, own)
+    return replace(found, leaked=leaked, contents=contents, forms=own.forms())
 
 
 def _moments(evidence: PartitionEvidence, segments: Sequence[RemoteSegment], listing: RemoteListing) -> StoreMoments:

@@ -50,7 +50,7 @@ from replica_audit.snapshot.leadership_rows import leadership_of_rows, state_row
 from replica_audit.snapshot.leadership_sources import parse_leadership
 from replica_audit.snapshot.log_dir_names import is_redpanda_segment, parse_directory_name, parse_file_name
 from replica_audit.snapshot.remote_log_metadata import REMOTE_SEGMENTS
-from replica_audit.snapshot.remote_store import read_store
+from replica_audit.snapshot.remote_store import StoredSegments, read_store
 from replica_audit.snapshot.segment_sources import open_source, summarise_source
 from replica_audit.snapshot.spread_discovery import Spreading
 from replica_audit.snapshot.storage import Snapshot
@@ -343,7 +343,7 @@ class OpenedSnapshot:
                 placed_there.store, unread = store.read(place.topic, place.partition, placed_there.remote)
                 unplaced += unread
             if store.location is not None:
-                snapshot.remote_store = Snapshot.open(store.location)
+                snapshot.remote_store = StoredSegments(Snapshot.open(store.location))
         return cls(snapshot, inventory, options, unplaced, known)
 
     @property

@@ -42,4 +42,5 @@ def remote_segment_rows(audit: PartitionAudit) -> Iterator[RemoteSegmentRow]:
             max_timestamp_ms=None if segment.max_timestamp_ms < 0 else segment.max_timestamp_ms,
             told_in=segment.told_in,
             told_whole=segment.is_whole,
+            stored=None if case is None else case.store.forms.get(segment.segment_id),
         )

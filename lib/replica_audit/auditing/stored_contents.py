@@ -16,6 +16,7 @@ from replica_audit.segments.record_batch import BATCH_DTYPE
 from replica_audit.segments.scan import scan_segment
 from replica_audit.segments.summary import Summariser
 from replica_audit.snapshot.remote_log_metadata import COPY_FINISHED
+from replica_audit.snapshot.remote_store import StoredSegments
 from replica_audit.snapshot.storage import Snapshot
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ def read_contents(
 
     Batches are kept of offsets that a local log has too, where no local segment has the same content.
     """
-    objects = {} if listing is None else {one.segment_id: one for one in listing.objects}
+    objects = {} if listing is None else listing.by_id
     local = [one for of_copy in summaries.values() for one in of_copy]
     digests = {one.digest for one in local if one.digest is not None}
     local_start = min((one.base_offset for one in local), default=None)
@@ -51,7 +52,7 @@ def read_contents(
             found.append(StoredContent(segment, stored, unread=f"not captured: {stored.unread}"))
             continue
         try:
-            summary, batches = _scan(location, stored.log_path or "", stored.log_bytes, segment, local_start)
+            summary, batches = _scan(location, stored.log_path or "", stored.segment_bytes or 0, segment, local_start)
         except (OSError, FormatError) as error:
             if _is_there(location, stored.log_path or ""):
                 found.append(StoredContent(segment, stored, unread=str(error)))
@@ -73,7 +74,7 @@ def _scan(
     """Summary of a segment, and its batches from `local_start` on."""
     summariser = Summariser(path, segment.start_offset, size_bytes)
     kept = [np.empty(0, BATCH_DTYPE)]
-    with open_store(location).open_file(path) as stream:
+    with StoredSegments(open_store(location)).open_file(path) as stream:
         for item in scan_segment(stream, size_bytes, segment.start_offset):
             summariser.add(item)
             if not isinstance(item, Damage) and local_start is not None:

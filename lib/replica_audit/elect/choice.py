@@ -255,6 +255,7 @@ def election_rows(
                 hidden_records=cost.hidden_records,
                 remote_records=cost.remote_records,
                 remote_unread=cost.remote_unread,
+                remote_encrypted=cost.remote_encrypted,
                 remote_deleted=cost.remote_deleted,
                 damage=damaged.get(cost.broker_id, []),
                 beside=[

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Protocol
 
-from replica_audit.text import count
+from replica_audit.text import count, verb
 
 
 class CandidateLoss(Protocol):
@@ -63,6 +63,21 @@ def _say_records(one: CandidateLoss) -> str:
         if parts
         else f"{text} that {'was' if lost_records == 1 else 'were'} not committed"
     )
+
+
+def say_unread(records: int, encrypted: int) -> str:
+    """A clause on records in remote storage that salvage cannot take out of it, `encrypted` of them for being that."""
+    others = records - encrypted
+    parts = [
+        f"{encrypted} {verb(encrypted, 'is', 'are')} encrypted: only the brokers' plugin can read {verb(encrypted, 'it', 'them')}"
+    ]
+    parts = parts if encrypted else []
+    parts += (
+        [f"{others} {verb(others, 'is', 'are')} in segments that are incomplete, or not known to be there"]
+        if others
+        else []
+    )
+    return "; ".join(parts)
 
 
 def say_damage(broker_id: int, codes: Collection[str]) -> str:

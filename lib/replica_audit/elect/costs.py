@@ -28,6 +28,7 @@ from replica_audit.auditing.replicas.lost_tails import is_tail_lost
 from replica_audit.auditing.replicas.replica_facts import CopyKey, ReplicaFacts
 from replica_audit.elect.cut_transactions import CandidateTransactions, MarkerReader
 from replica_audit.elect.held_records import CommittedRange, ReplicaRecords, as_possible, holding
+from replica_audit.literals import StoredForm
 from replica_audit.model import OffsetRange, OffsetSet, without
 from replica_audit.segments.record_batch import BATCH_DTYPE
 from replica_audit.snapshot.remote_log_metadata import COPY_FINISHED
@@ -174,6 +175,8 @@ class CandidateCost:
     """Of the records lost, those that remote storage still has."""
     remote_unread: int = 0
     """Of these, those in no segment that salvage can read in the store given; 0 where none was."""
+    remote_encrypted: int = 0
+    """Of `remote_unread`, those that the brokers' plugin can read."""
     remote_deleted: int = 0
     """Of `remote_records`, those that Kafka deletes there once the candidate leads, whatever retention is (J4)."""
     beside: tuple[CopyBeside, ...] = ()
@@ -319,7 +322,9 @@ def _cost(
     in_store = _in_store(case, remote)
     leaving = list(_deleted_as_it_leads(case, candidate, in_store))
     remote_records = _count(in_store, held)[0].records
-    readable = remote_records if case.options.remote is None else _count(_readable(case, in_store), held)[0].records
+    forms: tuple[StoredForm, ...] = ("readable", "encrypted")
+    readable, with_plugin = (_count(_in_forms(case, in_store, forms[:end]), held)[0].records for end in (1, 2))
+    is_open = case.options.remote is not None
     return CandidateCost(
         facts=candidate,
         followers=tuple(
@@ -345,19 +350,23 @@ def _cost(
         ),
         hidden_records=_count((item for log in logs.values() for item in log.hidden), mine)[0].records,
         remote_records=remote_records,
-        remote_unread=remote_records - readable,
+        remote_unread=remote_records - readable if is_open else 0,
+        remote_encrypted=with_plugin - readable if is_open else 0,
         remote_deleted=_count(leaving, held)[0].records,
     )
 
 
 def _in_store(case: Case, unserved_ranges: Iterable[CommittedRange]) -> list[CommittedRange]:
-    """What of `unserved` the remote store still has."""
+    """What of `unserved` the remote store still has, undamaged as far as it was read."""
     there: dict[int, list[OffsetRange]] = {}
     absent: dict[int, list[OffsetRange]] = {}
     for segment in case.remote.sound:
-        of_state = absent if segment.segment_id in case.store.gone else there
         for start, end, epoch in stretches(segment) if segment.state == COPY_FINISHED else ():
-            of_state.setdefault(epoch, []).append(OffsetRange(start, end))
+            own = [OffsetRange(start, end)]
+            is_gone = segment.segment_id in case.store.gone
+            sound = [] if is_gone else without(own, case.store.damaged.get(segment.segment_id, ()))
+            there.setdefault(epoch, []).extend(sound)
+            absent.setdefault(epoch, []).extend(without(own, sound))
     gone = {epoch: OffsetSet.of(without(ranges, there.get(epoch, ()))) for epoch, ranges in absent.items()}
     found = []
     for item in unserved_ranges:
@@ -390,13 +399,13 @@ def _deleted_as_it_leads(
             )
 
 
-def _readable(case: Case, in_store: Iterable[CommittedRange]) -> Iterator[CommittedRange]:
-    """What of it lies in segments that can be read in the store as they lie there."""
-    listing = case.evidence.side.store
-    readable = {one.segment_id for one in (() if listing is None else listing.objects) if one.is_readable}
+def _in_forms(
+    case: Case, in_store: Iterable[CommittedRange], forms: Collection[StoredForm]
+) -> Iterator[CommittedRange]:
+    """What of it lies in segments of which the store has something in one of these `forms`."""
     there: dict[int, list[OffsetRange]] = {}
     for segment in case.remote.sound:
-        if segment.state == COPY_FINISHED and segment.segment_id in readable:
+        if case.store.forms.get(segment.segment_id) in forms:
             for start, end, epoch in stretches(segment):
                 there.setdefault(epoch, []).append(OffsetRange(start, end))
     of_epoch = {epoch: OffsetSet.of(ranges) for epoch, ranges in there.items()}

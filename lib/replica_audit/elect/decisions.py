@@ -268,6 +268,7 @@ def _candidate(
         hidden_records=row.hidden_records or 0,
         remote_records=row.remote_records or 0,
         remote_unread=row.remote_unread or 0,
+        remote_encrypted=row.remote_encrypted or 0,
         remote_deleted=row.remote_deleted or 0,
         damage=tuple(row.damage or ()),
         groups_hit=None if hits is None else len(hits),

@@ -9,6 +9,7 @@ from dataclasses import replace
 from replica_audit import __version__
 from replica_audit.elect.cluster_state import present_state
 from replica_audit.elect.cost_matrix import Matrix
+from replica_audit.elect.cost_words import say_unread
 from replica_audit.elect.decisions import CommittedOffset, committed_offsets, decide
 from replica_audit.elect.election_steps import make_steps
 from replica_audit.elect.follow_up_steps import mending_steps
@@ -33,7 +34,7 @@ def salvage_steps(
     """One step that salvages everything the plan's leaders lack and a copy has, and one on what it cannot read in the store given.
     `made_with` are the options of `elect` that make this plan, `partitions` those that it was asked for.
     """
-    store = _store(results)
+    store = results.remote_store
     worth_it = _worth_it(decisions, store)
     if worth_it:
         places = tuple(map(place_of, worth_it))
@@ -52,12 +53,13 @@ def salvage_steps(
     unread = [one for one in _losing(decisions) if one.chosen.remote_unread]
     if unread:
         places = tuple(map(place_of, unread))
-        records = sum(one.chosen.remote_unread for one in unread)
+        records, encrypted = (
+            sum(getattr(one.chosen, name) for one in unread) for name in ("remote_unread", "remote_encrypted")
+        )
         yield Step(
             action="salvage",
             text=f"Keep what salvage cannot take out of remote storage for {list_places(places)} ({count(records, 'record')} at most): "
-            "its segments there are encrypted, compressed, incomplete or unknown. Retention stays off until the brokers' plugin "
-            "has decoded them and they are safe elsewhere",
+            f"{say_unread(records, encrypted)}. Retention stays off until they are safe elsewhere",
             partitions=places,
         )
 
@@ -66,7 +68,7 @@ def restore_steps(
     results: Results, decisions: Sequence[Decision], bootstrap: str, client_config: str | None
 ) -> Iterator[Step]:
     """One step that produces the salvaged records again; none while one of their partitions has no plan."""
-    places = tuple(map(place_of, _worth_it(decisions, _store(results))))
+    places = tuple(map(place_of, _worth_it(decisions, results.remote_store)))
     if places:
         config = [] if client_config is None else ["--command-config", client_config]
         command = ["replica-audit", "restore", SALVAGED, "--bootstrap-servers", bootstrap, *config, "--to-original"]
@@ -112,11 +114,6 @@ def _salvageable(decision: Decision, store: str | None) -> int:
     """How many records the sources hold, each counted for every one of them."""
     of_copies = sum(source.records for source in decision.salvage)
     return of_copies if store is None else of_copies + decision.chosen.remote_records - decision.chosen.remote_unread
-
-
-def _store(results: Results) -> str | None:
-    """The remote store that the audit looked into; None where none was given."""
-    return (results.audit.get("options") or {}).get("remote")
 
 
 def plan_elections(

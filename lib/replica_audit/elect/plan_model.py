@@ -66,6 +66,8 @@ class Candidate:
     """Of the records that it loses, those that remote storage still has."""
     remote_unread: int = 0
     """Of these, those that salvage cannot take out of the store given; 0 where none was."""
+    remote_encrypted: int = 0
+    """Of `remote_unread`, those that the brokers' plugin can read."""
     remote_deleted: int = 0
     """Of `remote_records`, those that Kafka deletes there once it leads, whatever retention is."""
 

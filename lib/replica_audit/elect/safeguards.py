@@ -13,7 +13,7 @@ from replica_audit.auditing.findings.rep import REP_ISR_SHORT
 from replica_audit.auditing.findings.tier import TIER_ORPHAN
 from replica_audit.elect.cluster_state import METADATA_IN_DOUBT, PresentState, tell_voteless
 from replica_audit.elect.cost_matrix import Matrix
-from replica_audit.elect.cost_words import say_uncaptured
+from replica_audit.elect.cost_words import say_uncaptured, say_unread
 from replica_audit.elect.kafka_commands import Copies, Tools, for_names
 from replica_audit.elect.plan_model import Decision, SalvageSource, Step
 from replica_audit.elect.step_list import list_names, list_places
@@ -121,11 +121,15 @@ def _copy_remote(decisions: Sequence[Decision]) -> Iterator[Step]:
     leaders = name_brokers(sorted({one.candidate_id for one in leaving}))
     several = "" if leaders.startswith("brokers") else "s"
     when = f"now: {leaders} lead{several}, and" if is_leading else f"before {leaders} lead{several}: then"
+    unread, encrypted = _unread(leaving)
+    ways = "Or take them out with salvage and --remote"
+    if unread:
+        ways = f"Salvage cannot take all of them out: {say_unread(unread, encrypted)}"
     yield Step(
         action="keep_remote",
         text=f"Copy the segments of {list_places(places)} out of the remote store's bucket {when} Kafka deletes "
         f"{count(records, 'record')} there within a minute, whatever retention is: they are of epochs before the first that the "
-        "leader has. Or take them out with salvage and --remote",
+        f"leader has. {ways}",
         partitions=places,
     )
 
@@ -146,6 +150,15 @@ def _keep_remote(
     places = [place for place in sorted(found) if place in about and place not in state.deleted]
     if not places:
         return
+    unread, encrypted = _unread([one for one in decisions if place_of(one) in places])
+    until = "Once they are taken out of its segments, put retention back to what it was"
+    if unread:
+        until = (
+            f"Salvage cannot take all of them out of its segments: {say_unread(unread, encrypted)}. Retention stays off until "
+            "they are safe elsewhere"
+        )
+    elif results.remote_store is None:
+        until += "; whether they are encrypted was not looked at: what is, only the brokers' plugin can read"
     topics = sorted({topic for topic, _ in places})
     way = tools.way_to_configure(is_any_up=bool(state.up | state.unknown))
     commands, files = for_names(topics, "keep-remote.txt", lambda topic: tools.keep_remote(topic, way))
@@ -154,8 +167,7 @@ def _keep_remote(
         text=f"Switch off retention for {'topic' if len(topics) == 1 else 'topics'} {list_names(topics)}, and note what it was: "
         f"remote storage has committed records of {list_places(places)} that the log of the leader, present or planned, does not "
         "have, and Kafka deletes them "
-        "once its log start has passed them, as retention or DeleteRecords moves it, or once the leader's first epoch is later. Once "
-        "they are taken out of its segments, put retention back to what it was",
+        f"once its log start has passed them, as retention or DeleteRecords moves it, or once the leader's first epoch is later. {until}",
         partitions=tuple(places),
         commands=tuple(commands),
         files=files,
@@ -164,6 +176,12 @@ def _keep_remote(
             "Nobody runs kafka-delete-records on them, and no further leader is elected uncleanly meanwhile",
         ),
     )
+
+
+def _unread(decisions: Iterable[Decision]) -> tuple[int, int]:
+    """Records in remote storage that salvage cannot take out of the store given, and those that are so for being encrypted."""
+    chosen = [one.chosen for one in decisions if one.procedure != "unplanned"]
+    return sum(one.remote_unread for one in chosen), sum(one.remote_encrypted for one in chosen)
 
 
 def _copy_metadata(state: PresentState, copies: Copies) -> Iterator[Step]:

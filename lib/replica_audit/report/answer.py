@@ -20,13 +20,12 @@ from replica_audit.report.sentences import (
     plain_text,
     say,
     tell_finding,
-    verb,
 )
 from replica_audit.report.verdict_object import VerdictObject
 from replica_audit.report.what_to_do import WhatToDo, tell_what_to_do
 from replica_audit.results import Results, place_of
 from replica_audit.schema import PartitionRow
-from replica_audit.text import capitalise, count, name_brokers, render_time
+from replica_audit.text import capitalise, count, name_brokers, render_time, verb
 
 #: Most partitions that are named one by one.
 CASE_LIMIT = 3
@@ -177,10 +176,17 @@ def _tell_lost(outcome: Outcome, where: str) -> Sentence:
     are = verb(number, "is", "are")
     them = verb(number, "it", "them")
     holders = sorted(broker for broker, held in outcome.holders.items() if held.committed)
-    named = [*([name_brokers(holders)] if holders else []), *(["remote storage"] if outcome.in_remote else [])]
+    absent = outcome.remote_forms & {"incomplete", "absent"}
+    there = outcome.remote_forms - absent
+    named = [*([name_brokers(holders)] if holders else []), *(["remote storage"] if there else [])]
     if not named:
-        return say(f"{records} {are} missing from the leader in {where}; no replica in the snapshot has {them}.")
-    still = f"{' and '.join(named)} still {verb(len(holders) + outcome.in_remote, 'has', 'have')} {them}"
+        nor = ", and the remote store lacks objects of their segments" if absent else ""
+        return say(f"{records} {are} missing from the leader in {where}; no replica in the snapshot has {them}{nor}.")
+    some = "some of " if absent and not holders else ""
+    still = f"{' and '.join(named)} still {verb(len(holders) + bool(there), 'has', 'have')} {some}{them}"
+    if "encrypted" in there:
+        which = f"{verb(number, 'it is', 'they are')}" if there == {"encrypted"} else "some are"
+        still += f"; there {which} encrypted, and only the brokers' plugin can read {verb(number, 'it', 'them')}"
     if outcome.kind == "lost":
         return say(f"{records} {are} missing from the leader in {where}; {still}.")
     return say(f"{records} {are} missing from the log that the others are compared with in {where}; {still}.")

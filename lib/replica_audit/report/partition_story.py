@@ -14,7 +14,7 @@ from replica_audit.report.facts.by_partition import compared_rows, present, refe
 from replica_audit.report.facts.conditions import may_have_lost
 from replica_audit.report.facts.leadership_changes import LeadershipChange, find_changes
 from replica_audit.report.layout import clean
-from replica_audit.report.sentences import Sentence, join_words, plain_text, say, tell_finding, verb
+from replica_audit.report.sentences import Sentence, join_words, plain_text, say, tell_finding
 from replica_audit.results import PartitionRows
 from replica_audit.schema import (
     DivergenceRow,
@@ -25,7 +25,7 @@ from replica_audit.schema import (
     ReplicaRow,
     TruncationRow,
 )
-from replica_audit.text import capitalise, count, name_brokers, name_offsets, name_source, render_time
+from replica_audit.text import capitalise, count, name_brokers, name_offsets, name_source, render_time, verb
 
 #: Changes of leader, runs of one replica, and other findings that a story has at most; the tables below it have them all.
 CHANGE_LIMIT = 6

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
+from replica_audit.elect.cost_words import say_unread
 from replica_audit.elect.plan_model import (
     Candidate,
     Conflict,
@@ -21,9 +22,9 @@ from replica_audit.elect.plan_model import (
 from replica_audit.elect.premises import ChangedPremise
 from replica_audit.model import Place
 from replica_audit.report.layout import align_columns, clean, name_bound, paint, render_range, text_width, wrap
-from replica_audit.report.sentences import end_sentence, join_some, join_words, name_partitions, verb
+from replica_audit.report.sentences import end_sentence, join_some, join_words, name_partitions
 from replica_audit.results import place_of
-from replica_audit.text import capitalise, count, name_brokers
+from replica_audit.text import capitalise, count, name_brokers, verb
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +102,7 @@ def _tell_remote(chosen: Candidate) -> str:
     if not chosen.remote_unread:
         return text
     taken = "them" if chosen.remote_unread == chosen.remote_records else f"{chosen.remote_unread} of these"
-    return f"{text} Salvage cannot take {taken} out of it: their segments are encoded for the brokers' plugin, incomplete or unknown."
+    return f"{text} Salvage cannot take {taken} out of it: {say_unread(chosen.remote_unread, chosen.remote_encrypted)}."
 
 
 def _tell_deleted(chosen: Candidate) -> str:

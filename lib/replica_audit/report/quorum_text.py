@@ -8,8 +8,8 @@ from replica_audit.model import Place
 from replica_audit.quorum.answer_model import CopyAnswer, Lost, QuorumAnswer, Role
 from replica_audit.report.layout import align_columns, clean, paint, wrap
 from replica_audit.report.plan_text import tell_elsewhere, tell_step
-from replica_audit.report.sentences import join_some, verb
-from replica_audit.text import count, listed, name_brokers, name_ids
+from replica_audit.report.sentences import join_some
+from replica_audit.text import count, listed, name_brokers, name_ids, verb
 
 _NAMED = 6
 _VERDICTS = {

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from replica_audit.report.layout import align_columns, clean, drop_columns, paint, wrap
-from replica_audit.report.sentences import join_some, verb
+from replica_audit.report.sentences import join_some
 from replica_audit.salvage.compared_logs import KINDS, REMOTE_KIND
 from replica_audit.salvage.salvage_manifest import (
     ManifestEpoch,
@@ -17,7 +17,7 @@ from replica_audit.salvage.salvage_manifest import (
     ManifestUnexpanded,
     ManifestUnread,
 )
-from replica_audit.text import count, name_brokers, render_time
+from replica_audit.text import count, name_brokers, render_time, verb
 
 _HEAD = ("TOPIC", "PART", "RECORDS", "COMMITTED", "OFFSETS", "EPOCH", "FIRST TIME", "LAST TIME", "HELD BY")
 _RIGHT = (1, 2, 3, 5)

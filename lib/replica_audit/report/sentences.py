@@ -51,11 +51,6 @@ def name_partitions(places: Sequence[tuple[str, int]], limit: int = 4) -> str:
     return join_some([f"{topic}-{partition}" for topic, partition in places], limit, "partition")
 
 
-def verb(count: int, one: str, many: str) -> str:
-    """The form of a verb or pronoun that agrees with `count`."""
-    return one if count == 1 else many
-
-
 def end_sentence(text: str) -> str:
     """`text` with a capital first letter and a full stop."""
     return capitalise(text.strip()) + ("" if text.rstrip().endswith((".", "!", "?")) else ".")

@@ -27,13 +27,13 @@ def remote_copies(
 
     `stays`: it leads already.
     """
-    objects = {one.segment_id: one for one in (evidence.side.store.objects if evidence.side.store is not None else ())}
+    objects = {} if evidence.side.store is None else evidence.side.store.by_id
     is_open = snapshot.remote_store is not None
     readable: list[tuple[RemoteSegment, SegmentFile]] = []
     unread = []
     for segment in _lacking(case, log, stays=stays):
         stored = objects.get(segment.segment_id)
-        if stored is None or stored.log_path is None or not stored.is_readable or not is_open:
+        if stored is None or stored.log_path is None or stored.form != "readable" or not is_open:
             unread.append(_unread(segment, stored, was_listed=evidence.side.store is not None))
         else:
             readable.append((segment, _file(stored, stored.log_path)))
@@ -80,7 +80,7 @@ def _unread(segment: RemoteSegment, stored: RemoteObject | None, *, was_listed: 
 
 def _file(stored: RemoteObject, path: str) -> SegmentFile:
     place = (*REMOTE, stored.topic, stored.partition)
-    return SegmentFile(*place, f"{IN_STORE}{path}", stored.start_offset, stored.log_bytes)
+    return SegmentFile(*place, f"{IN_STORE}{path}", stored.start_offset, stored.segment_bytes or 0)
 
 
 def _histories(found: Iterable[tuple[RemoteSegment, SegmentFile]]) -> Iterator[list[SegmentFile]]:

@@ -6,14 +6,14 @@ import os
 import struct
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, BinaryIO, Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from replica_audit.segments.frames import NotCapturedError
 from replica_audit.segments.record_batch import LEAST_ENTRY_BYTES, MAGIC_AT, PREFIX_BYTES
 from replica_audit.segments.records import RECORD_DTYPE, RecordError, RecordHasher, UnexpandedError, decode_records
-from replica_audit.snapshot.storage import Snapshot
+from replica_audit.snapshot.storage import OpensFiles, Snapshot
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -60,17 +60,10 @@ class NotCaptured(str):
     """The reason of `RecordReader.entries` for bytes that are not part of the evidence."""
 
 
-class FileSource(Protocol):
-    """Opener of segment files by the paths of requests, such as a snapshot."""
-
-    def open_file(self, path: str) -> BinaryIO:
-        """The file at `path`, to be closed by the caller."""
-
-
 class RecordReader:
     """Reads records from one snapshot. All rows of one reader can be compared with each other, and with no others."""
 
-    def __init__(self, snapshot: FileSource | str) -> None:
+    def __init__(self, snapshot: OpensFiles | str) -> None:
         """`snapshot`, or the location of one, which is opened when the first record is asked for."""
         self._snapshot = snapshot
         self.hasher = RecordHasher()

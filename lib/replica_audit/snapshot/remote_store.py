@@ -2,7 +2,7 @@
 
 Layouts: `<topic>-<partition>-<topic id>/<offset>-<segment id>.log` of Kafka's LocalTieredStorage (`RemoteTopicPartitionDirectory`,
 `RemoteLogSegmentFileset`), and `<topic>-<topic id>/<partition>/<offset>-<segment id>.log` with a `.rsm-manifest` of Aiven's plugin
-(`ObjectKeyFactory`, `SegmentManifestV1`), each below any prefix. Ids are in Kafka's base 64.
+(`ObjectKeyFactory`), each below any prefix. Ids are in Kafka's base 64.
 """
 
 from __future__ import annotations
@@ -13,13 +13,14 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
-from typing import NamedTuple
+from typing import BinaryIO, NamedTuple
 
 from replica_audit.errors import FormatError, UsageError
 from replica_audit.model import RemoteListing, RemoteObject, RemoteSegment
-from replica_audit.parsing import INT32, INT64, fits, is_whole, parse_json, show_value
+from replica_audit.parsing import INT32, INT64, is_whole, parse_json, show_value
 from replica_audit.redaction import redact
 from replica_audit.schema import QuarantineRow
+from replica_audit.snapshot.chunked_segments import DecompressedChunks, parse_manifest
 from replica_audit.snapshot.storage import Snapshot
 from replica_audit.text import now_ms
 
@@ -254,27 +255,31 @@ def _read_manifest(store: Snapshot, one: RemoteObject) -> tuple[RemoteObject, Qu
     if one.manifest_path is None:
         return (replace(one, unread="it has no manifest") if one.is_chunked else one), None
     try:
-        size, unread = _parse_manifest(store.read_bytes(one.manifest_path), one.manifest_path)
+        found = parse_manifest(store.read_bytes(one.manifest_path), one.manifest_path)
     except (OSError, FormatError) as error:
         reason = "its manifest could not be read"
         row = QuarantineRow.of("INPUT-IGNORED", one.manifest_path, f"of a segment in the remote store: {error}")
         return replace(one, unread=reason), row
-    return replace(one, segment_bytes=size, unread=unread), None
+    is_plain = not (found.is_compressed or found.is_encrypted)
+    return replace(
+        one,
+        segment_bytes=one.log_bytes if is_plain else found.bytes_in(one.log_bytes),
+        unread="its chunks are encrypted" if found.is_encrypted else None,
+        is_encrypted=found.is_encrypted,
+    ), None
 
 
-def _parse_manifest(data: bytes, path: str) -> tuple[int, str | None]:
-    """(size of the segment that was copied, why its batches cannot be read as they lie there). Raises FormatError."""
-    hint = "give the store of a version of Aiven's plugin that writes manifests of version 1"
-    value = parse_json(data, path, hint)
-    shape = {"version": str, "chunkIndex": {"originalFileSize": int}, "compression": bool}
-    if not fits(value, shape) or value["version"] != "1":
-        raise FormatError(path, None, "a manifest of version 1", show_value(value), hint)
-    how = [
-        word
-        for word, is_so in (
-            ("compressed", value["compression"]),
-            ("encrypted", value.get("encryption") is not None),
-        )
-        if is_so
-    ]
-    return value["chunkIndex"]["originalFileSize"], f"its chunks are {' and '.join(how)}" if how else None
+class StoredSegments:
+    """The segments in a store by the paths of their `.log` objects, as their brokers copied them."""
+
+    def __init__(self, store: Snapshot) -> None:
+        self._store = store
+
+    def open_file(self, path: str) -> BinaryIO:
+        """The segment at `path`, seekable, to be closed by the caller. Raises OSError and FormatError."""
+        if _CHUNKED.fullmatch(path) is None:
+            return self._store.open_file(path)
+        manifest = f"{path.removesuffix(_LOG)}{_MANIFEST}"
+        segment = parse_manifest(self._store.read_bytes(manifest), manifest)
+        stream = self._store.open_file(path)
+        return DecompressedChunks(stream, segment, path) if segment.is_compressed else stream

@@ -11,7 +11,7 @@ import stat
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING, BinaryIO, Protocol
 
 from replica_audit.errors import FormatError
 from replica_audit.redaction import redact
@@ -207,6 +207,13 @@ _ARCHIVES = (".tar", ".tgz", ".tar.gz", ".tar.bz2", ".tar.xz", ".tar.zst", ".tar
 IN_STORE = "remote://"
 
 
+class OpensFiles(Protocol):
+    """Opens files by their paths."""
+
+    def open_file(self, path: str) -> BinaryIO:
+        """The file at `path`, seekable, to be closed by the caller. Raises OSError and FormatError."""
+
+
 class Snapshot:
     """A directory of copied log dirs, opened for reading. Pickles: an executor opens it again from its URI."""
 
@@ -218,7 +225,7 @@ class Snapshot:
         self._times: dict[str, int | None] = {}
         self._small: dict[str, bytes | BaseException] = {}
         self._checked: set[str] = set()
-        self.remote_store: Snapshot | None = None
+        self.remote_store: OpensFiles | None = None
         """The remote store of its tiered topics, from which paths that begin with `IN_STORE` are read."""
 
     @classmethod
@@ -406,7 +413,7 @@ class Snapshot:
         snapshot. `checked` False leaves the comparison with the manifest to `check_copy`.
         """
         if path.startswith(IN_STORE) and self.remote_store is not None:
-            return self.remote_store.open_file(path.removeprefix(IN_STORE), checked=checked)
+            return self.remote_store.open_file(path.removeprefix(IN_STORE))
         self._copied.refuse_incomplete(path)
         if path in self.evidence.files:
             return self.evidence.open(path, self._open)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from tests.support.collected import collect_snapshot
 from tests.support.remote_log import LEADS, copied, leader, with_remote
-from tests.support.remote_stores import chunked_path, manifest, plain_path, put, segment_id
+from tests.support.remote_stores import chunked_path, compressed, manifest, plain_path, put, segment_id
 from tests.support.scenario import written
 from tests.support.snapshots import TOPIC, Replica
 
@@ -19,6 +19,7 @@ from replica_audit.paths import check_files
 from replica_audit.results import Results
 from replica_audit.runner.in_process import audit_all
 from replica_audit.schema import FindingRow
+from replica_audit.snapshot.chunked_segments import parse_manifest
 from replica_audit.snapshot.file_tree import TreeEntry
 
 Span = tuple[int, int, tuple[int, int]]
@@ -98,6 +99,38 @@ def test_damage_of_what_another_segment_has_is_no_loss(tmp_path: Path) -> None:
     assert [row.severity for row in damaged] == ["medium"]
 
 
+def test_damage_of_what_only_a_segment_of_another_history_has_is_a_loss(tmp_path: Path) -> None:
+    left = (40, 60, (2, 40))
+    results = verified(
+        tmp_path,
+        {**WHOLE, SPANS[1]: broken(WHOLE[SPANS[1]], 1), left: written(40, 60, 2, "lost ")},
+        leader((0, 0), (3, 60)),
+    )
+    damaged = [row for row in of_store(results) if row.code == "TIER-OBJECT-DAMAGED"]
+    assert [row.severity for row in damaged] == ["critical"], damaged
+
+
+def test_damage_of_what_a_segment_may_have_that_could_not_be_read_is_no_proven_loss(tmp_path: Path) -> None:
+    again = (40, 65, (0, 40))
+    name = segment_id(again[0], again[1], again[2])
+    put(tmp_path / "tier", chunked_path(name, 40))
+    put(tmp_path / "tier", chunked_path(name, 40, "rsm-manifest"), manifest(100, encryption={"aad": "AA=="}))
+
+    def write() -> None:
+        place = tmp_path / "tier" / plain_path(name, 40)
+        place.unlink()
+
+    results = verified(
+        tmp_path,
+        {**WHOLE, SPANS[1]: broken(WHOLE[SPANS[1]], 1), again: [b"x" * 100]},
+        leader((0, 0), (1, 65)),
+        then=write,
+    )
+    damaged = [row for row in of_store(results) if row.code == "TIER-OBJECT-DAMAGED"]
+    assert [row.severity for row in damaged] == ["medium"], damaged
+    assert "or in a segment that could not be read" in damaged[0].message
+
+
 @pytest.mark.parametrize(
     "batches",
     [WHOLE[SPANS[1]][:-1], [*WHOLE[SPANS[1]][:-1], WHOLE[SPANS[1]][-1][:30]], [*WHOLE[SPANS[1]][:3], b"\0" * 80]],
@@ -164,17 +197,40 @@ def test_segments_of_a_history_that_was_left_differ_from_the_log_and_that_is_ano
     assert of_store(results) == [] and {row.code for row in results.findings} >= {"TIER-ORPHAN"}
 
 
-def test_encoded_chunks_are_not_captured_and_that_is_said_once(tmp_path: Path) -> None:
+@pytest.mark.parametrize("broken_chunk", [None, 5], ids=["sound", "a broken chunk"])
+def test_compressed_chunks_are_read(tmp_path: Path, broken_chunk: int | None) -> None:
+    told = []
+    for start, end, epoch in SPANS:
+        data = b"".join(WHOLE[start, end, epoch])
+        stored, head = compressed(data)
+        if broken_chunk is not None and start == SPANS[1][0]:
+            at = parse_manifest(head, "").ends[broken_chunk - 1]
+            stored = stored[:at] + bytes(8) + stored[at + 8 :]
+        put(tmp_path / "tier", chunked_path(segment_id(start, end, epoch), start), stored)
+        put(tmp_path / "tier", chunked_path(segment_id(start, end, epoch), start, "rsm-manifest"), head)
+        told.append(copied(start, end, epoch, size=len(data)))
+    with_remote(tmp_path / "snapshot", LEADS, *told)
+    settings = Settings(topics=(TOPIC,), remote=str(tmp_path / "tier"), verify_remote=True)
+    results = audit_all(str(tmp_path / "snapshot"), settings)
+    if broken_chunk is None:
+        assert of_store(results) == []
+        return
+    (row,) = of_store(results)
+    assert (row.code, row.severity, row.start_offset) == ("TIER-OBJECT-DAMAGED", "critical", 40)
+    assert "[50, 55) cannot be read" in row.message, row.message
+
+
+def test_encrypted_chunks_are_not_captured_and_that_is_said_once(tmp_path: Path) -> None:
     for start, end, epoch in SPANS:
         put(tmp_path / "tier", chunked_path(segment_id(start, end, epoch), start), b"?" * 50)
-        content = manifest(100, compression=True)
+        content = manifest(100, encryption={"aad": "AA=="})
         put(tmp_path / "tier", chunked_path(segment_id(start, end, epoch), start, "rsm-manifest"), content)
     with_remote(tmp_path / "snapshot", LEADS, *(copied(*span) for span in SPANS))
     settings = Settings(topics=(TOPIC,), remote=str(tmp_path / "tier"), verify_remote=True)
     results = audit_all(str(tmp_path / "snapshot"), settings)
     (row,) = of_store(results)
     assert (row.code, row.severity) == ("TIER-OBJECT-UNREAD", "info")
-    assert "3 segments with offsets 0 to 99 in the remote store: not captured: its chunks are compressed" in row.message
+    assert "3 segments with offsets 0 to 99 in the remote store: not captured: its chunks are encrypted" in row.message
     assert results.partitions[0].verdict == "LAGGING"
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from replica_audit.auditing.compare.remote_storage import epoch_parts, stretches
+from replica_audit.auditing.compare.remote_storage import own_ranges
 from replica_audit.model import (
     CHUNK_OFFSETS,
     OffsetRange,
@@ -57,21 +57,21 @@ class ContentDeviation:
     path: str
     text: str
     """A clause on it."""
+    damaged: tuple[OffsetRange, ...] = ()
+    """Offsets of the segment whose batches cannot be read there."""
     needed: tuple[OffsetRange, ...] = ()
-    """Damaged offsets of the log that are below its local start."""
+    """Of these, the log's own that are below its local start and in no other segment."""
     is_encoded: bool = False
-    """It could not be read for being compressed or encrypted."""
+    """It could not be read for how it is stored: encrypted, or its manifest does not say."""
 
 
 def check_contents(
     facts: ReplicaFacts, lineage: Lineage, contents: Sequence[StoredContent], local: NDArray[np.void]
 ) -> tuple[ContentDeviation, ...]:
     """Deviations of the segments that were read; `local` are batches of the log (`BATCH_DTYPE`) in the chunks of these."""
+    # What could not be read may be sound.
     sound = OffsetSet.of(
-        part
-        for one in contents
-        if one.summary is not None
-        for part in without([OffsetRange(one.segment.start_offset, one.segment.end_offset)], _damaged(one, facts))
+        part for one in contents for part in without(own_ranges(one.segment, lineage), _damaged(one, facts))
     )
     found: list[ContentDeviation] = []
     for one in contents:
@@ -85,7 +85,7 @@ def check_contents(
             reason = one.summary.damage[0].reason if one.summary.damage else None
             spans = " and ".join(f"[{part.start_offset}, {part.end_offset})" for part in damaged[:3])
             text = f"{spans} cannot be read" + (f": {reason}" if reason else "")
-            found.append(ContentDeviation("damaged", one.segment, path, text, needed))
+            found.append(ContentDeviation("damaged", one.segment, path, text, damaged, needed))
         found += (
             ContentDeviation("differs", one.segment, path, text)
             for text in (*_beside_metadata(one), *_beside_log(facts, lineage, one, local))
@@ -107,7 +107,7 @@ def _damaged(one: StoredContent, facts: ReplicaFacts) -> tuple[OffsetRange, ...]
     end = segment.start_offset if summary.greatest_last_offset is None else summary.greatest_last_offset + 1
     # Of a log that was compacted once, the last records of a segment may have been cleaned before it was copied: then it
     # has the bytes that its broker copied, and ends early all the same.
-    if end < segment.end_offset and one.stored.log_bytes != segment.size_bytes and not facts.compacted:
+    if end < segment.end_offset and one.stored.segment_bytes != segment.size_bytes and not facts.compacted:
         found.append(OffsetRange(end, segment.end_offset))
     return joined(part for part in found if part.start_offset < part.end_offset)
 
@@ -120,13 +120,14 @@ def _needed(
     sound: OffsetSet,
 ) -> tuple[OffsetRange, ...]:
     """Damaged offsets that are the log's own, at or above its start, in none of its files, and `sound` in no other segment."""
-    own = [
-        OffsetRange(max(first, facts.log_start_offset), min(last, facts.local_start_offset))
-        for start, end, epoch in stretches(segment)
+    own = (
+        OffsetRange(
+            max(part.start_offset, whole.start_offset, facts.log_start_offset),
+            min(part.end_offset, whole.end_offset, facts.local_start_offset),
+        )
         for part in damaged
-        for first, last, had in epoch_parts(lineage, max(start, part.start_offset), min(end, part.end_offset))
-        if had == epoch
-    ]
+        for whole in own_ranges(segment, lineage)
+    )
     return tuple(sound.missing_from(one for one in own if one.start_offset < one.end_offset))
 
 

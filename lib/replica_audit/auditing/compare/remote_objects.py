@@ -6,13 +6,14 @@ The two are of different moments, and the cluster goes on in between: each rule 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Literal
 
 from replica_audit.auditing.compare.remote_contents import ContentDeviation
-from replica_audit.auditing.compare.remote_storage import epoch_parts, stretches
+from replica_audit.auditing.compare.remote_storage import own_ranges
+from replica_audit.literals import StoredForm
 from replica_audit.model import OffsetRange, OffsetSet, RemoteListing, RemoteObject, RemoteSegment, joined
 from replica_audit.snapshot.remote_log_metadata import COPY_FINISHED, DELETE_FINISHED
 
@@ -47,7 +48,6 @@ class ResizedObject:
 
     segment: RemoteSegment
     stored: RemoteObject
-    size_bytes: int
 
 
 @dataclass(frozen=True)
@@ -60,6 +60,8 @@ class StoreDeviations:
     """Objects of segments that nothing tells of, or that were deleted long before (T5)."""
     contents: tuple[ContentDeviation, ...] = ()
     """Of segments that were read (T9)."""
+    forms: Mapping[str, StoredForm] = field(default_factory=dict)
+    """Of the copied segments of the log's topic id, by segment id."""
 
     @cached_property
     def gone(self) -> frozenset[str]:
@@ -68,8 +70,14 @@ class StoreDeviations:
 
     @property
     def removed(self) -> tuple[OffsetRange, ...]:
-        """Offsets of the log that were there and that neither its local files nor the store have any more."""
-        return joined(part for one in self.missing if one.certainty != "open" for part in one.needed)
+        """Offsets of the log that were there, and that nobody can read any more in its local files or the store."""
+        gone = (one.needed for one in self.missing if one.certainty != "open")
+        return joined(part for needed in (*gone, *(one.needed for one in self.contents)) for part in needed)
+
+    @cached_property
+    def damaged(self) -> Mapping[str, tuple[OffsetRange, ...]]:
+        """Offsets whose batches cannot be read in the store, by segment id."""
+        return {one.segment.segment_id: one.damaged for one in self.contents if one.damaged}
 
 
 @dataclass(frozen=True)
@@ -116,6 +124,19 @@ class StoreMoments:
             return True
         return stored.placed_ms is not None and stored.placed_ms <= segment.updated_ms + _CLOCKS_DIFFER_MS
 
+    def forms(self) -> dict[str, StoredForm]:
+        """Forms of the copied segments in the store, by id; unknown of one that it may have got since."""
+        objects = self.listing.by_id
+        return {
+            one.segment_id: objects[one.segment_id].form
+            if one.segment_id in objects
+            else "unknown"
+            if self.was_listed_before(one)
+            else "absent"
+            for one in self.segments
+            if one.state == COPY_FINISHED
+        }
+
     @property
     def is_older(self) -> bool:
         """True if the store was listed before the last event in the log."""
@@ -127,7 +148,7 @@ def find_deviations(
     facts: ReplicaFacts, lineage: Lineage, segments: Sequence[RemoteSegment], moments: StoreMoments
 ) -> StoreDeviations:
     """The differences; `segments` are those of the log's topic id that nothing contradicts, `moments` are of all of them."""
-    objects = {one.segment_id: one for one in moments.listing.objects}
+    objects = moments.listing.by_id
     missing = tuple(_find_missing(facts, lineage, segments, objects, moments))
     resized = tuple(_find_resized(segments, objects, moments))
     return StoreDeviations(missing, resized)
@@ -142,7 +163,7 @@ def _find_missing(
 ) -> Iterator[MissingObject]:
     copied = [one for one in segments if one.state == COPY_FINISHED]
     whole = [one for one in copied if _lacks(objects, one) is None]
-    own_there = [(one, _own_ranges(one, lineage)) for one in whole]
+    own_there = [(one, own_ranges(one, lineage)) for one in whole]
     there = OffsetSet.of(part for _, parts in own_there for part in parts)
     floor, ceiling = facts.log_start_offset, facts.local_start_offset
     # Retention deletes from the log's beginning on, so what is above something that is there was not deleted by it.
@@ -151,7 +172,7 @@ def _find_missing(
     for segment in copied:
         if (what := _lacks(objects, segment)) is None or moments.was_listed_before(segment):
             continue
-        own = _own_ranges(segment, lineage)
+        own = own_ranges(segment, lineage)
         inside = [OffsetRange(max(one.start_offset, floor), min(one.end_offset, ceiling)) for one in own]
         needed = there.missing_from(one for one in inside if one.start_offset < one.end_offset)
         is_above = kept_from is not None and bool(own) and own[0].start_offset > kept_from
@@ -198,9 +219,8 @@ def _find_resized(
         stored = objects.get(segment.segment_id)
         if segment.state != COPY_FINISHED or stored is None or stored.missing or not moments.was_listed_after(segment):
             continue
-        size = stored.log_bytes if stored.unread is None else stored.segment_bytes
-        if size is not None and size != segment.size_bytes:
-            yield ResizedObject(segment, stored, size)
+        if stored.segment_bytes not in (None, segment.size_bytes):
+            yield ResizedObject(segment, stored)
 
 
 def find_leaked(moments: Iterable[StoreMoments]) -> tuple[RemoteObject, ...]:
@@ -228,13 +248,3 @@ def find_leaked(moments: Iterable[StoreMoments]) -> tuple[RemoteObject, ...]:
             if is_leaked:
                 found.append(one)
     return tuple(sorted(found))
-
-
-def _own_ranges(segment: RemoteSegment, lineage: Lineage) -> list[OffsetRange]:
-    """Offsets of a segment in the epochs that a log has there."""
-    return [
-        OffsetRange(first, last)
-        for start, end, epoch in stretches(segment)
-        for first, last, had in epoch_parts(lineage, start, end)
-        if had == epoch
-    ]

@@ -300,3 +300,12 @@ def stretches(segment: RemoteSegment) -> Iterator[tuple[int, int, int]]:
     for (epoch, start), end in zip(segment.epochs, starts[1:], strict=True):
         if max(start, segment.start_offset) < end:
             yield max(start, segment.start_offset), end, epoch
+
+
+def own_ranges(segment: RemoteSegment, lineage: Lineage) -> list[OffsetRange]:
+    """Offsets of a segment in the epochs that a log has there."""
+    return [
+        OffsetRange(first, last)
+        for first, last, epoch, had in _beside(lineage, segment, segment.start_offset)
+        if had == epoch
+    ]

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 
 from replica_audit.auditing.finding import Code, Finding, considered, finding
 from replica_audit.schema import Evidence
-from replica_audit.text import count, name_offsets, render_time
+from replica_audit.text import count, name_offsets, render_time, verb
 
 if TYPE_CHECKING:
     from replica_audit.auditing.case import Case
+    from replica_audit.literals import StoredForm
     from replica_audit.model import RemoteSegment
 
 TIER_ORPHAN = Code("TIER-ORPHAN", ("critical",), ("COMMITTED_LOSS",), traits=("records",))
@@ -58,7 +59,7 @@ def _orphans(case: Case) -> Iterator[Finding]:
             TIER_ORPHAN,
             f"remote storage has {segments} with {name_offsets(orphan.start_offset, orphan.end_offset)} of epoch "
             f"{orphan.leader_epoch}, up to {count(number, 'committed record')} that the log of broker {facts.broker_id} does "
-            "not have",
+            f"not have{_say_forms([case.store.forms.get(one) for one in orphan.segment_ids])}",
             start_offset=orphan.start_offset,
             end_offset=orphan.end_offset,
             replica_epoch=orphan.leader_epoch,
@@ -67,6 +68,17 @@ def _orphans(case: Case) -> Iterator[Finding]:
                 considered("uncommitted: no, Kafka copies only what lies below the last stable offset"),
             ],
         )
+
+
+def _say_forms(forms: Sequence[StoredForm | None]) -> str:
+    """Clauses on what of the segments can be had from the store that was looked into."""
+    text = ""
+    if encrypted := forms.count("encrypted"):
+        they = verb(encrypted, "is", "are")
+        text = f"; {encrypted} {they} encrypted, and only the brokers' plugin can read {verb(encrypted, 'it', 'them')}"
+    if lacking := forms.count("absent") + forms.count("incomplete"):
+        text += f"; {lacking} {verb(lacking, 'is', 'are')} not there, or not whole"
+    return text
 
 
 def _vanished(case: Case) -> Iterator[Finding]:

@@ -125,11 +125,12 @@ def _holders(case: Case, needed: tuple[OffsetRange, ...]) -> list[int]:
 
 def _resized(case: Case, found: ResizedObject) -> Finding:
     segment, stored = found.segment, found.stored
-    is_shorter = found.size_bytes < segment.size_bytes
+    size_bytes = stored.segment_bytes or 0
+    is_shorter = size_bytes < segment.size_bytes
     what = "readers do not get all of it" if is_shorter else "it was overwritten, or is something else"
     return finding(
         TIER_OBJECT_SIZE,
-        f"the remote store has {count(found.size_bytes, 'byte')} of a segment of {count(segment.size_bytes, 'byte')} with "
+        f"the remote store has {count(size_bytes, 'byte')} of a segment of {count(segment.size_bytes, 'byte')} with "
         f"{name_offsets(segment.start_offset, segment.end_offset)}: {what}",
         confidence="likely",
         start_offset=segment.start_offset,
@@ -157,7 +158,7 @@ def _content(found: ContentDeviation) -> Finding:
         text += f"; {lacking} are nowhere else in the log"
     elif found.kind == "damaged":
         code, severity, verdict = TIER_OBJECT_DAMAGED, "medium", "LATENT_CORRUPTION"
-        text += "; the log has them elsewhere, or does not need them"
+        text += "; the log has them elsewhere, or in a segment that could not be read, or does not need them"
     return finding(
         code,
         text,

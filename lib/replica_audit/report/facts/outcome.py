@@ -7,8 +7,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from replica_audit.auditing.catalogue import CATALOGUE, at_or_above, codes_with
-from replica_audit.auditing.findings.tier import TIER_ORPHAN
-from replica_audit.literals import VERDICTS, Verdict
+from replica_audit.literals import VERDICTS, StoredForm, Verdict
 from replica_audit.model import Place
 from replica_audit.report.facts.by_partition import present, worst_first, worst_partitions
 from replica_audit.report.facts.conditions import Compared, Conditions, whole_audit
@@ -51,8 +50,8 @@ class Outcome:
     """All of them, worst first."""
     total: Total
     holders: Mapping[int, Holder]
-    in_remote: bool
-    """Remote storage has committed records that are lost."""
+    remote_forms: frozenset[StoredForm | None]
+    """As `WholeAudit` has them."""
     conditions: Conditions
     findings: Mapping[FindingPlace, Sequence[FindingRow]]
     tone: str
@@ -124,7 +123,7 @@ def _find(results: Results, untrusted: str | None, verdict: Verdict) -> Outcome 
         partitions=tuple(partitions),
         total=total,
         holders=whole.holders,
-        in_remote=any(TIER_ORPHAN.code in codes.get(place, ()) for place in total.committed_places),
+        remote_forms=whole.remote_forms,
         conditions=conditions,
         findings=findings,
         tone=_tone(worst, conditions, untrusted, verdict),

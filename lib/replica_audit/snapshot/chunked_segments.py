@@ -1,0 +1,157 @@
+"""Segments as Aiven's plugin stores them: cut into chunks, each of which is transformed by itself, with a manifest that says how.
+
+Source: `SegmentManifestV1`, `FixedSizeChunkIndex`, `VariableSizeChunkIndex`, `ChunkSizesBinaryCodec`, `CompressionChunkEnumeration`
+and `EncryptionChunkEnumeration` of github.com/Aiven-Open/tiered-storage-for-apache-kafka.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from bisect import bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import accumulate
+from typing import BinaryIO
+
+from replica_audit.errors import FormatError
+from replica_audit.parsing import INT32, fits, is_whole, parse_json, show_value
+from replica_audit.segments.compression import ZSTD, CodecError, ExpansionError, decompress
+from replica_audit.segments.streams import PositionedReads
+
+_HINT = "give the store of a version of Aiven's plugin that writes manifests of version 1"
+#: Of the sizes of all chunks, in bytes (`TransformedChunksDeserializer.MAX_DECOMPRESSED_SIZE`), and in number.
+_GREATEST_INDEX, _GREATEST_NUMBER = 10 << 20, 1 << 20
+#: More than this is expanded of large chunks only.
+_PLENTY = 32 << 20
+
+
+@dataclass(frozen=True)
+class ChunkedSegment:
+    """A manifest: a segment of `size_bytes`, cut into chunks of `chunk_bytes`, the last of which may be smaller."""
+
+    size_bytes: int
+    chunk_bytes: int
+    stored: Sequence[int]
+    """Size of each chunk in the object, in which they follow each other."""
+    is_compressed: bool
+    """Each chunk is a zstd frame, below its encryption."""
+    is_encrypted: bool
+
+    @cached_property
+    def ends(self) -> Sequence[int]:
+        """Where each chunk ends in the object."""
+        return tuple(accumulate(self.stored))
+
+    def size_of(self, chunk: int) -> int:
+        """Bytes of the segment that a chunk has."""
+        return min(self.chunk_bytes, self.size_bytes - chunk * self.chunk_bytes)
+
+    def bytes_in(self, object_bytes: int) -> int:
+        """Bytes of the segment in an object of that size: those of the chunks that are whole."""
+        return min(self.size_bytes, self.chunk_bytes * bisect_right(self.ends, object_bytes))
+
+
+def parse_manifest(data: bytes, path: str) -> ChunkedSegment:
+    """The manifest at `path`. Raises FormatError for one that the plugin would refuse, or that is of another version."""
+    value = parse_json(data, path, _HINT)
+    index = {"type": str, "originalChunkSize": int, "originalFileSize": int}
+    if not fits(value, {"version": str, "chunkIndex": index, "compression": bool}) or value["version"] != "1":
+        raise FormatError(path, None, "a manifest of version 1", show_value(value), _HINT)
+    index = value["chunkIndex"]
+    size, each = index["originalFileSize"], index["originalChunkSize"]
+    if not 0 <= size <= INT32 or not 0 < each <= INT32:
+        raise FormatError(path, None, f"sizes up to {INT32}", show_value(index), _HINT)
+    number = -(-size // each)
+    if number > _GREATEST_NUMBER:
+        raise FormatError(path, None, f"up to {_GREATEST_NUMBER} chunks", str(number), _HINT)
+    try:
+        stored = _stored_sizes(index, number)
+    except (CodecError, ValueError) as error:
+        raise FormatError(path, None, f"the sizes of {number} chunks", str(error), _HINT) from error
+    return ChunkedSegment(size, each, stored, value["compression"], value.get("encryption") is not None)
+
+
+def _stored_sizes(index: dict, number: int) -> Sequence[int]:
+    """Sizes of `number` chunks in the object. Raises ValueError and CodecError."""
+    if index["type"] == "fixed":
+        each, last = index.get("transformedChunkSize"), index.get("finalTransformedChunkSize")
+        if not (is_whole(each, 0, INT32) and is_whole(last, 0, INT32)):
+            raise ValueError(show_value(index))
+        return (each,) * (number - 1) + (last,) * min(number, 1)
+    if index["type"] != "variable" or not isinstance(index.get("transformedChunks"), str):
+        raise ValueError(show_value(index))
+    try:
+        data = decompress(ZSTD, base64.b64decode(index["transformedChunks"], validate=True), _GREATEST_INDEX)
+    except binascii.Error as error:
+        raise ValueError(str(error)) from error
+    sizes = _decode_sizes(data)
+    if len(sizes) != number:
+        raise ValueError(f"those of {len(sizes)}")
+    return sizes
+
+
+def _decode_sizes(data: bytes) -> Sequence[int]:
+    """What `ChunkSizesBinaryCodec` wrote: count; of several, a base and the width of what is added to it for each but the last;
+    the last. Raises ValueError.
+    """
+    count = int.from_bytes(data[:4], "big")
+    if count == 0:
+        return ()
+    last = int.from_bytes(data[-4:], "big")
+    width = data[8] if count > 1 and len(data) > 8 else 0
+    head, body = (4, 0) if count == 1 else (9, (count - 1) * width)
+    if len(data) != head + body + 4 or width > 4:
+        raise ValueError(f"{len(data)} bytes for {count} sizes of width {width}")
+    base = int.from_bytes(data[4:8], "big") if count > 1 else 0
+    added = (int.from_bytes(data[at : at + width], "big") for at in range(head, head + body, width or 1))
+    sizes = (*(base + one for one in (added if width else (0,) * (count - 1))), last)
+    if max(sizes) > INT32:
+        raise ValueError(f"a size of {max(sizes)}")
+    return sizes
+
+
+class DecompressedChunks(PositionedReads):
+    """The segment that a compressed object holds, as a seekable stream. Memory: a chunk of it, at most 256 MiB.
+
+    A chunk that is broken, or not all there, reads as zeros, of which no batch is made: the scan tells which offsets are
+    missing, and goes on after it. OSError is raised where one expands to more than is ever expanded.
+    """
+
+    def __init__(self, stream: BinaryIO, segment: ChunkedSegment, path: str) -> None:
+        super().__init__(segment.size_bytes)
+        self._stream = stream
+        self._segment = segment
+        self._path = path
+        self._chunk = -1
+        self._data = b""
+
+    def close(self) -> None:
+        self._stream.close()
+        super().close()
+
+    def read(self, count: int | None = -1) -> bytes:
+        """Up to `count` bytes, fewer only at the end."""
+        start = self._position
+        end = self.size_bytes if count is None or count < 0 else min(self.size_bytes, start + count)
+        parts = []
+        while self._position < end:
+            chunk, at = divmod(self._position, self._segment.chunk_bytes)
+            part = self._decompressed(chunk)[at : at + end - self._position]
+            parts.append(part)
+            self._position += len(part)
+        return b"".join(parts)
+
+    def _decompressed(self, chunk: int) -> bytes:
+        if chunk != self._chunk:
+            size, stored = self._segment.size_of(chunk), self._segment.stored[chunk]
+            self._stream.seek(self._segment.ends[chunk] - stored)
+            try:
+                data = decompress(ZSTD, self._stream.read(stored), max(size, _PLENTY))
+            except CodecError as error:
+                if isinstance(error, ExpansionError) and size > _PLENTY:
+                    raise OSError(f"{self._path}: chunk {chunk} {error}") from error
+                data = b""
+            self._chunk, self._data = chunk, data if len(data) == size else bytes(size)
+        return self._data
