@@ -126,6 +126,30 @@ def lacking_batches(item: Comparison, before: Case) -> list[MissingBatch]:
     return lacking
 
 
+def chunks_in_holes(old: ReplicaFacts, after: Case) -> set[int]:
+    """Chunks of a replica with offsets that neither files of the present leader nor remote storage have."""
+    holes = after.remote.holes.ranges
+    return {
+        number
+        for number, chunk in old.chunks.items()
+        if any(chunk.base_offset < hole.end_offset and hole.start_offset <= chunk.last_offset for hole in holes)
+    }
+
+
+def batches_in_holes(old: ReplicaFacts, rows: np.ndarray, after: Case) -> Iterator[MissingBatch]:
+    """The data batches that a replica held, of the present leader's history, and that lie in a hole of remote storage now.
+
+    They were committed: a local start and a log start stay at or below the high watermark. `rows` are its batches.
+    """
+    batches = Batches.in_order(rows)
+    for hole in after.remote.holes.ranges:
+        for batch in batches.where((batches.starts < hole.end_offset) & (batches.ends > hole.start_offset)):
+            start, end = max(batch.base_offset, hole.start_offset), min(batch.end_offset, hole.end_offset)
+            is_own = batch.epoch is None or after.remote.lineage.epoch_for_offset(start) == batch.epoch
+            if is_own and has_data(batch):
+                yield MissingBatch(old.broker_id, batch, start, end, end, end)
+
+
 def _reach(ranges: Iterable[OffsetRange], start: int, end: int) -> int:
     """End of the part of [start, end) that `ranges` cover without a gap from `start` on."""
     reached = start

@@ -27,7 +27,7 @@ from replica_audit.schema import GoneRecordsRow, VerificationRow
 from replica_audit.segments.batch_rows import find_rows
 from replica_audit.segments.record_batch import BATCH_DTYPE
 from replica_audit.text import count, name_offsets
-from replica_audit.verify.committed import Gone, MissingBatch, gone_ranges, lacking_batches
+from replica_audit.verify.committed import Gone, MissingBatch, batches_in_holes, chunks_in_holes, gone_ranges, lacking_batches
 
 #: Prefixes of the paths of each snapshot's files, so that one reader of records serves both.
 BEFORE = "before"
@@ -66,6 +66,10 @@ class Pairing:
         """Compare what a replica held before with what it holds now."""
         return self._compare(as_reference(new), old)
 
+    def batches_before(self, old: ReplicaFacts) -> np.ndarray:
+        """The batches of a copy of the earlier moment, of the chunks that were asked for."""
+        return restore_epochs(self.old_rows.get(old.key, _NONE), old.rot)
+
     def batches_after(self, new: ReplicaFacts) -> np.ndarray:
         """The batches of a copy of the later moment, of the chunks that were asked for."""
         return restore_epochs(self.new_rows.get(new.key, _NONE), new.rot)
@@ -75,7 +79,7 @@ class Pairing:
         tiered = self.after.is_tiered
         chunks = _chunks(reference, old, tiered)
         theirs = self.batches_after(new)
-        own = restore_epochs(self.old_rows.get(old.key, _NONE), old.rot)
+        own = self.batches_before(old)
         # Ranges and epochs show what a cleaner did in between; its records need not be read for that.
         plain = not (new.compacted or old.compacted)
         read = Records(self.read, own, theirs) if plain and self.read is not None else None
@@ -101,7 +105,7 @@ def wanted_chunks(before: Case, after: Case) -> tuple[dict[CopyKey, set[int]], d
     for old in before.replicas:
         now = successors.get(old.broker_id)
         for reference in (after.reference, *([as_reference(now)] if now is not None else ())):
-            chunks = _chunks(reference, old, tiered)
+            chunks = _chunks(reference, old, tiered) | chunks_in_holes(old, after)
             old_chunks.setdefault(old.key, set()).update(chunks)
             new_chunks.setdefault(reference.facts.key, set()).update(chunks)
     # Search every replica for records that the leader lacks.
@@ -295,7 +299,7 @@ def verify_partition(pairing: Pairing) -> PartitionVerification:
             awaited.add(old.broker_id)
             continue
         lacked = lacking_batches(with_leader, before)
-        lacking += lacked
+        lacking += [*lacked, *batches_in_holes(old, pairing.batches_before(old), after)]
         if old.end_is_open or (new is not None and new.end_is_open):
             unjudged.append(f"the log of broker {old.broker_id} is not known to its end in both snapshots")
         if new is not None and with_itself is not None:
