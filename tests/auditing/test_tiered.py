@@ -353,16 +353,25 @@ def test_what_a_follower_still_has_of_it_counts_once(tmp_path: Path) -> None:
     assert costs(tmp_path)[2] == (0, 0, 0)
 
 
-@pytest.mark.parametrize(
-    "segment",
-    [
-        copied(95, 100, (1, 95), state=STARTED),
-        copied(95, 100, (1, 95), state=DELETING),
-        copied(95, 100, (1, 95), topic_id=make_uuid("another")),
-    ],
-    ids=["copied in part", "being deleted", "another topic"],
-)
-def test_what_looks_like_more_than_the_leader_has_and_is_not(tmp_path: Path, segment: list[bytes]) -> None:
+@pytest.mark.parametrize("state", [STARTED, DELETING, DELETED])
+def test_a_copy_past_the_leaders_end_that_was_begun_or_deleted_has_committed_records(tmp_path: Path, state: int) -> None:
+    """A leader copies what it has, and a copy that failed is deleted at once."""
+    segment = copied(90, 100, (1, 90), state=state)
+    answer = with_remote(tmp_path, short(95), *WHOLE[:2], copied(60, 90, (1, 60)), segment, quiesced=True)
+    assert answer.one("TIER-LOST") == ("critical", "proven", 95, 100), answer
+    assert not answer.found("TIER-ORPHAN") and counted(answer) == ("COMMITTED_LOSS", 5, 5), answer
+    assert costs(tmp_path) == {1: (5, 5, 0), 2: (5, 5, 0)}
+
+
+@pytest.mark.parametrize("state", [STARTED, DELETING, DELETED])
+def test_a_running_leader_may_have_copied_past_the_end_of_an_older_copy(tmp_path: Path, state: int) -> None:
+    segment = copied(95, 100, (1, 95), state=state)
+    answer = with_remote(tmp_path, short(95), *WHOLE[:2], copied(60, 95, (1, 60)), segment)
+    assert not answer.found("TIER-LOST") and counted(answer) == ("LAGGING", 0, 0), answer
+
+
+def test_what_looks_like_more_than_the_leader_has_and_is_not(tmp_path: Path) -> None:
+    segment = copied(95, 100, (1, 95), topic_id=make_uuid("another"))
     answer = with_remote(tmp_path, short(95), *WHOLE[:2], copied(60, 95, (1, 60)), segment, quiesced=True)
     assert not answer.found("TIER-ORPHAN") and counted(answer) == ("LAGGING", 0, 0), answer
 

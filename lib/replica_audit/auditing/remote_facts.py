@@ -64,12 +64,12 @@ def remote_facts(
     unclear = {one.segment_id for one in contradictory}
     sound = [one for one in segments if one.segment_id not in unclear]
 
-    def left(some: Iterable[RemoteSegment], *, past_end: bool = False) -> tuple[RemoteOrphan, ...]:
-        return find_orphans(facts, lineage, some, start, is_whole=past_end and is_whole)
+    def left(some: Iterable[RemoteSegment]) -> tuple[RemoteOrphan, ...]:
+        return find_orphans(facts, lineage, some, start, is_whole=is_whole)
 
     finished = [one for one in sound if one.state == COPY_FINISHED]
-    orphans = left((one for one in finished if one.segment_id not in store.gone), past_end=True)
-    gone = left((one for one in finished if one.segment_id in store.gone), past_end=True)
+    orphans = left(one for one in finished if one.segment_id not in store.gone)
+    gone = left(one for one in finished if one.segment_id in store.gone)
     begun = without_orphans(left(one for one in sound if one.state == COPY_STARTED), (*orphans, *gone))
     deleted = left(
         one for one in sound if one.state >= DELETE_STARTED and _began_before(one, facts, times, one_moment=one_moment)
