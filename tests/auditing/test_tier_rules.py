@@ -452,6 +452,13 @@ def test_an_epoch_that_the_leaders_own_file_begins_at_its_end_rules_out_what_oth
 BEGAN_EMPTY = Replica(written(0, 20, 5), epochs=((5, 0),), log_start=0)
 
 
+def test_a_log_without_any_epoch_rules_nothing_out(tmp_path: Path) -> None:
+    """Blank replicas of a leader that was not captured."""
+    blank = Replica([], epochs=(), high_watermark=0)
+    answer = with_remote(tmp_path, blank, *WHOLE, quiesced=True, leader=3, replicas=(1, 2, 3))
+    assert not tier_codes(answer) and "CAP-NOT-AUDITED" not in answer.codes(), answer
+
+
 @pytest.mark.parametrize("state", [DELETING, DELETED])
 def test_what_kafka_deleted_above_the_log_start_is_lost(tmp_path: Path, state: int) -> None:
     """An empty replica was elected uncleanly: all epochs of the segments are before its first."""

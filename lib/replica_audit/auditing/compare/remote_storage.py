@@ -138,10 +138,11 @@ def _contradicts(lineage: Lineage, segment: RemoteSegment) -> bool:
     is_inside = all(segment.start_offset <= start < segment.end_offset for _, start in entries)
     if not entries or not is_inside or any(one >= two for one, two in pairwise(epochs)):
         return True
+    first = [epoch for epoch, _ in lineage.entries[:1]]
     if any(
         (start := lineage.start_of(epoch)) is not None and start != given and (number or start > given)
         for number, (epoch, given) in enumerate(entries)
-        if epoch != lineage.entries[0][0]
+        if epoch not in first
     ):
         return True
     own = [had == epoch for start, end, epoch in stretches(segment) for *_, had in epoch_parts(lineage, start, end)]
