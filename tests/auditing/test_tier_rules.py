@@ -452,6 +452,30 @@ def test_an_epoch_that_the_leaders_own_file_begins_at_its_end_rules_out_what_oth
 BEGAN_EMPTY = Replica(written(0, 20, 5), epochs=((5, 0),), log_start=0)
 
 
+@pytest.mark.parametrize(
+    ("said", "severity", "verdict"),
+    [
+        ({"metadata": led((3, [3]), replicas=(1, 2, 3))}, ("critical", "proven"), "COMMITTED_LOSS"),
+        ({"metadata": led((1, [1]), (3, [3]), replicas=(1, 2, 3))}, ("high", "suspect"), "INCONCLUSIVE"),
+        ({"leader": 3, "replicas": (1, 2, 3)}, ("high", "suspect"), "INCONCLUSIVE"),
+    ],
+    ids=["of its epoch", "of a later one", "of an epoch that nobody says"],
+)
+def test_a_leader_that_was_not_captured_may_have_what_a_replica_has_not(
+    tmp_path: Path, said: dict, severity: tuple[str, str], verdict: str
+) -> None:
+    """It may have been elected uncleanly with the older history; a replica that has its epoch was cut where they parted."""
+    lost = copied(60, 75, (0, 60))
+    answer = with_remote(tmp_path, LEADS, *WHOLE, lost, quiesced=True, **said)
+    assert answer.one("TIER-ORPHAN") == (*severity, 60, 75) and answer.verdict == verdict, answer
+    (row,) = answer.found("TIER-ORPHAN")
+    assert ("broker 3, which leads, may have them, and its log is not here" in row["message"]) == (
+        verdict == "INCONCLUSIVE"
+    )
+    (partition,) = answer.tables["partitions"]
+    assert partition["lost_committed"] == (15 if verdict == "COMMITTED_LOSS" else None)
+
+
 def test_a_log_without_any_epoch_rules_nothing_out(tmp_path: Path) -> None:
     """Blank replicas of a leader that was not captured."""
     blank = Replica([], epochs=(), high_watermark=0)

@@ -354,7 +354,9 @@ def test_what_a_follower_still_has_of_it_counts_once(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("state", [STARTED, DELETING, DELETED])
-def test_a_copy_past_the_leaders_end_that_was_begun_or_deleted_has_committed_records(tmp_path: Path, state: int) -> None:
+def test_a_copy_past_the_leaders_end_that_was_begun_or_deleted_has_committed_records(
+    tmp_path: Path, state: int
+) -> None:
     """A leader copies what it has, and a copy that failed is deleted at once."""
     segment = copied(90, 100, (1, 90), state=state)
     answer = with_remote(tmp_path, short(95), *WHOLE[:2], copied(60, 90, (1, 60)), segment, quiesced=True)

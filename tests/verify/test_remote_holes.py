@@ -12,9 +12,7 @@ from tests.support.snapshots import TOPIC, Replica
 from replica_audit.config import Settings
 from replica_audit.verify.verification import Verification, verify_snapshots
 
-ALL = Replica(
-    [*written(0, 60, 0), *written(60, 120, 1)], epochs=((0, 0), (1, 60)), log_start=0, high_watermark=120
-)
+ALL = Replica([*written(0, 60, 0), *written(60, 120, 1)], epochs=((0, 0), (1, 60)), log_start=0, high_watermark=120)
 
 
 def verified(path: Path, *segments: list[bytes], other: Replica | None = None, leads: Replica = LEADS) -> Verification:

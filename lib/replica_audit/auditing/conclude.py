@@ -42,10 +42,11 @@ from replica_audit.auditing.leadership.uncommitted import (
 )
 from replica_audit.auditing.looked_into_store import look_into_store
 from replica_audit.auditing.remote_facts import remote_facts
-from replica_audit.auditing.replicas.reference import Reference
+from replica_audit.auditing.replicas.reference import Reference, log_epoch
 from replica_audit.auditing.replicas.replica_facts import CopyKey
 from replica_audit.literals import Need, Verdict
 from replica_audit.model import Leadership, TransactionState
+from replica_audit.protocol.election import last_led
 from replica_audit.protocol.versions import cleans_below_mark
 from replica_audit.segments.record_batch import BATCH_DTYPE
 from replica_audit.snapshot.broker_logs import BrokerLogEvent
@@ -130,6 +131,7 @@ def conclude(
         store,
         one_moment=one_moment,
         is_whole=_has_all_that_was_copied(reference, grouping, evidence, one_moment),
+        is_leaders=_is_leaders_log(reference, grouping, leadership),
     )
     mark = bound_high_watermark(
         reference,
@@ -178,6 +180,26 @@ def conclude(
     )
     findings = merge_findings(judge(case))
     return PartitionAudit(evidence, case, findings, _verdict(findings))
+
+
+def _is_leaders_log(reference: Reference, grouping: ReplicaGrouping, leadership: Leadership | None) -> bool:
+    """True if the log of the leader has what the reference's has, as far as that goes.
+
+    A replica that has the leader's epoch was cut where the two parted. One that has not may be of a history that the leader,
+    elected uncleanly, or cleanly before it was cut itself, has nothing of.
+    """
+    facts = reference.facts
+    if leadership is None or reference.leader_id == facts.broker_id:
+        return True
+    if reference.leader_id is None:
+        last = last_led(reference.history)
+        led_last = last is not None and last.leader_id == facts.broker_id
+        return led_last or leadership.named <= {one.broker_id for one in grouping.compared}
+    return (
+        reference.leader_epoch is not None
+        and leadership.leader_epoch is not None
+        and log_epoch(facts) >= reference.leader_epoch
+    )
 
 
 def _has_all_that_was_copied(

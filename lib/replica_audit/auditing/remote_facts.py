@@ -36,10 +36,11 @@ def remote_facts(
     *,
     one_moment: bool,
     is_whole: bool,
+    is_leaders: bool,
 ) -> RemoteFacts:
     """The segments of the reference's topic id among those `told`, and what they show; `store` is what is known of their objects.
 
-    `is_whole`: the reference has all that its leader copied.
+    `is_whole`: the reference has all that its leader copied. `is_leaders`: its log is the leader's as far as it goes.
     """
     facts = reference.facts
     segments = tuple(one for one in told if one.topic_id == facts.directory.topic_id)
@@ -75,15 +76,18 @@ def remote_facts(
         one for one in sound if one.state >= DELETE_STARTED and _began_before(one, facts, times, one_moment=one_moment)
     )
     history = leadership.committed if leadership is not None and reference.leader_id == facts.broker_id else ()
+    left_by_leader = {
+        "orphans": orphans,
+        "gone_orphans": gone,
+        "begun": begun,
+        "deleted": without_orphans(deleted, (*orphans, *gone, *begun)),
+    }
     return RemoteFacts(
         segments=segments,
         lineage=lineage,
         start_offset=start,
         contradictory=contradictory,
-        orphans=orphans,
-        gone_orphans=gone,
-        begun=begun,
-        deleted=without_orphans(deleted, (*orphans, *gone, *begun)),
+        **(left_by_leader if is_leaders else {"unsure": orphans}),
         holes=replace(holes if is_told(facts) else RemoteHoles(holes.gaps), removed=store.removed),
         gaps={
             item.follower.broker_id: gap

@@ -27,7 +27,14 @@ from replica_audit.schema import GoneRecordsRow, VerificationRow
 from replica_audit.segments.batch_rows import find_rows
 from replica_audit.segments.record_batch import BATCH_DTYPE
 from replica_audit.text import count, name_offsets
-from replica_audit.verify.committed import Gone, MissingBatch, batches_in_holes, chunks_in_holes, gone_ranges, lacking_batches
+from replica_audit.verify.committed import (
+    Gone,
+    MissingBatch,
+    batches_in_holes,
+    chunks_in_holes,
+    gone_ranges,
+    lacking_batches,
+)
 
 #: Prefixes of the paths of each snapshot's files, so that one reader of records serves both.
 BEFORE = "before"

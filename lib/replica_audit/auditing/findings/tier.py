@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from replica_audit.literals import StoredForm
     from replica_audit.model import RemoteSegment
 
-TIER_ORPHAN = Code("TIER-ORPHAN", ("critical",), ("COMMITTED_LOSS",), traits=("records",))
+TIER_ORPHAN = Code("TIER-ORPHAN", ("critical", "high"), ("COMMITTED_LOSS", "INCONCLUSIVE"), traits=("records",))
 TIER_LOST = Code("TIER-LOST", ("critical",), ("COMMITTED_LOSS",), traits=("records",))
 TIER_GAP = Code("TIER-GAP", ("critical",), ("COMMITTED_LOSS",))
 TIER_NOT_COPIED = Code("TIER-NOT-COPIED", ("high",), ("COMMITTED_LOSS",))
@@ -51,15 +51,21 @@ def judge(case: Case) -> Iterator[Finding]:
 
 
 def _orphans(case: Case) -> Iterator[Finding]:
-    facts = case.reference.facts
-    for orphan in case.remote.orphans:
+    facts, leader = case.reference.facts, case.reference.leader_id
+    is_unsure = bool(case.remote.unsure)
+    may_have = "whoever leads next" if leader is None else f"broker {leader}, which leads,"
+    for orphan in case.remote.unsure or case.remote.orphans:
         number = orphan.end_offset - orphan.start_offset
         segments = count(len(orphan.segment_ids), "segment")
         yield finding(
             TIER_ORPHAN,
             f"remote storage has {segments} with {name_offsets(orphan.start_offset, orphan.end_offset)} of epoch "
             f"{orphan.leader_epoch}, up to {count(number, 'committed record')} that the log of broker {facts.broker_id} does "
-            f"not have{_say_forms([case.store.forms.get(one) for one in orphan.segment_ids])}",
+            f"not have{f'; {may_have} may have them, and its log is not here' if is_unsure else ''}"
+            f"{_say_forms([case.store.forms.get(one) for one in orphan.segment_ids])}",
+            severity="high" if is_unsure else "critical",
+            verdict="INCONCLUSIVE" if is_unsure else "COMMITTED_LOSS",
+            confidence="suspect" if is_unsure else "proven",
             start_offset=orphan.start_offset,
             end_offset=orphan.end_offset,
             replica_epoch=orphan.leader_epoch,
