@@ -24,7 +24,7 @@ from replica_audit.elect.kafka_commands import set_directory_id
 from replica_audit.errors import UsageError
 from replica_audit.quorum.answer_model import QuorumAnswer, answer_object, read_answer
 from replica_audit.quorum.quorum_answer import answer_quorum
-from replica_audit.report.quorum_text import render_quorum
+from replica_audit.report.quorum_text import render_quorum, tell_lost
 from replica_audit.snapshot.discovery import discover
 from replica_audit.snapshot.storage import Snapshot
 
@@ -914,3 +914,84 @@ def test_the_sample_has_the_answer_that_was_worked_out_by_hand() -> None:
         "stray_records": sum(one["records"] for one in lost["stray"]),
     } == expected["lost_with_102"]
     assert [step["controllers"][0] for step in found["steps"] if step["action"] == "seed"] == expected["seeded"]
+
+
+def acl(name: str) -> bytes:
+    return write.message(18, 0, write.uuid(make_uuid(name)) + b"\x02" + write.string("resource"))
+
+
+def test_what_is_lost_to_several_other_histories_counts_once_each(tmp_path: Path) -> None:
+    """Two others with an ACL of their own, and a third that both have; their records of the metadata log, too."""
+    one = BEGIN + write.batch(3, [acl("both"), acl("one")], time_ms=write.TIME_MS + 1)
+    other = BEGIN + write.batch(3, [acl("both"), acl("other")], time_ms=write.TIME_MS + 2)
+    metadata = {100: WHOLE, 101: one, 102: other, 1: WHOLE}
+    found = written(tmp_path, metadata, {1: APPLIED}, clean=(1,))
+    assert found.verdict == "choose" and found.choice.node_id == 100
+    assert (found.lost.acls, found.lost.records) == (3, 4)
+
+
+def test_delegations_and_voters_that_a_choice_forgets_are_told(tmp_path: Path) -> None:
+    """Tokens are counted; a voter that was added and one that was removed are named (KIP-853)."""
+    ids = {node: make_uuid(f"directory {node}") for node in (100, 101, 103)}
+    whose = (
+        write.string("secret-owner")
+        + write.string("secret-requester")
+        + write.uvarint(2)
+        + write.string("secret-renewer")
+    )
+    token = write.message(10, 0, whose + bytes(24) + write.string("secret-id") + write.tags())
+    later = DYNAMIC + write.voters_record(4, ids) + write.batch(5, [token])
+    metadata = {node: log(DYNAMIC, 1, directory_id=IDS[node]) for node in (100, 101, 102)}
+    found = written(tmp_path, metadata | {1: log(later, 1)}, {1: APPLIED_T}, clean=(1,))
+    stale = next(one for one in found.copies if one.node_id == 100)
+    assert (stale.lost.delegations, stale.lost.voters) == (1, (102, 103))
+    assert not stale.lost.is_nothing and "what became of the voters 102 and 103" in " ".join(tell_lost(stale.lost))
+    assert "secret" not in json.dumps(answer_object(found))
+
+
+def test_a_history_whose_records_cannot_be_applied_is_not_refused_for_that(tmp_path: Path) -> None:
+    """A majority wrote records of a version that is not known here: whether it holds what brokers applied nobody can tell."""
+    unknown = BEGIN + elected(3, 101, 1, write.TIME_MS + DAY_MS) + write.batch(4, [write.message(3, 9, b"\x01\x02")])
+    metadata = {100: WHOLE + moved(5), 101: unknown, 102: unknown, 1: WHOLE + moved(5)}
+    found = written(tmp_path, metadata, {1: APPLIED}, clean=(1,))
+    assert (found.verdict, found.choice) == ("none", None) and actions(found) == ["copy"]
+    assert "nodes 101 and 102" in found.reason and "PartitionRecord of version 9" in found.reason
+    assert all(one.lost is None for one in found.copies) and "loses nothing" not in render_quorum(found)
+
+
+def test_voters_of_before_that_would_elect_among_themselves_are_stopped_and_emptied(tmp_path: Path) -> None:
+    """The quorum was moved to other nodes; by the logs that the old ones have they are voters still, and a majority."""
+    ids = {node: make_uuid(f"directory {node}") for node in (100, 103, 104)}
+    late = [write.topic("late", LATE_ID), write.partition(LATE_ID, (1, 2), 2)]
+    moved_on = DYNAMIC + write.voters_record(4, ids) + write.batch(5, late)
+    metadata = {node: log(DYNAMIC, 1, directory_id=IDS[node]) for node in (101, 102)}
+    metadata |= {node: log(b"", directory_id=make_uuid(f"new {node}")) for node in ids}
+    found = written(tmp_path, metadata | {1: log(moved_on, 1)}, {1: [APPLIED, APPLIED_T]}, clean=(1,))
+    assert found.verdict == "choose" and found.choice.node_id == 1 and found.voters == (100, 103, 104)
+    stopped = {node for step in found.steps if step.action == "stop" for node in (*step.controllers, *step.brokers)}
+    assert stopped == {100, 101, 102, 103, 104}
+    assert [step.controllers for step in found.steps if step.action == "empty"] == [(101,), (102,)]
+    assert "101" not in next(step.text for step in found.steps if "as it is" in step.text)
+
+
+@pytest.mark.parametrize("content", ["", "{"], ids=["empty", "torn"])
+def test_a_quorum_state_that_cannot_be_read_is_replaced_before_its_node_starts(tmp_path: Path, content: str) -> None:
+    """`FileQuorumStateStore` refuses it, and the node does not start; after a power loss it may be empty."""
+
+    def answered(name: str, metadata: Mapping[int, MetadataLog], *nodes: int) -> QuorumAnswer:
+        written(tmp_path / name, metadata, {1: APPLIED}, clean=(1,))
+        for node in nodes:
+            (tmp_path / name / f"controller-{node}/__cluster_metadata-0/quorum-state").write_text(content)
+        return answer(tmp_path / name)
+
+    whole = {node: log(WHOLE, 1) for node in (*VOTERS, 1)}
+    one = answered("1", whole, 100)
+    assert one.verdict == "agree" and "quorum-state of node 100 cannot be read" in one.reason
+    two = answered("2", whole, 100, 101)
+    assert two.verdict == "choose" and "nodes 100 and 101 cannot be read" in two.reason
+    best = answered("3", whole | {101: log(b"", 1), 102: log(BEGIN, 1), 1: log(BEGIN, 1)}, 100)
+    assert best.choice.node_id == 100
+    assert [step.controllers for step in two.steps if step.action == "seed"] == [(100,), (101,)]
+    assert two.choice.node_id == 102 and not any(step.files for step in two.steps)
+    own = next(step for step in best.steps if step.action == "seed" and step.controllers == (100,))
+    assert json.loads(own.files["quorum-state-100"])["leaderEpoch"] == 1 and "put-aside" not in repr(own)

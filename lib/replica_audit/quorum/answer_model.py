@@ -24,7 +24,7 @@ Role = Literal["controller", "broker", "combined"]
 VoterDirectory = Annotated[tuple[int, str], Names(("node_id", "directory_id"))]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, order=True)
 class NamedTopic:
     """A topic, and how many partitions it has."""
 
@@ -61,6 +61,10 @@ class Lost:
     scram_users: int = 0
     """Credentials: a user has one for each mechanism."""
     quotas: int = 0
+    delegations: int = 0
+    """Delegation tokens."""
+    voters: tuple[int, ...] = ()
+    """That were added or removed, or vote from another directory (KIP-853)."""
     features: tuple[str, ...] = ()
     """`metadata.version 29`."""
     producer_id_blocks: int = 0
@@ -76,7 +80,7 @@ class Lost:
             not getattr(self, name)
             for name in (
                 "topics", "deletions", "partitions", "leader_changes", "isr_changes", "reassignments", "configurations",
-                "acls", "scram_users", "quotas", "features", "producer_id_blocks", "stray",
+                "acls", "scram_users", "quotas", "delegations", "voters", "features", "producer_id_blocks", "stray",
             )
         )  # fmt: skip
 
@@ -121,7 +125,7 @@ class CopyAnswer:
     refused: tuple[str, ...]
     """Why it cannot be the right one."""
     lost: Lost | None
-    """What it loses as the choice; None where its records cannot be applied."""
+    """What it loses as the choice; None where its records, or those of another history, cannot be applied."""
     breaks: tuple[str, ...]
     """What fails if voters start with it."""
     problems: tuple[str, ...]

@@ -51,7 +51,7 @@ def choose(held: HeldMetadata) -> Chosen:
     """Whether anything has to be decided, and for which copy. The snapshot has one that can be read."""
     found = held.compared.found
     assert found is not None
-    unread = _unread_text(held)
+    unread = _unread_text(held) or _unapplied_text(held)
     if found.quorum.forks:
         chosen = _of_forked(held)
         return chosen if not unread else replace(chosen, verdict="none", reason=unread, copy=None)
@@ -59,7 +59,7 @@ def choose(held: HeldMetadata) -> Chosen:
     if need is None:
         chosen = _of_agreeing(held)
         hidden = _hidden_text(held) if held.hidden else ""
-        doubts = (unread, hidden, foreign_text(held), _ran_ahead_text(held), _stray_text(held))
+        doubts = (unread, hidden, foreign_text(held), _ran_ahead_text(held), _stuck_text(held), _stray_text(held))
         return replace(chosen, reason=_and_doubts(chosen.reason, [one for one in doubts if one]))
     if unread:
         return Chosen("none", f"{need.reason}. {capitalise(unread)}")
@@ -126,6 +126,26 @@ def _unread_text(held: HeldMetadata) -> str:
     )
 
 
+def _unapplied_text(held: HeldMetadata) -> str:
+    """On histories of which nobody can tell what they hold; empty without such."""
+    return "; ".join(
+        f"what the log of {nodes} holds is not known, since its records cannot be applied: {why}"
+        for nodes, why in held.unapplied.items()
+    )
+
+
+def _stuck_text(held: HeldMetadata) -> str:
+    """On nodes that do not start with the quorum-state that they have; empty without such."""
+    nodes = {copy.node_id for copy in held.compared.copies if held.is_stuck(copy)}
+    if not nodes:
+        return ""
+    whose, fetched = ("its log", "it fetches") if len(nodes) == 1 else ("their logs", "they fetch")
+    return (
+        f"quorum-state of {name_nodes(nodes)} cannot be read, and no node starts with such a one: once the others have a leader, put "
+        f"{whose} aside with it, and {fetched} all from there"
+    )
+
+
 def best_of(held: HeldMetadata, history: QuorumHistory) -> MetadataCopy:
     """The copy with the greatest (epoch, end); of equal ones one that is whole, a voter's that may vote, then the lowest node id."""
     voters = held.voters
@@ -136,6 +156,7 @@ def best_of(held: HeldMetadata, history: QuorumHistory) -> MetadataCopy:
             -copy.epoch,
             -copy.end_offset,
             bool(copy.problems) or held.lacks_beginning(copy),
+            held.is_stuck(copy),
             not may_vote,
             copy.start_offset,
             str(copy.node_id).zfill(10),
@@ -217,7 +238,7 @@ def _needs_one(held: HeldMetadata) -> _Need | None:
         return None
     able = held.able_voters()
     if len(able) > len(voters.ids) // 2:
-        reason = _refused_at_rest(held) or _forgotten_epoch(held)
+        reason = _refused_at_rest(held) or _forgotten_epoch(held) or _cannot_start(held, able)
         return None if reason is None else _Need(reason)
     proven = held.proven[0]
     of = f", up to offset {proven.end_offset}" if proven.end_offset else ""
@@ -277,6 +298,15 @@ def _forgotten_epoch(held: HeldMetadata) -> str | None:
         f"{capitalise(nodes)} reached controller epoch {seen}, and the voters know none above {known}: they lost their quorum-state, and "
         "brokers never register in an epoch that is not above what they have seen"
     )
+
+
+def _cannot_start(held: HeldMetadata, able: Sequence[int]) -> str | None:
+    """So many of the voters that have the log do not start that the others do not make a majority."""
+    assert held.voters is not None
+    stuck = {copy.node_id for copy in held.compared.copies if held.is_stuck(copy)}.intersection(able)
+    if not stuck or len(able) - len(stuck) > len(held.voters.ids) // 2:
+        return None
+    return f"The quorum-states of {name_nodes(stuck)} cannot be read: no node starts with such a one, and without them there is no majority"
 
 
 def _ahead_of_voters(held: HeldMetadata) -> tuple[str, int, int] | None:

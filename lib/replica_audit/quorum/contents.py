@@ -9,7 +9,7 @@ from typing import NamedTuple
 from replica_audit.errors import FormatError
 from replica_audit.snapshot.message_fields import MessageError
 from replica_audit.snapshot.metadata.image import MetadataImage, replay, replay_into
-from replica_audit.snapshot.metadata.kraft_records import ConfigSet, KeyedRecord, Transaction, parse_any
+from replica_audit.snapshot.metadata.kraft_records import ConfigSet, KeyedRecord, Transaction, Voters, parse_any
 from replica_audit.snapshot.metadata.log_copies import MetadataCopy, MetadataEntry, SnapshotEnd
 from replica_audit.snapshot.metadata.quorum import weigh_copies
 from replica_audit.snapshot.storage import Snapshot
@@ -39,13 +39,15 @@ class ClusterContents:
     """Value by type of resource, resource and name."""
     others: Mapping[tuple[str, str], str]
     """By kind and key (`KeyedRecord`)."""
+    voters: Mapping[int, str | None]
+    """The directory that each votes from, None where it is known by its id."""
 
     def of_kind(self, kind: str) -> dict[str, str]:
         """Content by key."""
         return {key: content for (of, key), content in self.others.items() if of == kind}
 
 
-NOTHING = ClusterContents({}, frozenset(), {}, {}, {}, {})
+NOTHING = ClusterContents({}, frozenset(), {}, {}, {}, {}, {})
 
 
 def read_contents(snapshot: Snapshot, copy: MetadataCopy, of_history: Sequence[MetadataCopy]) -> ClusterContents | str:
@@ -56,12 +58,13 @@ def read_contents(snapshot: Snapshot, copy: MetadataCopy, of_history: Sequence[M
     try:
         image = replay(snapshot, copies, quorum)
         counted = replay_into(_Counted, snapshot, copies, quorum, parse_any)
+        named = copy.voters(snapshot)
     except (FormatError, MessageError, OSError) as error:
         return str(error)
-    return _contents(image, counted)
+    return _contents(image, counted, named or Voters(()))
 
 
-def _contents(image: MetadataImage, counted: _Counted) -> ClusterContents:
+def _contents(image: MetadataImage, counted: _Counted, named: Voters) -> ClusterContents:
     topics: dict[str, str] = {}
     partitions: dict[tuple[str, int], PartitionNow] = {}
     for one in image.leaderships():
@@ -69,8 +72,15 @@ def _contents(image: MetadataImage, counted: _Counted) -> ClusterContents:
             topics[one.topic_id] = one.topic
             state = PartitionNow(one.leader_id, one.leader_epoch, one.isr or (), one.replicas or ())
             partitions[one.topic_id, one.partition] = state
+    voters = {**dict.fromkeys(named.ids), **dict(named.directories)}
     return ClusterContents(
-        topics, frozenset(image.created), partitions, dict(image.features), counted.configurations, counted.others
+        topics,
+        frozenset(image.created),
+        partitions,
+        dict(image.features),
+        counted.configurations,
+        counted.others,
+        voters,
     )
 
 

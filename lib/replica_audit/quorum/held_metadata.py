@@ -76,6 +76,18 @@ class HeldMetadata:
         return tuple(one for one in self.inventory.log_dirs if one.cluster_id not in (None, own))
 
     @cached_property
+    def unapplied(self) -> Mapping[str, str]:
+        """By the nodes of a history that another contradicts, and that is not spliced: why nobody can tell what it holds."""
+        found = self.compared.found
+        forked = self.histories if found is not None and found.quorum.forks else ()
+        states = ((one, self.contents(newest_copy(one.copies))) for one in forked if not one.is_spliced)
+        return {one.nodes: state for one, state in states if isinstance(state, str)}
+
+    def is_stuck(self, copy: MetadataCopy) -> bool:
+        """True of a node that does not start: its quorum-state cannot be read (`FileQuorumStateStore.readStateFromFile`)."""
+        return any(row.path == f"{copy.log.path}/quorum-state" for row in self.compared.ignored)
+
+    @cached_property
     def hidden(self) -> tuple[MetadataCopy, ...]:
         """Copies whose end cannot be read, so that nobody knows how far they go."""
         return tuple(copy for copy in self.compared.copies if copy.reach == UNKNOWN_REACH)
@@ -218,14 +230,16 @@ def _directory(one: ReplicaDir | SegmentFile) -> _Directory:
     return one.broker_id, one.log_dir, one.topic, one.partition
 
 
-def missing_records(copy: MetadataCopy, other: MetadataCopy) -> int:
-    """How many records of the metadata log `other` has that `copy` does not, from where `copy` begins on."""
-    own, missing = copy.keys, 0
-    for piece in other.pieces:
-        headers = piece.headers[piece.headers["base_offset"] >= copy.start_offset]
-        gone = headers[~np.isin(headers[["base_offset", "leader_epoch", "crc"]], own)]
-        missing += int((gone["last_offset"] - gone["base_offset"] + 1).sum())
-    return missing
+def missing_records(copy: MetadataCopy, others: Sequence[MetadataCopy]) -> int:
+    """How many records of the metadata log `others` have that `copy` does not, from where `copy` begins on."""
+    pieces = [piece.headers for one in others for piece in one.pieces]
+    if not pieces:
+        return 0
+    headers = np.concatenate(pieces)
+    headers = headers[headers["base_offset"] >= copy.start_offset]
+    keys, first = np.unique(headers[["base_offset", "leader_epoch", "crc"]], return_index=True)
+    gone = headers[first][~np.isin(keys, copy.keys)]
+    return int((gone["last_offset"] - gone["base_offset"] + 1).sum())
 
 
 def digest_of(copy: MetadataCopy) -> str:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TypeVar
 
 from replica_audit.model import Place
@@ -14,6 +15,7 @@ from replica_audit.snapshot.metadata.kraft_records import (
     PRODUCER_IDS,
     QUOTA,
     SCRAM,
+    TOKEN,
     TOPIC_RESOURCE,
 )
 
@@ -24,72 +26,107 @@ _RESOURCES = {TOPIC_RESOURCE: "topic", BROKER_RESOURCE: "broker"}
 #: Broker, topic id and partition of a replica.
 Assigned = tuple[int, str, int]
 
-_Item = TypeVar("_Item")
+_Item = TypeVar("_Item", str, int, Place, NamedTopic)
 _Key = TypeVar("_Key")
 _Value = TypeVar("_Value")
 
 
-def lose(choice: ClusterContents, other: ClusterContents, common: ClusterContents, records: int) -> Lost:
-    """What `other` holds and `choice` does not, where both began as `common`; `records` are those of the log that go."""
-    topics = _changed(other.topics, choice.topics, common.topics)
-    deleted = [one for one in choice.topics if one in common.topics and one not in other.topics]
-    known = {key: now for key, now in other.partitions.items() if key[0] in choice.topics}
-    gone = _changed(known, choice.partitions, common.partitions)
-    both = [key for key in gone if key in choice.partitions]
+@dataclass(frozen=True, slots=True)
+class Forgone:
+    """What `other` holds and `choice` does not, where both began as `common`."""
 
-    def changed(what: Callable[[PartitionNow], object]) -> tuple[Place, ...]:
-        keys = (
-            key
-            for key in both
-            if what(other.partitions[key]) != what(choice.partitions[key])
-            and (key not in common.partitions or what(other.partitions[key]) != what(common.partitions[key]))
-        )
-        return _places(other, keys)
+    choice: ClusterContents
+    other: ClusterContents
+    common: ClusterContents
 
-    kinds = {kind: _differing(*(one.of_kind(kind) for one in (other, choice, common))) for kind in (ACL, SCRAM, QUOTA)}
+    @property
+    def topics(self) -> Iterator[NamedTopic]:
+        """Created."""
+        return _named(self.other, _changed(self.other.topics, self.choice.topics, self.common.topics))
+
+    @property
+    def deletions(self) -> Iterator[NamedTopic]:
+        """Deleted topics."""
+        return _named(self.choice, _removed(self.other.topics, self.choice.topics, self.common.topics))
+
+    @property
+    def _partitions(self) -> list[tuple[str, int]]:
+        """That are new or changed, of topics that the choice knows."""
+        known = {key: now for key, now in self.other.partitions.items() if key[0] in self.choice.topics}
+        return _changed(known, self.choice.partitions, self.common.partitions)
+
+    @property
+    def partitions(self) -> Iterator[Place]:
+        """Added ones."""
+        return (self._place(key) for key in self._partitions if key not in self.choice.partitions)
+
+    def changes(self, what: Callable[[PartitionNow], object]) -> Iterator[Place]:
+        """Partitions of which the other has changed this, and the choice has it otherwise."""
+        for key in self._partitions:
+            now, was, before = (of.partitions.get(key) for of in (self.other, self.choice, self.common))
+            assert now is not None
+            if was is not None and what(now) != what(was) and (before is None or what(now) != what(before)):
+                yield self._place(key)
+
+    @property
+    def configurations(self) -> Iterator[str]:
+        """Set or removed."""
+        for kind, resource, name in _differing(*(one.configurations for one in self._states)):
+            yield f"{_RESOURCES.get(kind, 'resource')} {resource or '(default)'}: {name}"
+
+    @property
+    def features(self) -> Iterator[str]:
+        """With the level that the other has."""
+        for name in _changed(*(one.features for one in self._states)):
+            yield f"{name} {self.other.features[name]}"
+
+    @property
+    def voters(self) -> Iterable[int]:
+        """That were added or removed, or vote from another directory; none where a log does not name them."""
+        named = all(one.voters for one in (self.other, self.choice))
+        return _differing(*(one.voters for one in self._states)) if named else ()
+
+    @property
+    def producer_id_blocks(self) -> int:
+        """That are given out again."""
+        ahead, own = (int(next(iter(one.of_kind(PRODUCER_IDS).values()), "0")) for one in (self.other, self.choice))
+        return max(0, -(-(ahead - own) // _BLOCK))
+
+    def of_kind(self, kind: str) -> Iterable[str]:
+        """Keys of what was set or removed (`KeyedRecord`)."""
+        return _differing(*(one.of_kind(kind) for one in self._states))
+
+    @property
+    def _states(self) -> tuple[ClusterContents, ClusterContents, ClusterContents]:
+        return self.other, self.choice, self.common
+
+    def _place(self, key: tuple[str, int]) -> Place:
+        return self.other.topics[key[0]], key[1]
+
+
+def lose(differences: Sequence[Forgone], records: int) -> Lost:
+    """What a choice loses to all other histories, each once; `records` are those of the log that go."""
     return Lost(
-        topics=_named(other, topics),
-        deletions=_named(choice, deleted),
-        partitions=_places(other, (key for key in gone if key not in choice.partitions)),
-        leader_changes=changed(lambda one: (one.leader_id, one.leader_epoch)),
-        isr_changes=changed(lambda one: one.isr),
-        reassignments=changed(lambda one: one.replicas),
-        configurations=tuple(_configurations(other, choice, common)),
-        acls=kinds[ACL],
-        scram_users=kinds[SCRAM],
-        quotas=kinds[QUOTA],
-        features=tuple(
-            f"{name} {other.features[name]}" for name in _changed(other.features, choice.features, common.features)
-        ),
-        producer_id_blocks=_blocks(other, choice),
+        topics=_all(one.topics for one in differences),
+        deletions=_all(one.deletions for one in differences),
+        partitions=_all(one.partitions for one in differences),
+        leader_changes=_all(one.changes(lambda now: (now.leader_id, now.leader_epoch)) for one in differences),
+        isr_changes=_all(one.changes(lambda now: now.isr) for one in differences),
+        reassignments=_all(one.changes(lambda now: now.replicas) for one in differences),
+        configurations=_all(one.configurations for one in differences),
+        acls=len(_all(one.of_kind(ACL) for one in differences)),
+        scram_users=len(_all(one.of_kind(SCRAM) for one in differences)),
+        quotas=len(_all(one.of_kind(QUOTA) for one in differences)),
+        delegations=len(_all(one.of_kind(TOKEN) for one in differences)),
+        voters=_all(one.voters for one in differences),
+        features=_all(one.features for one in differences),
+        producer_id_blocks=max((one.producer_id_blocks for one in differences), default=0),
         records=records,
     )
 
 
-def add_up(losses: Sequence[Lost]) -> Lost:
-    """What is lost to several other histories."""
-    if len(losses) == 1:
-        return losses[0]
-
-    return Lost(
-        topics=_all(one.topics for one in losses),
-        deletions=_all(one.deletions for one in losses),
-        partitions=_all(one.partitions for one in losses),
-        leader_changes=_all(one.leader_changes for one in losses),
-        isr_changes=_all(one.isr_changes for one in losses),
-        reassignments=_all(one.reassignments for one in losses),
-        configurations=_all(one.configurations for one in losses),
-        acls=max(one.acls for one in losses),
-        scram_users=max(one.scram_users for one in losses),
-        quotas=max(one.quotas for one in losses),
-        features=_all(one.features for one in losses),
-        producer_id_blocks=max(one.producer_id_blocks for one in losses),
-        records=max(one.records for one in losses),
-    )
-
-
-def _all(several: Iterable[tuple[_Item, ...]]) -> tuple[_Item, ...]:
-    return tuple(sorted({item for one in several for item in one}, key=repr))
+def _all(several: Iterable[Iterable[_Item]]) -> tuple[_Item, ...]:
+    return tuple(sorted({item for one in several for item in one}))
 
 
 def assigned_by(contents: ClusterContents) -> set[Assigned]:
@@ -110,29 +147,17 @@ def _changed(other: Mapping[_Key, _Value], choice: Mapping[_Key, _Value], common
     ]
 
 
-def _differing(other: Mapping[str, str], choice: Mapping[str, str], common: Mapping[str, str]) -> int:
-    """How many were set or removed."""
-    removed = [key for key in choice if key in common and key not in other]
-    return len(_changed(other, choice, common)) + len(removed)
+def _removed(other: Mapping[_Key, _Value], choice: Mapping[_Key, _Value], common: Mapping[_Key, _Value]) -> list[_Key]:
+    """Keys that `other` has removed since `common`, and `choice` has not."""
+    return [key for key in choice if key in common and key not in other]
 
 
-def _configurations(other: ClusterContents, choice: ClusterContents, common: ClusterContents) -> Iterable[str]:
-    known = choice.configurations
-    changed = _changed(other.configurations, known, common.configurations)
-    removed = [key for key in known if key in common.configurations and key not in other.configurations]
-    for kind, resource, name in sorted({*changed, *removed}):
-        yield f"{_RESOURCES.get(kind, 'resource')} {resource or '(default)'}: {name}"
+def _differing(
+    other: Mapping[_Key, _Value], choice: Mapping[_Key, _Value], common: Mapping[_Key, _Value]
+) -> list[_Key]:
+    """Those that were set or removed."""
+    return [*_changed(other, choice, common), *_removed(other, choice, common)]
 
 
-def _blocks(other: ClusterContents, choice: ClusterContents) -> int:
-    ahead, own = (int(next(iter(one.of_kind(PRODUCER_IDS).values()), "0")) for one in (other, choice))
-    return max(0, -(-(ahead - own) // _BLOCK))
-
-
-def _named(contents: ClusterContents, ids: Iterable[str]) -> tuple[NamedTopic, ...]:
-    found = (NamedTopic(contents.topics[one], one, sum(key[0] == one for key in contents.partitions)) for one in ids)
-    return tuple(sorted(found, key=lambda one: (one.topic, one.topic_id)))
-
-
-def _places(contents: ClusterContents, keys: Iterable[tuple[str, int]]) -> tuple[Place, ...]:
-    return tuple(sorted((contents.topics[topic_id], number) for topic_id, number in keys))
+def _named(contents: ClusterContents, ids: Iterable[str]) -> Iterator[NamedTopic]:
+    return (NamedTopic(contents.topics[one], one, sum(key[0] == one for key in contents.partitions)) for one in ids)

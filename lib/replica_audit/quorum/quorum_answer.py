@@ -23,7 +23,7 @@ from replica_audit.quorum.answer_model import (
 from replica_audit.quorum.broken_rules import find_breaks, goes_on
 from replica_audit.quorum.choosing import Chosen, choose, choose_asked
 from replica_audit.quorum.held_metadata import HeldMetadata, digest_of, missing_records
-from replica_audit.quorum.lost_metadata import Assigned, add_up, assigned_by, lose
+from replica_audit.quorum.lost_metadata import Assigned, Forgone, assigned_by, lose
 from replica_audit.quorum.quorum_steps import plan_quorum
 from replica_audit.snapshot.inventory import Inventory
 from replica_audit.snapshot.metadata.log_copies import MetadataCopy
@@ -159,15 +159,17 @@ def _lost(held: HeldMetadata, copy: MetadataCopy) -> Lost | None:
     own = held.contents(copy)
     if isinstance(own, str):
         return None
-    losses = [Lost()]
-    assigned: set[Assigned] = set()
-    for other in _ends(held, copy):
+    others, differences = [], []
+    for other, is_spliced in _ends(held, copy):
         state = held.contents(other)
         if not isinstance(state, str):
-            losses.append(lose(own, state, held.common(copy, other), missing_records(copy, other)))
-            assigned |= assigned_by(state)
-    lost = add_up(losses)
+            others.append(other)
+            differences.append(Forgone(own, state, held.common(copy, other)))
+        elif not is_spliced:
+            return None
+    lost = lose(differences, missing_records(copy, others))
     forgotten = {one.topic_id for one in lost.topics} | held.unknown_topics(copy)
+    assigned: set[Assigned] = {one for difference in differences for one in assigned_by(difference.other)}
     lacking = {one for one in assigned - assigned_by(own) if one[1] in own.topics} if assigned else set()
     stray = [
         StrayDirectory(one.broker_id, one.topic, one.partition, held.records_in(one))
@@ -178,12 +180,12 @@ def _lost(held: HeldMetadata, copy: MetadataCopy) -> Lost | None:
     return replace(lost, stray=tuple(sorted(stray, key=astuple)))
 
 
-def _ends(held: HeldMetadata, copy: MetadataCopy) -> Iterator[MetadataCopy]:
-    """The newest copy of each history that has records which `copy` does not."""
+def _ends(held: HeldMetadata, copy: MetadataCopy) -> Iterator[tuple[MetadataCopy, bool]]:
+    """The newest copy of each history that has records which `copy` does not, and whether that is spliced."""
     for history in held.histories:
         newest = newest_copy(history.copies)
         if goes_on(newest, copy):
-            yield newest
+            yield newest, history.is_spliced
 
 
 def _premise(copy: MetadataCopy) -> CopyPremise:

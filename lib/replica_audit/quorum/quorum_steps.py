@@ -7,8 +7,8 @@ quorum-state, voters of a dynamic quorum (KIP-853) get their old directory id ba
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from replica_audit.elect.kafka_commands import (
@@ -26,14 +26,11 @@ from replica_audit.elect.kafka_commands import (
 from replica_audit.elect.plan_model import Step
 from replica_audit.model import Place, ReplicaDir
 from replica_audit.quorum.answer_model import Lost
-from replica_audit.quorum.broken_rules import goes_on
-from replica_audit.quorum.choosing import Chosen, barred_voters, best_of, foreign_text
+from replica_audit.quorum.choosing import Chosen, barred_voters, best_of
 from replica_audit.quorum.held_metadata import HeldMetadata
-from replica_audit.snapshot.metadata.histories import seen_epoch
-from replica_audit.snapshot.metadata.kraft_records import Voters
-from replica_audit.snapshot.metadata.log_copies import MetadataCopy
-from replica_audit.snapshot.metadata.quorum import name_nodes, parting
-from replica_audit.text import capitalise, count, listed
+from replica_audit.quorum.restoration import Restoration, place_on
+from replica_audit.snapshot.metadata.quorum import name_nodes
+from replica_audit.text import capitalise, count
 
 _OPERATORS = "Whatever starts or repairs nodes by itself is paused: systemd's Restart=, Strimzi's Cluster Operator, a job that does it"
 _NO_CHOICE = {
@@ -51,6 +48,10 @@ _ELECT_FIRST = "The copies that elect asks for are made, and by what elect says 
 _NO_ARCHIVE = "No archive of these names exists yet: an earlier one may be the only copy of what is gone now"
 #: Brokers before this version delete a directory that is not theirs.
 _FIRST_STRAY = (3, 6, 1)
+_UNAPPLIED = (
+    "records of one history cannot be applied, so that nobody can tell whether it is the right one: copy its logs again, and where their "
+    "records are of a later Kafka, run quorum of a version of replica-audit that knows them"
+)
 _UNREAD = "part of the newest log cannot be read: keep the disk that it is on, read it again from there or from a backup, and run quorum again"
 
 
@@ -70,15 +71,15 @@ def plan_quorum(held: HeldMetadata, chosen: Chosen, tools: Tools, lost: Lost | N
     if chosen.verdict == "rejoin":
         return Planned(tuple(_replace_voters(held, tools)))
     copy = chosen.copy
-    if copy is None and chosen.verdict == "none" and held.unread:
-        return Planned(tuple(_keep(held)), _UNREAD)
+    if copy is None and chosen.verdict == "none" and (held.unread or held.unapplied):
+        return Planned(tuple(_keep(held)), _UNREAD if held.unread else _UNAPPLIED)
     if copy is None:
         return Planned(tuple(_keep(held)), f"{_NO_CHOICE[chosen.verdict]}{_ways_on(held, chosen)}")
     voters = copy.voters(held.snapshot) or held.voters
-    plan = _Plan(held, chosen, copy, voters, tools, lost)
-    if (reason := plan.obstacle()) is not None:
+    to = Restoration(held, copy, voters, lost)
+    if (reason := to.obstacle(is_asked=chosen.asked)) is not None:
         return Planned(tuple(_keep(held)), reason)
-    return Planned((*_keep(held), *plan.steps()))
+    return Planned((*_keep(held), *_Plan(to, chosen, tools).steps()))
 
 
 def _ways_on(held: HeldMetadata, chosen: Chosen) -> str:
@@ -130,16 +131,16 @@ def _keep(held: HeldMetadata) -> Iterator[Step]:
     )
 
 
-def _place_on(one: ReplicaDir) -> tuple[int, str, int]:
-    return one.broker_id, one.topic, one.partition
-
-
 def _named(nodes: Sequence[int]) -> str:
     return capitalise(name_nodes(nodes))
 
 
 def _their(nodes: Sequence[int]) -> str:
     return "its" if len(nodes) == 1 else "their"
+
+
+def _pronoun(nodes: Sequence[int]) -> str:
+    return "it has" if len(nodes) == 1 else "they have"
 
 
 def _replace_voters(held: HeldMetadata, tools: Tools) -> Iterator[Step]:
@@ -167,168 +168,63 @@ def _replace_voters(held: HeldMetadata, tools: Tools) -> Iterator[Step]:
 
 
 class _Plan:
-    """The steps after the copies, for one chosen copy."""
+    """The steps after the copies that bring a restoration about."""
 
-    def __init__(
-        self, held: HeldMetadata, chosen: Chosen, copy: MetadataCopy, voters: Voters, tools: Tools, lost: Lost | None
-    ) -> None:
-        self._given_up = () if lost is None else lost.stray
-        self._may_be_skew, self._asked = chosen.may_be_skew, chosen.asked
-        self._held, self._copy, self._voters, self._tools = held, copy, voters, tools
-        self._directories = dict(voters.directories)
-        self._is_dynamic = bool(voters.directories)
-        self._needed = self._proven()
-        self._holders = self._with_the_choice()
-        self._majority = len(voters.ids) // 2 + 1
-        self._lacking = [node for node in voters.ids if node not in self._holders]
-        self._seen = max(map(seen_epoch, held.compared.copies))
-        self._combined = [node for node in voters.ids if node in held.brokers]
-        self._fetches = len(self._holders) >= self._majority
-        """Those that lack it get it from a leader, since a majority has it."""
-        self._apart = [
-            one.node_id
-            for one in held.copies
-            if one.node_id is not None and one.node_id not in voters.ids and goes_on(one, copy)
-        ]
-        self._stray = list(self._wrongly_stray())
-        self._bereft = sorted({one.broker_id for one in self._given_up})
-        """Brokers with partitions that the chosen log does not assign to them."""
-
-    def obstacle(self) -> str | None:
-        """Why no sequence of steps is known to lead there."""
-        if self._asked and (reason := self._unfit()) is not None:
-            return reason
-        if self._copy.problems:
-            return f"part of the chosen log cannot be read: {'; '.join(reason for _, _, reason in self._copy.problems)}"
-        if self._held.inventory.cluster_id is None and self._unformatted():
-            return "no meta.properties names the cluster's id, with which empty disks are formatted"
-        if self._held.lacks_beginning(self._copy):
-            return (
-                f"the chosen log begins at offset {self._copy.start_offset}, and the .checkpoint of what came before is damaged in "
-                f"{self._copy.log.path}: no node starts with it. Put a sound one of the same name from another node there, and run quorum again"
-            )
-        if self._copy.node_id is None:
-            return (
-                f"nothing says whose the chosen log is: put the meta.properties of its log directory beside {self._copy.log.path}, and run "
-                "quorum again"
-            )
-        strangers = {one.broker_id for one in self._held.foreign}
-        if strangers.intersection(self._voters.ids):
-            return f"{foreign_text(self._held)}; no voter joins with another cluster's id"
-        several = [one for one in (self._copy.node_id, *self._voters.ids, *self._apart) if len(self._own(one)) > 1]
-        if several:
-            paths = [copy.log.path for copy in self._own(several[0])]
-            return (
-                f"node {several[0]} has several logs here, {listed(paths)}, and nothing tells which it starts with. If the chosen one is "
-                "a backup, put it into the node's log directory and keep the other elsewhere; then copy the node again, without "
-                "the other, and run quorum again"
-            )
-        begun = set(map(_place_on, self._held.inventory.replicas))
-        taken = [one for one in self._stray if _place_on(one) in begun]
-        if taken:
-            return (
-                f"broker {taken[0].broker_id} has {taken[0].topic}-{taken[0].partition} beside {taken[0].path}, which is of the topic that the "
-                "chosen log knows: records may be in both, and the broker starts with one only"
-            )
-        twice = [one for one, number in Counter(map(_place_on, self._stray)).items() if number > 1]
-        if twice:
-            broker, topic, partition = twice[0]
-            paths = [one.path for one in self._stray if _place_on(one) == twice[0]]
-            return (
-                f"broker {broker} has several directories of {topic}-{partition}, {listed(paths)}, of the topic that the chosen log knows: "
-                "records may be in each, and the broker starts with one only"
-            )
-        unknown = [node for node in self._lacking if self._is_dynamic and node not in self._directories]
-        if unknown:
-            return f"the log does not say from which directory {name_nodes(unknown)} votes"
-        return None
-
-    def _unfit(self) -> str | None:
-        """Why a log that was asked for is not one to start with."""
-        history = next(one for one in self._held.histories if any(copy is self._copy for copy in one.copies))
-        newest = best_of(self._held, history)
-        if history.is_spliced:
-            return f"the log of {history.nodes} is spliced from two histories, and no plan is known that starts with it"
-        if newest.newness > self._copy.newness:
-            return f"the log of node {newest.node_id} continues that of node {self._copy.node_id}: choose that"
-        return None
+    def __init__(self, to: Restoration, chosen: Chosen, tools: Tools) -> None:
+        self._to, self._tools, self._may_be_skew = to, tools, chosen.may_be_skew
 
     def steps(self) -> Iterator[Step]:
         """In order, without numbers."""
         yield from self._stop()
         yield from self._copy_given_up()
-        if self._fetches:
-            yield from map(self._empty, self._lacking)
+        if self._to.fetches:
+            yield from map(self._empty, self._to.lacking)
         else:
             yield self._pack()
-            yield from map(self._seed, self._lacking)
-        if self._raises_epoch:
-            yield from map(self._mend_epoch, self._holders)
-        yield from map(self._put_broker_aside, self._apart)
+            yield from map(self._seed, self._to.lacking)
+        if self._to.raises_epoch:
+            yield from map(self._mend_epoch, self._to.holders)
+        yield from map(self._fetch_anew, sorted((*self._to.apart, *self._to.former, *self._to.stuck)))
         yield from self._put_back()
         yield from self._start()
         yield from self._see()
 
-    def _proven(self) -> int:
-        number = self._held.history_of(self._copy)
-        return (
-            self._copy.end_offset
-            if number is None
-            else min(self._held.proven[number].end_offset, self._copy.end_offset)
-        )
-
-    def _own(self, node: int) -> list[MetadataCopy]:
-        return [one for one in self._held.compared.copies if one.node_id == node]
-
-    def _holds(self, node: int) -> bool:
-        return any(
-            self._voters.admits(node, one.log.directory_id)
-            and parting(self._copy, one) is None
-            and one.end_offset >= max(self._needed, 1)
-            and not one.problems
-            and not self._held.lacks_beginning(one)
-            and one.log.path not in self._held.compared.refused
-            and (one.newness == self._copy.newness or self._needed > 0)
-            for one in self._own(node)
-        )
-
-    def _with_the_choice(self) -> list[int]:
-        """Voters that keep their logs; none where none of them goes as far as the chosen one, and that holds more."""
-        holders = [node for node in self._voters.ids if self._holds(node)]
-        own = [one for node in holders for one in self._own(node)]
-        if not own or not self._held.moments.at_rest:
-            return holders
-        longest = max(own, key=lambda one: one.newness)
-        is_short = longest.newness < self._copy.newness
-        return [] if is_short and self._held.contents(longest) != self._held.contents(self._copy) else holders
-
-    @property
-    def _raises_epoch(self) -> bool:
-        if self._copy.epoch < self._seen:
-            return True
-        known = [seen_epoch(one) for node in self._holders for one in self._own(node)]
-        return self._fetches and self._held.moments.at_rest and max(known) < self._seen
-
-    def _unformatted(self) -> list[int]:
-        formatted = {one.broker_id for one in self._held.inventory.log_dirs if one.cluster_id is not None}
-        return [node for node in self._lacking if node not in formatted]
-
     def _stop(self) -> Iterator[Step]:
-        stopped = self._lacking if self._fetches and not self._raises_epoch else list(self._voters.ids)
+        stopped = self._to.lacking if self._to.fetches and not self._to.raises_epoch else list(self._to.voters.ids)
         if stopped:
             before = (_COPIED_TWICE,) if self._may_be_skew else ()
             step = self._stop_nodes(stopped, f", with SIGTERM. {self._others()}")
             yield replace(step, brokers=(), controllers=step.brokers, before=before)
-        strays = sorted({one.broker_id for one in self._stray}.difference(self._apart, stopped))
-        bereft = [one for one in self._bereft if one not in (*stopped, *self._apart, *strays)]
-        if self._apart:
-            have = "it has" if len(self._apart) == 1 else "they have"
-            why = f"{have} records that the chosen log does not have, and a broker dies that a leader asks to truncate below what it has applied"
-            yield self._stop_nodes(self._apart, f": {why}")
-        if strays:
-            yield self._stop_nodes(strays, f": directories of {_their(strays)} partitions are put back")
-        if bereft:
-            yield self._stop_nodes(bereft, f": partitions of {_their(bereft)} own are given up, and are copied first")
+        handled = set(stopped)
+        for nodes, why in self._other_stops():
+            left = [node for node in nodes if node not in handled]
+            if left:
+                yield self._stop_nodes(left, f": {why(left)}")
+                handled.update(left)
+
+    def _other_stops(self) -> Iterator[tuple[Sequence[int], Callable[[Sequence[int]], str]]]:
+        """Nodes, no voters, and why they are stopped."""
+        yield (
+            self._to.apart,
+            lambda nodes: (
+                f"{_pronoun(nodes)} records that the chosen log does not have, and a broker dies that a leader asks to truncate below what "
+                "it has applied"
+            ),
+        )
+        yield (
+            self._to.former,
+            lambda nodes: (
+                f"by {_their(nodes)} own log {'it is a voter' if len(nodes) == 1 else 'they are voters'} still, and such nodes elect a "
+                "leader among themselves"
+            ),
+        )
+        yield (
+            self._to.stuck,
+            lambda nodes: f"{_their(nodes)} quorum-state cannot be read, and no node starts with such a one",
+        )
+        strays = sorted({one.broker_id for one in self._to.wrongly_stray})
+        yield strays, lambda nodes: f"directories of {_their(nodes)} partitions are put back"
+        yield self._to.bereft, lambda nodes: f"partitions of {_their(nodes)} own are given up, and are copied first"
 
     def _stop_nodes(self, nodes: Sequence[int], why: str) -> Step:
         return Step(
@@ -340,27 +236,27 @@ class _Plan:
 
     def _copy_given_up(self) -> Iterator[Step]:
         """Partitions that the chosen log does not assign to their brokers, before these set the directories aside."""
-        given_up = {(one.broker_id, one.topic, one.partition) for one in self._given_up}
+        given_up = {(one.broker_id, one.topic, one.partition) for one in self._to.given_up}
         in_log_dir: dict[tuple[int, str], list[Place]] = defaultdict(list)
-        for one in self._held.inventory.replicas:
-            if _place_on(one) in given_up:
+        for one in self._to.held.inventory.replicas:
+            if place_on(one) in given_up:
                 in_log_dir[one.broker_id, one.log_dir].append((one.topic, one.partition))
         if not in_log_dir:
             return
         copies = Copies("given-up")
         commands = [copies.of_partitions(broker, sorted(places)) for (broker, _), places in sorted(in_log_dir.items())]
-        records = sum(one.records for one in self._given_up)
+        records = sum(one.records for one in self._to.given_up)
         yield Step(
             action="copy",
             text=f"Copy the partitions that the chosen log does not know, or not on these brokers: {self._fate()}, no cluster serves "
             f"their {count(records, 'record')} any more, and these copies are where they can be had from. LOG_DIR_OF_N is here the log "
             "directory that has what the command names",
-            brokers=tuple(self._bereft),
+            brokers=tuple(self._to.bereft),
             partitions=tuple(sorted({place for places in in_log_dir.values() for place in places})),
             commands=tuple(commands),
             files=copies.files_of(commands),
             before=(
-                f"{_named(self._bereft)} {'is' if len(self._bereft) == 1 else 'are'} stopped, and their producers are too",
+                f"{_named(self._to.bereft)} {'is' if len(self._to.bereft) == 1 else 'are'} stopped, and their producers are too",
                 _NO_ARCHIVE,
             ),
         )
@@ -376,45 +272,52 @@ class _Plan:
 
     def _others(self) -> str:
         text = "Start no other broker meanwhile"
-        handled = {*self._voters.ids, *self._bereft, *(one.broker_id for one in self._stray)}
-        nodes = sorted({one.node_id for one in self._held.copies if one.node_id is not None} - handled)
-        if nodes and not self._apart:
+        handled = {*self._to.voters.ids, *(node for nodes, _ in self._other_stops() for node in nodes)}
+        nodes = sorted({one.node_id for one in self._to.held.copies if one.node_id is not None} - handled)
+        if nodes and not self._to.apart:
             stay, they = ("stays as it is", "it") if len(nodes) == 1 else ("stay as they are", "they")
             text = f"{_named(nodes)} {stay}, up or down: the chosen log has all that {they} applied"
         return (
-            f"{text}. {_named(self._combined)} are brokers too, and serve nothing while they are stopped"
-            if self._combined
+            f"{text}. {_named(self._to.combined)} are brokers too, and serve nothing while they are stopped"
+            if self._to.combined
             else text
         )
 
     def _pack(self) -> Step:
-        node = self._copy.node_id
+        node = self._to.copy.node_id
         assert node is not None
-        others = [one for one in self._lacking if one != node]
+        others = [one for one in self._to.lacking if one != node]
         hosts = f"the host{'s' if len(others) > 1 else ''} of {name_nodes(others)}"
         return Step(
             action="pack",
             text=f"Pack the metadata log of node {node}, without its quorum-state, and bring {CHOSEN_LOG} to {hosts}",
-            controllers=(node,) if node in self._voters.ids else (),
-            brokers=() if node in self._voters.ids else (node,),
+            controllers=(node,) if node in self._to.voters.ids else (),
+            brokers=() if node in self._to.voters.ids else (node,),
             commands=(pack_metadata(node),),
             before=(
-                f"It ends at offset {self._copy.end_offset}, in controller epoch {self._copy.epoch}, as when it was copied: replica-audit "
+                f"It ends at offset {self._to.copy.end_offset}, in controller epoch {self._to.copy.epoch}, as when it was copied: replica-audit "
                 "quorum --check finds what has moved",
             ),
         )
 
     def _seed(self, node: int) -> Step:
-        own = node == self._copy.node_id
+        own = node == self._to.copy.node_id
         files = self._quorum_state(node)
         put = [put_quorum_state(node, name) for name in files]
         commands = [*self._identify(node), *(put if own else put_metadata_aside(node, unpack_metadata(node), *put))]
         text = (
             f"Give node {node} the chosen log" if not own else f"Let node {node}, which has the chosen log, vote again"
         )
+        told = (
+            self._told_epoch()
+            if self._to.raises_epoch
+            else ". Its quorum-state cannot be read, and is replaced"
+            if files
+            else ""
+        )
         return Step(
             action="seed",
-            text=f"{text}{self._told_identity(node)}{self._told_epoch() if files else ''}",
+            text=f"{text}{self._told_identity(node)}{told}",
             controllers=(node,),
             commands=tuple(commands),
             files=files,
@@ -441,42 +344,40 @@ class _Plan:
             files=files,
             before=(
                 f"Its process has ended, and put-aside-{node} does not exist yet",
-                f"{_named(self._holders)} hold what was committed. Until this node has caught up, none of them may be lost",
+                f"{_named(self._to.holders)} hold what was committed. Until this node has caught up, none of them may be lost",
             ),
             irreversible=f"What the log of node {node} had is in put-aside-{node} only",
         )
 
     def _identify(self, node: int) -> Iterator[str]:
-        if node in self._unformatted():
-            yield self._tools.format_voter(node, self._held.inventory.cluster_id or "", is_dynamic=self._is_dynamic)
-        if self._needs_id(node):
-            yield set_directory_id(node, self._directories[node])
-
-    def _needs_id(self, node: int) -> bool:
-        if not self._is_dynamic:
-            return False
-        found = [one.directory_id for one in self._held.inventory.log_dirs if one.broker_id == node]
-        return self._directories[node] not in found
+        if node in self._to.unformatted:
+            yield self._tools.format_voter(
+                node, self._to.held.inventory.cluster_id or "", is_dynamic=self._to.is_dynamic
+            )
+        if self._to.needs_id(node):
+            yield set_directory_id(node, self._to.directories[node])
 
     def _told_identity(self, node: int) -> str:
-        if not self._needs_id(node):
+        if not self._to.needs_id(node):
             return ""
-        return f", and its old directory.id, {self._directories[node]}: the log knows its voters by these, and a new one never votes"
+        return f", and its old directory.id, {self._to.directories[node]}: the log knows its voters by these, and a new one never votes"
 
     def _told_epoch(self) -> str:
-        return f". Its quorum-state says epoch {self._seen}, which nodes have seen: the next one has to be above it, or brokers never register"
+        return f". Its quorum-state says epoch {self._to.seen}, which nodes have seen: the next one has to be above it, or brokers never register"
 
     def _quorum_state(self, node: int) -> dict[str, str]:
-        if not self._raises_epoch:
+        """By name of a file: one that the node is given, where it would not count on from the right epoch, or cannot read its own."""
+        is_own = node == self._to.copy.node_id
+        if not self._to.raises_epoch and not (is_own and self._to.held.is_stuck(self._to.copy)):
             return {}
-        content = quorum_state_file(self._voters.ids, self._seen, is_dynamic=self._is_dynamic)
+        content = quorum_state_file(self._to.voters.ids, self._to.seen, is_dynamic=self._to.is_dynamic)
         return {f"quorum-state-{node}": content}
 
     def _mend_epoch(self, node: int) -> Step:
         files = self._quorum_state(node)
         return Step(
             action="mend_epoch",
-            text=f"Let node {node}, which has the right log, count on from epoch {self._seen}, which other nodes have seen",
+            text=f"Let node {node}, which has the right log, count on from epoch {self._to.seen}, which other nodes have seen",
             controllers=(node,),
             commands=tuple(put_quorum_state(node, name) for name in files),
             files=files,
@@ -484,35 +385,33 @@ class _Plan:
             irreversible=f"Node {node} forgets whom it voted for",
         )
 
-    def _put_broker_aside(self, node: int) -> Step:
-        return Step(
+    def _of(self, node: int, step: Step) -> Step:
+        """The step of a node that does not vote: a controller or a broker."""
+        copies = (one for one in self._to.held.copies if one.node_id == node)
+        is_controller = any(self._to.held.role(one) == "controller" for one in copies)
+        return replace(step, controllers=(node,)) if is_controller else replace(step, brokers=(node,))
+
+    def _fetch_anew(self, node: int) -> Step:
+        why = "is of another history" if node in self._to.apart else "names it as a voter"
+        what = "with the quorum-state that cannot be read" if node in self._to.stuck else f"which {why}"
+        step = Step(
             action="empty",
-            text=f"Put the metadata log of node {node} aside, which is of another history: it fetches the chosen one",
-            brokers=(node,),
+            text=f"Put the metadata log of node {node} aside, {what}: it fetches the chosen one",
             commands=tuple(put_metadata_aside(node)),
             before=(f"Its process has ended, and put-aside-{node} does not exist yet",),
             irreversible=f"What the metadata log of node {node} had is in put-aside-{node} only",
         )
-
-    def _wrongly_stray(self) -> Iterator[ReplicaDir]:
-        """Directories of partitions that the chosen log assigns to their broker, by its name: the broker would begin them empty."""
-        state = self._held.contents(self._copy)
-        for one in self._held.stray:
-            if isinstance(state, str) or one.topic_id is None:
-                continue
-            now = state.partitions.get((one.topic_id, one.partition))
-            if now is not None and one.broker_id in now.replicas:
-                yield replace(one, topic=state.topics[one.topic_id])
+        return self._of(node, step)
 
     def _put_back(self) -> Iterator[Step]:
         by_broker: dict[int, list[ReplicaDir]] = defaultdict(list)
-        for one in self._stray:
+        for one in self._to.wrongly_stray:
             by_broker[one.broker_id].append(one)
         for broker, found in sorted(by_broker.items()):
             yield Step(
                 action="put_back",
                 text=f"Give broker {broker} the directories back that it set aside as -stray: the chosen log knows their topics, and the "
-                "broker would begin them empty. LOG_DIR_OF_N is here the log directory that has them",
+                "broker would begin them empty. LOG_DIR_OF_N is here the log directory that has what the command names first",
                 brokers=(broker,),
                 partitions=tuple(sorted((one.topic, one.partition) for one in found)),
                 commands=tuple(
@@ -532,29 +431,33 @@ class _Plan:
         )
 
     def _start(self) -> Iterator[Step]:
-        if self._combined:
+        if self._to.combined:
             yield self._copy_again(
-                f", {name_nodes(self._combined)} too, {'which is a broker' if len(self._combined) == 1 else 'which are brokers'} "
+                f", {name_nodes(self._to.combined)} too, {'which is a broker' if len(self._to.combined) == 1 else 'which are brokers'} "
                 "as well as voters",
                 # Elect has no order where the others have to be down and are needed for a majority (H16).
                 ". Where it has none, keep AFTER, and start those first that lose nothing by its table, in place of the order below: a "
                 "majority of the voters elects leaders, and who is up then may lead",
             )
-        if self._fetches and not self._raises_epoch:
+        if self._to.fetches and not self._to.raises_epoch:
             yield Step(
                 action="start",
-                text=f"Start {name_nodes(self._holders)}, each unless it is up: a majority has the right log",
-                controllers=tuple(self._holders),
-                commands=tuple(map(self._tools.start, self._holders)),
+                text=f"Start {name_nodes(self._to.holders)}, each unless it is up: a majority has the right log",
+                controllers=tuple(self._to.holders),
+                commands=tuple(map(self._tools.start, self._to.holders)),
                 before=self._elect_first,
             )
-        chosen = [self._copy.node_id] if self._copy.node_id in self._voters.ids else []
-        stopped = self._lacking if self._fetches and not self._raises_epoch else [*self._holders, *self._lacking]
-        order = sorted(stopped, key=lambda one: (one not in chosen, one not in self._holders, one))
+        chosen = [self._to.copy.node_id] if self._to.copy.node_id in self._to.voters.ids else []
+        stopped = (
+            self._to.lacking
+            if self._to.fetches and not self._to.raises_epoch
+            else [*self._to.holders, *self._to.lacking]
+        )
+        order = sorted(stopped, key=lambda one: (one not in chosen, one not in self._to.holders, one))
         for node in order:
             yield Step(
                 action="start",
-                text=f"Start node {node}{', unless it is up' if node in self._holders else ''}",
+                text=f"Start node {node}{', unless it is up' if node in self._to.holders else ''}",
                 controllers=(node,),
                 commands=(self._tools.start(node),),
                 before=(
@@ -562,7 +465,7 @@ class _Plan:
                     *self._before_start(node, order),
                     *(
                         ("No other broker starts before the quorum has a leader",)
-                        if node == order[0] and not self._fetches
+                        if node == order[0] and not self._to.fetches
                         else ()
                     ),
                 ),
@@ -570,34 +473,34 @@ class _Plan:
 
     @property
     def _elect_first(self) -> tuple[str, ...]:
-        return (_ELECT_FIRST,) if self._combined else ()
+        return (_ELECT_FIRST,) if self._to.combined else ()
 
     def _before_start(self, node: int, order: Sequence[int]) -> Iterator[str]:
         if node != order[0]:
             yield f"Node {order[0]} is up and stays up"
-        elif self._fetches and node in self._lacking:
-            yield f"{_named(self._holders)} are up and have a leader"
+        elif self._to.fetches and node in self._to.lacking:
+            yield f"{_named(self._to.holders)} are up and have a leader"
 
     def _see(self) -> Iterator[Step]:
-        stays = self._fetches and not self._raises_epoch
-        epoch = "" if stays else f" in epoch {max(self._copy.epoch, self._seen) + 1} or later"
+        stays = self._to.fetches and not self._to.raises_epoch
+        epoch = "" if stays else f" in epoch {max(self._to.copy.epoch, self._to.seen) + 1} or later"
         yield Step(
             action="check",
             text=f"See that the quorum has a leader{epoch}, that every voter is there, and that their lag goes to 0",
-            controllers=tuple(self._voters.ids),
+            controllers=tuple(self._to.voters.ids),
             commands=tuple(self._tools.describe_quorum()),
         )
-        if not self._combined:
+        if not self._to.combined:
             yield self._copy_again("")
-        known = {one.node_id for one in self._held.copies if one.node_id is not None}
-        for broker in sorted(known.union(self._held.brokers).difference(self._voters.ids)):
-            yield Step(
+        known = {one.node_id for one in self._to.held.copies if one.node_id is not None}
+        for node in sorted(known.union(self._to.held.brokers).difference(self._to.voters.ids)):
+            step = Step(
                 action="start",
-                text=f"Start node {broker}, unless it is up",
-                brokers=(broker,),
-                commands=(self._tools.start(broker),),
+                text=f"Start node {node}, unless it is up",
+                commands=(self._tools.start(node),),
                 before=("The quorum has a leader",),
             )
+            yield self._of(node, step)
         yield Step(
             action="verify",
             text="See that every topic is there that the choice does not lose. Then copy the log directories again: quorum finds nothing to "

@@ -129,7 +129,7 @@ def _losses(answer: QuorumAnswer) -> Iterator[str]:
 def _of_copy(one: CopyAnswer) -> Iterator[str]:
     yield from (f"refused: {reason}" for reason in one.refused)
     if one.lost is None:
-        yield "what it loses is not known: its records cannot be applied"
+        yield "what it loses is not known: its records, or those of another history, cannot be applied"
     elif one.lost.is_nothing:
         rest = (
             ""
@@ -161,9 +161,12 @@ def tell_lost(lost: Lost) -> Iterator[str]:
         yield f"{count(len(lost.configurations), 'configuration')}: {join_some(lost.configurations, _NAMED, 'configuration')}"
     for number, noun in (
         (lost.acls, "ACL"), (lost.scram_users, "SCRAM credential"), (lost.quotas, "quota"),
+        (lost.delegations, "delegation token"),
     ):  # fmt: skip
         if number:
             yield count(number, noun)
+    if lost.voters:
+        yield f"what became of {verb(len(lost.voters), 'the voter', 'the voters')} {listed(lost.voters)}"
     if lost.features:
         yield f"{verb(len(lost.features), 'feature', 'features')} {join_some(lost.features, _NAMED, 'feature')}"
     if lost.producer_id_blocks:

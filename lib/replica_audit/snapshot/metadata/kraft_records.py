@@ -334,7 +334,7 @@ def parse_snapshot_time(value: bytes) -> int:
     return reader.int64()
 
 
-ACL, SCRAM, QUOTA, PRODUCER_IDS = "acl", "scram", "quota", "producer_ids"
+ACL, SCRAM, QUOTA, PRODUCER_IDS, TOKEN = "acl", "scram", "quota", "producer_ids", "delegation_token"
 
 
 @dataclass(frozen=True, slots=True)
@@ -342,7 +342,7 @@ class KeyedRecord:
     """Something that a record sets, or with `content` None removes."""
 
     kind: str
-    """acl, scram, quota or producer_ids."""
+    """acl, scram, quota, producer_ids or delegation_token."""
     key: str
     """Tells it from others of its kind; a digest, since names of users are nobody's business."""
     content: str | None
@@ -385,6 +385,15 @@ def _quota(reader: FieldReader, content: str) -> KeyedRecord:
     return KeyedRecord(QUOTA, key, None if reader.boolean() else content)
 
 
+def _token(reader: FieldReader, content: str) -> KeyedRecord:
+    """DelegationTokenRecord: owner, requester, who may renew it, three times, and its id."""
+    reader.string(), reader.string()
+    for _ in range(reader.array_length()):
+        reader.string()
+    reader.take(24)
+    return KeyedRecord(TOKEN, _of(reader.string()), content)
+
+
 def _producer_ids(reader: FieldReader, _: str) -> KeyedRecord:
     """ProducerIdsRecord: broker, its epoch, and the first id that no block has."""
     reader.int32(), reader.int64()
@@ -392,10 +401,12 @@ def _producer_ids(reader: FieldReader, _: str) -> KeyedRecord:
 
 
 _KEYED: dict[int, Callable[[FieldReader, str], KeyedRecord]] = {
+    10: _token,
     11: lambda reader, content: KeyedRecord(SCRAM, _user(reader), content),  # UserScramCredentialRecord
     14: _quota,
     15: _producer_ids,
     18: lambda reader, content: KeyedRecord(ACL, reader.uuid(), content),  # AccessControlEntryRecord
     19: lambda reader, _: KeyedRecord(ACL, reader.uuid(), None),  # RemoveAccessControlEntryRecord
     22: lambda reader, _: KeyedRecord(SCRAM, _user(reader), None),  # RemoveUserScramCredentialRecord
+    26: lambda reader, _: KeyedRecord(TOKEN, _of(reader.string()), None),  # RemoveDelegationTokenRecord
 }

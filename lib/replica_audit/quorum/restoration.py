@@ -1,0 +1,205 @@
+"""What the chosen metadata log means for every node: who holds it, who lacks it, whose own log has to go, and what stands in the way."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import cached_property
+
+from replica_audit.model import ReplicaDir
+from replica_audit.quorum.answer_model import Lost, StrayDirectory
+from replica_audit.quorum.broken_rules import goes_on
+from replica_audit.quorum.choosing import best_of, foreign_text
+from replica_audit.quorum.held_metadata import HeldMetadata
+from replica_audit.snapshot.metadata.histories import seen_epoch
+from replica_audit.snapshot.metadata.kraft_records import Voters
+from replica_audit.snapshot.metadata.log_copies import MetadataCopy
+from replica_audit.snapshot.metadata.quorum import name_nodes, parting
+from replica_audit.text import listed
+
+
+class Restoration:
+    """The chosen copy put into force with the voters that it names; everything here is worked out once."""
+
+    def __init__(self, held: HeldMetadata, copy: MetadataCopy, voters: Voters, lost: Lost | None) -> None:
+        self.held, self.copy, self.voters = held, copy, voters
+        self.directories = dict(voters.directories)
+        """Of a dynamic quorum (KIP-853), by voter."""
+        self.is_dynamic = bool(voters.directories)
+        self.given_up: Sequence[StrayDirectory] = () if lost is None else lost.stray
+        self.seen = max(map(seen_epoch, held.compared.copies))
+        """The greatest epoch that any node knows."""
+        self.combined = [node for node in voters.ids if node in held.brokers]
+        """Voters that are brokers too."""
+
+    @cached_property
+    def holders(self) -> list[int]:
+        """Voters that keep their logs; none where none of them goes as far as the chosen one, and that holds more."""
+        holders = [node for node in self.voters.ids if self._holds(node)]
+        own = [one for node in holders for one in self._own(node)]
+        if not own or not self.held.moments.at_rest:
+            return holders
+        longest = max(own, key=lambda one: one.newness)
+        is_short = longest.newness < self.copy.newness
+        return [] if is_short and self.held.contents(longest) != self.held.contents(self.copy) else holders
+
+    @cached_property
+    def lacking(self) -> list[int]:
+        """The other voters."""
+        return [node for node in self.voters.ids if node not in self.holders]
+
+    @property
+    def fetches(self) -> bool:
+        """Those that lack it get it from a leader, since a majority has it."""
+        return len(self.holders) > len(self.voters.ids) // 2
+
+    @property
+    def raises_epoch(self) -> bool:
+        """Voters have to count on from `seen`, which they would not do by themselves (R4)."""
+        if self.copy.epoch < self.seen:
+            return True
+        known = [seen_epoch(one) for node in self.holders for one in self._own(node)]
+        return self.fetches and self.held.moments.at_rest and max(known) < self.seen
+
+    @cached_property
+    def apart(self) -> list[int]:
+        """Other nodes that have records which the chosen log does not have."""
+        return self._others(lambda one: goes_on(one, self.copy))
+
+    @cached_property
+    def former(self) -> list[int]:
+        """Other nodes that are voters by their own logs, and would elect among themselves."""
+        return [node for node in self._others(self._votes_still) if node not in self.apart]
+
+    @cached_property
+    def stuck(self) -> list[int]:
+        """Other nodes that do not start with the quorum-state that they have."""
+        return [node for node in self._others(self.held.is_stuck) if node not in (*self.apart, *self.former)]
+
+    @cached_property
+    def wrongly_stray(self) -> list[ReplicaDir]:
+        """Directories of partitions that the chosen log assigns to their broker, by its name: the broker would begin them empty."""
+        state = self.held.contents(self.copy)
+        found = []
+        for one in self.held.stray:
+            if isinstance(state, str) or one.topic_id is None:
+                continue
+            now = state.partitions.get((one.topic_id, one.partition))
+            if now is not None and one.broker_id in now.replicas:
+                found.append(replace(one, topic=state.topics[one.topic_id]))
+        return found
+
+    @property
+    def bereft(self) -> list[int]:
+        """Brokers with partitions that the chosen log does not assign to them."""
+        return sorted({one.broker_id for one in self.given_up})
+
+    @property
+    def unformatted(self) -> list[int]:
+        """Voters without the log whose disk is empty."""
+        formatted = {one.broker_id for one in self.held.inventory.log_dirs if one.cluster_id is not None}
+        return [node for node in self.lacking if node not in formatted]
+
+    def needs_id(self, node: int) -> bool:
+        """True if a voter's directory was formatted anew, so that it does not vote from it."""
+        if not self.is_dynamic:
+            return False
+        found = [one.directory_id for one in self.held.inventory.log_dirs if one.broker_id == node]
+        return self.directories[node] not in found
+
+    def obstacle(self, *, is_asked: bool) -> str | None:
+        """Why no sequence of steps is known to lead there."""
+        if is_asked and (reason := self._unfit()) is not None:
+            return reason
+        if self.copy.problems:
+            return f"part of the chosen log cannot be read: {'; '.join(reason for _, _, reason in self.copy.problems)}"
+        if self.held.inventory.cluster_id is None and self.unformatted:
+            return "no meta.properties names the cluster's id, with which empty disks are formatted"
+        if self.held.lacks_beginning(self.copy):
+            return (
+                f"the chosen log begins at offset {self.copy.start_offset}, and the .checkpoint of what came before is damaged in "
+                f"{self.copy.log.path}: no node starts with it. Put a sound one of the same name from another node there, and run quorum again"
+            )
+        if self.copy.node_id is None:
+            return (
+                f"nothing says whose the chosen log is: put the meta.properties of its log directory beside {self.copy.log.path}, and run "
+                "quorum again"
+            )
+        strangers = {one.broker_id for one in self.held.foreign}
+        if strangers.intersection(self.voters.ids):
+            return f"{foreign_text(self.held)}; no voter joins with another cluster's id"
+        several = [one for one in (self.copy.node_id, *self.voters.ids, *self.apart) if len(self._own(one)) > 1]
+        if several:
+            paths = [copy.log.path for copy in self._own(several[0])]
+            return (
+                f"node {several[0]} has several logs here, {listed(paths)}, and nothing tells which it starts with. If the chosen one is "
+                "a backup, put it into the node's log directory and keep the other elsewhere; then copy the node again, without "
+                "the other, and run quorum again"
+            )
+        begun = set(map(place_on, self.held.inventory.replicas))
+        taken = [one for one in self.wrongly_stray if place_on(one) in begun]
+        if taken:
+            return (
+                f"broker {taken[0].broker_id} has {taken[0].topic}-{taken[0].partition} beside {taken[0].path}, which is of the topic that the "
+                "chosen log knows: records may be in both, and the broker starts with one only"
+            )
+        twice = [one for one, number in Counter(map(place_on, self.wrongly_stray)).items() if number > 1]
+        if twice:
+            broker, topic, partition = twice[0]
+            paths = [one.path for one in self.wrongly_stray if place_on(one) == twice[0]]
+            return (
+                f"broker {broker} has several directories of {topic}-{partition}, {listed(paths)}, of the topic that the chosen log knows: "
+                "records may be in each, and the broker starts with one only"
+            )
+        unknown = [node for node in self.lacking if self.is_dynamic and node not in self.directories]
+        if unknown:
+            return f"the log does not say from which directory {name_nodes(unknown)} votes"
+        return None
+
+    def _unfit(self) -> str | None:
+        """Why a log that was asked for is not one to start with."""
+        history = next(one for one in self.held.histories if any(copy is self.copy for copy in one.copies))
+        newest = best_of(self.held, history)
+        if history.is_spliced:
+            return f"the log of {history.nodes} is spliced from two histories, and no plan is known that starts with it"
+        if newest.newness > self.copy.newness:
+            return f"the log of node {newest.node_id} continues that of node {self.copy.node_id}: choose that"
+        return None
+
+    @cached_property
+    def _needed(self) -> int:
+        """Up to where a voter has to have the chosen log to keep its own."""
+        number = self.held.history_of(self.copy)
+        proven = self.copy.end_offset if number is None else self.held.proven[number].end_offset
+        return min(proven, self.copy.end_offset)
+
+    def _own(self, node: int) -> list[MetadataCopy]:
+        return [one for one in self.held.compared.copies if one.node_id == node]
+
+    def _holds(self, node: int) -> bool:
+        return any(
+            self.voters.admits(node, one.log.directory_id)
+            and parting(self.copy, one) is None
+            and one.end_offset >= max(self._needed, 1)
+            and not one.problems
+            and not self.held.lacks_beginning(one)
+            and not self.held.is_stuck(one)
+            and one.log.path not in self.held.compared.refused
+            and (one.newness == self.copy.newness or self._needed > 0)
+            for one in self._own(node)
+        )
+
+    def _others(self, chosen: Callable[[MetadataCopy], bool]) -> list[int]:
+        """Nodes, no voters, of which a copy is `chosen`."""
+        found = {one.node_id for one in self.held.copies if one.node_id not in self.voters.ids and chosen(one)}
+        return sorted(node for node in found if node is not None)
+
+    def _votes_still(self, one: MetadataCopy) -> bool:
+        named = one.voters(self.held.snapshot) if self.held.history_of(one) is not None else None
+        return named is not None and named.admits(one.node_id, one.log.directory_id)
+
+
+def place_on(one: ReplicaDir | StrayDirectory) -> tuple[int, str, int]:
+    """Broker, topic and partition of a directory."""
+    return one.broker_id, one.topic, one.partition
