@@ -76,8 +76,9 @@ PairDamage = Literal["crc", "blind"]
 #: What a broker did while it was copied.
 CaptureKind = Literal["live", "stopped", "killed"]
 
-#: What of a replica is in a snapshot; named: no log dir of its broker is, absent: one is, without the partition.
-CaptureState = Literal["whole", "partial", "named", "absent"]
+#: What of a replica is in a snapshot; awaited: evidence of it, of which bytes are wanted; named: no log dir of its broker is, absent:
+#: one is, without the partition.
+CaptureState = Literal["whole", "partial", "awaited", "named", "absent"]
 
 #: A copy of the metadata log beside the others: used, the one that answers go by; agrees, no record of it differs; apart, records
 #: differ and nothing tells which are right; stale, it lacks what was committed; refused, its whole history lacks it or is spliced.

@@ -337,6 +337,9 @@ class SegmentSummary:
     batch_count: int = 0
     unchecked_count: int = 0
     """Batches whose checksum nobody computed."""
+    unchecked_end: int | None = None
+    """Position of its last batch, where nobody computed its checksum and it claims more offsets than records, which no producer
+    writes: whether the file ends there only its bytes tell."""
     record_count: int = 0
     """Sum of the batches' record counts; a legacy entry counts its inner messages."""
     first_base_offset: int | None = None

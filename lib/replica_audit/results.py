@@ -34,6 +34,8 @@ from replica_audit.schema import (
 
 #: What stands for a snapshot whose place nobody knows.
 UNKNOWN_PLACE = "SNAPSHOT"
+#: What commands and reports call the list of bytes that evidence does not have (docs/evidence.md).
+WANTED_FILE = "wanted.json"
 
 
 class BrokerKind(TypedDict):
@@ -220,9 +222,7 @@ class Results(ReportRows):
 
         Credentials in a URI are left out: a report is passed on. Where a partition's name begins with a dash, options come first.
         """
-        place = redact(self.location or UNKNOWN_PLACE)
-        # A relative path that begins with a dash would be taken for an option.
-        place = f"./{place}" if place.startswith("-") else place
+        place = self._place
         store = self.remote_store
         options = (*options, *(["--remote", store] if store is not None and name in _LOOK_INTO_STORES else []))
         words = [place, *partitions, *map(str, options)]
@@ -234,6 +234,19 @@ class Results(ReportRows):
     def remote_store(self) -> str | None:
         """The remote store that was looked into; None where none was given."""
         return (self.audit.get("options") or {}).get("remote")
+
+    def bring(self, brokers: Iterable[int]) -> tuple[str, ...]:
+        """Commands that bring bytes of brokers that evidence does not have, where their log dirs are to be filled in."""
+        dirs = [f"{broker}=LOG_DIR_OF_{broker}" for broker in brokers]
+        script = ["replica-audit", "capture-plan", "--wanted", WANTED_FILE, *dirs, "--to", self._place]
+        return self.command("show", "--wanted", WANTED_FILE), f"{shlex.join(script)} > bring.sh", "bash bring.sh"
+
+    @property
+    def _place(self) -> str:
+        """The snapshot in a command."""
+        place = redact(self.location or UNKNOWN_PLACE)
+        # A relative path that begins with a dash would be taken for an option.
+        return f"./{place}" if place.startswith("-") else place
 
     @cached_property
     def remembered(self) -> dict[str, object]:

@@ -190,12 +190,13 @@ class CaptureRow(NamedTuple):
     log_dir: str | None
     """null where there is none"""
     state: CaptureState
-    """whole; partial; named: no log dir of the broker is in the snapshot; absent: one is, without the partition"""
+    """whole; partial; awaited: evidence of it, of which bytes are wanted; named: no log dir of the broker is in the snapshot;
+    absent: one is, without the partition"""
     named_by: Sequence[NamedBy]
     """assignment, isr, elr: the present state; metadata_log: any state of the history; checkpoint: a checkpoint file of a log
     dir without the partition; voters: a control record of the metadata log, `quorum-state`, or a snapshot of the log"""
     missing: Sequence[str]
-    """names of files, or the word directory"""
+    """names of files, the word directory, or how many bytes are wanted"""
     needed: Need | None
     """why the answer depends on a replica that was not captured, [semantics.md](semantics.md#f0-terms-that-the-rules-stand-on):
     elr, isr, led_before_unclean, isr_before_unclean, isr_before_crash, no_history; null: it does not, or it was captured"""

@@ -9,12 +9,15 @@ from pathlib import Path
 import pytest
 from tests.support import metadata_log as write
 from tests.support.captures import EXPECTED, FIXTURES
+from tests.support.collected import answers, bring_wanted, collect_snapshot, copy_snapshot
+from tests.support.encoder import encode_batch
 from tests.support.report_rows import answers_of
 from tests.support.scenario import Answer, written
 from tests.support.scenes import COMMON, NEW, OLD, UNCLEAN_TO_2, beside, change, scene
-from tests.support.snapshots import TOPIC, Replica
+from tests.support.snapshots import TOPIC, Listed, Replica, write_snapshot
 from tests.support.some import some
 
+from replica_audit.auditing.finding import wanted_ranges
 from replica_audit.config import Settings
 from replica_audit.elect.election_plan import advise
 from replica_audit.report.answer import build_answer
@@ -246,3 +249,22 @@ def test_audits_that_were_written_before_have_their_holders_by_copy() -> None:
         answers_of({}, {"partitions": [row], "replicas": [others, {**others, "broker_id": 2, "lost_held": 0}]})
     )
     assert list(found.values()) == [(1, 1, 6, 2, 6, 2)]
+
+
+def test_records_of_overlapping_segments_are_read_from_the_file_that_has_them(tmp_path: Path) -> None:
+    """The first reaches into the second, as after two cuts: by its offsets a batch may be in either."""
+    batches = [encode_batch(base, 5, 0) for base in range(0, 20, 5)]
+    long = [*batches[:2], encode_batch(10, 5, 0, mark="other")]
+    short = [encode_batch(5, 5, 0, mark="another"), batches[2]]
+    sides = {1: with_deleted(Replica(batches), long, short), 2: Replica(batches)}
+    snapshot = write_snapshot(tmp_path / "snapshot", sides, [Listed(2, (1, 2), (1, 2))])
+    evidence = collect_snapshot(snapshot, tmp_path / "evidence")
+    wanted = wanted_ranges(item for row in audit_all(str(evidence), Settings()).findings for item in row.evidence)
+    of_one = [one for one in wanted if one[0].endswith(".deleted")]
+    folder = f"broker-1/{TOPIC}-0"
+    assert of_one == [
+        (f"{folder}/{0:020d}.log.deleted", len(long[0]), sum(map(len, long))),
+        (f"{folder}/{5:020d}.log.deleted", 0, sum(map(len, short))),
+    ]
+    assert bring_wanted(snapshot, evidence, 1) == sum(end - start for _, start, end in wanted)
+    assert answers(evidence)["findings"] == answers(copy_snapshot(snapshot, tmp_path / "copy" / "snapshot"))["findings"]

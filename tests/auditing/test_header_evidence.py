@@ -17,6 +17,7 @@ from tests.support.made_cases import batch, case, compared, log, segment
 from tests.support.snapshots import Listed, Replica, write_snapshot
 
 from replica_audit.auditing.compare.alignment import Alignment
+from replica_audit.cli.main import main
 from replica_audit.config import Settings
 from replica_audit.report.answer import build_answer
 from replica_audit.report.facts.verdict import build_verdict
@@ -94,6 +95,79 @@ def test_what_only_one_has_is_checked_before_it_is_called_lost(tmp_path: Path) -
     assert short["severity"] == "high"
     assert short["message"].endswith("; the records between may be on broker 2, of which no log was compared")
     assert "REP-LEADER-SHORTER" in _codes(last) and last == expected
+
+
+def _told(evidence: Path, capsys: pytest.CaptureFixture[str], command: str) -> str:
+    main([command, str(evidence), "-q"])
+    return " ".join(capsys.readouterr().out.split())
+
+
+def test_a_log_that_waits_for_checksums_is_not_called_missing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What is said of it is how many bytes are wanted, and the first step brings these, not a copy."""
+    other = encode_batch(10, 5, 0, mark="another")
+    snapshot = _snapshot(tmp_path / "snapshot", BATCHES, [*BATCHES[:2], other, *BATCHES[3:]])
+    evidence = collect_snapshot(snapshot, tmp_path / "evidence", *HEADERS)
+    both = len(BATCHES[2]) + len(other)
+    said = _told(evidence, capsys, "show")
+    for wrong in ("Nothing was compared", "*.log", "tar -czf", "not captured whole", "copy the directory"):
+        assert wrong not in said
+    assert (
+        f"Bytes of brokers 1 and 2 that were not collected are needed for orders-0, {both} bytes in all: replica-audit show "
+        f"{evidence} --wanted wanted.json names them, and capture-plan --wanted wanted.json brings these alone. If broker 2 is "
+        "down, do not start it before that."
+    ) in said
+    assert f"Broker 2 collected without {len(other)} wanted bytes, and needed" in said
+    step = (
+        f"1. Bring {both} bytes of brokers 1 and 2 that were not collected, and audit again: what orders-0 has is not known "
+        f"without them. If broker 1 or 2 is down, do not start it before that. replica-audit show {evidence} --wanted wanted.json "
+        f"replica-audit capture-plan --wanted wanted.json 1=LOG_DIR_OF_1 2=LOG_DIR_OF_2 --to {evidence} > bring.sh bash bring.sh"
+    )
+    assert step in said.replace("\\ ", "")
+    planned = _told(evidence, capsys, "elect")
+    assert step in planned.replace("\\ ", "") and "tar -czf" not in planned
+    assert f"No plan: {both} bytes of brokers 1 and 2 that were not collected are needed to know" in planned
+    assert bring_wanted(snapshot, evidence, 1) == both
+    assert "not collected" not in _told(evidence, capsys, "show")
+
+
+DAMAGED_END = [*BATCHES[:5], _changed(BATCHES[5], 23)]
+
+
+@pytest.mark.parametrize(
+    "sides",
+    [
+        {1: DAMAGED_END, 2: BATCHES},
+        {1: DAMAGED_END, 2: BATCHES[:5]},
+        {1: BATCHES, 2: DAMAGED_END},
+        {1: BATCHES[:5], 2: DAMAGED_END},
+        {1: DAMAGED_END, 2: DAMAGED_END},
+        {1: DAMAGED_END},
+        {1: DAMAGED_END[5:]},
+    ],
+    ids=["leader", "follower behind", "follower", "leader behind", "both", "only replica", "only batch"],
+)
+@pytest.mark.parametrize("clean", [(), (1, 2)])
+def test_a_log_does_not_end_where_only_an_unchecked_batch_says_so(tmp_path: Path, sides: dict, clean: tuple) -> None:
+    """Its last offset is damaged: the log would end at 16777246."""
+    replicas = {broker: Replica(batches, high_watermark=25, recovery_point=25) for broker, batches in sides.items()}
+    manifest = {"quiesced": True} if clean else None
+    listed = [Listed(1, tuple(sides), tuple(sides))]
+    snapshot = write_snapshot(tmp_path / "snapshot", replicas, listed, manifest=manifest, clean=clean)
+    expected, found = _follow(snapshot, tmp_path)
+    assert "CAP-NOT-CAPTURED" in _codes(found[0]) and len(found) <= 3 and found[-1] == expected
+    assert not [row for row in found[0]["findings"] if row["severity"] in SEVERE]
+    assert all((row["log_end_offset"] or 0) <= 30 for row in found[0]["replicas"])
+
+
+def test_a_cleaned_segment_whose_end_the_next_one_bears_out_is_not_asked_for(tmp_path: Path) -> None:
+    cleaned = _with_right_checksum(_changed(BATCHES[1], 60, 4))  # one record at five offsets
+    sides = dict.fromkeys((1, 2), Replica([BATCHES[0], cleaned, *BATCHES[2:]], per_segment=2))
+    listed = [Listed(1, (1, 2), (1, 2), configs={"cleanup.policy": "compact"})]
+    snapshot = write_snapshot(tmp_path / "snapshot", sides, listed)
+    content = answers(collect_snapshot(snapshot, tmp_path / "evidence", *HEADERS))
+    assert _codes(content) == set() and [row["log_end_offset"] for row in content["replicas"]] == [30, 30]
 
 
 def test_what_a_follower_has_yet_to_fetch_is_not_asked_for(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from replica_audit.auditing.compare.loss import Loss, committed_ahead, count_los
 from replica_audit.auditing.conclude import PartitionAudit
 from replica_audit.auditing.consumer_groups import group_rows
 from replica_audit.auditing.evidence import AuditOptions, PartitionEvidence
-from replica_audit.auditing.finding import finding_row
+from replica_audit.auditing.finding import finding_row, wanted_ranges
 from replica_audit.auditing.findings.cap import not_audited
 from replica_audit.auditing.findings.div import code_of_run
 from replica_audit.auditing.findings.rep import brokers_past_leader
@@ -42,7 +42,8 @@ from replica_audit.schema import (
     VoterCopy,
 )
 from replica_audit.snapshot.log_dir_names import METADATA_PARTITION
-from replica_audit.snapshot.provenance import ABOVE_HIGH_WATERMARK
+from replica_audit.snapshot.provenance import ABOVE_HIGH_WATERMARK, NOT_CAPTURED
+from replica_audit.text import count
 
 if TYPE_CHECKING:
     from replica_audit.model import CheckpointFile, ReplicaDir
@@ -61,24 +62,24 @@ def capture_rows(audit: PartitionAudit) -> Iterator[CaptureRow]:
     topic = evidence.topic_partition.topic
     partition = evidence.topic_partition.partition
     copies = _captured_copies(audit)
-    copied = {directory.broker_id for directory, _ in copies}
+    copied = {directory.broker_id for directory, _, _ in copies}
     leadership = evidence.leadership
     named = {*(leadership.named if leadership else ()), *needed, *(broker_id for broker_id, _, _ in evidence.orphans)}
-    for directory, missing in copies:
+    for directory, state, missing in copies:
         yield CaptureRow(
             topic,
             partition,
             directory.broker_id,
             directory.log_dir,
-            "partial" if missing else "whole",
+            state,
             _named_by(directory.broker_id, evidence),
             missing,
             needed.get(directory.broker_id),
         )
     for broker_id in sorted(named - copied):
-        state: CaptureState = "absent" if broker_id in evidence.options.brokers else "named"
+        none: CaptureState = "absent" if broker_id in evidence.options.brokers else "named"
         named_by = _named_by(broker_id, evidence)
-        yield CaptureRow(topic, partition, broker_id, None, state, named_by, [_DIRECTORY], needed.get(broker_id))
+        yield CaptureRow(topic, partition, broker_id, None, none, named_by, [_DIRECTORY], needed.get(broker_id))
 
 
 def voter_rows(voters: Iterable[VoterCopy]) -> Iterator[CaptureRow]:
@@ -92,23 +93,31 @@ def voter_rows(voters: Iterable[VoterCopy]) -> Iterator[CaptureRow]:
         yield CaptureRow(topic, partition, one.node_id, one.log_dir, one.state, ["voters"], one.missing, None)
 
 
-def _captured_copies(audit: PartitionAudit) -> list[tuple[ReplicaDir, list[str]]]:
+def _captured_copies(audit: PartitionAudit) -> list[tuple[ReplicaDir, CaptureState, list[str]]]:
     """Each copy with what of it is missing."""
     case = audit.case
     if case is None:
-        return [(directory, [_SEGMENTS, *_side_files(directory, True)]) for directory, _ in audit.evidence.replicas]
-    copies = (*case.replicas, *case.set_aside, *case.duplicates)
-    return [
-        (facts.directory, [*_segments(case, facts), *_side_files(facts.directory, facts.has_epochs)])
-        for facts in copies
-    ]
+        found = ((directory, [_SEGMENTS, *_side_files(directory, True)]) for directory, _ in audit.evidence.replicas)
+        return [(directory, "partial", missing) for directory, missing in found]
+    copies = []
+    wanted = wanted_ranges(item for one in audit.findings for item in one.evidence)
+    for facts in (*case.replicas, *case.set_aside, *case.duplicates):
+        missing = [*_segments(case, facts), *_side_files(facts.directory, facts.has_epochs)]
+        state: CaptureState = "partial" if missing else "whole"
+        if NOT_CAPTURED in facts.unproven:
+            paths = {segment.path for segment in facts.segments}
+            size = sum(end - start for path, start, end in wanted if path in paths)
+            missing = [count(size, "wanted byte"), *missing]
+            state = "awaited"
+        copies.append((facts.directory, state, missing))
+    return copies
 
 
 def _segments(case: Case, facts: ReplicaFacts) -> Iterator[str]:
     """Names of segments that are not there or could not be read; of a log that is known from a text or table only, all."""
     if facts.unread_bases:
         yield from map(_log_name, facts.unread_bases)
-    elif facts.second_hand or not facts.end_is_known:
+    elif (facts.second_hand or not facts.end_is_known) and NOT_CAPTURED not in facts.unproven:
         if ABOVE_HIGH_WATERMARK in facts.unproven:
             yield _TAIL
         yield _SEGMENTS

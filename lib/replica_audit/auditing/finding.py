@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from replica_audit.auditing.leadership.election_causes import describe
 from replica_audit.literals import SEVERITIES, VERDICTS, Confidence, Severity, Status, Verdict
+from replica_audit.model import Place
 from replica_audit.schema import Evidence, FindingRow, QuarantineRow
 from replica_audit.text import count, name_cut, name_offsets, render_time
 
@@ -258,11 +260,18 @@ def unread_records(code: Code, problems: Sequence[RecordProblem], what: str) -> 
     )
 
 
-def wanted_range(broker_id: int, path: str, position: int, size: int | None) -> Evidence:
-    """Evidence that names bytes of a file that an audit would need, `size` of them from `position` on; None: up to its end."""
-    text = "to the end of the file" if size is None else count(size, "byte")
-    return Evidence(
-        WANTED, broker_id=broker_id, path=path, position=position, value=None if size is None else str(size), text=text
+def wanted_range(broker_id: int, path: str, position: int, size: int) -> Evidence:
+    """Evidence that names bytes of a file that an audit would need, `size` of them from `position` on."""
+    text = count(size, "byte")
+    return Evidence(WANTED, broker_id=broker_id, path=path, position=position, value=str(size), text=text)
+
+
+def wanted_ranges(evidence: Iterable[Evidence]) -> list[tuple[str, int, int]]:
+    """The bytes that `wanted_range` named, each once, as (path, start, end) in order."""
+    return joined_ranges(
+        (item.path, item.position, item.position + int(item.value))
+        for item in evidence
+        if item.kind == WANTED and item.path is not None and item.position is not None and item.value is not None
     )
 
 
@@ -279,6 +288,25 @@ def joined_ranges(ranges: Iterable[tuple[str, int, int]]) -> list[tuple[str, int
         if len(joined) <= _GREATEST_RANGES or gap > 1 << 40:
             return joined
         gap = 2 * gap or 1 << 10
+
+
+class Wanted(NamedTuple):
+    """Bytes of a replica that evidence does not have, and that the answer needs."""
+
+    place: Place
+    broker_id: int
+    bytes: int
+
+
+def find_wanted(findings: Iterable[FindingRow]) -> Iterator[Wanted]:
+    """What findings want, each byte once."""
+    found: dict[tuple[Place, int], list[Evidence]] = defaultdict(list)
+    for row in findings:
+        if row.topic is not None and row.partition is not None and row.broker_id is not None:
+            found[(row.topic, row.partition), row.broker_id] += row.evidence
+    for (place, broker_id), evidence in found.items():
+        if size := sum(end - start for _, start, end in wanted_ranges(evidence)):
+            yield Wanted(place, broker_id, size)
 
 
 def unusable_input(code: Code, row: QuarantineRow) -> Finding:

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from replica_audit.auditing.catalogue import codes_with
+from replica_audit.auditing.finding import find_wanted
 from replica_audit.elect.plan_model import Decision, SalvageSource
 from replica_audit.literals import COMPARED
 from replica_audit.model import Place
@@ -87,13 +88,21 @@ class Matrix:
         """Records that the reference lacks, by partition; None if unknown."""
         self.needed: dict[Place, list[int]] = defaultdict(list)
         """Brokers whose log was not captured, and without which nothing is certain."""
+        self.awaited: set[Place] = set()
+        """Partitions with a log of which evidence lacks bytes without which nothing is certain."""
         for capture in results.captures:
-            if capture.needed:
+            if capture.needed and capture.state == "awaited":
+                self.awaited.add(place_of(capture))
+            elif capture.needed:
                 self.needed[place_of(capture)].append(capture.broker_id)
 
+        self.wanted: dict[Place, dict[int, int]] = defaultdict(dict)
+        """Bytes that evidence does not have, and that the answer needs, by broker."""
         self.unseen: dict[Place, dict[str, list[int]]] = defaultdict(lambda: defaultdict(list))
         """Brokers of whose log something was not captured, or may not have been, or not checked, by the trait of `UNSEEN`."""
         for part in results.parts(("findings",)) if is_packed else (results,):
+            for one in find_wanted(row for row in part.findings if row.status != "resolved"):
+                self.wanted[one.place][one.broker_id] = one.bytes
             for row in part.findings:
                 for trait in UNSEEN:
                     if row.code in codes_with(trait) and row.broker_id is not None:

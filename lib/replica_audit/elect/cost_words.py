@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import Protocol
 
-from replica_audit.text import count, verb
+from replica_audit.text import count, name_brokers, verb
 
 
 class CandidateLoss(Protocol):
@@ -88,6 +88,12 @@ def say_damage(broker_id: int, codes: Collection[str]) -> str:
 def say_uncaptured(replicas: int) -> str:
     """Predicate of a sentence whose subject is that many missing replicas."""
     return f"{'was' if replicas == 1 else 'were'} not captured and may hold committed records"
+
+
+def hold_until_brought(brokers: Sequence[int], are_down: bool) -> str:
+    """The request to leave brokers that are down, or perhaps, as they are until bytes of their logs are brought."""
+    names = name_brokers(brokers, "or")
+    return f"Do not start {names} before that" if are_down else f"If {names} is down, do not start it before that"
 
 
 def ask_for_copies(replicas: int, is_up: bool | None) -> str:

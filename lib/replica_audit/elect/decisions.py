@@ -16,7 +16,7 @@ from replica_audit.protocol.controller import next_leader
 from replica_audit.protocol.lineage import Lineage
 from replica_audit.protocol.versions import parse_kafka_version
 from replica_audit.results import Results, by_place, place_of
-from replica_audit.text import name_brokers
+from replica_audit.text import count, name_brokers
 
 
 class CommittedOffset(NamedTuple):
@@ -113,6 +113,14 @@ def _say_unseen(brokers: Mapping[str, Sequence[int]]) -> str:
     )
 
 
+def _say_awaited(wanted: Mapping[int, int]) -> str:
+    """`wanted` are the bytes of each broker."""
+    return (
+        f"{count(sum(wanted.values()), 'byte')} of {name_brokers(sorted(wanted))} that were not collected are needed to know what an "
+        "election costs: bring them, and elect again"
+    )
+
+
 def decide(
     matrix: Matrix,
     state: PresentState,
@@ -149,6 +157,9 @@ def decide(
         if place not in matrix.rows:
             unread = "no log of it can be read, so that nothing tells what an election costs"
             conflicts.append(Conflict(*place, _DELETED if place in state.deleted else unread))
+            continue
+        if place in matrix.awaited and place not in matrix.needed:
+            conflicts.append(Conflict(*place, _say_awaited(matrix.wanted[place])))
             continue
         if place in matrix.unseen and not (candidate_id is None and _stays_as_it_is(matrix, state, place)):
             conflicts.append(Conflict(*place, _say_unseen(matrix.unseen[place])))

@@ -5,7 +5,7 @@ Nothing here starts, stops or elects anything; each step only keeps a later one 
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -13,7 +13,7 @@ from replica_audit.auditing.findings.rep import REP_ISR_SHORT
 from replica_audit.auditing.findings.tier import TIER_ORPHAN
 from replica_audit.elect.cluster_state import METADATA_IN_DOUBT, PresentState, tell_voteless
 from replica_audit.elect.cost_matrix import Matrix
-from replica_audit.elect.cost_words import say_uncaptured, say_unread
+from replica_audit.elect.cost_words import hold_until_brought, say_uncaptured, say_unread
 from replica_audit.elect.kafka_commands import Copies, Tools, for_names
 from replica_audit.elect.plan_model import Decision, SalvageSource, Step
 from replica_audit.elect.step_list import list_names, list_places
@@ -105,6 +105,7 @@ def safeguard_steps(
     yield from _copy_remote(decisions)
     yield from _keep_remote(results, state, decisions, tools, about)
     yield from _copy_metadata(state, copies)
+    yield from _bring(results, matrix, state, about)
     yield from _capture(matrix, state, copies, about)
     yield from _copy(matrix, state, decisions, copies, about)
     yield from _keep_up(results, state, about)
@@ -202,6 +203,27 @@ def _copy_metadata(state: PresentState, copies: Copies) -> Iterator[Step]:
             *(copies.of_metadata(node) for node in brokers),
             *(copies.of_metadata(node, "controller") for node in controllers),
         ),
+    )
+
+
+def _bring(results: Results, matrix: Matrix, state: PresentState, about: Container[Place]) -> Iterator[Step]:
+    """A step for all bytes that evidence does not have, and that an answer needs."""
+    places = [place for place in sorted(matrix.wanted) if place in about]
+    if not places:
+        return
+    sizes: Counter[int] = Counter()
+    for place in places:
+        sizes.update(matrix.wanted[place])
+    brokers = sorted(sizes)
+    stays = [broker for broker in brokers if state.liveness(broker) != "up"]
+    are_down = all(state.liveness(broker) == "down" for broker in stays)
+    keep = f". {hold_until_brought(stays, are_down)}" if stays else ""
+    yield Step(
+        action="capture",
+        text=f"Bring {count(sizes.total(), 'byte')} of {name_brokers(brokers)} that were not collected, and audit again: what "
+        f"{list_places(places)} {'has' if len(places) == 1 else 'have'} is not known without them{keep}",
+        partitions=tuple(places),
+        commands=results.bring(brokers),
     )
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from replica_audit.elect.cluster_state import METADATA_IN_DOUBT
-from replica_audit.elect.cost_words import ask_for_copies, say_uncaptured
+from replica_audit.elect.cost_words import ask_for_copies, hold_until_brought, say_uncaptured
 from replica_audit.model import Place
 from replica_audit.report.facts.conditions import Conditions, places_of
 from replica_audit.report.facts.losses import PlaceLoss, Total
@@ -23,7 +23,7 @@ from replica_audit.report.sentences import (
 )
 from replica_audit.report.verdict_object import VerdictObject
 from replica_audit.report.what_to_do import WhatToDo, tell_what_to_do
-from replica_audit.results import Results, place_of
+from replica_audit.results import WANTED_FILE, Results, place_of
 from replica_audit.schema import PartitionRow
 from replica_audit.text import capitalise, count, name_brokers, render_time, verb
 
@@ -75,6 +75,7 @@ def build_answer(results: Results, verdict: VerdictObject) -> Answer:
         _tell_headline(outcome),
         *_tell_gone(outcome),
         *_tell_needed(outcome.conditions),
+        *_tell_wanted(outcome.conditions, results),
         *_tell_urgent(outcome.conditions),
         *(() if outcome.is_loss else doubts),
         *(_tell_compared(outcome.conditions, outcome.kind) if outcome.is_calm else ()),
@@ -91,7 +92,6 @@ def build_answer(results: Results, verdict: VerdictObject) -> Answer:
             *map(tell_finding, outcome.unplaced[:CASE_LIMIT]),
             *_tell_sums(outcome),
             *_tell_others(outcome),
-            *_tell_wanted(outcome, results),
             *(() if outcome.is_calm else unchecked),
             *_tell_untrusted(verdict),
         ),
@@ -217,6 +217,8 @@ def _tell_needed(conditions: Conditions) -> Iterator[Sentence]:
         were = verb(number, "was", "were")
         places = name_partitions(one.places)
         act = ask_for_copies(number, one.is_up)
+        if one.state == "awaited":
+            continue  # what is wanted of them says it
         if one.state == "partial":
             yield say(f"{brokers} {were} not captured whole and may hold more committed records of {places}: {act}.")
         elif one.state == "absent":
@@ -408,13 +410,20 @@ def _tell_others(outcome: Outcome) -> Iterator[Sentence]:
         yield say(f"Other partitions: {counts}.")
 
 
-def _tell_wanted(outcome: Outcome, results: Results) -> Iterator[Sentence]:
-    if wanted := outcome.conditions.wanted:
-        brokers = name_brokers(sorted({row.broker_id for row in wanted if row.broker_id is not None}))
-        command = results.command("show", "--wanted", "wanted.json")
+def _tell_wanted(conditions: Conditions, results: Results) -> Iterator[Sentence]:
+    """Bytes that evidence does not have, and how they are brought."""
+    if wanted := conditions.wanted:
+        brokers = sorted({one.broker_id for one in wanted})
+        places = name_partitions(list(dict.fromkeys(one.place for one in wanted)))
+        size = count(sum(one.bytes for one in wanted), "byte")
+        command = results.command("show", "--wanted", WANTED_FILE)
         yield say(
-            f"Bytes of {brokers} that were not collected are needed for {name_partitions(places_of(wanted))}: {command} names them."
+            f"Bytes of {name_brokers(brokers)} that were not collected are needed for {places}, {size} in all: {command} names them, "
+            f"and capture-plan --wanted {WANTED_FILE} brings these alone."
         )
+        if awaited := [one for one in conditions.needed if one.state == "awaited" and not one.is_up]:
+            held = sorted({broker for one in awaited for broker in one.brokers})
+            yield say(f"{hold_until_brought(held, all(one.is_up is False for one in awaited))}.")
 
 
 def _tell_unchecked(conditions: Conditions) -> Iterator[Sentence]:

@@ -27,6 +27,7 @@ _FILES = 3
 #: Clause by state of the replica; `files` are those that are missing.
 _STATES = {
     "partial": "{nodes} captured without {files}",
+    "awaited": "{nodes} collected without {files}",
     "named": "{nodes} not captured",
     "absent": "{nodes} captured without the partition",
 }
@@ -72,8 +73,8 @@ def _table(results: Results) -> Iterator[tuple[str, ...]]:
     alike: dict[tuple[int, ...], list[int]] = defaultdict(list)
     for broker_id, of_broker in sorted(counts.items()):
         alike[tuple(of_broker[name] for name in (*STATES, "needed"))].append(broker_id)
-    for (whole, partial, named, absent, needed), brokers in alike.items():
-        yield (", ".join(map(str, brokers)), *map(str, (whole, partial, named + absent, needed)))
+    for (whole, partial, awaited, named, absent, needed), brokers in alike.items():
+        yield (", ".join(map(str, brokers)), *map(str, (whole, partial + awaited, named + absent, needed)))
 
 
 def _find_missing(captures: Iterable[CaptureRow]) -> list[MissingReplicas]:

@@ -21,7 +21,7 @@ from replica_audit.report.metrics import render_metrics
 from replica_audit.report.page.document import render_page
 from replica_audit.report.wanted_ranges import render_wanted
 from replica_audit.report.whole_files import LINES, make_directory, page_url, write_file
-from replica_audit.results import Results
+from replica_audit.results import WANTED_FILE, Results
 from replica_audit.snapshot.storage import Snapshot
 
 
@@ -58,7 +58,7 @@ def write_report(
     data_docs = "data_docs/index.html"
     known = data_docs if results.quality and os.path.exists(os.path.join(path, data_docs)) else None
     write_file(os.path.join(path, "index.html"), render_page(results, verdict, earlier, known))
-    _write_wanted(os.path.join(path, "wanted.json"), results)
+    _write_wanted(os.path.join(path, WANTED_FILE), results)
     write_file(os.path.join(path, "summary.md"), render_markdown(results, verdict))
     write_file(os.path.join(path, "junit.xml"), render_junit(results, verdict))
     write_file(os.path.join(path, "metrics.prom"), render_metrics(results, verdict, page_url(path, url)))

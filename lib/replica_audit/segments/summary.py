@@ -214,6 +214,7 @@ class Summariser:
         self._batch_count = 0
         self._unchecked_count = 0
         self._sound_end = 0
+        self._unchecked_end: int | None = None
         self._waiting: list[NDArray[np.void]] = []
         self._waiting_rows = 0
 
@@ -250,7 +251,8 @@ class Summariser:
         """
         self._sum_up()
         tail_length = self._summary.size_bytes - self._sound_end
-        tail_kind: TailKind = "clean" if not tail_length else "garbage"
+        # What evidence does not have may be anything.
+        tail_kind: TailKind = "clean" if not tail_length or self._summary.source == "evidence" else "garbage"
         if self._damage and self._damage[-1].kind != "corrupt":
             tail_kind = self._damage[-1].kind
         chunks = tuple(self._chunks.values())
@@ -260,6 +262,7 @@ class Summariser:
             self._summary,
             batch_count=self._batch_count,
             unchecked_count=self._unchecked_count,
+            unchecked_end=self._unchecked_end,
             record_count=sum(chunk.record_count for chunk in chunks),
             greatest_last_offset=max((chunk.last_offset for chunk in chunks), default=None),
             epoch_starts=tuple(self._epoch_starts),
@@ -300,6 +303,9 @@ class Summariser:
         self._unchecked_count += int(batches["crc_unchecked"].sum())
         new = magic == 2
         span = batches["last_offset"] - batches["base_offset"] + 1
+        end = batches[-1]
+        is_open = end["crc_unchecked"] and new[-1] and end["record_count"] < span[-1]
+        self._unchecked_end = int(end["position"]) if is_open else None
         # The bits and counts of a batch whose CRC is wrong do not prove a cleaner.
         sound_new = new & batches["crc_valid"]
         horizons = batches["attributes"] & DELETE_HORIZON != 0

@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 import struct
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from replica_audit.segments.frames import NotCapturedError
-from replica_audit.segments.record_batch import LEAST_ENTRY_BYTES, MAGIC_AT, PREFIX_BYTES
+from replica_audit.segments.record_batch import HEADER_BYTES, LEAST_ENTRY_BYTES, MAGIC_AT, PREFIX_BYTES
 from replica_audit.segments.records import RECORD_DTYPE, RecordError, RecordHasher, UnexpandedError, decode_records
 from replica_audit.snapshot.storage import OpensFiles, Snapshot
 
@@ -40,6 +40,8 @@ class RecordRequest:
     size: int
     offset: int
     crc: int
+    others: tuple[str, ...] = field(default=(), compare=False)
+    """More files that may have it at that position, which are read where this one has another."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +60,17 @@ class RecordRows:
 
 class NotCaptured(str):
     """The reason of `RecordReader.entries` for bytes that are not part of the evidence."""
+
+    path: str
+    """The file that has them."""
+
+    def __new__(cls, reason: object, path: str) -> NotCaptured:
+        made = super().__new__(cls, reason)
+        made.path = path
+        return made
+
+
+_CHANGED = "the file has changed since it was scanned: run ingest again"
 
 
 class RecordReader:
@@ -101,6 +114,17 @@ class RecordReader:
 
     def entries(self, requests: Iterable[RecordRequest]) -> Iterator[tuple[RecordRequest, bytes | str]]:
         """Each of `requests` once, by path and position, with the bytes of its batch, or with why they cannot be had."""
+        for request, entry in self._entries(requests):
+            for path in request.others:
+                if isinstance(entry, bytes | NotCaptured):
+                    break
+                ((_, entry),) = self._entries([replace(request, path=path, others=())])
+            if isinstance(entry, NotCaptured):
+                self.not_captured.add(replace(request, path=entry.path))
+            yield request, entry
+
+    def _entries(self, requests: Iterable[RecordRequest]) -> Iterator[tuple[RecordRequest, bytes | str]]:
+        """Likewise, of the first file only."""
         groups = list(_neighbours(sorted(set(requests))))[::-1]
         while groups:
             group = groups.pop()
@@ -110,8 +134,8 @@ class RecordReader:
                 if len(group) > 1:  # what lies between them may be all that is not there
                     groups += [[request] for request in reversed(group)]
                 else:
-                    self.not_captured.add(group[0])
-                    yield group[0], NotCaptured(error)
+                    is_it = not group[0].others or self._begins_there(group[0])
+                    yield group[0], NotCaptured(error, group[0].path) if is_it else _CHANGED
                 continue
             except (OSError, ValueError) as error:
                 for request in group:
@@ -121,8 +145,14 @@ class RecordReader:
             for request in group:
                 at = request.position - start
                 entry = data[at : at + request.size]
-                changed = "the file has changed since it was scanned: run ingest again"
-                yield request, entry if _is_scanned(request, entry) else changed
+                yield request, entry if len(entry) == request.size and _is_scanned(request, entry) else _CHANGED
+
+    def _begins_there(self, request: RecordRequest) -> bool:
+        """True unless another batch begins at that position of the file, by its header."""
+        try:
+            return _is_scanned(request, self._read([replace(request, size=HEADER_BYTES)]))
+        except (OSError, ValueError):
+            return True
 
     def _read(self, group: list[RecordRequest]) -> bytes:
         if isinstance(self._snapshot, str):
@@ -167,8 +197,8 @@ def _neighbours(requests: list[RecordRequest]) -> Iterator[list[RecordRequest]]:
 
 
 def _is_scanned(request: RecordRequest, entry: bytes) -> bool:
-    """True if the entry is the one that was scanned."""
-    if not len(entry) == request.size >= LEAST_ENTRY_BYTES:
+    """True if the entry that the bytes begin with is the one that was scanned."""
+    if len(entry) < LEAST_ENTRY_BYTES:
         return False
     (crc,) = _CRC.unpack_from(entry, _NEW_CRC_AT if entry[MAGIC_AT] >= 2 else PREFIX_BYTES)
     return (_OFFSET.unpack_from(entry)[0], crc) == (request.offset, request.crc)

@@ -58,7 +58,7 @@ def scan_source(
         items = scan_segment(stream, file.size_bytes, file.base_offset, known=known)
     elif evidence.missing:
         summariser = Summariser(
-            file.path, file.base_offset, evidence.known_end, source="evidence", unproven=(NOT_CAPTURED,)
+            file.path, file.base_offset, file.size_bytes, source="evidence", unproven=(NOT_CAPTURED,)
         )
         return OpenSource(evidence.known(), summariser)
     else:

@@ -20,7 +20,6 @@ from replica_audit.auditing.compare.record_comparison import (
     RecordSource,
     Window,
     offsets_only_in,
-    paths_of,
     unequal_offsets,
     unequal_ranges,
 )
@@ -216,5 +215,5 @@ def _unchecked(reference: ReplicaFacts, follower: ReplicaFacts, alignment: Align
         )
         for facts, batches in ((follower, Batches.joined(named).once()), (reference, alignment.reference_unchecked))
         for batch in batches
-        for path in paths_of(facts, batch)
+        for path in facts.paths_of(batch)
     ]

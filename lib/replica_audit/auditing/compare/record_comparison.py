@@ -5,7 +5,6 @@ Records are asked for batch by batch; nothing but offsets, flags and keyed hashe
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
@@ -14,7 +13,7 @@ import numpy as np
 
 from replica_audit.literals import RecordProblemKind
 from replica_audit.segments.records import RECORD_DTYPE
-from replica_audit.snapshot.record_reader import RecordRequest, RecordRows
+from replica_audit.snapshot.record_reader import NotCaptured, RecordRequest, RecordRows
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -52,26 +51,13 @@ class Window:
 
 def record_requests(facts: ReplicaFacts, batches: Iterable[Batch]) -> dict[RecordRequest, Batch]:
     """The request of each of `batches` whose checksum is right."""
-    bases = [segment.base_offset for segment in facts.segments]
     requests = {}
     for batch in batches:
         if batch.crc_valid:
-            segment = facts.segments[max(0, bisect_right(bases, batch.base_offset) - 1)]
+            path, *others = facts.paths_of(batch)
             first = batch.base_offset if batch.magic >= 2 else batch.last_offset
-            requests[RecordRequest(segment.path, batch.position, batch.size, first, batch.crc)] = batch
+            requests[RecordRequest(path, batch.position, batch.size, first, batch.crc, tuple(others))] = batch
     return requests
-
-
-def paths_of(facts: ReplicaFacts, batch: Batch) -> list[str]:
-    """The segments that may have a batch: one, unless they overlap as `.deleted` ones do."""
-    found = [
-        segment.path
-        for segment in facts.segments
-        if segment.base_offset <= batch.base_offset
-        and batch.last_offset <= (segment.greatest_last_offset or 0)
-        and batch.position + batch.size <= segment.size_bytes
-    ]
-    return found or [request.path for request in record_requests(facts, [batch])]
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +97,7 @@ class RecordComparison:
         problems = [
             RecordProblem(
                 facts.broker_id,
-                request.path,
+                reason.path if isinstance(reason, NotCaptured) else request.path,
                 request.position,
                 requests[request].base_offset,
                 requests[request].end_offset,

@@ -489,12 +489,16 @@ def _bytes_not_captured(facts: ReplicaFacts) -> Iterator[Finding]:
     if not segments:
         return  # its records are wanted
     where = f"segment {segments[0].base_offset}" if len(segments) == 1 else count(len(segments), "segment")
+    size = sum(segment.tail_length for segment in segments)
     yield finding(
         CAP_NOT_CAPTURED,
-        f"broker {facts.broker_id}: what follows the last sound batch in {where} is not part of the evidence; its log is compared "
-        "with nothing",
+        f"broker {facts.broker_id}: what follows the last sound batch in {where} is not part of the evidence: {count(size, 'byte')} of "
+        "it are wanted; its log is compared with nothing",
         broker_id=facts.broker_id,
-        evidence=[wanted_range(facts.broker_id, segment.path, segment.size_bytes, None) for segment in segments],
+        evidence=[
+            wanted_range(facts.broker_id, one.path, one.size_bytes - one.tail_length, one.tail_length)
+            for one in segments
+        ],
     )
 
 

@@ -6,8 +6,9 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import accumulate
+from itertools import accumulate, zip_longest
 
+from replica_audit.batch_header import Batch
 from replica_audit.literals import Confidence, TailKind
 from replica_audit.model import ChunkDigest, Irregularity, OffsetRange, ReplicaDir, SegmentSummary
 from replica_audit.protocol.lineage import Lineage, increases
@@ -282,6 +283,22 @@ class ReplicaFacts:
         """True if the log is known from a text or table, not from its segments: its records cannot be read."""
         return any(segment.source != "segment" for segment in self.segments)
 
+    def paths_of(self, batch: Batch) -> list[str]:
+        """The segments that may have a batch, the latest first: one, unless they overlap as `.deleted` ones do."""
+        at = max(0, bisect_right(self.segments, batch.base_offset, key=lambda segment: segment.base_offset) - 1)
+        found, latest = [], self.segments[at].path
+        while at >= 0 and self._reach[at] >= batch.last_offset:
+            segment = self.segments[at]
+            if _reach_of(segment) >= batch.last_offset and batch.position + batch.size <= segment.size_bytes:
+                found.append(segment.path)
+            at -= 1
+        return found or [latest]
+
+    @cached_property
+    def _reach(self) -> list[int]:
+        """The greatest offset in each segment and those before it."""
+        return list(accumulate(map(_reach_of, self.segments), max))
+
     @property
     def unchecked_batches(self) -> int:
         """Number of batches whose checksum nobody computed."""
@@ -430,6 +447,29 @@ class ReplicaFacts:
         )
 
 
+def _reach_of(segment: SegmentSummary) -> int:
+    """The greatest offset in a segment; -1 where it is empty."""
+    return -1 if segment.greatest_last_offset is None else segment.greatest_last_offset
+
+
+def _with_open_ends(segments: Sequence[SegmentSummary]) -> Iterator[SegmentSummary]:
+    """Segments in order; one whose last batch may be damaged, by the offsets that it claims, ends before that: its bytes are not
+    part of the evidence. In a log that was compacted the segments behind it bear such offsets out.
+    """
+    for segment, following in zip_longest(segments, segments[1:]):
+        position, base, last = segment.unchecked_end, segment.last_base_offset, segment.last_offset
+        if position is None or base is None or last is None or (following is not None and last < following.base_offset):
+            yield segment
+        else:
+            yield replace(
+                segment,
+                last_offset=base - 1 if segment.batch_count > 1 else None,
+                tail_length=segment.size_bytes - position,
+                source="evidence",
+                unproven=(*segment.unproven, NOT_CAPTURED),
+            )
+
+
 def replica_facts(
     directory: ReplicaDir,
     segments: Sequence[SegmentSummary],
@@ -440,7 +480,7 @@ def replica_facts(
     rot: Sequence[CorruptEpoch] = (),
 ) -> ReplicaFacts:
     """Facts of `directory`, whose scanned segments are given in any order; `with_cleaning` says what was compacted."""
-    ordered = tuple(sorted(segments, key=lambda segment: segment.base_offset))
+    ordered = tuple(_with_open_ends(sorted(segments, key=lambda segment: segment.base_offset)))
     first_base = ordered[0].base_offset if ordered else 0
     checkpoint = directory.log_start_checkpoint
     log_start = checkpoint if tiered and checkpoint is not None else max(checkpoint or 0, first_base)

@@ -51,7 +51,8 @@ def replica_states(
             found[item.broker_id].add("damaged")
     for copy in captures:
         if copy.state != "whole":
-            found[copy.broker_id].add("needed" if copy.needed else "partial" if copy.state == "partial" else "missing")
+            is_part = copy.state in ("partial", "awaited")
+            found[copy.broker_id].add("needed" if copy.needed else "partial" if is_part else "missing")
     return {broker_id: min(found[broker_id], key=REPLICA_STATES.index) for broker_id in sorted(found)}
 
 

@@ -6,16 +6,16 @@ They are gathered from some partitions at a time, with the sums over all partiti
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from itertools import chain
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar, get_args
 
 from replica_audit.auditing.catalogue import at_or_above, codes_with
-from replica_audit.auditing.finding import WANTED
+from replica_audit.auditing.finding import Wanted, find_wanted
 from replica_audit.auditing.findings.tier import TIER_ORPHAN
 from replica_audit.elect.cluster_state import deleted_places, find_up, newest_states
-from replica_audit.literals import COMPARED, StoredForm
+from replica_audit.literals import COMPARED, CaptureState, StoredForm
 from replica_audit.model import Place
 from replica_audit.protocol.election import elections
 from replica_audit.report.facts.by_partition import present, told_protocol
@@ -26,7 +26,7 @@ from replica_audit.snapshot.leadership_rows import leadership_of_rows
 from replica_audit.snapshot.log_dir_names import METADATA_PARTITION
 
 #: States of `captures` in the order in which they are shown.
-STATES = ("whole", "partial", "named", "absent")
+STATES = get_args(CaptureState)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,8 +74,10 @@ def find_needed(results: Results) -> tuple[NeededBrokers, ...]:
     return tuple(sorted(found, key=lambda one: (-len(one.places), one.brokers)))
 
 
-def find_compared(results: Results) -> Compared:
-    """Compare the number of copies of each partition with the number of replicas that it has."""
+def find_compared(results: Results, waiting: Collection[Place] = ()) -> Compared:
+    """Compare the number of copies of each partition with the number of replicas that it has; of those that are `waiting` for bytes
+    what was compared is not known yet.
+    """
     assigned = {place: state.replicas for place, state in newest_states(results).items()}
     copies = Counter(place_of(row) for row in results.replicas if row.role in COMPARED)
     alone: list[Place] = []
@@ -85,6 +87,8 @@ def find_compared(results: Results) -> Compared:
         place = place_of(row)
         replicas = assigned.get(place)
         count = copies[place]
+        if place in waiting:
+            continue
         if count == 1:
             (single if replicas is not None and len(replicas) == 1 else alone).append(place)
         elif count and replicas is None:
@@ -156,8 +160,8 @@ class Conditions:
     past_the_end: bool
     """A replica's own high watermark lies past the end of the log that it is compared with: whatever the cause, that log once
     lacked something committed."""
-    wanted: tuple[FindingRow, ...]
-    """Findings that name bytes which the evidence does not have, and the answer needs."""
+    wanted: tuple[Wanted, ...]
+    """What the evidence does not have, and the answer needs."""
     unchecked: tuple[Unchecked, ...]
     """Replicas with batches whose checksums nobody computed."""
 
@@ -191,6 +195,7 @@ def find_conditions(results: Results) -> Conditions:
     found = present(results.findings)
     gone = {place_of(row) for row in found if row.code == "HWM-GONE"}
     captures = results.captures
+    wanted = tuple(find_wanted(found))
     needed = {(*place_of(row), row.broker_id) for row in captures if row.needed is not None}
     # Severity info: no replica holds any more what it left behind; what is certainly gone has a sentence of its own.
     past = [row for row in found if may_have_lost(row) and place_of(row) not in gone]
@@ -213,7 +218,7 @@ def find_conditions(results: Results) -> Conditions:
         loud=any(at_or_above(row.severity, "medium") for row in found),
         needed=(),
         cuts=_slim(row for row in found if row.code == "TRN-LOGGED" and at_or_above(row.severity, "medium")),
-        compared=find_compared(results),
+        compared=find_compared(results, {one.place for one in wanted}),
         restart_cuts=tuple(row._replace(steps=()) for row in _restart_cuts(results)),
         incomplete=is_incomplete(captures),
         quorum=_slim(row for row in found if row.topic is None and row.code in codes_with("quorum")),
@@ -221,7 +226,7 @@ def find_conditions(results: Results) -> Conditions:
         about_to_go=tuple(find_about_to_go(results)),
         deleted=tuple(sorted(deleted_places(results).intersection(map(place_of, results.partitions)))),
         past_the_end=_is_past_the_end(results),
-        wanted=_slim(row for row in found if any(item.kind == WANTED for item in row.evidence)),
+        wanted=wanted,
         unchecked=tuple(
             Unchecked(row.broker_id, row.unchecked_batches, row.batch_count)
             for row in results.replicas
