@@ -24,15 +24,16 @@ import pytest
 from tests.support import metadata_log as write
 from tests.support.captures import audit_whole
 from tests.support.collected import collect_snapshot
+from tests.support.encoder import encode_batch
 from tests.support.fixtures import ATTACKS, FIXTURES, truth
 from tests.support.less import without
 from tests.support.report_rows import AUDIT, answers_of, finding, partition, results, row
 from tests.support.samples import SAMPLES
 from tests.support.scenario import audit, written
-from tests.support.snapshots import TOPIC, TOPIC_ID, Replica
+from tests.support.snapshots import TOPIC, TOPIC_ID, Listed, Replica, write_snapshot
 from tests.support.some import some
 
-from replica_audit.auditing.finding import WANTED
+from replica_audit.auditing.finding import wanted_range
 from replica_audit.config import Settings
 from replica_audit.report import answer, captures, partition_story
 from replica_audit.report.answer import build_answer
@@ -44,7 +45,6 @@ from replica_audit.report.partition_story import tell_story
 from replica_audit.report.sentences import plain_text
 from replica_audit.results import Results
 from replica_audit.runner.in_process import audit_all
-from replica_audit.schema import Evidence
 
 MODULES = (answer, captures, partition_story)
 Truth = dict[str, Any]
@@ -432,6 +432,12 @@ def _orphaned(path: Path) -> Results:
     return audit_all(str(place), Settings())
 
 
+def _torn(path: Path) -> Path:
+    """Broker 2 has bytes behind its last sound batch."""
+    replicas = {1: Replica([encode_batch(0, 3, 0)]), 2: Replica([encode_batch(0, 3, 0)], tail=b"\x07" * 50)}
+    return write_snapshot(path, replicas, [Listed(1, (1, 2), (1, 2))])
+
+
 def _many_captures(path: Path) -> Results:
     """Seven partitions, each without the replica of another broker."""
     captures = [
@@ -529,9 +535,11 @@ MADE: tuple[tuple[Callable[[Path], Results], str], ...] = (
      "No source says which replicas of orders-0 exist: 2 copies were compared, and one that is not here may hold more."),
     (lambda path: results(
          [partition(verdict="INCONCLUSIVE")],
-         [finding("CAP-MISSING-SEGMENT", "medium", broker_id=2, evidence=[Evidence(WANTED)._asdict()])]),
-     "Bytes of broker 2 that were not collected are needed for orders-0: replica-audit show SNAPSHOT --wanted wanted.json "
-     "names them."),
+         [finding("CAP-MISSING-SEGMENT", "medium", broker_id=2, evidence=[wanted_range(2, "a.log", 5, 7)._asdict()])]),
+     "Bytes of broker 2 that were not collected are needed for orders-0, 7 bytes in all: replica-audit show SNAPSHOT --wanted "
+     "wanted.json names them, and capture-plan --wanted wanted.json brings these alone."),
+    (lambda path: audit_all(str(collect_snapshot(_torn(path / "snapshot"), path / "evidence")), Settings(quiet=True)),
+     "If broker 2 is down, do not start it before that."),
     (lambda path: audit_all(
          str(collect_snapshot(FIXTURES / "healthy", path / "evidence", "--headers", "always")), Settings(quiet=True)),
      "Damage inside 450 of the 474 batches of brokers 0, 1 and 2 would not be seen: their headers alone were collected, and no "

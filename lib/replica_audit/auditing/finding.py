@@ -299,7 +299,7 @@ class Wanted(NamedTuple):
 
 
 def find_wanted(findings: Iterable[FindingRow]) -> Iterator[Wanted]:
-    """What findings want, each byte once."""
+    """The bytes that findings want of each replica, each once."""
     found: dict[tuple[Place, int], list[Evidence]] = defaultdict(list)
     for row in findings:
         if row.topic is not None and row.partition is not None and row.broker_id is not None:

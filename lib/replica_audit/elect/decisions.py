@@ -158,11 +158,11 @@ def decide(
             unread = "no log of it can be read, so that nothing tells what an election costs"
             conflicts.append(Conflict(*place, _DELETED if place in state.deleted else unread))
             continue
-        if place in matrix.awaited and place not in matrix.needed:
-            conflicts.append(Conflict(*place, _say_awaited(matrix.wanted[place])))
-            continue
         if place in matrix.unseen and not (candidate_id is None and _stays_as_it_is(matrix, state, place)):
             conflicts.append(Conflict(*place, _say_unseen(matrix.unseen[place])))
+            continue
+        if place in matrix.awaited and place not in matrix.needed:
+            conflicts.append(Conflict(*place, _say_awaited(matrix.wanted[place])))
             continue
         given = candidate_id is not None and candidate_id in matrix.rows[place]
         chosen = candidate_id if given else matrix.best(place)

@@ -138,6 +138,11 @@ class RecordReader:
                     yield group[0], NotCaptured(error, group[0].path) if is_it else _CHANGED
                 continue
             except (OSError, ValueError) as error:
+                if len(group) > 1 and any(
+                    request.others for request in group
+                ):  # another file may have the one that is not here
+                    groups += [[request] for request in reversed(group)]
+                    continue
                 for request in group:
                     yield request, f"the file could not be read: {_reason(error)}"
                 continue

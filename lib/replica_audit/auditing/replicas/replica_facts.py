@@ -480,7 +480,9 @@ def replica_facts(
     rot: Sequence[CorruptEpoch] = (),
 ) -> ReplicaFacts:
     """Facts of `directory`, whose scanned segments are given in any order; `with_cleaning` says what was compacted."""
-    ordered = tuple(_with_open_ends(sorted(segments, key=lambda segment: segment.base_offset)))
+    ordered = tuple(sorted(segments, key=lambda segment: segment.base_offset))
+    if kind_of_copy(directory.path, directory.log_dir) == "current":
+        ordered = tuple(_with_open_ends(ordered))
     first_base = ordered[0].base_offset if ordered else 0
     checkpoint = directory.log_start_checkpoint
     log_start = checkpoint if tiered and checkpoint is not None else max(checkpoint or 0, first_base)
