@@ -6,11 +6,12 @@ import gc
 import gzip
 import json
 import shutil
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from tests.support.answering_brokers import AnsweringBrokers, batches_of, in_sync
 from tests.support.audit_json_text import audit_json_text
 from tests.support.cloned_capture import clone_capture
 from tests.support.fixtures import FIXTURES
@@ -25,11 +26,13 @@ from replica_audit.config import Settings
 from replica_audit.elect.cost_matrix import Matrix
 from replica_audit.elect.election_plan import advise
 from replica_audit.elect.plan_model import plan_object
+from replica_audit.observe.observing import observe
+from replica_audit.observe.planning import Asked, plan_observation
 from replica_audit.report import show_text
 from replica_audit.report.report_files import write_report
 from replica_audit.report.whole_files import LINES
 from replica_audit.results import Results, place_of
-from replica_audit.schema import FACT_TABLES, REPORT_TABLES, ElectionRow, to_dict
+from replica_audit.schema import FACT_TABLES, REPORT_TABLES, ElectionRow, ReportRows, to_dict
 from replica_audit.spark.quality_run import local_tables
 from replica_audit.warehouse import answer_parts
 from replica_audit.warehouse.answer_tables import load_results
@@ -182,6 +185,27 @@ def test_costs_of_partitions_without_details_are_held_packed(ran: Ran, monkeypat
     most = max(len(part.elections) for part in told.parts(("elections",)))
     for place in packed:
         assert packed[place] and rows() - before <= most
+
+
+def test_what_nobody_has_seen_is_known_of_all_and_no_finding_is_read_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    places = [("orders", number) for number in range(5)]
+    copies = in_sync(batches_of(0, 0, 0, 1))
+    cluster, asked = AnsweringBrokers(dict.fromkeys(places, copies), dict.fromkeys(places, 1)), Asked(last=5)
+    plan = plan_observation(cluster.client(), asked)
+    observe(cluster.client(), cluster.client, plan, asked, str(tmp_path / "snapshot"), 1 << 40)
+    whole, told = whole_and_told(run_stages(tmp_path / "snapshot", tmp_path / "warehouse"), monkeypatch)
+    expected, read, tables_read = Matrix(whole).unseen, answer_parts.PartReader.read, set()
+
+    def recorded(reader: answer_parts.PartReader, stretch: answer_parts.Stretch, tables: Collection[str]) -> ReportRows:
+        tables_read.update(tables)
+        return read(reader, stretch, tables)
+
+    monkeypatch.setattr(answer_parts.PartReader, "read", recorded)
+    assert told.stored is not None
+    assert Matrix(told).unseen == expected and list(expected) == places
+    assert tables_read == {"elections"}
 
 
 def test_rows_of_elections_are_those_of_partitions_in_detail(ran: Ran, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -74,11 +74,10 @@ class Matrix:
     """The rows of `elections` by partition, candidate and broker, and the replicas' rows by partition and broker."""
 
     def __init__(self, results: Results) -> None:
-        is_packed = results.stored is not None
         self.rows: Mapping[Place, _Costs] = (
-            _PackedCosts(results.map_parts(_pack, nothing_given, ("elections",)))
-            if is_packed
-            else _by_candidate(results.elections)
+            _by_candidate(results.elections)
+            if results.stored is None
+            else _PackedCosts(results.map_parts(_pack, nothing_given, ("elections",)))
         )
         self.replicas: dict[Place, dict[int, ReplicaRow]] = defaultdict(dict)
         for replica in results.replicas:
@@ -98,15 +97,14 @@ class Matrix:
 
         self.wanted: dict[Place, dict[int, int]] = defaultdict(dict)
         """Bytes that evidence does not have, and that the answer needs, by broker."""
+        for one in find_wanted(row for row in results.findings if row.status != "resolved"):
+            self.wanted[one.place][one.broker_id] = one.bytes
         self.unseen: dict[Place, dict[str, list[int]]] = defaultdict(lambda: defaultdict(list))
         """Brokers of whose log something was not captured, or may not have been, or not checked, by the trait of `UNSEEN`."""
-        for part in results.parts(("findings",)) if is_packed else (results,):
-            for one in find_wanted(row for row in part.findings if row.status != "resolved"):
-                self.wanted[one.place][one.broker_id] = one.bytes
-            for row in part.findings:
-                for trait in UNSEEN:
-                    if row.code in codes_with(trait) and row.broker_id is not None:
-                        self.unseen[row.topic or "", row.partition or 0][trait].append(row.broker_id)
+        for row in results.findings:
+            for trait in UNSEEN:
+                if row.code in codes_with(trait) and row.broker_id is not None:
+                    self.unseen[row.topic or "", row.partition or 0][trait].append(row.broker_id)
 
     def places(self) -> list[Place]:
         return sorted(self.rows)
