@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any, NamedTuple, Protocol, TypedDict, TypeVar, overload
 
@@ -148,17 +148,14 @@ class StoredRows(Protocol):
     def in_this_process(self) -> StoredRows:
         """The same rows, of which no task makes anything."""
 
-    def parts(self, tables: Collection[str]) -> Iterator[ReportRows]:
-        """The rows of `tables`."""
-
     def map(
         self,
         work: Callable[[ReportRows, Given], Found],
         tables: Collection[str],
         given: Callable[[Sequence[Place]], Given],
     ) -> Iterator[Found]:
-        """What `work`, a function that tasks can import, makes of each of the parts, and of what is `given` of its partitions: by
-        tasks where there is an executor, else in this process, one by one as they are asked for.
+        """What `work`, a function that tasks can import, makes of the rows of `tables` of some partitions, and of what is `given` of
+        these: by tasks where there is an executor, else in this process, one by one as they are asked for.
         """
 
 
@@ -186,14 +183,8 @@ class Results(ReportRows):
 
     def parts(self, tables: Collection[str] = tuple(REPORT_TABLES)) -> Iterator[Results]:
         """All rows of `tables`, some partitions at a time and in order; rows of no audited partition come first."""
-        if self.stored is None:
-            yield self
-            return
-        audited = {(row.topic, row.partition) for row in self.partitions}
-        unplaced = {table: [row for row in self.table(table) if place_of(row) not in audited] for table in tables}
-        yield Results(self.audit, self.location, None, **unplaced)
-        for rows in self.stored.parts(tables):
-            yield Results.of(self.audit, rows, self.location)
+        here = self if self.stored is None else replace(self, stored=self.stored.in_this_process())
+        return here.map_parts(_itself, nothing_given, tables)
 
     def map_parts(
         self,
@@ -202,12 +193,15 @@ class Results(ReportRows):
         tables: Collection[str] = tuple(REPORT_TABLES),
     ) -> Iterator[Found]:
         """What `work` makes of each of the parts (`parts`) and of what is given of its partitions (`StoredRows.map`)."""
-        parts = self.parts(tables)
-        first = next(parts)
+        first = self if self.stored is None else Results(self.audit, self.location, None, **self.unplaced(tables))
         yield work(first, given(sorted(map(place_of, first.partitions))))
         if self.stored is not None:
-            # The others are not read here.
             yield from self.stored.map(partial(_worked, work, self.audit, self.location), tables, given)
+
+    def unplaced(self, tables: Iterable[str]) -> dict[str, list[Any]]:
+        """Rows of `tables` that are of no audited partition; all of them are held."""
+        audited = set(map(place_of, self.partitions))
+        return {table: [row for row in self.table(table) if place_of(row) not in audited] for table in tables}
 
     def at(self, place: FindingPlace) -> PartitionRows:
         """The rows of one partition."""
@@ -256,6 +250,10 @@ class Results(ReportRows):
     @cached_property
     def _placed(self) -> list[dict[FindingPlace, list[Any]]]:
         return [by_place(self.table(table)) for table in PartitionRows._fields]
+
+
+def _itself(part: Results, _: None) -> Results:
+    return part
 
 
 def _worked(

@@ -18,7 +18,7 @@ from replica_audit.literals import SEVERITIES, VERDICTS, Status
 from replica_audit.model import Place
 from replica_audit.parsing import INT64, is_whole, parse_json
 from replica_audit.paths import local_path
-from replica_audit.results import FindingPlace, Found, Given, Results, StoredRows, by_place, place_of
+from replica_audit.results import FindingPlace, Found, Given, Results, StoredRows, by_place
 from replica_audit.schema import REPORT_TABLES, Evidence, FindingRow, QualityRow, ReportRows, read_row
 from replica_audit.text import now
 
@@ -307,15 +307,6 @@ class ComparedRows:
     def in_this_process(self) -> ComparedRows:
         return replace(self, stored=self.stored.in_this_process())
 
-    def parts(self, tables: Collection[str]) -> Iterator[ReportRows]:
-        if "findings" not in tables:
-            return self.stored.parts(tables)
-        known = self._known()
-        return (
-            _compared_part(rows, known(sorted(map(place_of, rows.partitions))), tables)
-            for rows in self.stored.parts({*tables, "partitions"})
-        )
-
     def map(
         self,
         work: Callable[[ReportRows, Given], Found],
@@ -349,12 +340,8 @@ def _work_compared(
     given: tuple[Baseline, Given],
 ) -> Found:
     known, more = given
-    return work(_compared_part(rows, known, tables), more)
-
-
-def _compared_part(rows: ReportRows, known: Baseline, tables: Collection[str]) -> ReportRows:
     compared = replace(rows, findings=known.compared_findings(rows))
-    return compared if "partitions" in tables else replace(compared, partitions=[])
+    return work(compared if "partitions" in tables else replace(compared, partitions=[]), more)
 
 
 def read_baseline(settings: Settings) -> Baseline:

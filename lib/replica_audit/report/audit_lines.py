@@ -17,7 +17,7 @@ from replica_audit.elect.plan_model import Decision, Plan
 from replica_audit.model import Place
 from replica_audit.report.audit_json import SCHEMA_VERSION, in_order, render_value, told_audit
 from replica_audit.report.whole_files import LINES, write_file
-from replica_audit.results import Results, by_place, place_of
+from replica_audit.results import Results, by_place
 from replica_audit.schema import REPORT_TABLES, Row
 from replica_audit.typed_json import to_object
 from replica_audit.warehouse.left_parts import LeftParts
@@ -102,14 +102,11 @@ def _pack(lines: Iterable[str]) -> Iterator[bytes]:
 
 def _head(results: Results, advice: Plan) -> str:
     """The line with what belongs to no partition that was audited."""
-    audited = set(map(place_of, results.partitions))
     members = {
         "schema_version": render_value(SCHEMA_VERSION, "schema_version"),
         "audit": render_value(told_audit(results), "audit"),
     }
-    for table in REPORT_TABLES:
-        if rows := [row for row in results.table(table) if place_of(row) not in audited]:
-            members[table] = _in_one(table, rows)
+    members.update((table, _in_one(table, rows)) for table, rows in results.unplaced(REPORT_TABLES).items() if rows)
     return _line({**members, "steps": render_value(list(map(to_object, advice.steps)), "steps")})
 
 

@@ -74,9 +74,6 @@ class AnswerParts:
     def in_this_process(self) -> AnswerParts:
         return replace(self, runner=None)
 
-    def parts(self, tables: Collection[str]) -> Iterator[ReportRows]:
-        return (self.reader.read(stretch, tables) for stretch in self._stretches(tables))
-
     def map(
         self,
         work: Callable[[ReportRows, Given], Found],
