@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
@@ -18,6 +19,7 @@ from replica_audit.elect import decisions
 from replica_audit.elect.election_plan import plan_elections
 from replica_audit.report.facts.verdict import build_verdict
 from replica_audit.report.markdown import READER_LIMIT, render_markdown
+from replica_audit.report.page import document
 from replica_audit.report.page.content import build_pieces
 from replica_audit.report.readers_and_writers import find_hits, hit_groups_of, writers_of
 from replica_audit.results import Results
@@ -81,6 +83,17 @@ def test_costs_are_asked_for_in_the_order_in_which_they_are_packed(monkeypatch: 
     monkeypatch.setattr(decisions, "present_state", lambda results, version: SimpleNamespace(partitions={}))
     decisions.hit_groups(SimpleNamespace(audit={}))
     assert costs.asked == places
+
+
+def test_a_report_asks_for_them_once(audited: Results, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a large audit all costs are read for them; the page is put together again until it is light enough."""
+    found = replace(audited)
+    worked, hit_groups = [], decisions.hit_groups
+    monkeypatch.setattr(decisions, "hit_groups", lambda results: (worked.append(results), hit_groups(results))[1])
+    monkeypatch.setattr(document, "PAGE_BYTES", 1)
+    page = document.render_page(found, build_verdict(found, "high"))
+    assert "hit if broker 1 or 2 leads" in markdown(found) and "<!doctype html>" in page.lower()
+    assert len(worked) == 1
 
 
 def test_the_page_carries_no_group_that_nothing_hits(audited: Results) -> None:

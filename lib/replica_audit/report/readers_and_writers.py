@@ -23,13 +23,16 @@ _EFFECTS = ("past_end", "epoch_differs", "read_lost")
 
 
 def find_hits(results: Results) -> Hits:
-    """The groups that each choice of leader hits, as the plan counts them; empty where no offsets are known."""
+    """The groups that each choice of leader hits, as the plan counts them, worked out once; empty where no offsets are known."""
     if not results.group_offsets:
         return {}
     # Imported here, so that what plans nothing loads nothing for it.
     from replica_audit.elect.decisions import hit_groups
 
-    return hit_groups(results)
+    found = results.remembered.get("hits")
+    if not isinstance(found, dict):
+        found = results.remembered["hits"] = hit_groups(results)
+    return found
 
 
 class HitGroup(NamedTuple):
