@@ -66,9 +66,8 @@ class CaptureTimes:
 
     def is_later(self, one: ReplicaFacts, other: ReplicaFacts) -> bool:
         """True if `one` was copied after the copy of `other` had ended, by more than clocks may differ."""
-        later = self.of(one)
         earlier = self.of(other)
-        return later is not None and earlier is not None and later[0] >= earlier[1] + _CLOCKS_DIFFER_MS
+        return earlier is not None and self.began_later(one, earlier[1])
 
     def began_later(self, facts: ReplicaFacts, time_ms: int) -> bool:
         """True if the copy of a replica was begun after `time_ms`, by more than clocks may differ."""
