@@ -741,13 +741,14 @@ class SegmentFrames:
             return False
         at = self._position - self._start
         head = self._head(at)
-        if head is None or not self._may_follow(self._data[at : at + HEADER_BYTES]):
+        if head is None:
             return False
+        header = self._data[at : at + HEADER_BYTES]
+        next_offset = self._offset_behind(header)
         size, _, attributes = head
-        if not self._is_in_file(self._position + size):
+        if next_offset is None or not self._is_in_file(self._position + size):
             return False
-        base, _, _, _, _, delta = HEAD.unpack_from(self._data, at)
-        self._next_offset = base + delta + 1
+        self._next_offset = next_offset
         control = b""
         if attributes & CONTROL and size <= LARGEST_CONTROL:
             if not self._load_where_landed(size):
@@ -757,7 +758,7 @@ class SegmentFrames:
         if size > self._hop_from:
             self._used = self._position + HEADER_BYTES - max(0, self._landing)
             self._landing = self._position + size
-        self._take(self._data[at : at + HEADER_BYTES], size, control)
+        self._take(header, size, control)
         return True
 
     def _load_where_landed(self, size: int) -> bool:
@@ -774,8 +775,10 @@ class SegmentFrames:
             self._step = min(STEP, 4 * self._step)
         return self._load(size, self._step)
 
-    def _may_follow(self, header: bytes) -> bool:
-        """True for a header of magic 2 with fields that brokers write, and offsets behind those of the batch before."""
+    def _offset_behind(self, header: bytes) -> Optional[int]:
+        """The offset behind a batch by its header; None unless that is of magic 2 with fields that brokers write, and offsets behind
+        those of the batch before.
+        """
         base, _, magic, _, attributes, delta = HEAD.unpack_from(header)
         (records,) = RECORDS.unpack(header)
         if (
@@ -783,9 +786,11 @@ class SegmentFrames:
             or attributes & ~ATTRIBUTES
             or attributes & CODEC > GREATEST_CODEC
             or not 0 <= records <= delta + 1
+            or base < self._next_offset
+            or base + delta - self._base_offset > GREATEST_SPAN
         ):
-            return False
-        return base >= self._next_offset and base + delta - self._base_offset <= GREATEST_SPAN
+            return None
+        return base + delta + 1
 
     def _give_back(self) -> None:
         """Undo what the last `_take` did."""
