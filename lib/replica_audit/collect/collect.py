@@ -642,7 +642,8 @@ def resident_pages(number: int, start: int, length: int) -> bytes:
 class SegmentFrames:
     """The frames of one segment: headers as long as batches are sound, or with `hops` as long as they may be, then the rest.
 
-    `headers`: whether it hops from header to header (always, never, or auto: where that is done sooner than reading all).
+    `headers`: whether it hops from header to header (always, never, or auto: where that is done sooner than reading all), over
+    batches larger than `hop_from`.
     """
 
     def __init__(
@@ -653,11 +654,10 @@ class SegmentFrames:
         raw: bool,
         headers: str = "never",
         base_offset: int = 0,
-        bytes_of_read: float = 0,
+        hop_from: float = LEAST_HOP,
     ) -> None:
         self._source, self._parts, self._checksums, self._raw = source, parts, checksums, raw
-        self._headers_asked, self._base_offset = headers, base_offset
-        self._hop_from = max(LEAST_HOP, bytes_of_read)
+        self._headers_asked, self._base_offset, self._hop_from = headers, base_offset, hop_from
         self.size = source.state.st_size
         self.batches = 0
         #: Those of them whose checksums were not computed, and that are not kept whole, as control batches are.
@@ -952,6 +952,8 @@ class Collection:
     ) -> None:
         watch = None if arguments.watch is None else Watch(arguments.watch, arguments.watch_limit)
         self.limit = Limit(arguments.rate_mib * (1 << 20), arguments.iops, watch)
+        #: A batch that is larger costs more to read than a read.
+        self.hop_from = max(LEAST_HOP, self.limit.bytes_of_read)
         self.lists = Lists(tar, stem)
         self._known = known or set()
         self.problems = 0
@@ -1108,7 +1110,7 @@ class Collection:
                 self._arguments.raw,
                 self._arguments.headers,
                 int(shown.rpartition("/")[2][:20]),
-                self.limit.bytes_of_read,
+                self.hop_from,
             )
             frames.write()
             self.hopped.add(frames)
@@ -1429,12 +1431,15 @@ def _collect(
         "reads": collection.limit.reads,
     }
     if wanted is None and arguments.headers != "never":
-        why = (
-            "--headers auto takes them where batches are larger than %d KiB, since reading one costs more than a read"
-            % (max(LEAST_HOP, collection.limit.bytes_of_read) / 1024)
-        )
-        why = "nothing computes CRC-32C here" if checksums.name is None else why
-        why = "--headers always" if arguments.headers == "always" else why
+        if arguments.headers == "always":
+            why = "--headers always"
+        elif checksums.name is None:
+            why = "nothing computes CRC-32C here"
+        else:
+            why = (
+                "--headers auto takes them where batches are larger than %d KiB, since reading one costs more than a read"
+                % (collection.hop_from / 1024)
+            )
         sys.stderr.write("collect.py: %s (%s)\n" % (collection.hopped.describe(), why))
     tar.add(stem + ".json", json.dumps(head, sort_keys=True, indent=1).encode("ascii") + b"\n", time.time())
     tar.close()
