@@ -179,10 +179,12 @@ class FrameStream(PositionedReads):
         directly: only bytes say how far the damage goes.
         """
         for place in (place for place in self._judged if not self._verdicts[place]):
-            header = self._header_at(place)
-            end = place + PREFIX_BYTES + int(header["length"])
-            behind = int(header["base_offset"]) + int(header["last_offset_delta"]) + 1
-            if end >= self._headers_end or int(self._header_at(end)["base_offset"]) != behind:
+            _, header = self._batch_at(self._frame_at(place), place)
+            end = _end_of(place, header)
+            if end >= self._headers_end:
+                return place
+            _, following = self._batch_at(self._frame_at(end), end)
+            if int(following["base_offset"]) != int(header["base_offset"]) + int(header["last_offset_delta"]) + 1:
                 return place
         return self._headers_end
 
@@ -233,14 +235,14 @@ class FrameStream(PositionedReads):
 
     def _check_start(self, at: int) -> None:
         if at < self.known_end:
-            _, positions = self._headers(self._frames[bisect_right(self._starts, at) - 1])
+            _, positions = self._headers(self._frame_at(at))
             index = int(positions.searchsorted(at))
             if index == len(positions) or positions[index] != at:
                 raise OSError(f"no batch begins at {at}")
 
     def _piece(self, at: int, end: int) -> bytes:
         """Some bytes from `at` on, at least one."""
-        frame = self._frames[bisect_right(self._starts, at) - 1]
+        frame = self._frame_at(at)
         if frame.kind == b"R":
             return self._file.inflate(frame)[at - frame.position : end - frame.position]
         if frame.kind == b"Z":
@@ -249,6 +251,9 @@ class FrameStream(PositionedReads):
         if not found:
             raise NotCapturedError(f"the bytes at {at} are not part of the evidence")
         return found[: end - at]
+
+    def _frame_at(self, position: int) -> Frame:
+        return self._frames[bisect_right(self._starts, position) - 1]
 
     def _headers(self, frame: Frame) -> tuple[NDArray[np.void], NDArray[np.int64]]:
         """The headers of a frame (`HEADER_DTYPE`), and where they are in the file."""
@@ -262,10 +267,11 @@ class FrameStream(PositionedReads):
             self._batches = frame, headers, ends - sizes
         return self._batches[1:]
 
-    def _header_at(self, position: int) -> np.void:
-        """The header of the batch around a position before the end of all headers."""
-        headers, positions = self._headers(self._frames[bisect_right(self._starts, position) - 1])
-        return headers[int(positions.searchsorted(position, side="right")) - 1]
+    def _batch_at(self, frame: Frame, position: int) -> tuple[int, np.void]:
+        """Where the batch around a position in a frame of headers begins, and its header."""
+        headers, positions = self._headers(frame)
+        index = int(positions.searchsorted(position, side="right")) - 1
+        return int(positions[index]), headers[index]
 
     @cached_property
     def _verdicts(self) -> dict[int, bool]:
@@ -299,9 +305,7 @@ class FrameStream(PositionedReads):
 
     def _of_batch(self, frame: Frame, at: int, end: int) -> bytes:
         """Some bytes from `at` on, before `end`, of the batch around it; none, or those of its header, where it is not there."""
-        headers, positions = self._headers(frame)
-        index = int(positions.searchsorted(at, side="right")) - 1
-        start, header = int(positions[index]), headers[index]
+        start, header = self._batch_at(frame, at)
         if self._source is None or self._source[0] != start:
             self._source = start, self._whole_batch(frame, start, header)
         read = self._source[1]
