@@ -11,8 +11,9 @@ import re
 import tarfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
-from replica_audit.collect.collect import IDENTITY, LIST_NAME, files_of
+from replica_audit.collect.collect import IDENTITY, LIST_NAME, files_of, key_of
 from replica_audit.errors import FormatError
 from replica_audit.literals import CaptureKind
 from replica_audit.parsing import INT64, fits, is_whole, parse_json, show_value
@@ -182,6 +183,30 @@ class Place:
         return [name for name in self.members if (one := LIST_NAME.fullmatch(name)) and int(one[1]) == broker_id]
 
 
+class ListedLine(NamedTuple):
+    """A line of a list."""
+
+    path: str
+    kind: str
+    """What it is in the evidence as."""
+    fields: dict
+
+    @property
+    def identity(self) -> list[object]:
+        """What tells whether a file is the one that another line names, with its content."""
+        return [self.fields.get(name) for name in IDENTITY]
+
+    @property
+    def key(self) -> int | None:
+        """The same as the collector's key; None where something of it is missing."""
+        return None if None in self.identity else key_of(self.fields)
+
+    @property
+    def is_unchecked(self) -> bool:
+        """True if there are batches of it whose checksums nobody computed."""
+        return bool(self.fields.get("unchecked"))
+
+
 class ListReader:
     """Reads lists of one place, and the parts that they name."""
 
@@ -192,31 +217,32 @@ class ListReader:
     def __init__(self, found: EvidenceFiles, open_real: Open, place: Place, shown: str) -> None:
         self._found, self._open, self.place, self._shown = found, open_real, place, shown
 
-    def lines(self) -> Iterator[dict]:
+    def lines(self) -> Iterator[ListedLine]:
         """The lines of its lists. Raises OSError and FormatError."""
         raise NotImplementedError
 
-    def file(self, line: dict) -> ListedFile:
+    def file(self, line: ListedLine) -> ListedFile:
         """The file of a line. Raises FormatError."""
-        parts = line.get("parts", [])
-        numbers = [line.get(name, 0) for name in ("size", "inode", "mtime_ns")]
+        parts = line.fields.get("parts", [])
+        numbers = [line.fields.get(name, 0) for name in ("size", "inode", "mtime_ns")]
         if not all(is_whole(one, 0, INT64) for one in numbers) or not isinstance(parts, list):
-            raise self._refuse(f"size, inode and mtime_ns of {line['path']}", show_value(numbers))
+            raise self._refuse(f"size, inode and mtime_ns of {line.path}", show_value(numbers))
         size, inode, mtime = numbers
         digest = hashlib.sha256()
         read = tuple(map(self._part, parts))
         for part in read:
             digest.update(part.sha256.encode())
-        if line["as"] == "whole" and size != sum(part.member.size for part in read):
-            raise self._refuse(f"parts of {size} bytes of {line['path']}", "others")
-        return ListedFile(line["as"], size, read, f"{inode} {mtime} {digest.hexdigest()[:16]}", self._shown)
+        if line.kind == "whole" and size != sum(part.member.size for part in read):
+            raise self._refuse(f"parts of {size} bytes of {line.path}", "others")
+        return ListedFile(line.kind, size, read, f"{inode} {mtime} {digest.hexdigest()[:16]}", self._shown)
 
-    def _parse(self, name: str, data: bytes) -> Iterator[dict]:
+    def _parse(self, name: str, data: bytes) -> Iterator[ListedLine]:
         for number, text in enumerate(data.splitlines(), 1):
-            line = parse_json(text, f"{self._shown}: line {number} of {name}", HINT)
-            if not isinstance(line, dict) or not fits(line, {"path": str, "as": str}):
+            fields = parse_json(text, f"{self._shown}: line {number} of {name}", HINT)
+            if not isinstance(fields, dict) or not fits(fields, {"path": str, "as": str}):
                 raise self._refuse(f"an object with path and as in line {number} of {name}", "another")
-            _check_name(line["path"], self._refuse)
+            line = ListedLine(fields["path"], fields["as"], fields)
+            _check_name(line.path, self._refuse)
             yield line
 
     def _part(self, entry: object) -> EvidencePart:
@@ -246,7 +272,7 @@ class BrokenReader(ListReader):
         self.broker_id = broker_id
         self.started = 1000 * max(place.members[name].modified for name in place.lists(broker_id)) + 999
 
-    def lines(self) -> Iterator[dict]:
+    def lines(self) -> Iterator[ListedLine]:
         for name in self.place.lists(self.broker_id):
             member = self.place.members[name]
             data = read_member(self._open, member) if member.size <= _GREATEST_PART else b""
@@ -261,7 +287,7 @@ class BrokenBringing(ListReader):
         super().__init__(found, open_real, place, place.path)
         self.broker_id, self.started = broker_id, started
 
-    def lines(self) -> Iterator[dict]:
+    def lines(self) -> Iterator[ListedLine]:
         return iter(())
 
 
@@ -318,21 +344,21 @@ class HeadReader(ListReader):
         lines = list(self.lines())
         files: dict[str, ListedFile] = {}
         for line in lines:
-            path, kind = line["path"], line["as"]
+            path, kind = line.path, line.kind
             below = any(path.startswith(f"{top}/") for top in tops)
             if not below and not (kind == "unread" and path in tops):
                 raise self._refuse("paths below its log dirs", show_value(path))
             if kind in ("whole", "frames", "stub"):
                 files[path] = self.file(line)
             elif kind == "same":
-                self._same[path] = _identity(line)
+                self._same[path] = line.identity
                 if not all(is_whole(one, 0, INT64) for one in self._same[path][1:]):
                     raise self._refuse(f"{', '.join(IDENTITY[1:])} of {path}", show_value(self._same[path][1:]))
         for line in lines:
-            if line["as"] == "directory":
-                self._found.add_directory(line["path"])
-            elif line["as"] == "unread":
-                self._found.incomplete[line["path"]] = str(line.get("reason", "it could not be read"))
+            if line.kind == "directory":
+                self._found.add_directory(line.path)
+            elif line.kind == "unread":
+                self._found.incomplete[line.path] = str(line.fields.get("reason", "it could not be read"))
         for path, file in files.items():
             self._found.add(path, file)
         for one, source in self._log_dirs:
@@ -350,10 +376,10 @@ class HeadReader(ListReader):
         for reader in sorted(self.earlier, key=lambda one: -one.started) if waiting else ():
             try:
                 for line in reader.lines():
-                    path = line["path"]
-                    if line["as"] != "frames" or waiting.get(path) != _identity(line):
+                    path = line.path
+                    if line.kind != "frames" or waiting.get(path) != line.identity:
                         continue
-                    if not line.get("unchecked"):
+                    if not line.is_unchecked:
                         self._found.add(path, reader.file(line))
                         del waiting[path]
                     elif path not in unchecked:
@@ -370,14 +396,14 @@ class HeadReader(ListReader):
         """Add to files that are known the ranges that were collected later."""
         try:
             for line in self.lines():
-                if line["as"] == "bytes":
-                    brought, base = self.file(line), self._found.files.get(line["path"])
+                if line.kind == "bytes":
+                    brought, base = self.file(line), self._found.files.get(line.path)
                     if base is not None:
-                        self._found.files[line["path"]] = _with_brought(base, brought)
+                        self._found.files[line.path] = _with_brought(base, brought)
         except (OSError, FormatError) as error:
             self._found.problems.append(Problem(self.place.path or self.name, str(error)))
 
-    def lines(self) -> Iterator[dict]:
+    def lines(self) -> Iterator[ListedLine]:
         for entry in self._head["lists"]:
             part = self._part(entry)
             yield from self._parse(str(entry[0]), read_part(self._open, self._shown, str(entry[0]), part))
@@ -406,11 +432,6 @@ class HeadReader(ListReader):
             raise self._refuse(f"broker_id, started and finished of log_dirs[{index}]", show_value(entry))
         kind = _KINDS.get(kind) if isinstance(kind, str) else None
         return CopiedLogDir(broker_id, entry["as"], started, finished, kind), entry["log_dir"]
-
-
-def _identity(line: dict) -> list[object]:
-    """What tells whether a file is the one that another line names, with its content."""
-    return [line.get(name) for name in IDENTITY]
 
 
 def _check_name(name: str, refuse: Callable[[str, str], FormatError]) -> None:

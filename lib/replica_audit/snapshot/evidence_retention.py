@@ -8,10 +8,9 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from operator import itemgetter
 from typing import NamedTuple
 
-from replica_audit.collect.collect import IDENTITY, SEGMENT, key_of
+from replica_audit.collect.collect import SEGMENT
 from replica_audit.errors import FormatError, UsageError
 from replica_audit.snapshot.evidence_files import PREFIX, EvidenceFiles
 from replica_audit.snapshot.evidence_lists import BrokenBringing, BrokenReader, HeadReader, ListReader, read_archives
@@ -19,7 +18,6 @@ from replica_audit.snapshot.storage import list_directory, local_is_directory, o
 
 #: Names that say of which broker an archive is, or a file of one that was unpacked.
 _OF_BROKER = re.compile(r"evidence-([0-9]{1,10})(?:\.|-after-|-broken-|-wanted-)")
-_PATH_AND_KIND = itemgetter("path", "as")
 
 
 class Archive(NamedTuple):
@@ -147,19 +145,18 @@ def _read_all(readers: Iterable[ListReader], problems: dict[str, str]) -> list[C
         unread, filled = set(), set()
         try:
             for line in reader.lines():
-                path, kind = _PATH_AND_KIND(line)
-                if kind == "unread":
-                    unread.add(path)
-                if SEGMENT.fullmatch(path.rpartition("/")[2]) and kind in ("frames", "same", "whole"):
-                    filled.add(path.rsplit("/", 2)[0])
-                if any(line.get(name) is None for name in IDENTITY):
+                if line.kind == "unread":
+                    unread.add(line.path)
+                if SEGMENT.fullmatch(line.path.rpartition("/")[2]) and line.kind in ("frames", "same", "whole"):
+                    filled.add(line.path.rsplit("/", 2)[0])
+                key = line.key
+                if key is None:
                     continue
-                key = key_of(line)
-                if kind == "frames" and not (line.get("unchecked") and key in checked):
+                if line.kind == "frames" and not (line.is_unchecked and key in checked):
                     having[key] = reader.place.path
-                    if not line.get("unchecked"):
+                    if not line.is_unchecked:
                         checked.add(key)
-                elif kind == "same" and key in having:
+                elif line.kind == "same" and key in having:
                     names[having[key]] += 1
         except (OSError, FormatError) as error:
             problems[reader.place.path or f"{PREFIX}-{reader.broker_id}.json"] = str(error)
