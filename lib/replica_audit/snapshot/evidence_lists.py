@@ -213,6 +213,8 @@ class ListReader:
     broker_id: int
     started: int
     """In ms since the epoch; of an archive that broke off, when the last of its lists was written, at the latest."""
+    is_later = False
+    """True where it is of ranges that were collected later."""
 
     def __init__(self, found: EvidenceFiles, open_real: Open, place: Place, shown: str) -> None:
         self._found, self._open, self.place, self._shown = found, open_real, place, shown
@@ -283,6 +285,8 @@ class BrokenReader(ListReader):
 class BrokenBringing(ListReader):
     """Wanted ranges that broke off: nothing is read of them."""
 
+    is_later = True
+
     def __init__(self, found: EvidenceFiles, open_real: Open, place: Place, broker_id: int, started: int) -> None:
         super().__init__(found, open_real, place, place.path)
         self.broker_id, self.started = broker_id, started
@@ -301,12 +305,11 @@ class HeadReader(ListReader):
         self._head = self._read_head(place.members[name])
         self.broker_id = self._head["broker_id"]
         self.after = self._head.get("after") is True
-        self.is_later = ".bytes-" in name
-        """Its lists are of ranges that were collected later."""
         self._log_dirs = [self._log_dir(index, one) for index, one in enumerate(self._head["log_dirs"])]
-        self.started = min((one.started_ms or 0 for one, _ in self._log_dirs), default=0)
-        if self.is_later:
-            self.started = int(name.split(".")[1].removeprefix("bytes-"))
+        brought = _OF_BROUGHT.search(name)
+        self.is_later = brought is not None
+        began = min((one.started_ms or 0 for one, _ in self._log_dirs), default=0)
+        self.started = int(brought[1]) if brought else began
         self.earlier: list[ListReader] = []
         """Evidence that it may name files of."""
         self._same: dict[str, list[object]] = {}
@@ -321,7 +324,7 @@ class HeadReader(ListReader):
 
     def follows(self, other: HeadReader) -> bool:
         """True if this is evidence of the same log dirs, later, and was collected given an earlier archive."""
-        tops, theirs = ({one.log_dir for one, _ in each._log_dirs} for each in (self, other))
+        tops, theirs = set(self.log_dirs()), set(other.log_dirs())
         return self.after and self.broker_id == other.broker_id and self.started > other.started and theirs <= tops
 
     def goes_on(self, place: Place) -> bool:
@@ -331,7 +334,7 @@ class HeadReader(ListReader):
 
     def read(self) -> None:
         """Take over all that it lists, but what `add_same` adds. Raises OSError and FormatError, and then nothing of it is taken."""
-        tops = [one.log_dir for one, _ in self._log_dirs]
+        tops = self.log_dirs()
         if len(set(tops)) < len(tops):
             raise self._refuse("each of log_dirs with a name of its own", show_value(sorted(tops)))
         for one, source in self._log_dirs:
@@ -365,8 +368,8 @@ class HeadReader(ListReader):
             self._found.add_directory(one.log_dir)
             self._found.log_dirs[one.log_dir] = one
             self._found.sources[one.log_dir] = source
-        if self._head["topics"]:
-            self._found.topics.append(tuple(sorted(self._head["topics"])))
+        if topics := self.topics():
+            self._found.topics.append(tuple(topics))
 
     def add_same(self) -> None:
         """Take over what it names of earlier evidence, the latest whose checksums were computed, else the latest; what that does not

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from replica_audit.collect.collect import SEGMENT
 from replica_audit.errors import FormatError, UsageError
 from replica_audit.snapshot.evidence_files import PREFIX, EvidenceFiles
-from replica_audit.snapshot.evidence_lists import BrokenBringing, BrokenReader, HeadReader, ListReader, read_archives
+from replica_audit.snapshot.evidence_lists import BrokenReader, HeadReader, ListReader, read_archives
 from replica_audit.snapshot.storage import list_directory, local_is_directory, open_file
 
 #: Names that say of which broker an archive is, or a file of one that was unpacked.
@@ -140,7 +140,7 @@ def _read_all(readers: Iterable[ListReader], problems: dict[str, str]) -> list[C
     # As `HeadReader.add_same` chooses.
     checked: set[int] = set()
     found = []
-    for reader in sorted((one for one in readers if not _is_brought(one)), key=lambda one: one.started):
+    for reader in sorted((one for one in readers if not one.is_later), key=lambda one: one.started):
         names: Counter[str] = Counter()
         unread, filled = set(), set()
         try:
@@ -176,13 +176,9 @@ def _of_broker(
     found = {}
     for reader in readers:
         path = reader.place.path
-        kind = "wanted" if _is_brought(reader) else "broken off" if isinstance(reader, BrokenReader) else "whole"
+        kind = "wanted" if reader.is_later else "broken off" if isinstance(reader, BrokenReader) else "whole"
         # What was unpacked has no archive to delete.
         if path:
             needed = not is_known or path in kept or path in named
             found[path] = Archive(path, reader.broker_id, kind, reader.started, sizes[path], named[path], needed)
     return found.values()
-
-
-def _is_brought(reader: ListReader) -> bool:
-    return isinstance(reader, BrokenBringing) or (isinstance(reader, HeadReader) and reader.is_later)
