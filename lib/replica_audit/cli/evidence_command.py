@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import argparse
-import time
 from collections.abc import Iterable
 from contextlib import ExitStack
 
 from replica_audit.cli.output import print_note, print_object
 from replica_audit.config import Settings
 from replica_audit.errors import UsageError
-from replica_audit.report.evidence_text import render_archives
+from replica_audit.report.evidence_text import DAY_MS, render_archives
 from replica_audit.snapshot.evidence_retention import Archive, claim_broker, delete_archive, find_archives
-from replica_audit.text import count
-
-_DAY_MS = 86_400_000
+from replica_audit.text import count, now_ms
 
 
 def evidence(arguments: argparse.Namespace, settings: Settings) -> int:
@@ -24,13 +21,12 @@ def evidence(arguments: argparse.Namespace, settings: Settings) -> int:
     directory, days = arguments.directory, arguments.prune
     if arguments.dry_run and days is None:
         raise UsageError("evidence: --dry-run says what --prune DAYS would delete: give both")
-    now = time.time() * 1000
-    since = now - (days or 0) * _DAY_MS
+    now = now_ms()
+    since = now - (days or 0) * DAY_MS
     deletes = days is not None and not arguments.dry_run
     try:
         with ExitStack() as held:
-            found = _claimed(directory, since, held) if deletes else find_archives(directory, since)
-            archives, problems = found
+            archives, problems = _claimed(directory, since, held) if deletes else find_archives(directory, since)
             content = {
                 "archives": [one._asdict() for one in archives],
                 "unreadable": [{"path": path, "reason": reason} for path, reason in sorted(problems.items())],
@@ -49,7 +45,7 @@ def evidence(arguments: argparse.Namespace, settings: Settings) -> int:
     return 0
 
 
-def _claimed(directory: str, since: float, held: ExitStack) -> tuple[list[Archive], dict[str, str]]:
+def _claimed(directory: str, since: int, held: ExitStack) -> tuple[list[Archive], dict[str, str]]:
     """The archives, all of a broker being needed of which a collection goes on; none of the others begins while `held` is open."""
     archives, problems = find_archives(directory, since)
     free = set()

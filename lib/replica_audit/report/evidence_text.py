@@ -8,10 +8,10 @@ from replica_audit.report.layout import align_columns, clean
 from replica_audit.snapshot.evidence_retention import Archive
 from replica_audit.text import count, render_time
 
-_DAY_MS = 86_400_000
+DAY_MS = 86_400_000
 
 
-def render_archives(archives: Sequence[Archive], problems: Mapping[str, str], now_ms: float | None = None) -> str:
+def render_archives(archives: Sequence[Archive], problems: Mapping[str, str], now_ms: int | None = None) -> str:
     """A table of the archives, and a line for each that cannot be read; with `now_ms` nobody has said how old one has to be to go."""
     rows = [
         [
@@ -29,11 +29,11 @@ def render_archives(archives: Sequence[Archive], problems: Mapping[str, str], no
     return "\n".join(lines)
 
 
-def _standing(one: Archive, now_ms: float | None) -> str:
+def _standing(one: Archive, now_ms: int | None) -> str:
     if one.named:
         return f"needed: later evidence names {count(one.named, 'file')} of it"
     if one.needed:
         return "kept"
     if now_ms is not None:
-        return f"not named, {count(int(now_ms - one.started_ms) // _DAY_MS, 'day')} old"
+        return f"not named, {count((now_ms - one.started_ms) // DAY_MS, 'day')} old"
     return "not needed" if one.kind != "wanted" else "expires"

@@ -60,7 +60,7 @@ class Collected(NamedTuple):
         return same and self.filled >= other.filled and self.unread <= other.unread
 
 
-def find_archives(directory: str, since: float) -> tuple[list[Archive], dict[str, str]]:
+def find_archives(directory: str, since: int) -> tuple[list[Archive], dict[str, str]]:
     """The archives in a local directory, oldest first, and why others cannot be read, which count as needed, as do all of a broker
     that one of these may be of.
 
@@ -165,7 +165,7 @@ def _read_all(readers: Iterable[ListReader], problems: dict[str, str]) -> list[C
 
 
 def _of_broker(
-    readers: Iterable[ListReader], collected: list[Collected], since: float, sizes: dict[str, int], is_known: bool
+    readers: Iterable[ListReader], collected: list[Collected], since: int, sizes: dict[str, int], is_known: bool
 ) -> Iterable[Archive]:
     kept = {one.place.path for one in readers if one.started >= since}
     kept |= {one.reader.place.path for one in collected if not any(later.replaces(one) for later in collected)}
