@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
+from tests.support.collected import settle
 from tests.support.encoder import Record, encode_batch
 from tests.support.snapshots import Listed, Replica, make_uuid, write_snapshot
 
@@ -38,9 +38,7 @@ def write_brokers(path: Path) -> Path:
     replicas = {broker_id: Replica(batches, per_segment=2) for broker_id in (1, 2)}
     listed = Listed(1, (1, 2), (1, 2))
     write_snapshot(path, replicas, [listed], cluster_id=CLUSTER_ID, disks="collected disk")
-    for file in path.rglob("*"):
-        # What was changed a moment ago would be read again.
-        os.utime(file, ns=(10**18, 10**18))
+    settle(path)
     return path
 
 

@@ -12,12 +12,12 @@ import shlex
 import shutil
 import subprocess
 import sys
-import tarfile
 from pathlib import Path
 
 import pytest
 from tests.airflow.hosts import Hosts
 from tests.airflow.nightly_snapshots import append_other_records, write_brokers, write_day
+from tests.support.collected import lines_of
 
 from replica_audit.install.environment import check_jars, find_java
 
@@ -262,15 +262,9 @@ def test_evidence_of_two_nights_by_ssh_the_second_with_what_is_wanted(scheduler,
     # Closed segments are named, and the evidence that has them stays.
     now = sorted(path.name for path in evidence.glob("*.tar"))
     assert set(archives) < set(now) and sum("-wanted-" in name for name in now) == 2
-    lines = [line for name in now if "-after-" in name and name not in archives for line in _lists(evidence / name)]
+    lines = [line for name in now if "-after-" in name and name not in archives for line in lines_of(evidence / name)]
     assert sum(line["as"] == "same" for line in lines) == 2
     assert all(path.stat().st_mode & 0o777 == 0o600 for path in evidence.glob("*.tar"))
-
-
-def _lists(archive: Path) -> list[dict]:
-    with tarfile.open(archive) as tar:
-        lists = [tar.extractfile(name).read() for name in tar.getnames() if name.endswith(".jsonl")]
-    return [json.loads(line) for text in lists for line in text.splitlines()]
 
 
 def history(warehouse: Path, *options: str) -> str:

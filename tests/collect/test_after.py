@@ -13,10 +13,22 @@ import time
 from pathlib import Path
 
 import pytest
-from tests.support.collected import UNLIMITED, answers, collect_into, copy_snapshot, log_dirs_of, same_times
+from tests.support.collected import (
+    OLD,
+    UNLIMITED,
+    answers,
+    collect_into,
+    copy_snapshot,
+    head_of,
+    lines_of,
+    log_dirs_of,
+    same_times,
+    settle,
+    two_segments,
+)
 from tests.support.encoder import encode_batch
 from tests.support.in_process import without_run
-from tests.support.snapshots import Listed, Replica, write_snapshot
+from tests.support.snapshots import Replica, write_snapshot
 
 from replica_audit.auditing.opened_snapshot import Unseen
 from replica_audit.cli.main import main
@@ -32,35 +44,10 @@ from replica_audit.warehouse.delta_tables import Warehouse
 NAME = f"{0:020d}.log"
 SECOND = f"{6:020d}.log"
 LOG = f"broker-1/orders-0/{NAME}"
-#: A long time ago, in ns.
-OLD = 10**18
-
-
-def _two_segments(place: Path) -> Path:
-    """Two brokers, each with a closed segment and an active one."""
-    sides = {
-        broker: Replica([encode_batch(0, 3, 0), encode_batch(3, 3, 0), encode_batch(6, 2, 0)], per_segment=2)
-        for broker in (1, 2)
-    }
-    snapshot = write_snapshot(place, sides, [Listed(1, (1, 2), (1, 2))])
-    _settle(snapshot)
-    return snapshot
-
-
-def _settle(snapshot: Path) -> None:
-    for path in snapshot.rglob("*"):
-        os.utime(path, ns=(OLD, OLD))
-
-
-def _head(archive: Path) -> dict:
-    with tarfile.open(archive) as tar:
-        return json.loads(tar.extractfile(tar.getnames()[-1]).read())  # type: ignore[union-attr]
 
 
 def _lines(archive: Path) -> dict[str, dict]:
-    with tarfile.open(archive) as tar:
-        lists = [tar.extractfile(name).read() for name in tar.getnames() if name.endswith(".jsonl")]  # type: ignore[union-attr]
-    return {line["path"]: line for text in lists for line in map(json.loads, text.splitlines())}
+    return {line["path"]: line for line in lines_of(archive)}
 
 
 def _collect(snapshot: Path, evidence: Path, night: int, after: bool = True) -> dict[int, dict]:
@@ -72,7 +59,7 @@ def _collect(snapshot: Path, evidence: Path, night: int, after: bool = True) -> 
         given = [part for one in earlier for part in ("--after", str(one))]
         archive = evidence / f"evidence-{broker}-{night}.tar"
         collect_into(archive, "--log-dir", f"{snapshot / path}={path}", *given)
-        heads[broker] = _head(archive)
+        heads[broker] = head_of(archive)
     for path in snapshot.iterdir():
         if path.is_file():
             (evidence / path.name).write_bytes(path.read_bytes())
@@ -87,7 +74,7 @@ def _append(log: Path, data: bytes, at: int) -> None:
 
 
 def test_what_has_not_changed_is_named_and_not_read(tmp_path: Path) -> None:
-    snapshot, evidence = _two_segments(tmp_path / "snapshot"), tmp_path / "evidence"
+    snapshot, evidence = two_segments(tmp_path / "snapshot"), tmp_path / "evidence"
     first = _collect(snapshot, evidence, 1)
     _append(snapshot / "broker-1" / "orders-0" / SECOND, encode_batch(8, 2, 0), OLD + 1)
     second = _collect(snapshot, evidence, 2)
@@ -103,7 +90,7 @@ def test_what_has_not_changed_is_named_and_not_read(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("change", ["size", "time", "inode", "header", "tail"])
 def test_a_file_that_has_changed_is_read(tmp_path: Path, change: str) -> None:
-    snapshot, evidence = _two_segments(tmp_path / "snapshot"), tmp_path / "evidence"
+    snapshot, evidence = two_segments(tmp_path / "snapshot"), tmp_path / "evidence"
     _collect(snapshot, evidence, 1)
     log = snapshot / LOG
     data = log.read_bytes()
@@ -125,7 +112,7 @@ def test_a_file_that_has_changed_is_read(tmp_path: Path, change: str) -> None:
 
 
 def test_a_file_that_was_changed_just_now_is_read_again(tmp_path: Path) -> None:
-    snapshot, evidence = _two_segments(tmp_path / "snapshot"), tmp_path / "evidence"
+    snapshot, evidence = two_segments(tmp_path / "snapshot"), tmp_path / "evidence"
     os.utime(snapshot / LOG)
     _collect(snapshot, evidence, 1)
     assert "edges" not in _lines(evidence / "evidence-1-1.tar")[LOG]
@@ -135,7 +122,7 @@ def test_a_file_that_was_changed_just_now_is_read_again(tmp_path: Path) -> None:
 
 def test_bytes_that_were_not_captured_are_asked_for_again(tmp_path: Path) -> None:
     snapshot = write_snapshot(tmp_path / "snapshot", {1: Replica([encode_batch(0, 3, 0)], tail=b"\x09" * 30)})
-    _settle(snapshot)
+    settle(snapshot)
     collect_into(tmp_path / "one.tar", "--log-dir", str(snapshot / "broker-1"))
     given = ("--after", str(tmp_path / "one.tar"), "--raw")
     collect_into(tmp_path / "two.tar", "--log-dir", str(snapshot / "broker-1"), *given)
@@ -148,7 +135,7 @@ def test_of_what_was_read_several_times_the_checksums_that_were_computed_count(
     tmp_path: Path, nights: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The last archive names files of the first night; the second read them as well."""
-    snapshot, evidence, now = _two_segments(tmp_path / "snapshot"), tmp_path / "evidence", time.time()
+    snapshot, evidence, now = two_segments(tmp_path / "snapshot"), tmp_path / "evidence", time.time()
     evidence.mkdir()
     archives = [evidence / f"evidence-1-{night}.tar" for night in (1, 2, 3)]
     given = (f"{snapshot}/broker-1=broker-1", "--broker-id", "1", "--headers")
@@ -168,7 +155,7 @@ def test_of_what_was_read_several_times_the_checksums_that_were_computed_count(
 
 
 def test_earlier_evidence_that_is_gone_is_missed_and_nothing_is_concluded(tmp_path: Path) -> None:
-    snapshot, evidence = _two_segments(tmp_path / "snapshot"), tmp_path / "evidence"
+    snapshot, evidence = two_segments(tmp_path / "snapshot"), tmp_path / "evidence"
     _collect(snapshot, evidence, 1)
     _collect(snapshot, evidence, 2)
     (evidence / "evidence-1-1.tar").unlink()
@@ -180,7 +167,7 @@ def test_earlier_evidence_that_is_gone_is_missed_and_nothing_is_concluded(tmp_pa
 
 
 def test_a_damaged_part_of_earlier_evidence_is_refused(tmp_path: Path) -> None:
-    snapshot, evidence = _two_segments(tmp_path / "snapshot"), tmp_path / "evidence"
+    snapshot, evidence = two_segments(tmp_path / "snapshot"), tmp_path / "evidence"
     _collect(snapshot, evidence, 1)
     _collect(snapshot, evidence, 2)
     data = bytearray((evidence / "evidence-1-1.tar").read_bytes())
@@ -191,7 +178,7 @@ def test_a_damaged_part_of_earlier_evidence_is_refused(tmp_path: Path) -> None:
 
 
 def test_evidence_that_was_not_collected_after_the_other_is_refused(tmp_path: Path) -> None:
-    snapshot, evidence = _two_segments(tmp_path / "snapshot"), tmp_path / "evidence"
+    snapshot, evidence = two_segments(tmp_path / "snapshot"), tmp_path / "evidence"
     _collect(snapshot, evidence, 1)
     _collect(snapshot, evidence, 2)
     _collect(snapshot, evidence, 3, after=False)
@@ -217,7 +204,7 @@ def test_a_collection_goes_on_from_an_archive_that_broke_off(
     tmp_path: Path, after: str, count: int, is_known: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(collect, "LIST_BYTES", 1)
-    snapshot, evidence = _two_segments(tmp_path / "snapshot"), tmp_path / "evidence"
+    snapshot, evidence = two_segments(tmp_path / "snapshot"), tmp_path / "evidence"
     _collect(snapshot, evidence, 1)
     for broker in (1, 2):
         _cut(evidence / f"evidence-{broker}-1.tar", after, count)
@@ -229,7 +216,7 @@ def test_a_collection_goes_on_from_an_archive_that_broke_off(
 
 
 def test_an_archive_that_broke_off_later_is_told(tmp_path: Path) -> None:
-    snapshot, evidence = _two_segments(tmp_path / "snapshot"), tmp_path / "evidence"
+    snapshot, evidence = two_segments(tmp_path / "snapshot"), tmp_path / "evidence"
     _collect(snapshot, evidence, 1)
     _collect(snapshot, evidence, 2)
     time.sleep(1.1)
@@ -250,7 +237,7 @@ class _Read(Unseen):
 
 
 def test_a_run_knows_what_it_has_ingested_of_earlier_evidence(tmp_path: Path) -> None:
-    snapshot, evidence = _two_segments(tmp_path / "snapshot"), tmp_path / "evidence"
+    snapshot, evidence = two_segments(tmp_path / "snapshot"), tmp_path / "evidence"
     settings = Settings(warehouse=str(tmp_path / "warehouse"), quiet=True)
     warehouse, progress = Warehouse(settings.warehouse), _Read()
     _collect(snapshot, evidence, 1)
@@ -287,7 +274,7 @@ def _rewritten(archive: Path, change: dict) -> None:
 
 @pytest.mark.parametrize("change", [{"edges": None}, {"edges": "x"}, {"inode": -1}, {"size": 1 << 70}])
 def test_a_file_that_is_named_without_what_tells_it_apart_is_refused(tmp_path: Path, change: dict) -> None:
-    snapshot, evidence = _two_segments(tmp_path / "snapshot"), tmp_path / "evidence"
+    snapshot, evidence = two_segments(tmp_path / "snapshot"), tmp_path / "evidence"
     _collect(snapshot, evidence, 1)
     _collect(snapshot, evidence, 2)
     _rewritten(evidence / "evidence-1-2.tar", change)
@@ -319,7 +306,7 @@ def _run(script: str, tools: str) -> subprocess.CompletedProcess[str]:
 def test_the_script_goes_on_from_what_broke_off_and_from_last_night(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, is_killed: bool
 ) -> None:
-    snapshot, to = _two_segments(tmp_path / "snapshot"), tmp_path / "evidence"
+    snapshot, to = two_segments(tmp_path / "snapshot"), tmp_path / "evidence"
     given = [f"{broker}={snapshot}/broker-{broker}" for broker in (1, 2)]
     script = _plan(capsys, *given, "--to", str(to))
     place = "        if topic in WHOLE:\n            size, missing"
@@ -337,13 +324,13 @@ def test_the_script_goes_on_from_what_broke_off_and_from_last_night(
     assert ended.returncode == 0, ended.stderr
     (one, two) = (next(to.glob(f"evidence-{broker}-after-*.tar")) for broker in (1, 2))
     assert {"same"} <= {line["as"] for line in _lines(one).values()}
-    assert _head(two)["batches"] == 0
+    assert head_of(two)["batches"] == 0
     found = answers(to)
     assert found["quarantine"] == [] and {row["verdict"] for row in found["partitions"]} == {"CONSISTENT"}
 
 
 def test_the_first_night_reads_all_and_says_so(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    snapshot, to = _two_segments(tmp_path / "snapshot"), tmp_path / "evidence"
+    snapshot, to = two_segments(tmp_path / "snapshot"), tmp_path / "evidence"
     given = [f"{broker}={snapshot}/{path}" for broker, path in log_dirs_of(snapshot) or ()]
     for broker in given:
         assert main(["capture-plan", "--after", broker, "--to", str(to)]) == 0
@@ -351,23 +338,23 @@ def test_the_first_night_reads_all_and_says_so(capsys: pytest.CaptureFixture[str
         assert ("there is no evidence in" in found.err) == (broker == given[0])
         ended = _run(found.out, "")
         assert ended.returncode == 0, ended.stderr
-    assert [_head(path)["batches"] for path in to.iterdir()] == [3, 3]
+    assert [head_of(path)["batches"] for path in to.iterdir()] == [3, 3]
     found = answers(to)
     assert found["quarantine"] == [] and {row["verdict"] for row in found["partitions"]} == {"CONSISTENT"}
 
 
 def test_the_script_reads_again_what_is_only_named(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    snapshot, to = _two_segments(tmp_path / "snapshot"), tmp_path / "evidence"
+    snapshot, to = two_segments(tmp_path / "snapshot"), tmp_path / "evidence"
     given = ["--after", f"1={snapshot}/broker-1", "--to", str(to)]
     for _ in range(2):
         assert _run(_plan(capsys, *given), "").returncode == 0
         time.sleep(1.1)
     first, second = sorted(to.glob("*.tar"))
-    assert _head(second)["batches"] == 0
+    assert head_of(second)["batches"] == 0
     first.unlink()
     assert _run(_plan(capsys, *given), "").returncode == 0
     (third,) = set(to.glob("*.tar")) - {second}
-    assert _head(third)["batches"] == 3
+    assert head_of(third)["batches"] == 3
     assert answers(to)["quarantine"] == []
 
 
@@ -377,7 +364,7 @@ def test_after_and_wanted_are_not_taken_together(capsys: pytest.CaptureFixture[s
 
 
 def test_every_file_is_read_again_on_one_day_of_so_many(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    snapshot, evidence = _two_segments(tmp_path / "snapshot"), tmp_path / "evidence"
+    snapshot, evidence = two_segments(tmp_path / "snapshot"), tmp_path / "evidence"
     _collect(snapshot, evidence, 1)
     # Bit rot: the file has the time that it had.
     log = snapshot / LOG
@@ -406,7 +393,7 @@ def _collect_disks(evidence: Path, night: int, disks: dict[str, str], *arguments
 
 @pytest.mark.parametrize("name", ["broker-1/disk-1", "other"])
 def test_evidence_of_other_log_dirs_of_the_broker_does_not_count(tmp_path: Path, name: str) -> None:
-    snapshot, evidence = _two_segments(tmp_path / "snapshot"), tmp_path / "evidence"
+    snapshot, evidence = two_segments(tmp_path / "snapshot"), tmp_path / "evidence"
     _collect(snapshot, evidence, 1)
     os.truncate(snapshot / "broker-1" / "orders-0" / SECOND, 0)
     (tmp_path / "disk-2").mkdir()
@@ -421,7 +408,7 @@ def test_evidence_of_other_log_dirs_of_the_broker_does_not_count(tmp_path: Path,
 
 
 def test_a_plan_after_evidence_of_other_log_dirs_is_refused(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    snapshot, evidence = _two_segments(tmp_path / "snapshot"), tmp_path / "evidence"
+    snapshot, evidence = two_segments(tmp_path / "snapshot"), tmp_path / "evidence"
     _collect(snapshot, evidence, 1)
     given = (f"1={snapshot}/broker-1,/disk2", f"2={snapshot}/broker-2", "--to", str(evidence))
     assert main(["capture-plan", "--evidence", "--after", *given]) == 2
@@ -441,7 +428,7 @@ def test_damage_that_was_read_before_a_collection_broke_off_counts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, raw: tuple[str, ...]
 ) -> None:
     monkeypatch.setattr(collect, "LIST_BYTES", 1)
-    snapshot, evidence = _two_segments(tmp_path / "snapshot"), tmp_path / "evidence"
+    snapshot, evidence = two_segments(tmp_path / "snapshot"), tmp_path / "evidence"
     _collect(snapshot, evidence, 1)
     _rot(snapshot / LOG)
     disks = {"broker-1": f"{snapshot}/broker-1"}
@@ -467,9 +454,9 @@ def _with_member(archive: Path, name: str, data: bytes) -> None:
 
 
 def test_an_archive_that_speaks_for_several_brokers_is_refused(tmp_path: Path) -> None:
-    snapshot, evidence = _two_segments(tmp_path / "snapshot"), tmp_path / "evidence"
+    snapshot, evidence = two_segments(tmp_path / "snapshot"), tmp_path / "evidence"
     _collect(snapshot, evidence, 1)
-    head = _head(evidence / "evidence-1-1.tar")
+    head = head_of(evidence / "evidence-1-1.tar")
     head["after"] = True
     head["lists"] = []
     for one in head["log_dirs"]:

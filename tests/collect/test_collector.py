@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import json
 import os
 import subprocess
 import sys
@@ -11,7 +10,7 @@ import tarfile
 from pathlib import Path
 
 import pytest
-from tests.support.collected import collect_into, payload_of
+from tests.support.collected import collect_into, lines_of, payload_of
 from tests.support.encoder import Record, encode_batch, encode_marker
 from tests.support.snapshots import Replica, write_snapshot
 
@@ -29,12 +28,6 @@ def _snapshot(place: Path, **fields: object) -> Path:
     ]
     replica = Replica(batches, tail=b"\x09" * 20 + SECRET, **fields)  # type: ignore[arg-type]
     return write_snapshot(place, {1: replica}) / "broker-1"
-
-
-def _lines(archive: Path) -> list[dict]:
-    with tarfile.open(archive) as tar:
-        names = [name for name in tar.getnames() if name.endswith(".jsonl")]
-        return [json.loads(line) for name in names for line in tar.extractfile(name).read().splitlines()]  # type: ignore[union-attr]
 
 
 def _run(arguments: list[str], **options: object) -> subprocess.CompletedProcess:
@@ -67,7 +60,7 @@ def test_no_record_is_taken_unless_it_is_asked_for(tmp_path: Path) -> None:
     log_dir = _snapshot(tmp_path / "snapshot")
     collect_into(tmp_path / "plain.tar", "--log-dir", str(log_dir))
     assert SECRET not in payload_of(tmp_path / "plain.tar")
-    (log,) = (one for one in _lines(tmp_path / "plain.tar") if one["path"].endswith(".log"))
+    (log,) = (one for one in lines_of(tmp_path / "plain.tar") if one["path"].endswith(".log"))
     assert log["not_captured"] == 20 + len(SECRET)
     collect_into(tmp_path / "raw.tar", "--log-dir", str(log_dir), "--raw")
     assert payload_of(tmp_path / "raw.tar").count(SECRET) == 1
@@ -83,7 +76,7 @@ def test_the_same_file_gives_the_same_frames(tmp_path: Path) -> None:
     log_dir = _snapshot(tmp_path / "snapshot")
     for name in ("one", "two"):
         collect_into(tmp_path / f"{name}.tar", "--log-dir", str(log_dir))
-    one, two = ([line.get("parts") for line in _lines(tmp_path / name)] for name in ("one.tar", "two.tar"))
+    one, two = ([line.get("parts") for line in lines_of(tmp_path / name)] for name in ("one.tar", "two.tar"))
     assert one == two
 
 
@@ -91,7 +84,7 @@ def test_topics_that_were_not_asked_for_are_left_out(tmp_path: Path) -> None:
     replicas = [Replica([encode_batch(0, 3, 0)], topic=topic) for topic in ("orders", "orders.eu", "users")]
     log_dir = write_snapshot(tmp_path / "snapshot", {1: replicas}) / "broker-1"
     collect_into(tmp_path / "evidence.tar", "--log-dir", str(log_dir), "--topic", "orders*")
-    taken = {line["path"] for line in _lines(tmp_path / "evidence.tar") if line["as"] == "directory"}
+    taken = {line["path"] for line in lines_of(tmp_path / "evidence.tar") if line["as"] == "directory"}
     assert taken == {"broker-1/orders-0", "broker-1/orders.eu-0"}
 
 
@@ -144,7 +137,7 @@ def test_wrong_arguments_end_it_with_2_before_anything_is_written(arguments: lis
 def test_a_log_dir_may_have_an_equals_sign(tmp_path: Path, name: str) -> None:
     _snapshot(tmp_path / "a").rename(tmp_path / "a=b")
     collect_into(tmp_path / "evidence.tar", "--log-dir", f"{tmp_path}/a=b{name}")
-    assert any(line["path"] == f"{name[1:] or 'broker-1'}/orders-0" for line in _lines(tmp_path / "evidence.tar"))
+    assert any(line["path"] == f"{name[1:] or 'broker-1'}/orders-0" for line in lines_of(tmp_path / "evidence.tar"))
 
 
 def test_an_id_may_have_ten_digits(tmp_path: Path) -> None:
@@ -219,7 +212,7 @@ def test_batches_longer_than_a_step_are_checked_too(tmp_path: Path, monkeypatch:
     collect_into(tmp_path / "one.tar", "--log-dir", str(log_dir))
     monkeypatch.setattr(collect, "STEP", 128)
     collect_into(tmp_path / "two.tar", "--log-dir", str(log_dir))
-    one, two = ([line.get("parts") for line in _lines(tmp_path / name)] for name in ("one.tar", "two.tar"))
+    one, two = ([line.get("parts") for line in lines_of(tmp_path / name)] for name in ("one.tar", "two.tar"))
     assert one == two
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import struct
 import subprocess
@@ -12,7 +11,7 @@ import time
 from pathlib import Path
 
 import pytest
-from tests.support.collected import NO_LIBRARY, UNLIMITED, collect_into, payload_of
+from tests.support.collected import NO_LIBRARY, UNLIMITED, collect_into, head_of, lines_of, payload_of, settle
 from tests.support.encoder import Record, encode_batch, encode_legacy, encode_marker
 from tests.support.snapshots import Replica, write_snapshot
 
@@ -39,11 +38,6 @@ def _frames(archive: Path, path: str = LOG) -> list[tuple[str, int, int, int, by
         (one.kind.decode(), one.position, one.end, one.batches, file.inflate(one) if one.size else b"")
         for one in file.frames
     ]
-
-
-def _head(archive: Path) -> dict:
-    with tarfile.open(archive) as tar:
-        return json.loads(tar.extractfile("evidence-1.json").read())  # type: ignore[union-attr]
 
 
 def _large(count: int, size: int = 1 << 20) -> list[bytes]:
@@ -82,7 +76,7 @@ def test_payload_is_passed_over(tmp_path: Path) -> None:
     size = (log_dir / "orders-0" / f"{0:020d}.log").stat().st_size
     collect_into(tmp_path / "checked.tar", "--log-dir", str(log_dir))
     collect_into(tmp_path / "headers.tar", "--log-dir", str(log_dir), *RATES, *ALWAYS)
-    checked, headers = _head(tmp_path / "checked.tar"), _head(tmp_path / "headers.tar")
+    checked, headers = head_of(tmp_path / "checked.tar"), head_of(tmp_path / "headers.tar")
     assert checked["bytes_read"] > size and checked["unchecked"] == 0
     assert headers["bytes_read"] < collect.STEP + 20 * 4096
     assert (headers["batches"], headers["unchecked"], headers["headers"]) == (20, 20, "always")
@@ -91,11 +85,8 @@ def test_payload_is_passed_over(tmp_path: Path) -> None:
 def _counts(tmp_path: Path, batches: list[bytes], *options: str) -> tuple[int, int, int]:
     """Bytes of a log, how many of them are read, and in how many reads."""
     log_dir = _log_dir(tmp_path / "log", batches)
-    arguments = collect.parse_arguments(["--log-dir", str(log_dir), *RATES, *options])
-    out = os.open(tmp_path / "counted.tar", os.O_WRONLY | os.O_CREAT)
-    collect.collect(arguments, out)
-    os.close(out)
-    head = _head(tmp_path / "counted.tar")
+    collect_into(tmp_path / "counted.tar", "--log-dir", str(log_dir), *RATES, *options)
+    head = head_of(tmp_path / "counted.tar")
     assert head["batches"] == len(batches) and not head["not_captured"]
     return sum(map(len, batches)), head["bytes_read"], head["reads"]
 
@@ -147,7 +138,7 @@ def test_what_is_checked_is_read_once(tmp_path: Path, size: int) -> None:
 def test_small_batches_are_read_in_steps(tmp_path: Path) -> None:
     log_dir = _log_dir(tmp_path, [encode_batch(base, 5, 0) for base in range(0, 5000, 5)])
     collect_into(tmp_path / "headers.tar", "--log-dir", str(log_dir), *ALWAYS)
-    assert _head(tmp_path / "headers.tar")["reads"] < 20
+    assert head_of(tmp_path / "headers.tar")["reads"] < 20
 
 
 @pytest.mark.parametrize(("size", "kind"), [(1 << 20, "H"), (300 << 10, "H"), (200 << 10, "V"), (100, "V")])
@@ -155,10 +146,7 @@ def test_auto_hops_where_a_read_takes_less_time_than_a_batch(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], size: int, kind: str
 ) -> None:
     log_dir = _log_dir(tmp_path, _large(2 + (3 << 20) // size if size > 1000 else 20_000, size))
-    arguments = collect.parse_arguments(["--log-dir", str(log_dir), "--headers", "auto", *RATES])
-    out = os.open(tmp_path / "evidence.tar", os.O_WRONLY | os.O_CREAT)
-    collect.collect(arguments, out)
-    os.close(out)
+    collect_into(tmp_path / "evidence.tar", "--log-dir", str(log_dir), "--headers", "auto", *RATES)
     assert _frames(tmp_path / "evidence.tar")[0][0] == kind
     said = capsys.readouterr().err
     assert (
@@ -199,7 +187,7 @@ def test_damage_to_markers_is_seen(
     log_dir = _log_dir(tmp_path, [*(encode_batch(base, 1, 0) for base in range(count)), *markers])
     collect_into(tmp_path / "evidence.tar", "--log-dir", str(log_dir), *ALWAYS)
     assert "headers alone were taken of 1 of 1 segments" + said in capsys.readouterr().err
-    head = _head(tmp_path / "evidence.tar")
+    head = head_of(tmp_path / "evidence.tar")
     assert (head["batches"], head["unchecked"]) == (count + 3, unchecked)
 
 
@@ -253,14 +241,8 @@ def test_zeros_behind_the_last_batch_are_not_asked_for(tmp_path: Path) -> None:
         ("U", end - SIZES[3], end),
         ("Z", end, end + 5000),
     ]
-    (line,) = (one for one in _lines(tmp_path / "evidence.tar") if one["path"] == LOG)
+    (line,) = (one for one in lines_of(tmp_path / "evidence.tar") if one["path"] == LOG)
     assert (line["not_captured"], line["unchecked"]) == (SIZES[3], 3)
-
-
-def _lines(archive: Path) -> list[dict]:
-    with tarfile.open(archive) as tar:
-        names = [name for name in tar.getnames() if name.endswith(".jsonl")]
-        return [json.loads(line) for name in names for line in tar.extractfile(name).read().splitlines()]  # type: ignore[union-attr]
 
 
 def test_a_marker_that_is_given_back_is_not_kept(tmp_path: Path) -> None:
@@ -269,7 +251,7 @@ def test_a_marker_that_is_given_back_is_not_kept(tmp_path: Path) -> None:
     collect_into(tmp_path / "evidence.tar", "--log-dir", str(log_dir), *ALWAYS)
     kept = next(one[4] for one in _frames(tmp_path / "evidence.tar") if one[0] == "X")
     assert kept == struct.pack(">QI", sum(SIZES), len(markers[0])) + markers[0]
-    assert _head(tmp_path / "evidence.tar")["unchecked"] == len(BATCHES)
+    assert head_of(tmp_path / "evidence.tar")["unchecked"] == len(BATCHES)
 
 
 def _segment(path: Path, tar: Path) -> tuple[collect.SegmentFrames, collect.BrokerFile]:
@@ -306,8 +288,7 @@ def test_a_file_that_is_cut_while_it_is_read_is_not_taken(tmp_path: Path) -> Non
 
 def test_checksums_that_were_not_computed_are_when_they_are_asked_for_again(tmp_path: Path) -> None:
     log_dir = _log_dir(tmp_path, BATCHES)
-    for path in log_dir.rglob("*"):
-        os.utime(path, ns=(10**18, 10**18))
+    settle(log_dir)
     given = ("--log-dir", str(log_dir))
     collect_into(tmp_path / "headers.tar", *given, *ALWAYS)
     time.sleep(1.1)  # archives tell their times in seconds
@@ -318,9 +299,9 @@ def test_checksums_that_were_not_computed_are_when_they_are_asked_for_again(tmp_
         ("auto", ("--headers", "auto"), "same"),
     ):
         collect_into(tmp_path / f"{name}.tar", *given, *options, *after)
-        (line,) = (one for one in _lines(tmp_path / f"{name}.tar") if one["path"] == LOG)
+        (line,) = (one for one in lines_of(tmp_path / f"{name}.tar") if one["path"] == LOG)
         assert line["as"] == kind, name
     assert [one[0] for one in _frames(tmp_path / "checked.tar")] == ["V"]
     collect_into(tmp_path / "last.tar", *given, *after, "--after", str(tmp_path / "checked.tar"))
-    (line,) = (one for one in _lines(tmp_path / "last.tar") if one["path"] == LOG)
+    (line,) = (one for one in lines_of(tmp_path / "last.tar") if one["path"] == LOG)
     assert line["as"] == "same"

@@ -14,33 +14,24 @@ import time
 from pathlib import Path
 
 import pytest
-from tests.support.collected import answers, collect_into, same_times
+from tests.support.collected import OLD, answers, collect_into, same_times, two_segments
 from tests.support.encoder import encode_batch
-from tests.support.snapshots import Listed, Replica, write_snapshot
 
 from replica_audit.cli.main import main
 from replica_audit.collect import collect
 from replica_audit.snapshot import evidence_retention
 
 DAY = 86_400
-#: A long time ago, in ns.
-OLD = 10**18
 
 
 class Nights:
     """Two brokers whose evidence is collected on several days, the present time being that of the last."""
 
     def __init__(self, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        sides = {
-            broker: Replica([encode_batch(0, 3, 0), encode_batch(3, 3, 0), encode_batch(6, 2, 0)], per_segment=2)
-            for broker in (1, 2)
-        }
-        self.copies = write_snapshot(place / "copies", sides, [Listed(1, (1, 2), (1, 2))])
+        self.copies = two_segments(place / "copies")
         self.evidence = place / "evidence"
         self.evidence.mkdir()
         self._monkeypatch, self._now = monkeypatch, time.time()
-        for path in self.copies.rglob("*"):
-            os.utime(path, ns=(OLD, OLD))
         for path in self.copies.iterdir():
             if path.is_file():
                 (self.evidence / path.name).write_bytes(path.read_bytes())
@@ -294,7 +285,10 @@ def test_the_only_evidence_of_a_disk_stays(nights: Nights, monkeypatch: pytest.M
             earlier = [part for one in nights.evidence.glob("evidence-1-*") for part in ("--after", str(one))]
             place = nights.evidence / f"evidence-1-night-{99 - days_ago}.tar"
             patched.setattr(collect.time, "time", lambda days_ago=days_ago: time.time_ns() / 1e9 - days_ago * DAY)
-            _collect_anyhow(place, f"{nights.copies}/broker-1=broker-1", *earlier, *options)
+            # Not all need be read.
+            collect_into(
+                place, "--log-dir", f"{nights.copies}/broker-1=broker-1", "--broker-id", "1", *earlier, *options
+            )
     _prune(nights, 7)
     # The last that has all, what that names, and the last of those that have not.
     assert nights.names() == ["night-59.tar", "night-69.tar", "night-91.tar"]
@@ -306,15 +300,6 @@ def test_the_only_evidence_of_a_disk_stays(nights: Nights, monkeypatch: pytest.M
     nights.collect(0, "--again-days", "1", brokers=(1,))
     _prune(nights, 1)
     assert nights.names() == ["night-99.tar"]
-
-
-def _collect_anyhow(archive: Path, log_dir: str, *options: str) -> None:
-    """Collect; not all need be read."""
-    arguments = collect.parse_arguments(
-        ["--log-dir", log_dir, "--broker-id", "1", "--rate-mib", "1e9", "--iops", "1e9", *options]
-    )
-    with archive.open("wb") as out:
-        collect.collect(arguments, out.fileno())
 
 
 def test_a_topic_that_was_deleted_is_not_waited_for(nights: Nights) -> None:

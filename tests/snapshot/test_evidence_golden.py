@@ -9,7 +9,7 @@ import tarfile
 from pathlib import Path
 
 import pytest
-from tests.support.collected import collect_into
+from tests.support.collected import collect_into, settle
 from tests.support.fixtures import GOLDEN
 from tests.support.some import some
 
@@ -17,9 +17,6 @@ from replica_audit.collect import collect
 from replica_audit.segments.frames import FrameFile
 from replica_audit.snapshot import evidence_files
 from replica_audit.snapshot.storage import Snapshot
-
-#: A long time ago: nothing is being changed.
-OLD = 10**18
 
 
 def frames_of(archive: Path) -> dict[str, list]:
@@ -102,8 +99,7 @@ def collect_like(tmp_path: Path, patch: pytest.MonkeyPatch) -> list[Path]:
     """The archives of the golden log dir as the collector writes them today."""
     with tarfile.open(GOLDEN / "broker-1.tar") as tar:
         tar.extractall(tmp_path, filter="data")
-    for path in tmp_path.rglob("*"):
-        os.utime(path, ns=(OLD, OLD))
+    settle(tmp_path)
     first, second, third = found = [tmp_path / name for name in ARCHIVES]
     given = ("--log-dir", str(tmp_path / "broker-1"), "--kind", "live")
     collect_into(first, *given)

@@ -10,6 +10,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tests.support.audit_json_text import audit_json_text
+from tests.support.encoder import encode_batch
+from tests.support.snapshots import Listed, Replica, write_snapshot
 
 from replica_audit.collect import collect
 from replica_audit.config import Settings
@@ -21,7 +23,8 @@ from replica_audit.snapshot.storage import Snapshot
 
 #: As fast as it can.
 UNLIMITED = ("--rate-mib", "1e9", "--iops", "1e9")
-
+#: A long time ago, in ns.
+OLD = 10**18
 
 #: Put before the collector's text: no library computes CRC-32C.
 NO_LIBRARY = """import ctypes, sys
@@ -32,12 +35,42 @@ ctypes.CDLL = _none
 
 
 def collect_into(archive: Path, *arguments: str) -> int:
-    """Collect into the archive; the number of files that could not be read."""
+    """Collect into the archive, at no limited rate unless one is given; the number of files that could not be read."""
     out = os.open(archive, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     try:
-        return collect.collect(collect.parse_arguments([*arguments, *UNLIMITED]), out)
+        return collect.collect(collect.parse_arguments([*UNLIMITED, *arguments]), out)
     finally:
         os.close(out)
+
+
+def head_of(archive: Path) -> dict:
+    """The file that is written last."""
+    with tarfile.open(archive) as tar:
+        return json.loads(tar.extractfile(tar.getnames()[-1]).read())  # type: ignore[union-attr]
+
+
+def lines_of(archive: Path) -> list[dict]:
+    """The lines of its lists."""
+    with tarfile.open(archive) as tar:
+        lists = [tar.extractfile(name).read() for name in tar.getnames() if name.endswith(".jsonl")]  # type: ignore[union-attr]
+    return [json.loads(line) for text in lists for line in text.splitlines()]
+
+
+def settle(place: Path) -> None:
+    """Let all below a directory have been changed a long time ago: what was changed just now would be read again."""
+    for path in place.rglob("*"):
+        os.utime(path, ns=(OLD, OLD))
+
+
+def two_segments(place: Path) -> Path:
+    """A snapshot of two brokers, each with a closed segment and an active one."""
+    sides = {
+        broker: Replica([encode_batch(0, 3, 0), encode_batch(3, 3, 0), encode_batch(6, 2, 0)], per_segment=2)
+        for broker in (1, 2)
+    }
+    snapshot = write_snapshot(place, sides, [Listed(1, (1, 2), (1, 2))])
+    settle(snapshot)
+    return snapshot
 
 
 def log_dirs_of(snapshot: Path) -> list[tuple[int, str]] | None:
