@@ -27,7 +27,10 @@ _SUDO = '#!/bin/sh\n[ "$1 $2 $3" = "-n -u kafka" ] || exit 9\nshift 3\nexec "$@"
 
 
 class Hosts:
-    """`tools` is a directory for PATH whose `ssh` knows the hosts `up` and, which does not answer, `down`."""
+    """`tools` is a directory for PATH whose `ssh` knows the hosts `up` and, which does not answer, `down`.
+
+    `program` is the sshd, if there is one, and `is_real` whether it is what answers.
+    """
 
     def __init__(self, place: Path) -> None:
         self.tools = place / "tools"
@@ -39,10 +42,15 @@ class Hosts:
         # The Python of the tests has a library for the checksums.
         self._path = f"{remote}:{Path(sys.executable).parent}:{os.environ['PATH']}"
         (place / "login").write_text(f'PATH={shlex.quote(self._path)} exec sh -c "$SSH_ORIGINAL_COMMAND"\n')
-        program = shutil.which("sshd", path=f"{os.environ['PATH']}:/usr/sbin")
-        self.is_real = program is not None and shutil.which("ssh") is not None and self._start(program)
+        self.program = shutil.which("sshd", path=f"{os.environ['PATH']}:/usr/sbin") if shutil.which("ssh") else None
+        self.is_real = self.program is not None and self._start(self.program)
         if not self.is_real:
             _script(self.tools / "ssh", _LOCAL_SSH.replace("{path}", shlex.quote(self._path)))
+
+    @property
+    def log(self) -> str:
+        """What the sshd has said."""
+        return (self._place / "sshd.log").read_text()
 
     def close(self) -> None:
         """Stop the sshd."""
