@@ -239,17 +239,9 @@ def test_evidence_of_two_nights_by_ssh_the_second_with_what_is_wanted(scheduler,
     second = scheduler.run({**variables, "AIRFLOW_VAR_REPLICA_AUDIT_BROKERS": shlex.join(places)})
     states = {name: (task["state"], task["tries"]) for name, task in second["tasks"].items()}
     done = (
-        "brokers",
-        "collect[0]",
-        "collect[1]",
-        "not_collected",
-        "arguments",
-        "audit",
-        "wanted",
-        "bring[0]",
-        "bring[1]",
-    )
-    done = (*done, "not_brought", "audit_again", "publish")
+        "brokers", "collect[0]", "collect[1]", "not_collected", "arguments", "audit", "wanted", "bring[0]", "bring[1]",
+        "not_brought", "audit_again", "publish",
+    )  # fmt: skip
     stopped = {"gate": ("failed", 1), "prune": ("upstream_failed", 0)}
     assert states == {**dict.fromkeys(done, ("success", 1)), **stopped}, scheduler.log[-4000:]
     (report,) = set(scheduler.reports.iterdir()) - {report, *reports}

@@ -30,9 +30,9 @@ SEVERE = ("critical", "high")
 BATCHES = [encode_batch(base, 5, 0, mark=f"{base}") for base in range(0, 30, 5)]
 
 
-def _changed(batch: bytes, position: int, by: int = 1) -> bytes:
+def _changed(batch: bytes, position: int) -> bytes:
     data = bytearray(batch)
-    data[position] ^= by
+    data[position] ^= 1
     return bytes(data)
 
 
