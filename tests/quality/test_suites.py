@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.support.quality_checks import names
 from tests.support.some import some
 
 from replica_audit.errors import UsageError
@@ -24,11 +25,6 @@ def plan_of(tmp_path: Path, *texts: str) -> QualityPlan:
         path.write_text(text)
         paths.append(str(path))
     return load_plan(paths)
-
-
-def names(plan: QualityPlan) -> dict[str, str]:
-    """Severity of every expectation by suite and name."""
-    return {f"{suite.name}/{one.name}": one.severity for suite in plan.suites for one in suite.expectations}
 
 
 def test_the_built_in_suites_ask_for_every_fact_that_is_a_count() -> None:

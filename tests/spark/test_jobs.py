@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from tests.support.captures_with_more import with_logs
 from tests.support.fixtures import ATTACKS, FIXTURES
+from tests.support.quality_checks import built_in
 from tests.support.samples import SAMPLES
 from tests.support.spread import spread_everything
 
@@ -41,7 +42,7 @@ def test_a_run_with_quality_checks_starts_two_jobs_and_no_query(tmp_path):
         cwd=tmp_path, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=300,
     )  # fmt: skip
     assert ran.returncode == 1, ran.stderr
-    assert len(json.loads((tmp_path / "replica-audit-report" / "audit.json").read_text())["quality"]) == 21
+    assert len(json.loads((tmp_path / "replica-audit-report" / "audit.json").read_text())["quality"]) == built_in()
     logs = [path for path in events.rglob("*") if path.is_file() and path.stat().st_size and path.name[0] != "."]
     found = Counter(json.loads(line)["Event"] for path in logs for line in path.read_text().splitlines())
     assert found["SparkListenerApplicationEnd"] == 1
