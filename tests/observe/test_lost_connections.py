@@ -15,6 +15,7 @@ from replica_audit.observe.broker_answers import LATEST, UnreachableError
 from replica_audit.observe.kafka_brokers import KafkaBrokers
 from replica_audit.observe.observing import check_target
 from replica_audit.observe.planning import THROTTLED_ANSWERS
+from replica_audit.scratch import unfinished_results
 
 PLACES = [("a", 0), ("a", 1), ("a", 2)]
 
@@ -114,6 +115,24 @@ def test_what_a_killed_observation_left_is_told_with_what_to_do(tmp_path: Path) 
     (tmp_path / "s.partial").mkdir()
     with pytest.raises(UsageError, match=r"s\.partial exists: another observation writes it, or was killed.*remove it"):
         check_target(str(tmp_path / "s"))
+
+
+def test_nothing_is_left_of_an_observation_that_is_interrupted(tmp_path: Path) -> None:
+    cluster = _cluster()
+    plan = cluster.plan()
+    held = []
+
+    def connect() -> KafkaBrokers:
+        # What the handler of a signal removes, in a thread of its own.
+        held.append(unfinished_results())
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        cluster.observe(tmp_path / "s", plan=plan, connect=connect)
+    assert held[0] == (tmp_path / "s.partial",)
+    assert not unfinished_results() and not list(tmp_path.iterdir())
+    cluster.observe(tmp_path / "t")
+    assert not unfinished_results()
 
 
 def test_only_its_owner_can_read_what_is_written(tmp_path: Path) -> None:

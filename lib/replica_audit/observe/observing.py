@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -24,6 +23,7 @@ from replica_audit.observe.broker_answers import (
 )
 from replica_audit.observe.planning import Asked, ReadingPlan, ReplicaToRead
 from replica_audit.observe.reading import Pace, Reading, StoppedError, unread
+from replica_audit.scratch import begin_result, finish_result, remove_unfinished
 from replica_audit.snapshot.observed import OBSERVED, SCHEMA_VERSION, ObservedCluster, ObservedGroup, ObservedReplica
 from replica_audit.text import now_ms, render_time
 from replica_audit.typed_json import to_object
@@ -122,18 +122,23 @@ def observe(
 
 @contextmanager
 def _new_snapshot(directory: str) -> Iterator[Path]:
-    """A new directory beside `directory` that takes its name when all went well, and else goes with all that is in it."""
+    """A new directory beside `directory` that takes its name when all went well, and else goes with all that is in it.
+
+    It goes when the process is interrupted, too. Errors are raised as they are: most are of a connection.
+    """
     check_target(directory)
     partial = Path(f"{directory}{_PARTIAL}")
     partial.mkdir(mode=0o700)
+    begin_result(partial)
     try:
         yield partial
         for path in partial.rglob("*"):
             path.chmod(0o700 if path.is_dir() else 0o600)
         partial.rename(directory)
     except BaseException:
-        shutil.rmtree(partial, ignore_errors=True)
+        remove_unfinished()
         raise
+    finish_result(partial)
 
 
 def _read_all(
