@@ -134,7 +134,10 @@ def test_the_stages_one_after_the_other_then_the_main_job(submit, tmp_path):
     assert (audit.status, audit.lines[-1]) == (1, CRITICAL)
     assert audit.verdict is None
     # The suites, and the frames of Data Docs, come out of the zip.
-    assert (quality.status, quality.lines[-1]) == (0, f"WARNING: {built_in()} expectations; failed: 1 critical, 1 medium, 1 low")
+    assert (quality.status, quality.lines[-1]) == (
+        0,
+        f"WARNING: {built_in()} expectations; failed: 1 critical, 1 medium, 1 low",
+    )
     assert (tmp_path / "report" / "data_docs" / "index.html").is_file()
     assert (report.status, report.lines[:-1]) == (0, audit.lines[:-1])
     first = report.verdict
