@@ -22,7 +22,7 @@ from tests.support.snapshots import Replica, make_uuid, write_snapshot
 from replica_audit.cli.main import main
 from replica_audit.elect.kafka_commands import set_directory_id
 from replica_audit.errors import UsageError
-from replica_audit.quorum.answer_model import QuorumAnswer, answer_object, read_answer
+from replica_audit.quorum.answer_model import QuorumAnswer, QuorumStateFile, answer_object, read_answer
 from replica_audit.quorum.quorum_answer import answer_quorum
 from replica_audit.report.quorum_text import render_quorum, tell_lost
 from replica_audit.snapshot.discovery import discover
@@ -554,6 +554,8 @@ def test_a_voter_of_which_only_partitions_were_copied_is_asked_for_its_metadata(
     partitions = {1: APPLIED, 101: APPLIED, 102: APPLIED}
     found = written(tmp_path, {100: WHOLE, 1: WHOLE}, partitions, clean=(1, 101, 102))
     assert actions(found)[:2] == ["capture", "copy"] and found.steps[0].controllers == (101, 102)
+    # The disk that it is on may be empty.
+    assert all(f"SERVER_PROPERTIES_OF_{node} --ignore-formatted" in commands(found, "seed") for node in (101, 102))
 
 
 def test_stopping_voters_that_are_brokers_too_is_said_to_stop_them(tmp_path: Path) -> None:
@@ -995,3 +997,79 @@ def test_a_quorum_state_that_cannot_be_read_is_replaced_before_its_node_starts(t
     assert two.choice.node_id == 102 and not any(step.files for step in two.steps)
     own = next(step for step in best.steps if step.action == "seed" and step.controllers == (100,))
     assert json.loads(own.files["quorum-state-100"])["leaderEpoch"] == 1 and "put-aside" not in repr(own)
+
+
+@pytest.mark.parametrize("leader", [100, 101])
+def test_the_quorum_state_of_who_keeps_its_log_does_not_name_one_that_forgets(tmp_path: Path, leader: int) -> None:
+    """Measured on 4.3.1: told that it leads in its own epoch a node that does not know of it ends (`hasConsistentLeader`)."""
+    metadata = {100: log(WHOLE, 1), 101: log(b"", 0), 102: log(BEGIN, 1), 1: log(WHOLE, 1)}
+    written(tmp_path, metadata, {1: APPLIED}, clean=(1,))
+    file = tmp_path / "controller-100/__cluster_metadata-0/quorum-state"
+    file.write_text(json.dumps({**json.loads(file.read_text()), "leaderId": leader}))
+    found = answer(tmp_path)
+    assert [step.controllers for step in found.steps if step.action == "seed"] == [(101,), (102,)]
+    mended = [step for step in found.steps if step.action == "mend_epoch"]
+    assert [step.controllers for step in mended] == ([] if leader == 100 else [(100,)])
+    for step in mended:
+        state = json.loads(step.files["quorum-state-100"])
+        assert (state["leaderEpoch"], state["leaderId"], state["votedId"]) == (1, -1, -1)
+        assert "ends as soon as another tells it so" in step.text
+
+
+def test_every_copy_is_told_side_by_side(tmp_path: Path) -> None:
+    """Epoch, end, what is proven, where it parts, voters with their directories, and for whom its node voted."""
+    stale = DYNAMIC + elected(4, 102, 2)
+    metadata = {node: log(DYNAMIC + LATE_AT_4, 1, directory_id=IDS[node]) for node in (100, 101)}
+    metadata |= {102: log(stale, 2, directory_id=IDS[102]), 1: log(DYNAMIC + LATE_AT_4, 1)}
+    written(tmp_path, metadata, {1: [APPLIED, APPLIED_T]}, clean=(1,))
+    file = tmp_path / "controller-102/__cluster_metadata-0/quorum-state"
+    file.write_text(json.dumps({**json.loads(file.read_text()), "votedId": 102, "leaderId": -1}))
+    found = answer(tmp_path)
+    one = next(one for one in found.copies if one.node_id == 102)
+    assert (one.role, one.directory_id, one.start_offset, one.end_offset, one.last_epoch) == (
+        "controller",
+        IDS[102],
+        0,
+        5,
+        2,
+    )
+    assert (one.parts_at, one.proven_end, one.history, one.may_vote) == (4, 4, 1, True)
+    assert (one.voters, dict(one.voter_directories)) == (VOTERS, IDS)
+    assert one.quorum_state == QuorumStateFile(2, None, 102)
+    row = next(line for line in render_quorum(found).splitlines() if line.split()[:1] == ["102"])
+    assert row.split() == ["102", "controller", "[0,", "5)", "2", "4", "1", "4", "2", "102"]
+
+
+LATE_AT_4 = write.batch(4, [write.topic("late", LATE_ID), write.partition(LATE_ID, (1, 2), 2)])
+
+
+def test_what_breaks_with_a_copy_whose_next_epoch_another_has_used(tmp_path: Path) -> None:
+    """Q8: where the numbers meet nobody is told; and Q3, the longer log is cut in silence."""
+    ahead = WHOLE + elected(5, 100, 2)
+    found = written(
+        tmp_path,
+        {100: log(ahead, 2), 101: log(BEGIN, 1), 102: log(BEGIN, 1), 1: log(ahead, 2)},
+        {1: APPLIED},
+        clean=(1,),
+    )
+    stale = next(one for one in found.copies if one.node_id == 101)
+    assert [
+        part
+        for part in ("die", "exists already on nodes 1 and 100", "is not above 2", "without a warning", "-stray")
+        if part not in " ".join(stale.breaks)
+    ] == []
+    assert not next(one for one in found.copies if one.node_id == 100).breaks
+
+
+def test_what_repairs_nodes_by_itself_is_paused_first_and_commands_are_of_the_version(tmp_path: Path) -> None:
+    written(tmp_path, {101: BEGIN, 102: BEGIN, 100: WHOLE, 1: WHOLE}, {1: APPLIED}, clean=(1,))
+    found = answer(tmp_path, kafka_version="4.3.1")
+    first = next(step for step in found.steps if step.action == "copy")
+    assert any("Strimzi's Cluster Operator" in one for one in first.before)
+    assert "scale the Cluster Operator to 0 replicas" in " ".join(render_quorum(found).split())
+    assert "--bootstrap-controller CONTROLLER:PORT describe" in commands(found, "check")
+    assert "kafka-server-stop.sh --node-id=101" in commands(found, "stop")
+    older = answer(tmp_path, kafka_version="3.6.0")
+    assert "--bootstrap-server HOST:PORT describe" in commands(older, "check") and "kill -TERM" in commands(
+        older, "stop"
+    )

@@ -182,8 +182,7 @@ class _Plan:
         else:
             yield self._pack()
             yield from map(self._seed, self._to.lacking)
-        if self._to.raises_epoch:
-            yield from map(self._mend_epoch, self._to.holders)
+        yield from map(self._mend_epoch, filter(self._quorum_state, self._to.holders))
         yield from map(self._fetch_anew, sorted((*self._to.apart, *self._to.former, *self._to.stuck)))
         yield from self._put_back()
         yield from self._start()
@@ -308,16 +307,9 @@ class _Plan:
         text = (
             f"Give node {node} the chosen log" if not own else f"Let node {node}, which has the chosen log, vote again"
         )
-        told = (
-            self._told_epoch()
-            if self._to.raises_epoch
-            else ". Its quorum-state cannot be read, and is replaced"
-            if files
-            else ""
-        )
         return Step(
             action="seed",
-            text=f"{text}{self._told_identity(node)}{told}",
+            text=f"{text}{self._told_identity(node)}{self._told_epoch(node)}",
             controllers=(node,),
             commands=tuple(commands),
             files=files,
@@ -338,7 +330,7 @@ class _Plan:
         return Step(
             action="empty",
             text=f"Put the metadata log of node {node} aside: a majority has the right one, and it fetches all of it from the leader"
-            f"{self._told_identity(node)}{self._told_epoch() if files else ''}",
+            f"{self._told_identity(node)}{self._told_epoch(node)}",
             controllers=(node,),
             commands=tuple(commands),
             files=files,
@@ -362,13 +354,24 @@ class _Plan:
             return ""
         return f", and its old directory.id, {self._to.directories[node]}: the log knows its voters by these, and a new one never votes"
 
-    def _told_epoch(self) -> str:
-        return f". Its quorum-state says epoch {self._to.seen}, which nodes have seen: the next one has to be above it, or brokers never register"
+    def _told_epoch(self, node: int) -> str:
+        """A sentence on the quorum-state that a node is given; empty without one."""
+        if self._to.raises_epoch:
+            return (
+                f". Its quorum-state says epoch {self._to.seen}, which nodes have seen: the next one has to be above it, or brokers never "
+                "register"
+            )
+        if node in self._to.misled:
+            return (
+                f". Its new quorum-state says epoch {self._to.seen} and names nobody: a voter that has forgotten that it led then ends as "
+                "soon as another tells it so"
+            )
+        return ". Its quorum-state cannot be read, and is replaced" if self._quorum_state(node) else ""
 
     def _quorum_state(self, node: int) -> dict[str, str]:
         """By name of a file: one that the node is given, where it would not count on from the right epoch, or cannot read its own."""
-        is_own = node == self._to.copy.node_id
-        if not self._to.raises_epoch and not (is_own and self._to.held.is_stuck(self._to.copy)):
+        is_stuck = node == self._to.copy.node_id and self._to.held.is_stuck(self._to.copy)
+        if not (self._to.raises_epoch or node in self._to.misled or is_stuck):
             return {}
         content = quorum_state_file(self._to.voters.ids, self._to.seen, is_dynamic=self._to.is_dynamic)
         return {f"quorum-state-{node}": content}
@@ -377,7 +380,7 @@ class _Plan:
         files = self._quorum_state(node)
         return Step(
             action="mend_epoch",
-            text=f"Let node {node}, which has the right log, count on from epoch {self._to.seen}, which other nodes have seen",
+            text=f"Let node {node}, which has the right log, count on from epoch {self._to.seen}{self._told_epoch(node)}",
             controllers=(node,),
             commands=tuple(put_quorum_state(node, name) for name in files),
             files=files,

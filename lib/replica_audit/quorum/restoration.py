@@ -63,6 +63,21 @@ class Restoration:
         return self.fetches and self.held.moments.at_rest and max(known) < self.seen
 
     @cached_property
+    def misled(self) -> list[int]:
+        """Nodes whose quorum-state names as leader, in the epoch that the chosen log ends with, one that gets it without its own: that
+        one ends as soon as it is told that it leads (`KafkaRaftClient.hasConsistentLeader`).
+        """
+        if self.fetches or self.raises_epoch:
+            return []
+        keep = [*self.holders, *(node for node in self.lacking if node == self.copy.node_id)]
+        states = [(node, one.state) for node in keep for one in self._own(node) if one.state is not None]
+        return [
+            node
+            for node, state in states
+            if state.leader_id in self.lacking and state.leader_id != node and state.leader_epoch == self.seen
+        ]
+
+    @cached_property
     def apart(self) -> list[int]:
         """Other nodes that have records which the chosen log does not have."""
         return self._others(lambda one: goes_on(one, self.copy))
@@ -97,9 +112,9 @@ class Restoration:
 
     @property
     def unformatted(self) -> list[int]:
-        """Voters without the log whose disk is empty."""
-        formatted = {one.broker_id for one in self.held.inventory.log_dirs if one.cluster_id is not None}
-        return [node for node in self.lacking if node not in formatted]
+        """Voters without the log of which a disk may be empty: that of metadata.log.dir, though others are not."""
+        known = {one.node_id for one in self.held.compared.copies}
+        return [node for node in self.lacking if node not in known]
 
     def needs_id(self, node: int) -> bool:
         """True if a voter's directory was formatted anew, so that it does not vote from it."""
