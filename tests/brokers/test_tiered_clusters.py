@@ -89,7 +89,7 @@ def make_history(cluster: TieredCluster) -> History:
     cluster.start(0)
     for topic, replicas in _TOPICS.items():
         cluster.await_in_sync(topic, *replicas)
-    _purge(cluster, "purged", 25)
+    cluster.delete_records("purged", 25)
     cluster.ask("kafka-topics", "--delete", "--topic", "again")
     for path in cluster.objects("removed")[1:2]:
         for file in path.parent.glob(f"{path.stem}.*"):
@@ -103,13 +103,6 @@ def make_history(cluster: TieredCluster) -> History:
     found.write_all("last", 40)
     time.sleep(5)
     return found
-
-
-def _purge(cluster: TieredCluster, topic: str, offset: int) -> None:
-    places = [{"topic": topic, "partition": 0, "offset": offset}]
-    file = cluster.out / "purge.json"
-    file.write_text(json.dumps({"partitions": places, "version": 1}))
-    cluster.ask("kafka-delete-records", "--offset-json-file", str(file))
 
 
 def _told(*arguments: str) -> dict[str, set[str]]:
@@ -182,18 +175,6 @@ def test_what_only_the_store_has_is_salvaged_and_put_back_once(history: History)
     assert not _values(cluster, "lossy") - values
 
 
-def _copy_live(cluster: TieredCluster, name: str) -> Path:
-    """A copy by the script of capture-plan, which knows what retention deletes meanwhile; made again while it is incomplete."""
-    brokers = [f"{one}={cluster.directories[one]}" for one in cluster.brokers]
-    for attempt in range(5):
-        target = cluster.out / f"{name}-{attempt}"
-        script = run("capture-plan", *brokers, "--to", str(target), "--kafka-version", VERSION)
-        copied = subprocess.run(["bash"], input=script, text=True, check=False, capture_output=True)
-        if copied.returncode == 0:
-            return target
-    raise AssertionError(copied.stdout + copied.stderr)
-
-
 def _values(cluster: TieredCluster, topic: str) -> Counter[str]:
     """How often a consumer sees each value."""
     return Counter((one.value or b"").decode() for one in received(cluster.bootstrap, topic, 0))
@@ -217,12 +198,12 @@ def test_sound_topics_under_load_are_nothing_to_tell(history: History) -> None:
     writer.start()
     try:
         for number in range(3):
-            before = _copy_live(cluster, f"load-{number}")
+            before = cluster.copy_live(f"load-{number}")
             topics = [word for topic in _SOUND for word in ("--topic", topic)]
             told = _told(str(before), "--remote", str(cluster.store), "--verify-remote", *topics)
             # The brokers were copied seconds apart, and keep local files for less: what is low is true of the copies.
             assert set().union(*told.values()) <= {"TRN-FULL"}, told
-            _purge(cluster, "purged", 30 + 10 * number)
+            cluster.delete_records("purged", 30 + 10 * number)
     finally:
         ended.set()
         writer.join()

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from tests.brokers.clients import produce_values
+from tests.brokers.clients import produce_values, run
 from tests.brokers.steered_cluster import SteeredCluster
 
 CONTROLLER, BROKERS = 100, (0, 1, 2)
@@ -84,6 +85,13 @@ class TieredCluster(SteeredCluster):
         produce_values(self.bootstrap, topic, 0, values)
         return values
 
+    def delete_records(self, topic: str, offset: int) -> None:
+        """Move the log start up to an offset (DeleteRecords)."""
+        places = [{"topic": topic, "partition": 0, "offset": offset}]
+        file = self.out / "purge.json"
+        file.write_text(json.dumps({"partitions": places, "version": 1}))
+        self.ask("kafka-delete-records", "--offset-json-file", str(file))
+
     def objects(self, topic: str) -> list[Path]:
         """Segments of a topic in the store, oldest first."""
         return sorted(self.store.glob(f"{topic}-0-*/*.log"), key=lambda path: path.name)
@@ -119,3 +127,14 @@ class TieredCluster(SteeredCluster):
         manifest = {"schema_version": 1, "kafka_version": VERSION, **({"quiesced": True} if quiesced else {})}
         (target / "manifest.json").write_text(json.dumps(manifest))
         return target
+
+    def copy_live(self, name: str) -> Path:
+        """A copy by the script of capture-plan, which knows what retention deletes meanwhile; made again while it is incomplete."""
+        brokers = [f"{one}={self.directories[one]}" for one in self.brokers]
+        for attempt in range(5):
+            target = self.out / f"{name}-{attempt}"
+            script = run("capture-plan", *brokers, "--to", str(target), "--kafka-version", VERSION)
+            copied = subprocess.run(["bash"], input=script, text=True, check=False, capture_output=True)
+            if copied.returncode == 0:
+                return target
+        raise AssertionError(copied.stdout + copied.stderr)

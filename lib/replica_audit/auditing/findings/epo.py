@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from replica_audit.auditing.finding import Code, Finding, considered, entries_text, epochs_of_batches, finding
@@ -124,13 +124,7 @@ def _contradictions(case: Case, facts: ReplicaFacts, place: Evidence) -> Iterato
     ]
     if not wrong and not claimed:
         return
-    newest = written.latest_epoch
-    late = (
-        not claimed
-        and newest is not None
-        and all(epoch > newest for epoch, _ in wrong)
-        and not case.evidence.was_at_rest
-    )
+    excuse = None if claimed else _excuse(case, facts, written, wrong)
     if wrong:
         text = f"the batches have epochs {entries_text(tuple(wrong))} that the file does not give for those offsets"
     else:
@@ -138,20 +132,34 @@ def _contradictions(case: Case, facts: ReplicaFacts, place: Evidence) -> Iterato
     yield finding(
         EPO_CACHE_MISSING,
         f"broker {facts.broker_id}: {facts.directory.epoch_file.path}: {text}",
-        severity="info" if late else "high",
-        verdict=None if late else "LATENT_CORRUPTION",
+        severity="high" if excuse is None else "info",
+        verdict="LATENT_CORRUPTION" if excuse is None else None,
         broker_id=facts.broker_id,
         start_offset=min(start for _, start in wrong or claimed),
         evidence=[
             place,
             epochs_of_batches(facts),
             considered(
-                "the file was copied before the segments: only the newest epochs are missing from it"
-                if late
-                else "the file was copied before the segments: no, older epochs are missing too, or all copies are of one moment"
+                excuse
+                or "the file was copied before the segments: no, older epochs are missing too, or all copies are of one moment"
             ),
         ],
     )
+
+
+def _excuse(case: Case, facts: ReplicaFacts, written: Lineage, wrong: Sequence[tuple[int, int]]) -> str | None:
+    """What may explain that `wrong` epochs of the batches are missing from a file that is sound; None where nothing does."""
+    if not written:
+        return None
+    (oldest, start), (newest, _) = written.entries[0], written.entries[-1]
+    if all(epoch > newest for epoch, _ in wrong) and not case.evidence.was_at_rest:
+        return "the file was copied before the segments: only the newest epochs are missing from it"
+    # A log start that moves to where an epoch begins cuts the file so, up to a minute before its checkpoint is written.
+    is_cut = (oldest, start) in facts.lineage and all(first < start for _, first in wrong)
+    known = (one.directory.log_start_checkpoint for one in case.replicas)
+    if is_cut and (not case.evidence.was_at_rest or any(one is not None and one >= start for one in known)):
+        return f"only the oldest epochs are missing: the log start may have moved to {start} since log-start-offset-checkpoint was written"
+    return None
 
 
 def _cut_from_start(facts: ReplicaFacts, written: Lineage) -> int | None:
