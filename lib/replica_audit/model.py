@@ -284,6 +284,8 @@ class RemoteObject:
     """Last change of that object; None where the store or listing does not say."""
     placed_ms: int | None = None
     """When its file came to be where it is, whatever time it has: later than it was written, of a copy. None but of a directory."""
+    was_seen_again: bool | None = None
+    """It was still there after another segment of the partition was not; None where nobody looked again."""
     manifest_path: str | None = None
     segment_bytes: int | None = None
     """Size of the segment that was copied, whatever it is stored as; None where it is not known."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 from typing import BinaryIO, NamedTuple
@@ -21,6 +21,7 @@ from replica_audit.parsing import INT32, INT64, is_whole, parse_json, show_value
 from replica_audit.redaction import redact
 from replica_audit.schema import QuarantineRow
 from replica_audit.snapshot.chunked_segments import DecompressedChunks, parse_manifest
+from replica_audit.snapshot.remote_log_metadata import COPY_FINISHED
 from replica_audit.snapshot.storage import Snapshot
 from replica_audit.text import now_ms
 
@@ -77,11 +78,19 @@ class RemoteStore:
     def read(
         self, topic: str, partition: int, segments: Iterable[RemoteSegment]
     ) -> tuple[RemoteListing, list[QuarantineRow]]:
-        """`of` with what manifests say of its segments, and a row for each manifest that could not be read."""
+        """`of` with what manifests say of its segments, and a row for each manifest that could not be read.
+
+        Where a copied segment is not there, the partition is looked at again: what is still there then was not deleted before it.
+        """
+        segments = tuple(segments)
         listing = self.of(topic, partition, segments)
-        if self.location is None or not any(one.is_chunked for one in listing.objects):
+        there = listing.by_id
+        is_lacking = any(one.state == COPY_FINISHED and one.segment_id not in there for one in segments)
+        if self.location is None or not (is_lacking or any(one.is_chunked for one in listing.objects)):
             return listing, []
         place = Snapshot.open(self.location)
+        if is_lacking:
+            listing = replace(listing, objects=tuple(_look_again(place, listing.objects)))
         place.read_ahead(one.manifest_path for one in listing.objects if one.manifest_path is not None)
         found = [_read_manifest(place, one) for one in listing.objects]
         objects = tuple(one for one, _ in found)
@@ -106,6 +115,7 @@ def open_remote_store(uri: str) -> RemoteStore:
         # A copy of a store is of an earlier moment; what an address names is the store itself.
         listed_ms = now_ms() if place.is_remote else None
         tree = place.list_below("")
+        latest_ms = now_ms() if place.is_remote else None
     except (OSError, ValueError) as error:
         raise UsageError(f"--remote: {error}") from error
     problems = {one.path: one for one in tree.problems}
@@ -121,7 +131,17 @@ def open_remote_store(uri: str) -> RemoteStore:
         StoredFile(path, size, time, None if place.is_remote else _placed_ms(place.absolute(path)))
         for (path, size), time in zip(sizes.items(), times, strict=True)
     ]
-    return _store_of(_segments_of(files), listed_ms, listed_ms, place.location)
+    return _store_of(_segments_of(files), listed_ms, latest_ms, place.location)
+
+
+def _look_again(store: Snapshot, objects: Sequence[RemoteObject]) -> Iterator[RemoteObject]:
+    """The objects, with whether they are still there."""
+    folders = {one.log_path.rpartition("/")[0] for one in objects if one.log_path is not None}
+    try:
+        there = {entry.path for folder in folders for entry in store.list_directory(folder)}
+    except OSError:
+        there = set()  # where nobody can look again, nothing is known to be there still
+    yield from (replace(one, was_seen_again=one.log_path in there) for one in objects)
 
 
 def _placed_ms(path: str) -> int | None:

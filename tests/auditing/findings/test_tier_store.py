@@ -16,6 +16,7 @@ from replica_audit.config import Settings
 from replica_audit.report.answer import build_answer
 from replica_audit.report.facts.verdict import build_verdict
 from replica_audit.runner.in_process import audit_all
+from replica_audit.snapshot import remote_store
 
 Span = tuple[int, int, tuple[int, int]]
 #: The segments of LEADS, each copied some seconds after the one before.
@@ -87,6 +88,30 @@ def test_a_directory_may_be_a_copy_that_was_made_while_retention_deleted(tmp_pat
     results = audit_all(str(tmp_path / "snapshot"), Settings(topics=(TOPIC,), remote=str(store)))
     found = [(row.severity, row.start_offset) for row in results.findings if row.code == "TIER-OBJECT-MISSING"]
     assert found == [("info" if is_copy else "high", 40)]
+
+
+@pytest.mark.parametrize("is_deleted", [False, True], ids=["it stays", "it goes too"])
+def test_what_is_deleted_while_the_store_is_listed_is_not_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_deleted: bool
+) -> None:
+    """DeleteRecords: [0, 40) was seen, both were deleted, and [40, 60) was looked for then."""
+    store, now = tmp_path / "tier", time_ns() // 1_000_000
+    for path, _ in stored(SPANS[0], SPANS[2]):
+        put(store, path, modified_ms=now - 3_600_000)
+    segments = [copied(*span, at=(now + 1_000 + number,) * 2) for number, span in enumerate(SPANS)]
+    with_remote(tmp_path / "snapshot", LEADS, *segments)
+    opened = remote_store.open_remote_store
+
+    def open_and_delete(uri: str) -> remote_store.RemoteStore:
+        found = opened(uri)
+        if is_deleted:
+            (store / stored(SPANS[0])[0][0]).unlink()
+        return found
+
+    monkeypatch.setattr(remote_store, "open_remote_store", open_and_delete)
+    results = audit_all(str(tmp_path / "snapshot"), Settings(topics=(TOPIC,), remote=str(store)))
+    found = [(row.severity, row.start_offset) for row in results.findings if row.code == "TIER-OBJECT-MISSING"]
+    assert found == [("info" if is_deleted else "high", 40)]
 
 
 def test_a_listing_between_the_copy_and_the_end_of_what_is_told_proves_it(tmp_path: Path) -> None:

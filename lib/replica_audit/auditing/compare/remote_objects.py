@@ -117,9 +117,12 @@ class StoreMoments:
     def was_seen_at_once(self, segment: RemoteSegment, stored: RemoteObject) -> bool:
         """True if a segment that is there still was when the others were looked for.
 
-        While a store is copied, retention may delete it after it was copied, and then a later one before that is. A listing with
-        its moment, and the store itself, where its file has been since its broker copied it there, are seen within moments.
+        While a store is listed or copied, retention may delete it after it was, and then a later one before that is. So it does
+        not count unless it was there when the store was looked at again, whose file has been there since its broker copied it, or
+        in a listing that says when it was made.
         """
+        if stored.was_seen_again is False:
+            return False
         if self.listing.listed_ms is not None:
             return True
         return stored.placed_ms is not None and stored.placed_ms <= segment.updated_ms + _CLOCKS_DIFFER_MS
@@ -140,8 +143,8 @@ class StoreMoments:
     @property
     def is_older(self) -> bool:
         """True if the store was listed before the last event in the log."""
-        listed_ms = self.listing.listed_ms
-        return listed_ms is not None and listed_ms + _CLOCKS_DIFFER_MS <= self.told_until_ms
+        latest_ms = self.listing.latest_ms if self.listing.listed_ms is not None else None
+        return latest_ms is not None and latest_ms + _CLOCKS_DIFFER_MS <= self.told_until_ms
 
 
 def find_deviations(
