@@ -32,6 +32,7 @@ from tests.support.archives import FILTERS, Files, tar_bytes
 from tests.support.collected import collect_into
 from tests.support.encoder import encode_batch, encode_marker
 from tests.support.fixtures import ATTACKS, FIXTURES
+from tests.support.remote_stores import compressed, manifest
 from tests.support.snapshots import Replica, write_snapshot
 
 from replica_audit.batch_header import CODEC_MASK
@@ -74,6 +75,8 @@ def gather() -> Iterator[tuple[str, bytes]]:
     log = base64.b64decode((ROOT / "tests/snapshot/consumer_offsets/kafka-4.3.1.log.b64").read_bytes())
     yield from (("consumer_offsets", entry) for entry in entries_of(log))
     yield from (("snapshot", change) for change in first_changes())
+    for stored, head in (compressed(bytes(range(200))), compressed(b"x", 7), (b"x" * 30, manifest(30, encryption={}))):
+        yield "remote_chunks", head + b"\n" + stored
     yield from _of_evidence()
 
 
@@ -145,8 +148,9 @@ def _of_segment(data: bytes, folder: str) -> Iterator[tuple[str, bytes]]:
             yield "segment", few
             yield "segment_checksums_right", few
     for entry in entries:
-        if folder.startswith("__transaction_state"):
-            yield "transaction_state", entry
+        for topic, name in (("__transaction_state", "transaction_state"), ("__remote_log_metadata", "remote_log")):
+            if folder.startswith(topic):
+                yield name, entry
         if len(entry) <= TARGETS["records"].greatest:
             yield "records", entry
             codec = entry[_ATTRIBUTES_AT] & CODEC_MASK if entry[MAGIC_AT] == 2 and len(entry) > HEADER_BYTES else 0

@@ -31,8 +31,9 @@ class MemorySnapshot(Snapshot):
                 entries.add(TreeEntry(path, 0, True))
         return Tree(tuple(sorted(entries)), ())
 
-    def list_directory(self, path: str) -> tuple[TreeEntry, ...]:
-        return tuple(one for one in self.list_tree().entries if one.path.rpartition("/")[0] == path)
+    def list_directory(self, path: str, prefix: str = "") -> tuple[TreeEntry, ...]:
+        found = (one for one in self.list_tree().entries if one.path.rpartition("/")[0] == path)
+        return tuple(one for one in found if one.path.rpartition("/")[2].startswith(prefix))
 
     def open_file(self, path: str) -> BinaryIO:
         if path not in self._files:

@@ -41,13 +41,15 @@ from replica_audit.snapshot.checkpoints import (
     parse_offset_checkpoint,
     parse_partition_metadata,
 )
+from replica_audit.snapshot.chunked_segments import DecompressedChunks
+from replica_audit.snapshot.chunked_segments import parse_manifest as parse_chunks
 from replica_audit.snapshot.consumer_offsets import GROUP_OFFSETS
 from replica_audit.snapshot.described_replicas import UnownedError, read_dumped_path
 from replica_audit.snapshot.discovery import discover
 from replica_audit.snapshot.dump.dump_text import find_sections, shows_files
 from replica_audit.snapshot.dump.dumped_segment import assemble_dumped_log, parse_listing
 from replica_audit.snapshot.file_tree import TreeEntry
-from replica_audit.snapshot.internal_topics import TopicCopy, newest
+from replica_audit.snapshot.internal_topics import InternalTopic, TopicCopy, newest
 from replica_audit.snapshot.inventory import MetadataLog
 from replica_audit.snapshot.leadership_rows import leadership_of_rows, state_rows
 from replica_audit.snapshot.leadership_sources import parse_leadership
@@ -62,6 +64,8 @@ from replica_audit.snapshot.metadata.kraft_records import (
     parse_voters,
 )
 from replica_audit.snapshot.metadata.metadata_log import read_metadata
+from replica_audit.snapshot.remote_log_metadata import REMOTE_SEGMENTS
+from replica_audit.snapshot.remote_store import read_listings
 from replica_audit.snapshot.replica_progress import plan_progress, read_progress
 from replica_audit.snapshot.segment_sources import summarise_source
 from replica_audit.snapshot.topics_describe import parse_topics_describe
@@ -266,11 +270,34 @@ def _broker_log(data: bytes) -> Any:
     return list(read_broker_log(MemorySnapshot({"server.log": data}), "server.log", 1))
 
 
-def _consumer_offsets(data: bytes) -> Any:
-    data = with_right_checksums(data)
-    copy = TopicCopy(0, "o", (TreeEntry(f"o/{LOG}", len(data), False),))
-    found, rows = GROUP_OFFSETS.try_read(MemorySnapshot({f"o/{LOG}": data}), copy)
-    return newest([found] if found else []), rows
+def _internal(topic: InternalTopic) -> Callable[[bytes], Any]:
+    def read(data: bytes) -> Any:
+        data = with_right_checksums(data)
+        copy = TopicCopy(0, "o", (TreeEntry(f"o/{LOG}", len(data), False),))
+        found, rows = topic.try_read(MemorySnapshot({f"o/{LOG}": data}), copy)
+        return newest([found] if found else []), rows
+
+    return read
+
+
+def _remote_listing(data: bytes) -> Any:
+    found, rows = read_listings(MemorySnapshot({"remote_objects.jsonl": data}))
+    if found is not None:
+        check_values([found.of(topic, number, ()) for topic, number in found.of_names])
+    return found, rows
+
+
+def _chunks(data: bytes) -> Any:
+    """A manifest in the first line, and the object that it is of."""
+    head, _, stored = data.partition(b"\n")
+    segment = parse_chunks(head, "manifest")
+    assert 0 <= segment.bytes_in(len(stored)) <= segment.size_bytes
+    if segment.is_compressed and segment.chunk_bytes <= _EXPANDED:
+        stream = DecompressedChunks(io.BytesIO(stored), segment, "object")
+        for at in (0, segment.size_bytes // 2, segment.size_bytes - 9):
+            stream.seek(at)
+            assert len(stream.read(99)) == min(99, segment.size_bytes - max(at, 0))
+    return segment
 
 
 def _transactions(data: bytes) -> Any:
@@ -348,7 +375,10 @@ TARGETS: dict[str, Target] = {
     "metadata_records": Target(_metadata_records, (), 1024, 4, runs=30000),
     "metadata_snapshot": Target(_metadata("00000000000000000042-0000000001.checkpoint"), (), 2560, 1, runs=30000),
     "quorum_state": Target(_quorum_state, (), 256, runs=30000),
-    "consumer_offsets": Target(_consumer_offsets, (), 1024, 2, runs=30000),
+    "consumer_offsets": Target(_internal(GROUP_OFFSETS), (), 1024, 2, runs=30000),
+    "remote_log": Target(_internal(REMOTE_SEGMENTS), (), 1024, 2, runs=30000),
+    "remote_listing": Target(_remote_listing, (), 1024),
+    "remote_chunks": Target(_chunks, (FormatError, OSError), 1536, 2, runs=30000),
     "transaction_state": Target(_transactions, (), 1024, 2, runs=30000),
     "dump_text": Target(_dump_text, (FormatError,), 1536, 4, runs=30000),
     "dump_stand_in": Target(_stand_in("dump/broker-1.orders-0.dump.txt"), (), 2048, runs=30000),

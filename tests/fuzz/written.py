@@ -11,6 +11,12 @@ WRITTEN: dict[str, list[str]] = {
         "topic: [a*, 'b']\nfail_on: high\nspark:\n  spark.driver.memory: 4g\nkeep_days: 3\nquality: false\nkafka_version: '3.9'\n",
         "a: &a [1, 2]\nb: *a\n<<: {c: 0x1F, d: 1.5e3, e: 2001-12-14t21:59:43.10-05:00, f: !!binary aGFsbG8=, g: ~, ? [k] : v}\n",
     ],
+    "remote_listing": [
+        '{"listed": "2026-01-31T12:00:00Z"}\n{"path": "kafka-tiered-storage/orders-0-AAAAAAAAAAAAAAAAAAAAAA/00000000000000000040-'
+        'BBBBBBBBBBBBBBBBBBBBBB.log", "size_bytes": 1024, "modified": "2026-01-31 11:59:58.1234567+00:00"}\n',
+        '{"path": "p-orders-AAAAAAAAAAAAAAAAAAAAAA/0/00000000000000000040-BBBBBBBBBBBBBBBBBBBBBB.rsm-manifest", "size_bytes": 0}\n'
+        '{"path": "p-orders-AAAAAAAAAAAAAAAAAAAAAA/0/00000000000000000040-BBBBBBBBBBBBBBBBBBBBBB.log", "size_bytes": 9}\n',
+    ],
     "suites_yaml": [
         "suites:\n- name: own\n  table: partitions\n  expectations:\n  - type: expect_column_values_to_be_in_set\n"
         "    kwargs: {column: verdict, value_set: [CONSISTENT]}\n    severity: warning\nactions:\n- {name: a, type: slack}\n"

@@ -80,8 +80,12 @@ def test_a_bomb_is_not_expanded() -> None:
     """256 MiB of zeros, of which a manifest says that they are one chunk, and then that they are 100 bytes."""
     bomb = bytes(cramjam.zstd.compress(bytes(256 << 20)))
     head = variable(encode_sizes([len(bomb)]), size=(1 << 31) - 1, each=(1 << 31) - 1)
+    for stored in (bomb, b""):
+        with pytest.raises(OSError, match="the object: chunk 0 expands to more than"):
+            opened(stored, head).read(1)
+    large = variable(encode_sizes([len(bomb)]), size=200 << 20, each=200 << 20)
     with pytest.raises(OSError, match="the object: chunk 0 expands to more than"):
-        opened(bomb, head).read(1)
+        opened(bomb, large).read(1)
     assert opened(bomb, variable(encode_sizes([len(bomb), 0]))).read() == bytes(100)
 
 

@@ -17,7 +17,7 @@ from typing import BinaryIO
 
 from replica_audit.errors import FormatError
 from replica_audit.parsing import INT32, fits, is_whole, parse_json, show_value
-from replica_audit.segments.compression import ZSTD, CodecError, ExpansionError, decompress
+from replica_audit.segments.compression import GREATEST_EXPANSION, ZSTD, CodecError, ExpansionError, decompress
 from replica_audit.segments.streams import PositionedReads
 
 _HINT = "give the store of a version of Aiven's plugin that writes manifests of version 1"
@@ -113,7 +113,7 @@ def _decode_sizes(data: bytes) -> Sequence[int]:
 
 
 class DecompressedChunks(PositionedReads):
-    """The segment that a compressed object holds, as a seekable stream. Memory: a chunk of it, at most 256 MiB.
+    """The segment that a compressed object holds, as a seekable stream. Memory: a chunk of it, at most `GREATEST_EXPANSION`.
 
     A chunk that is broken, or not all there, reads as zeros, of which no batch is made: the scan tells which offsets are
     missing, and goes on after it. OSError is raised where one expands to more than is ever expanded.
@@ -146,6 +146,8 @@ class DecompressedChunks(PositionedReads):
     def _decompressed(self, chunk: int) -> bytes:
         if chunk != self._chunk:
             size, stored = self._segment.size_of(chunk), self._segment.stored[chunk]
+            if size > GREATEST_EXPANSION:
+                raise OSError(f"{self._path}: chunk {chunk} expands to more than {GREATEST_EXPANSION} bytes")
             self._stream.seek(self._segment.ends[chunk] - stored)
             try:
                 data = decompress(ZSTD, self._stream.read(stored), max(size, _PLENTY))
