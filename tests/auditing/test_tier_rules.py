@@ -155,6 +155,30 @@ def test_delete_records_moves_the_epoch_file_before_the_checkpoint_of_the_log_st
     assert answer.verdict != "COMMITTED_LOSS"
 
 
+#: Between the copies of the brokers, of which broker 2 was begun ten seconds after broker 1.
+IN_BETWEEN = (1_700_000_000 + 1065) * 1000
+
+
+@pytest.mark.parametrize(
+    ("segments", "deleted_at", "is_told"),
+    [
+        ((*WHOLE[:2], copied(80, 100, (1, 80))), IN_BETWEEN, False),
+        ((*WHOLE[:2], copied(80, 100, (1, 80))), 1_700_000_000_000, True),
+        ((WHOLE[0], copied(40, 60, (0, 40), (1, 58)), copied(80, 100, (1, 80))), IN_BETWEEN, True),
+    ],
+    ids=["after the log was copied", "before", "an older one with its epoch is there"],
+)
+def test_delete_records_takes_segments_of_the_epochs_that_are_left_before_older_ones(
+    tmp_path: Path, segments: Sequence[list[bytes]], deleted_at: int, is_told: bool
+) -> None:
+    """Up to 80: epoch file and log start move, then segments of epoch 1 go, and those of epochs before it after that."""
+    gone = copied(60, 80, (1, 60), state=DELETED, at=(1, deleted_at))
+    leads = LEADS if len(segments[1]) == len(WHOLE[1]) and segments[1] is WHOLE[1] else leader((0, 0), (1, 58))
+    answer = with_remote(tmp_path, leads, *segments[:2], gone, segments[2], told_by=2, begun=10)
+    assert bool(answer.found("TIER-GAP")) == is_told, answer
+    assert (answer.verdict == "COMMITTED_LOSS") == is_told
+
+
 def test_a_log_start_that_a_follower_knows_counts(tmp_path: Path) -> None:
     """The leader's checkpoint is a minute old, its epoch file was copied before DeleteRecords."""
     other = leader((1, 100), log_start=100)

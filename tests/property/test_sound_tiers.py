@@ -146,7 +146,9 @@ class Cluster:
         log = self.logs[self.leader]
         due = [one for one in self.remote if one.state == FINISHED and one.end <= log.log_start]
         if due:
-            self.tell(due[0], DELETING)
+            # Those of epochs that the epoch file still has, then those of epochs before its first (`cleanupExpiredRemoteLogSegments`).
+            first = log.epochs[0][0]
+            self.tell(min(due, key=lambda one: one.epochs[-1][0] < first), DELETING)
 
     def retain(self) -> None:
         there = [one for one in self.remote if one.state == FINISHED and one.end > self.logs[self.leader].log_start]

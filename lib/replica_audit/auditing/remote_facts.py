@@ -14,6 +14,7 @@ from replica_audit.auditing.compare.remote_storage import (
     find_contradictory,
     find_holes,
     find_orphans,
+    find_passed,
     find_stable,
     known_start,
     without_orphans,
@@ -51,7 +52,8 @@ def remote_facts(
     is_start_written = reference.leader_id == facts.broker_id and facts.directory.clean_shutdown is True
     start = known_start(facts, lineage, [] if is_start_written else [item.follower for item in comparisons])
     contradictory = find_contradictory(lineage, segments)
-    holes = find_holes(facts, lineage, segments, start)
+    passed = find_passed(lineage, segments, lambda one: _began_before(one, facts, times, one_moment=one_moment))
+    holes = find_holes(facts, lineage, segments, max(start, passed))
     # Where nothing is copied any more, local files are deleted all the same (KIP-950).
     is_copying = leadership is None or leadership.configs.get("remote.log.copy.disable") != "true"
 
@@ -93,7 +95,7 @@ def remote_facts(
             item.follower.broker_id: gap
             for item in comparisons
             if is_told(item.follower)
-            and (gap := _gap(item, facts, segments, RemoteFacts(lineage=lineage, start_offset=start)))
+            and (gap := _gap(item, facts, segments, RemoteFacts(lineage=lineage, start_offset=max(start, passed))))
         },
         stable=find_stable(lineage, sound),
         unfinished=find_unfinished(segments, times.heard_until),

@@ -169,16 +169,20 @@ def _find_missing(
     own_there = [(one, own_ranges(one, lineage)) for one in whole]
     there = OffsetSet.of(part for _, parts in own_there for part in parts)
     floor, ceiling = facts.log_start_offset, facts.local_start_offset
-    # Retention deletes from the log's beginning on, so what is above something that is there was not deleted by it.
-    seen = (parts for one, parts in own_there if moments.was_seen_at_once(one, objects[one.segment_id]))
-    kept_from = min((part.start_offset for parts in seen for part in parts if part.end_offset > floor), default=None)
+    seen = [
+        (part.start_offset, one.epochs[-1][0])
+        for one, parts in own_there
+        for part in parts
+        if part.end_offset > floor and moments.was_seen_at_once(one, objects[one.segment_id])
+    ]
     for segment in copied:
         if (what := _lacks(objects, segment)) is None or moments.was_listed_before(segment):
             continue
         own = own_ranges(segment, lineage)
         inside = [OffsetRange(max(one.start_offset, floor), min(one.end_offset, ceiling)) for one in own]
         needed = there.missing_from(one for one in inside if one.start_offset < one.end_offset)
-        is_above = kept_from is not None and bool(own) and own[0].start_offset > kept_from
+        # Kafka deletes the oldest first of those with an epoch that the log still has, and then those without.
+        is_above = any(own and start < own[0].start_offset and epoch >= segment.epochs[-1][0] for start, epoch in seen)
         certainty, why = _certainty(segment, moments, is_above=is_above)
         yield MissingObject(segment, tuple(needed), certainty, why, what)
 
@@ -195,7 +199,7 @@ def _certainty(segment: RemoteSegment, moments: StoreMoments, *, is_above: bool)
     """| store was listed | and | it is |
     |---|---|---|
     | after the copy was finished | before the last event in the log, which has no deletion | proven |
-    | after the copy was finished | no broker ran; or an older segment of the log was there still, which retention deletes first | likely |
+    | after the copy was finished | no broker ran; or an older segment of its epoch was there still, which retention deletes first | likely |
     | after the copy was finished | later, and it is the oldest, or nobody knows what was there still | open: retention may have deleted it since |
     | perhaps before | | open: it may have been copied since |
     """
@@ -209,7 +213,7 @@ def _certainty(segment: RemoteSegment, moments: StoreMoments, *, is_above: bool)
     if moments.at_rest:
         return "likely", "no broker ran when the snapshot was made and the store was listed, so none deleted it"
     if is_above:
-        return "likely", "an older segment of the log is there, and retention deletes the oldest first"
+        return "likely", "an older segment of its epoch is there, and retention deletes the oldest first"
     if moments.listing.listed_ms is None:
         return "open", "when the store was listed or copied is not known, and retention may have deleted it by then"
     return "open", "the store was listed later than the snapshot, and retention may have deleted it in between"

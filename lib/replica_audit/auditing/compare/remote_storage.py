@@ -5,7 +5,7 @@ The reference's epoch file covers its whole log, the part in remote storage too 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING
@@ -247,6 +247,29 @@ class RemoteHoles:
     def ranges(self) -> tuple[OffsetRange, ...]:
         """All of them."""
         return (*self.gaps, *([] if self.uncopied is None else [self.uncopied]), *self.removed)
+
+
+def find_passed(
+    lineage: Lineage, segments: Sequence[RemoteSegment], began_before: Callable[[RemoteSegment], bool]
+) -> int:
+    """The greatest offset that a log start has passed by what was deleted; 0 if nothing was.
+
+    Kafka moves the log start first. Then it deletes, the oldest first, the segments below with an epoch that the log still has,
+    and then those of earlier epochs (`cleanupExpiredRemoteLogSegments`). So a deletion shows a log start unless an older segment
+    with its last epoch stays, or it `began_before` the log was copied, which does not have that log start.
+    """
+    own = [one for one in segments if one.copied_ms is not None and own_ranges(one, lineage)]
+    kept = [(one.start_offset, one.epochs[-1][0]) for one in own if one.state < DELETE_STARTED]
+    return max(
+        (
+            one.end_offset
+            for one in own
+            if one.state >= DELETE_STARTED
+            and not began_before(one)
+            and not any(start < one.start_offset and epoch >= one.epochs[-1][0] for start, epoch in kept)
+        ),
+        default=0,
+    )
 
 
 def find_holes(facts: ReplicaFacts, lineage: Lineage, segments: Sequence[RemoteSegment], start: int) -> RemoteHoles:

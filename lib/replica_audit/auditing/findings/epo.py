@@ -148,7 +148,7 @@ def _contradictions(case: Case, facts: ReplicaFacts, place: Evidence) -> Iterato
 
 
 def _excuse(case: Case, facts: ReplicaFacts, written: Lineage, wrong: Sequence[tuple[int, int]]) -> str | None:
-    """What may explain that `wrong` epochs of the batches are missing from a file that is sound; None where nothing does."""
+    """A sound file's explanation for lacking the `wrong` epochs of the batches, as a clause; None where there is none."""
     if not written:
         return None
     (oldest, start), (newest, _) = written.entries[0], written.entries[-1]
