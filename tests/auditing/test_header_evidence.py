@@ -162,7 +162,7 @@ def test_a_log_does_not_end_where_only_an_unchecked_batch_says_so(tmp_path: Path
 
 
 def test_a_cleaned_segment_whose_end_the_next_one_bears_out_is_not_asked_for(tmp_path: Path) -> None:
-    cleaned = _with_right_checksum(_changed(BATCHES[1], 60, 4))  # one record at five offsets
+    cleaned = _with_right_checksum(BATCHES[1][:60] + b"\1" + BATCHES[1][61:])  # one record at five offsets
     sides = dict.fromkeys((1, 2), Replica([BATCHES[0], cleaned, *BATCHES[2:]], per_segment=2))
     listed = [Listed(1, (1, 2), (1, 2), configs={"cleanup.policy": "compact"})]
     snapshot = write_snapshot(tmp_path / "snapshot", sides, listed)

@@ -95,7 +95,7 @@ def voter_rows(voters: Iterable[VoterCopy]) -> Iterator[CaptureRow]:
 
 def _captured_copies(audit: PartitionAudit) -> list[tuple[ReplicaDir, CaptureState, list[str]]]:
     """Each copy with what of it is missing."""
-    case = audit.case
+    case = audit.case or audit.moved
     if case is None:
         found = ((directory, [_SEGMENTS, *_side_files(directory, True)]) for directory, _ in audit.evidence.replicas)
         return [(directory, "partial", missing) for directory, missing in found]

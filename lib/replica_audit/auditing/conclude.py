@@ -21,7 +21,7 @@ from replica_audit.auditing.consumer_groups import group_positions, lost_ranges
 from replica_audit.auditing.evidence import PartitionEvidence
 from replica_audit.auditing.finding import Finding, merge_findings
 from replica_audit.auditing.findings import judge
-from replica_audit.auditing.findings.cap import judge_copy, no_replica
+from replica_audit.auditing.findings.cap import is_unsettled, judge_copy, moved_meanwhile, no_replica
 from replica_audit.auditing.findings.hwm import judge_timeline
 from replica_audit.auditing.leadership.broker_log_evidence import of_present_topic, tighten_by_logs
 from replica_audit.auditing.leadership.capture_times import are_of_one_moment, lacks_tail
@@ -63,12 +63,14 @@ class PartitionAudit:
     case: Case | None
     findings: tuple[Finding, ...]
     verdict: Verdict
+    moved: Case | None = None
+    """In place of `case`, where nothing is concluded from it: the partition moved while it was collected."""
 
     @property
     def unread_replicas(self) -> tuple[int, ...]:
         """Brokers that have, or were assigned, a replica whose log is not known: no files of it, or not all readable."""
-        if self.case is not None:
-            return self.case.unread_replicas
+        if (case := self.case or self.moved) is not None:
+            return case.unread_replicas
         leadership = self.evidence.leadership
         found = {directory.broker_id for directory, _ in self.evidence.replicas}
         return tuple(sorted(found | (leadership.named if leadership else frozenset())))
@@ -78,6 +80,8 @@ class PartitionAudit:
         """Brokers whose replica was not captured and that the answer depends on, with the reason."""
         if self.case is not None:
             return self.case.needed_replicas
+        if is_unsettled(self.findings):
+            return {}
         orphaned = {broker_id for broker_id, _, _ in self.evidence.orphans}
         return needed_replicas(self.evidence.leadership, None, (), orphaned)
 
@@ -179,6 +183,8 @@ def conclude(
         lost_from=min((part.start_offset for part in lost_to_others), default=None),
     )
     findings = merge_findings(judge(case))
+    if moved := moved_meanwhile(evidence, findings):
+        return PartitionAudit(evidence, None, (moved,), "INCONCLUSIVE", case)
     return PartitionAudit(evidence, case, findings, _verdict(findings))
 
 
@@ -280,5 +286,7 @@ def _without_replicas(plan: ComparisonPlan) -> PartitionAudit:
         observed = evidence.side.timeline is not None
         found = [no_replica(evidence.leadership, named_by_checkpoint=bool(evidence.orphans), observed=observed)]
     findings = merge_findings((*found, *judge_timeline(evidence.side.timeline)))
+    if moved := moved_meanwhile(evidence, findings):
+        return PartitionAudit(evidence, None, (moved,), "INCONCLUSIVE")
     only_observed = not grouping.set_aside and evidence.leadership is None and not evidence.orphans and observed
     return PartitionAudit(evidence, None, findings, _verdict(findings) if only_observed else "INCONCLUSIVE")

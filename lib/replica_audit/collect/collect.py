@@ -73,7 +73,7 @@ SEGMENT = re.compile(r"[0-9]{20}\.log(?:\.(?:deleted|swap))?")
 STUB = re.compile(r"[0-9]{20}\.(?:(?:index|timeindex|txnindex|snapshot)(?:\.(?:deleted|cleaned|swap))?|log\.cleaned)")
 #: List of files in an archive; the group is the broker's id.
 LIST_NAME = re.compile(r"evidence-([0-9]{1,10})\.files-[0-9]+\.jsonl")
-PARTITION = re.compile(r"(.+)-[0-9]+(?:\.[0-9a-f]{32}-(?:delete|future|stray))?")
+PARTITION = re.compile(r"((.+)-[0-9]+)(?:\.[0-9a-f]{32}-(?:delete|future|stray))?")
 #: Files that are taken as they are: of a log dir, and of a partition.
 OF_LOG_DIR = (
     "meta.properties",
@@ -923,6 +923,11 @@ class CollectedDir(NamedTuple):
     name: str
 
 
+def is_of(broker_id: int, wanted: Line) -> bool:
+    """Whether what is wanted is of this broker: log dirs have the same path on many."""
+    return wanted.get("broker_id") in (None, broker_id)
+
+
 class Hopped:
     """Segments of which headers alone were taken, and their batches whose checksums nobody can compute by that."""
 
@@ -962,9 +967,16 @@ class Collection:
         self.not_captured = 0
         self._tar, self._checksums, self._arguments = tar, checksums, arguments
 
-    def log_dir(self, log_dir: CollectedDir) -> Iterator[None]:
-        """Collect a log dir; stops once before its metadata log, which has to be read after all else."""
+    def log_dir(self, log_dir: CollectedDir, only: Optional[Set[str]] = None) -> Iterator[None]:
+        """Collect a log dir, or `only` these partitions of it; stops once before its metadata log, which has to be read after all else."""
         names = self._list(log_dir.path, log_dir.name)
+        if only is not None:
+            whose = {name: PARTITION.fullmatch(name) for name in names}
+            names = [
+                name
+                for name in names
+                if name in OF_LOG_DIR or name == METADATA + "-0" or (whose[name] and whose[name].group(1) in only)  # type: ignore[union-attr]
+            ]
         metadata = [name for name in names if name == METADATA + "-0"]
         for name in names:
             if name in OF_LOG_DIR:
@@ -985,8 +997,7 @@ class Collection:
         """Collect the ranges that an audit named of this broker."""
         names = {log_dir.path: log_dir.name for log_dir in log_dirs}
         for one in wanted:
-            # Log dirs have the same path on many brokers.
-            if one["log_dir"] not in names or one.get("broker_id") not in (None, broker_id):
+            if one["log_dir"] not in names or not is_of(broker_id, one) or one.get("again"):
                 continue
             shown = names[one["log_dir"]] + "/" + one["path"]
             try:
@@ -1026,10 +1037,10 @@ class Collection:
     def _directory(self, path: str, shown: str, name: str) -> None:
         match = PARTITION.fullmatch(name)
         patterns = self._arguments.topic
-        if match is None or (patterns and not any(fnmatch.fnmatchcase(match.group(1), one) for one in patterns)):
+        if match is None or (patterns and not any(fnmatch.fnmatchcase(match.group(2), one) for one in patterns)):
             self.lists.add({"path": shown, "as": "left_out"})
         else:
-            self._partition(path, shown, match.group(1))
+            self._partition(path, shown, match.group(2))
 
     def _partition(self, path: str, shown: str, topic: str) -> None:
         """Collect a partition as of the moment at which its files are opened: what is deleted meanwhile stays readable."""
@@ -1360,7 +1371,7 @@ def collect(arguments: argparse.Namespace, out: int) -> int:
     known = known_files(arguments.after, arguments.headers)
     # Ranges are taken as they are.
     checksums = Checksums()
-    if wanted is None and arguments.headers != "always":
+    if arguments.headers != "always" and (wanted is None or any(one.get("again") for one in wanted)):
         try:
             checksums = find_checksums(not arguments.no_java)
         except CollectError:
@@ -1388,16 +1399,20 @@ def _collect(
     tar = Tar(out)
     collection = Collection(tar, stem, checksums, arguments, known)
     times = {}  # type: Dict[CollectedDir, List[float]]
-    if wanted is None:
-        begun = []
-        for log_dir in log_dirs:
-            times[log_dir] = [time.time()]
-            begun.append(collection.log_dir(log_dir))
-            next(begun[-1], None)
-        for one in begun:
-            next(one, None)
-    else:
+    only = None  # type: Optional[Set[str]]
+    if wanted is not None:
         collection.wanted(broker_id, log_dirs, wanted, suffix)
+        only = {one["path"] for one in wanted if one.get("again") and is_of(broker_id, one)}
+        # As of another moment than what is there already.
+        again = "again-%d/" % int(started * 1000)
+        log_dirs = [CollectedDir(one.path, again + one.name) for one in log_dirs] if only else []
+    begun = []
+    for log_dir in log_dirs:
+        times[log_dir] = [time.time()]
+        begun.append(collection.log_dir(log_dir, only))
+        next(begun[-1], None)
+    for one in begun:
+        next(one, None)
     collection.lists.flush()
     head = {
         "format": FORMAT,
@@ -1430,6 +1445,8 @@ def _collect(
         "bytes_read": collection.limit.bytes_read,
         "reads": collection.limit.reads,
     }
+    if only:
+        head["again"] = sorted(only)
     if wanted is None and arguments.headers != "never":
         if arguments.headers == "always":
             why = "--headers always"

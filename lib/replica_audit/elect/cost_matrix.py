@@ -99,9 +99,13 @@ class Matrix:
         """Bytes that evidence does not have, and that the answer needs, by broker."""
         for one in find_wanted(row for row in results.findings if row.status != "resolved"):
             self.wanted[one.place][one.broker_id] = one.bytes
+        self.moved: set[Place] = set()
+        """Partitions that have to be collected again."""
         self.unseen: dict[Place, dict[str, list[int]]] = defaultdict(lambda: defaultdict(list))
         """Brokers of whose log something was not captured, or may not have been, or not checked, by the trait of `UNSEEN`."""
         for row in results.findings:
+            if row.code in codes_with("moved") and row.status != "resolved":
+                self.moved.add((row.topic or "", row.partition or 0))
             for trait in UNSEEN:
                 if row.code in codes_with(trait) and row.broker_id is not None:
                     self.unseen[row.topic or "", row.partition or 0][trait].append(row.broker_id)

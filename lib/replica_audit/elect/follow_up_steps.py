@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Collection, Container, Iterable, Iterator, Sequence
 
 from replica_audit.auditing.catalogue import CATALOGUE, at_or_above, code_text, codes_with
-from replica_audit.auditing.findings.cap import CAP_NOT_CAPTURED, CAP_SECOND_HAND
+from replica_audit.auditing.findings.cap import CAP_MOVED, CAP_NOT_CAPTURED, CAP_SECOND_HAND
 from replica_audit.auditing.findings.div import DIV_EPOCH
 from replica_audit.auditing.findings.hwm import HWM_CP_ABOVE_LEO, HWM_LOSS, HWM_UNDER_MIN_ISR
 from replica_audit.auditing.findings.meta import META_NO_LEADER, META_UNCLEAN_ELECTION
@@ -28,7 +28,7 @@ from replica_audit.text import capitalise
 _OWN_STEP = frozenset(one.code for one in (META_NO_LEADER, REP_ISR_SHORT, TXN_HANGING))
 
 #: Codes of what evidence does not have, and of logs that are not compared for that.
-_OF_EVIDENCE = (CAP_NOT_CAPTURED.code, CAP_SECOND_HAND.code)
+_OF_EVIDENCE = (CAP_NOT_CAPTURED.code, CAP_MOVED.code, CAP_SECOND_HAND.code)
 
 #: Codes whose remedy is part of every decision: copy the records first, then start replicas in the right order.
 _DECIDED = frozenset(
@@ -68,7 +68,7 @@ def mending_steps(
         row
         for row in found
         if not (row.code in codes_with("no_files") and place_of(row) in matrix.needed)
-        and not (row.code in _OF_EVIDENCE and place_of(row) in matrix.wanted)
+        and not (row.code in _OF_EVIDENCE and place_of(row) in {*matrix.wanted, *matrix.moved})
     ]
     yield from _remedies(captured, results, {place_of(one) for one in decisions}, moving)
 

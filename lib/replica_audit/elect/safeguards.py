@@ -20,7 +20,7 @@ from replica_audit.elect.step_list import list_names, list_places
 from replica_audit.model import Place
 from replica_audit.results import Results, place_of
 from replica_audit.snapshot.log_dir_names import directory_of_deleted, parse_directory_name
-from replica_audit.text import count, name_brokers
+from replica_audit.text import count, name_brokers, verb
 
 _WHEN = {"down": "before the broker is started", "up": "now", "unknown": "now, or before the broker is started"}
 
@@ -207,24 +207,34 @@ def _copy_metadata(state: PresentState, copies: Copies) -> Iterator[Step]:
 
 
 def _bring(results: Results, matrix: Matrix, state: PresentState, about: Container[Place]) -> Iterator[Step]:
-    """A step for all bytes that evidence does not have, and that an answer needs."""
+    """A step for all bytes that evidence does not have, and that an answer needs, and for what has to be collected again."""
     places = [place for place in sorted(matrix.wanted) if place in about]
-    if not places:
-        return
+    moved = [place for place in sorted(matrix.moved) if place in about]
     sizes: Counter[int] = Counter()
     for place in places:
         sizes.update(matrix.wanted[place])
-    brokers = sorted(sizes)
-    stays = [broker for broker in brokers if state.liveness(broker) != "up"]
-    are_down = all(state.liveness(broker) == "down" for broker in stays)
-    keep = f". {hold_until_brought(stays, are_down)}" if stays else ""
-    yield Step(
-        action="capture",
-        text=f"Bring {count(sizes.total(), 'byte')} of {name_brokers(brokers)} that were not collected, and audit again: what "
-        f"{list_places(places)} {'has' if len(places) == 1 else 'have'} is not known without them{keep}",
-        partitions=tuple(places),
-        commands=results.bring(brokers),
-    )
+    brokers, parts = sorted(sizes), []
+    if places:
+        stays = [broker for broker in brokers if state.liveness(broker) != "up"]
+        are_down = all(state.liveness(broker) == "down" for broker in stays)
+        keep = f". {hold_until_brought(stays, are_down)}" if stays else ""
+        parts.append(
+            f"Bring {count(sizes.total(), 'byte')} of {name_brokers(brokers)} that were not collected, and audit again: what "
+            f"{list_places(places)} {verb(len(places), 'has', 'have')} is not known without them{keep}"
+        )
+    if moved:
+        brokers = sorted({row.broker_id for row in results.captures})
+        parts.append(
+            f"Collect {list_places(moved)} again on all brokers, and audit again: {verb(len(moved), 'it', 'they')} moved meanwhile, "
+            "and what was collected is of different moments"
+        )
+    if parts:
+        yield Step(
+            action="capture",
+            text=". ".join(parts),
+            partitions=tuple(sorted({*places, *moved})),
+            commands=results.bring(brokers),
+        )
 
 
 def _capture(matrix: Matrix, state: PresentState, copies: Copies, about: Container[Place]) -> Iterator[Step]:

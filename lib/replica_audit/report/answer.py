@@ -424,6 +424,13 @@ def _tell_wanted(conditions: Conditions, results: Results) -> Iterator[Sentence]
         if awaited := [one for one in conditions.needed if one.state == "awaited" and not one.is_up]:
             held = sorted({broker for one in awaited for broker in one.brokers})
             yield say(f"{hold_until_brought(held, all(one.is_up is False for one in awaited))}.")
+    if moved := places_of(conditions.moved):
+        it, looks = verb(len(moved), "it", "them"), verb(len(moved), "looks", "look")
+        command = results.command("show", "--wanted", WANTED_FILE)
+        yield say(
+            f"{name_partitions(moved)} moved while being collected and {looks} wrong, as copies of different moments do: {command} "
+            f"names {it}, and capture-plan --wanted {WANTED_FILE} reads {it} again on all brokers, before anything is concluded."
+        )
 
 
 def _tell_unchecked(conditions: Conditions) -> Iterator[Sentence]:

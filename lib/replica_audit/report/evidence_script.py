@@ -37,7 +37,8 @@ on() {{
 # keep BROKER PART: an archive that broke off gets a name; false where nothing goes on from it, and it is removed.
 keep() {{
   local by=${{2%.part}}
-  if grep -qa '"as": "frames"' "$2"; then
+  # Partitions that were collected again are collected anew.
+  if grep -a '"as": "frames"' "$2" | grep -av '"path": "again-' >/dev/null; then
     mv "$2" "$TO/evidence-$1-broken-$(date -u +%Y%m%dT%H%M%SZ)-${{by##*.}}.tar"
   else
     rm -f "$2"

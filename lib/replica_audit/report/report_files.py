@@ -70,7 +70,8 @@ def _write_wanted(path: str, results: Results) -> None:
     """What `show --wanted` writes, where bytes are wanted and the snapshot is still where it was; else no such file."""
     with suppress(FileNotFoundError):
         os.unlink(path)
-    if whole_audit(results).conditions.wanted and results.location is not None:
+    conditions = whole_audit(results).conditions
+    if (conditions.wanted or conditions.moved) and results.location is not None:
         try:
             evidence = Snapshot.open(results.location).evidence
         except (OSError, ValueError):

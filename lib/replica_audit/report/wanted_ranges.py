@@ -6,8 +6,9 @@ import os
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from itertools import chain
-from typing import NamedTuple, TypedDict
+from typing import NamedTuple, NotRequired, TypedDict
 
+from replica_audit.auditing.catalogue import codes_with
 from replica_audit.auditing.conclude import PartitionAudit
 from replica_audit.auditing.finding import WANTED, Finding, joined_ranges
 from replica_audit.errors import UsageError
@@ -15,7 +16,7 @@ from replica_audit.paths import check_outside
 from replica_audit.report.facts.by_partition import present
 from replica_audit.report.layout import render_object
 from replica_audit.report.whole_files import write_file
-from replica_audit.results import Results
+from replica_audit.results import Results, place_of
 from replica_audit.schema import FindingRow
 from replica_audit.snapshot.evidence_files import FORMAT, EvidenceFiles
 from replica_audit.snapshot.record_reader import RecordRequest
@@ -34,6 +35,8 @@ class WantedFile(TypedDict):
     """Position and length; null: up to the end of the file."""
     bytes: int
     why: list[str]
+    again: NotRequired[bool]
+    """`path` is a partition that is to be collected again, whole."""
 
 
 class WantedRange(NamedTuple):
@@ -82,14 +85,31 @@ def wanted_files(wanted: Iterable[WantedRange], evidence: EvidenceFiles) -> list
     return found
 
 
+def partitions_again(findings: Iterable[FindingRow], evidence: EvidenceFiles) -> Iterator[WantedFile]:
+    """Partitions that moved while they were collected, in each log dir that was: they may be in another one by now."""
+    found = sorted((row for row in findings if row.code in codes_with("moved")), key=place_of)
+    dirs = {(one.broker_id, evidence.sources[top]) for top, one in evidence.log_dirs.items()}
+    for broker_id, log_dir in sorted(dirs):
+        for row in found:
+            yield WantedFile(
+                broker_id=broker_id,
+                log_dir=log_dir,
+                path=f"{row.topic}-{row.partition}",
+                ranges=[],
+                bytes=0,
+                why=[f"{row.code}: {row.message}"],
+                again=True,
+            )
+
+
 def render_wanted(results: Results, evidence: EvidenceFiles) -> str:
     """The content of `wanted.json` of an audit of `evidence`."""
-    findings = chain.from_iterable(present(part.findings) for part in results.parts(("findings",)))
-    return _render(ranges_of_findings(findings), evidence)
+    findings = list(chain.from_iterable(present(part.findings) for part in results.parts(("findings",))))
+    return _render(ranges_of_findings(findings), evidence, partitions_again(findings, evidence))
 
 
-def _render(wanted: Iterable[WantedRange], evidence: EvidenceFiles) -> str:
-    files = wanted_files(wanted, evidence)
+def _render(wanted: Iterable[WantedRange], evidence: EvidenceFiles, again: Iterable[WantedFile] = ()) -> str:
+    files = [*wanted_files(wanted, evidence), *again]
     return render_object({"format": FORMAT, "bytes": sum(one["bytes"] for one in files), "wanted": files})
 
 

@@ -343,7 +343,11 @@ class _Discovery:
             self._offset_files[log_dir.path] = offsets
         for name, file in offsets.items():
             for at, value in file.entries.items():
-                if at not in present and self._is_wanted(at.topic):
+                if (
+                    at not in present
+                    and self._is_wanted(at.topic)
+                    and self._snapshot.evidence.has(log_dir.path, str(at))
+                ):
                     line = OffsetCheckpointRow(broker_id, log_dir.path, name, at.topic, at.partition, value)
                     self._orphans.append(line)
         for at, child in partitions:

@@ -16,7 +16,7 @@ from typing import BinaryIO, NamedTuple
 from replica_audit.segments.frames import FrameFile, FrameStream, NotCapturedError
 from replica_audit.snapshot.file_tree import Problem, Tree, TreeEntry
 from replica_audit.snapshot.inventory import CopiedLogDir
-from replica_audit.snapshot.log_dir_names import LOG_DIR_FILES, parse_directory_name
+from replica_audit.snapshot.log_dir_names import LOG_DIR_FILES, METADATA_PARTITION, parse_directory_name
 
 #: What the names of its files at the root begin with.
 PREFIX = "evidence"
@@ -79,6 +79,8 @@ class EvidenceFiles:
     problems: list[Problem] = field(default_factory=list)
     brokers: dict[str, frozenset[int]] = field(default_factory=dict)
     """The brokers of which each archive at the root has lists, as far as it could be read."""
+    left: dict[str, frozenset[str]] = field(default_factory=dict)
+    """By log dir, the partitions that were collected again since."""
     own: set[str] = field(default_factory=set)
     """Its own files, in place of which the others are listed."""
     _children: dict[str, dict[str, TreeEntry]] = field(default_factory=lambda: defaultdict(dict))
@@ -138,6 +140,43 @@ class EvidenceFiles:
                 if name in LOG_DIR_FILES or parse_directory_name(name).kind != "other":
                     return top
         return None
+
+    def copies_of(self, broker_id: int, source: str) -> list[str]:
+        """Log dirs that stand for that directory of a broker, what was collected again among them."""
+        return [top for top, one in self.log_dirs.items() if one.broker_id == broker_id and self.sources[top] == source]
+
+    def same_files(self, path: str) -> list[str]:
+        """What was collected of a file, at any time."""
+        top = next((one for one in self.log_dirs if path.startswith(f"{one}/")), None)
+        if top is None:
+            return []
+        copies = self.copies_of(self.log_dirs[top].broker_id, self.sources[top])
+        return [one for copy in copies if (one := f"{copy}{path[len(top) :]}") in self.files]
+
+    def leave(self, log_dirs: Iterable[str], partitions: Iterable[str]) -> None:
+        """Forget what log dirs have of partitions that were collected again, and the metadata log, which was as well."""
+        names = {str(METADATA_PARTITION), *partitions}
+
+        def is_left(path: str) -> bool:
+            top = next((one for one in tops if path.startswith(f"{one}/")), None)
+            name = "" if top is None else path[len(top) + 1 :].partition("/")[0]
+            return name in names or str(parse_directory_name(name).topic_partition) in names
+
+        tops = tuple(log_dirs)
+        for known in (self.files, self.incomplete, self._children):
+            for path in [one for one in known if is_left(one)]:
+                del known[path]
+        self.directories = {one for one in self.directories if not is_left(one)}
+        for children in self._children.values():
+            for path in [one for one in children if is_left(one)]:
+                del children[path]
+        for top in tops:
+            self.left[top] = self.left.get(top, frozenset()) | names
+
+    def has(self, log_dir: str, partition: str) -> bool:
+        """True unless something else stands for what a log dir has of a partition: checkpoints of it do not count then."""
+        only = self.log_dirs[log_dir].partitions if log_dir in self.log_dirs else ()
+        return partition not in self.left.get(log_dir, ()) and (not only or partition in only)
 
     def add(self, path: str, file: ListedFile) -> None:
         """Let `file` be at `path`."""

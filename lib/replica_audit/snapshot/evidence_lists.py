@@ -56,9 +56,11 @@ def find_evidence(root: Sequence[TreeEntry], open_real: Open) -> EvidenceFiles:
                 follower.earlier.append(BrokenReader(found, open_real, place, follower.broker_id))
     for reader in used:
         reader.add_same()
-    for reader in heads:
-        if reader.is_later:
-            reader.add_brought()
+    later = sorted((one for one in heads if one.is_later), key=lambda one: one.started)
+    for reader in later:
+        reader.add_again()
+    for reader in later:
+        reader.add_brought()
     return found
 
 
@@ -344,7 +346,12 @@ class HeadReader(ListReader):
                 if is_same or f"{names[1]}/".startswith(f"{names[0]}/"):
                     found = f"{one.log_dir}: put each into a snapshot of its own"
                     raise self._refuse(f"no other evidence of {other.log_dir}", found)
-        lines = list(self.lines())
+        self._take(tops, list(self.lines()))
+        if topics := self.topics():
+            self._found.topics.append(tuple(topics))
+
+    def _take(self, tops: list[str], lines: list[ListedLine]) -> None:
+        """Take over all files and directories of `lines`, below `tops`, its log dirs; nothing where it raises."""
         files: dict[str, ListedFile] = {}
         for line in lines:
             path, kind = line.path, line.kind
@@ -368,8 +375,6 @@ class HeadReader(ListReader):
             self._found.add_directory(one.log_dir)
             self._found.log_dirs[one.log_dir] = one
             self._found.sources[one.log_dir] = source
-        if topics := self.topics():
-            self._found.topics.append(tuple(topics))
 
     def add_same(self) -> None:
         """Take over what it names of earlier evidence, the latest whose checksums were computed, else the latest; what that does not
@@ -395,14 +400,31 @@ class HeadReader(ListReader):
                 continue
             self._found.incomplete[path] = "the earlier evidence that has it, as it has not changed since, is not here"
 
+    def add_again(self) -> None:
+        """Let partitions that were collected again, whole, stand for what was collected of them before."""
+        tops = [one.log_dir for one, _ in self._log_dirs]
+        before = [top for one, source in self._log_dirs for top in self._found.copies_of(one.broker_id, source)]
+        times = {self._found.log_dirs[top].finished_ms or 0 for top in before}
+        if not tops or not before or self.started < max(times):
+            return  # of what has been collected since
+        try:
+            self._take(
+                tops, [line for line in self.lines() if f"{line.path}/".startswith(tuple(f"{one}/" for one in tops))]
+            )
+        except (OSError, FormatError) as error:
+            self._found.problems.append(Problem(self.place.path or self.name, str(error)))
+        else:
+            self._found.leave(before, self._log_dirs[0][0].partitions)
+
     def add_brought(self) -> None:
         """Add to files that are known the ranges that were collected later."""
         try:
             for line in self.lines():
-                if line.kind == "bytes":
-                    brought, base = self.file(line), self._found.files.get(line.path)
-                    if base is not None:
-                        self._found.files[line.path] = _with_brought(base, brought)
+                if line.kind != "bytes":
+                    continue
+                brought = self.file(line)
+                for path in self._found.same_files(line.path):
+                    self._found.files[path] = _with_brought(self._found.files[path], brought)
         except (OSError, FormatError) as error:
             self._found.problems.append(Problem(self.place.path or self.name, str(error)))
 
@@ -434,7 +456,11 @@ class HeadReader(ListReader):
         if not (is_whole(broker_id) and is_whole(started, 0, INT64) and is_whole(finished, 0, INT64)):
             raise self._refuse(f"broker_id, started and finished of log_dirs[{index}]", show_value(entry))
         kind = _KINDS.get(kind) if isinstance(kind, str) else None
-        return CopiedLogDir(broker_id, entry["as"], started, finished, kind), entry["log_dir"]
+        again = self._head.get("again", [])
+        if not isinstance(again, list) or not all(isinstance(one, str) for one in again):
+            raise self._refuse("names of partitions in again", show_value(again))
+        copied = CopiedLogDir(broker_id, entry["as"], started, finished, kind, True, tuple(again))
+        return copied, entry["log_dir"]
 
 
 def _check_name(name: str, refuse: Callable[[str, str], FormatError]) -> None:

@@ -97,7 +97,7 @@ def collected_log_dirs(directory: str, broker_id: int, paths: Iterable[str]) -> 
         entry for entry in list_directory(directory, "", PREFIX) if entry.path in own or not entry.path.endswith(".tar")
     ]
     readers = read_archives(root, lambda path: open_file(directory, path), EvidenceFiles())
-    heads = (one for one in readers if isinstance(one, HeadReader) and one.broker_id == broker_id)
+    heads = (one for one in readers if isinstance(one, HeadReader) and one.broker_id == broker_id and not one.is_later)
     return {name for one in heads for name in one.log_dirs()}
 
 

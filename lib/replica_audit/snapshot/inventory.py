@@ -76,6 +76,10 @@ class CopiedLogDir:
     finished_ms: int | None
     kind: CaptureKind | None
     """live, stopped or killed; None if not said."""
+    is_evidence: bool = False
+    """Collected, so that it can be collected again."""
+    partitions: tuple[str, ...] = ()
+    """Only these, again; none: all."""
 
 
 @dataclass(frozen=True, slots=True)

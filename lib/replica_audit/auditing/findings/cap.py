@@ -17,16 +17,19 @@ from replica_audit.auditing.finding import (
     wanted_range,
 )
 from replica_audit.auditing.findings.meta import explained_by_skew, overtaken_text
+from replica_audit.auditing.leadership.capture_times import CLOCKS_DIFFER_MS
 from replica_audit.auditing.leadership.needed_replicas import WHY_NEEDED
 from replica_audit.auditing.replicas.offset_ranges import traces_of_segment
+from replica_audit.literals import SEVERITIES
 from replica_audit.schema import Evidence, QuarantineRow
 from replica_audit.snapshot.observed import OBSERVED, told_tail
 from replica_audit.snapshot.provenance import NOT_CAPTURED, UNPROVEN
-from replica_audit.text import count, name_offsets, name_source
+from replica_audit.text import count, name_offsets, name_source, render_time
 
 if TYPE_CHECKING:
     from replica_audit.auditing.case import Case
     from replica_audit.auditing.compare.record_comparison import RecordProblem
+    from replica_audit.auditing.evidence import PartitionEvidence
     from replica_audit.auditing.replicas.replica_facts import ReplicaFacts
     from replica_audit.model import Leadership, OffsetRange
 
@@ -39,6 +42,7 @@ CAP_NOT_CAPTURED = Code("CAP-NOT-CAPTURED", ("medium",), ("INCONCLUSIVE",), trai
 CAP_ABOVE_HW = Code("CAP-ABOVE-HW", ("medium", "info"), ("INCONCLUSIVE",), traits=("unseen_tail",))
 CAP_NOT_FROM_START = Code("CAP-NOT-FROM-START", ("medium", "info"), ("INCONCLUSIVE",), traits=("unseen_head",))
 CAP_UNCHECKED = Code("CAP-UNCHECKED", ("medium", "info"), ("INCONCLUSIVE",), traits=("unchecked",))
+CAP_MOVED = Code("CAP-MOVED", ("medium",), ("INCONCLUSIVE",), traits=("moved",))
 CAP_SECOND_HAND = Code("CAP-SECOND-HAND", ("medium", "info"), ("INCONCLUSIVE",), traits=("doubt",))
 CODES = (
     CAP_MISSING_REPLICA,
@@ -50,9 +54,15 @@ CODES = (
     CAP_ABOVE_HW,
     CAP_NOT_FROM_START,
     CAP_UNCHECKED,
+    CAP_MOVED,
     CAP_SECOND_HAND,
 )
 
+#: Findings that say themselves what has to be collected for them.
+_ASKING = (CAP_NOT_CAPTURED.code, CAP_UNCHECKED.code)
+
+
+_SUSPICIOUS = SEVERITIES[: SEVERITIES.index("medium") + 1]
 
 _SOURCES = {
     "dump_text": "text of kafka-dump-log",
@@ -266,6 +276,39 @@ def of_input(row: QuarantineRow) -> Finding | None:
     if row.code == CAP_SKEW.code:
         return replace(unusable_input(CAP_SKEW, row), severity="info", verdict=None)
     return None
+
+
+def moved_meanwhile(evidence: PartitionEvidence, findings: Sequence[Finding]) -> Finding | None:
+    """The finding that stands for all others where they may be of different moments: the metadata log has the partition change while
+    its logs were collected. None where none of them is of medium severity or more, and where nothing can be collected again.
+    """
+    suspicious = [one for one in findings if one.severity in _SUSPICIOUS and one.code not in _ASKING]
+    leadership, name = evidence.leadership, str(evidence.topic_partition)
+    if not suspicious or leadership is None:
+        return None
+    history = [one for one in leadership.history if one.occasion in ("created", "changed")]
+    concerned = {directory.broker_id for directory, _ in evidence.replicas}
+    concerned.update(*(one.replicas for one in history), (broker_id for broker_id, _, _ in evidence.orphans))
+    begun = evidence.options.times.collected_from(name, concerned)
+    times = [one.time_ms for one in history if begun is not None and one.time_ms >= begun - CLOCKS_DIFFER_MS]
+    if begun is None or not times:
+        return None
+    changes = f"{count(len(times), 'time')}, last at {render_time(max(times), 'seconds')}"
+    what = count(len(suspicious), "finding")
+    return finding(
+        CAP_MOVED,
+        f"who leads, follows or is in sync changed {changes}, while the logs were collected, from {render_time(begun, 'seconds')} on: "
+        f"they are of different moments, and {what} may be due to that; all have to be read again before anything is concluded",
+        evidence=[
+            Evidence("leadership", text=name_source(leadership.source)),
+            *(considered(f"{one.code}: {one.message}") for one in suspicious),
+        ],
+    )
+
+
+def is_unsettled(findings: Sequence[Finding]) -> bool:
+    """True if nothing is concluded before the partition is read again."""
+    return any(one.code == CAP_MOVED.code for one in findings)
 
 
 def not_audited(problem: str, place: Evidence) -> Finding:

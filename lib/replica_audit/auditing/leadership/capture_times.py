@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from replica_audit.model import Leadership
 
 #: Greatest difference allowed between clocks of machines that made the copies.
-_CLOCKS_DIFFER_MS = 2_000
+CLOCKS_DIFFER_MS = 2_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +42,18 @@ class CaptureTimes:
         if exact:
             return exact[0]
         return own[0][1] if len(own) == 1 else None
+
+    def collected_from(self, partition: str, brokers: Collection[int]) -> int | None:
+        """When the collection of a partition was begun, on the first of these brokers, as far as they were up and it can be collected
+        again: in ms; None where none was.
+        """
+        begun: dict[int, int] = {}
+        for one in self.copies:
+            is_of = one.broker_id in brokers and (not one.partitions or partition in one.partitions)
+            if is_of and one.is_evidence and one.kind == "live" and one.started_ms is not None:
+                # What was collected again stands for what was before.
+                begun[one.broker_id] = max(one.started_ms, begun.get(one.broker_id, 0))
+        return min(begun.values(), default=None)
 
     def was_killed(self, broker_id: int, log_dir: str) -> bool:
         """True if the manifest says that the broker was killed: its next start recovers what it left."""
@@ -72,12 +84,12 @@ class CaptureTimes:
     def began_later(self, facts: ReplicaFacts, time_ms: int) -> bool:
         """True if the copy of a replica was begun after `time_ms`, by more than clocks may differ."""
         own = self.of(facts)
-        return own is not None and own[0] >= time_ms + _CLOCKS_DIFFER_MS
+        return own is not None and own[0] >= time_ms + CLOCKS_DIFFER_MS
 
     def heard_after(self, log_dir: str, facts: ReplicaFacts) -> bool:
         """True if the logs of `log_dir` go on after the copy of a replica had ended, by more than clocks may differ."""
         until_ms, own = self.heard_until(log_dir), self.of(facts)
-        return own is not None and until_ms is not None and until_ms >= own[1] + _CLOCKS_DIFFER_MS
+        return own is not None and until_ms is not None and until_ms >= own[1] + CLOCKS_DIFFER_MS
 
     def heard_until(self, log_dir: str) -> int | None:
         """Time in ms up to which the logs in the copy of `log_dir` are whole: when the copy began, by the manifest.

@@ -162,6 +162,8 @@ class Conditions:
     lacked something committed."""
     wanted: tuple[Wanted, ...]
     """What the evidence does not have, and the answer needs."""
+    moved: tuple[FindingRow, ...]
+    """Findings of partitions that moved while they were collected, and have to be collected again."""
     unchecked: tuple[Unchecked, ...]
     """Replicas with batches whose checksums nobody computed."""
 
@@ -227,6 +229,7 @@ def find_conditions(results: Results) -> Conditions:
         deleted=tuple(sorted(deleted_places(results).intersection(map(place_of, results.partitions)))),
         past_the_end=_is_past_the_end(results),
         wanted=wanted,
+        moved=_slim(row for row in found if row.code in codes_with("moved")),
         unchecked=tuple(
             Unchecked(row.broker_id, row.unchecked_batches, row.batch_count)
             for row in results.replicas
