@@ -1073,3 +1073,17 @@ def test_what_repairs_nodes_by_itself_is_paused_first_and_commands_are_of_the_ve
     assert "--bootstrap-server HOST:PORT describe" in commands(older, "check") and "kill -TERM" in commands(
         older, "stop"
     )
+
+
+def test_brokers_that_vote_and_lost_their_partitions_are_first_started_as_controllers_only(tmp_path: Path) -> None:
+    """By the log they are in sync, and may lead what they no longer have: those that have it would be cut to nothing."""
+    state = [write.topic("t", TOPIC_ID), write.partition(TOPIC_ID, VOTERS, 100)]
+    begin = write.leader_change(0, 100, VOTERS) + write.batch(1, state)
+    held = Replica(BATCH, topic="t", topic_id=TOPIC_ID)
+    metadata = {100: log(begin, 1, log_dir="broker-100")}
+    bare = written(tmp_path / "1", metadata, {100: held}, clean=(100,))
+    text = next(step.text for step in bare.steps if step.commands == ("replica-audit elect AFTER",))
+    assert "nodes 100, 101 and 102 too" in text and "Nodes 101 and 102 have no partitions any more" in text
+    assert "--override process.roles=controller" in text
+    whole = written(tmp_path / "2", metadata, dict.fromkeys(VOTERS, held), clean=VOTERS)
+    assert "process.roles" not in repr(whole.steps)

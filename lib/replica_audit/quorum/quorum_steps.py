@@ -189,12 +189,11 @@ class _Plan:
         yield from self._see()
 
     def _stop(self) -> Iterator[Step]:
-        stopped = self._to.lacking if self._to.fetches and not self._to.raises_epoch else list(self._to.voters.ids)
-        if stopped:
+        if self._to.stopped:
             before = (_COPIED_TWICE,) if self._may_be_skew else ()
-            step = self._stop_nodes(stopped, f", with SIGTERM. {self._others()}")
+            step = self._stop_nodes(sorted(self._to.stopped), f", with SIGTERM. {self._others()}")
             yield replace(step, brokers=(), controllers=step.brokers, before=before)
-        handled = set(stopped)
+        handled = set(self._to.stopped)
         for nodes, why in self._other_stops():
             left = [node for node in nodes if node not in handled]
             if left:
@@ -440,9 +439,9 @@ class _Plan:
                 "as well as voters",
                 # Elect has no order where the others have to be down and are needed for a majority (H16).
                 ". Where it has none, keep AFTER, and start those first that lose nothing by its table, in place of the order below: a "
-                "majority of the voters elects leaders, and who is up then may lead",
+                "majority of the voters elects leaders, and who is up then may lead" + self._told_bare(),
             )
-        if self._to.fetches and not self._to.raises_epoch:
+        if self._to.majority_stays:
             yield Step(
                 action="start",
                 text=f"Start {name_nodes(self._to.holders)}, each unless it is up: a majority has the right log",
@@ -450,13 +449,9 @@ class _Plan:
                 commands=tuple(map(self._tools.start, self._to.holders)),
                 before=self._elect_first,
             )
-        chosen = [self._to.copy.node_id] if self._to.copy.node_id in self._to.voters.ids else []
-        stopped = (
-            self._to.lacking
-            if self._to.fetches and not self._to.raises_epoch
-            else [*self._to.holders, *self._to.lacking]
+        order = sorted(
+            self._to.stopped, key=lambda one: (one != self._to.copy.node_id, one not in self._to.holders, one)
         )
-        order = sorted(stopped, key=lambda one: (one not in chosen, one not in self._to.holders, one))
         for node in order:
             yield Step(
                 action="start",
@@ -474,6 +469,17 @@ class _Plan:
                 ),
             )
 
+    def _told_bare(self) -> str:
+        """A sentence on voters that are brokers without a partition: of an ISR that names them an empty one may lead."""
+        if not self._to.bare:
+            return ""
+        have, them = ("has", "it") if len(self._to.bare) == 1 else ("have", "each")
+        return (
+            f". {_named(self._to.bare)} {have} no partitions any more, and are in sync by the log: start {them} as a controller only, with "
+            "--override process.roles=controller --override listeners=LISTENER after the properties (LISTENER is its own entry of "
+            "controller.listener.names in listeners), until the other replicas lead what they have, and then with both roles"
+        )
+
     @property
     def _elect_first(self) -> tuple[str, ...]:
         return (_ELECT_FIRST,) if self._to.combined else ()
@@ -485,8 +491,7 @@ class _Plan:
             yield f"{_named(self._to.holders)} are up and have a leader"
 
     def _see(self) -> Iterator[Step]:
-        stays = self._to.fetches and not self._to.raises_epoch
-        epoch = "" if stays else f" in epoch {max(self._to.copy.epoch, self._to.seen) + 1} or later"
+        epoch = "" if self._to.majority_stays else f" in epoch {max(self._to.copy.epoch, self._to.seen) + 1} or later"
         yield Step(
             action="check",
             text=f"See that the quorum has a leader{epoch}, that every voter is there, and that their lag goes to 0",

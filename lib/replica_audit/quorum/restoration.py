@@ -12,6 +12,7 @@ from replica_audit.quorum.answer_model import Lost, StrayDirectory
 from replica_audit.quorum.broken_rules import goes_on
 from replica_audit.quorum.choosing import best_of, foreign_text
 from replica_audit.quorum.held_metadata import HeldMetadata
+from replica_audit.quorum.lost_metadata import assigned_by
 from replica_audit.snapshot.metadata.histories import seen_epoch
 from replica_audit.snapshot.metadata.kraft_records import Voters
 from replica_audit.snapshot.metadata.log_copies import MetadataCopy
@@ -30,8 +31,12 @@ class Restoration:
         self.given_up: Sequence[StrayDirectory] = () if lost is None else lost.stray
         self.seen = max(map(seen_epoch, held.compared.copies))
         """The greatest epoch that any node knows."""
-        self.combined = [node for node in voters.ids if node in held.brokers]
-        """Voters that are brokers too."""
+        state = held.contents(copy)
+        assigned = set() if isinstance(state, str) else {broker for broker, _, _ in assigned_by(state)}
+        self.combined = [node for node in voters.ids if node in assigned.union(held.brokers)]
+        """Voters that are brokers too, by their disks or by the chosen log."""
+        self.bare = [node for node in self.combined if node not in held.brokers]
+        """Those of them that have no partition."""
 
     @cached_property
     def holders(self) -> list[int]:
@@ -62,10 +67,20 @@ class Restoration:
         known = [seen_epoch(one) for node in self.holders for one in self._own(node)]
         return self.fetches and self.held.moments.at_rest and max(known) < self.seen
 
+    @property
+    def majority_stays(self) -> bool:
+        """A majority of the voters goes on as it is, up or down."""
+        return self.fetches and not self.raises_epoch
+
+    @property
+    def stopped(self) -> list[int]:
+        """The other voters, or all; those that have the log first."""
+        return self.lacking if self.majority_stays else [*self.holders, *self.lacking]
+
     @cached_property
     def misled(self) -> list[int]:
         """Nodes whose quorum-state names as leader, in the epoch that the chosen log ends with, one that gets it without its own: that
-        one ends as soon as it is told that it leads (`KafkaRaftClient.hasConsistentLeader`).
+        one ends as soon as another says that it leads (`KafkaRaftClient.hasConsistentLeader`).
         """
         if self.fetches or self.raises_epoch:
             return []
