@@ -81,10 +81,11 @@ class Operator:
 
     def _run(self, printed: PrintedStep) -> list[str]:
         """The commands of a step that are for this version, by one bash that ends with the first that fails."""
-        script = "\n".join(one for one in printed.of_version(self._version) if self._is_wanted(one, printed))
+        wanted = (one for one in printed.of_version(self._version) if self._is_wanted(one, printed))
+        script = "\n".join(map(self._fill_in, wanted))
         path = os.pathsep.join([str(self.home), str(self._cluster.bin), os.environ["PATH"]])
         done = subprocess.run(
-            ["bash", "-e", "-u", "-c", self._fill_in(script)],
+            ["bash", "-e", "-u", "-c", script],
             env={**os.environ, "PATH": path},
             cwd=self.home,
             stdin=subprocess.DEVNULL,
@@ -107,8 +108,9 @@ class Operator:
             found is not None and not is_up and re.search(r"where (it is|they are) up", text)
         )
 
-    def _fill_in(self, script: str) -> str:
-        named = [word.removeprefix("./") for word in shlex.split(script) if word.startswith("./")]
+    def _fill_in(self, command: str) -> str:
+        words = [re.sub(r"^(\.|LOG_DIR_OF_\d+)/", "./", word) for word in shlex.split(command, comments=True)]
+        named = [word.removeprefix("./") for word in words if word.startswith("./")]
 
         def fill(found: re.Match[str]) -> str:
             name, _, node = found[0].rpartition("_")
@@ -119,17 +121,18 @@ class Operator:
             if name == "PID_OF":
                 return str(self._cluster.pid(int(node)))
             if found[0] == "CONTROLLER:PORT":
-                return ",".join(f"127.0.0.1:{self._cluster.ports[one]}" for one in self._cluster.controllers)
+                return ",".join(f"127.0.0.1:{self._cluster.controller_port(one)}" for one in self._cluster.controllers)
             return {"HOST:PORT": self._cluster.bootstrap, "BEFORE": str(self._before), "AFTER": str(self.after)}[
                 found[0]
             ]
 
-        return _PLACEHOLDER.sub(fill, script)
+        return _PLACEHOLDER.sub(fill, command)
 
     def _log_dir(self, node: int, named: Iterable[str]) -> Path:
-        """Of several log directories of a node that with the directories which are named."""
+        """Of several log directories of a node the first that has what a command names first."""
         directories = self._cluster.log_dirs(node)
-        return next((one for one in directories if all((one / name).exists() for name in named)), directories[0])
+        first = next(iter(named), "")
+        return next((one for one in directories if (one / first).exists()), directories[0])
 
     def _leaders(self, step: Mapping[str, Any]) -> list[str]:
         """Partitions that do not have the leader that the plan says after a step."""

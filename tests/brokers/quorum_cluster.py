@@ -15,9 +15,10 @@ from typing import Any
 from tests.brokers.carrying_out import Operator
 from tests.brokers.clients import produce_values
 from tests.brokers.printed_plan import PrintedStep
-from tests.brokers.steered_cluster import SteeredCluster
+from tests.brokers.steered_cluster import SteeredCluster, free_ports
 
 CONTROLLERS, BROKERS = (100, 101, 102), (0, 1)
+_APART = {**dict.fromkeys(CONTROLLERS, "controller"), **dict.fromkeys(BROKERS, "broker")}
 CLUSTER_ID = "Quorum-LostAAAAAAAAAAA"
 _PATIENCE_SECONDS = 300
 _PORTS = "ports.json"
@@ -31,31 +32,57 @@ _PATIENT = {
 
 
 class QuorumCluster(SteeredCluster):
-    """`is_dynamic`: the controllers know each other by their directories (KIP-853)."""
+    """`is_dynamic`: the controllers know each other by their directories (KIP-853). `is_apart`: metadata.log.dir lies beside two
+    log.dirs.
+    """
 
-    def __init__(self, capture: Path, out: Path, jars: Path, *, is_dynamic: bool) -> None:
-        self.is_dynamic = is_dynamic
+    def __init__(self, capture: Path, out: Path, jars: Path, *, is_dynamic: bool, is_apart: bool = False) -> None:
+        self.is_dynamic, self.is_apart = is_dynamic, is_apart
         super().__init__(capture, out, jars)
 
     def _choose_ports(self, capture: Path) -> dict[int, int]:
-        """Those of before, where there was one: the log of a dynamic quorum names the addresses of its voters."""
+        """Those of before, where there was one: the log of a dynamic quorum names the addresses of its voters. Of a node that is
+        broker and controller the second is that of the controller.
+        """
         known = capture / _PORTS
         if known.exists():
-            return {int(node): port for node, port in json.loads(known.read_text()).items()}
-        return super()._choose_ports(capture)
+            ports = json.loads(known.read_text())
+        else:
+            found = free_ports(2 * len(self.directories))
+            ports = [[node, *found[2 * at : 2 * at + 2]] for at, node in enumerate(self.directories)]
+        self._controller_ports = {node: own if self.roles[node] == "combined" else port for node, port, own in ports}
+        return {node: port for node, port, _ in ports}
+
+    def controller_port(self, node: int) -> int:
+        """The port that a voter listens on for other nodes of the quorum."""
+        return self._controller_ports[node]
 
     def _properties(self, node: int) -> Mapping[str, str]:
         known = dict(super()._properties(node))
         if self.is_dynamic:
             del known["controller.quorum.voters"]
             known["controller.quorum.bootstrap.servers"] = ",".join(
-                f"127.0.0.1:{self.ports[one]}" for one in self.controllers
+                f"127.0.0.1:{self.controller_port(one)}" for one in self.controllers
             )
+        if self.is_apart:
+            metadata, *disks = self.log_dirs(node)
+            known |= {"metadata.log.dir": str(metadata), "log.dirs": ",".join(map(str, disks))}
         return {**known, **_PATIENT}
 
     def log_dirs(self, node: int) -> list[Path]:
-        """Its only one, which may be an empty disk."""
-        return [self.directories[node]]
+        """That of the metadata log first; each may be an empty disk."""
+        directory = self.directories[node]
+        return [directory / name for name in ("metadata", "disk-a", "disk-b")] if self.is_apart else [directory]
+
+    def metadata_log(self, node: int) -> Path:
+        """Where a node has its copy of the metadata log."""
+        return self.log_dirs(node)[0] / "__cluster_metadata-0"
+
+    def restore_backup(self, disks: Path, *nodes: int) -> None:
+        """The metadata log of controllers as it was before topic late was created, in place of their own."""
+        for node in nodes:
+            shutil.rmtree(self.metadata_log(node))
+            shutil.copytree(disks / f"stale-{node}", self.metadata_log(node))
 
     def format(self, node: int, *options: str) -> None:
         """Format a node's empty disk."""
@@ -67,16 +94,20 @@ class QuorumCluster(SteeredCluster):
         """An empty disk in place of a node's."""
         for node in nodes:
             shutil.rmtree(self.directories[node])
-            self.directories[node].mkdir()
+            for log_dir in self.log_dirs(node):
+                log_dir.mkdir(parents=True)
 
     def start_all(self) -> None:
         """Controllers, then brokers."""
         self.start_quorum()
-        self.start(*self.brokers)
+        for node in self.brokers:
+            if node not in self.running:
+                self.launch(node)
+            self.await_start(node)
 
     def quorum_status(self, name: str) -> int:
         """A number that `describe --status` gives, once the quorum has a leader."""
-        place = ",".join(f"127.0.0.1:{self.ports[one]}" for one in self.controllers)
+        place = ",".join(f"127.0.0.1:{self.controller_port(one)}" for one in self.controllers)
         until = time.monotonic() + _PATIENCE_SECONDS
         asked = ("kafka-metadata-quorum", "--bootstrap-controller", place, "describe", "--status")
         while not (found := re.search(rf"{name}:\s+(\d+)", text := self.tool(*asked, seconds=_PATIENCE_SECONDS)[1])):
@@ -85,7 +116,7 @@ class QuorumCluster(SteeredCluster):
 
     def directory_id(self, node: int) -> str:
         """By meta.properties."""
-        lines = (self.directories[node] / "meta.properties").read_text().splitlines()
+        lines = (self.log_dirs(node)[0] / "meta.properties").read_text().splitlines()
         return dict(line.split("=", 1) for line in lines if "=" in line)["directory.id"]
 
     def capture(self, name: str, without: tuple[int, ...] = ()) -> Path:
@@ -98,44 +129,50 @@ class QuorumCluster(SteeredCluster):
         return before
 
 
-def make_disks(out: Path, jars: Path, *, is_dynamic: bool) -> Path:
-    """The disks of a sound cluster with topics early and late, and those of controller 102 before late was created, as stale-102."""
+def make_disks(
+    out: Path, jars: Path, *, is_dynamic: bool, is_apart: bool = False, roles: Mapping[int, str] = _APART
+) -> Path:
+    """The disks of a sound cluster with topics early and late, and those of its controllers before late was created, as stale-N.
+
+    Where metadata lies apart from two disks, topic late has a partition on each.
+    """
     blank = out / "blank"
-    for node in (*CONTROLLERS, *BROKERS):
-        directory = blank / f"{'controller' if node in CONTROLLERS else 'broker'}-{node}"
+    for node, role in roles.items():
+        directory = blank / f"{role}-{node}"
         directory.mkdir(parents=True)
         (directory / "meta.properties").write_text(f"node.id={node}\n")
-    with QuorumCluster(blank, out / "made", jars, is_dynamic=is_dynamic) as cluster:
-        ids = {node: f"Quorum{node}AAAAAAAAAAAAA" for node in CONTROLLERS}
-        voters = ",".join(f"{node}@127.0.0.1:{cluster.ports[node]}:{ids[node]}" for node in CONTROLLERS)
+    with QuorumCluster(blank, out / "made", jars, is_dynamic=is_dynamic, is_apart=is_apart) as cluster:
+        ids = {node: f"Quorum{node:03d}AAAAAAAAAAAAA" for node in cluster.controllers}
+        voters = ",".join(f"{node}@127.0.0.1:{cluster.controller_port(node)}:{ids[node]}" for node in ids)
         for node in cluster.directories:
-            (cluster.directories[node] / "meta.properties").unlink()
-            is_voter = node in CONTROLLERS and is_dynamic
-            cluster.format(node, *(("--initial-controllers", voters) if is_voter else ()))
+            cluster.lose_disk(node)
+            cluster.format(node, *(("--initial-controllers", voters) if node in ids and is_dynamic else ()))
         cluster.start_all()
         _create(cluster, "early")
-        cluster.stop(102)
-        shutil.copytree(cluster.directories[102], out / "disks" / "stale-102")
-        cluster.launch(102)
-        time.sleep(3)
-        _create(cluster, "late")
+        for node in cluster.controllers:
+            shutil.copytree(
+                cluster.metadata_log(node), out / "disks" / f"stale-{node}", ignore=shutil.ignore_patterns("*.tmp")
+            )
+        _create(cluster, "late", partitions=2 if is_apart else 1)
         time.sleep(3)
         # Brokers first: what they have, controllers have too.
-        cluster.stop(*cluster.brokers)
+        cluster.stop(*(node for node in cluster.brokers if node not in ids))
         cluster.kill(*cluster.controllers)
         for directory in cluster.directories.values():
             shutil.copytree(directory, out / "disks" / directory.name, ignore=shutil.ignore_patterns(".lock"))
-        (out / "disks" / _PORTS).write_text(json.dumps(cluster.ports))
+        ports = [(node, cluster.ports[node], cluster.controller_port(node)) for node in cluster.directories]
+        (out / "disks" / _PORTS).write_text(json.dumps(ports))
     return out / "disks"
 
 
-def _create(cluster: QuorumCluster, topic: str) -> None:
-    replicas = ("--partitions", "1", "--replication-factor", "2")
+def _create(cluster: QuorumCluster, topic: str, partitions: int = 1) -> None:
+    replicas = ("--partitions", str(partitions), "--replication-factor", str(len(cluster.brokers)))
     status, text = cluster.tool(
         "kafka-topics", "--bootstrap-server", cluster.bootstrap, "--create", "--topic", topic, *replicas
     )
     assert status == 0, text
-    produce_values(cluster.bootstrap, topic, 0, [f"{topic}-{number}" for number in range(5)])
+    for partition in range(partitions):
+        produce_values(cluster.bootstrap, topic, partition, [f"{topic}-{number}" for number in range(5)])
 
 
 class QuorumOperator(Operator):

@@ -82,7 +82,7 @@ log={out}/node-$node.$$.log
 rm -f {out}/started-$node
 # A shell that stays waits for it, so that it is no zombie to whoever looks whether it has ended.
 (
-  nohup {java} kafka.Kafka "$2" > "$log" 2>&1 < /dev/null &
+  nohup {java} kafka.Kafka "${{@:2}}" > "$log" 2>&1 < /dev/null &
   printf '%s\\n' $! "$log" > {out}/starting-$node
   mv {out}/starting-$node {out}/started-$node
   wait
@@ -118,7 +118,7 @@ class SteeredCluster:
         self.directories: dict[int, Path] = {}
         self.roles: dict[int, str] = {}
         for source in sorted(capture.iterdir()):
-            if source.is_dir() and (found := re.fullmatch(r"(broker|controller)(-\d+)?", source.name)):
+            if source.is_dir() and (found := re.fullmatch(r"(broker|controller|combined)(-\d+)?", source.name)):
                 node = _node_id(source)
                 self.roles[node] = found[1]
                 self.directories[node] = out / "logs" / source.name
@@ -149,11 +149,15 @@ class SteeredCluster:
 
     @property
     def brokers(self) -> list[int]:
-        return [node for node, role in self.roles.items() if role == "broker"]
+        return [node for node, role in self.roles.items() if role != "controller"]
 
     @property
     def controllers(self) -> list[int]:
-        return [node for node, role in self.roles.items() if role == "controller"]
+        return [node for node, role in self.roles.items() if role != "broker"]
+
+    def controller_port(self, node: int) -> int:
+        """The port that a voter listens on for other nodes of the quorum."""
+        return self.ports[node]
 
     @property
     def up(self) -> list[int]:
@@ -172,13 +176,14 @@ class SteeredCluster:
 
     def _properties(self, node: int) -> Mapping[str, str]:
         role = self.roles[node]
-        listener = "CONTROLLER" if role == "controller" else "PLAINTEXT"
-        voters = ",".join(f"{one}@127.0.0.1:{self.ports[one]}" for one in self.controllers)
+        listeners = [] if role == "controller" else [f"PLAINTEXT://127.0.0.1:{self.ports[node]}"]
+        listeners += [] if role == "broker" else [f"CONTROLLER://127.0.0.1:{self.controller_port(node)}"]
+        voters = ",".join(f"{one}@127.0.0.1:{self.controller_port(one)}" for one in self.controllers)
         replicas = str(min(3, len(self.brokers)))
         return {
-            "process.roles": role,
+            "process.roles": "broker,controller" if role == "combined" else role,
             "node.id": str(node),
-            "listeners": f"{listener}://127.0.0.1:{self.ports[node]}",
+            "listeners": ",".join(listeners),
             "controller.quorum.voters": voters,
             "controller.listener.names": "CONTROLLER",
             "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
@@ -223,7 +228,10 @@ class SteeredCluster:
     def await_start(self, node: int, seconds: float = 240) -> None:
         """Wait until a node that was started is up."""
         until = time.monotonic() + seconds
-        while not re.search(_UP[self.roles[node]], text := self.log(node).read_text(errors="replace")):
+        while not re.search(
+            _UP["controller" if self.roles[node] == "controller" else "broker"],
+            text := self.log(node).read_text(errors="replace"),
+        ):
             if not self._is_up(node) or time.monotonic() > until:
                 raise RuntimeError(f"node {node} did not start:\n{text[-2000:]}")
             time.sleep(0.3)
@@ -255,9 +263,9 @@ class SteeredCluster:
         for node in nodes:
             self.await_end(node)
 
-    def launch(self, node: int) -> None:
+    def launch(self, node: int, *options: str) -> None:
         """Start a node and do not wait until it is up."""
-        command = [str(self.bin / "kafka-server-start.sh"), "-daemon", str(self.properties(node))]
+        command = [str(self.bin / "kafka-server-start.sh"), "-daemon", str(self.properties(node)), *options]
         subprocess.run(command, check=True)
 
     def _started(self, node: int) -> Path:

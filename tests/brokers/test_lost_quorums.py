@@ -27,17 +27,19 @@ pytestmark = [pytest.mark.brokers, pytest.mark.timeout(1200)]
 
 HERE = Path(__file__).parent
 _SETTLE_SECONDS = 15
+#: Epochs between those of backups and the last one.
+_ROOM = 20
 
 
 @pytest.fixture(scope="module")
 def disks(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
-    """The disks of a sound cluster, static or dynamic, made once."""
-    made: dict[tuple[str, bool], Path] = {}
+    """The disks of a sound cluster, each kind made once."""
+    made: dict[tuple[str, str], Path] = {}
 
-    def of(version: str, *, is_dynamic: bool) -> Path:
-        key = version, is_dynamic
+    def of(version: str, **kind: Any) -> Path:
+        key = version, repr(kind)
         if key not in made:
-            made[key] = make_disks(tmp_path_factory.mktemp("disks"), JARS[version], is_dynamic=is_dynamic)
+            made[key] = make_disks(tmp_path_factory.mktemp("disks"), JARS[version], **kind)
         return made[key]
 
     return of
@@ -49,17 +51,19 @@ def _lose(cluster: QuorumCluster, disks: Path, lost: tuple[int, ...], stale: boo
     cluster.kill(*CONTROLLERS)
     cluster.lose_disk(*lost)
     if stale:
-        shutil.rmtree(cluster.directories[102])
-        shutil.copytree(disks / "stale-102", cluster.directories[102])
+        cluster.restore_backup(disks, 102)
     for node in blank:
         cluster.lose_disk(node)
         cluster.format(node, *(("--no-initial-controllers",) if cluster.is_dynamic else ()))
 
 
-def _carry_out(cluster: QuorumCluster, before: Path, version: str, seeds: set[int]) -> dict[str, Any]:
+def _carry_out(
+    cluster: QuorumCluster, before: Path, version: str, seeds: set[int], choose: int | None = None
+) -> dict[str, Any]:
     pids = {node: cluster.pid(node) for node in cluster.up}
     file = cluster.out / "plan.json"
-    text = run("quorum", str(before), "--plan", str(file), "--kafka-version", version)
+    chosen = () if choose is None else ("--choose", str(choose))
+    text = run("quorum", str(before), *chosen, "--plan", str(file), "--kafka-version", version)
     answer = json.loads(file.read_text())
     assert answer["verdict"] == "choose", text
     stopped = {node for step in answer["steps"] if step["action"] == "stop" for node in step["brokers"]}
@@ -68,16 +72,16 @@ def _carry_out(cluster: QuorumCluster, before: Path, version: str, seeds: set[in
         for step in answer["steps"]
         if step["action"] in ("seed", "empty") and step["controllers"]
     } == seeds
-    assert run("quorum", str(before), "--check", str(file)).startswith("Nothing has moved")
+    assert run("quorum", str(before), *chosen, "--check", str(file)).startswith("Nothing has moved")
     operator = QuorumOperator(cluster, version, before)
     assert operator.carry_out(text, answer) == [], text
-    assert set(topics_of(cluster)) == {("early", 0), ("late", 0)} and None not in topics_of(cluster).values()
-    for topic in ("early", "late"):
-        produce_values(cluster.bootstrap, topic, 0, ["after"])
-        assert [one.value.decode() for one in received(cluster.bootstrap, topic, 0)] == [
-            *(f"{topic}-{number}" for number in range(5)),
-            "after",
-        ]
+    partitions = {("early", 0), ("late", 0), *([("late", 1)] if cluster.is_apart else [])}
+    assert sorted(cluster.running) == sorted(cluster.directories)
+    assert set(topics_of(cluster)) == partitions and None not in topics_of(cluster).values()
+    for topic, partition in sorted(partitions):
+        produce_values(cluster.bootstrap, topic, partition, ["after"])
+        values = [one.value.decode() for one in received(cluster.bootstrap, topic, partition)]
+        assert values == [*(f"{topic}-{number}" for number in range(5)), "after"]
     assert {node: cluster.pid(node) for node in cluster.up if node in pids and node not in stopped} == {
         node: pid for node, pid in pids.items() if node not in stopped
     }
@@ -180,20 +184,17 @@ def test_brokers_that_have_seen_a_later_epoch_register(disks: Callable[..., Path
         cluster.stop(*BROKERS)
         cluster.kill(*CONTROLLERS)
         for node in BROKERS:
-            file = cluster.directories[node] / "__cluster_metadata-0" / "quorum-state"
-            state = json.loads(file.read_text())
-            file.write_text(json.dumps({**state, "leaderEpoch": state["leaderEpoch"] + 5}))
+            seen = _raise_epoch(cluster, node, 5)
         cluster.lose_disk(100, 101)
-        shutil.rmtree(cluster.directories[102])
-        shutil.copytree(of / "stale-102", cluster.directories[102])
+        cluster.restore_backup(of, 102)
         answer = _carry_out(cluster, cluster.capture("before", without=(100, 101)), "4.3.1", set(CONTROLLERS))
     written = [json.loads(text)["leaderEpoch"] for step in answer["steps"] for text in step["files"].values()]
-    assert written == [state["leaderEpoch"] + 5] * 3
+    assert written == [seen] * 3
 
 
 def _raise_epoch(cluster: QuorumCluster, node: int, by: int) -> int:
     """Let a node have seen a later controller epoch; returns it."""
-    file = cluster.directories[node] / "__cluster_metadata-0" / "quorum-state"
+    file = cluster.metadata_log(node) / "quorum-state"
     state = json.loads(file.read_text())
     file.write_text(json.dumps({**state, "leaderEpoch": state["leaderEpoch"] + by}))
     return state["leaderEpoch"] + by
@@ -334,6 +335,28 @@ def test_elections_after_a_quorum_that_is_down_or_lost(
             assert values == [*(f"{topic}-{number}" for number in range(5)), "after"]
 
 
+def _forget_late(cluster: QuorumCluster, disks: Path, tmp_path: Path) -> Path:
+    """All voters were seeded from a backup, brokers died, and restarted they set topic late aside; a copy of the disk of 100 as it
+    was before.
+    """
+    cluster.start_all()
+    cluster.kill(*CONTROLLERS)
+    found = tmp_path / "found"
+    shutil.copytree(cluster.directories[100], found, ignore=shutil.ignore_patterns(".lock"))
+    seen = _raise_epoch(cluster, BROKERS[0], 0)
+    for node in CONTROLLERS:
+        shutil.rmtree(cluster.metadata_log(node))
+        shutil.copytree(disks / "stale-102", cluster.metadata_log(node))
+        # Of a later epoch than brokers have seen: with an earlier one they would go on without the controllers.
+        _raise_epoch(cluster, node, seen + 1)
+    cluster.start_quorum()
+    for broker in BROKERS:
+        cluster.await_end(broker, 240)
+    cluster.start(*BROKERS)
+    assert topics_of(cluster).keys() == {("early", 0)}
+    return found
+
+
 @pytest.mark.slow
 def test_a_disk_that_was_found_knows_directories_that_brokers_set_aside(
     disks: Callable[..., Path], tmp_path: Path
@@ -343,22 +366,7 @@ def test_a_disk_that_was_found_knows_directories_that_brokers_set_aside(
     """
     of = disks("4.3.1", is_dynamic=False)
     with QuorumCluster(of, tmp_path / "run", JARS["4.3.1"], is_dynamic=False) as cluster:
-        cluster.start_all()
-        cluster.kill(*CONTROLLERS)
-        found = tmp_path / "found"
-        shutil.copytree(cluster.directories[100], found, ignore=shutil.ignore_patterns(".lock"))
-        seen = _raise_epoch(cluster, BROKERS[0], 0)
-        for node in CONTROLLERS:
-            log = cluster.directories[node] / "__cluster_metadata-0"
-            shutil.rmtree(log)
-            shutil.copytree(of / "stale-102" / log.name, log)
-            # Of a later epoch than brokers have seen: with an earlier one they would go on without the controllers.
-            _raise_epoch(cluster, node, seen + 1)
-        cluster.start_quorum()
-        for broker in BROKERS:
-            cluster.await_end(broker, 240)
-        cluster.start(*BROKERS)
-        assert topics_of(cluster).keys() == {("early", 0)}
+        found = _forget_late(cluster, of, tmp_path)
         assert all(list(cluster.directories[broker].glob("late-0.*-stray")) for broker in BROKERS)
         forgotten = run_json("quorum", str(cluster.capture("forgotten")))
         assert forgotten["verdict"] == "agree" and "as -stray, which no log here knows" in forgotten["reason"]
@@ -368,3 +376,131 @@ def test_a_disk_that_was_found_knows_directories_that_brokers_set_aside(
         answer = _carry_out(cluster, cluster.capture("before"), "4.3.1", {101, 102})
     assert answer["choice"]["node_id"] == 100
     assert [step["brokers"] for step in answer["steps"] if step["action"] == "put_back"] == [[0], [1]]
+
+
+def _elect_in_the_same_epoch(cluster: QuorumCluster, disks: Path, *, brokers_up: bool) -> tuple[int, tuple[int, ...]]:
+    """Two controllers restored from backups elect one of them in the epoch in which the third had led, which is down; it and the two."""
+    for node in CONTROLLERS:
+        _raise_epoch(cluster, node, _ROOM)
+    cluster.start_all()
+    leader, epoch = cluster.quorum_status("LeaderId"), cluster.quorum_status("LeaderEpoch")
+    cluster.kill(*CONTROLLERS, *(() if brokers_up else BROKERS))
+    stale = tuple(node for node in CONTROLLERS if node != leader)
+    # Whoever waits for the other one long enough goes through several epochs.
+    before, found = epoch - 1, None
+    while found != epoch:
+        cluster.kill(*(node for node in stale if node in cluster.running))
+        cluster.restore_backup(disks, *stale)
+        for node in stale:
+            _raise_epoch(cluster, node, before - _raise_epoch(cluster, node, 0))
+            cluster.launch(node)
+        found = cluster.quorum_status("LeaderEpoch")
+        before -= found - epoch
+        assert before > epoch - _ROOM
+    return leader, stale
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("version", ["4.3.1", "3.9.1"])
+def test_the_same_epoch_of_two_leaders(disks: Callable[..., Path], tmp_path: Path, version: str) -> None:
+    """D3: brokers die, and as the third controller is started, so do the other two; it has everything."""
+    of = disks(version, is_dynamic=True)
+    with QuorumCluster(of, tmp_path / "run", JARS[version], is_dynamic=True) as cluster:
+        leader, stale = _elect_in_the_same_epoch(cluster, of, brokers_up=True)
+        for broker in BROKERS:
+            cluster.await_end(broker, 240)
+        cluster.launch(leader)
+        time.sleep(_SETTLE_SECONDS)
+        cluster.kill(*cluster.running)
+        answer = _carry_out(cluster, cluster.capture("before"), version, set(stale))
+    assert answer["choice"]["node_id"] == leader
+
+
+@pytest.mark.slow
+def test_a_fork_within_one_epoch_has_the_history_that_people_choose(disks: Callable[..., Path], tmp_path: Path) -> None:
+    """D3v: two stale controllers elect in the epoch of the third, and once more; then it and the brokers join, and keep some of their
+    own records below those of the new leader: their logs are spliced, nobody has a whole one with topic late.
+    """
+    of = disks("4.3.1", is_dynamic=True)
+    with QuorumCluster(of, tmp_path / "run", JARS["4.3.1"], is_dynamic=True) as cluster:
+        leader, stale = _elect_in_the_same_epoch(cluster, of, brokers_up=False)
+        time.sleep(_SETTLE_SECONDS)
+        cluster.kill(*stale)
+        for node in stale:
+            cluster.launch(node)
+        cluster.quorum_status("LeaderEpoch")
+        cluster.launch(leader)
+        time.sleep(_SETTLE_SECONDS)
+        for broker in BROKERS:
+            cluster.launch(broker)
+        time.sleep(2 * _SETTLE_SECONDS)
+        before, file = cluster.capture("before"), cluster.out / "plan.json"
+        assert "spliced from two histories" in run("quorum", str(before), status=1)
+        printed = run("quorum", str(before), "--choose", str(stale[0]), "--plan", str(file), "--kafka-version", "4.3.1")
+        answer = json.loads(file.read_text())
+        assert [one["topic"] for one in answer["lost"]["topics"]] == ["late"]
+        operator = QuorumOperator(cluster, "4.3.1", before)
+        assert operator.carry_out(printed, answer) == [], printed
+        assert set(topics_of(cluster)) == {("early", 0)}
+        produce_values(cluster.bootstrap, "early", 0, ["after"])
+        again = run_json("quorum", str(operator.after))
+    assert again["verdict"] == "agree" and not again["steps"], again["reason"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("version", ["4.3.1", "3.9.1"])
+@pytest.mark.parametrize("file", ["", "quorum-state"], ids=["meta.properties", "quorum-state-too"])
+def test_the_only_controller_left_was_formatted_standalone_and_is_the_newest(
+    disks: Callable[..., Path], tmp_path: Path, version: str, file: str
+) -> None:
+    """D5b, D5c: it keeps its log, and gets its old directory id back; brokers are down and hold less."""
+    of = disks(version, is_dynamic=True)
+    with QuorumCluster(of, tmp_path / "run", JARS[version], is_dynamic=True) as cluster:
+        cluster.start_all()
+        cluster.stop(*BROKERS)
+        time.sleep(3)
+        cluster.kill(101, 102)
+        cluster.kill(100)
+        cluster.lose_disk(101, 102)
+        (cluster.directories[100] / "meta.properties").unlink()
+        if file:
+            (cluster.metadata_log(100) / file).unlink()
+        cluster.format(100, "--standalone")
+        answer = _carry_out(cluster, cluster.capture("before", without=(101, 102)), version, set(CONTROLLERS))
+    assert answer["choice"]["node_id"] == 100
+
+
+@pytest.mark.slow
+def test_metadata_apart_from_two_disks_that_have_directories_to_put_back(
+    disks: Callable[..., Path], tmp_path: Path
+) -> None:
+    """Q4 with metadata.log.dir, and late-0 and late-1 on a disk each; of the found one's fellows one is stale, one formatted anew."""
+    of = disks("4.3.1", is_dynamic=True, is_apart=True)
+    with QuorumCluster(of, tmp_path / "run", JARS["4.3.1"], is_dynamic=True, is_apart=True) as cluster:
+        found = _forget_late(cluster, of, tmp_path)
+        for broker in BROKERS:
+            assert [len(list(disk.glob("late-*-stray"))) for disk in cluster.log_dirs(broker)] == [0, 1, 1]
+        cluster.kill(*BROKERS, *CONTROLLERS)
+        cluster.lose_disk(100, 101)
+        shutil.copytree(found, cluster.directories[100], dirs_exist_ok=True)
+        cluster.format(101, "--no-initial-controllers")
+        # Leaders changed without topic late: which history to give up is for people.
+        answer = _carry_out(cluster, cluster.capture("before"), "4.3.1", {101, 102}, choose=100)
+    put_back = [step for step in answer["steps"] if step["action"] == "put_back"]
+    assert [(step["brokers"], len(step["commands"])) for step in put_back] == [([0], 2), ([1], 2)]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("version", ["4.3.1", "3.9.1"])
+def test_who_led_is_among_those_that_lost_their_disks(disks: Callable[..., Path], tmp_path: Path, version: str) -> None:
+    """The only controller left has noted who led: told so, that one would end, since it has forgotten it."""
+    of = disks(version, is_dynamic=False)
+    with QuorumCluster(of, tmp_path / "run", JARS[version], is_dynamic=False) as cluster:
+        cluster.start_all()
+        leader = cluster.quorum_status("LeaderId")
+        cluster.kill(*CONTROLLERS)
+        left = next(node for node in CONTROLLERS if node != leader)
+        lost = {node for node in CONTROLLERS if node != left}
+        cluster.lose_disk(*lost)
+        answer = _carry_out(cluster, cluster.capture("before", without=tuple(lost)), version, lost)
+    assert [step["controllers"] for step in answer["steps"] if step["action"] == "mend_epoch"] == [[left]]
