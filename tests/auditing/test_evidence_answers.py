@@ -6,12 +6,15 @@ import io
 import json
 import shutil
 import tarfile
+from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 
 import pytest
 from tests.support.audit_json_text import audit_json_text
 from tests.support.collected import (
     answers,
+    audited,
     bring_wanted,
     collect_into,
     collect_snapshot,
@@ -72,28 +75,44 @@ def _is_found_by(found: dict, expected: dict) -> bool:
     )
 
 
-def _check_with_raw(snapshot: Path, place: Path, *headers: str) -> tuple[int, set[str]]:
+Copied = Callable[[Path], dict]
+
+
+@pytest.fixture(scope="module")
+def copied(tmp_path_factory: pytest.TempPathFactory) -> Copied:
+    """The answers of the copy of a snapshot, audited once for all evidence that is compared with it."""
+
+    @cache
+    def audited_once(snapshot: Path) -> str:
+        place = tmp_path_factory.mktemp("copy")
+        found = json.dumps(answers(copy_snapshot(snapshot, place / "snapshot")))
+        shutil.rmtree(place)
+        return found
+
+    return lambda snapshot: json.loads(audited_once(snapshot))
+
+
+def _check_with_raw(snapshot: Path, place: Path, copy: dict, *headers: str) -> tuple[int, set[str]]:
     """Rounds that it took to have the answers of copies, and codes of findings that only checksums tell."""
-    copied = answers(copy_snapshot(snapshot, place / "copy" / "snapshot"))
     evidence = collect_snapshot(snapshot, place / "evidence" / "snapshot", "--raw", *headers)
     for rounds in range(3):
-        found, expected = forget_unchecked(answers(evidence), copied)
+        results = audited(evidence)
+        found, expected = forget_unchecked(answers(evidence, results), copy)
         assert _is_found_by(found, expected)
         if found == expected:
             return rounds, set()
-        if not bring_wanted(snapshot, evidence, rounds):
+        if not bring_wanted(snapshot, evidence, rounds, results):
             break
     only = {row[0] for row in _findings(expected) - _findings(found)}
     assert headers and only and "CAP-NOT-CAPTURED" not in {row["code"] for row in found["findings"]}
     return rounds, only
 
 
-def _check_without_raw(snapshot: Path, place: Path, *headers: str) -> None:
+def _check_without_raw(snapshot: Path, place: Path, copy: dict, *headers: str) -> None:
     """Nothing is found that copies do not show, and what hides the rest is named."""
-    copied = answers(copy_snapshot(snapshot, place / "plain" / "copy" / "snapshot"))
     collected = answers(collect_snapshot(snapshot, place / "plain" / "evidence" / "snapshot", *headers))
-    assert _is_found_by(collected, copied)
-    verdicts = {(row["topic"], row["partition"]): row["verdict"] for row in copied["partitions"]}
+    assert _is_found_by(collected, copy)
+    verdicts = {(row["topic"], row["partition"]): row["verdict"] for row in copy["partitions"]}
     lacking = {(row["topic"], row["partition"]) for row in collected["findings"] if row["code"] in UNKNOWN}
     for row in collected["partitions"]:
         at = row["topic"], row["partition"]
@@ -102,10 +121,11 @@ def _check_without_raw(snapshot: Path, place: Path, *headers: str) -> None:
 
 
 @pytest.mark.parametrize("name", SOME)
-def test_a_capture_collected_answers_as_its_copy(name: str, tmp_path: Path) -> None:
-    rounds, only = _check_with_raw(FIXTURES / name, tmp_path)
+def test_a_capture_collected_answers_as_its_copy(name: str, copied: Copied, tmp_path: Path) -> None:
+    copy = copied(FIXTURES / name)
+    rounds, only = _check_with_raw(FIXTURES / name, tmp_path, copy)
     assert rounds <= 2 and not only
-    _check_without_raw(FIXTURES / name, tmp_path)
+    _check_without_raw(FIXTURES / name, tmp_path, copy)
 
 
 #: Captures with a damaged payload below a header that all replicas have, and what is not found there by headers alone.
@@ -116,21 +136,25 @@ ONLY_CHECKSUMS_TELL = {
 
 
 @pytest.mark.parametrize("name", [*SOME, "corrupted-flip-crc", "corrupted-batch-length-off-by-one"])
-def test_a_capture_known_by_headers_alone_answers_as_its_copy(name: str, tmp_path: Path) -> None:
-    rounds, only = _check_with_raw(FIXTURES / name, tmp_path, "--headers", "always")
+def test_a_capture_known_by_headers_alone_answers_as_its_copy(name: str, copied: Copied, tmp_path: Path) -> None:
+    copy = copied(FIXTURES / name)
+    rounds, only = _check_with_raw(FIXTURES / name, tmp_path, copy, "--headers", "always")
     assert rounds <= 2 and only == ONLY_CHECKSUMS_TELL.get(name, set())
-    _check_without_raw(FIXTURES / name, tmp_path, "--headers", "always")
+    _check_without_raw(FIXTURES / name, tmp_path, copy, "--headers", "always")
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("headers", [(), ("--headers", "always")])
-def test_every_capture_and_attack_collected_answers_as_its_copy(tmp_path: Path, headers: tuple[str, ...]) -> None:
+def test_every_capture_and_attack_collected_answers_as_its_copy(
+    tmp_path: Path, copied: Copied, headers: tuple[str, ...]
+) -> None:
     snapshots = [path for path in _snapshots() if (headers or path.name not in SOME) and _collectable(path)]
     assert len(snapshots) > 100
     for number, snapshot in enumerate(snapshots):
-        rounds, only = _check_with_raw(snapshot, tmp_path / str(number), *headers)
+        copy = copied(snapshot)
+        rounds, only = _check_with_raw(snapshot, tmp_path / str(number), copy, *headers)
         assert rounds <= 2 and only == (ONLY_CHECKSUMS_TELL.get(snapshot.name, set()) if headers else set()), snapshot
-        _check_without_raw(snapshot, tmp_path / str(number), *headers)
+        _check_without_raw(snapshot, tmp_path / str(number), copy, *headers)
 
 
 def _differing(place: Path) -> Path:

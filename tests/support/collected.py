@@ -16,9 +16,10 @@ from tests.support.snapshots import Listed, Replica, write_snapshot
 from replica_audit.collect import collect
 from replica_audit.config import Settings
 from replica_audit.report.wanted_ranges import render_wanted
+from replica_audit.results import Results
 from replica_audit.runner.in_process import audit_all
 from replica_audit.segments.frames import HEADERS, MAGIC, FrameFile
-from replica_audit.snapshot.discovery import discover
+from replica_audit.snapshot.log_dirs import arrange_folders, find_log_dirs, identify_log_dir
 from replica_audit.snapshot.storage import Snapshot
 
 #: As fast as it can.
@@ -75,7 +76,10 @@ def two_segments(place: Path) -> Path:
 
 def log_dirs_of(snapshot: Path) -> list[tuple[int, str]] | None:
     """Broker id and path of each log dir; None where one has no id, holds another, or is the snapshot itself."""
-    found = [(one.broker_id, one.path) for one in discover(Snapshot.open(snapshot)).log_dirs]
+    opened = Snapshot.open(snapshot)
+    tree = opened.list_tree()
+    folders = find_log_dirs(arrange_folders(tree.entries, tree.unlisted))
+    found = [(one.broker_id, one.path) for one, _ in (identify_log_dir(opened, folder) for folder in folders)]
     paths = [path for _, path in found]
     nested = any(one != other and other.startswith(f"{one}/") for one in paths for other in paths)
     if nested or "" in paths or any(broker_id is None for broker_id, _ in found):
@@ -124,9 +128,14 @@ def _copy_rest(snapshot: Path, target: Path, log_dirs: Sequence[str]) -> None:
             shutil.copy2(path, target / shown)
 
 
-def answers(snapshot: Path) -> dict:
+def audited(snapshot: Path) -> Results:
+    """The answers as they are, for `answers` and `bring_wanted`, if both are wanted of the same files."""
+    return audit_all(str(snapshot), Settings(quiet=True))
+
+
+def answers(snapshot: Path, found: Results | None = None) -> dict:
     """All tables of an audit, without what is of the run and where it lies."""
-    text = audit_json_text(audit_all(str(snapshot), Settings(quiet=True))).replace(str(snapshot), "SNAPSHOT")
+    text = audit_json_text(found or audited(snapshot)).replace(str(snapshot), "SNAPSHOT")
     content = json.loads(text)
     content.pop("audit")
     return content
@@ -165,11 +174,10 @@ def forget_unchecked(found: dict, expected: dict) -> tuple[dict, dict]:
 _OF_CHECKSUMS = ("unchecked_batches", "loaded_log_end_offset", "recovered_log_end_offset")
 
 
-def bring_wanted(copy: Path, evidence: Path, number: int) -> int:
+def bring_wanted(copy: Path, evidence: Path, number: int, found: Results | None = None) -> int:
     """Collect what an audit of `evidence` wants of the log dirs of `copy`; how many bytes that is."""
     wanted = evidence.parent / f"{evidence.name}-wanted-{number}.json"
-    found = render_wanted(audit_all(str(evidence), Settings(quiet=True)), Snapshot.open(evidence).evidence)
-    wanted.write_text(found)
+    wanted.write_text(render_wanted(found or audited(evidence), Snapshot.open(evidence).evidence))
     return bring(copy, evidence, wanted, number)
 
 
