@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import gzip
 import os
+import shutil
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +46,13 @@ def _small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(answer_parts, "STRETCH", 2)
 
 
+@pytest.fixture
+def ran(written_by_tasks: Ran, tmp_path: Path) -> Ran:
+    """A copy of the warehouse, in which parts of files may be left."""
+    copy = Warehouse(str(shutil.copytree(written_by_tasks.warehouse.name, tmp_path / "warehouse")))
+    return replace(written_by_tasks, warehouse=copy)
+
+
 def by_tasks(ran: Ran, executor: Pickling) -> Results:
     """The latest audit of a warehouse, as the stage has it that ran by `executor`."""
     return load_results(ran.warehouse, None, "high", executor)
@@ -73,8 +82,7 @@ def test_tasks_write_the_report_of_one_process(capture: str, tmp_path: Path) -> 
     assert not parts_left(ran)
 
 
-def test_two_attempts_of_a_task_write_a_line_once_and_leave_nothing(tmp_path: Path) -> None:
-    ran = run_stages(FIXTURES / "diverged-multi", tmp_path / "warehouse", driver_rows=1)
+def test_two_attempts_of_a_task_write_a_line_once_and_leave_nothing(ran: Ran, tmp_path: Path) -> None:
     results = by_tasks(ran, Pickling(attempts=2))
     write_report(results, str(tmp_path / "report"), "high")
     lines = gzip.decompress((tmp_path / "report" / LINES).read_bytes()).splitlines()
@@ -116,15 +124,15 @@ def refuse(monkeypatch: pytest.MonkeyPatch, *refused: str, all_parts: bool = Tru
     )
 
 
-def test_a_job_that_fails_leaves_nothing(tmp_path: Path) -> None:
-    ran = run_stages(FIXTURES / "diverged-multi", tmp_path / "warehouse", driver_rows=1)
+def test_a_job_that_fails_leaves_nothing(ran: Ran, tmp_path: Path) -> None:
     with pytest.raises(RuntimeError, match="four times"):
         write_report(by_tasks(ran, _Broken()), str(tmp_path / "report"), "high")
     assert not parts_left(ran)
 
 
-def test_a_report_is_whole_where_nothing_can_be_deleted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    ran = run_stages(FIXTURES / "diverged-multi", tmp_path / "warehouse", driver_rows=1)
+def test_a_report_is_whole_where_nothing_can_be_deleted(
+    ran: Ran, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     expected = report_of(load_results(ran.warehouse, None, "high"), tmp_path / "report")
     refuse(monkeypatch, "delete_file")
     with pytest.warns(UserWarning, match="could not be deleted .*ACCESS_DENIED during delete_file"):
@@ -132,8 +140,9 @@ def test_a_report_is_whole_where_nothing_can_be_deleted(tmp_path: Path, monkeypa
     assert len(parts_left(ran)) == 3
 
 
-def test_parts_after_one_that_cannot_be_deleted_are_deleted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    ran = run_stages(FIXTURES / "diverged-multi", tmp_path / "warehouse", driver_rows=1)
+def test_parts_after_one_that_cannot_be_deleted_are_deleted(
+    ran: Ran, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     refuse(monkeypatch, "delete_file", all_parts=False)
     told: list[str] = []
     write_report(by_tasks(ran, Pickling()), str(tmp_path / "report"), "high", tell=told.append)
@@ -144,9 +153,8 @@ def test_parts_after_one_that_cannot_be_deleted_are_deleted(tmp_path: Path, monk
 
 @pytest.mark.parametrize("refused", ["delete_file", "get_file_info"])
 def test_what_cannot_be_deleted_does_not_hide_why_a_job_failed(
-    refused: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    refused: str, ran: Ran, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    ran = run_stages(FIXTURES / "diverged-multi", tmp_path / "warehouse", driver_rows=1)
     refuse(monkeypatch, refused)
     told: list[str] = []
     with pytest.raises(RuntimeError, match="four times"):
@@ -155,9 +163,8 @@ def test_what_cannot_be_deleted_does_not_hide_why_a_job_failed(
 
 
 def test_one_process_writes_the_lines_where_tasks_cannot_leave_any(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ran: Ran, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    ran = run_stages(FIXTURES / "diverged-multi", tmp_path / "warehouse", driver_rows=1)
     whole = load_results(ran.warehouse, None, "high")
     write_report(whole, str(tmp_path / "before"), "high")
     known = read_baseline(Settings(baseline=str(tmp_path / "before" / LINES)))
@@ -169,8 +176,7 @@ def test_one_process_writes_the_lines_where_tasks_cannot_leave_any(
         assert not parts_left(ran)
 
 
-def test_parts_of_a_killed_run_are_deleted_when_they_are_a_day_old(tmp_path: Path) -> None:
-    ran = run_stages(FIXTURES / "diverged-multi", tmp_path / "warehouse", driver_rows=1)
+def test_parts_of_a_killed_run_are_deleted_when_they_are_a_day_old(ran: Ran, tmp_path: Path) -> None:
     old, young = (left_parts.LeftParts(ran.warehouse.directory("partitions")).leave([b"lines"]) for _ in range(2))
     for name, hours in ((old, 25), (young, 23)):
         os.utime(Path(ran.warehouse.name, "partitions", name), (time.time() - hours * 3600,) * 2)
@@ -204,8 +210,7 @@ def test_lines_of_one_process_are_packed_one_by_one_and_nothing_is_pickled(
     assert len(lines) == 1 + len(whole.partitions)
 
 
-def test_tasks_compare_with_a_baseline(tmp_path: Path) -> None:
-    ran = run_stages(FIXTURES / "diverged-multi", tmp_path / "warehouse", driver_rows=1)
+def test_tasks_compare_with_a_baseline(ran: Ran, tmp_path: Path) -> None:
     whole = load_results(ran.warehouse, None, "high")
     write_report(whole, str(tmp_path / "before"), "high")
     text = gzip.decompress((tmp_path / "before" / LINES).read_bytes()).decode()
@@ -218,8 +223,7 @@ def test_tasks_compare_with_a_baseline(tmp_path: Path) -> None:
     assert report_of(found, tmp_path / "report") == report_of(expected, tmp_path / "report")
 
 
-def test_a_report_after_the_end_of_the_session_is_written_by_one_process(tmp_path: Path) -> None:
-    ran = run_stages(FIXTURES / "diverged-multi", tmp_path / "warehouse", driver_rows=1)
+def test_a_report_after_the_end_of_the_session_is_written_by_one_process(ran: Ran, tmp_path: Path) -> None:
     executor = Pickling()
     results = by_tasks(ran, executor)
     executor.is_apart = False

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import gzip
 import json
 import shutil
@@ -15,6 +14,7 @@ from tests.support.answering_brokers import AnsweringBrokers, batches_of, in_syn
 from tests.support.audit_json_text import audit_json_text
 from tests.support.cloned_capture import clone_capture
 from tests.support.fixtures import FIXTURES
+from tests.support.held_objects import count_held, only_new_objects
 from tests.support.in_process import Ran, run_stages
 from tests.support.long_logs import write_long_logs
 
@@ -106,15 +106,10 @@ def test_partitions_without_a_leader_are_counted_whichever_are_told(
     check_alike(*whole_and_told(run_stages(tmp_path / "clone", tmp_path / "warehouse"), monkeypatch), tmp_path)
 
 
-@pytest.fixture(scope="module")
-def ran(tmp_path_factory: pytest.TempPathFactory) -> Ran:
-    """An audit of many partitions, whose tables the tasks wrote."""
-    place = tmp_path_factory.mktemp("told")
-    return run_stages(FIXTURES / "diverged-multi", place / "warehouse", driver_rows=1)
-
-
-def test_a_baseline_is_compared_with_all_rows(ran: Ran, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    whole, told = whole_and_told(ran, monkeypatch)
+def test_a_baseline_is_compared_with_all_rows(
+    written_by_tasks: Ran, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole, told = whole_and_told(written_by_tasks, monkeypatch)
     write_report(whole, str(tmp_path / "before"), "high")
     text = gzip.decompress((tmp_path / "before" / LINES).read_bytes()).decode()
     ids = sorted({row.finding_id for row in whole.findings})
@@ -128,8 +123,8 @@ def test_a_baseline_is_compared_with_all_rows(ran: Ran, tmp_path: Path, monkeypa
     check_alike(known.compare(whole), compared, tmp_path)
 
 
-def test_quality_is_checked_over_all_rows(ran: Ran, monkeypatch: pytest.MonkeyPatch) -> None:
-    whole, told = whole_and_told(ran, monkeypatch)
+def test_quality_is_checked_over_all_rows(written_by_tasks: Ran, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole, told = whole_and_told(written_by_tasks, monkeypatch)
     tables = {*FACT_TABLES, "findings", "quarantine", "partitions", "replicas"}
     expected, found = local_tables(whole, {}, tables), local_tables(told, {}, tables)
     assert told.stored is not None and expected["replica_facts"].num_rows > 4
@@ -139,14 +134,17 @@ def test_quality_is_checked_over_all_rows(ran: Ran, monkeypatch: pytest.MonkeyPa
 
 
 def test_any_finding_is_explained(
-    ran: Ran, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    written_by_tasks: Ran, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    whole, told = whole_and_told(ran, monkeypatch)
+    whole, told = whole_and_told(written_by_tasks, monkeypatch)
     write_report(told, str(tmp_path / "report"), "high")
     worst = json.loads((tmp_path / "report" / "audit.json").read_text())["findings"]
     elsewhere = {row.finding_id for row in whole.findings} - {row["finding_id"] for row in worst}
     row = next(row for row in whole.findings if row.finding_id in elsewhere and row.evidence)
-    for place in (["--report", tmp_path / "report"], ["--report", tmp_path, "--warehouse", ran.warehouse.name]):
+    for place in (
+        ["--report", tmp_path / "report"],
+        ["--report", tmp_path, "--warehouse", written_by_tasks.warehouse.name],
+    ):
         assert main([*map(str, ["explain", row.finding_id, *place, "--format", "json"])]) == 0
         assert json.loads(capsys.readouterr().out)["finding"] == json.loads(json.dumps(to_dict(row)))
 
@@ -167,24 +165,22 @@ def test_twice_the_calm_partitions_are_no_more_rows(tmp_path: Path, monkeypatch:
     assert all(abs(held[1][table] - number) <= 2 for table, number in held[0].items()) and held[0]["replicas"] > 0
 
 
-def test_costs_of_partitions_without_details_are_held_packed(ran: Ran, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_costs_of_partitions_without_details_are_held_packed(
+    written_by_tasks: Ran, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """As rows there are those of the partitions that were looked at last."""
-    whole, told = whole_and_told(ran, monkeypatch)
+    whole, told = whole_and_told(written_by_tasks, monkeypatch)
     costs = Matrix(whole).rows
     del whole
     told = replace(told, elections=[])
     packed = Matrix(told).rows
     assert dict(packed) == costs and len(packed) == len(costs) > answer_parts.STRETCH
 
-    def rows() -> int:
-        gc.collect()
-        return sum(isinstance(one, ElectionRow) for one in gc.get_objects())
-
-    before = rows()
-    packed = Matrix(told).rows
     most = max(len(part.elections) for part in told.parts(("elections",)))
-    for place in packed:
-        assert packed[place] and rows() - before <= most
+    with only_new_objects():
+        packed = Matrix(told).rows
+        for place in packed:
+            assert packed[place] and count_held(ElectionRow) <= most
 
 
 def test_what_nobody_has_seen_is_known_of_all_and_no_finding_is_read_again(
@@ -208,10 +204,12 @@ def test_what_nobody_has_seen_is_known_of_all_and_no_finding_is_read_again(
     assert tables_read == {"elections"}
 
 
-def test_rows_of_elections_are_those_of_partitions_in_detail(ran: Ran, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rows_of_elections_are_those_of_partitions_in_detail(
+    written_by_tasks: Ran, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(detailed_partitions, "DETAILED", 1)
     monkeypatch.setattr(detailed_partitions, "NAMED", 1)
-    whole, told = whole_and_told(ran, monkeypatch)
+    whole, told = whole_and_told(written_by_tasks, monkeypatch)
     places = told_places(told.partitions)
     assert told.elections == [row for row in whole.elections if place_of(row) in places]
     assert 0 < len(told.elections) < len(whole.elections)

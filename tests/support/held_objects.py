@@ -1,0 +1,24 @@
+"""What objects a piece of code has made and holds, however many the run of the tests has."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+
+@contextmanager
+def only_new_objects() -> Iterator[None]:
+    """Within it `count_held` looks at what was made since it was entered only."""
+    gc.collect()
+    gc.freeze()
+    try:
+        yield
+    finally:
+        gc.unfreeze()
+
+
+def count_held(*kinds: type) -> int:
+    """Objects of these classes that something still holds."""
+    gc.collect()
+    return sum(isinstance(one, kinds) for one in gc.get_objects())
