@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from replica_audit.auditing.known_findings import Earlier
 from replica_audit.report.facts.verdict import build_verdict
 from replica_audit.report.page.document import render_page
 from replica_audit.results import Results
@@ -74,8 +75,9 @@ return seen.filter((node) => lines(node) > 1).map((node) => node.textContent);
 """
 
 
-def write(found: Results, path: Path) -> Path:
-    path.write_text(render_page(found, build_verdict(found, "high")), encoding="utf-8")
+def write(found: Results, path: Path, earlier: Earlier | None = None) -> Path:
+    """The page of `found` at `path`, which is returned."""
+    path.write_text(render_page(found, build_verdict(found, "high"), earlier), encoding="utf-8")
     return path
 
 

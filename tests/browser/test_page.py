@@ -8,18 +8,17 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from tests.browser.layout import write
 from tests.support.captures_with_more import with_groups
 from tests.support.fixtures import ATTACKS, FIXTURES
 from tests.support.large_audit import audit_models, large_results
 from tests.support.less import without
-from tests.support.report_rows import finding, partition, results, row
+from tests.support.report_rows import finding, orders_row, partition, results, row
 from tests.support.samples import SAMPLES
 
 from replica_audit.auditing.known_findings import Earlier
 from replica_audit.config import Settings
 from replica_audit.model import TopicPartition
-from replica_audit.report.facts.verdict import build_verdict
-from replica_audit.report.page.document import render_page
 from replica_audit.results import Results
 from replica_audit.runner.in_process import audit_all as audit_snapshot
 from replica_audit.runner.in_process import audit_one
@@ -31,11 +30,6 @@ OPEN = "document.querySelectorAll('tr.details figure svg.picture[aria-labelledby
 ENTER, ESCAPE, END = "\ue007", "\ue00c", "\ue010"
 
 SHOWN = "document.querySelectorAll('tr.partition').length"
-
-
-def write(found: Results, path: Path, earlier: Earlier | None = None) -> Path:
-    path.write_text(render_page(found, build_verdict(found, "high"), earlier), encoding="utf-8")
-    return path
 
 
 def audit_all(name: str, *places: str) -> Results:
@@ -356,10 +350,8 @@ def test_markup_in_names_and_messages_stays_text(browser, tmp_path):
 def test_a_difference_of_seven_records_at_the_end_of_ten_million_is_seen(browser, tmp_path):
     far = 10_000_000
     replicas = [
-        row(
+        orders_row(
             "replicas",
-            topic="orders",
-            partition=0,
             broker_id=b,
             log_start_offset=0,
             log_end_offset=end,
@@ -370,10 +362,8 @@ def test_a_difference_of_seven_records_at_the_end_of_ten_million_is_seen(browser
         for b, end in ((1, far), (2, far + 7))
     ]
     runs = [
-        row(
+        orders_row(
             "divergences",
-            topic="orders",
-            partition=0,
             broker_id=2,
             reference_id=1,
             start_offset=far,
@@ -425,23 +415,10 @@ def test_what_changed_since_the_last_audit_can_be_filtered(browser, tmp_path):
 def test_a_timeline_is_drawn_where_there_is_one(browser, tmp_path):
     points = [(0, 5, 5, None), (1000, 9, 9, None), (2000, 12, 9, "stuck")]
     timeline = [
-        row(
-            "high_watermark_timeline",
-            topic="orders",
-            partition=0,
-            time_ms=t,
-            hw_recomputed=r,
-            hw_observed=o,
-            deviation=d,
-            isr=[1],
-        )
+        orders_row("high_watermark_timeline", time_ms=t, hw_recomputed=r, hw_observed=o, deviation=d, isr=[1])
         for t, r, o, d in points
     ]
-    replicas = [
-        row(
-            "replicas", topic="orders", partition=0, broker_id=1, log_start_offset=0, log_end_offset=12, epochs=[[0, 0]]
-        )
-    ]
+    replicas = [orders_row("replicas", broker_id=1, log_start_offset=0, log_end_offset=12, epochs=[[0, 0]])]
     browser.open(write(results(replicas=replicas, high_watermark_timeline=timeline), tmp_path / "page.html"))
     browser.wait("document.querySelector('path.steps')")
     assert len(browser.find("circle.observed")) == 3 and len(browser.find("circle.deviates")) == 1
@@ -457,7 +434,7 @@ def test_leadership_over_time_is_drawn_where_a_metadata_log_told_it(browser, tmp
         for number, (at, leader, isr, elr) in enumerate(changes)
     ]
     ends = {"log_start_offset": 0, "log_end_offset": 9}
-    replicas = [row("replicas", topic="orders", partition=0, broker_id=1, epochs=[[0, 0]], **ends)]
+    replicas = [orders_row("replicas", broker_id=1, epochs=[[0, 0]], **ends)]
     browser.open(write(results(replicas=replicas, partition_states=states), tmp_path / "page.html"))
     browser.wait("document.querySelector('.span')")
     spans = browser.run("return [...document.querySelectorAll('.span title')].map(t => t.textContent)")

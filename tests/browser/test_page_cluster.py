@@ -11,9 +11,6 @@ from tests.support.large_cluster import AWAY, BROKERS, large_cluster
 from tests.support.report_rows import results, row
 from tests.support.samples import SAMPLES
 
-from replica_audit.report.facts.verdict import build_verdict
-from replica_audit.report.page.document import render_page
-
 AXE = Path(__file__).parents[2] / "build" / "axe" / "node_modules" / "axe-core" / "axe.min.js"
 ROWS = "return [...document.querySelectorAll('tr.partition .open')].map((one) => one.textContent)"
 #: Keys, as WebDriver numbers them.
@@ -31,8 +28,7 @@ class Pages(dict[int, Path]):
         results, earlier = (
             (audit_whole(SAMPLES / "last-replica-standing"), None) if count == 1 else large_cluster(count)
         )
-        self[count] = self._directory / f"{count}.html"
-        self[count].write_text(render_page(results, build_verdict(results, "high"), earlier), encoding="utf-8")
+        self[count] = write(results, self._directory / f"{count}.html", earlier)
         return self[count]
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from tests.browser.layout import LABELS, settle, write
 from tests.support.captures import audit_whole
-from tests.support.report_rows import finding, partition, results, row
+from tests.support.report_rows import finding, orders_row, partition, results, row
 from tests.support.samples import SAMPLES
 
 from replica_audit.cli.main import main
@@ -218,19 +218,11 @@ def copy(broker: int, role: str, **values):
         "tail_kind": "clean",
         "log_dir": f"d{broker}",
     }
-    return row(
-        "replicas",
-        topic="orders",
-        partition=0,
-        broker_id=broker,
-        role=role,
-        is_leader=role == "leader",
-        **{**defaults, **values},
-    )
+    return orders_row("replicas", broker_id=broker, role=role, is_leader=role == "leader", **{**defaults, **values})
 
 
 def test_without_an_upper_bound_nothing_is_said_not_to_be_committed(browser, tmp_path):
-    mark = row("high_watermarks", topic="orders", partition=0, hw_lower=52, hw_upper=None, leadership_source="inferred")
+    mark = orders_row("high_watermarks", hw_lower=52, hw_upper=None, leadership_source="inferred")
     found = results(
         [partition(verdict="LAGGING", hw_lower=52, hw_upper=None)], replicas=[copy(1, "leader")], high_watermarks=[mark]
     )
@@ -268,16 +260,8 @@ def test_copies_are_named_for_what_they_are(browser, tmp_path):
         copy(2, "duplicate", log_dir="other", log_end_offset=70),
         copy(4, "set_aside"),
     ]
-    run = row(
-        "divergences",
-        topic="orders",
-        partition=0,
-        broker_id=2,
-        start_offset=60,
-        end_offset=80,
-        code="DIV-EPOCH",
-        record_count=20,
-        committed=False,
+    run = orders_row(
+        "divergences", broker_id=2, start_offset=60, end_offset=80, code="DIV-EPOCH", record_count=20, committed=False
     )
     found = results([partition(verdict="UNCOMMITTED_DIVERGENCE", leader_id=None)], replicas=replicas, divergences=[run])
     browser.open(write(found, tmp_path / "page.html"))

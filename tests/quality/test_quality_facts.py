@@ -9,7 +9,7 @@ from functools import partial
 
 import pytest
 from tests.support.captures import CAPTURES, FIXTURES, QUIET, audit_capture, told
-from tests.support.report_rows import finding, partition, results, row
+from tests.support.report_rows import finding, orders_row, partition, results, row
 from tests.support.samples import SAMPLES
 from tests.support.some import some
 
@@ -269,15 +269,8 @@ def test_partitions_count_new_findings_and_those_without_a_partition_have_a_row(
 def test_replicas_that_hold_what_is_proven_committed_are_counted(prefixes, values, held):
     mark = {"reference_id": 1, "hw_lower": 10, "proven_lower": 10, "method": "bounds_meet", **values}
     replicas = [
-        row(
-            "replicas",
-            topic="orders",
-            partition=0,
-            broker_id=broker,
-            role=role,
-            log_start_offset=0,
-            log_end_offset=12,
-            common_prefix_end=end,
+        orders_row(
+            "replicas", broker_id=broker, role=role, log_start_offset=0, log_end_offset=12, common_prefix_end=end
         )
         for broker, (role, end) in enumerate([("leader", None), *(("compared", end) for end in prefixes)], 1)
     ]
@@ -286,9 +279,9 @@ def test_replicas_that_hold_what_is_proven_committed_are_counted(prefixes, value
     found = results(
         [partition()],
         replicas=replicas,
-        high_watermarks=[row("high_watermarks", topic="orders", partition=0, **mark)],
+        high_watermarks=[orders_row("high_watermarks", **mark)],
         captures=[
-            row("captures", topic="orders", partition=0, broker_id=broker, state=state)
+            orders_row("captures", broker_id=broker, state=state)
             for broker, state in enumerate(("whole", "named", "partial", "absent"))
         ],
     )

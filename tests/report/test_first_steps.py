@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from tests.support.captures import audit_whole
 from tests.support.fixtures import ATTACKS, FIXTURES, truth
-from tests.support.report_rows import AUDIT, answers_of, finding, objects, partition, results, row
+from tests.support.report_rows import AUDIT, answers_of, finding, objects, orders_row, partition, results
 from tests.support.scenario import audit, written
 from tests.support.snapshots import Replica
 
@@ -217,4 +217,4 @@ def test_equal_advice_is_one_line_with_its_partitions() -> None:
 
 
 def test_rows_of_a_table_that_was_not_computed_are_no_reason_to_fail() -> None:
-    assert steps_of(results([partition()], replicas=[row("replicas", topic="orders", partition=0, broker_id=1)])) == []
+    assert steps_of(results([partition()], replicas=[orders_row("replicas", broker_id=1)])) == []

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
-from tests.support.report_rows import partition, results, row
+from tests.support.report_rows import orders_row, partition, results
 from tests.support.scenario import audit, written
 from tests.support.snapshots import Replica
 from tests.support.some import some
@@ -123,7 +123,7 @@ def test_where_the_last_in_sync_replica_may_have_crashed_there_is_no_peace(
         state = {**state, **change, "leader_epoch": epoch}
         fixed = {"source": "metadata_log", "replicas": list(replicas), "entry": entry, "time_ms": entry, "uncommitted": False,
                  "metadata_offset": entry, "partition_epoch": entry, "recovering": False}  # fmt: skip
-        states.append(row("partition_states", topic="orders", partition=0, **{**state, **fixed}))
+        states.append(orders_row("partition_states", **{**state, **fixed}))
     found = results([partition(lost_records=lost)], partition_states=states)
     answer = build_answer(found, build_verdict(found, "high"))
     assert ("dropped out without a controlled shutdown" in answer.headline) == in_doubt, answer.headline

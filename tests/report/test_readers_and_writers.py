@@ -12,7 +12,7 @@ from types import SimpleNamespace
 import pytest
 from tests.support.captures_with_more import with_groups
 from tests.support.fixtures import FIXTURES
-from tests.support.report_rows import objects, partition, results, row
+from tests.support.report_rows import objects, orders_row, partition, results, row
 
 from replica_audit.config import Settings
 from replica_audit.elect import decisions
@@ -115,7 +115,7 @@ def test_summary_names_who_wrote_the_lost_records() -> None:
 
 def test_brokers_that_hold_the_same_of_a_producer_are_told_once() -> None:
     def of(broker: int, producer: int, records: int) -> dict:
-        return row("lost_producers", topic="orders", partition=0, broker_id=broker, producer_id=producer,
+        return orders_row("lost_producers", broker_id=broker, producer_id=producer,
                    transactional=False, start_offset=5, end_offset=5 + records, record_count=records)  # fmt: skip
 
     merged = writers_of(objects("lost_producers", [of(3, 7, 2), of(2, 7, 2), of(2, 8, 4)]))

@@ -27,7 +27,7 @@ from tests.support.collected import collect_snapshot
 from tests.support.encoder import encode_batch
 from tests.support.fixtures import ATTACKS, FIXTURES, truth
 from tests.support.less import without
-from tests.support.report_rows import AUDIT, answers_of, finding, partition, results, row
+from tests.support.report_rows import AUDIT, answers_of, finding, orders_row, partition, results, row
 from tests.support.samples import SAMPLES
 from tests.support.scenario import audit, written
 from tests.support.snapshots import TOPIC, TOPIC_ID, Listed, Replica, write_snapshot
@@ -379,10 +379,8 @@ def _equal_without_times(path: Path) -> Results:
         [partition(verdict="UNCOMMITTED_DIVERGENCE", lost_records=0, lost_committed=0)],
         [finding("DIV-EPOCH", "medium")],
         divergences=[
-            row(
+            orders_row(
                 "divergences",
-                topic="orders",
-                partition=0,
                 broker_id=1,
                 reference_id=2,
                 start_offset=20,
@@ -412,7 +410,7 @@ def _one_has_one_replica(path: Path) -> Results:
     """One of two partitions has one replica."""
     rows = [partition(lost_records=0), partition(number=1, lost_records=0)]
     copies = [
-        row("replicas", topic="orders", partition=0, broker_id=1, role="leader"),
+        orders_row("replicas", broker_id=1, role="leader"),
         *(row("replicas", topic="orders", partition=1, broker_id=one, role="compared") for one in (1, 2)),
     ]
     states = [
@@ -450,11 +448,11 @@ def _many_captures(path: Path) -> Results:
 def _needed(fenced: list[int], state: str = "named") -> Callable[[Path], Results]:
     """Brokers 3 and 4 are needed, and the metadata log says who is fenced."""
     captures = [
-        row("captures", topic="orders", partition=0, broker_id=one, state=state, needed="isr", missing=["directory"],
+        orders_row("captures", broker_id=one, state=state, needed="isr", missing=["directory"],
             named_by=["isr"])
         for one in (3, 4)
     ]  # fmt: skip
-    newest = row("partition_states", topic="orders", partition=0, source="metadata_log", replicas=[1, 2, 3, 4],
+    newest = orders_row("partition_states", source="metadata_log", replicas=[1, 2, 3, 4],
                  isr=[1, 2, 3, 4], fenced=fenced)  # fmt: skip
     made = results([partition(verdict="INCONCLUSIVE")], captures=captures, partition_states=[newest])
     return lambda path: made

@@ -34,6 +34,11 @@ def row(table: str, /, **values: Any) -> dict[str, Any]:
     return made
 
 
+def orders_row(table: str, /, **values: Any) -> dict[str, Any]:
+    """A row of `table` about orders-0."""
+    return row(table, topic="orders", partition=0, **values)
+
+
 def partition(topic: str = "orders", number: int = 0, verdict: str = "CONSISTENT", **values: Any) -> dict[str, Any]:
     defaults = {"leader_id": 1, "reference_id": 1, "hw_lower": 10, "hw_upper": 10, "dropped_records": 0}
     defaults["findings"] = dict.fromkeys(SEVERITIES, 0)

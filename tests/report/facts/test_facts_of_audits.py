@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.support.report_rows import finding, objects, partition, results, row
+from tests.support.report_rows import finding, objects, orders_row, partition, results, row
 
 from replica_audit.report.facts.by_partition import is_failing, new_findings, present, rows_by_partition
 from replica_audit.report.facts.leadership_changes import find_changes
@@ -139,7 +139,7 @@ def test_an_election_is_unclean_where_nobody_entitled_it() -> None:
     ],
 )
 def test_who_leads(values: dict, source: str, expected: tuple) -> None:
-    marks = [row("high_watermarks", topic="orders", partition=0, leadership_source=source)]
+    marks = [orders_row("high_watermarks", leadership_source=source)]
     (place,) = objects("partitions", [partition(**values)])
     found = find_leading(place, rows_of(replicas=[LEADER, replica(2)], high_watermarks=marks))
     assert (found.kind, found.instead) == expected
@@ -230,16 +230,7 @@ def evidence(kind: str, value: str | None = None) -> dict[str, Any]:
 
 REPLAYED = [evidence("replay", "fetch")]
 UNCLEAN = [state(0, 2, [2]), state(1, 1, [1])]
-RUN = row(
-    "divergences",
-    topic="orders",
-    partition=0,
-    broker_id=2,
-    start_offset=4,
-    end_offset=8,
-    code="DIV-EPOCH",
-    committed=True,
-)
+RUN = orders_row("divergences", broker_id=2, start_offset=4, end_offset=8, code="DIV-EPOCH", committed=True)
 
 
 @pytest.mark.parametrize(

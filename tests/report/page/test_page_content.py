@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from tests.support.page_content import Page, page_of
-from tests.support.report_rows import AUDIT, answers_of, finding, partition, results, row, tables_of
+from tests.support.report_rows import AUDIT, answers_of, finding, orders_row, partition, results, row, tables_of
 from tests.support.samples import SAMPLES
 from tests.support.some import some
 
@@ -226,10 +226,7 @@ def test_an_audit_without_a_partition_has_a_page() -> None:
 
 
 def test_tables_of_a_later_version_are_carried_along() -> None:
-    timeline = [
-        row("high_watermark_timeline", topic="orders", partition=0, time_ms=t, hw_recomputed=t, hw_observed=t)
-        for t in (1, 2)
-    ]
+    timeline = [orders_row("high_watermark_timeline", time_ms=t, hw_recomputed=t, hw_observed=t) for t in (1, 2)]
     _, (piece,) = page_of(results(high_watermark_timeline=timeline)).unpack()
     assert decode(piece["tables"]["high_watermark_timeline"]["columns"]["time_ms"], 2) == [1, 2]
 
