@@ -85,7 +85,9 @@ def test_a_checkpoint_that_proves_them_wins(tmp_path: Path, second: Replica) -> 
 
 
 @pytest.mark.parametrize(("leader", "eligible"), [(2, 1), (3, 2), (3, 1), (2, 3)])
-def test_whoever_led(tmp_path: Path, leader: int, eligible: int) -> None:
+def test_a_last_leader_past_an_eligible_replica_lost_nothing_whoever_led(
+    tmp_path: Path, leader: int, eligible: int
+) -> None:
     brokers = {one: log(50, 50) for one in (1, 2, 3)} | {leader: log(58, 50, LATER)}
     moves = (change(isr=(leader, eligible)), change(leader=leader, isr=(leader,), elr=(eligible,)))
     moves += (change(leader=-1, isr=(), elr=(eligible,), last_known_elr=(leader,)),)

@@ -38,7 +38,7 @@ def joined(*observations):
         ("consumable-prefix", {0: 15, 1: 12}, [0, 1], {}, 12, 1),
     ],
 )
-def test_textbook_rows(tmp_path, name, ends, isr, caught_up, mark, limiting):
+def test_a_textbook_state_has_the_mark_of_the_textbook(tmp_path, name, ends, isr, caught_up, mark, limiting):
     (row,) = show(tmp_path, observed(0, ends, isr, None, caught_up=caught_up, eligible=True))["high_watermark_timeline"]
     assert (row["hw_recomputed"], row["limiting_broker_id"], row["deviation"]) == (mark, limiting, None), name
 

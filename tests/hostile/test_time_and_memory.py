@@ -83,7 +83,7 @@ def claiming(offset: int, size: int, said: int) -> str:
     ),
     ids=lambda text: repr(text[-30:])[:20],
 )
-def test_dump_text(text):
+def test_a_hostile_listing_is_read_in_seconds(text):
     stream = io.BytesIO(text.encode())
     with cpu_seconds(4):
         sections = find_sections(stream)

@@ -47,7 +47,7 @@ def test_a_connection_that_is_closed_says_why_that_may_be(closing: str) -> None:
         connect(closing, read_client_properties(None))
 
 
-def test_nobody_there() -> None:
+def test_a_port_that_nobody_listens_on_is_told() -> None:
     with pytest.raises(EngineError, match="ECONNREFUSED"):
         connect("127.0.0.1:1", read_client_properties(None))
 

@@ -23,12 +23,12 @@ def deviations(*observations, rule=NEWEST):
     return [row.deviation for row in recompute_timeline(observations, rule)]
 
 
-def test_isr_minimum():
+def test_the_mark_is_the_least_log_end_of_the_isr():
     (row,) = recompute_timeline([at(0, {0: 105, 1: 104, 2: 100, 3: 85}, (0, 1, 2), observed=100)], NEWEST)
     assert (row.hw_recomputed, row.limiting_broker_id, row.deviation) == (100, 2, None)
 
 
-def test_slowest_in_sync():
+def test_the_slowest_replica_in_sync_limits_the_mark():
     (row,) = recompute_timeline([at(0, {0: 5, 1: 3, 2: 4}, (0, 1, 2))], NEWEST)
     assert (row.hw_recomputed, row.limiting_broker_id) == (3, 1)
 

@@ -25,7 +25,7 @@ def unbroken(text: str) -> str:
     "capture",
     ["corrupted-tail-garbage", "corrupted-hw-garbage", "corrupted-odd-dirs", "jbod-moved"],
 )
-def test_of_captures(capture):
+def test_a_summary_of_a_capture_has_plain_words_only(capture):
     assert not UNSAID.search(unbroken(render_summary(audit_whole(FIXTURES / capture))))
 
 

@@ -53,7 +53,7 @@ def partition_directories(copy: Path) -> list[Path]:
 
 
 @pytest.mark.parametrize("name", CAPTURES)
-def test_captures(name, tmp_path):
+def test_tasks_read_of_a_capture_what_one_pass_reads(name, tmp_path):
     discovered(without_dumps(name, tmp_path))
 
 
@@ -143,7 +143,7 @@ ODDITIES = {
 
 
 @pytest.mark.parametrize("make", ODDITIES.values(), ids=ODDITIES)
-def test_oddities(copy, make):
+def test_tasks_read_what_is_odd_as_one_pass_does(copy, make):
     place = partition_directories(copy)[1]
     make(place)
     discovered(copy)

@@ -133,7 +133,7 @@ def test_an_error_in_leadership_json_names_the_entry(text, words):
         parse_leadership(text, "leadership.json")
 
 
-def test_a_manifest():
+def test_a_manifest_has_times_and_kinds_of_copies():
     text = json.dumps(
         {
             "schema_version": 1,

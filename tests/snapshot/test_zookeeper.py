@@ -53,7 +53,7 @@ def test_topics_and_configs_complete_the_state():
     assert leadership_of_rows(state_rows(found)) == found
 
 
-def test_no_leader():
+def test_a_leader_of_minus_one_is_no_leader():
     (found,) = parse({"t-0": {**STATE, "leader": -1, "isr": []}})
     assert found.leader_id is None and found.isr == ()
 

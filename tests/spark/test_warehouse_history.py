@@ -112,7 +112,7 @@ def runs(*clusters):
         (None, 9, []),
     ],
 )
-def test_what_expires(days, count, expired):
+def test_which_audits_expire_by_age_and_by_number(days, count, expired):
     """Cluster c on days 1, 2, 5 and 10, cluster d on day 3: the latest of each always stays."""
     from replica_audit.warehouse.retention import expired_audits
 

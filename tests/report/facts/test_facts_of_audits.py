@@ -138,7 +138,7 @@ def test_an_election_is_unclean_where_nobody_entitled_it() -> None:
         ({"reference_id": None}, "metadata_log", ("nothing_compared", None)),
     ],
 )
-def test_who_leads(values: dict, source: str, expected: tuple) -> None:
+def test_who_leads_and_who_stands_in_for_a_leader(values: dict, source: str, expected: tuple) -> None:
     marks = [orders_row("high_watermarks", leadership_source=source)]
     (place,) = objects("partitions", [partition(**values)])
     found = find_leading(place, rows_of(replicas=[LEADER, replica(2)], high_watermarks=marks))

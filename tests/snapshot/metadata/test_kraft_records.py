@@ -74,7 +74,7 @@ def test_bytes_of_kafkas_own_writer(text, expected):
         (write.abort(), Transaction("abort")),
     ],
 )
-def test_other_messages(value, expected):
+def test_a_record_that_is_no_change_of_a_partition_is_read(value, expected):
     assert parse_message(value) == expected
 
 
@@ -118,7 +118,7 @@ def test_any_bytes_are_a_message_or_an_error(value):
 
 
 @given(st.integers(0, 2**32 - 1))
-def test_unsigned_varints(number):
+def test_an_unsigned_varint_is_read_as_it_was_written(number):
     reader = FieldReader(write.uvarint(number))
     assert (reader.uvarint(), reader.left) == (number, 0)
 

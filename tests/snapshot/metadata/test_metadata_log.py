@@ -170,7 +170,7 @@ def test_eligible_leader_replicas_are_cleared_by_topic_or_for_all(tmp_path):
     assert [(state.elr, state.last_known_elr) for state in found["t", 0].history[1:]] == [((2,), (3,)), ((), ())]
 
 
-def test_compressed_batches(tmp_path):
+def test_batches_of_every_codec_are_read(tmp_path):
     for codec in ("gzip", "snappy", "lz4", "zstd"):
         content = write.leader_change(0, 100, VOTERS) + write.batch(1, BEGINNING, codec=codec)
         assert read_one(tmp_path / codec, content)["t", 0].leader_id == 1
