@@ -140,3 +140,14 @@ def test_only_its_owner_can_read_what_is_written(tmp_path: Path) -> None:
     modes = {path.stat().st_mode & 0o777 for path in (tmp_path / "s").rglob("*") if path.is_file()}
     assert modes == {0o600}
     assert {(tmp_path / "s" / one).stat().st_mode & 0o777 for one in (".", "batches")} == {0o700}
+
+
+def test_a_broker_that_does_not_answer_costs_its_own_groups_only() -> None:
+    cluster = _cluster()
+    # The groups are broker 1's.
+    cluster.groups = {"g": {PLACES[0]: (7, 0)}}
+    client = cluster.client()
+    cluster.down = {2}
+    found = client.committed((1, 2, 3))
+    assert found.offsets == {"g": {TopicPartition("a", 0): (7, 0)}}
+    assert [one.partition(":")[0] for one in found.refused] == ["the groups of broker 2"]

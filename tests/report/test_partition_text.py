@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from tests.support.fixtures import FIXTURES
-from tests.support.report_rows import objects, partition, results, row
+from tests.support.report_rows import finding, objects, partition, results, row
 from tests.support.samples import SAMPLES
 from tests.support.some import some
 
@@ -162,3 +162,15 @@ def test_of_a_long_history_the_end_is_told() -> None:
 def test_a_listing_without_a_time_is_no_history() -> None:
     listing = row("partition_states", source="topics_describe", isr=[1])
     assert list(tell_history(objects("partition_states", [listing] * 2))) == []
+
+
+@pytest.mark.parametrize("is_doubted", [False, True])
+def test_what_is_in_doubt_is_not_said_to_be_as_it_should_be(is_doubted: bool) -> None:
+    replicas = [
+        row("replicas", topic="orders", partition=0, broker_id=broker, log_dir=f"broker-{broker}", role=role,
+            log_start_offset=0, log_end_offset=9, record_count=9)
+        for broker, role in ((1, "leader"), (2, "compared"))
+    ]  # fmt: skip
+    doubt = [finding("CAP-SECOND-HAND", "medium", broker_id=2)] if is_doubted else []
+    told = story(results([partition()], [finding("DIV-PRESENCE", "info", broker_id=2), *doubt], replicas=replicas))
+    assert any("which is as it should be" in sentence for sentence in told) is not is_doubted

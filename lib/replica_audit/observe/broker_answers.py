@@ -83,7 +83,7 @@ class UnreachableError(Exception):
 
 
 class Brokers(Protocol):
-    """A client that asks each broker itself. Every method raises UnreachableError where one does not answer."""
+    """A client that asks each broker itself. Every method but `committed` raises UnreachableError where one does not answer."""
 
     def cluster(self, topics: Sequence[str]) -> ListedCluster: ...
 

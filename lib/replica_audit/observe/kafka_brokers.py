@@ -245,20 +245,23 @@ class KafkaBrokers:
         offsets: dict[str, dict[TopicPartition, tuple[int, int | None]]] = defaultdict(dict)
         refused = []
         for broker in brokers:
-            answer = self._ask(broker, self._admin.ListGroupsRequest())
-            if answer.error_code != _NO_ERROR:
-                refused.append(f"the groups of broker {broker}: {self._name(answer.error_code)}")
-                continue
-            for group in answer.groups:
-                # From version 8 on there are several groups in a request, and from 10 on ids instead of names.
-                request = self._consumer.OffsetFetchRequest(
-                    group_id=group.group_id, topics=None, min_version=2, max_version=7
-                )
-                said = self._ask(broker, request)
-                if said.error_code != _NO_ERROR:
-                    refused.append(f"the offsets of group {group.group_id}: {self._name(said.error_code)}")
-                else:
-                    offsets[group.group_id].update(_committed_in(said))
+            try:
+                answer = self._ask(broker, self._admin.ListGroupsRequest())
+                if answer.error_code != _NO_ERROR:
+                    refused.append(f"the groups of broker {broker}: {self._name(answer.error_code)}")
+                    continue
+                for group in answer.groups:
+                    # From version 8 on there are several groups in a request, and from 10 on ids instead of names.
+                    request = self._consumer.OffsetFetchRequest(
+                        group_id=group.group_id, topics=None, min_version=2, max_version=7
+                    )
+                    said = self._ask(broker, request)
+                    if said.error_code != _NO_ERROR:
+                        refused.append(f"the offsets of group {group.group_id}: {self._name(said.error_code)}")
+                    else:
+                        offsets[group.group_id].update(_committed_in(said))
+            except UnreachableError as error:
+                refused.append(f"the groups of broker {broker}: {error}")
         return CommittedOffsets(dict(offsets), tuple(refused))
 
     def offsets(

@@ -104,7 +104,7 @@ def observe(
 
         read = _read_all(connect, plan, compacted, partial / BATCHES, rate, count)
         cluster = _again(lambda: brokers.cluster(asked.topics), plan.cluster, "the listing at the end", refused)
-        groups = _again(lambda: brokers.committed(cluster.brokers), CommittedOffsets(), "groups", refused)
+        groups = brokers.committed(cluster.brokers)
         configs, not_listed = _listable(configs)
         refused += [*not_told, *not_listed, *groups.refused]
         observation = ObservedCluster(

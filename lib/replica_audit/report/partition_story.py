@@ -256,7 +256,7 @@ def _by_findings(rows: PartitionRows) -> tuple[set[int], set[int], set[int]]:
             and row.confidence != "proven"
         ):
             doubtful.add(broker)
-    return differing, cleaned - differing, doubtful
+    return differing, cleaned - differing - doubtful, doubtful
 
 
 def _tell_agreement(one: Agreement) -> Sentence:
