@@ -1082,8 +1082,12 @@ def test_brokers_that_vote_and_lost_their_partitions_are_first_started_as_contro
     held = Replica(BATCH, topic="t", topic_id=TOPIC_ID)
     metadata = {100: log(begin, 1, log_dir="broker-100")}
     bare = written(tmp_path / "1", metadata, {100: held}, clean=(100,))
-    text = next(step.text for step in bare.steps if step.commands == ("replica-audit elect AFTER",))
-    assert "nodes 100, 101 and 102 too" in text and "Nodes 101 and 102 have no partitions any more" in text
-    assert "--override process.roles=controller" in text
+    assert "nodes 100, 101 and 102 too" in next(one.text for one in bare.steps if "elect AFTER" in repr(one.commands))
+    starts = [one for one in bare.steps if one.action == "start"]
+    assert [(*one.controllers, *one.brokers) for one in starts] == [(100,), (101,), (102,), (101,), (102,)]
+    assert ["process.roles=controller" in repr(one.commands) for one in starts] == [False, True, True, False, False]
+    assert [one.commands[0] for one in starts[3:]] == ["kill -TERM PID_OF_101", "kill -TERM PID_OF_102"]
+    assert all("No partition that another node has is led by nodes 101 and 102" in one.before[0] for one in starts[3:])
+    assert "--describe --topic t" in commands(bare, "check")
     whole = written(tmp_path / "2", metadata, dict.fromkeys(VOTERS, held), clean=VOTERS)
     assert "process.roles" not in repr(whole.steps)

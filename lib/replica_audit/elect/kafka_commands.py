@@ -187,6 +187,18 @@ class Tools:
         """A start, on the broker's host, with the properties that it always has."""
         return f"kafka-server-start.sh -daemon SERVER_PROPERTIES_OF_{broker_id}"
 
+    @staticmethod
+    def start_as_controller(node_id: int) -> str:
+        """A start of a node that is broker and controller, as the latter only."""
+        listeners = f"--override listeners=CONTROLLER_LISTENER_OF_{node_id}"
+        return f"{Tools.start(node_id)} --override process.roles=controller {listeners}"
+
+    @staticmethod
+    def restart(node_id: int) -> list[str]:
+        """A clean stop, whatever options the node was started with, and a start with the properties that it always has."""
+        # By its options kafka-server-stop.sh does not find it.
+        return [f"kill -TERM PID_OF_{node_id}", f"tail --pid=PID_OF_{node_id} -f /dev/null", Tools.start(node_id)]
+
     def _configure(self, topic: str, *change: str, way: str = "") -> list[str]:
         arguments = _of_topic(topic, "--alter", *change)
         before = shlex.join(["kafka-configs.sh", "--zookeeper", ZOOKEEPER, *arguments])

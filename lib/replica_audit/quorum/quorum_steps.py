@@ -48,6 +48,11 @@ _ELECT_FIRST = "The copies that elect asks for are made, and by what elect says 
 _NO_ARCHIVE = "No archive of these names exists yet: an earlier one may be the only copy of what is gone now"
 #: Brokers before this version delete a directory that is not theirs.
 _FIRST_STRAY = (3, 6, 1)
+_AS_CONTROLLER = (
+    " as a controller only: it has no partitions any more, but is in sync by the log, and where its empty replica led, the others would cut "
+    "theirs to nothing. CONTROLLER_LISTENER_OF_N is its entry of controller.listener.names in listeners; override advertised.listeners "
+    "likewise where it is set"
+)
 _UNAPPLIED = (
     "records of one history cannot be applied, so that nobody can tell whether it is the right one: copy its logs again, and where their "
     "records are of a later Kafka, run quorum of a version of replica-audit that knows them"
@@ -439,7 +444,7 @@ class _Plan:
                 "as well as voters",
                 # Elect has no order where the others have to be down and are needed for a majority (H16).
                 ". Where it has none, keep AFTER, and start those first that lose nothing by its table, in place of the order below: a "
-                "majority of the voters elects leaders, and who is up then may lead" + self._told_bare(),
+                "majority of the voters elects leaders, and who is up then may lead",
             )
         if self._to.majority_stays:
             yield Step(
@@ -453,11 +458,12 @@ class _Plan:
             self._to.stopped, key=lambda one: (one != self._to.copy.node_id, one not in self._to.holders, one)
         )
         for node in order:
+            is_bare = node in self._to.bare
             yield Step(
                 action="start",
-                text=f"Start node {node}{', unless it is up' if node in self._to.holders else ''}",
+                text=f"Start node {node}{', unless it is up' if node in self._to.holders else ''}{_AS_CONTROLLER if is_bare else ''}",
                 controllers=(node,),
-                commands=(self._tools.start(node),),
+                commands=(self._tools.start_as_controller(node) if is_bare else self._tools.start(node),),
                 before=(
                     *self._elect_first,
                     *self._before_start(node, order),
@@ -469,17 +475,6 @@ class _Plan:
                 ),
             )
 
-    def _told_bare(self) -> str:
-        """A sentence on voters that are brokers without a partition: of an ISR that names them an empty one may lead."""
-        if not self._to.bare:
-            return ""
-        have, them = ("has", "it") if len(self._to.bare) == 1 else ("have", "each")
-        return (
-            f". {_named(self._to.bare)} {have} no partitions any more, and are in sync by the log: start {them} as a controller only, with "
-            "--override process.roles=controller --override listeners=LISTENER after the properties (LISTENER is its own entry of "
-            "controller.listener.names in listeners), until the other replicas lead what they have, and then with both roles"
-        )
-
     @property
     def _elect_first(self) -> tuple[str, ...]:
         return (_ELECT_FIRST,) if self._to.combined else ()
@@ -489,6 +484,26 @@ class _Plan:
             yield f"Node {order[0]} is up and stays up"
         elif self._to.fetches and node in self._to.lacking:
             yield f"{_named(self._to.holders)} are up and have a leader"
+
+    def _fill_bare(self) -> Iterator[Step]:
+        """Brokers that vote and have no partition get both roles, once others lead what they have."""
+        if not self._to.bare:
+            return
+        bare = name_nodes(self._to.bare)
+        yield Step(
+            action="check",
+            text=f"See that every partition which another node than {bare} has is led by such a one. Where one has no leader, elect one that "
+            "has it, by what elect says of AFTER (kafka-leader-election.sh --election-type unclean)",
+            commands=tuple(self._tools.describe(self._to.topics_of_bare)),
+        )
+        for node in self._to.bare:
+            yield Step(
+                action="start",
+                text=f"Start node {node} with both roles: the leaders fill its replicas",
+                brokers=(node,),
+                commands=tuple(self._tools.restart(node)),
+                before=(f"No partition that another node has is led by {bare}, or by nobody",),
+            )
 
     def _see(self) -> Iterator[Step]:
         epoch = "" if self._to.majority_stays else f" in epoch {max(self._to.copy.epoch, self._to.seen) + 1} or later"
@@ -500,6 +515,7 @@ class _Plan:
         )
         if not self._to.combined:
             yield self._copy_again("")
+        yield from self._fill_bare()
         known = {one.node_id for one in self._to.held.copies if one.node_id is not None}
         for node in sorted(known.union(self._to.held.brokers).difference(self._to.voters.ids)):
             step = Step(

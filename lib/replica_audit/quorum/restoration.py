@@ -32,11 +32,14 @@ class Restoration:
         self.seen = max(map(seen_epoch, held.compared.copies))
         """The greatest epoch that any node knows."""
         state = held.contents(copy)
-        assigned = set() if isinstance(state, str) else {broker for broker, _, _ in assigned_by(state)}
-        self.combined = [node for node in voters.ids if node in assigned.union(held.brokers)]
+        assigned = set() if isinstance(state, str) else assigned_by(state)
+        brokers = {broker for broker, _, _ in assigned}.union(held.brokers)
+        self.combined = [node for node in voters.ids if node in brokers]
         """Voters that are brokers too, by their disks or by the chosen log."""
         self.bare = [node for node in self.combined if node not in held.brokers]
         """Those of them that have no partition."""
+        topics = {} if isinstance(state, str) else state.topics
+        self.topics_of_bare = sorted({topics[topic_id] for broker, topic_id, _ in assigned if broker in self.bare})
 
     @cached_property
     def holders(self) -> list[int]:
