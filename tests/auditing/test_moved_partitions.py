@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import tarfile
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -196,3 +197,16 @@ def test_an_older_collection_does_not_stand_for_a_later_one(cluster: Cluster) ->
     cluster.be({1: SOUND, 2: SOUND, 3: SOUND}, MOVE)
     cluster.collect(100)
     assert told and cluster.loud() == set()
+
+
+def test_what_claims_the_place_of_other_evidence_is_refused(cluster: Cluster) -> None:
+    cluster.be({1: SOUND, 2: SOUND, 3: SOUND})
+    cluster.collect(30)
+    with tarfile.open(cluster.evidence / "evidence-1-1.tar") as archive:
+        head = json.loads(archive.extractfile("evidence-1.json").read())  # type: ignore[union-attr]
+    name = f"evidence-1.bytes-{head['log_dirs'][0]['finished'] + 1}.json"
+    (cluster.evidence / name).write_text(json.dumps({**head, "lists": [], "again": ["orders-0"]}))
+    found = audit_all(str(cluster.evidence), Settings())
+    assert any("no other evidence of broker-1" in row.reason for row in found.quarantine)
+    ends = {(row.topic, row.broker_id): row.log_end_offset for row in found.replicas}
+    assert ends == {(topic, broker): 50 for topic in (TOPIC, "calm") for broker in (1, 2, 3)}

@@ -336,22 +336,26 @@ class HeadReader(ListReader):
 
     def read(self) -> None:
         """Take over all that it lists, but what `add_same` adds. Raises OSError and FormatError, and then nothing of it is taken."""
-        tops = self.log_dirs()
-        if len(set(tops)) < len(tops):
-            raise self._refuse("each of log_dirs with a name of its own", show_value(sorted(tops)))
         for one, source in self._log_dirs:
-            for other in self._found.log_dirs.values():
-                names = sorted([one.log_dir, other.log_dir], key=len)
-                is_same = one.broker_id == other.broker_id and source == self._found.sources[other.log_dir]
-                if is_same or f"{names[1]}/".startswith(f"{names[0]}/"):
-                    found = f"{one.log_dir}: put each into a snapshot of its own"
-                    raise self._refuse(f"no other evidence of {other.log_dir}", found)
-        self._take(tops, list(self.lines()))
+            if other := next(iter(self._found.copies_of(one.broker_id, source)), None):
+                raise self._refuse_beside(one.log_dir, other)
+        self._take(list(self.lines()))
         if topics := self.topics():
             self._found.topics.append(tuple(topics))
 
-    def _take(self, tops: list[str], lines: list[ListedLine]) -> None:
-        """Take over all files and directories of `lines`, below `tops`, its log dirs; nothing where it raises."""
+    def _refuse_beside(self, one: str, other: str) -> FormatError:
+        return self._refuse(f"no other evidence of {other}", f"{one}: put each into a snapshot of its own")
+
+    def _take(self, lines: list[ListedLine]) -> None:
+        """Take over all files and directories of `lines`, below its log dirs; nothing where it raises."""
+        tops = self.log_dirs()
+        if len(set(tops)) < len(tops):
+            raise self._refuse("each of log_dirs with a name of its own", show_value(sorted(tops)))
+        for one in tops:
+            for other in self._found.log_dirs:
+                names = sorted([one, other], key=len)
+                if f"{names[1]}/".startswith(f"{names[0]}/"):
+                    raise self._refuse_beside(one, other)
         files: dict[str, ListedFile] = {}
         for line in lines:
             path, kind = line.path, line.kind
@@ -402,15 +406,13 @@ class HeadReader(ListReader):
 
     def add_again(self) -> None:
         """Let partitions that were collected again, whole, stand for what was collected of them before."""
-        tops = [one.log_dir for one, _ in self._log_dirs]
+        tops = tuple(f"{one}/" for one in self.log_dirs())
         before = [top for one, source in self._log_dirs for top in self._found.copies_of(one.broker_id, source)]
         times = {self._found.log_dirs[top].finished_ms or 0 for top in before}
         if not tops or not before or self.started < max(times):
             return  # of what has been collected since
         try:
-            self._take(
-                tops, [line for line in self.lines() if f"{line.path}/".startswith(tuple(f"{one}/" for one in tops))]
-            )
+            self._take([line for line in self.lines() if f"{line.path}/".startswith(tops)])
         except (OSError, FormatError) as error:
             self._found.problems.append(Problem(self.place.path or self.name, str(error)))
         else:
