@@ -106,6 +106,9 @@ def test_an_alarm_of_skew_vanishes_when_the_partition_is_collected_again(
     main(["elect", str(cluster.evidence), "-q"])
     planned = capsys.readouterr().out
     assert "kafka-leader-election" not in planned and "Elect broker" not in planned and "tar -czf" not in planned
+    assert "No plan: it moved while it was collected" in planned and "Nothing needs to be decided" not in planned
+    main(["elect", str(cluster.evidence), "orders-0", "-q"])
+    assert "No plan: it moved while it was collected" in capsys.readouterr().out
     # What the other topic's checkpoint says by then is no news of its logs, which are of before.
     cluster.be({1: SOUND, 2: SOUND, 3: SOUND}, MOVE, calm=80)
     assert cluster.again(10) == ["orders-0"]

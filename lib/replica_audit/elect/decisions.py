@@ -113,6 +113,11 @@ def _say_unseen(brokers: Mapping[str, Sequence[int]]) -> str:
     )
 
 
+_MOVED = (
+    "it moved while it was collected, so that nothing tells what an election costs: collect it again, and elect on that"
+)
+
+
 def _say_awaited(wanted: Mapping[int, int]) -> str:
     """`wanted` are the bytes of each broker."""
     return (
@@ -153,7 +158,12 @@ def decide(
             for place, lost in matrix.lost.items()
             if lost and place not in matrix.rows
         ]
+    if not asked:
+        places = sorted({*places, *matrix.moved})
     for place in places:
+        if place in matrix.moved:
+            conflicts.append(Conflict(*place, _MOVED))
+            continue
         if place not in matrix.rows:
             unread = "no log of it can be read, so that nothing tells what an election costs"
             conflicts.append(Conflict(*place, _DELETED if place in state.deleted else unread))

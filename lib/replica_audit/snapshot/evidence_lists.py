@@ -351,11 +351,11 @@ class HeadReader(ListReader):
         tops = self.log_dirs()
         if len(set(tops)) < len(tops):
             raise self._refuse("each of log_dirs with a name of its own", show_value(sorted(tops)))
-        for one in tops:
+        for top in tops:
             for other in self._found.log_dirs:
-                names = sorted([one, other], key=len)
+                names = sorted([top, other], key=len)
                 if f"{names[1]}/".startswith(f"{names[0]}/"):
-                    raise self._refuse_beside(one, other)
+                    raise self._refuse_beside(top, other)
         files: dict[str, ListedFile] = {}
         for line in lines:
             path, kind = line.path, line.kind
