@@ -26,6 +26,8 @@ class SnapshotRow(NamedTuple):
     inventory: Mapping[str, int]
     voters: Sequence[VoterCopy]
     metadata_logs: Sequence[MetadataLogRow]
+    remote_log_partitions: Int | None = None
+    """of `__remote_log_metadata`; null where nothing says how many"""
 
 
 class ReplicaDirRow(NamedTuple):

@@ -259,6 +259,54 @@ def test_a_log_whose_remote_part_is_whole_or_not_known(tmp_path: Path, leads: Re
     assert not answer.found("TIER-GAP") and not answer.found("TIER-NOT-COPIED"), answer
 
 
+def listed(path: Path, partitions: int, name: str = "__remote_log_metadata") -> None:
+    """The listing of the topics has the log of segments, too."""
+    rows = (f"\tTopic: {name}\tPartition: {number}\tLeader: 1\tReplicas: 1\tIsr: 1\n" for number in range(partitions))
+    with (path / "kafka-topics-describe.txt").open("a") as file:
+        file.write(f"Topic: {name}\tPartitionCount: {partitions}\tReplicationFactor: 1\n{''.join(rows)}")
+
+
+ANOTHER = tuple(copied(*at, topic_id=make_uuid("another")) for at in ((0, 40, (0, 0)), (40, 60, (0, 40))))
+
+
+@pytest.mark.parametrize(
+    ("segments", "partitions", "options", "is_told"),
+    [
+        ((), 1, {}, True),
+        (ANOTHER, 1, {}, True),
+        ((), 2, {}, False),
+        (ANOTHER, 1, {"first": 12}, False),
+        ((), 1, {"tail": b"\x00" * 70}, False),
+        ((), 1, {"quiesced": None}, False),
+        ((), 1, {"configs": {"remote.log.copy.disable": "true"}}, False),
+    ],
+    ids=[
+        "no segment", "another topic only", "a partition of it is not here", "not from its beginning", "damaged",
+        "of different moments", "nothing is copied",
+    ],
+)  # fmt: skip
+def test_local_files_that_are_gone_while_no_segment_was_ever_copied(
+    tmp_path: Path, segments, partitions: int, options: dict, is_told: bool
+) -> None:
+    """T7: deleted on both sides."""
+    given = {"quiesced": True, **options}
+    answer = with_remote(tmp_path, LEADS, *segments, then=lambda: listed(tmp_path, partitions), **given)
+    if is_told:
+        assert answer.one("TIER-NOT-COPIED") == ("high", "likely", 0, 100), answer
+        assert answer.verdict == "COMMITTED_LOSS"
+    else:
+        assert not answer.found("TIER-NOT-COPIED") and answer.verdict != "COMMITTED_LOSS", answer
+
+
+def test_a_log_that_begins_where_its_files_do_lacks_nothing(tmp_path: Path) -> None:
+    for number, leads in enumerate(
+        (leader((0, 0), start=0), leader((1, 100), log_start=0), leader((1, 100), log_start=100))
+    ):
+        path = tmp_path / str(number)
+        answer = with_remote(path, leads, quiesced=True, then=lambda path=path: listed(path, 1))
+        assert not [code for code in answer.codes("info") if code.startswith("TIER")], answer
+
+
 # --- past the leader's end, in its own epoch
 
 

@@ -275,7 +275,7 @@ def _internal(topic: InternalTopic) -> Callable[[bytes], Any]:
         data = with_right_checksums(data)
         copy = TopicCopy(0, "o", (TreeEntry(f"o/{LOG}", len(data), False),))
         found, rows = topic.try_read(MemorySnapshot({f"o/{LOG}": data}), copy)
-        return newest([found] if found else []), rows
+        return [said for one in newest([found] if found else []) for said in one.said], rows
 
     return read
 

@@ -128,6 +128,7 @@ def conclude(
     store = look_into_store(evidence, reference, rows[reference.facts.key])
     remote = remote_facts(
         evidence.side.remote_segments,
+        evidence.side.remote_logs if evidence.is_tiered else None,
         reference,
         compared,
         leadership,

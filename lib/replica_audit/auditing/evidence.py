@@ -60,6 +60,8 @@ class SideEvidence(NamedTuple):
     """Offsets that consumer groups committed."""
     remote_segments: tuple[RemoteSegment, ...] = ()
     """By `__remote_log_metadata`, of any topic of that name."""
+    remote_logs: tuple[str, ...] | None = None
+    """Log dirs of the copies that together tell of every segment (`RemoteLogs`)."""
     store: RemoteListing | None = None
     """What the remote store has; None where nobody looked."""
     contents: tuple[StoredContent, ...] = ()

@@ -49,7 +49,7 @@ from replica_audit.snapshot.inventory import Inventory, Manifest
 from replica_audit.snapshot.leadership_rows import leadership_of_rows, state_rows
 from replica_audit.snapshot.leadership_sources import parse_leadership
 from replica_audit.snapshot.log_dir_names import is_redpanda_segment, parse_directory_name, parse_file_name
-from replica_audit.snapshot.remote_log_metadata import REMOTE_SEGMENTS
+from replica_audit.snapshot.remote_log_metadata import read_remote_logs
 from replica_audit.snapshot.remote_store import StoredSegments, read_store
 from replica_audit.snapshot.segment_sources import open_source, summarise_source
 from replica_audit.snapshot.spread_discovery import Spreading
@@ -291,6 +291,7 @@ class OpenedSnapshot:
     options: AuditOptions
     unplaced: list[QuarantineRow]
     """Of no partition."""
+    _remote_logs: tuple[str, ...] | None
     _placed: dict[TopicPartition, _Placed]
 
     @classmethod
@@ -333,7 +334,10 @@ class OpenedSnapshot:
         for one in () if inventory.observation is None else inventory.observation.committed_offsets():
             if (place := TopicPartition(one.topic, one.partition)) in known:
                 known[place].groups.append(one)
-        for segment in _read_internal(snapshot, inventory, REMOTE_SEGMENTS, unplaced):
+        log_dirs = [one.path for one in inventory.log_dirs if one.kind == "broker"]
+        remote_logs, unread = read_remote_logs(snapshot, log_dirs, inventory.remote_log_partitions)
+        unplaced += unread
+        for segment in remote_logs.segments:
             if (place := TopicPartition(segment.topic, segment.partition)) in known:
                 known[place].remote.append(segment)
         store, unread = read_store(snapshot, options.remote)
@@ -344,7 +348,7 @@ class OpenedSnapshot:
                 unplaced += unread
             if store.location is not None:
                 snapshot.remote_store = StoredSegments(Snapshot.open(store.location))
-        return cls(snapshot, inventory, options, unplaced, known)
+        return cls(snapshot, inventory, options, unplaced, remote_logs.log_dirs, known)
 
     @property
     def partitions(self) -> tuple[TopicPartition, ...]:
@@ -380,7 +384,14 @@ class OpenedSnapshot:
                 continue
             summaries[file.broker_id, file.log_dir].append(summary)
             quarantine += damage_rows(file, summary)
-        side = SideEvidence(tuple(known.events), tuple(known.groups), tuple(known.remote), known.store, timeline=course)
+        side = SideEvidence(
+            tuple(known.events),
+            tuple(known.groups),
+            tuple(known.remote),
+            self._remote_logs,
+            known.store,
+            timeline=course,
+        )
         if self.options.verify_remote and self.options.remote is not None:
             contents = read_contents(self.options.remote, known.store, known.remote, summaries)
             side = side._replace(contents=contents)

@@ -29,6 +29,7 @@ from replica_audit.snapshot.remote_log_metadata import COPY_FINISHED, COPY_START
 
 def remote_facts(
     told: Iterable[RemoteSegment],
+    whole_logs: Sequence[str] | None,
     reference: Reference,
     comparisons: Sequence[Comparison],
     leadership: Leadership | None,
@@ -41,11 +42,12 @@ def remote_facts(
 ) -> RemoteFacts:
     """The segments of the reference's topic id among those `told`, and what they show; `store` is what is known of their objects.
 
-    `is_whole`: the reference has all that its leader copied. `is_leaders`: its log is the leader's as far as it goes.
+    `whole_logs` are the log dirs whose copies tell of every segment, None where some may be missing. `is_whole`: the reference
+    has all that its leader copied. `is_leaders`: its log is the leader's as far as it goes.
     """
     facts = reference.facts
     segments = tuple(one for one in told if one.topic_id == facts.directory.topic_id)
-    if not segments:
+    if not segments and whole_logs is None:
         return RemoteFacts()
     lineage = whole_lineage(reference)
     # A leader that was stopped cleanly wrote its log start as it stopped.
@@ -59,7 +61,7 @@ def remote_facts(
 
     def is_told(one: ReplicaFacts) -> bool:
         """True if every segment is known that was copied before the local files of `one` were deleted."""
-        logs = {segment.told_in for segment in segments}
+        logs = {segment.told_in for segment in segments} or set(whole_logs or ())
         return is_copying and all(
             times.heard_after(log, one) or (one_moment and not times.may_be_stale(log, one)) for log in logs
         )

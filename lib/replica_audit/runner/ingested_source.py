@@ -36,7 +36,7 @@ from replica_audit.snapshot.consumer_offsets import GROUP_OFFSETS
 from replica_audit.snapshot.internal_topics import Each, InternalTopic
 from replica_audit.snapshot.observed import observed_offsets
 from replica_audit.snapshot.record_reader import RecordReader
-from replica_audit.snapshot.remote_log_metadata import REMOTE_SEGMENTS
+from replica_audit.snapshot.remote_log_metadata import RemoteLogs, read_remote_logs
 from replica_audit.snapshot.remote_store import open_remote_store, read_listings
 from replica_audit.snapshot.storage import Snapshot
 from replica_audit.snapshot.transaction_log import read_latest_states
@@ -198,6 +198,7 @@ class IngestedSource:
         # Rows of earlier versions lack the columns.
         self.voters: Iterable[VoterCopy] = snapshot.voters or ()
         self.metadata_logs: Iterable[MetadataLogRow] = snapshot.metadata_logs or ()
+        self._remote_log_partitions = snapshot.remote_log_partitions
 
     def unplaced(self) -> list[QuarantineRow]:
         return [*unplaced_rows(self._warehouse, own_rows(self._ingested)), *self._unread_in_store]
@@ -240,7 +241,11 @@ class IngestedSource:
         snapshot = self._snapshot()
         observed = [] if snapshot is None else observed_offsets(snapshot.read_bytes)
         groups = by_place([*self._read_internal(GROUP_OFFSETS, partial(map_each, executor)), *observed])
-        remote = by_place(self._read_internal(REMOTE_SEGMENTS, partial(map_each, executor)))
+        logs = RemoteLogs([], None)
+        if snapshot is not None:
+            each: Each = partial(map_each, executor)
+            logs, _ = read_remote_logs(snapshot, self._log_dirs, self._remote_log_partitions, each)
+        remote = by_place(logs.segments)
         stored = self._stored(known, remote)
         losses = past_losses(warehouse, self.cluster_id, known)
         return {
@@ -248,11 +253,14 @@ class IngestedSource:
                 tuple(events.get(place, ())),
                 tuple(groups.get(place, ())),
                 tuple(remote.get(place, ())),
+                logs.log_dirs,
                 stored.get(place),
                 timeline=timelines.get(place),
                 losses=losses.get(place, EarlierLosses()),
             )
-            for place in {*events, *groups, *remote, *stored, *timelines, *losses} & set(known)
+            for place in (
+                known if logs.log_dirs else {*events, *groups, *remote, *stored, *timelines, *losses} & set(known)
+            )
         }
 
     def _stored(

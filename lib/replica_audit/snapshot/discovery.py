@@ -175,7 +175,9 @@ class _Discovery:
         stray = stray_copies(one.replica for one in self._put_aside)
         evidence = AppliedEvidence(self._epochs_of, applied, tuple(stray), copy_moments(manifest, log_dirs))
         metadata = read_metadata(self._snapshot, self._metadata_logs, evidence)
-        leaderships, leadership_files = read_leaderships(self._root, metadata, held, self._is_wanted)
+        leaderships, leadership_files, remote_log_partitions = read_leaderships(
+            self._root, metadata, held, self._is_wanted
+        )
         self._kinds.update(self._root.kinds)
         self._quarantine += [*metadata.quarantine, *self._root.quarantine]
         dumps = [entry.path for entry in self._files if self._kind(entry.path) == "dump_text"]
@@ -208,6 +210,7 @@ class _Discovery:
             voters=find_voters(metadata.voters, self._metadata_logs, metadata.unread, log_dirs),
             leaderships=leaderships,
             leadership_files=leadership_files,
+            remote_log_partitions=remote_log_partitions,
             manifest=manifest,
             dump_paths=tuple(dumps),
             table_paths=tuple(tables),

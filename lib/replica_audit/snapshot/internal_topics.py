@@ -50,6 +50,18 @@ class TopicCopy:
     def log_dir(self) -> str:
         return self.path.rpartition("/")[0]
 
+    @property
+    def size(self) -> int:
+        """Bytes of its segments."""
+        return sum(segment.size for segment in self.segments)
+
+    @property
+    def first_offset(self) -> int | None:
+        """Base offset of its first segment; None without any."""
+        return min(
+            (parse_file_name(one.path.rpartition("/")[2]).base_offset or 0 for one in self.segments), default=None
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class Extent:
@@ -109,7 +121,16 @@ class InternalTopic(Generic[_Said]):
         """Entries of the copies in `log_dirs`, of each partition those of the copy that reaches furthest, with rows of
         quarantine as from `try_read`.
         """
-        found = list(each(partial(self.try_read, snapshot), self._find_filled(snapshot, log_dirs)))
+        copies, rows = self.read_copies(snapshot, self.find(snapshot, log_dirs), each)
+        return sorted(said for one in copies for said in one.said), rows  # type: ignore[type-var]
+
+    def read_copies(
+        self, snapshot: Snapshot, copies: Sequence[TopicCopy], each: Each = map
+    ) -> tuple[list[ReadCopy[_Said]], list[QuarantineRow]]:
+        """Of each partition the one of `copies` that reaches furthest, with rows of quarantine as from `try_read`; empty ones are
+        not read.
+        """
+        found = list(each(partial(self.try_read, snapshot), [one for one in copies if one.size]))
         return newest(one for one, _ in found if one is not None), [row for _, rows in found for row in rows]
 
     def check_all(self, snapshot: Snapshot, log_dirs: Iterable[str], each: Each) -> list[QuarantineRow]:
@@ -119,20 +140,20 @@ class InternalTopic(Generic[_Said]):
 
     def _find_filled(self, snapshot: Snapshot, log_dirs: Iterable[str]) -> list[TopicCopy]:
         """Copies with at least one byte: empty ones start no task."""
-        return [copy for copy in self.find(snapshot, log_dirs) if any(segment.size for segment in copy.segments)]
+        return [copy for copy in self.find(snapshot, log_dirs) if copy.size]
 
     def _unread(self, snapshot: Snapshot, copy: TopicCopy) -> list[QuarantineRow]:
         return self.try_read(snapshot, copy)[1]
 
 
-def newest(copies: Iterable[ReadCopy[_Said]]) -> list[_Said]:
-    """Sorted entries of the copy of each partition that reaches furthest, by leader epoch, then log end offset."""
+def newest(copies: Iterable[ReadCopy[_Said]]) -> list[ReadCopy[_Said]]:
+    """The copy of each partition that reaches furthest, by leader epoch, then log end offset."""
     best: dict[int, ReadCopy[_Said]] = {}
     for one in copies:
         known = best.get(one.copy.partition)
         if known is None or _reach(one) > _reach(known):
             best[one.copy.partition] = one
-    return sorted(said for one in best.values() for said in one.said)  # type: ignore[type-var]
+    return list(best.values())
 
 
 def _reach(one: ReadCopy) -> tuple[int, int, str]:

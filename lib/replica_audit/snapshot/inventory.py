@@ -112,6 +112,8 @@ class Inventory:
     leaderships: tuple[Leadership, ...]
     """From topic listings and leadership.json, each with its `source`."""
     leadership_files: tuple[str, ...]
+    remote_log_partitions: int | None
+    """Of `__remote_log_metadata`; None where nothing says how many."""
     manifest: Manifest | None
     dump_paths: tuple[str, ...]
     """Text of kafka-dump-log."""

@@ -14,6 +14,7 @@ from replica_audit.model import Leadership, Place, ReplicaDir
 from replica_audit.parsing import is_whole, parse_json, show_value
 from replica_audit.schema import QuarantineRow
 from replica_audit.snapshot.metadata.metadata_log import MetadataReading
+from replica_audit.snapshot.remote_log_metadata import REMOTE_SEGMENTS
 from replica_audit.snapshot.storage import Snapshot
 from replica_audit.snapshot.topics_describe import DescribeListing, parse_topics_describe
 from replica_audit.snapshot.zookeeper import ZOOKEEPER_PATTERN, complete_from_listing, parse_zookeeper
@@ -162,8 +163,9 @@ class RootFiles:
 
 def read_leaderships(
     root: RootFiles, metadata: MetadataReading, replicas: Iterable[ReplicaDir], is_wanted: Callable[[str], bool]
-) -> tuple[tuple[Leadership, ...], tuple[str, ...]]:
-    """Leaderships of the wanted topics, sorted, with the names of the files of the root that say them.
+) -> tuple[tuple[Leadership, ...], tuple[str, ...], int | None]:
+    """Leaderships of the wanted topics, sorted, with the names of the files of the root that say them; and the number of partitions
+    of `__remote_log_metadata`, None where none of them has it.
 
     The epoch files of `replicas`, given in order of partition as often as they are iterated, tell which of the files are older than
     the logs.
@@ -178,7 +180,9 @@ def read_leaderships(
     listed = {key[1:] for key in found} if metadata.doubtful else set()
     found.update(_by_place(one for one in metadata.leaderships if (one.topic, one.partition) not in listed))
     wanted = [one for one in found.values() if is_wanted(one.topic)]
-    return tuple(sorted(wanted, key=lambda one: (one.topic, one.partition, one.source))), tuple(paths)
+    of_remote = {one.partition for one in found.values() if one.topic == REMOTE_SEGMENTS.name and not one.is_deleted}
+    leaderships = tuple(sorted(wanted, key=lambda one: (one.topic, one.partition, one.source)))
+    return leaderships, tuple(paths), len(of_remote) or None
 
 
 def _by_place(leaderships: Iterable[Leadership]) -> _Found:

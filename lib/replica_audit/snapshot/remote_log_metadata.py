@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 from operator import itemgetter
-from typing import get_args
+from typing import NamedTuple, get_args
 
 import numpy as np
 
@@ -16,8 +16,9 @@ from replica_audit.batch_header import CONTROL
 from replica_audit.literals import RemoteState
 from replica_audit.model import RemoteSegment
 from replica_audit.parsing import INT64
+from replica_audit.schema import QuarantineRow
 from replica_audit.segments.records import RecordFields
-from replica_audit.snapshot.internal_topics import InternalTopic, ReadCopy, TopicCopy, read_batches
+from replica_audit.snapshot.internal_topics import Each, Extent, InternalTopic, ReadCopy, TopicCopy, read_batches
 from replica_audit.snapshot.message_fields import FieldReader, MessageError
 from replica_audit.snapshot.storage import Snapshot
 
@@ -39,7 +40,7 @@ def read_remote_log(snapshot: Snapshot, copy: TopicCopy) -> ReadCopy[RemoteSegme
                 _apply(FieldReader(value), latest)
 
     extent = read_batches(snapshot, copy, take)
-    is_whole = extent.first_offset == 0 and not extent.unread
+    is_whole = _is_whole(extent)
     until = max((one.updated_ms for one in latest.values()), default=0)
     segments = tuple(
         replace(one, is_whole=is_whole, told_in=copy.log_dir, told_until_ms=until) for one in latest.values()
@@ -48,6 +49,36 @@ def read_remote_log(snapshot: Snapshot, copy: TopicCopy) -> ReadCopy[RemoteSegme
 
 
 REMOTE_SEGMENTS = InternalTopic("__remote_log_metadata", "which segments are in remote storage", read_remote_log)
+
+
+class RemoteLogs(NamedTuple):
+    """What `__remote_log_metadata` tells."""
+
+    segments: list[RemoteSegment]
+    log_dirs: tuple[str, ...] | None
+    """Of its copies, which together tell of every segment since the topic was made; None where some may be missing."""
+
+
+def read_remote_logs(
+    snapshot: Snapshot, log_dirs: Iterable[str], partitions: int | None, each: Each = map
+) -> tuple[RemoteLogs, list[QuarantineRow]]:
+    """The segments in the copies in `log_dirs`, with rows of quarantine for what could not be read. The topic has so many
+    `partitions`, None where nothing says how many.
+    """
+    copies = REMOTE_SEGMENTS.find(snapshot, log_dirs)
+    found, rows = REMOTE_SEGMENTS.read_copies(snapshot, copies, each)
+    whole = {one.partition: one.log_dir for one in copies if not one.size and one.first_offset == 0}
+    # Of a partition with messages only what was read counts.
+    filled = {one.partition for one in copies if one.size}
+    whole = {partition: log_dir for partition, log_dir in whole.items() if partition not in filled}
+    whole |= {one.copy.partition: one.copy.log_dir for one in found if _is_whole(one.extent)}
+    is_all = partitions is not None and whole.keys() == set(range(partitions))
+    told_in = tuple(sorted(set(whole.values()))) if is_all else None
+    return RemoteLogs(sorted(said for one in found for said in one.said), told_in), rows
+
+
+def _is_whole(extent: Extent) -> bool:
+    return extent.first_offset == 0 and not extent.unread
 
 
 def _apply(fields: FieldReader, latest: dict[_Id, RemoteSegment]) -> None:

@@ -276,12 +276,11 @@ def find_holes(facts: ReplicaFacts, lineage: Lineage, segments: Sequence[RemoteS
     """Holes in remote storage between `start` and a log's local start; `segments` are those of its topic id.
 
     Segments that retention is deleting at the beginning do not count, whatever the log-start checkpoint says: it is written once
-    a minute. Nothing is known below the first epoch that is known, and unless `__remote_log_metadata` is here from its beginning
-    and names a segment. What a
-    contradictory segment really has nobody knows: it counts as all of its offsets.
+    a minute. Nothing is known below the first epoch that is known, and unless `__remote_log_metadata` is here from its beginning.
+    What a contradictory segment really has nobody knows: it counts as all of its offsets.
     """
     end = facts.local_start_offset
-    if not segments or not lineage or not all(segment.is_whole for segment in segments):
+    if not lineage or not all(segment.is_whole for segment in segments):
         return RemoteHoles()
     start = max(start, lineage.entries[0][1])
     copied = [segment for segment in segments if segment.copied_ms is not None]
