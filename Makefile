@@ -1,4 +1,4 @@
-# Everything runs from a clean clone with nothing but make, Python 3.10 to 3.13 and (brought where possible) Java 17 or 21.
+# Everything runs from a clean clone with nothing but make, Python 3.10 to 3.14 and (brought where possible) Java 17 or 21.
 #   make install   .venv with the locked packages, and replica-audit setup; at once when nothing changed
 #   make audit     audits the sample whose last standing replica lost records
 #   make lint      ruff, mypy, vulture and pyright, locked, in build/lint: style, types, what only tests use, types in the examples of the docs
@@ -51,14 +51,14 @@ RUN := $(VENV)/bin/python
 
 install: $(STAMPS)/setup
 
-# The interpreter: PYTHON, else the first of these that is 3.10 to 3.13 and can make a virtual environment.
+# The interpreter: PYTHON, else the first of these that is 3.10 to 3.14 and can make a virtual environment.
 $(STAMPS)/venv:
-	@for candidate in $(if $(PYTHON),"$(PYTHON)",python3.11 python3.12 python3.13 python3.10 python3); do \
-	  if "$$candidate" -c 'import sys, ensurepip; sys.exit(not (3, 10) <= sys.version_info[:2] < (3, 14))' 2>/dev/null; then \
+	@for candidate in $(if $(PYTHON),"$(PYTHON)",python3.11 python3.12 python3.13 python3.10 python3.14 python3); do \
+	  if "$$candidate" -c 'import sys, ensurepip; sys.exit(not (3, 10) <= sys.version_info[:2] < (3, 15))' 2>/dev/null; then \
 	    rm -rf $(VENV) && "$$candidate" -m venv $(VENV) && mkdir -p $(STAMPS) && touch $@; exit; \
 	  fi; \
 	done; \
-	echo "error: no Python 3.10 to 3.13 with venv found; install one (Debian: apt-get install python3-venv) or run make install PYTHON=/path/to/python3" >&2; exit 1
+	echo "error: no Python 3.10 to 3.14 with venv found; install one (Debian: apt-get install python3-venv) or run make install PYTHON=/path/to/python3" >&2; exit 1
 
 # The locks give every package with its hash; pyspark is published as source only and is built with the locked build tools.
 $(STAMPS)/packages: $(STAMPS)/venv .locks/build.txt $(wildcard .locks/py3*.txt)
@@ -176,12 +176,12 @@ OTHER := build/spark-$(SPARK)
 build/spark-%/.stamp: .locks/build.txt .locks/spark40.txt .locks/spark41.txt $(wildcard conf/jars-*.lock) pyproject.toml
 	@lock=".locks/spark$$(echo $* | tr -d .).txt"; \
 	[ -f "$$lock" ] || { echo "error: no lock of Spark $*: SPARK is 4.0, 4.1 or 4.2" >&2; exit 2; }; \
-	for candidate in $(if $(PYTHON),"$(PYTHON)",python3.11 python3.12 python3.13 python3.10 python3); do \
-	  if "$$candidate" -c 'import sys, ensurepip; sys.exit(not (3, 10) <= sys.version_info[:2] < (3, 14))' 2>/dev/null; then \
+	for candidate in $(if $(PYTHON),"$(PYTHON)",python3.11 python3.12 python3.13 python3.10 python3.14 python3); do \
+	  if "$$candidate" -c 'import sys, ensurepip; sys.exit(not (3, 10) <= sys.version_info[:2] < (3, 15))' 2>/dev/null; then \
 	    rm -rf $(@D) && "$$candidate" -m venv $(@D) && break; \
 	  fi; \
 	done; \
-	[ -x $(@D)/bin/python ] || { echo "error: no Python 3.10 to 3.13 with venv found; run make test-spark PYTHON=/path/to/python3" >&2; exit 1; }; \
+	[ -x $(@D)/bin/python ] || { echo "error: no Python 3.10 to 3.14 with venv found; run make test-spark PYTHON=/path/to/python3" >&2; exit 1; }; \
 	echo "installing $$lock" >&2; \
 	$(@D)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes --only-binary :all: -r .locks/build.txt; \
 	$(@D)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes --no-build-isolation --use-pep517 --only-binary :all: --no-binary pyspark -r "$$lock"; \
@@ -348,7 +348,7 @@ build/environment.tar.gz: $(STAMPS)/packages Makefile
 
 # One lock for each Python, since their newest packages differ; no registry's address is written.
 lock:
-	@for version in 3.10 3.11 3.12 3.13; do \
+	@for version in 3.10 3.11 3.12 3.13 3.14; do \
 	  uv pip compile --quiet pyproject.toml --extra spark --extra quality --extra test --python-version $$version --python-platform x86_64-manylinux_2_28 \
 	    --constraint <(printf 'pyspark==4.2.0\ndelta-spark==4.4.0\n') \
 	    --upgrade --generate-hashes --no-emit-index-url --no-header --only-binary :all: --no-binary pyspark \

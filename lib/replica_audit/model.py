@@ -356,6 +356,10 @@ class SegmentSummary:
     irregularity_counts: Mapping[str, int] = field(default_factory=dict)
     """Exact number per kind; `irregularities` holds the first 100 of each kind only. sequence_gap is counted only: how often a
     producer's sequences go on past the next one, within this file."""
+    first_sequences: tuple[tuple[int, int, int], ...] = ()
+    """(producer id, producer epoch, sequence of its first record) of the 100 that begin first in this file."""
+    last_sequences: tuple[tuple[int, int, int], ...] = ()
+    """(producer id, producer epoch, sequence of its last record) of the 100 that end last in this file, in that order."""
     damage: tuple[Damage, ...] = ()
     tail_kind: TailKind = "clean"
     """clean, partial, zero_filled or garbage: the bytes after the last sound batch."""

@@ -744,7 +744,7 @@ class ReplicaFactsRow(NamedTuple):
     lineage_conflicts: int | None
     isr_shortfall: int | None
     sequence_gaps: int | None
-    """how often, within a segment, a producer's sequences go on past the next one; null in a compacted log"""
+    """how often a producer's sequences go on past the next one, within a segment or from one to the next; null in a compacted log"""
     timestamps_ahead_ms: int | None
     """by how much the latest timestamp lies past the end of the copy; null where the snapshot does not say when that was"""
     capture_age_ms: int | None

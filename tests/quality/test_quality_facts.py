@@ -16,10 +16,12 @@ from tests.support.some import some
 from replica_audit.auditing.catalogue import at_or_above
 from replica_audit.auditing.leadership.capture_times import CaptureTimes
 from replica_audit.auditing.opened_snapshot import open_snapshot
+from replica_audit.model import SegmentSummary
 from replica_audit.quality.quality_facts import (
     CountsByReplica,
     SegmentCounts,
     count_lineage_conflicts,
+    count_segments,
     find_facts,
     name_place,
     segment_counts,
@@ -128,6 +130,35 @@ def test_checksums_that_nobody_computed_are_not_met_by_none_that_is_wrong():
 def test_sequences_that_are_left_out_count_where_no_cleaner_was_at_work():
     assert fact(counts={"sequence_gap": 2})["sequence_gaps"] == 2
     assert fact({"compacted": True}, counts={"sequence_gap": 2})["sequence_gaps"] is None
+
+
+@pytest.mark.parametrize(
+    ("segments", "gaps"),
+    [
+        # (base offset, end, first sequences, last sequences)
+        ([(0, 10, {7: 0}, {7: 9}), (10, 20, {7: 10}, {7: 19})], 0),
+        ([(0, 10, {7: 0}, {7: 9}), (10, 20, {7: 12}, {7: 19})], 1),
+        # It wrote nothing into the second, and a second producer only there.
+        ([(0, 10, {7: 0}, {7: 9}), (10, 20, {8: 40}, {8: 49}), (20, 30, {7: 11, 8: 50}, {7: 12, 8: 57})], 1),
+        # Begun anew, or after the greatest.
+        ([(0, 10, {7: 0}, {7: 9}), (10, 20, {7: 0}, {7: 9})], 0),
+        ([(0, 10, {7: 0}, {7: (1 << 31) - 1}), (10, 20, {7: 0}, {7: 9})], 0),
+        # A segment is missing in between, as a finding says.
+        ([(0, 10, {7: 0}, {7: 9}), (20, 30, {7: 20}, {7: 29})], 0),
+        ([(0, 10, {7: 0}, {7: 9}), (10, None, {}, {}), (10, 20, {7: 12}, {7: 19})], 1),
+    ],
+)
+def test_sequences_go_on_across_the_borders_of_segments(segments, gaps):
+    summaries = [
+        SegmentSummary(
+            f"{base}.log", base, 1, first_base_offset=None if end is None else base, greatest_last_offset=None if end is None else end - 1,
+            first_sequences=tuple((producer, 0, one) for producer, one in first.items()),
+            last_sequences=tuple((producer, 0, one) for producer, one in last.items()),
+        )
+        for base, end, first, last in segments
+    ]  # fmt: skip
+    assert count_segments(summaries, None).border_sequence_gap == gaps
+    assert fact(counts={"sequence_gap": 2, "border_sequence_gap": gaps})["sequence_gaps"] == 2 + gaps
 
 
 def test_times_are_measured_from_the_end_of_the_copy():

@@ -147,6 +147,23 @@ def test_sequences_that_are_left_out_are_counted_where_a_producer_goes_on():
     broken = summarise(batch(0, 40), batch(2, 44), batch(4, 46), batch(6, 0, epoch=1), batch(8, 4, epoch=1))
     assert unbroken.irregularity_counts == {}
     assert broken.irregularity_counts == {"sequence_gap": 2} and broken.irregularities == ()
+    assert unbroken.first_sequences == ((7, 0, 40), (7, 1, 0))
+    assert broken.last_sequences == ((7, 0, 47), (7, 1, 5)), "in the order of their last batches"
+
+
+def test_sequences_at_the_borders_of_a_segment_are_kept_of_a_hundred_producers():
+    """Of those that begin first, and of those that end last, which the next segment may go on with."""
+    both = [encode_batch(one, 1, 0, producer_id=one, producer_epoch=0, base_sequence=one) for one in range(150)]
+    first = encode_batch(150, 1, 0, producer_id=0, producer_epoch=0, base_sequence=1)
+    summary = summarise(*both, first)
+    assert summary.first_sequences == tuple((one, 0, one) for one in range(100))
+    assert summary.last_sequences == (*((one, 0, one) for one in range(51, 150)), (0, 0, 1))
+
+
+def test_after_the_greatest_sequence_comes_0():
+    greatest = (1 << 31) - 1
+    summary = summarise(encode_batch(0, 2, 0, producer_id=7, producer_epoch=0, base_sequence=greatest))
+    assert summary.last_sequences == ((7, 0, 0),)
 
 
 def test_a_sequence_that_begins_with_0_again_is_told_once_with_the_offset_before_it():

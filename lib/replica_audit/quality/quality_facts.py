@@ -31,6 +31,8 @@ from replica_audit.text import parse_moment
 FINDINGS_SUITE = "findings"
 
 _TWO = 2
+#: Producers of which the latest sequence is kept from segment to segment.
+_PRODUCERS = 1000
 _REPLICA = ("topic", "partition", "broker_id", "log_dir")
 
 
@@ -62,6 +64,7 @@ class SegmentCounts(NamedTuple):
     sequence_gap: int = 0
     border_regression: int = 0
     border_epoch_regression: int = 0
+    border_sequence_gap: int = 0
     latest_timestamp_ms: int | None = None
     copied_ms: int | None = None
     """End of the copy; None where the snapshot does not say."""
@@ -100,18 +103,30 @@ def count_segments(summaries: Iterable[SegmentSummary], copied_ms: int | None) -
     counts: Counter[str] = Counter()
     base_offsets = array("q")
     end = epoch = latest = None
+    sequences: dict[tuple[int, int], int] = {}
     for one in summaries:
         base_offsets.append(one.base_offset)
         latest = max((time for time in (latest, one.last_timestamp_ms) if time is not None), default=None)
         counts.update(one.irregularity_counts)
         if end is not None:
             counts["border_regression"] += one.first_base_offset is not None and one.first_base_offset < end
+            if one.first_base_offset is not None and one.first_base_offset > end:
+                sequences.clear()  # whose records are missing here is not known
         first = one.first_leader_epoch
         counts["border_epoch_regression"] += epoch is not None and first is not None and 0 <= first < epoch
         own_end = one.base_offset if one.greatest_last_offset is None else one.greatest_last_offset + 1
         end = own_end if end is None else max(end, own_end)
         if one.last_leader_epoch is not None and one.last_leader_epoch >= 0:
             epoch = one.last_leader_epoch
+        counts["border_sequence_gap"] += sum(
+            sequence > sequences.get((producer, its_epoch), sequence) + 1
+            for producer, its_epoch, sequence in one.first_sequences
+        )
+        for producer, its_epoch, sequence in one.last_sequences:
+            sequences.pop((producer, its_epoch), None)  # the latest stand last
+            sequences[producer, its_epoch] = sequence
+        for key in list(sequences)[:-_PRODUCERS]:
+            del sequences[key]
     return SegmentCounts._make((*(counts[name] for name in _COUNTED), latest, copied_ms, base_offsets))
 
 
@@ -176,7 +191,7 @@ def _replica_facts(
         high_watermark_below_start=_excess(start, replica.high_watermark_checkpoint),
         lineage_conflicts=count_lineage_conflicts(replica.epochs, replica.checkpoint_epochs),
         isr_shortfall=_isr_shortfall(replica, mark),
-        sequence_gaps=None if replica.compacted else counts.sequence_gap,
+        sequence_gaps=None if replica.compacted else counts.sequence_gap + counts.border_sequence_gap,
         timestamps_ahead_ms=_excess(counts.latest_timestamp_ms, counts.copied_ms),
         capture_age_ms=_excess(audited_ms, counts.copied_ms),
     )

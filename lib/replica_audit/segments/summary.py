@@ -6,6 +6,7 @@ import json
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
+from heapq import nlargest
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -44,6 +45,7 @@ class IrregularityFinder:
         self._after_damage = False
         self._leader_epoch = -1
         self._producers: dict[tuple[int, int], _Producer] = {}
+        self._first_sequences: list[tuple[int, int, int]] = []
 
     def pass_damage(self) -> None:
         """Say that bytes were lost here: the next batch then makes no gap."""
@@ -53,6 +55,15 @@ class IrregularityFinder:
         """The first `GREATEST_KEPT` of each kind, by position and kind."""
         kept = [one for some in self._kept.values() for one in some]
         return tuple(sorted(kept, key=lambda one: (one.position, one.kind)))
+
+    def first_sequences(self) -> tuple[tuple[int, int, int], ...]:
+        """As `SegmentSummary.first_sequences`."""
+        return tuple(self._first_sequences)
+
+    def last_sequences(self) -> tuple[tuple[int, int, int], ...]:
+        """As `SegmentSummary.last_sequences`."""
+        latest = nlargest(GREATEST_KEPT, self._producers.items(), key=lambda one: one[1].last_offset)
+        return tuple((*key, known.greatest % _SEQUENCES) for key, known in reversed(latest))
 
     def watch(self, batches: NDArray[np.void]) -> None:
         """Judge an array of `BATCH_DTYPE`, not empty."""
@@ -148,6 +159,8 @@ class IrregularityFinder:
         for index, producer_id, epoch, sequence, last_offset, span, is_known_offset in rows:
             key = (producer_id, epoch)
             known = producers.get(key)
+            if known is None and len(self._first_sequences) < GREATEST_KEPT:
+                self._first_sequences.append((producer_id, epoch, sequence))
             if known is None or known.greatest + 1 == sequence + _SEQUENCES:
                 producers[key] = _Producer(sequence, sequence + span, last_offset)
                 continue
@@ -268,6 +281,8 @@ class Summariser:
             epoch_starts=tuple(self._epoch_starts),
             irregularities=self._finder.found(),
             irregularity_counts=dict(sorted(self._finder.counts.items())),
+            first_sequences=self._finder.first_sequences(),
+            last_sequences=self._finder.last_sequences(),
             damage=tuple(self._damage),
             tail_kind=tail_kind,
             tail_length=tail_length,
@@ -354,6 +369,8 @@ def summary_from_json(text: str) -> SegmentSummary:
     ):
         fields[name] = tuple(kind(**one) for one in fields[name])
     fields["ended_producers"] = tuple(map(_ended, fields["ended_producers"]))
+    for name in ("first_sequences", "last_sequences"):
+        fields[name] = tuple(map(tuple, fields.get(name, ())))
     fields["unproven"] = tuple(fields.get("unproven", ()))
     return SegmentSummary(**fields)
 
