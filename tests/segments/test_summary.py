@@ -160,7 +160,7 @@ def test_sequences_at_the_borders_of_a_segment_are_kept_of_a_hundred_producers()
     assert summary.last_sequences == (*((one, 0, one) for one in range(51, 150)), (0, 0, 1))
 
 
-def test_after_the_greatest_sequence_comes_0():
+def test_the_last_sequence_is_counted_on_from_0_past_the_greatest():
     greatest = (1 << 31) - 1
     summary = summarise(encode_batch(0, 2, 0, producer_id=7, producer_epoch=0, base_sequence=greatest))
     assert summary.last_sequences == ((7, 0, 0),)
