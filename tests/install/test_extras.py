@@ -44,16 +44,23 @@ def test_all_brings_every_extra_of_a_command():
     assert packages("all") == set().union(*(packages(extra) for extra in (*EXTRAS, "restore", "cluster")))
 
 
-@pytest.mark.parametrize("command", [name for name, one in COMMANDS.items() if one.extra])
-def test_a_command_that_lacks_its_extra_says_so_in_a_line(command, monkeypatch, capsys, tmp_path):
-    extra = COMMANDS[command].extra
-    lacking = EXTRAS[extra][0]
+#: Commands that lack a module of their extra, and those of which an option wants another one.
+LACKING = [
+    *((name, one.extra, module) for name, one in COMMANDS.items() if one.extra for module in EXTRAS[one.extra]),
+    *((f"{command} --catalog c.s", "spark", "pyspark") for command in ("quality", "report", "history")),
+    ("explain 0123456789abcdef --warehouse .", "report", "deltalake"),
+]
+
+
+@pytest.mark.parametrize(("words", "extra", "lacking"), LACKING)
+def test_a_command_that_lacks_its_extra_says_so_in_a_line(words, extra, lacking, monkeypatch, capsys, tmp_path):
     monkeypatch.setitem(sys.modules, lacking, None)
     monkeypatch.chdir(tmp_path)
+    command, *rest = words.split()
     needed = {"run": ["x"], "ingest": ["x"]}
-    assert main([command, *needed.get(command, [])]) == 4
+    assert main([command, *needed.get(command, []), *rest]) == 4
     said = capsys.readouterr().err.strip()
-    assert f"{command} needs {lacking} of the extra {extra}: pip install 'replica-audit[{extra}]'" in said
+    assert f" needs {lacking} of the extra {extra}: pip install 'replica-audit[{extra}]'" in said
     assert "\n" not in said
     assert not (tmp_path / "replica-audit-warehouse").exists()
 

@@ -14,6 +14,7 @@ from importlib import metadata
 from pathlib import Path
 
 import pytest
+from tests.support.lost_records import write_lost_records
 from tests.support.some import some
 
 import replica_audit
@@ -104,19 +105,53 @@ def test_its_metadata_say_what_a_registry_shows(wheel):
     assert {"report", "spark", "quality", "restore", "cluster", "all"} <= set(found.get_all("Provides-Extra"))
 
 
-def test_the_core_answers_without_the_packages_of_any_extra(bare, tmp_path):
-    shown = run(bare, "show", str(SAMPLE), cwd=tmp_path)
-    assert "7 committed records are missing from the leader" in shown.stdout and shown.returncode == 1, shown.stderr
-    decided = run(bare, "elect", str(SAMPLE), cwd=tmp_path)
-    assert "Elect broker 2." in decided.stdout and decided.returncode == 0, decided.stderr
-    taken = run(bare, "salvage", str(SAMPLE), "--to", str(tmp_path / "out"), cwd=tmp_path)
-    assert taken.returncode == 0 and (tmp_path / "out" / "manifest.json").is_file(), taken.stderr
-    for command in some(name for name, one in COMMANDS.items() if one.extra):
-        helped = run(bare, command, "--help", cwd=tmp_path)
-        assert helped.returncode == 0 and helped.stdout.startswith("usage:"), helped.stderr
+#: What each command is asked on the core alone, its status, and words of its answer.
+ON_THE_CORE = {
+    "show": (["show", str(SAMPLE)], 1, "7 committed records are missing from the leader"),
+    "elect": (["elect", str(SAMPLE)], 0, "Elect broker 2."),
+    "quorum": (["quorum", str(SAMPLE.parent / "lost-quorum")], 0, "One copy is the best"),
+    "verify": (["verify", str(SAMPLE), str(SAMPLE)], 1, "orders"),
+    "salvage": (["salvage", str(SAMPLE), "--to", "out"], 0, "7 records"),
+    "capture-plan": (["capture-plan", "1=/data"], 0, "#!/usr/bin/env bash"),
+    "evidence": (["evidence", "."], 0, ""),
+    "explain": (["explain", "HWM-LOSS"], 0, "HWM-LOSS"),
+    "completion": (["completion", "bash"], 0, "replica-audit"),
+    "help": (["help"], 0, "usage:"),
+}
+#: What each other command is asked there, and the extra that it names.
+NOT_ON_THE_CORE = {
+    "run": (["run", str(SAMPLE)], "spark"),
+    "ingest": (["ingest", str(SAMPLE)], "spark"),
+    "audit": (["audit"], "spark"),
+    "setup": (["setup"], "spark"),
+    "quality": (["quality"], "quality"),
+    "report": (["report"], "report"),
+    "history": (["history"], "report"),
+    "restore": (["restore", "lost/salvaged", "--bootstrap-servers", "127.0.0.1:1", "--yes"], "restore"),
+    "observe": (["observe", "--bootstrap-servers", "127.0.0.1:1", "--to", "new", "--yes"], "cluster"),
+}
 
 
-def test_run_on_the_core_names_its_extra(bare, tmp_path):
-    ended = run(bare, "run", str(SAMPLE), cwd=tmp_path)
-    assert ended.returncode == 4 and "pip install 'replica-audit[spark]'" in ended.stderr
+def test_every_command_is_asked_on_the_core():
+    assert ON_THE_CORE.keys() | NOT_ON_THE_CORE.keys() == COMMANDS.keys()
+
+
+@pytest.mark.parametrize("command", ON_THE_CORE)
+def test_the_core_answers_without_the_packages_of_any_extra(command, bare, tmp_path):
+    words, status, said = ON_THE_CORE[command]
+    ended = run(bare, *words, cwd=tmp_path)
+    assert (ended.returncode, said in ended.stdout) == (status, True), ended.stdout + ended.stderr
+
+
+@pytest.mark.parametrize("command", NOT_ON_THE_CORE)
+def test_a_command_that_the_core_lacks_the_extra_of_names_it_in_a_line(command, bare, tmp_path):
+    words, extra = NOT_ON_THE_CORE[command]
+    write_lost_records(tmp_path / "lost", {0: 1})
+    ended = run(bare, *words, cwd=tmp_path)
+    assert ended.returncode == 4 and f"pip install 'replica-audit[{extra}]'" in ended.stderr, ended.stderr
     assert len(ended.stderr.splitlines()) == 1
+    # `run` leaves its status where schedulers look for it.
+    left = {path.name for path in tmp_path.iterdir()}
+    assert left == {"lost", *(["replica-audit-report"] if command == "run" else [])}
+    helped = run(bare, command, "--help", cwd=tmp_path)
+    assert helped.returncode == 0 and helped.stdout.startswith("usage:"), helped.stderr

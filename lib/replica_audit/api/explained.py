@@ -25,6 +25,7 @@ from replica_audit.auditing.catalogue import (
 from replica_audit.auditing.finding import Code
 from replica_audit.config import Settings
 from replica_audit.errors import UsageError
+from replica_audit.install.extras import check_extra
 from replica_audit.paths import local_path
 from replica_audit.report.explain_text import (
     render_catalogue,
@@ -161,6 +162,7 @@ def _from_warehouse(finding_id: str, settings: Settings) -> _Found | None:
     place = local_path(settings.warehouse)
     if settings.catalog is not None or (place is not None and not os.path.isdir(place)):
         return None
+    check_extra("report", "explain of a finding in a warehouse")
     from replica_audit.warehouse.answer_tables import load_results
     from replica_audit.warehouse.delta_tables import Warehouse
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from replica_audit.api.argument_settings import resolved
 from replica_audit.api.typed_table import Tables
 from replica_audit.auditing.history import HISTORY_ROWS, AuditHistory
+from replica_audit.install.extras import check_extra
 from replica_audit.paths import check_outputs
 from replica_audit.report.history_text import render_history
 
@@ -41,7 +42,7 @@ def history(
 ) -> History:
     """The history of the audits in `warehouse` (default: replica-audit-warehouse), or in a `catalog`, which needs `spark`.
 
-    `limit` shows the latest audits only; `prune` first removes what is not kept. Raises UsageError.
+    `limit` shows the latest audits only; `prune` first removes what is not kept. Raises UsageError, and EngineError without the extra `report`.
     """
     given = {
         "warehouse": warehouse,
@@ -52,6 +53,7 @@ def history(
     }
     settings = resolved(given, config)
     check_outputs(None, settings, report=False)
+    check_extra("report", "history")
     from replica_audit.spark import pipeline
 
     if prune:

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from replica_audit.errors import EngineError
+from replica_audit.install.extras import check_extra
 from replica_audit.install.installation import JARS_VARIABLE, check_spark, jar_directory, jar_problems, locked_jars
 
 #: Spark 4 runs on these; 4.2 deprecates Java 25 below 25.0.3 for a fault of its G1 collector (SPARK-55852).
@@ -94,7 +95,8 @@ def find_java() -> Java:
 
 
 def check_packages() -> str:
-    """The version of the installed pyspark. Raises EngineError for one that is not supported (`installation.RELEASES`)."""
+    """The version of the installed pyspark. Raises EngineError for none, and one that is not supported (`installation.RELEASES`)."""
+    check_extra("spark", "a session of Spark")
     import pyspark
 
     check_spark(pyspark.__version__)
