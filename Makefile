@@ -19,7 +19,7 @@
 #   make dist      wheel and sdist in dist/, checked as a registry does
 #   make test-dist the wheel in empty environments, the core with every Python here, all extras with one
 #   make wheelhouse   build/wheelhouse: the wheel with every package that it needs, for a machine without a network; EXTRAS=[all]
-#   make release   what a release publishes, once the change log names the version: dist, tried and signed, and the SBOM (docs/releasing.md)
+#   make release   what a release publishes, once the change log names the version: dist, tried and signed, the SBOM and checksums (docs/releasing.md)
 #   make zip       build/replica_audit.zip for spark-submit --py-files
 #   make environment   build/environment.tar.gz for spark-submit --archives: what executors import
 #   make sbom      build/sbom.json: packages and JARs that an installation has (CycloneDX); fails for a licence not yet looked at
@@ -305,12 +305,17 @@ wheelhouse: dist
 	@rm -rf build/wheelhouse; $(DIST)/bin/python -m pip wheel --quiet --disable-pip-version-check --wheel-dir build/wheelhouse "$$(ls dist/*.whl)$(EXTRAS)"; \
 	ls -l build/wheelhouse
 
+# Signed by sigstore, or where there is no network with a key of SSH: SIGNING_KEY=FILE.
+SIGNING_KEY ?=
 release:
 	@version="$$(sed -n 's/^__version__ = "\(.*\)"$$/\1/p' lib/replica_audit/__init__.py)"; \
 	grep -qE "^## \[$$version\] - [0-9]{4}-[0-9]{2}-[0-9]{2}$$" CHANGELOG.md || { echo "error: CHANGELOG.md has no section for $$version with its day: docs/releasing.md, 2" >&2; exit 1; }; \
 	[ -z "$$(git status --porcelain)" ] || { echo "error: files that are not committed would be part of the release" >&2; exit 1; }; \
 	$(MAKE) --no-print-directory test-dist sbom; \
-	if command -v sigstore >/dev/null; then sigstore sign dist/* build/sbom.json; else echo "not signed, since there is no sigstore on the path: docs/releasing.md, 4" >&2; fi
+	{ (cd dist; sha256sum *); (cd build; sha256sum sbom.json); } > build/SHA256SUMS; rm -f build/SHA256SUMS.sig; \
+	if [ -n "$(SIGNING_KEY)" ]; then ssh-keygen -q -Y sign -f "$(SIGNING_KEY)" -n file build/SHA256SUMS; \
+	elif command -v sigstore >/dev/null; then sigstore sign --overwrite --output-directory build dist/* build/sbom.json build/SHA256SUMS; \
+	else echo "not signed, since there is neither a SIGNING_KEY nor sigstore on the path: docs/releasing.md, 4" >&2; fi
 
 zip: build/replica_audit.zip
 
@@ -376,7 +381,7 @@ lock:
 	  --no-header --no-annotate --only-binary :all: --no-binary pyspark-client --output-file .locks/airflow.txt
 	@printf 'moto[s3]>=5.2\nflask\nflask-cors\n' | uv pip compile --quiet - --python-version 3.10 --universal --upgrade --generate-hashes \
 	  --no-emit-index-url --no-header --no-annotate --only-binary :all: --output-file .locks/s3.txt
-	@printf 'build\ntwine\ncheck-wheel-contents\n' | uv pip compile --quiet - --python-version 3.10 --universal --upgrade --generate-hashes \
+	@printf 'build\ntwine\ncheck-wheel-contents\nuv\n' | uv pip compile --quiet - --python-version 3.10 --universal --upgrade --generate-hashes \
 	  --no-emit-index-url --no-header --no-annotate --only-binary :all: --output-file .locks/dist.txt
 	@printf 'duckdb\npolars\ngrafana-foundation-sdk ; python_version >= "3.11"\n' | uv pip compile --quiet - --python-version 3.10 --universal --upgrade --generate-hashes \
 	  --no-emit-index-url --no-header --no-annotate --only-binary :all: --output-file .locks/engines.txt
