@@ -69,7 +69,7 @@ def large_cluster(count: int, share: float = 0.05) -> tuple[Results, Earlier]:
             needed = "isr" if broker == AWAY and generator.random() < 0.1 else None
             tables["captures"].append(
                 row("captures", topic=topic, partition=number, broker_id=broker, state=state, needed=needed,
-                    named_by=["isr"], missing=["directory"] if state == "named" else [])
+                    named_by=["isr"], missing={"named": ["directory"], "partial": ["leader-epoch-checkpoint"]}.get(state, []))
             )  # fmt: skip
     rows = ReportRows(**{name: [_read(name, one) for one in of_table] for name, of_table in tables.items()})
     known = [((one.topic, one.partition), one.finding_id) for one in rows.findings if generator.random() < 0.98]

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 from typing import TYPE_CHECKING
+
+from replica_audit.scratch import scratch_directory
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -14,12 +17,37 @@ def use_own_python(spark: SparkSession) -> None:
     """Have the workers of a local session be of this process's interpreter, with nothing imported from the current directory.
 
     Without this they are the `python3` of the path, which has none of the packages where a script is run by its environment's
-    Python without activation; and a file `numbers.py` where the script runs would be taken for Python's own (3.11 and later look
-    at PYTHONSAFEPATH). A Python that PYSPARK_PYTHON or spark.pyspark.python names, clusters and Spark Connect are left alone.
+    Python without activation; and a file `numbers.py` where the script runs would be taken for Python's own. 3.11 and later look
+    at PYTHONSAFEPATH; 3.10 is started by a script. A Python that PYSPARK_PYTHON or spark.pyspark.python names, clusters and
+    Spark Connect are left alone.
     """
     context = None if type(spark).__module__.startswith("pyspark.sql.connect") else spark.sparkContext
     if context is None or not (context.master or "").startswith("local"):
         return
     if "PYSPARK_PYTHON" not in os.environ and context.getConf().get("spark.pyspark.python") is None:
         context.pythonExec = sys.executable
-    context.environment.setdefault("PYTHONSAFEPATH", "1")
+    if hasattr(sys.flags, "safe_path"):
+        context.environment.setdefault("PYTHONSAFEPATH", "1")
+    elif context.pythonExec == sys.executable:
+        context.pythonExec = _python_without_current_directory()
+
+
+def _python_without_current_directory() -> str:
+    """An executable that does what this Python does with `-m MODULE ARGUMENT...`, but for looking for modules where it is run."""
+    place = scratch_directory()
+    (place / "worker.py").write_text(_RUN_MODULE, encoding="utf-8")
+    command = place / "worker"
+    command.write_text(
+        f'#!/bin/sh\nexec {shlex.join([sys.executable, str(place / "worker.py")])} "$@"\n', encoding="utf-8"
+    )
+    command.chmod(0o700)
+    return str(command)
+
+
+#: The first place is then that of the script.
+_RUN_MODULE = """import sys
+del sys.path[0]
+import runpy
+sys.argv = sys.argv[1:]
+runpy.run_module(sys.argv.pop(1), run_name="__main__", alter_sys=True)
+"""
