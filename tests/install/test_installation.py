@@ -161,7 +161,7 @@ def test_proxies_of_the_environment_are_handed_to_java():
 
 def test_locks_name_no_registry_and_hash_every_package():
     locks = sorted((ROOT / ".locks").glob("py*.txt"))
-    assert [lock.stem for lock in locks] == ["py310", "py311", "py312", "py313"]
+    assert [lock.stem for lock in locks] == ["py310", "py311", "py312", "py313", "py314"]
     others = ["airflow", "build", "cluster", "restore", "spark40", "spark41"]
     for lock in [*locks, *(ROOT / ".locks" / f"{name}.txt" for name in others)]:
         text = lock.read_text()

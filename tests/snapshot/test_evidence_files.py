@@ -222,7 +222,10 @@ def test_headers_that_lead_tarfile_astray_are_refused(archive: Path) -> None:
     for data in (_header("first", 0, b"0") + goes_back, nested):
         archive.write_bytes(data)
         (reason,) = _reasons(archive)
-        assert reason.startswith("evidence-1.tar: an archive of evidence that is incomplete: ")
+        # Python 3.14 takes such a header for the end.
+        assert reason.startswith(
+            ("evidence-1.tar: an archive of evidence that is incomplete: ", "evidence-1.tar: it has no ")
+        )
 
 
 def test_a_log_dir_that_could_not_be_listed_leaves_the_others(tmp_path: Path) -> None:

@@ -266,7 +266,8 @@ def _functions(paths: set[str]) -> dict[tuple[str, int, str], list[FunctionType]
 def _code_of_functions(module: CodeType) -> Iterator[tuple[tuple[int, str], CodeType]]:
     """The code of a module's functions and methods, without functions inside of functions."""
     for const in module.co_consts:
-        if isinstance(const, CodeType):
+        # Python 3.14 has annotations in functions of their own.
+        if isinstance(const, CodeType) and const.co_name != "__annotate__":
             if _is_function(const):
                 yield (const.co_firstlineno, const.co_name), const
             else:

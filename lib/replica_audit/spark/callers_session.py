@@ -33,7 +33,7 @@ def use_own_python(spark: SparkSession) -> None:
 
 
 def _python_without_current_directory() -> str:
-    """An executable that does what this Python does with `-m MODULE ARGUMENT...`, but for looking for modules where it is run."""
+    """An executable that does what this Python does with `-m MODULE ARGUMENT...`, and looks for no module where it is run."""
     place = scratch_directory()
     (place / "worker.py").write_text(_RUN_MODULE, encoding="utf-8")
     command = place / "worker"
