@@ -23,7 +23,9 @@ from tests.brokers.steered_cluster import SteeredCluster
 #: Until a broker that is gone is fenced, and what is known of one that is back is no longer of before; and how long a leader
 #: may take to be told.
 _SETTLE_SECONDS, _LEADER_SECONDS = 3, 20
-_PLACEHOLDER = re.compile(r"LOG_DIR_OF_\d+|SERVER_PROPERTIES_OF_\d+|PID_OF_\d+|CONTROLLER:PORT|HOST:PORT|BEFORE|AFTER")
+_PLACEHOLDER = re.compile(
+    r"LOG_DIR_OF_\d+|CONTROLLER_LISTENER_OF_\d+|SERVER_PROPERTIES_OF_\d+|PID_OF_\d+|CONTROLLER:PORT|HOST:PORT|BEFORE|AFTER"
+)
 
 
 class Operator:
@@ -118,6 +120,8 @@ class Operator:
                 return shlex.quote(str(self._log_dir(int(node), named)))
             if name == "SERVER_PROPERTIES_OF":
                 return shlex.quote(str(self._cluster.properties(int(node))))
+            if name == "CONTROLLER_LISTENER_OF":
+                return f"CONTROLLER://127.0.0.1:{self._cluster.controller_port(int(node))}"
             if name == "PID_OF":
                 return str(self._cluster.pid(int(node)))
             if found[0] == "CONTROLLER:PORT":
@@ -129,9 +133,9 @@ class Operator:
         return _PLACEHOLDER.sub(fill, command)
 
     def _log_dir(self, node: int, named: Iterable[str]) -> Path:
-        """Of several log directories of a node the first that has what a command names first."""
+        """Of several log directories of a node that which has what a command names, besides what each has; else the first."""
         directories = self._cluster.log_dirs(node)
-        first = next(iter(named), "")
+        first = next((name for name in named if name != "meta.properties"), "")
         return next((one for one in directories if (one / first).exists()), directories[0])
 
     def _leaders(self, step: Mapping[str, Any]) -> list[str]:

@@ -263,10 +263,14 @@ class SteeredCluster:
         for node in nodes:
             self.await_end(node)
 
-    def launch(self, node: int, *options: str) -> None:
+    def launch(self, node: int) -> None:
         """Start a node and do not wait until it is up."""
-        command = [str(self.bin / "kafka-server-start.sh"), "-daemon", str(self.properties(node)), *options]
+        command = [str(self.bin / "kafka-server-start.sh"), "-daemon", str(self.properties(node))]
         subprocess.run(command, check=True)
+
+    def command(self, node: int) -> str:
+        """The command line of a node that runs."""
+        return Path(f"/proc/{self.pid(node)}/cmdline").read_bytes().replace(b"\0", b" ").decode()
 
     def _started(self, node: int) -> Path:
         """Where a start leaves the process and the log."""

@@ -504,3 +504,48 @@ def test_who_led_is_among_those_that_lost_their_disks(disks: Callable[..., Path]
         cluster.lose_disk(*lost)
         answer = _carry_out(cluster, cluster.capture("before", without=tuple(lost)), version, lost)
     assert [step["controllers"] for step in answer["steps"] if step["action"] == "mend_epoch"] == [[left]]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("version", ["4.3.1", "3.9.1"])
+def test_brokers_that_are_controllers_too_lost_the_disk_of_their_metadata(
+    disks: Callable[..., Path], tmp_path: Path, version: str
+) -> None:
+    """All three were killed; two have their partitions, on other disks, and an empty one in place of metadata.log.dir."""
+    kind: dict[str, Any] = {"is_dynamic": True, "is_apart": True}
+    of = disks(version, **kind, roles=dict.fromkeys((0, 1, 2), "combined"))
+    with QuorumCluster(of, tmp_path / "run", JARS[version], **kind) as cluster:
+        cluster.start_all()
+        leader = cluster.quorum_status("LeaderId")
+        cluster.kill(0, 1, 2)
+        left = (leader + 1) % 3
+        lost = {0, 1, 2} - {left}
+        for node in lost:
+            shutil.rmtree(cluster.log_dirs(node)[0])
+            cluster.log_dirs(node)[0].mkdir()
+        answer = _carry_out(cluster, cluster.capture("before"), version, lost)
+    assert (answer["choice"]["node_id"], answer["choice"]["role"]) == (left, "combined")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("version", "is_dynamic"), [("4.3.1", False), ("3.9.1", True)])
+def test_brokers_that_are_controllers_too_lost_all_their_disks(
+    disks: Callable[..., Path], tmp_path: Path, version: str, is_dynamic: bool
+) -> None:
+    """Two of three. By the log their empty replicas are in sync: one led, and the third was cut to nothing (3.9.1)."""
+    of = disks(version, is_dynamic=is_dynamic, roles=dict.fromkeys((0, 1, 2), "combined"))
+    with QuorumCluster(of, tmp_path / "run", JARS[version], is_dynamic=is_dynamic) as cluster:
+        cluster.start_all()
+        cluster.kill(0, 1, 2)
+        cluster.lose_disk(1, 2)
+        before, file = cluster.capture("before", without=(1, 2)), cluster.out / "plan.json"
+        text = run("quorum", str(before), "--plan", str(file), "--kafka-version", version)
+        operator = QuorumOperator(cluster, version, before, has_no_order=True)
+        assert operator.carry_out(text, json.loads(file.read_text())) == [], text
+        assert topics_of(cluster) == {("early", 0): 0, ("late", 0): 0}
+        for topic in ("early", "late"):
+            produce_values(cluster.bootstrap, topic, 0, ["after"])
+            values = [one.value.decode() for one in received(cluster.bootstrap, topic, 0)]
+            assert values == [*(f"{topic}-{number}" for number in range(5)), "after"]
+        again = run_json("quorum", str(operator.after))
+    assert again["verdict"] == "agree" and not again["steps"], again["reason"]

@@ -1091,3 +1091,5 @@ def test_brokers_that_vote_and_lost_their_partitions_are_first_started_as_contro
     assert "--describe --topic t" in commands(bare, "check")
     whole = written(tmp_path / "2", metadata, dict.fromkeys(VOTERS, held), clean=VOTERS)
     assert "process.roles" not in repr(whole.steps)
+    only_metadata = written(tmp_path / "3", metadata, clean=VOTERS)
+    assert only_metadata.verdict == "choose" and "process.roles" not in repr(only_metadata.steps)

@@ -49,9 +49,9 @@ _NO_ARCHIVE = "No archive of these names exists yet: an earlier one may be the o
 #: Brokers before this version delete a directory that is not theirs.
 _FIRST_STRAY = (3, 6, 1)
 _AS_CONTROLLER = (
-    " as a controller only: it has no partitions any more, but is in sync by the log, and where its empty replica led, the others would cut "
-    "theirs to nothing. CONTROLLER_LISTENER_OF_N is its entry of controller.listener.names in listeners; override advertised.listeners "
-    "likewise where it is set"
+    " as a controller only: no partition of it is in this snapshot, and if it lost them, it is in sync by the log all the same: where an empty "
+    "replica leads, the others cut theirs to nothing. CONTROLLER_LISTENER_OF_N is its entry of controller.listener.names in listeners; "
+    "override advertised.listeners likewise where it is set"
 )
 _UNAPPLIED = (
     "records of one history cannot be applied, so that nobody can tell whether it is the right one: copy its logs again, and where their "

@@ -36,8 +36,8 @@ class Restoration:
         brokers = {broker for broker, _, _ in assigned}.union(held.brokers)
         self.combined = [node for node in voters.ids if node in brokers]
         """Voters that are brokers too, by their disks or by the chosen log."""
-        self.bare = [node for node in self.combined if node not in held.brokers]
-        """Those of them that have no partition."""
+        self.bare = [node for node in self.combined if held.brokers and node not in held.brokers]
+        """Those of them that have no partition here; none where only metadata logs were copied."""
         topics = {} if isinstance(state, str) else state.topics
         self.topics_of_bare = sorted({topics[topic_id] for broker, topic_id, _ in assigned if broker in self.bare})
 
