@@ -18,7 +18,7 @@ from tests.support.audit_json_text import audit_json_text
 from tests.support.encoder import encode_batch
 from tests.support.known_batches import directories
 from tests.support.remote_log import LEADS, copied, with_remote
-from tests.support.remote_stores import plain_path, segment_id
+from tests.support.remote_stores import chunked_path, compressed, plain_path, segment_id
 from tests.support.remote_stores import put as put_object
 from tests.support.samples import SAMPLES
 from tests.support.scenario import written
@@ -232,8 +232,12 @@ def test_a_remote_store_in_a_bucket_tells_what_its_copy_on_a_disk_does(usual, co
     for start, end, epoch in spans:
         data = b"".join(written(start, end, epoch[0]))
         segments.append(copied(start, end, epoch, at=(1000 * end + 1, 1000 * end + 2), size=len(data)))
-        if start != 40:
-            put_object(tmp_path / "tier", plain_path(segment_id(start, end, epoch), start), data)
+        name = segment_id(start, end, epoch)
+        if end == 75:
+            for kind, content in zip(("log", "rsm-manifest"), compressed(data), strict=True):
+                put_object(tmp_path / "tier", chunked_path(name, start, kind), content)
+        elif start != 40:
+            put_object(tmp_path / "tier", plain_path(name, start), data)
     with_remote(tmp_path / "snapshot", LEADS, *segments)
     uri = put(tmp_path / "tier", "s3://bucket/tier")
     told = []
