@@ -21,11 +21,25 @@ def whole(capture: str) -> Results:
     return audit_whole(FIXTURES / capture)
 
 
-LOSING = [name for name in CAPTURES if not name.startswith("corrupted") and lost_places(whole(name))]
+#: Written down, so that nothing is audited to collect the tests.
+LOSING = [
+    "diverged-unclean",
+    "kafka-3.6-diverged-unclean",
+    "kafka-3.9-diverged-unclean",
+    "kip101-isr-3-lost",
+    "kip101-isr-4-healed",
+    "kip279-1-before",
+    "last-replica-elr-2-cut",
+    "last-replica-standing-2-cut",
+    "old-silent-1-before",
+    "quorum3-1-unclean",
+    "txn-failover-1-unclean",
+    "zk-2.8-diverged-unclean",
+]
 
 
-def test_enough_captures_lost_something() -> None:
-    assert len(LOSING) >= 12
+def test_these_captures_lost_committed_records_that_somebody_holds() -> None:
+    assert [name for name in CAPTURES if not name.startswith("corrupted") and lost_places(whole(name))] == LOSING
     assert all(holders(whole(capture)) for capture in LOSING)
 
 

@@ -14,6 +14,7 @@ from tests.support.encoder import Record, encode_batch, make_records
 from tests.support.fixtures import ATTACKS, FIXTURES
 from tests.support.led_by_first import COMMON, HEX, LEADER, led_by_first, replica
 from tests.support.salvaged_captures import PRODUCED
+from tests.support.snapshots import Replica
 
 from replica_audit.cli.main import main
 from replica_audit.config import Settings
@@ -261,6 +262,12 @@ def test_what_is_put_aside_is_counted_as_in_the_matrix(kind: str, tmp_path: Path
     assert (row["records"], row["committed"]) == (chosen["lost_records"], chosen["lost_committed"]) == (9, 5)
 
 
+def _longer_than_the_leader(suffix: str) -> Replica:
+    """A copy beside its replica that has what the leader has, and two records more."""
+    tail = [encode_batch(10, 5, 1, mark="leader"), encode_batch(15, 2, 1, mark="more")]
+    return replica([*COMMON, *tail], ((1, 10),), suffix=suffix)
+
+
 def _lacked(snapshot: Path) -> dict[int, int]:
     return {candidate: number for (_, _, candidate), number in agree(snapshot).items()}
 
@@ -273,22 +280,14 @@ def test_past_the_leaders_end_a_copy_counts_under_another_leader_only(kind: str,
 
 
 def test_what_a_future_copy_has_of_a_lost_tail_is_lacking_whoever_leads(tmp_path: Path) -> None:
-    aside = replica(
-        [*COMMON, encode_batch(10, 5, 1, mark="leader"), encode_batch(15, 2, 1, mark="more")],
-        ((1, 10),),
-        suffix=f".{HEX}-future",
-    )
+    aside = _longer_than_the_leader(f".{HEX}-future")
     second = replica([*COMMON, encode_batch(10, 3, 0, mark="two")], ((0, 0),))
     snapshot = led_by_first(tmp_path / "s", LEADER, second, aside=[aside], quiesced=True)
     assert _lacked(snapshot) == {1: 5, 2: 7}
 
 
 def test_a_leader_whose_checkpoint_lies_past_its_end_may_have_lost_the_tail_of_a_copy(tmp_path: Path) -> None:
-    aside = replica(
-        [*COMMON, encode_batch(10, 5, 1, mark="leader"), encode_batch(15, 2, 1, mark="more")],
-        ((1, 10),),
-        suffix=f".{HEX}-stray",
-    )
+    aside = _longer_than_the_leader(f".{HEX}-stray")
     second = replica([*COMMON, encode_batch(10, 3, 0, mark="two")], ((0, 0),))
     leader = replace(LEADER, recovery_point=17)
     snapshot = led_by_first(tmp_path / "s", leader, second, aside=[aside])

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import io
 import os
+import re
 import struct
+from collections.abc import Iterator
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -65,50 +68,48 @@ MESSAGES_DUMPED = [capture for capture in DUMPED if _shows_messages(capture)]
 BATCHES_DUMPED = [capture for capture in DUMPED if capture not in MESSAGES_DUMPED]
 
 
-@pytest.mark.parametrize("capture", BATCHES_DUMPED)
-def test_batches_agree_with_the_official_dump(capture):
+def _each_with_its_line(capture: str, form: re.Pattern[str]) -> Iterator[tuple[Path, np.void, re.Match[str]]]:
+    """Every batch of the capture with its line of the dump, of which there are as many; at least one."""
     compared = 0
     for path, lines in _dumped_batches(capture):
         batches = batches_of(scan_file(path))
         assert len(batches) == len(lines), path
         for batch, text in zip(batches, lines, strict=True):
-            line = DUMP_LINE.match(text)
+            line = form.match(text)
             assert line is not None, (path, text)
-            assert batch["last_offset"] == int(line["last"] or line["offset"]), path
-            for name in ("position", "size", "magic", "crc"):
-                assert batch[name] == int(line[name]), (path, name)
-            assert batch["crc_valid"] == ((line["valid"] or line["early"]) == "true"), path
-            assert batch["max_timestamp"] == int(line["time"]), path
-            codec = ("none", "gzip", "snappy", "lz4", "zstd")[batch["attributes"] & 7]
-            assert codec == line["codec"].lower(), path
-            if line["base"] is not None:
-                for name, field in (
-                    ("base_offset", "base"),
-                    ("record_count", "count"),
-                    ("base_sequence", "sequence"),
-                    ("producer_id", "producer"),
-                    ("producer_epoch", "producer_epoch"),
-                    ("leader_epoch", "epoch"),
-                ):
-                    assert line[field] is None or batch[name] == int(line[field]), (path, name)
+            yield path, batch, line
             compared += 1
     assert compared > 0
+
+
+@pytest.mark.parametrize("capture", BATCHES_DUMPED)
+def test_batches_agree_with_the_official_dump(capture):
+    for path, batch, line in _each_with_its_line(capture, DUMP_LINE):
+        assert batch["last_offset"] == int(line["last"] or line["offset"]), path
+        for name in ("position", "size", "magic", "crc"):
+            assert batch[name] == int(line[name]), (path, name)
+        assert batch["crc_valid"] == ((line["valid"] or line["early"]) == "true"), path
+        assert batch["max_timestamp"] == int(line["time"]), path
+        codec = ("none", "gzip", "snappy", "lz4", "zstd")[batch["attributes"] & 7]
+        assert codec == line["codec"].lower(), path
+        if line["base"] is not None:
+            for name, field in (
+                ("base_offset", "base"),
+                ("record_count", "count"),
+                ("base_sequence", "sequence"),
+                ("producer_id", "producer"),
+                ("producer_epoch", "producer_epoch"),
+                ("leader_epoch", "epoch"),
+            ):
+                assert line[field] is None or batch[name] == int(line[field]), (path, name)
 
 
 @pytest.mark.parametrize("capture", MESSAGES_DUMPED)
 def test_legacy_entries_agree_with_the_official_dump(capture):
-    compared = 0
-    for path, lines in _dumped_batches(capture):
-        batches = batches_of(scan_file(path))
-        assert len(batches) == len(lines), path
-        for batch, text in zip(batches, lines, strict=True):
-            line = MESSAGE_LINE.match(text)
-            assert line is not None, (path, text)
-            found = [int(batch[name]) for name in ("last_offset", "position", "magic", "crc", "max_timestamp")]
-            assert found == [int(line[name]) for name in ("offset", "position", "magic", "crc", "time")], path
-            assert batch["crc_valid"] == (line["valid"] == "true"), path
-            compared += 1
-    assert compared > 0
+    for path, batch, line in _each_with_its_line(capture, MESSAGE_LINE):
+        found = [int(batch[name]) for name in ("last_offset", "position", "magic", "crc", "max_timestamp")]
+        assert found == [int(line[name]) for name in ("offset", "position", "magic", "crc", "time")], path
+        assert batch["crc_valid"] == (line["valid"] == "true"), path
 
 
 @pytest.mark.parametrize("capture", ["old-formats", "old-silent-2-healed"])
