@@ -84,6 +84,21 @@ def _no_space(**_: Any) -> Any:
     raise OSError(errno.ENOSPC, "No space left on device")
 
 
+def test_a_library_that_the_packages_lack_is_a_sentence(monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
+    """As numpy says it where there is no libstdc++: the error with the reason is the cause of the one that arrives."""
+
+    def load(name: str) -> Any:
+        try:
+            raise ImportError("libstdc++.so.6: cannot open shared object file: No such file or directory")
+        except ImportError as error:
+            raise ImportError("Importing the numpy C-extensions failed.") from error
+
+    monkeypatch.setattr("replica_audit.cli.commands.import_module", load)
+    assert main(["explain", "HWM-LOSS"]) == 4
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("replica-audit: libstdc++.so.6 is missing") and "apt-get install libstdc++6" in line
+
+
 def test_errors_of_java_that_stopped_nothing_are_told_in_a_line(engine: Engine, capsys: Any) -> None:
     engine.logged = "2026-11-22T16:28:41.781Z ERROR Executor: Exception in task 0.0\n\tat a.b.C\n"
     assert main(["ingest", "snapshot"]) == 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 import tempfile
 import time
@@ -53,6 +54,10 @@ def write_failure(failure: VerdictObject, directory: str, url: str | None = None
 
 def tell_fault(error: BaseException, settings: Settings | None) -> str | None:
     """Report an engine fault in a sentence, which names a file with the traces; None for any other fault."""
+    if (library := _lacking_library(error)) is not None:
+        sentence = f"{library} is missing, a library of the system that the packages need (libstdc++.so.6 on Debian: apt-get install libstdc++6)"
+        print_error(sentence)
+        return sentence
     from replica_audit.spark.engine_errors import describe_fault
 
     sentence = describe_fault(error, settings or Settings())
@@ -61,6 +66,16 @@ def tell_fault(error: BaseException, settings: Settings | None) -> str | None:
     path = _keep_trace(error)
     print_error(f"{sentence}; details are in {path}" if path else sentence)
     return sentence
+
+
+def _lacking_library(error: BaseException | None) -> str | None:
+    """The library that could not be loaded with a package, in the innermost of the errors; None where that is not why."""
+    while error is not None:
+        found = re.match(r"(\S+\.so\S*): cannot open shared object file", str(error))
+        if found and isinstance(error, ImportError):
+            return found[1]
+        error = error.__cause__ or error.__context__
+    return None
 
 
 def _keep_trace(error: BaseException) -> str | None:
