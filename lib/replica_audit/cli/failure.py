@@ -55,9 +55,11 @@ def write_failure(failure: VerdictObject, directory: str, url: str | None = None
 def tell_fault(error: BaseException, settings: Settings | None) -> str | None:
     """Report an engine fault in a sentence, which names a file with the traces; None for any other fault."""
     if (library := _lacking_library(error)) is not None:
-        sentence = f"{library} is missing, a library of the system that the packages need (libstdc++.so.6 on Debian: apt-get install libstdc++6)"
-        print_error(sentence)
-        return sentence
+        print_error(
+            lacking
+            := f"{library} is missing, a library of the system that the packages need (libstdc++.so.6: apt-get install libstdc++6)"
+        )
+        return lacking
     from replica_audit.spark.engine_errors import describe_fault
 
     sentence = describe_fault(error, settings or Settings())
