@@ -133,7 +133,9 @@ class _Keeping(Pickling):
         return super().map(tasks, work, ended)
 
 
-def test_no_task_of_an_audit_and_no_report_imports_pandas(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_task_of_an_audit_no_driver_and_no_report_imports_pandas(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Which takes 0.3 seconds of each worker and of the driver, and 40 MB."""
     for name in ("WHOLE", "DETAILED", "NAMED"):
         monkeypatch.setattr(detailed_partitions, name, 0)
@@ -145,12 +147,14 @@ def test_no_task_of_an_audit_and_no_report_imports_pandas(tmp_path: Path, monkey
     write_report(audit(executor, Warehouse(place), None, chosen, Unseen()), str(tmp_path / "report"), "high")
     assert len(list((tmp_path / "tasks").iterdir())) == 5, "a scan, the partition, its costs, sums and lines"
     program = (
-        "import pickle, sys\n"
+        "import pickle, sys, traceback\n"
         "from pathlib import Path\n"
-        "class Refusing:\n"
+        "asked = []\n"
+        "class Noting:\n"
         "    def find_spec(self, name, path=None, target=None):\n"
-        "        assert name.partition('.')[0] != 'pandas'\n"
-        "sys.meta_path.insert(0, Refusing())\n"
+        "        if name == 'pandas':\n"
+        "            asked.append(''.join(traceback.format_stack()))\n"
+        "sys.meta_path.insert(0, Noting())\n"
         f"for path in sorted(Path({str(tmp_path / 'tasks')!r}).iterdir()):\n"
         "    work, task = pickle.loads(path.read_bytes())\n"
         "    assert list(work(task))\n"
@@ -160,6 +164,14 @@ def test_no_task_of_an_audit_and_no_report_imports_pandas(tmp_path: Path, monkey
         "from replica_audit.warehouse.answer_tables import load_results\n"
         "from replica_audit.warehouse.delta_tables import Warehouse\n"
         f"write_report(load_results(Warehouse({place!r}), None, 'high'), {str(tmp_path / 'again')!r}, 'high')\n"
+        "from replica_audit.auditing.opened_snapshot import Unseen\n"
+        "from replica_audit.config import Settings\n"
+        "from replica_audit.runner.executor import InProcess\n"
+        "from replica_audit.runner.ingest import ingest\n"
+        "from replica_audit.runner.ingested_source import audit\n"
+        f"ingest(InProcess(), Warehouse({place!r}), {str(sample)!r}, Settings(full=True), Unseen())\n"
+        f"audit(InProcess(), Warehouse({place!r}), None, Settings(driver_rows=1), Unseen())\n"
+        "assert not asked, asked[0]\n"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

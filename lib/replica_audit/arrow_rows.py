@@ -1,7 +1,7 @@
 """Rows as Arrow tables, and back: types of columns, and arrays that are made of their buffers.
 
-`pyarrow.array` and `pyarrow.scalar` import pandas where it is installed, to check whether they were given a pandas object: that
-takes a Python worker longer than scanning a small snapshot.
+`pyarrow.array`, `pyarrow.scalar` and `to_numpy` import pandas where it is installed, and so do `combine_chunks` of no chunk, groups of a
+table, and expressions: that takes a Python worker longer than scanning a small snapshot.
 """
 
 from __future__ import annotations
@@ -115,6 +115,21 @@ def numbers_to_arrow(
         _bits(values.astype(bool, copy=False)) if kind == pa.bool_() else pa.py_buffer(np.ascontiguousarray(values))
     )
     return pa.Array.from_buffers(kind, len(values), [None if absent is None else _bits(~absent), numbers])
+
+
+def joined(column: pa.ChunkedArray) -> pa.Array:
+    """All values of a column as one array."""
+    return pa.concat_arrays(column.chunks) if column.num_chunks else values_to_arrow([], column.type)
+
+
+def arrow_to_numbers(column: pa.Array | pa.ChunkedArray, absent: int | None = None) -> NDArray[Any]:
+    """The whole numbers or booleans of a column, `absent` for null; the inverse of `numbers_to_arrow`."""
+    values = joined(column) if isinstance(column, pa.ChunkedArray) else column
+    if absent is not None:
+        values = values.fill_null(value_to_arrow(absent, values.type))
+    if pa.types.is_boolean(values.type):
+        return np.from_dlpack(values.cast(pa.uint8())).view(bool)
+    return np.from_dlpack(values)
 
 
 def values_to_arrow(values: Sequence[Any], kind: pa.DataType) -> pa.Array:

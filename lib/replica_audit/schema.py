@@ -10,7 +10,7 @@ unknown, or a question that does not arise. Offsets are 64 bits wide, as all pla
 
 import typing
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, is_dataclass
+from dataclasses import dataclass, field, is_dataclass
 from functools import cache, partial
 from operator import itemgetter
 from types import UnionType
@@ -931,7 +931,9 @@ def _plain(value: object) -> object:
         return value
     if isinstance(value, (list, tuple)):
         return to_dict(value) if hasattr(value, "_fields") else [_plain(one) for one in value]
-    return asdict(value) if is_dataclass(value) and not isinstance(value, type) else value
+    if is_dataclass(value):
+        return {name: _plain(getattr(value, name)) for name in value.__dataclass_fields__}
+    return value
 
 
 def read_row(kind: type[AnyRow], row: RawRow) -> AnyRow:

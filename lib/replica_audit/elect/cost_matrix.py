@@ -5,8 +5,8 @@ from __future__ import annotations
 import pickle
 import zlib
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple, TypeVar
 
 from replica_audit.auditing.catalogue import codes_with
 from replica_audit.auditing.finding import find_wanted
@@ -14,43 +14,55 @@ from replica_audit.elect.plan_model import Decision, SalvageSource
 from replica_audit.literals import COMPARED
 from replica_audit.model import Place
 from replica_audit.results import Results, nothing_given, place_of
-from replica_audit.schema import ElectionRow, ReplicaRow, ReportRows
+from replica_audit.schema import ElectionRow, ReplicaRow, ReportRows, Row
 
 #: Traits of findings that say what of a log was not captured, or not checked.
 UNSEEN = ("unseen_tail", "unseen_head", "unchecked")
 
 #: Rows of a partition by candidate and broker; of others there are none.
 _Costs = defaultdict[int, dict[int, ElectionRow]]
+_OfPlace = TypeVar("_OfPlace")
 
 
 class _PackedPart(NamedTuple):
-    """The costs of some partitions."""
+    """Rows of some partitions, of those with costs."""
 
     places: tuple[Place, ...]
     elections: bytes
+    replicas: bytes
+    """Of what is compared."""
 
 
 def _pack(part: ReportRows, _: None) -> _PackedPart:
-    packed = zlib.compress(pickle.dumps(part.elections, pickle.HIGHEST_PROTOCOL), 1)
-    return _PackedPart(tuple(dict.fromkeys(map(place_of, part.elections))), packed)
+    places = dict.fromkeys(map(place_of, part.elections))
+    replicas = [row for row in part.replicas if row.role in COMPARED and place_of(row) in places]
+    return _PackedPart(tuple(places), _packed(part.elections), _packed(replicas))
 
 
-class _PackedCosts(Mapping[Place, _Costs]):
-    """The costs of many partitions, packed some at a time, of which those that were asked for last are held as objects."""
+def _packed(rows: Sequence[Row]) -> bytes:
+    return zlib.compress(pickle.dumps(rows, pickle.HIGHEST_PROTOCOL), 1)
 
-    def __init__(self, parts: Iterable[_PackedPart]) -> None:
-        self._part: dict[Place, int] = {}
-        self._packed: list[bytes] = []
-        self._open: tuple[int, dict[Place, _Costs]] = (-1, {})
-        for part in parts:
-            if part.places:
-                self._part.update(dict.fromkeys(part.places, len(self._packed)))
-                self._packed.append(part.elections)
 
-    def __getitem__(self, place: Place) -> _Costs:
-        number = self._part[place]
+class _Packed(Mapping[Place, _OfPlace]):
+    """Rows of many partitions, packed some at a time, of which those that were asked for last are held as objects."""
+
+    def __init__(
+        self,
+        part: Mapping[Place, int],
+        packed: Sequence[bytes],
+        unpack: Callable[[bytes], dict[Place, _OfPlace]],
+        others: Mapping[Place, _OfPlace],
+    ) -> None:
+        """`part` has the number in `packed` of each partition's rows; `others` are not packed."""
+        self._part, self._packed, self._unpack, self._others = part, packed, unpack, others
+        self._open: tuple[int, dict[Place, _OfPlace]] = (-1, {})
+
+    def __getitem__(self, place: Place) -> _OfPlace:
+        number = self._part.get(place)
+        if number is None:
+            return self._others[place]
         if number != self._open[0]:
-            self._open = number, _by_candidate(pickle.loads(zlib.decompress(self._packed[number])))
+            self._open = number, self._unpack(zlib.decompress(self._packed[number]))
         return self._open[1][place]
 
     def __contains__(self, place: object) -> bool:
@@ -70,19 +82,35 @@ def _by_candidate(rows: Iterable[ElectionRow]) -> dict[Place, _Costs]:
     return found
 
 
+def _by_broker(rows: Iterable[ReplicaRow]) -> dict[Place, dict[int, ReplicaRow]]:
+    found: dict[Place, dict[int, ReplicaRow]] = defaultdict(dict)
+    for row in rows:
+        if row.role in COMPARED:
+            found[place_of(row)][row.broker_id] = row
+    return found
+
+
 class Matrix:
     """The rows of `elections` by partition, candidate and broker, and the replicas' rows by partition and broker."""
 
     def __init__(self, results: Results) -> None:
-        self.rows: Mapping[Place, _Costs] = (
-            _by_candidate(results.elections)
-            if results.stored is None
-            else _PackedCosts(results.map_parts(_pack, nothing_given, ("elections",)))
-        )
-        self.replicas: dict[Place, dict[int, ReplicaRow]] = defaultdict(dict)
-        for replica in results.replicas:
-            if replica.role in COMPARED:
-                self.replicas[place_of(replica)][replica.broker_id] = replica
+        self.rows: Mapping[Place, _Costs]
+        self.replicas: Mapping[Place, dict[int, ReplicaRow]]
+        """Of partitions with costs, and of others as far as they are reported."""
+        if results.stored is not None:
+            parts = [part for part in results.map_parts(_pack, nothing_given, ("elections", "replicas")) if part.places]
+            numbers = {place: number for number, part in enumerate(parts) for place in part.places}
+            told = _by_broker(results.replicas)
+            self.rows = _Packed(
+                numbers, [part.elections for part in parts], lambda rows: _by_candidate(pickle.loads(rows)), {}
+            )
+            self.replicas = _Packed(
+                numbers, [part.replicas for part in parts], lambda rows: _by_broker(pickle.loads(rows)), told
+            )
+        else:
+            self.rows, self.replicas = _by_candidate(results.elections), _by_broker(results.replicas)
+        self.holding = sorted({place_of(row) for row in results.replicas if row.lost_held and row.role in COMPARED})
+        """Partitions of which a replica holds records that the reference lacks."""
         self.lost = {place_of(row): row.lost_records for row in results.partitions}
         """Records that the reference lacks, by partition; None if unknown."""
         self.needed: dict[Place, list[int]] = defaultdict(list)

@@ -92,10 +92,11 @@ class CandidateTransactions:
 
         Where a marker cannot be read they may differ.
         """
-        if not self.markers.can_read(self.candidate, holding.facts):
-            return
         ours = self.own.batches
         theirs = holding.batches
+        has_markers = ours.control.any() and theirs.control.any()
+        if not (has_markers and self.markers.can_read(self.candidate, holding.facts)):
+            return
         ours, theirs = ours.where((ours.starts >= cut) & (ours.ends <= self.end)), theirs.where(theirs.ends > cut)
         both = np.intersect1d(_ended_producers(ours), _ended_producers(theirs))
         if not len(both):

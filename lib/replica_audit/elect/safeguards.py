@@ -383,11 +383,11 @@ def copy_of_outrun(outrun: Sequence[tuple[int, Place]], copies: Copies) -> list[
 def _find_holdings(matrix: Matrix, about: Container[Place]) -> dict[int, list[RecordsAtRisk]]:
     """By broker what it loses under the log that the others are compared with, most committed records first."""
     found: dict[int, list[RecordsAtRisk]] = defaultdict(list)
-    for place, replicas in sorted(matrix.replicas.items()):
+    for place in matrix.holding:
         if place not in about:
             continue
         reference = matrix.reference(place)
-        for broker, row in sorted(replicas.items()):
+        for broker, row in sorted(matrix.replicas[place].items()):
             cut = None if reference is None else matrix.row(place, reference, broker)
             # Without costs any of it may be cut.
             if row.lost_held and broker != reference and (cut is None or cut.lost_held):

@@ -17,6 +17,7 @@ import runpy
 from collections.abc import Iterable
 
 from replica_audit.freed_memory import keep_freed_memory
+from replica_audit.garbage_collection import collect_rarely
 
 _ZIP_OF_SPARK = re.compile(r"[/\\]python[/\\]lib[/\\](pyspark|py4j-[^/\\]*-src)\.zip")
 
@@ -29,4 +30,5 @@ def without_zips_of_spark(places: Iterable[str]) -> list[str]:
 if __name__ == "__main__":
     sys.path[:] = without_zips_of_spark(sys.path)
     keep_freed_memory()
+    collect_rarely()
     runpy.run_module("pyspark.daemon", run_name="__main__", alter_sys=True)

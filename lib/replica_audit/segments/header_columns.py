@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from replica_audit.arrow_rows import numbers_to_arrow
+from replica_audit.arrow_rows import arrow_to_numbers, numbers_to_arrow
 from replica_audit.batch_header import ABSENT, BATCH_COLUMNS
 from replica_audit.segments.record_batch import BATCH_DTYPE
 
@@ -36,12 +36,7 @@ def columns_to_headers(table: pa.Table) -> NDArray[np.void]:
     rows = np.zeros(table.num_rows, BATCH_DTYPE)
     for name, stored in BATCH_COLUMNS.items():
         if name != "crc_valid":
-            rows[name] = filled(table[name]) if stored.may_lack else table[name].to_numpy()
-    rows["crc_valid"] = table["crc_valid"].fill_null(True).to_numpy()
-    rows["crc_unchecked"] = table["crc_valid"].is_null().to_numpy()
+            rows[name] = arrow_to_numbers(table[name], ABSENT if stored.may_lack else None)
+    rows["crc_valid"] = arrow_to_numbers(table["crc_valid"], True)
+    rows["crc_unchecked"] = arrow_to_numbers(table["crc_valid"].is_null())
     return rows
-
-
-def filled(column: pa.ChunkedArray, absent: int = ABSENT) -> NDArray[np.int64]:
-    """The numbers of a column, `absent` where it is null."""
-    return column.fill_null(absent).to_numpy()

@@ -5,13 +5,12 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import replace
 from heapq import nlargest
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from replica_audit.batch_header import CODEC_MASK, DELETE_HORIZON, KNOWN_ATTRIBUTES
+from replica_audit.batch_header import CODEC_MASK, DELETE_HORIZON, KNOWN_ATTRIBUTES, Batch
 from replica_audit.literals import IrregularityKind, SegmentSource, TailKind
 from replica_audit.model import ChunkDigest, Damage, EpochStart, Irregularity, OpenTransaction, SegmentSummary
 from replica_audit.segments.digests import ContentDigest, digest_chunks, merge_chunks
@@ -217,7 +216,8 @@ class Summariser:
         form: str = "batches",
         unproven: tuple[str, ...] = (),
     ) -> None:
-        self._summary = SegmentSummary(path, base_offset, size_bytes, source=source, form=form, unproven=unproven)
+        self._path, self._base_offset, self._size_bytes = path, base_offset, size_bytes
+        self._source, self._form, self._unproven = source, form, unproven
         self._finder = IrregularityFinder(base_offset)
         self._transactions = TransactionFinder()
         self._chunks: dict[int, ChunkDigest] = {}
@@ -226,8 +226,11 @@ class Summariser:
         self._epoch_starts: list[EpochStart] = []
         self._batch_count = 0
         self._unchecked_count = 0
-        self._sound_end = 0
         self._unchecked_end: int | None = None
+        self._first: Batch | None = None
+        self._last_sound: Batch | None = None
+        self._magics: frozenset[int] = frozenset()
+        self._has_epochs = self._has_delete_horizon = self._has_sparse_batch = False
         self._waiting: list[NDArray[np.void]] = []
         self._waiting_rows = 0
 
@@ -263,20 +266,28 @@ class Summariser:
         batches included, is the tail.
         """
         self._sum_up()
-        tail_length = self._summary.size_bytes - self._sound_end
+        first, last = self._first, self._last_sound
+        tail_length = self._size_bytes - (0 if last is None else last.position + last.size)
         # What evidence does not have may be anything.
-        tail_kind: TailKind = "clean" if not tail_length or self._summary.source == "evidence" else "garbage"
+        tail_kind: TailKind = "clean" if not tail_length or self._source == "evidence" else "garbage"
         if self._damage and self._damage[-1].kind != "corrupt":
             tail_kind = self._damage[-1].kind
         chunks = tuple(self._chunks.values())
         firsts = [chunk.first_timestamp_ms for chunk in chunks if chunk.first_timestamp_ms is not None]
         lasts = [chunk.last_timestamp_ms for chunk in chunks if chunk.last_timestamp_ms is not None]
-        return replace(
-            self._summary,
+        return SegmentSummary(
+            self._path,
+            self._base_offset,
+            self._size_bytes,
             batch_count=self._batch_count,
             unchecked_count=self._unchecked_count,
             unchecked_end=self._unchecked_end,
             record_count=sum(chunk.record_count for chunk in chunks),
+            first_base_offset=None if first is None else first.base_offset,
+            first_leader_epoch=None if first is None else first.leader_epoch,
+            last_base_offset=None if last is None else last.base_offset,
+            last_offset=None if last is None else last.last_offset,
+            last_leader_epoch=None if last is None else last.leader_epoch,
             greatest_last_offset=max((chunk.last_offset for chunk in chunks), default=None),
             epoch_starts=tuple(self._epoch_starts),
             irregularities=self._finder.found(),
@@ -287,51 +298,41 @@ class Summariser:
             tail_kind=tail_kind,
             tail_length=tail_length,
             chunks=chunks,
+            least_magic=min(self._magics, default=None),
+            greatest_magic=max(self._magics, default=None),
+            has_epochs=self._has_epochs,
+            has_delete_horizon=self._has_delete_horizon,
+            has_sparse_batch=self._has_sparse_batch,
             first_timestamp_ms=min(firsts, default=None),
             last_timestamp_ms=max(lasts, default=None),
             open_transactions=self._transactions.open_transactions(),
             ended_producers=self._transactions.ended_producers(),
+            source=self._source,
+            form=self._form,
+            unproven=self._unproven,
             digest=self._content.hex_digits(),
         )
 
     def _add_facts(self, batches: NDArray[np.void]) -> None:
-        before = self._summary
-        magic = batches["magic"]
-        least = int(magic.min())
-        greatest = int(magic.max())
-        if not self._batch_count:
-            first = batches[0]
-            before = replace(
-                before, first_base_offset=int(first["base_offset"]), first_leader_epoch=int(first["leader_epoch"])
-            )
-        sound = batches["crc_valid"].nonzero()[0]
-        if len(sound):
-            last = batches[sound[-1]]
-            before = replace(
-                before,
-                last_base_offset=int(last["base_offset"]),
-                last_offset=int(last["last_offset"]),
-                last_leader_epoch=int(last["leader_epoch"]),
-            )
-            self._sound_end = int(last["position"] + last["size"])
+        if self._first is None:
+            self._first = Batch._make(batches[0].item())
+        sound = batches["crc_valid"]
+        if sound.any():
+            self._last_sound = Batch._make(batches[sound.nonzero()[0][-1]].item())
         self._batch_count += len(batches)
         self._unchecked_count += int(batches["crc_unchecked"].sum())
+        magic = batches["magic"]
+        self._magics |= {int(magic.min()), int(magic.max())}
         new = magic == 2
         span = batches["last_offset"] - batches["base_offset"] + 1
         end = batches[-1]
         is_open = end["crc_unchecked"] and new[-1] and end["record_count"] < span[-1]
         self._unchecked_end = int(end["position"]) if is_open else None
         # The bits and counts of a batch whose CRC is wrong do not prove a cleaner.
-        sound_new = new & batches["crc_valid"]
-        horizons = batches["attributes"] & DELETE_HORIZON != 0
-        self._summary = replace(
-            before,
-            least_magic=least if before.least_magic is None else min(before.least_magic, least),
-            greatest_magic=greatest if before.greatest_magic is None else max(before.greatest_magic, greatest),
-            has_epochs=before.has_epochs or bool((new & (batches["leader_epoch"] >= 0)).any()),
-            has_delete_horizon=before.has_delete_horizon or bool((sound_new & horizons).any()),
-            has_sparse_batch=before.has_sparse_batch or bool((sound_new & (batches["record_count"] < span)).any()),
-        )
+        sound_new = new & sound
+        self._has_epochs |= bool((new & (batches["leader_epoch"] >= 0)).any())
+        self._has_delete_horizon |= bool((sound_new & (batches["attributes"] & DELETE_HORIZON != 0)).any())
+        self._has_sparse_batch |= bool((sound_new & (batches["record_count"] < span)).any())
 
     def _add_epochs(self, batches: NDArray[np.void]) -> None:
         epochs = batches["leader_epoch"]

@@ -21,13 +21,13 @@ import pyarrow.csv
 import pyarrow.json
 import pyarrow.parquet
 
+from replica_audit.arrow_rows import arrow_to_numbers
 from replica_audit.batch_header import ABSENT, BATCH_COLUMNS
 from replica_audit.bronze_tables import BRONZE_TABLES
 from replica_audit.errors import FormatError
 from replica_audit.literals import SegmentSource
 from replica_audit.model import Damage, SegmentFile
 from replica_audit.parsing import parse_json
-from replica_audit.segments.header_columns import filled
 from replica_audit.segments.record_batch import BATCH_DTYPE
 from replica_audit.snapshot.provenance import BATCHES, FINGERPRINT, SecondHandLog
 from replica_audit.snapshot.storage import Snapshot
@@ -324,9 +324,9 @@ def _assemble_records(table: pa.Table, columns: set[str], file: SegmentFile) -> 
         unproven.add("leader_epochs")
     batches["record_count"], batches["crc_valid"] = 1, True
     for name in ("key_size", "value_size"):
-        batches["size"] += np.maximum(filled(table[name]), 0)
+        batches["size"] += np.maximum(arrow_to_numbers(table[name], ABSENT), 0)
     batches["position"] = np.cumsum(batches["size"]) - batches["size"]
-    shown = zip(*(filled(table[name]).tolist() for name in known_by), strict=True) if known_by else ()
+    shown = zip(*(arrow_to_numbers(table[name], ABSENT).tolist() for name in known_by), strict=True) if known_by else ()
     batches["crc"] = [FINGERPRINT | zlib.crc32(repr(row).encode("ascii")) for row in shown] or FINGERPRINT
     form = f"records by {', '.join(['offset', *known_by])}"
     return SecondHandLog(batches, (), int(batches["size"].sum()), tuple(sorted(unproven)), form)
@@ -338,9 +338,9 @@ def _missing(wanted: dict[str, tuple[str, ...]], columns: set[str]) -> Iterable[
 
 def _fill(batches: NDArray[np.void], name: str, values: pa.ChunkedArray, file: SegmentFile, absent: int) -> None:
     if name == "crc_valid":
-        batches[name] = values.fill_null(True).to_numpy()
+        batches[name] = arrow_to_numbers(values, True)
         return
-    numbers = filled(values, absent)
+    numbers = arrow_to_numbers(values, absent)
     limits = np.iinfo(BATCH_DTYPE[name])
     wrong = np.flatnonzero((numbers < limits.min) | (numbers > limits.max))
     if len(wrong):

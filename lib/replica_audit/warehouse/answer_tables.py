@@ -10,10 +10,11 @@ import json
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from replica_audit.arrow_rows import arrow_to_rows, value_to_arrow, values_to_arrow
+from replica_audit.arrow_rows import arrow_to_numbers, arrow_to_rows, numbers_to_arrow, value_to_arrow, values_to_arrow
 from replica_audit.auditing.audit_results import audit_results
 from replica_audit.auditing.detailed_partitions import told_places
 from replica_audit.auditing.leadership.capture_times import CaptureTimes, times_of_manifest
@@ -89,10 +90,10 @@ class ToldRows:
         return pc.or_(lacking, self._first("captures", rows, ("broker_id",)))
 
     def _replicas(self, rows: pa.Table, keys: pa.Array) -> pa.Array:
-        """Those that a plan cites, and one for what a broker's copies say of it."""
-        holding = pc.fill_null(pc.greater(rows["lost_held"], 0), False)
-        cited = pc.or_(holding, pc.is_in(keys, self._decided))
-        return pc.or_(cited, self._first("replicas", rows, ("broker_id", "clean_shutdown")))
+        """Those of which a plan names the place, and one for what a broker's copies say of it."""
+        holding = numbers_to_arrow(arrow_to_numbers(rows["lost_held"], 0) > 0)
+        told = pc.and_(pc.is_null(rows["clean_shutdown"]), pc.is_in(keys, self._decided))
+        return pc.or_(pc.or_(holding, told), self._first("replicas", rows, ("broker_id", "clean_shutdown")))
 
     def _group_offsets(self, rows: pa.Table, keys: pa.Array) -> pa.Array:
         hit = pc.is_in(rows["effect"], values_to_arrow(_EFFECTS, pa.string()))
@@ -111,9 +112,8 @@ class ToldRows:
                     last[state] = (entry or 0, number)
         for _, number in last.values():
             kept[number] = True
-        elr = (pc.greater(pc.fill_null(pc.list_value_length(rows[name]), 0), 0) for name in ("elr", "last_known_elr"))
-        with_elr = pc.index(pc.or_(*elr), True).as_py()
-        if with_elr >= 0:
+        elr = (arrow_to_numbers(pc.list_value_length(rows[name]), 0) for name in ("elr", "last_known_elr"))
+        for with_elr in np.logical_or(*elr).nonzero()[0][:1].tolist():
             kept[with_elr] = True
         return values_to_arrow(kept, pa.bool_())
 

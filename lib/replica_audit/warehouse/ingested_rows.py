@@ -6,15 +6,16 @@ from __future__ import annotations
 
 import threading
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import lru_cache
 from typing import NamedTuple
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from replica_audit.arrow_rows import arrow_to_rows, value_to_arrow
+from replica_audit.arrow_rows import arrow_to_numbers, arrow_to_rows, joined, numbers_to_arrow, value_to_arrow
 from replica_audit.bronze_tables import LeaderEpochRow, OffsetCheckpointRow, PlacedSegment, ReplicaDirRow
 from replica_audit.model import Place, SegmentSummary
 from replica_audit.schema import AnyRow, PartitionStateRow, QuarantineRow, column_names
@@ -22,7 +23,15 @@ from replica_audit.segments.summary import summary_from_json
 from replica_audit.snapshot.log_dir_names import kind_of_copy
 from replica_audit.warehouse.delta_tables import Warehouse
 from replica_audit.warehouse.table_layout import schema_of
-from replica_audit.warehouse.table_reads import PLACE_COLUMNS, ROW_NUMBER, FileRows, PlacedFiles, WantedPlaces
+from replica_audit.warehouse.table_reads import (
+    PLACE_COLUMNS,
+    ROW_NUMBER,
+    FileRows,
+    PlacedFiles,
+    WantedPlaces,
+    place_keys,
+    place_of_key,
+)
 
 SEGMENTS = "segments"
 
@@ -139,42 +148,37 @@ class EvidenceRows:
         """Reads a few columns of all rows. Raises EngineError for a file that is gone or broken."""
         # Also of a table that has no file any more: its last commit was lost.
         counts = dict.fromkeys(EVIDENCE_TABLES, 0)
-        places: list[pa.Table] = []
+        found: dict[str, IndexedPartition] = {}
         log_dirs: set[str] = set()
         batch_files: set[str | None] = set()
+        # Arrow makes another text for every row.
+        topics: dict[str, str] = {}
+        files: dict[tuple[str, ...], tuple[str, ...]] = {}
         for table in EVIDENCE_TABLES:
             names = _INDEXED.get(table, ())
             for path, rows in self.files[table].read(schema_of(table, (*PLACE_COLUMNS, *names))):
                 counts[table] += rows.num_rows
+                # Groups of a pyarrow.Table would import pandas.
+                encoded = joined(place_keys(rows)).dictionary_encode()
+                keys = encoded.dictionary.to_pylist()
+                for key in keys:
+                    if key not in found:
+                        topic, partition = place_of_key(key)
+                        found[key] = IndexedPartition((topics.setdefault(topic, topic), partition))
                 if table == "replica_dirs":
                     log_dirs |= _current_log_dirs(rows)
                 if table == SEGMENTS:
-                    filled = rows.filter(pc.greater(rows["batch_count"], 0))
+                    counted = arrow_to_numbers(rows["batch_count"], 0)
+                    filled = rows.filter(numbers_to_arrow(counted > 0))
                     batch_files |= set(filled["batch_file"].unique().to_pylist())
-                count = rows["batch_count"] if table == SEGMENTS else pa.nulls(rows.num_rows, pa.int64())
-                of_file = value_to_arrow(path if table == SEGMENTS else None, pa.string())
-                columns = [rows["topic"], rows["partition"], count, pa.repeat(of_file, rows.num_rows)]
-                grouped = pa.table(columns, ["topic", "partition", "batches", "file"]).group_by(
-                    [*PLACE_COLUMNS, "file"]
-                )
-                places.append(grouped.aggregate([("batches", "sum")]))
-        found = pa.concat_tables(places).group_by(list(PLACE_COLUMNS), use_threads=False)
-        partitions = found.aggregate([("batches_sum", "sum"), ("file", "list")])
-        partitions = partitions.sort_by([(name, "ascending") for name in PLACE_COLUMNS])
-        # Arrow makes another text for every row.
-        topics: dict[str, str] = {}
-        files: dict[tuple[str, ...], tuple[str, ...]] = {}
-        named = [
-            IndexedPartition(
-                (topics.setdefault(topic, topic), partition), batches or 0, files.setdefault(of_one, of_one)
-            )
-            for batch in partitions.select([*PLACE_COLUMNS, "batches_sum_sum", "file_list"]).to_batches(
-                max_chunksize=_STEP
-            )
-            for topic, partition, batches, paths in zip(*(one.to_pylist() for one in batch.columns), strict=True)
-            for of_one in (_paths(paths),)
-        ]
-        return EvidenceIndex(named, counts, frozenset(log_dirs), frozenset(batch_files))
+                    batches = np.bincount(arrow_to_numbers(encoded.indices), counted, len(keys))
+                    for key, more in zip(keys, batches.astype(np.int64).tolist(), strict=True):
+                        known = found[key]
+                        paths = (*known.segment_files, path)
+                        found[key] = known._replace(
+                            batch_count=known.batch_count + more, segment_files=files.setdefault(paths, paths)
+                        )
+        return EvidenceIndex(sorted(found.values()), counts, frozenset(log_dirs), frozenset(batch_files))
 
     def read(self, places: Sequence[Place], segment_files: Collection[str]) -> dict[Place, StoredPartition]:
         """The rows of `places`; of segments those in `segment_files`, with the places of their summaries."""
@@ -220,7 +224,3 @@ def _current_log_dirs(rows: pa.Table) -> set[str]:
             if log_dir not in found and kind_of_copy(path, log_dir) == "current":
                 found.add(log_dir)
     return found
-
-
-def _paths(found: Iterable[str | None]) -> tuple[str, ...]:
-    return tuple(sorted({path for path in found if path is not None}))

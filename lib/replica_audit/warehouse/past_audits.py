@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import NamedTuple
@@ -90,10 +90,13 @@ def past_losses(warehouse: Warehouse, cluster_id: str | None, known: Collection[
     finished = {one.audit_id: one.ended for one in attempts}
     if not finished:
         return {}
-    telling = _is_one_of("verdict", _TELLING) & pc.field("topic_id").is_valid()
+
+    def may_tell(rows: pa.Table) -> pa.ChunkedArray:
+        return pc.and_(_is_one_of(rows["verdict"], _TELLING), pc.is_valid(rows["topic_id"]))
+
     partitions = {
         (row.audit_id, row.topic, row.partition): row
-        for row in _selected(warehouse, attempts, "partitions", _Suspected, telling, ("verdict",))
+        for row in _selected(warehouse, attempts, "partitions", _Suspected, may_tell, ("verdict",))
         if (row.topic, row.partition) in known
     }
     audits = {audit_id for audit_id, _, _ in partitions}
@@ -104,14 +107,18 @@ def past_losses(warehouse: Warehouse, cluster_id: str | None, known: Collection[
     unclean = set()
     telling_codes = codes_with("earlier")
     looked_into = [one for one in attempts if one.audit_id in audits]
-    parted = _is_one_of("code", ["DIV-EPOCH"]) & _is_one_of("severity", ["high"])
-    for row in _selected(warehouse, looked_into, "findings", _Told, _is_one_of("code", sorted(telling_codes)) | parted):
+
+    def tells(rows: pa.Table) -> pa.ChunkedArray:
+        parted = pc.and_(_is_one_of(rows["code"], ["DIV-EPOCH"]), _is_one_of(rows["severity"], ["high"]))
+        return pc.or_(_is_one_of(rows["code"], sorted(telling_codes)), parted)
+
+    for row in _selected(warehouse, looked_into, "findings", _Told, tells):
         place = (row.topic, row.partition)
         if row.code in telling_codes and place in known:
             told[place][row.finding_id] = (*told[place].get(row.finding_id, ()), *(row.evidence or ()))
         elif row.code == "DIV-EPOCH" and row.severity == "high":
             unclean.add((row.audit_id, *place, row.broker_id, row.start_offset))
-    for run in _selected(warehouse, looked_into, "divergences", _Run, pc.field("replica_epoch").is_valid()):
+    for run in _selected(warehouse, looked_into, "divergences", _Run, lambda rows: pc.is_valid(rows["replica_epoch"])):
         partition = partitions.get((run.audit_id, run.topic, run.partition))
         is_unclean = (run.audit_id, run.topic, run.partition, run.broker_id, run.start_offset) in unclean
         if partition is not None and (run.committed or is_unclean):
@@ -137,10 +144,10 @@ def _selected(
     audits: Sequence[AttemptRow],
     table: str,
     kind: type[AnyRow],
-    which: pc.Expression,
+    which: Callable[[pa.Table], pa.ChunkedArray] | None = None,
     more: tuple[str, ...] = (),
 ) -> Iterator[AnyRow]:
-    """Rows of the audits that an expression selects, of which those of one file are held at once; it may look at `more` columns.
+    """Rows of the audits for which `which` is true, by default all, of which those of one file are held at once; it may look at `more` columns.
 
     Raises EngineError after the last where an audit committed others.
     """
@@ -148,17 +155,13 @@ def _selected(
     for rows in warehouse.read_parts(table, (*column_names(kind), *more), audit_id=[one.audit_id for one in audits]):
         counted = rows["audit_id"].value_counts()
         numbers.update(dict(zip(counted.field("values").to_pylist(), counted.field("counts").to_pylist())))
-        yield from arrow_to_rows(rows.filter(which), kind)
+        yield from arrow_to_rows(rows if which is None else rows.filter(which(rows)), kind)
     for finished in audits:
         check_committed(warehouse, finished, {table: numbers[str(finished.audit_id)]})
 
 
-#: Selects every row of an audit.
-_ANY = pc.field("audit_id").is_valid()
-
-
-def _is_one_of(name: str, texts: Sequence[str]) -> pc.Expression:
-    return pc.field(name).isin(values_to_arrow(texts, pa.string()))
+def _is_one_of(column: pa.ChunkedArray, texts: Sequence[str]) -> pa.ChunkedArray:
+    return pc.is_in(column, values_to_arrow(texts, pa.string()))
 
 
 #: With any other verdict something is left to look at again.
@@ -263,9 +266,9 @@ def load_history(warehouse: Warehouse, topics: Sequence[str] = (), limit: int | 
     judged: dict[tuple[str | None, str, int], list[tuple[int, str]]] = defaultdict(list)
     present: dict[tuple[str | None, str], dict[int, str]] = defaultdict(dict)
     words: dict[tuple[str | None, str], _Shown] = {}
-    for row in _selected(warehouse, audits, "partitions", _Judged, _ANY):
+    for row in _selected(warehouse, audits, "partitions", _Judged):
         judged[clusters[row.audit_id], row.topic, row.partition].append((numbers[row.audit_id], row.verdict))
-    for shown in _selected(warehouse, audits, "findings", _Shown, _ANY):
+    for shown in _selected(warehouse, audits, "findings", _Shown):
         number, key = numbers[shown.audit_id], (clusters[shown.audit_id], shown.finding_id)
         if number > max(present[key], default=-1):
             # The words are those of the last audit that has it.

@@ -78,6 +78,12 @@ def keys_of(places: Iterable[Place]) -> pa.Array:
     return values_to_arrow([f"{partition}/{topic}" for topic, partition in places], pa.string())
 
 
+def place_of_key(key: str) -> Place:
+    """The partition that a text of `place_keys` names."""
+    partition, _, topic = key.partition("/")
+    return topic, int(partition)
+
+
 class WantedPlaces:
     """Partitions whose rows are read; of a file that is sorted by partition only row groups that may have such rows."""
 
