@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import threading
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from pyarrow import fs
 from tests.support.long_logs import write_long_logs
 from tests.support.spread import Pickling
 
@@ -17,9 +19,11 @@ from replica_audit.runner.in_process import audit_all
 from replica_audit.runner.ingest import ingest
 from replica_audit.runner.ingested_source import audit
 from replica_audit.schema import REPORT_TABLES, QuarantineRow
+from replica_audit.warehouse import delta_tables
 from replica_audit.warehouse.attempts import latest_attempt, own_rows
 from replica_audit.warehouse.delta_tables import Warehouse
 from replica_audit.warehouse.ingested_rows import EvidenceRows, unplaced_rows
+from replica_audit.warehouse.table_layout import open_directory
 
 
 class OnDriver(Pickling):
@@ -100,3 +104,27 @@ def test_of_partitions_in_the_same_files_their_names_are_held_once_and_sent_once
         (job,) = executor.jobs
         sent.append(job.sent)
     assert sent[1] - sent[0] < 20 * 60, "bytes of a further partition"
+
+
+def test_footers_of_files_in_a_store_are_read_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each takes two requests, of tens of milliseconds; on a disk no thread is needed."""
+    warehouse = Warehouse(str(tmp_path / "warehouse"))
+    for number in range(3):
+        row = QuarantineRow(1, "orders", number, f"broker-1/orders-{number}/x.log", 0, 1, "CAP-UNREADABLE", "")
+        warehouse.append("quarantine", [row], {"cluster_id": "c", "snapshot_id": "s", "ingest_id": "i"})
+    on_disk = warehouse.placed_files("quarantine", "s")
+    together, threads = threading.Barrier(3), set()
+    real = delta_tables.file_bounds
+
+    def read(filesystem, path):
+        threads.add(threading.get_ident())
+        if not isinstance(filesystem, fs.LocalFileSystem):
+            together.wait(10)
+        return real(filesystem, path)
+
+    monkeypatch.setattr(delta_tables, "file_bounds", read)
+    assert warehouse.placed_files("quarantine", "s") == on_disk and threads == {threading.get_ident()}
+    below = fs.SubTreeFileSystem("/", fs.LocalFileSystem())
+    monkeypatch.setattr(delta_tables, "open_directory", lambda uri: (below, open_directory(uri)[1].lstrip("/")))
+    assert warehouse.placed_files("quarantine", "s") == on_disk and len(on_disk.bounds) == 3
+    assert len(threads) >= 3

@@ -17,11 +17,13 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
+from pyarrow import fs
 
 from replica_audit import __version__
 from replica_audit.arrow_rows import arrow_schema, arrow_to_rows, rows_to_arrow, value_to_arrow
 from replica_audit.errors import InputError
 from replica_audit.schema import SCHEMA_VERSION, AnyRow, Column, Row, column_names
+from replica_audit.snapshot.read_ahead import run_ahead
 from replica_audit.warehouse.table_files import TableFileWriter
 from replica_audit.warehouse.table_layout import (
     DataFile,
@@ -37,6 +39,9 @@ from replica_audit.warehouse.table_reads import PlacedFiles, count_rows, file_bo
 if TYPE_CHECKING:
     from deltalake import CommitProperties, DeltaTable
     from deltalake.transaction import RemoveAction
+
+#: Footers of files in a store that are read at once: each takes two requests.
+_FOOTERS = 64
 
 #: A table's description, which says what schema its rows have.
 DESCRIPTION = f"replica-audit, schema {SCHEMA_VERSION}"
@@ -153,7 +158,9 @@ class StoredTables:
             return PlacedFiles("", {}, {column: key}, wanted)
         filesystem, root = open_directory(handle.table_uri)
         paths = [path for path, value in list_files(handle, column) if value == key]
-        bounds = {path: file_bounds(filesystem, f"{root}/{path}") for path in paths}
+        ahead = 0 if isinstance(filesystem, fs.LocalFileSystem) else _FOOTERS
+        reads = run_ahead(lambda path: file_bounds(filesystem, f"{root}/{path}"), paths, ahead)
+        bounds = {path: read.result() for path, read in reads}
         return PlacedFiles(handle.table_uri, bounds, {column: key}, wanted)
 
     def count_rows(self, table: str, key: str | None) -> int:

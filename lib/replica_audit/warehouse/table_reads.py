@@ -224,19 +224,19 @@ class FileRows(Generic[Rows]):
     def __init__(self, directory: str, path: str, columns: Sequence[str], convert: Callable[[pa.Table], Rows]) -> None:
         filesystem, root = open_directory(directory)
         self._file = pq.ParquetFile(filesystem.open_input_file(f"{root}/{path}"))
-        self._columns = list(columns)
+        self._columns: list[str] = list(columns)
         self._convert: Callable[[pa.Table], Rows] = convert
         metadata = self._file.metadata
-        counts = [metadata.row_group(number).num_rows for number in range(metadata.num_row_groups)]
-        self._starts = np.concatenate(([0], np.cumsum(counts, dtype=np.int64)))
+        counts: list[int] = [metadata.row_group(number).num_rows for number in range(metadata.num_row_groups)]
+        self._starts = [0, *accumulate(counts)]
         self._kept: tuple[int, Rows] | None = None
 
     def rows(self, start: int, count: int) -> Iterator[Rows]:
         """Rows [start, start + count) of the file, a row group at a time."""
         end = start + count
-        group = int(np.searchsorted(self._starts, start, side="right")) - 1
+        group = bisect_right(self._starts, start) - 1
         while group < len(self._starts) - 1 and self._starts[group] < end:
-            rows, first = self._group(group), int(self._starts[group])
+            rows, first = self._group(group), self._starts[group]
             yield rows[max(0, start - first) : end - first]
             group += 1
 

@@ -82,7 +82,8 @@ def count_beyond(pieces: Sequence[RecordRange], held: Sequence[RecordRange] = ()
     if not pieces:
         return total, at_most
     kept = {id(piece) for piece in held}
-    for cluster in overlapping((*pieces, *held)):
+    wanted = {piece.identity for piece in pieces}
+    for cluster in overlapping((*pieces, *(piece for piece in held if piece.identity in wanted))):
         inside = [piece for piece in cluster if id(piece) in kept]
         if len(inside) == len(cluster):
             continue
