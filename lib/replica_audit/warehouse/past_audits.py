@@ -48,6 +48,10 @@ class _Judged(NamedTuple):
     verdict: Verdict
 
 
+#: True for rows that are wanted.
+_Which = Callable[[pa.Table], pa.ChunkedArray]
+
+
 class _Suspected(NamedTuple):
     audit_id: str
     topic: str
@@ -90,13 +94,10 @@ def past_losses(warehouse: Warehouse, cluster_id: str | None, known: Collection[
     finished = {one.audit_id: one.ended for one in attempts}
     if not finished:
         return {}
-
-    def may_tell(rows: pa.Table) -> pa.ChunkedArray:
-        return pc.and_(_is_one_of(rows["verdict"], _TELLING), pc.is_valid(rows["topic_id"]))
-
+    telling = _all_of(_is_one_of("verdict", _TELLING), _is_given("topic_id"))
     partitions = {
         (row.audit_id, row.topic, row.partition): row
-        for row in _selected(warehouse, attempts, "partitions", _Suspected, may_tell, ("verdict",))
+        for row in _selected(warehouse, attempts, "partitions", _Suspected, telling, ("verdict",))
         if (row.topic, row.partition) in known
     }
     audits = {audit_id for audit_id, _, _ in partitions}
@@ -107,18 +108,14 @@ def past_losses(warehouse: Warehouse, cluster_id: str | None, known: Collection[
     unclean = set()
     telling_codes = codes_with("earlier")
     looked_into = [one for one in attempts if one.audit_id in audits]
-
-    def tells(rows: pa.Table) -> pa.ChunkedArray:
-        parted = pc.and_(_is_one_of(rows["code"], ["DIV-EPOCH"]), _is_one_of(rows["severity"], ["high"]))
-        return pc.or_(_is_one_of(rows["code"], sorted(telling_codes)), parted)
-
-    for row in _selected(warehouse, looked_into, "findings", _Told, tells):
+    told_codes = _is_one_of("code", sorted({*telling_codes, "DIV-EPOCH"}))
+    for row in _selected(warehouse, looked_into, "findings", _Told, told_codes):
         place = (row.topic, row.partition)
         if row.code in telling_codes and place in known:
             told[place][row.finding_id] = (*told[place].get(row.finding_id, ()), *(row.evidence or ()))
         elif row.code == "DIV-EPOCH" and row.severity == "high":
             unclean.add((row.audit_id, *place, row.broker_id, row.start_offset))
-    for run in _selected(warehouse, looked_into, "divergences", _Run, lambda rows: pc.is_valid(rows["replica_epoch"])):
+    for run in _selected(warehouse, looked_into, "divergences", _Run, _is_given("replica_epoch")):
         partition = partitions.get((run.audit_id, run.topic, run.partition))
         is_unclean = (run.audit_id, run.topic, run.partition, run.broker_id, run.start_offset) in unclean
         if partition is not None and (run.committed or is_unclean):
@@ -144,7 +141,7 @@ def _selected(
     audits: Sequence[AttemptRow],
     table: str,
     kind: type[AnyRow],
-    which: Callable[[pa.Table], pa.ChunkedArray] | None = None,
+    which: _Which | None = None,
     more: tuple[str, ...] = (),
 ) -> Iterator[AnyRow]:
     """Rows of the audits for which `which` is true, by default all, of which those of one file are held at once; it may look at `more` columns.
@@ -160,8 +157,16 @@ def _selected(
         check_committed(warehouse, finished, {table: numbers[str(finished.audit_id)]})
 
 
-def _is_one_of(column: pa.ChunkedArray, texts: Sequence[str]) -> pa.ChunkedArray:
-    return pc.is_in(column, values_to_arrow(texts, pa.string()))
+def _is_one_of(name: str, texts: Sequence[str]) -> _Which:
+    return lambda rows: pc.is_in(rows[name], values_to_arrow(texts, pa.string()))
+
+
+def _is_given(name: str) -> _Which:
+    return lambda rows: pc.is_valid(rows[name])
+
+
+def _all_of(one: _Which, other: _Which) -> _Which:
+    return lambda rows: pc.and_(one(rows), other(rows))
 
 
 #: With any other verdict something is left to look at again.
