@@ -15,6 +15,7 @@ from tests.support.scenario import written
 from tests.support.snapshots import Replica
 
 from replica_audit.cli.main import main
+from replica_audit.snapshot.chunked_segments import parse_manifest
 
 Span = tuple[int, int, tuple[int, int]]
 #: Of a history that was left at 60.
@@ -212,6 +213,22 @@ def test_damaged_records_of_the_store_are_a_hole_that_a_follower_fills(tmp_path:
     assert costs == {1: (5, 0), 2: (0, 0)}
 
 
+@pytest.mark.parametrize(("form", "encrypted"), [({}, False), ({"encryption": {"aad": "AA=="}}, True)])
+def test_retention_stays_off_while_a_leader_that_was_not_captured_may_have_them(
+    tmp_path: Path, form: dict, encrypted: bool
+) -> None:
+    """There is no plan, and salvage takes nothing."""
+    store, name = fill(tmp_path / "tier"), segment_id(*LEFT[0])
+    data = b"".join(lost(60, 75))
+    put(store, chunked_path(name, 60), data)
+    put(store, chunked_path(name, 60, "rsm-manifest"), manifest(len(data), **form))
+    place = snapshot(tmp_path, LEFT[0], quiesced=True, leader=3, replicas=(1, 2, 3))
+    (kept,) = [one["text"] for one in planned(place, "--remote", str(store))["steps"] if one["action"] == "keep_remote"]
+    assert "present or planned, may not have, and" in kept and "put retention back" not in kept
+    assert "until an audit that has the leader's log tells which of them it lacks" in kept
+    assert ("15 are encrypted: only the brokers' plugin can read them. Retention stays off until" in kept) == encrypted
+
+
 def test_without_a_store_nothing_is_known_of_what_can_be_read(tmp_path: Path) -> None:
     plan = planned(snapshot(tmp_path, *LEFT))
     (chosen,) = [one for one in plan["decisions"][0]["candidates"] if one["candidate_id"] == 1]
@@ -235,6 +252,61 @@ def test_damage_in_the_store_is_named(tmp_path: Path) -> None:
     found, values = salvaged(snapshot(tmp_path, LEFT[0]), "--remote", str(store), status=1)
     assert [offset for offset, _ in values] == [*range(65, 75)]
     assert [(one["start_offset"], one["records"]) for one in found["unread"]] == [(60, 5)]
+
+
+def broken_chunk(number: int, chunk_bytes: int) -> tuple[bytes, bytes | None]:
+    stored, head = compressed(b"".join(lost(60, 75)), chunk_bytes)
+    ends = (0, *parse_manifest(head, "").ends)
+    at = ends[number if number >= 0 else len(ends) - 1 + number]
+    return stored[:at] + bytes(8) + stored[at + 8 :], head
+
+
+WHOLE_LOST = b"".join(lost(60, 75))
+ONE = len(lost(60, 65)[0])
+
+
+@pytest.mark.parametrize(
+    ("stored", "head", "missing"),
+    [
+        (*broken_chunk(-1, ONE), (70, 75)),
+        (*broken_chunk(0, 1 << 20), (60, 75)),
+        (WHOLE_LOST[: 2 * ONE], None, (70, 75)),
+        (WHOLE_LOST[: 3 * ONE - 40], None, (70, 75)),
+        (bytes(len(WHOLE_LOST)), None, (60, 75)),
+        (b"", None, (60, 75)),
+        (WHOLE_LOST[:ONE] + bytes(2 * ONE), None, (65, 75)),
+        (WHOLE_LOST[:ONE] + bytes(ONE) + WHOLE_LOST[2 * ONE :], None, (65, 70)),
+    ],
+    ids=["last chunk", "only chunk", "cut between batches", "cut in a batch", "zeros", "empty", "zeros at the end"]
+    + ["zeros inside"],
+)
+def test_a_segment_that_the_store_has_a_part_of_is_named_by_what_is_missing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], stored: bytes, head: bytes | None, missing: tuple[int, int]
+) -> None:
+    """A finished segment was whole: an end that is torn or zeros is none of a log that was never written on."""
+    store, name = fill(tmp_path / "tier"), segment_id(*LEFT[0])
+    path = plain_path if head is None else chunked_path
+    put(store, path(name, 60), stored)
+    if head is not None:
+        put(store, path(name, 60, "rsm-manifest"), head)
+    with_remote(tmp_path / "snapshot", LEADS, *WHOLE, copied(*LEFT[0], size=len(WHOLE_LOST)))
+    found, values = salvaged(tmp_path / "snapshot", "--remote", str(store), status=3)
+    assert [(one["start_offset"], one["end_offset"]) for one in found["unread"]] == [missing], found["unread"]
+    assert [offset for offset, _ in values] == [one for one in range(60, 75) if not missing[0] <= one < missing[1]]
+    assert "No copy in the snapshot holds" not in " ".join(capsys.readouterr().out.split())
+    plan = planned(tmp_path / "snapshot", "--remote", str(store))
+    (kept,) = [one["text"] for one in plan["steps"] if one["action"] == "keep_remote"]
+    assert "stays off" in kept, kept
+
+
+def test_a_missing_end_that_is_the_leaders_own_is_not_lost(tmp_path: Path) -> None:
+    """The segment has two batches of the shared history, and one of another; only the latter is nowhere else."""
+    store, span = fill(tmp_path / "tier"), (50, 65, (0, 50))
+    batches = [*written(50, 60, 0), *lost(60, 65)]
+    put(store, plain_path(segment_id(*span), 50), batches[0])
+    with_remote(tmp_path / "snapshot", LEADS, *WHOLE, copied(*span, size=len(b"".join(batches))))
+    found, _ = salvaged(tmp_path / "snapshot", "--remote", str(store), status=3)
+    assert [(one["start_offset"], one["end_offset"]) for one in found["unread"]] == [(60, 65)]
 
 
 def test_what_a_planned_leader_loses_in_the_store_is_taken(tmp_path: Path) -> None:

@@ -152,22 +152,30 @@ def _keep_remote(
     if not places:
         return
     unread, encrypted = _unread([one for one in decisions if place_of(one) in places])
-    until = "Once they are taken out of its segments, put retention back to what it was"
+    # Whoever leads may have them, and nothing is salvaged before that is known.
+    unsure = {(row.topic, row.partition) for row in rows if row.confidence == "suspect"} & set(places)
+    ends, until = [], ""
     if unread:
-        until = (
-            f"Salvage cannot take all of them out of its segments: {say_unread(unread, encrypted)}. Retention stays off until "
-            "they are safe elsewhere"
+        until = f"Salvage cannot take all of them out of its segments: {say_unread(unread, encrypted)}. "
+        ends.append("they are safe elsewhere")
+    if unsure:
+        ends.append("an audit that has the leader's log tells which of them it lacks")
+    if not ends:
+        ends.append(
+            "salvage has taken them out of its segments, and has named none that it cannot read: then put retention back to what it was"
         )
-    elif results.remote_store is None:
+    until += f"Retention stays off until {', and until '.join(ends)}"
+    if not unread and results.remote_store is None:
         until += "; whether they are encrypted was not looked at: what is, only the brokers' plugin can read"
+    lacks = "may not have" if unsure == set(places) else "does not have, or may not have" if unsure else "does not have"
     topics = sorted({topic for topic, _ in places})
     way = tools.way_to_configure(is_any_up=bool(state.up | state.unknown))
     commands, files = for_names(topics, "keep-remote.txt", lambda topic: tools.keep_remote(topic, way))
     yield Step(
         action="keep_remote",
         text=f"Switch off retention for {'topic' if len(topics) == 1 else 'topics'} {list_names(topics)}, and note what it was: "
-        f"remote storage has committed records of {list_places(places)} that the log of the leader, present or planned, does not "
-        "have, and Kafka deletes them "
+        f"remote storage has committed records of {list_places(places)} that the log of the leader, present or planned, {lacks}, "
+        "and Kafka deletes them "
         f"once its log start has passed them, as retention or DeleteRecords moves it, or once the leader's first epoch is later. {until}",
         partitions=tuple(places),
         commands=tuple(commands),
@@ -181,7 +189,7 @@ def _keep_remote(
 
 def _unread(decisions: Iterable[Decision]) -> tuple[int, int]:
     """Records in remote storage that salvage cannot take out of the store given, and those that are so for being encrypted."""
-    chosen = [one.chosen for one in decisions if one.procedure != "unplanned"]
+    chosen = [one.chosen for one in decisions]
     return sum(one.remote_unread for one in chosen), sum(one.remote_encrypted for one in chosen)
 
 

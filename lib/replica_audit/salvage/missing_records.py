@@ -113,8 +113,9 @@ def find_lacking(
     found.markers = reader(requests).rows
     if parts:
         found.rows, found.batch, found.reason = (np.concatenate(columns) for columns in zip(*parts, strict=True))
-    search.tell_stretches(damage)
-    if copy.kind == REMOTE_KIND:
+    if copy.kind != REMOTE_KIND:
+        search.tell_stretches(damage)
+    else:
         # The rest of its segments is the reference's own: in its files, or served from the store.
         found.left_out.pop(BELOW_LOG_START, None)
     return found
@@ -251,7 +252,7 @@ class _Search:
         """Bytes that are not a batch, where what stood there need not be on the reference.
 
         It is, where the log after them is the reference's again: two logs that have the same record have the same before it.
-        A torn or zero-filled end was never written whole.
+        A torn or zero-filled end was never written whole; that of a finished segment in a remote store was (`remote_copies`).
         """
         lacking, end = self.found.rows["offset"], self.reference.facts.log_end_offset
         for file, item in damage:

@@ -5,18 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from replica_audit.auditing.case import Case
+from replica_audit.auditing.compare.remote_contents import without_batch
 from replica_audit.auditing.compare.remote_storage import REMOTE, stretches
 from replica_audit.auditing.evidence import PartitionEvidence
 from replica_audit.auditing.replicas.replica_facts import ReplicaFacts, replica_facts
 from replica_audit.elect.costs import unserved
 from replica_audit.errors import FormatError
-from replica_audit.model import NOT_GIVEN, OffsetRange, RemoteObject, RemoteSegment, ReplicaDir, SegmentFile
+from replica_audit.model import NOT_GIVEN, OffsetRange, RemoteObject, RemoteSegment, ReplicaDir, SegmentFile, without
 from replica_audit.salvage.compared_logs import REMOTE_KIND, Copy, Unread
 from replica_audit.snapshot.remote_log_metadata import COPY_FINISHED
 from replica_audit.snapshot.segment_sources import summarise_source
 from replica_audit.snapshot.storage import IN_STORE, Snapshot
 
 _NOT_GIVEN = "its records are in remote storage, and no log here has them: --remote URI takes them out of it"
+_Stored = tuple[RemoteSegment, SegmentFile]
 _GONE = "the remote store does not have it: its records are in no log here"
 
 
@@ -29,42 +31,48 @@ def remote_copies(
     """
     objects = {} if evidence.side.store is None else evidence.side.store.by_id
     is_open = snapshot.remote_store is not None
-    readable: list[tuple[RemoteSegment, SegmentFile]] = []
+    readable: list[_Stored] = []
     unread = []
-    for segment in _lacking(case, log, stays=stays):
+    lacking = _lacking(case, log, stays=stays)
+    for segment, _ in lacking:
         stored = objects.get(segment.segment_id)
         if stored is None or stored.log_path is None or stored.form != "readable" or not is_open:
             unread.append(_unread(segment, stored, was_listed=evidence.side.store is not None))
         else:
             readable.append((segment, _file(stored, stored.log_path)))
     copies = []
+    lost = dict(lacking)
     for history in _histories(readable):
-        directory = _directory(case, history)
+        files = tuple(file for _, file in history)
         summaries = []
-        for file in history:
+        for segment, file in history:
             try:
-                summaries.append(summarise_source(snapshot, file))
+                summary = summarise_source(snapshot, file)
             except (OSError, FormatError) as error:
                 unread.append(Unread(file.path, f"the segment could not be read: {error}"))
-        copies.append(Copy(REMOTE_KIND, replica_facts(directory, summaries), tuple(history)))
+                continue
+            summaries.append(summary)
+            missing = without_batch(segment, objects[segment.segment_id], summary)
+            for part in without(lost[segment], without(lost[segment], missing)):
+                reason = "the remote store has no batch of the segment there"
+                unread.append(Unread(file.path, reason, start_offset=part.start_offset, end_offset=part.end_offset))
+        copies.append(Copy(REMOTE_KIND, replica_facts(_directory(case, files), summaries), files))
     return copies, unread
 
 
-def _lacking(case: Case, log: ReplicaFacts, *, stays: bool) -> list[RemoteSegment]:
-    """Copied segments with records that no reader gets once `log` leads."""
+def _lacking(case: Case, log: ReplicaFacts, *, stays: bool) -> list[tuple[RemoteSegment, list[OffsetRange]]]:
+    """Copied segments with records that no reader gets once `log` leads, and the offsets of these."""
     lost: dict[int | None, list[OffsetRange]] = {}
     for item in unserved(case, log, stays=stays):
         lost.setdefault(item.leader_epoch, []).append(OffsetRange(item.piece.start_offset, item.piece.end_offset))
-    return [
-        segment
-        for segment in sorted(case.remote.segments)
-        if segment.state == COPY_FINISHED
-        and any(
-            start < one.end_offset and one.start_offset < end
-            for start, end, epoch in stretches(segment)
-            for one in lost.get(epoch, ())
-        )
-    ]
+    found = []
+    for segment in sorted(case.remote.segments):
+        if segment.state != COPY_FINISHED:
+            continue
+        parts = [(OffsetRange(start, end), lost.get(epoch, ())) for start, end, epoch in stretches(segment)]
+        if left := [one for part, of_epoch in parts for one in without([part], without([part], of_epoch))]:
+            found.append((segment, left))
+    return found
 
 
 def _unread(segment: RemoteSegment, stored: RemoteObject | None, *, was_listed: bool) -> Unread:
@@ -83,24 +91,23 @@ def _file(stored: RemoteObject, path: str) -> SegmentFile:
     return SegmentFile(*place, f"{IN_STORE}{path}", stored.start_offset, stored.segment_bytes or 0)
 
 
-def _histories(found: Iterable[tuple[RemoteSegment, SegmentFile]]) -> Iterator[list[SegmentFile]]:
+def _histories(found: Iterable[_Stored]) -> Iterator[list[_Stored]]:
     """The segments in groups that follow each other in one log: a transaction may go on in the next one.
 
     Several may begin where one ends; the first that goes on with its last epoch, else with the next one, follows it.
     """
-    ends: list[tuple[RemoteSegment, list[SegmentFile]]] = []
+    ends: list[list[_Stored]] = []
     for segment, file in sorted(found, key=lambda pair: (pair[0].start_offset, pair[0].epochs)):
         before = [
-            at
-            for at, (last, _) in enumerate(ends)
-            if last.end_offset == segment.start_offset and last.epochs[-1][0] <= segment.epochs[0][0]
+            one
+            for one in ends
+            if one[-1][0].end_offset == segment.start_offset and one[-1][0].epochs[-1][0] <= segment.epochs[0][0]
         ]
         if before:
-            at = max(before, key=lambda one: ends[one][0].epochs[-1][0])
-            ends[at] = segment, [*ends[at][1], file]
+            max(before, key=lambda one: one[-1][0].epochs[-1][0]).append((segment, file))
         else:
-            ends.append((segment, [file]))
-    yield from (files for _, files in ends)
+            ends.append([(segment, file)])
+    yield from ends
 
 
 def _directory(case: Case, history: Sequence[SegmentFile]) -> ReplicaDir:

@@ -70,9 +70,7 @@ def check_contents(
 ) -> tuple[ContentDeviation, ...]:
     """Deviations of the segments that were read; `local` are batches of the log (`BATCH_DTYPE`) in the chunks of these."""
     # What could not be read may be sound.
-    sound = OffsetSet.of(
-        part for one in contents for part in without(own_ranges(one.segment, lineage), _damaged(one, facts))
-    )
+    sound = OffsetSet.of(part for one in contents for part in without(own_ranges(one.segment, lineage), _damaged(one)))
     found: list[ContentDeviation] = []
     for one in contents:
         path = one.stored.log_path or ""
@@ -80,7 +78,7 @@ def check_contents(
             is_encoded = one.stored.unread is not None
             found.append(ContentDeviation("unread", one.segment, path, one.unread or "", is_encoded=is_encoded))
             continue
-        if damaged := _damaged(one, facts):
+        if damaged := _damaged(one):
             needed = _needed(facts, lineage, one.segment, damaged, sound)
             reason = one.summary.damage[0].reason if one.summary.damage else None
             spans = " and ".join(f"[{part.start_offset}, {part.end_offset})" for part in damaged[:3])
@@ -93,21 +91,29 @@ def check_contents(
     return tuple(found)
 
 
-def _damaged(one: StoredContent, facts: ReplicaFacts) -> tuple[OffsetRange, ...]:
+def _damaged(one: StoredContent) -> tuple[OffsetRange, ...]:
     """Offsets of a segment whose batches cannot be read there."""
-    summary, segment = one.summary, one.segment
-    if summary is None:
+    if one.summary is None:
         return ()
     found = [
-        OffsetRange(item.base_offset, item.last_offset + 1) for item in summary.irregularities if item.kind == "crc"
+        OffsetRange(item.base_offset, item.last_offset + 1) for item in one.summary.irregularities if item.kind == "crc"
     ]
+    return joined((*found, *without_batch(one.segment, one.stored, one.summary)))
+
+
+def without_batch(segment: RemoteSegment, stored: RemoteObject, summary: SegmentSummary) -> tuple[OffsetRange, ...]:
+    """Offsets of a finished segment at which the store has no batch of it: other bytes, or an early end.
+
+    It was whole, so that a torn or zero-filled end of it, unlike that of a local log, had batches.
+    """
+    found = []
     for damage in summary.damage:
         start = segment.start_offset if damage.expected_offset is None else damage.expected_offset
         found.append(OffsetRange(start, segment.end_offset if damage.next_offset is None else damage.next_offset))
     end = segment.start_offset if summary.greatest_last_offset is None else summary.greatest_last_offset + 1
     # Of a log that was compacted once, the last records of a segment may have been cleaned before it was copied: then it
     # has the bytes that its broker copied, and ends early all the same.
-    if end < segment.end_offset and one.stored.segment_bytes != segment.size_bytes and not facts.compacted:
+    if stored.segment_bytes != segment.size_bytes:
         found.append(OffsetRange(end, segment.end_offset))
     return joined(part for part in found if part.start_offset < part.end_offset)
 
