@@ -6,7 +6,7 @@ import os
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from itertools import chain
-from typing import NamedTuple, NotRequired, TypedDict
+from typing import NamedTuple, TypedDict
 
 from replica_audit.auditing.catalogue import codes_with
 from replica_audit.auditing.conclude import PartitionAudit
@@ -23,7 +23,12 @@ from replica_audit.snapshot.record_reader import RecordRequest
 from replica_audit.snapshot.storage import Snapshot
 
 
-class WantedFile(TypedDict):
+class _WantedAgain(TypedDict, total=False):
+    again: bool
+    """`path` is a partition that is to be collected again, whole."""
+
+
+class WantedFile(_WantedAgain):
     """Bytes of one file of a broker."""
 
     broker_id: int | None
@@ -35,8 +40,6 @@ class WantedFile(TypedDict):
     """Position and length; null: up to the end of the file."""
     bytes: int
     why: list[str]
-    again: NotRequired[bool]
-    """`path` is a partition that is to be collected again, whole."""
 
 
 class WantedRange(NamedTuple):
