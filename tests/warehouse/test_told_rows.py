@@ -201,7 +201,7 @@ def test_what_nobody_has_seen_is_known_of_all_and_no_finding_is_read_again(
     monkeypatch.setattr(answer_parts.PartReader, "read", recorded)
     assert told.stored is not None
     assert Matrix(told).unseen == expected and list(expected) == places
-    assert tables_read == {"elections"}
+    assert tables_read == {"elections", "replicas"}
 
 
 def test_rows_of_elections_are_those_of_partitions_in_detail(
