@@ -213,3 +213,9 @@ def test_what_claims_the_place_of_other_evidence_is_refused(cluster: Cluster) ->
     assert any("no other evidence of broker-1" in row.reason for row in found.quarantine)
     ends = {(row.topic, row.broker_id): row.log_end_offset for row in found.replicas}
     assert ends == {(topic, broker): 50 for topic in (TOPIC, "calm") for broker in (1, 2, 3)}
+
+
+def test_a_change_counts_that_a_busy_broker_may_have_yet_to_apply(cluster: Cluster) -> None:
+    cluster.be({1: SOUND, 2: SOUND, 3: GIVEN_BACK}, MOVE)
+    cluster.collect(5)
+    assert cluster.loud() == MOVED

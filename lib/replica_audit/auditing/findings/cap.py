@@ -17,7 +17,6 @@ from replica_audit.auditing.finding import (
     wanted_range,
 )
 from replica_audit.auditing.findings.meta import explained_by_skew, overtaken_text
-from replica_audit.auditing.leadership.capture_times import CLOCKS_DIFFER_MS
 from replica_audit.auditing.leadership.needed_replicas import WHY_NEEDED
 from replica_audit.auditing.replicas.offset_ranges import traces_of_segment
 from replica_audit.literals import SEVERITIES
@@ -62,6 +61,8 @@ CODES = (
 _ASKING = (CAP_NOT_CAPTURED.code, CAP_UNCHECKED.code)
 
 
+#: A busy broker applies a change so much later than the controller has written it, and clocks differ.
+_APPLIED_LATE_MS = 5_000
 _SUSPICIOUS = SEVERITIES[: SEVERITIES.index("medium") + 1]
 
 _SOURCES = {
@@ -290,7 +291,7 @@ def moved_meanwhile(evidence: PartitionEvidence, findings: Sequence[Finding]) ->
     concerned = {directory.broker_id for directory, _ in evidence.replicas}
     concerned.update(*(one.replicas for one in history), (broker_id for broker_id, _, _ in evidence.orphans))
     begun = evidence.options.times.collected_from(name, concerned)
-    times = [one.time_ms for one in history if begun is not None and one.time_ms >= begun - CLOCKS_DIFFER_MS]
+    times = [one.time_ms for one in history if begun is not None and one.time_ms >= begun - _APPLIED_LATE_MS]
     if begun is None or not times:
         return None
     changes = f"{count(len(times), 'time')}, last at {render_time(max(times), 'seconds')}"

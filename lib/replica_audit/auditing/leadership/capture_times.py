@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from replica_audit.model import Leadership
 
 #: Greatest difference allowed between clocks of machines that made the copies.
-CLOCKS_DIFFER_MS = 2_000
+_CLOCKS_DIFFER_MS = 2_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,12 +84,12 @@ class CaptureTimes:
     def began_later(self, facts: ReplicaFacts, time_ms: int) -> bool:
         """True if the copy of a replica was begun after `time_ms`, by more than clocks may differ."""
         own = self.of(facts)
-        return own is not None and own[0] >= time_ms + CLOCKS_DIFFER_MS
+        return own is not None and own[0] >= time_ms + _CLOCKS_DIFFER_MS
 
     def heard_after(self, log_dir: str, facts: ReplicaFacts) -> bool:
         """True if the logs of `log_dir` go on after the copy of a replica had ended, by more than clocks may differ."""
         until_ms, own = self.heard_until(log_dir), self.of(facts)
-        return own is not None and until_ms is not None and until_ms >= own[1] + CLOCKS_DIFFER_MS
+        return own is not None and until_ms is not None and until_ms >= own[1] + _CLOCKS_DIFFER_MS
 
     def heard_until(self, log_dir: str) -> int | None:
         """Time in ms up to which the logs in the copy of `log_dir` are whole: when the copy began, by the manifest.
