@@ -31,7 +31,7 @@ from typing import NamedTuple
 
 from replica_audit.auditing.bronze_rows import bronze_rows
 from replica_audit.schema import Row, to_dict
-from replica_audit.snapshot.inventory import Inventory
+from replica_audit.snapshot.inventory import Inventory, Manifest
 from replica_audit.snapshot.storage import Snapshot
 
 #: Bytes of a file of text that are hashed at a time, on one executor.
@@ -72,7 +72,7 @@ def inventory_lines(
     """The lines of what is known before the scan; `rows` are those of `bronze_rows`, where the caller has them."""
     lines = [_line("cluster", inventory.cluster_id)]
     if inventory.manifest is not None:
-        lines.append(_line("manifest", asdict(inventory.manifest)))
+        lines.append(_line("manifest", _of_manifest(inventory.manifest)))
     if any(one.state != "whole" for one in inventory.voters):
         lines.append(_line("voters", [one._asdict() for one in inventory.voters]))
     if inventory.observation is not None and inventory.observation.groups:
@@ -82,6 +82,16 @@ def inventory_lines(
         lines.append(_line("topics", sorted(topics)))
     lines += row_lines(bronze_rows(inventory) if rows is None else rows)
     return sorted(lines)
+
+
+def _of_manifest(manifest: Manifest) -> dict[str, object]:
+    """Without what later versions added to a log dir, unless it was collected in part; how it was collected its segments tell."""
+    told = asdict(manifest)
+    for one in told["brokers"]:
+        del one["is_evidence"]
+        if not one["partitions"]:
+            del one["partitions"]
+    return told
 
 
 def row_lines(rows: Mapping[str, Iterable[Row]]) -> Iterator[str]:
