@@ -8,12 +8,12 @@ from collections.abc import Iterable, Iterator
 from itertools import chain
 from typing import NamedTuple, TypedDict
 
-from replica_audit.auditing.catalogue import codes_with
 from replica_audit.auditing.conclude import PartitionAudit
 from replica_audit.auditing.finding import WANTED, Finding, joined_ranges
 from replica_audit.errors import UsageError
 from replica_audit.paths import check_outside
 from replica_audit.report.facts.by_partition import present
+from replica_audit.report.facts.conditions import find_moved
 from replica_audit.report.layout import render_object
 from replica_audit.report.whole_files import write_file
 from replica_audit.results import Results, place_of
@@ -90,7 +90,7 @@ def wanted_files(wanted: Iterable[WantedRange], evidence: EvidenceFiles) -> list
 
 def partitions_again(findings: Iterable[FindingRow], evidence: EvidenceFiles) -> Iterator[WantedFile]:
     """Partitions that moved while they were collected, in each log dir that was: they may be in another one by now."""
-    found = sorted((row for row in findings if row.code in codes_with("moved")), key=place_of)
+    found = sorted(find_moved(findings), key=place_of)
     dirs = {(one.broker_id, evidence.sources[top]) for top, one in evidence.log_dirs.items()}
     for broker_id, log_dir in sorted(dirs):
         for row in found:

@@ -229,7 +229,7 @@ def find_conditions(results: Results) -> Conditions:
         deleted=tuple(sorted(deleted_places(results).intersection(map(place_of, results.partitions)))),
         past_the_end=_is_past_the_end(results),
         wanted=wanted,
-        moved=_slim(row for row in found if row.code in codes_with("moved")),
+        moved=_slim(find_moved(found)),
         unchecked=tuple(
             Unchecked(row.broker_id, row.unchecked_batches, row.batch_count)
             for row in results.replicas
@@ -293,6 +293,11 @@ def _is_past_the_end(results: Results) -> bool:
         and row.high_watermark_checkpoint > end
         for row in results.replicas
     )
+
+
+def find_moved(findings: Iterable[FindingRow]) -> Iterator[FindingRow]:
+    """Those of partitions that moved while they were collected, and have to be collected again."""
+    return (row for row in findings if row.code in codes_with("moved"))
 
 
 def may_have_lost(row: FindingRow) -> bool:
