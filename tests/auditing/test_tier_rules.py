@@ -20,6 +20,7 @@ from tests.support.remote_log import (
     leader,
     with_remote,
 )
+from tests.support.remote_stores import plain_path, segment_id, write_listing
 from tests.support.scenario import Answer, written
 from tests.support.snapshots import TOPIC, TOPIC_ID, Replica, make_uuid
 
@@ -498,6 +499,57 @@ def test_a_leader_that_was_not_captured_may_have_what_a_replica_has_not(
     )
     (partition,) = answer.tables["partitions"]
     assert partition["lost_committed"] == (15 if verdict == "COMMITTED_LOSS" else None)
+
+
+@pytest.mark.parametrize("state", [STARTED, DELETED])
+def test_what_was_begun_or_deleted_a_leader_that_was_not_captured_may_have(tmp_path: Path, state: int) -> None:
+    lost = copied(60, 75, (0, 60), state=state)
+    answer = with_remote(tmp_path, LEADS, *WHOLE, lost, quiesced=True, leader=3, replicas=(1, 2, 3))
+    assert answer.one("TIER-LOST") == ("high", "suspect", 60, 75) and answer.verdict == "INCONCLUSIVE", answer
+    (row,) = answer.found("TIER-LOST")
+    assert "broker 3, which leads, may have them, and its log is not here" in row["message"]
+    (partition,) = answer.tables["partitions"]
+    assert (partition["lost_committed"], partition["lost_records"]) == (None, None)
+
+
+def test_of_an_object_that_is_gone_a_leader_that_was_not_captured_may_have_the_records(tmp_path: Path) -> None:
+    there = [
+        (plain_path(segment_id(*one), one[0]), 100) for one in ((0, 40, (0, 0)), (40, 60, (0, 40)), (60, 100, (1, 60)))
+    ]
+
+    def listed() -> None:
+        write_listing(tmp_path, *there, listed="1970-01-01T00:10:00Z")
+
+    lost = copied(60, 75, (0, 60), at=(1, 2))
+    answer = with_remote(tmp_path, LEADS, *WHOLE, lost, quiesced=True, leader=3, replicas=(1, 2, 3), then=listed)
+    assert answer.one("TIER-OBJECT-MISSING") == ("high", "suspect", 60, 75) and answer.verdict == "INCONCLUSIVE", answer
+    (row,) = answer.found("TIER-OBJECT-MISSING")
+    assert "still has elsewhere" not in row["message"] and "broker 3, which leads, may have them" in row["message"]
+
+
+@pytest.mark.parametrize(
+    ("newest", "is_proven"),
+    [
+        (copied(100, 140, (1, 100), (2, 120), by=(3, 3)), True),
+        (copied(100, 140, (1, 100), (3, 120), by=(3, 3)), True),
+        (copied(100, 140, (0, 100), (2, 120), by=(3, 3)), False),
+        (copied(120, 140, (2, 120), by=(3, 3)), False),
+        (copied(60, 120, (1, 60)), False),
+        (copied(100, 140, (1, 90), (2, 120), by=(3, 3)), False),
+        (copied(100, 140, (1, 100), (2, 120), by=(3, 3), topic_id=make_uuid("another")), False),
+    ],
+    ids=["its epoch and the replica's", "a later one", "of the older history", "its epoch alone", "not of its epoch"]
+    + ["contradictory", "another topic"],
+)
+def test_a_segment_of_a_leader_that_was_not_captured_tells_its_history(
+    tmp_path: Path, newest: list[bytes], is_proven: bool
+) -> None:
+    """Broker 1 led in epoch 1, and broker 3 leads in epoch 2: where it has records of epoch 1, it has none of epoch 0 at 60."""
+    elected = led((1, [1]), (3, [3]), replicas=(1, 2, 3))
+    answer = with_remote(tmp_path, LEADS, *WHOLE, copied(60, 75, (0, 60)), newest, quiesced=True, metadata=elected)
+    proven = [row for row in answer.found("TIER-ORPHAN") if row["confidence"] == "proven"]
+    assert [(row["start_offset"], row["end_offset"]) for row in proven] == ([(60, 75)] if is_proven else []), answer
+    assert (answer.verdict == "COMMITTED_LOSS") == is_proven
 
 
 def test_a_log_without_any_epoch_rules_nothing_out(tmp_path: Path) -> None:

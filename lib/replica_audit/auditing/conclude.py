@@ -16,6 +16,8 @@ from replica_audit.auditing.compare.comparable import other_life
 from replica_audit.auditing.compare.comparison import Comparison, compare, with_high_watermark
 from replica_audit.auditing.compare.epoch_corruption import confirm_rot, restore_epochs
 from replica_audit.auditing.compare.record_comparison import RecordSource
+from replica_audit.auditing.compare.remote_storage import find_contradictory
+from replica_audit.auditing.compare.replays import whole_lineage
 from replica_audit.auditing.comparison_plan import ComparisonPlan, ReplicaGrouping
 from replica_audit.auditing.consumer_groups import group_positions, lost_ranges
 from replica_audit.auditing.evidence import PartitionEvidence
@@ -45,7 +47,7 @@ from replica_audit.auditing.remote_facts import remote_facts
 from replica_audit.auditing.replicas.reference import Reference, log_epoch
 from replica_audit.auditing.replicas.replica_facts import CopyKey
 from replica_audit.literals import Need, Verdict
-from replica_audit.model import Leadership, TransactionState
+from replica_audit.model import Leadership, RemoteSegment, TransactionState
 from replica_audit.protocol.election import last_led
 from replica_audit.protocol.versions import cleans_below_mark
 from replica_audit.segments.record_batch import BATCH_DTYPE
@@ -136,7 +138,7 @@ def conclude(
         store,
         one_moment=one_moment,
         is_whole=_has_all_that_was_copied(reference, grouping, evidence, one_moment),
-        is_leaders=_is_leaders_log(reference, grouping, leadership),
+        is_leaders=_is_leaders_log(reference, grouping, leadership, evidence.side.remote_segments),
     )
     mark = bound_high_watermark(
         reference,
@@ -189,11 +191,17 @@ def conclude(
     return PartitionAudit(evidence, case, findings, _verdict(findings))
 
 
-def _is_leaders_log(reference: Reference, grouping: ReplicaGrouping, leadership: Leadership | None) -> bool:
+def _is_leaders_log(
+    reference: Reference,
+    grouping: ReplicaGrouping,
+    leadership: Leadership | None,
+    segments: Iterable[RemoteSegment],
+) -> bool:
     """True if the log of the leader has what the reference's has, as far as that goes.
 
     A replica that has the leader's epoch was cut where the two parted. One that has not may be of a history that the leader,
-    elected uncleanly, or cleanly before it was cut itself, has nothing of.
+    elected uncleanly, or cleanly before it was cut itself, has nothing of, unless a segment that has the leader's epoch has
+    the replica's latest, too: logs that have one epoch have the same below.
     """
     facts = reference.facts
     if leadership is None or reference.leader_id == facts.broker_id:
@@ -202,11 +210,13 @@ def _is_leaders_log(reference: Reference, grouping: ReplicaGrouping, leadership:
         last = last_led(reference.history)
         led_last = last is not None and last.leader_id == facts.broker_id
         return led_last or leadership.named <= {one.broker_id for one in grouping.compared}
-    return (
-        reference.leader_epoch is not None
-        and leadership.leader_epoch is not None
-        and log_epoch(facts) >= reference.leader_epoch
-    )
+    led = reference.leader_epoch
+    if led is None or leadership.leader_epoch is None:
+        return False
+    own = log_epoch(facts)
+    of_leader = [one for one in segments if one.topic_id == facts.directory.topic_id and one.epochs[-1][0] >= led]
+    unclear = find_contradictory(whole_lineage(reference), of_leader)
+    return own >= led or any(own in dict(one.epochs) for one in of_leader if one not in unclear)
 
 
 def _has_all_that_was_copied(

@@ -91,7 +91,7 @@ def remote_facts(
         lineage=lineage,
         start_offset=start,
         contradictory=contradictory,
-        **(left_by_leader if is_leaders else {"unsure": orphans}),
+        **(left_by_leader if is_leaders else {"unsure": left_by_leader}),
         holes=replace(holes if is_told(facts) else RemoteHoles(holes.gaps), removed=store.removed),
         gaps={
             item.follower.broker_id: gap

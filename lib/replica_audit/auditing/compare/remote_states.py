@@ -138,8 +138,8 @@ class RemoteFacts:
     """As `orphans`, of segments whose copy was begun and not finished, as far as no finished one has the offsets."""
     deleted: tuple[RemoteOrphan, ...] = ()
     """As `orphans`, of segments that Kafka deletes or has deleted, though the log did not begin past them."""
-    unsure: tuple[RemoteOrphan, ...] = ()
-    """As `orphans`, where the leader, whose log is not here, may have them; then all of the above are empty."""
+    unsure: Mapping[str, tuple[RemoteOrphan, ...]] = field(default_factory=dict)
+    """The four above by their names, where the leader, whose log is not here, may have them; then those are empty."""
     holes: RemoteHoles = RemoteHoles()
     """Offsets between the log's start and its local start that no segment has."""
     gaps: Mapping[int, OffsetRange] = field(default_factory=dict)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from replica_audit.auditing.finding import Code, Finding, considered, finding
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from replica_audit.model import RemoteSegment
 
 TIER_ORPHAN = Code("TIER-ORPHAN", ("critical", "high"), ("COMMITTED_LOSS", "INCONCLUSIVE"), traits=("records",))
-TIER_LOST = Code("TIER-LOST", ("critical",), ("COMMITTED_LOSS",), traits=("records",))
+TIER_LOST = Code("TIER-LOST", ("critical", "high"), ("COMMITTED_LOSS", "INCONCLUSIVE"), traits=("records",))
 TIER_GAP = Code("TIER-GAP", ("critical",), ("COMMITTED_LOSS",))
 TIER_NOT_COPIED = Code("TIER-NOT-COPIED", ("high",), ("COMMITTED_LOSS",))
 TIER_RETENTION = Code("TIER-RETENTION", ("high",), ("COMMITTED_LOSS",))
@@ -51,21 +52,15 @@ def judge(case: Case) -> Iterator[Finding]:
 
 
 def _orphans(case: Case) -> Iterator[Finding]:
-    facts, leader = case.reference.facts, case.reference.leader_id
-    is_unsure = bool(case.remote.unsure)
-    may_have = "whoever leads next" if leader is None else f"broker {leader}, which leads,"
-    for orphan in case.remote.unsure or case.remote.orphans:
+    facts = case.reference.facts
+    for orphan in (*case.remote.orphans, *case.remote.unsure.get("orphans", ())):
         number = orphan.end_offset - orphan.start_offset
         segments = count(len(orphan.segment_ids), "segment")
-        yield finding(
+        found = finding(
             TIER_ORPHAN,
             f"remote storage has {segments} with {name_offsets(orphan.start_offset, orphan.end_offset)} of epoch "
             f"{orphan.leader_epoch}, up to {count(number, 'committed record')} that the log of broker {facts.broker_id} does "
-            f"not have{f'; {may_have} may have them, and its log is not here' if is_unsure else ''}"
-            f"{_say_forms([case.store.forms.get(one) for one in orphan.segment_ids])}",
-            severity="high" if is_unsure else "critical",
-            verdict="INCONCLUSIVE" if is_unsure else "COMMITTED_LOSS",
-            confidence="suspect" if is_unsure else "proven",
+            f"not have{_say_forms([case.store.forms.get(one) for one in orphan.segment_ids])}",
             start_offset=orphan.start_offset,
             end_offset=orphan.end_offset,
             replica_epoch=orphan.leader_epoch,
@@ -74,6 +69,17 @@ def _orphans(case: Case) -> Iterator[Finding]:
                 considered("uncommitted: no, Kafka copies only what lies below the last stable offset"),
             ],
         )
+        yield unless_leaders(case, found)
+
+
+def unless_leaders(case: Case, found: Finding) -> Finding:
+    """`found` of another history than the log that is known; undecided where the leader, whose log is not here, may be of that."""
+    if not case.remote.unsure:
+        return found
+    leader = case.reference.leader_id
+    may_have = "whoever leads next" if leader is None else f"broker {leader}, which leads,"
+    text = f"{found.message}; {may_have} may have them, and its log is not here"
+    return replace(found, severity="high", verdict="INCONCLUSIVE", confidence="suspect", message=text)
 
 
 def _say_forms(forms: Sequence[StoredForm | None]) -> str:
@@ -90,13 +96,13 @@ def _say_forms(forms: Sequence[StoredForm | None]) -> str:
 def _vanished(case: Case) -> Iterator[Finding]:
     facts = case.reference.facts
     kinds = (
-        (case.remote.begun, "a copy into remote storage that was begun and not finished", "the store may have a part"),
-        (case.remote.deleted, "remote storage, where Kafka deletes them or has deleted them", "the log begins below"),
+        ("begun", "a copy into remote storage that was begun and not finished", "the store may have a part"),
+        ("deleted", "remote storage, where Kafka deletes them or has deleted them", "the log begins below"),
     )
-    for found, where, besides in kinds:
-        for one in found:
+    for kind, where, besides in kinds:
+        for one in (*getattr(case.remote, kind), *case.remote.unsure.get(kind, ())):
             number = count(one.end_offset - one.start_offset, "committed record")
-            yield finding(
+            found = finding(
                 TIER_LOST,
                 f"{name_offsets(one.start_offset, one.end_offset)} of epoch {one.leader_epoch}, up to {number} that the log of broker "
                 f"{facts.broker_id} does not have, were in {where}: {besides}",
@@ -112,6 +118,7 @@ def _vanished(case: Case) -> Iterator[Finding]:
                     considered(f"retention or DeleteRecords: no, the log starts at {case.remote.start_offset}"),
                 ],
             )
+            yield unless_leaders(case, found)
 
 
 def _holes(case: Case) -> Iterator[Finding]:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from replica_audit.auditing.finding import Code, Finding, considered, finding
+from replica_audit.auditing.findings.tier import unless_leaders
 from replica_audit.schema import Evidence
 from replica_audit.text import count, name_brokers, name_offsets
 
@@ -15,7 +16,9 @@ if TYPE_CHECKING:
     from replica_audit.auditing.compare.remote_objects import MissingObject, ResizedObject
     from replica_audit.model import OffsetRange, RemoteObject
 
-TIER_OBJECT_MISSING = Code("TIER-OBJECT-MISSING", ("critical", "high", "low", "info"), ("COMMITTED_LOSS",))
+TIER_OBJECT_MISSING = Code(
+    "TIER-OBJECT-MISSING", ("critical", "high", "low", "info"), ("COMMITTED_LOSS", "INCONCLUSIVE")
+)
 TIER_OBJECT_SIZE = Code("TIER-OBJECT-SIZE", ("high",), ("COMMITTED_LOSS",))
 TIER_OBJECT_LEAKED = Code("TIER-OBJECT-LEAKED", ("low",))
 #: Segments that a finding on several names.
@@ -35,7 +38,8 @@ CODES = (
 
 def judge(case: Case) -> Iterator[Finding]:
     """A finding for each segment in question; one for all that may be a matter of time, and one for all that are encoded."""
-    orphans = {one for orphan in case.remote.gone_orphans for one in orphan.segment_ids}
+    gone = (*case.remote.gone_orphans, *case.remote.unsure.get("gone_orphans", ()))
+    orphans = {one for orphan in gone for one in orphan.segment_ids}
     undecided: dict[str, list[MissingObject]] = {}
     for missing in case.store.missing:
         if missing.certainty == "open":
@@ -74,11 +78,11 @@ def _missing(case: Case, found: MissingObject, *, is_orphan: bool) -> Finding:
         if holders := _holders(case, found.needed):
             text += f"; {name_brokers(holders)} still {'has' if len(holders) == 1 else 'have'} some of them"
     elif is_orphan:
-        text += ", which were committed and are in no log"
+        text += ", which were committed and are in no log" + (" here" if case.remote.unsure else "")
     else:
         is_below = segment.end_offset <= case.reference.facts.log_start_offset
         text += ", which the log does not need any more" if is_below else ", which the log still has elsewhere"
-    return finding(
+    missing = finding(
         TIER_OBJECT_MISSING,
         text,
         severity="low" if not is_loss else "critical" if found.certainty == "proven" else "high",
@@ -89,6 +93,7 @@ def _missing(case: Case, found: MissingObject, *, is_orphan: bool) -> Finding:
         replica_epoch=segment.epochs[0][0],
         evidence=evidence,
     )
+    return unless_leaders(case, missing) if is_orphan and not found.needed else missing
 
 
 def _undecided(why: str, found: Sequence[MissingObject]) -> Finding:
