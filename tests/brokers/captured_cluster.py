@@ -96,6 +96,10 @@ class CapturedCluster:
         process.send_signal(number)
         process.wait(_SECONDS)
 
+    def send(self, node: int, number: signal.Signals) -> None:
+        """Send a signal to one node."""
+        self._processes[node].send_signal(number)
+
     def directory(self, node: int) -> Path:
         """The log directory of a node."""
         return self._directories[node]
