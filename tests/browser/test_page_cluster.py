@@ -158,6 +158,7 @@ def test_equal_rows_are_one_line_until_it_is_opened_and_on_paper(browser, pages)
     browser.wait("document.documentElement.dataset.printable === 'yes'")
     browser.run("dispatchEvent(new Event('beforeprint'))")
     assert not browser.find("tr.folded") and len(browser.find("tr.details")) > 25
+    assert not browser.find(".on-paper"), "all bad ones are opened"
     browser.run("dispatchEvent(new Event('afterprint'))")
     assert browser.run(ROWS) == rows
     browser.quiet()
@@ -173,6 +174,22 @@ def test_what_is_new_since_the_last_audit_is_named_with_its_partitions(browser, 
     browser.wait("document.querySelector('tr.details .detail')")
     browser.open(pages[1])
     assert not browser.find("#since")
+    browser.quiet()
+
+
+def test_paper_says_how_many_bad_partitions_are_printed_with_their_details(browser, pages):
+    browser.open(pages[10_000])
+    browser.wait("document.documentElement.dataset.printable === 'yes'")
+    note = "return getComputedStyle(document.querySelector('.on-paper')).display"
+    assert browser.run(note) == "none"
+    browser.run("dispatchEvent(new Event('beforeprint'))")
+    browser.look(width=703, media="print")
+    opened = len(browser.find("tr.details"))
+    assert browser.run(note) == "block"
+    assert f"the worst {opened} are printed with their details" in browser.run(
+        "return document.querySelector('.on-paper').textContent"
+    )
+    browser.run("dispatchEvent(new Event('afterprint'))")
     browser.quiet()
 
 

@@ -69,7 +69,9 @@ const PRINTED = 40;
 // Before printing, the plan and the worst partitions are opened, and closed again after it. Their details are unpacked while nobody
 // waits, since a print does not wait for them.
 function printBad(page, rows, details, view) {
-  const bad = rows.filter((row) => row.verdict < page.verdicts.length - 2).slice(0, PRINTED);
+  const all = rows.filter((row) => row.verdict < page.verdicts.length - 2);
+  const bad = all.slice(0, PRINTED);
+  if (all.length > bad.length) document.getElementById('more').before(el('p', { class: 'on-paper' }, `Of ${all.length} partitions that are bad the worst ${bad.length} are printed with their details; of others, those that are opened on the page.`));
   const held = new Map();
   const unpack = async () => { for (const row of bad) held.set(row, await details(row.index)); document.documentElement.dataset.printable = 'yes'; };
   setTimeout(unpack, 500);
